@@ -1,0 +1,65 @@
+"""Aggregators: passage scores → one raw value for the question."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from ._errors import InputError
+
+Aggregator = Callable[[Sequence[float]], float]
+
+
+def aggregate_max(scores: Sequence[float]) -> float:
+    """The best passage's score: one sufficient passage is enough.
+
+    Example:
+        >>> aggregate_max([0.2, 0.9])
+        0.9
+    """
+    return max(scores)
+
+
+def aggregate_noisy_or(scores: Sequence[float]) -> float:
+    """Probability that at least one passage suffices, were they independent.
+
+    Scores are clipped to [0, 1] first, so this fits scores that are probabilities.
+
+    Example:
+        >>> aggregate_noisy_or([0.5, 0.5])
+        0.75
+    """
+    none_suffices = 1.0
+    for score in scores:
+        none_suffices *= 1.0 - min(1.0, max(0.0, score))
+    return 1.0 - none_suffices
+
+
+def aggregate_top3_mean(scores: Sequence[float]) -> float:
+    """Mean of the three best scores (of all, where there are fewer).
+
+    Example:
+        >>> aggregate_top3_mean([3.0, 0.0, 1.0, 2.0])
+        2.0
+    """
+    best = sorted(scores, reverse=True)[:3]
+    return sum(best) / len(best)
+
+
+AGGREGATORS: Mapping[str, Aggregator] = MappingProxyType(
+    {"max": aggregate_max, "noisy_or": aggregate_noisy_or, "top3_mean": aggregate_top3_mean}
+)
+
+
+def aggregator(name: str) -> Aggregator:
+    """The aggregator called `name`; it is never given an empty sequence.
+
+    Raises:
+        InputError: there is none of that name.
+    """
+    try:
+        return AGGREGATORS[name]
+    except KeyError:
+        raise InputError(
+            f"unknown aggregator {name!r}", mend=f"one of: {', '.join(AGGREGATORS)}"
+        ) from None

@@ -1,0 +1,107 @@
+"""Every error that knowgate raises on purpose.
+
+    KnowgateError
+    ├── InputError                     a file or an argument is not what it should be (exit code 2)
+    │   ├── QuestionError              a question or its passages cannot be read
+    │   ├── ModelFolderError           a model folder lacks weights, tokenizer or the right sha256
+    │   └── PolicyError                a policy cannot be used
+    │       ├── PolicyVersionError     written by a newer knowgate
+    │       └── FingerprintMismatchError  calibrated on another scorer or estimator
+    ├── MissingDependencyError         an optional package is not installed
+    ├── DeviceError                    the asked-for device is not there
+    ├── SignalError                    a signal could not be measured
+    │   ├── SignalTimeoutError         it took longer than its deadline
+    │   ├── SignalOverloadError        too many earlier calls are still stuck
+    │   └── SignalValueError           it returned NaN, the wrong shape or a value off its scale
+    └── LanguageModelError             a language model did not answer
+        ├── LanguageModelTimeoutError  no answer before the deadline
+        └── PromptTooLongError         the prompt does not fit the context window
+
+Abstaining is not an error: it is a route.
+"""
+
+from __future__ import annotations
+
+
+class KnowgateError(Exception):
+    """The root of all errors that knowgate raises on purpose."""
+
+
+class InputError(KnowgateError):
+    """A file or an argument is not what it should be.
+
+    Args:
+        what: what is wrong, in one clause.
+        where: the place, as `file`, `file:line` or an option's name.
+        mend: what the reader can do about it.
+    """
+
+    def __init__(self, what: str, *, where: str = "", mend: str = "") -> None:
+        self.what, self.where, self.mend = what, where, mend
+        line = f"{where}: {what}" if where else what
+        super().__init__(f"{line} — {mend}" if mend else line)
+
+
+class QuestionError(InputError):
+    """A question or its passages cannot be read as text."""
+
+
+class ModelFolderError(InputError):
+    """A model folder lacks weights or tokenizer, or its sha256 is wrong."""
+
+
+class PolicyError(InputError):
+    """A policy cannot be used."""
+
+
+class PolicyVersionError(PolicyError):
+    """The policy was written by a newer knowgate."""
+
+
+class FingerprintMismatchError(PolicyError):
+    """The policy was calibrated on another scorer or estimator."""
+
+
+class MissingDependencyError(KnowgateError):
+    """An optional package is not installed; the message names the install command."""
+
+
+class DeviceError(KnowgateError):
+    """The asked-for device (for example `cuda:1`) is not there."""
+
+
+class SignalError(KnowgateError):
+    """A signal could not be measured.
+
+    Args:
+        signal: the signal's name: `relevance`, `confidence` or `conflict`.
+        detail: what happened; never text from the caller.
+    """
+
+    def __init__(self, signal: str, detail: str) -> None:
+        self.signal, self.detail = signal, detail
+        super().__init__(f"{signal} signal: {detail}")
+
+
+class SignalTimeoutError(SignalError):
+    """The signal took longer than its deadline."""
+
+
+class SignalOverloadError(SignalError):
+    """Too many earlier calls are still stuck, so no further one was started."""
+
+
+class SignalValueError(SignalError):
+    """The signal returned NaN, the wrong shape or a value off its scale."""
+
+
+class LanguageModelError(KnowgateError):
+    """A language model did not answer."""
+
+
+class LanguageModelTimeoutError(LanguageModelError):
+    """A language model did not answer before its deadline."""
+
+
+class PromptTooLongError(LanguageModelError):
+    """The prompt does not fit the model's context window."""

@@ -1,0 +1,150 @@
+"""One question's way through the guard, without any input or output.
+
+`decision_flow` is a generator: it yields what it needs measured and is sent
+what came of it. The sync, async and batch forms of the guard only differ in
+how they fulfil a need, so they cannot disagree on what follows from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ._aggregators import Aggregator
+from ._contracts import Confidence
+from ._decision import Decision
+from ._errors import KnowgateError, QuestionError
+from ._passages import passage_texts, question_text
+from ._policy import Policy
+from ._routes import Mode, OnError, Reason, Route, SignalName
+from ._routing import Signals, Verdict, decide_route, next_signal
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A signal to be measured for one question."""
+
+    signal: SignalName
+    question: str
+    passages: tuple[str, ...]
+    closed_book_answer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A need that could not be met."""
+
+    error: KnowgateError
+
+
+Outcome = Sequence[float] | Confidence | bool | Failure
+Flow = Generator[Need, tuple[Outcome, float], Decision]
+
+
+@dataclass(slots=True)
+class _Trace:
+    """What one flow has gathered; lives in the generator's locals only."""
+
+    signals: Signals = field(default_factory=Signals)
+    scores: tuple[float | None, ...] = ()
+    closed_book_answer: str | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FlowSettings:
+    """What all flows of one guard share."""
+
+    policy: Policy
+    aggregate: Aggregator
+    on_error: Mapping[SignalName, OnError]
+    on_invalid_input: OnError
+    mode: Mode
+
+
+def decision_flow(settings: FlowSettings, question: object, passages: object) -> Flow:
+    """Decide one question; yields needs, receives (outcome, seconds), returns the decision.
+
+    Raises:
+        KnowgateError: a signal failed, or the input is unreadable, and the guard
+            was told to raise then.
+    """
+    trace = _Trace()
+    try:
+        text, texts = _read(question, passages)
+    except QuestionError:
+        if settings.on_invalid_input is OnError.RAISE:
+            raise
+        return _decision(settings, trace, Verdict(Route.ABSTAIN, Reason.INVALID_INPUT, None), ())
+    usable = tuple(i for i, passage in enumerate(texts) if passage.strip())
+    kept_texts = tuple(texts[i] for i in usable)
+    trace.scores = (None,) * len(texts)
+    if not usable:
+        trace.signals = Signals(relevance=0.0, nothing_retrieved=True)
+    while (name := next_signal(settings.policy, trace.signals)) is not None:
+        need = Need(name, text, kept_texts, trace.closed_book_answer or "")
+        outcome, seconds = yield need
+        trace.seconds[name.value] = seconds
+        if isinstance(outcome, Failure):
+            action = settings.on_error[name]
+            if action is OnError.RAISE:
+                raise outcome.error
+            trace.signals = trace.signals.with_value(name, None)
+            if action is OnError.FOLLOW_CONTEXT and usable:
+                verdict = Verdict(Route.FOLLOW_CONTEXT, Reason.SIGNAL_FAILED_FOLLOWS_CONTEXT, None)
+                return _decision(settings, trace, verdict, usable)
+        else:
+            _take(settings, trace, name, outcome, usable)
+    return _decision(settings, trace, decide_route(settings.policy, trace.signals), usable)
+
+
+def _read(question: object, passages: object) -> tuple[str, list[str]]:
+    try:
+        return question_text(question), passage_texts(passages)
+    except QuestionError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a caller's object may raise anything when read
+        raise QuestionError(f"reading the input raised {type(error).__name__}") from None
+
+
+def _take(
+    settings: FlowSettings,
+    trace: _Trace,
+    name: SignalName,
+    outcome: Sequence[float] | Confidence | bool,
+    usable: tuple[int, ...],
+) -> None:
+    policy = settings.policy
+    if isinstance(outcome, Confidence):
+        trace.closed_book_answer = outcome.answer
+        value = policy.confidence_calibrator.apply(outcome.value)
+        trace.signals = trace.signals.with_value(name, value)
+    elif isinstance(outcome, bool):
+        trace.signals = trace.signals.with_value(name, outcome)
+    else:
+        scores: list[float | None] = list(trace.scores)
+        for index, score in zip(usable, outcome, strict=True):
+            scores[index] = score
+        trace.scores = tuple(scores)
+        value = policy.relevance_calibrator.apply(settings.aggregate(outcome))
+        trace.signals = trace.signals.with_value(name, value)
+
+
+def _decision(
+    settings: FlowSettings, trace: _Trace, verdict: Verdict, usable: tuple[int, ...]
+) -> Decision:
+    signals = trace.signals
+    return Decision(
+        route=verdict.route,
+        reason=verdict.reason,
+        scenario=verdict.scenario,
+        relevance=signals.relevance,
+        confidence=signals.confidence,
+        conflict=signals.conflict,
+        kept=usable if verdict.route is Route.FOLLOW_CONTEXT else (),
+        scores=trace.scores,
+        closed_book_answer=trace.closed_book_answer,
+        failed_signals=tuple(sorted(name.value for name in signals.failed)),
+        mode=settings.mode,
+        timings=trace.seconds,
+    )

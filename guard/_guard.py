@@ -1,0 +1,377 @@
+"""The guard: measures, routes, counts; never holds a request's state."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeVar
+
+from ._aggregators import aggregator
+from ._batch import Batch
+from ._contracts import ConfidenceEstimator, ConflictDetector, RelevanceScorer
+from ._deadline import AllWorkersBusyError, DeadlineExceededError, DeadlineRunner
+from ._decision import Decision
+from ._errors import InputError, PolicyError
+from ._flow import Failure, FlowSettings, Need, Outcome, decision_flow
+from ._measure import Instruments, checked_scores, failure_of, group_pairs, split_scores
+from ._metrics import GuardMetrics
+from ._policy import Policy
+from ._routes import Mode, OnError, SignalName
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+DEFAULT_DEADLINES: Mapping[str, float | None] = MappingProxyType(
+    {"relevance": 10.0, "confidence": 60.0, "conflict": 30.0}
+)
+_Choice = TypeVar("_Choice", Mode, OnError)
+
+
+class Guard:
+    """Decides for each question whether to follow the context, answer or abstain.
+
+    One guard serves many threads and event loops at once.
+
+    Args:
+        policy: thresholds and calibrators.
+        scorer: measures relevance; its fingerprint must be the policy's.
+        estimator: measures confidence; needed where the policy asks for it.
+        conflict_detector: needed where the policy checks conflicts.
+        mode: `enforce`, or `shadow` to decide and count without acting.
+        on_error: what a failed signal leads to (`abstain`, `follow_context`,
+            `raise`), for all signals or by signal name. Input that cannot be read
+            counts under the name `input`; it can be raised or abstained from.
+        deadlines: seconds per signal, overriding `DEFAULT_DEADLINES`; None waits
+            for ever and runs a sync call on the caller's own thread.
+        max_concurrency: language-model questions under way at once in a batch.
+        metrics: False for none.
+        registry: where metrics are registered; prometheus-client's own by default.
+
+    Raises:
+        FingerprintMismatchError: scorer or estimator is not the calibrated one.
+        PolicyError: the policy asks for a signal that nothing was given to measure.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        scorer: RelevanceScorer | None = None,
+        estimator: ConfidenceEstimator | None = None,
+        conflict_detector: ConflictDetector | None = None,
+        mode: Mode | str = Mode.ENFORCE,
+        on_error: OnError | str | Mapping[str, OnError | str] = OnError.ABSTAIN,
+        deadlines: Mapping[str, float | None] = MappingProxyType({}),
+        max_concurrency: int = 8,
+        metrics: bool = True,
+        registry: CollectorRegistry | None = None,
+    ) -> None:
+        _require_parts(policy, scorer, estimator, conflict_detector)
+        actions = _error_actions(on_error)
+        self._policy = policy
+        self._settings = FlowSettings(
+            policy=policy,
+            aggregate=aggregator(policy.aggregator),
+            on_error={name: actions[name.value] for name in SignalName},
+            on_invalid_input=actions["input"],
+            mode=_choice(Mode, mode, "mode"),
+        )
+        self._instruments = Instruments(scorer, estimator, conflict_detector)
+        self._deadlines = _merged_deadlines(deadlines)
+        if max_concurrency < 1:
+            raise InputError("max_concurrency must be at least 1")
+        self._max_concurrency = max_concurrency
+        self._runner = DeadlineRunner()
+        self._metrics = GuardMetrics.on(registry) if metrics else None
+
+    @classmethod
+    def load(
+        cls,
+        policy: str | os.PathLike[str] | Policy,
+        *,
+        scorer: RelevanceScorer | None = None,
+        estimator: ConfidenceEstimator | None = None,
+        conflict_detector: ConflictDetector | None = None,
+        mode: Mode | str = Mode.ENFORCE,
+        on_error: OnError | str | Mapping[str, OnError | str] = OnError.ABSTAIN,
+        deadlines: Mapping[str, float | None] = MappingProxyType({}),
+        max_concurrency: int = 8,
+        metrics: bool = True,
+        registry: CollectorRegistry | None = None,
+    ) -> Guard:
+        """A guard from `policy.json`, its scorer loaded by the name in the policy.
+
+        Arguments as for the class; a `scorer` given here takes the place of the
+        one that would be loaded, if it has the same fingerprint.
+
+        Raises:
+            InputError: the policy cannot be read or used (see `Policy.load`).
+            FingerprintMismatchError: scorer or estimator is not the calibrated one.
+        """
+        loaded = policy if isinstance(policy, Policy) else Policy.load(policy)
+        if scorer is None:
+            from .relevance import load_scorer
+
+            scorer = load_scorer(loaded.scorer.kind)
+        return cls(
+            loaded,
+            scorer=scorer,
+            estimator=estimator,
+            conflict_detector=conflict_detector,
+            mode=mode,
+            on_error=on_error,
+            deadlines=deadlines,
+            max_concurrency=max_concurrency,
+            metrics=metrics,
+            registry=registry,
+        )
+
+    @property
+    def policy(self) -> Policy:
+        """The policy this guard serves by."""
+        return self._policy
+
+    @property
+    def mode(self) -> Mode:
+        """`enforce` or `shadow`."""
+        return self._settings.mode
+
+    def decide(self, question: str, passages: Iterable[object] | None) -> Decision:
+        """Decide one question.
+
+        Args:
+            question: the user's question.
+            passages: retrieved passages: strings, LangChain documents, or mappings
+                with `text`; None or empty when nothing was retrieved.
+
+        Returns:
+            The decision. Abstaining is a value, not an exception.
+
+        Raises:
+            KnowgateError: only under `on_error="raise"`.
+        """
+        started = time.perf_counter()
+        flow = decision_flow(self._settings, question, passages)
+        try:
+            need = next(flow)
+            while True:
+                need = flow.send(self._timed(need))
+        except StopIteration as stop:
+            return self._finish(stop.value, started)
+
+    async def adecide(self, question: str, passages: Iterable[object] | None) -> Decision:
+        """As `decide`, without blocking the event loop."""
+        started = time.perf_counter()
+        flow = decision_flow(self._settings, question, passages)
+        try:
+            need = next(flow)
+            while True:
+                need = flow.send(await self._atimed(need))
+        except StopIteration as stop:
+            return self._finish(stop.value, started)
+
+    def decide_batch(
+        self, questions: Sequence[str], passages: Sequence[Iterable[object] | None]
+    ) -> list[Decision]:
+        """Decide many questions: one scoring call, language-model calls side by side.
+
+        Args:
+            questions: n questions.
+            passages: n collections of passages, one per question.
+
+        Returns:
+            n decisions in the same order, equal to those of `decide`.
+
+        Raises:
+            InputError: the two lengths differ.
+            KnowgateError: only under `on_error="raise"`.
+        """
+        batch = Batch(self._settings, questions, passages)
+        while batch.needs:
+            relevance, others = batch.split()
+            for part in batch.chunks(relevance):
+                batch.answer(part, self._score_together([batch.needs[i] for i in part]))
+            if others:
+                with ThreadPoolExecutor(min(self._max_concurrency, len(others))) as pool:
+                    needs = [batch.needs[i] for i in others]
+                    batch.answer(others, list(pool.map(self._timed, needs)))
+            batch.advance()
+        return [self._finish(decision, batch.started) for decision in batch.decisions()]
+
+    async def adecide_batch(
+        self, questions: Sequence[str], passages: Sequence[Iterable[object] | None]
+    ) -> list[Decision]:
+        """As `decide_batch`, without blocking the event loop."""
+        batch = Batch(self._settings, questions, passages)
+        room = asyncio.Semaphore(self._max_concurrency)
+
+        async def bounded(need: Need) -> tuple[Outcome, float]:
+            async with room:
+                return await self._atimed(need)
+
+        while batch.needs:
+            relevance, others = batch.split()
+            for part in batch.chunks(relevance):
+                needs = [batch.needs[i] for i in part]
+                batch.answer(part, await self._ascore_together(needs))
+            batch.answer(others, await asyncio.gather(*(bounded(batch.needs[i]) for i in others)))
+            batch.advance()
+        return [self._finish(decision, batch.started) for decision in batch.decisions()]
+
+    # -- one need ---------------------------------------------------------------
+
+    def _timed(self, need: Need) -> tuple[Outcome, float]:
+        started = time.perf_counter()
+        try:
+            outcome = self._runner.call(self._instruments.task(need), self._seconds(need))
+        except Exception as error:  # noqa: BLE001 - every failure becomes a typed outcome
+            outcome = self._failed(need.signal, error)
+        return outcome, time.perf_counter() - started
+
+    async def _atimed(self, need: Need) -> tuple[Outcome, float]:
+        started = time.perf_counter()
+        try:
+            native = self._instruments.native(need)
+            if native is None:
+                task = self._instruments.task(need)
+                outcome = await self._runner.acall(task, self._seconds(need))
+            else:
+                outcome = await _within(native, self._seconds(need))
+        except Exception as error:  # noqa: BLE001 - every failure becomes a typed outcome
+            outcome = self._failed(need.signal, error)
+        return outcome, time.perf_counter() - started
+
+    def _seconds(self, need: Need) -> float | None:
+        return self._deadlines[need.signal]
+
+    def _failed(self, signal: SignalName, error: Exception) -> Failure:
+        failure = failure_of(signal, error)
+        if self._metrics is not None:
+            self._metrics.count_error(signal, failure.error)
+        return failure
+
+    # -- relevance of several questions at once --------------------------------
+
+    def _score_together(self, needs: list[Need]) -> list[tuple[Outcome, float]]:
+        task, seconds = self._joint_task(needs)
+        started = time.perf_counter()
+        try:
+            scores = self._runner.call(task, seconds)
+        except (DeadlineExceededError, AllWorkersBusyError) as error:
+            return self._all_failed(needs, error, started)
+        except Exception:  # noqa: BLE001 - one bad pair must not fail its neighbours
+            return [self._timed(need) for need in needs]
+        return _shared(split_scores(scores, needs), started)
+
+    async def _ascore_together(self, needs: list[Need]) -> list[tuple[Outcome, float]]:
+        task, seconds = self._joint_task(needs)
+        started = time.perf_counter()
+        try:
+            scores = await self._runner.acall(task, seconds)
+        except (DeadlineExceededError, AllWorkersBusyError) as error:
+            return self._all_failed(needs, error, started)
+        except Exception:  # noqa: BLE001 - one bad pair must not fail its neighbours
+            return [await self._atimed(need) for need in needs]
+        return _shared(split_scores(scores, needs), started)
+
+    def _joint_task(self, needs: list[Need]) -> tuple[Callable[[], list[float]], float | None]:
+        scorer = self._instruments.scorer
+        pairs = group_pairs(needs)
+        per_question = self._deadlines[SignalName.RELEVANCE]
+
+        def task() -> list[float]:
+            if scorer is None:
+                raise PolicyError("no relevance scorer was given")
+            return checked_scores(scorer.score_pairs(pairs), len(pairs))
+
+        return task, None if per_question is None else per_question * len(needs)
+
+    def _all_failed(
+        self, needs: list[Need], error: Exception, started: float
+    ) -> list[tuple[Outcome, float]]:
+        seconds = (time.perf_counter() - started) / len(needs)
+        return [(self._failed(need.signal, error), seconds) for need in needs]
+
+    def _finish(self, decision: Decision, started: float) -> Decision:
+        decision.timings["total"] = time.perf_counter() - started
+        if self._metrics is not None:
+            self._metrics.count_decision(decision)
+        return decision
+
+
+def _shared(parts: Sequence[Sequence[float]], started: float) -> list[tuple[Outcome, float]]:
+    seconds = (time.perf_counter() - started) / len(parts)
+    return [(part, seconds) for part in parts]
+
+
+async def _within(awaitable: Awaitable[Outcome], seconds: float | None) -> Outcome:
+    try:
+        async with asyncio.timeout(seconds) as scope:
+            return await awaitable
+    except TimeoutError:
+        if scope.expired():
+            raise DeadlineExceededError from None
+        raise
+
+
+def _require_parts(
+    policy: Policy,
+    scorer: RelevanceScorer | None,
+    estimator: ConfidenceEstimator | None,
+    conflict_detector: ConflictDetector | None,
+) -> None:
+    if policy.may_follow and scorer is None:
+        raise PolicyError("the policy needs a relevance scorer", mend="pass scorer=…")
+    if scorer is not None:
+        policy.require_scorer(scorer.fingerprint)
+    if policy.needs_estimator and estimator is None:
+        raise PolicyError("the policy needs a confidence estimator", mend="pass estimator=…")
+    if estimator is not None:
+        policy.require_estimator(estimator.fingerprint)
+    if policy.check_conflict and policy.may_follow and conflict_detector is None:
+        raise PolicyError("the policy checks conflicts", mend="pass conflict_detector=…")
+
+
+def _error_actions(
+    on_error: OnError | str | Mapping[str, OnError | str],
+) -> dict[str, OnError]:
+    names = [name.value for name in SignalName] + ["input"]
+    if isinstance(on_error, str):
+        action = _choice(OnError, on_error, "on_error")
+        return dict.fromkeys(names, action)
+    unknown = set(on_error) - set(names)
+    if unknown:
+        raise InputError(
+            f"on_error names no signal: {', '.join(sorted(unknown))}",
+            mend=f"one of: {', '.join(names)}",
+        )
+    return {
+        name: _choice(OnError, on_error.get(name, OnError.ABSTAIN), "on_error") for name in names
+    }
+
+
+def _merged_deadlines(deadlines: Mapping[str, float | None]) -> dict[str, float | None]:
+    unknown = set(deadlines) - set(DEFAULT_DEADLINES)
+    if unknown:
+        raise InputError(
+            f"deadlines name no signal: {', '.join(sorted(unknown))}",
+            mend=f"one of: {', '.join(DEFAULT_DEADLINES)}",
+        )
+    merged = {**DEFAULT_DEADLINES, **deadlines}
+    for name, seconds in merged.items():
+        if seconds is not None and not seconds > 0:
+            raise InputError(f"the deadline of {name} must be positive seconds or None")
+    return merged
+
+
+def _choice(kind: type[_Choice], value: str, what: str) -> _Choice:
+    try:
+        return kind(value)
+    except ValueError:
+        raise InputError(
+            f"{what} {value!r} is unknown", mend=f"one of: {', '.join(kind)}"
+        ) from None

@@ -1,0 +1,96 @@
+"""Prometheus metrics with bounded labels; nothing leaves the process by itself."""
+
+from __future__ import annotations
+
+import threading
+from typing import ClassVar
+from weakref import WeakKeyDictionary
+
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram
+
+from ._decision import Decision
+from ._errors import KnowgateError
+from ._measure import error_kind
+from ._routes import SignalName
+
+_PROBABILITY_BUCKETS = tuple(i / 20 for i in range(1, 21))
+_SECONDS_BUCKETS = (
+    0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+    30.0,
+)  # fmt: skip
+
+
+class GuardMetrics:
+    """Counters and histograms of one registry.
+
+    Guards that share a registry share its metrics: `GuardMetrics.on(registry)`
+    gives the same object for the same registry.
+
+    Args:
+        registry: where the metrics are registered.
+    """
+
+    _by_registry: ClassVar[WeakKeyDictionary[CollectorRegistry, GuardMetrics]] = WeakKeyDictionary()
+    _lock = threading.Lock()
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.decisions = Counter(
+            "knowgate_decisions_total",
+            "Decisions by route, scenario, reason and mode.",
+            ("route", "scenario", "reason", "mode"),
+            registry=registry,
+        )
+        self.relevance = Histogram(
+            "knowgate_relevance",
+            "Calibrated probability that the passages suffice.",
+            buckets=_PROBABILITY_BUCKETS,
+            registry=registry,
+        )
+        self.confidence = Histogram(
+            "knowgate_confidence",
+            "Calibrated probability that the closed-book answer is right.",
+            buckets=_PROBABILITY_BUCKETS,
+            registry=registry,
+        )
+        self.seconds = Histogram(
+            "knowgate_stage_seconds",
+            "Seconds spent per stage of a decision.",
+            ("stage",),
+            buckets=_SECONDS_BUCKETS,
+            registry=registry,
+        )
+        self.errors = Counter(
+            "knowgate_errors_total",
+            "Signals that failed, by kind of failure.",
+            ("signal", "kind"),
+            registry=registry,
+        )
+
+    @classmethod
+    def on(cls, registry: CollectorRegistry | None = None) -> GuardMetrics:
+        """The metrics of `registry`, by default of prometheus-client's own."""
+        chosen = REGISTRY if registry is None else registry
+        with cls._lock:
+            found = cls._by_registry.get(chosen)
+            if found is None:
+                found = cls._by_registry[chosen] = cls(chosen)
+            return found
+
+    def count_decision(self, decision: Decision) -> None:
+        """Count one decision and observe its signals and timings."""
+        self.decisions.labels(
+            decision.route.value,
+            "undetermined" if decision.scenario is None else decision.scenario.value,
+            decision.reason.value,
+            decision.mode.value,
+        ).inc()
+        if decision.relevance is not None:
+            self.relevance.observe(decision.relevance)
+        if decision.confidence is not None:
+            self.confidence.observe(decision.confidence)
+        for stage, seconds in decision.timings.items():
+            self.seconds.labels(stage).observe(seconds)
+
+    def count_error(self, signal: SignalName, error: KnowgateError) -> None:
+        """Count one failed signal."""
+        self.errors.labels(signal.value, error_kind(error)).inc()

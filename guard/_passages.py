@@ -1,0 +1,76 @@
+"""Making text of whatever a caller passes as question and passages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ._errors import QuestionError
+
+_TEXT_FIELDS = ("page_content", "text", "content")
+
+
+def clean_text(value: str | bytes) -> str:
+    """Text that every tokenizer and encoder accepts.
+
+    Bytes are read as UTF-8 with replacement; lone surrogates, which cannot be
+    encoded, become U+FFFD; NUL becomes a space.
+
+    Example:
+        >>> clean_text("a\\x00b\\ud800")
+        'a b\ufffd'
+    """
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    if "\x00" in text:
+        text = text.replace("\x00", " ")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def question_text(question: object) -> str:
+    """The question as clean text.
+
+    Raises:
+        QuestionError: it is neither str nor bytes, or there is nothing in it.
+    """
+    if not isinstance(question, str | bytes):
+        raise QuestionError(f"the question is a {type(question).__name__}, not text")
+    text = clean_text(question)
+    if not text.strip():
+        raise QuestionError("the question is empty")
+    return text
+
+
+def passage_text(passage: object) -> str:
+    """The text of one passage; empty where there is none to be found.
+
+    Accepts str, bytes, LangChain documents (or anything with `page_content`,
+    `text` or `content`), and mappings with one of those keys.
+    """
+    if isinstance(passage, str | bytes):
+        return clean_text(passage)
+    for name in _TEXT_FIELDS:
+        found: Any = (
+            passage.get(name) if isinstance(passage, Mapping) else getattr(passage, name, None)
+        )
+        if isinstance(found, str | bytes):
+            return clean_text(found)
+    return ""
+
+
+def passage_texts(passages: object) -> list[str]:
+    """The texts of all passages, in order; a lone string counts as one passage.
+
+    Raises:
+        QuestionError: `passages` is neither None, text nor iterable.
+    """
+    if passages is None:
+        return []
+    if isinstance(passages, str | bytes | Mapping):
+        return [passage_text(passages)]
+    if not isinstance(passages, Iterable):
+        raise QuestionError(f"the passages are a {type(passages).__name__}, not a sequence")
+    return [passage_text(passage) for passage in passages]

@@ -1,0 +1,229 @@
+"""The policy: the calibrated artefact that a guard serves by."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
+
+from ._calibrators import Calibrator, IdentityCalibrator
+from ._errors import FingerprintMismatchError, PolicyError, PolicyVersionError
+from ._fingerprint import Fingerprint
+from ._routes import Route
+from .files import read_json, write_text
+
+SCHEMA_VERSION = 1
+
+Probability = Annotated[float, Field(ge=0, le=1)]
+
+
+class _Artefact(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Histogram(_Artefact):
+    """Counts of a signal over the calibration set, for watching drift.
+
+    Attributes:
+        edges: increasing bin edges, one more than `counts`.
+        counts: questions per bin; the last bin includes its right edge.
+    """
+
+    edges: tuple[FiniteFloat, ...]
+    counts: tuple[Annotated[int, Field(ge=0)], ...]
+
+    @model_validator(mode="after")
+    def _shape(self) -> Histogram:
+        if len(self.edges) != len(self.counts) + 1:
+            raise ValueError("edges must be one longer than counts")
+        if any(b <= a for a, b in zip(self.edges, self.edges[1:], strict=False)):
+            raise ValueError("edges must increase")
+        return self
+
+
+class Guarantee(_Artefact):
+    """What was promised, and on what evidence.
+
+    Attributes:
+        statement: the promise in words.
+        risk: the bound α that was asked for, in (0, 1).
+        delta: probability δ in (0, 1) that the promise fails by bad luck in the draw.
+        certified: False when no threshold met the target; the policy then abstains.
+        loss: what counts as an error.
+        unit: what is counted; always questions, never passages.
+        n: units the certificate rests on.
+        errors: units among them that were let through wrongly at the threshold.
+    """
+
+    statement: str
+    risk: Annotated[float, Field(gt=0, lt=1)]
+    delta: Annotated[float, Field(gt=0, lt=1)]
+    certified: bool
+    loss: str
+    unit: Literal["question"] = "question"
+    n: Annotated[int, Field(ge=0)]
+    errors: Annotated[int, Field(ge=0)]
+
+
+class Policy(_Artefact):
+    """Thresholds, calibrators and their provenance; immutable.
+
+    A threshold of None means "nothing passes": a policy for which no threshold
+    met its target abstains from everything and says so.
+
+    Attributes:
+        schema_version: of this file format; a newer one is refused.
+        created_by: the program and version that wrote it.
+        scorer: fingerprint of the relevance scorer it was calibrated on.
+        estimator: fingerprint of the confidence estimator, if one took part.
+        aggregator: how passage scores become one value per question.
+        relevance_calibrator: raw aggregated score → relevance in [0, 1].
+        confidence_calibrator: raw confidence → confidence in [0, 1].
+        relevance_threshold: follow the context from this relevance on (inclusive).
+        confidence_threshold: answer from memory from this confidence on (inclusive).
+        allowed_routes: routes the guard may take; abstaining is always allowed.
+        check_conflict: measure conflict before following a sufficient context.
+        on_conflict: where a detected conflict leads.
+        guarantee: what was certified, None for a policy written by hand.
+        calibration_set_sha256: of the records it was fitted on.
+        histograms: signal name → its distribution over the calibration set.
+    """
+
+    schema_version: int = SCHEMA_VERSION
+    created_by: str = ""
+    scorer: Fingerprint
+    estimator: Fingerprint | None = None
+    aggregator: str = "max"
+    relevance_calibrator: Calibrator = Field(default_factory=IdentityCalibrator)
+    confidence_calibrator: Calibrator = Field(default_factory=IdentityCalibrator)
+    relevance_threshold: Probability | None
+    confidence_threshold: Probability | None = None
+    allowed_routes: tuple[Route, ...] = (Route.FOLLOW_CONTEXT, Route.ABSTAIN)
+    check_conflict: bool = False
+    on_conflict: Literal["follow_context", "abstain"] = "follow_context"
+    guarantee: Guarantee | None = None
+    calibration_set_sha256: str | None = None
+    histograms: dict[str, Histogram] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Policy:
+        if self.check_conflict and self.confidence_threshold is None:
+            raise ValueError(
+                "check_conflict needs a confidence_threshold: a conflict is one only where "
+                "the model itself is confident"
+            )
+        return self
+
+    @property
+    def may_follow(self) -> bool:
+        """Whether any context can be followed under this policy."""
+        return self.relevance_threshold is not None and Route.FOLLOW_CONTEXT in self.allowed_routes
+
+    @property
+    def may_answer(self) -> bool:
+        """Whether the model may ever answer from its own knowledge."""
+        return self.confidence_threshold is not None and Route.ANSWER in self.allowed_routes
+
+    @property
+    def needs_estimator(self) -> bool:
+        """Whether serving this policy can ask for confidence."""
+        return self.may_answer or (self.check_conflict and self.may_follow)
+
+    def route(
+        self, relevance: float | None, confidence: float | None, conflict: bool | None = None
+    ) -> Route:
+        """The route for calibrated signals; None stands for a signal that failed.
+
+        Example:
+            >>> policy = Policy(scorer=Fingerprint(kind="lexical"), relevance_threshold=0.5)
+            >>> policy.route(0.7, None).value
+            'follow_context'
+        """
+        from ._routing import Signals, decide_route
+
+        return decide_route(self, Signals.replay(self, relevance, confidence, conflict)).route
+
+    def require_scorer(self, fingerprint: Fingerprint) -> None:
+        """Refuse a scorer other than the one this policy was calibrated on.
+
+        Raises:
+            FingerprintMismatchError: naming the fields that differ.
+        """
+        _require(self.scorer, fingerprint, "scorer")
+
+    def require_estimator(self, fingerprint: Fingerprint) -> None:
+        """Refuse an estimator other than the one this policy was calibrated on.
+
+        Raises:
+            FingerprintMismatchError: naming the fields that differ.
+        """
+        if self.estimator is not None:
+            _require(self.estimator, fingerprint, "confidence estimator")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Policy:
+        """Read `policy.json`.
+
+        Raises:
+            PolicyVersionError: a newer knowgate wrote it.
+            PolicyError: a field is missing, unknown or out of range.
+            InputError: the file is missing or not JSON.
+        """
+        return cls.parse(read_json(path), where=os.fspath(path))
+
+    @classmethod
+    def parse(cls, value: Any, *, where: str) -> Policy:
+        """A policy from parsed JSON; `where` is named in errors. Raises as `load`."""
+        if not isinstance(value, dict):
+            raise PolicyError(
+                f"expected a JSON object, found {type(value).__name__}",
+                where=where,
+                mend="write it with `knowgate calibrate`",
+            )
+        version = value.get("schema_version")
+        if isinstance(version, int) and version > SCHEMA_VERSION:
+            raise PolicyVersionError(
+                f"policy schema {version} is newer than {SCHEMA_VERSION}, the newest known here",
+                where=where,
+                mend="upgrade knowgate or calibrate anew",
+            )
+        if not isinstance(version, int) or version < 1:
+            raise PolicyError(
+                "field 'schema_version' is missing or not a positive number",
+                where=where,
+                mend="write it with `knowgate calibrate`",
+            )
+        try:
+            return cls.model_validate(value)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            field = ".".join(str(part) for part in first["loc"]) or "policy"
+            raise PolicyError(
+                f"field '{field}': {first['msg']}",
+                where=where,
+                mend="write it with `knowgate calibrate`",
+            ) from None
+
+    def to_json(self) -> str:
+        """The policy as indented JSON with a final newline."""
+        return self.model_dump_json(indent=2) + "\n"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write `policy.json` atomically."""
+        write_text(path, self.to_json())
+
+
+def _require(expected: Fingerprint, found: Fingerprint, what: str) -> None:
+    differences = expected.differences(found)
+    if differences:
+        raise FingerprintMismatchError(
+            f"the policy was calibrated on another {what} ({'; '.join(differences)})",
+            mend=f"use the {what} it was calibrated on, or calibrate anew with this one",
+        )
+
+
+def finite_or_none(value: float | None) -> float | None:
+    """`value`, or None where it is missing, NaN or infinite."""
+    return value if value is not None and math.isfinite(value) else None

@@ -1,0 +1,157 @@
+"""Reading and writing artefacts: one clear line on bad input, nothing half-written.
+
+Public to the other packages, so that every file knowgate touches fails alike.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from ._errors import InputError
+
+__all__ = [
+    "atomic_writer",
+    "file_sha256",
+    "read_json",
+    "read_jsonl",
+    "read_text",
+    "write_json",
+    "write_text",
+]
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """The UTF-8 text of a file (a byte order mark is dropped).
+
+    Raises:
+        InputError: the file is missing, a folder, unreadable or not UTF-8.
+    """
+    where = os.fspath(path)
+    try:
+        return Path(path).read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise InputError("no such file", where=where, mend="check the path") from None
+    except IsADirectoryError:
+        raise InputError(
+            "is a folder, not a file", where=where, mend="name a file inside it"
+        ) from None
+    except UnicodeDecodeError as error:
+        line = Path(path).read_bytes()[: error.start].count(b"\n") + 1
+        raise InputError(
+            "not UTF-8 text", where=f"{where}:{line}", mend="save the file as UTF-8"
+        ) from None
+    except OSError as error:
+        raise InputError(
+            f"cannot be read ({error.strerror})", where=where, mend="check the permissions"
+        ) from None
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """The parsed content of a JSON file.
+
+    Raises:
+        InputError: as `read_text`, or the content is not JSON (with the line).
+    """
+    text = read_text(path)
+    if not text.strip():
+        raise InputError("the file is empty", where=os.fspath(path), mend="expected JSON")
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"broken JSON ({error.msg}, column {error.colno})",
+            where=f"{os.fspath(path)}:{error.lineno}",
+            mend="mend the file or write it anew",
+        ) from None
+    except RecursionError:
+        raise InputError(
+            "JSON is nested too deeply", where=os.fspath(path), mend="flatten the file"
+        ) from None
+
+
+def read_jsonl(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Line numbers (from 1) and objects of a JSON-lines file; blank lines are skipped.
+
+    Raises:
+        InputError: as `read_text`, or a line is not a JSON object.
+    """
+    where = os.fspath(path)
+    # Not splitlines(): U+2028 and friends are legal inside JSON strings.
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except (json.JSONDecodeError, RecursionError) as error:
+            detail = getattr(error, "msg", "nested too deeply")
+            raise InputError(
+                f"broken JSON ({detail})",
+                where=f"{where}:{number}",
+                mend="each line must be one JSON object",
+            ) from None
+        if not isinstance(value, dict):
+            raise InputError(
+                f"expected a JSON object, found {type(value).__name__}",
+                where=f"{where}:{number}",
+                mend="each line must be one JSON object",
+            )
+        yield number, value
+
+
+@contextlib.contextmanager
+def atomic_writer(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
+    """A UTF-8 text file that appears under `path` whole, or not at all.
+
+    Raises:
+        InputError: the folder cannot be made or written to.
+    """
+    target = Path(path)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.is_dir():
+            raise IsADirectoryError(21, "is a folder")
+        descriptor, temporary = tempfile.mkstemp(
+            dir=target.parent, prefix=f".{target.name[:80]}.", suffix=".tmp"
+        )
+    except OSError as error:
+        raise InputError(
+            f"cannot be written ({error.strerror})", where=str(target), mend="choose another place"
+        ) from None
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        # mkstemp makes files private; an artefact gets the usual permissions.
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(temporary).chmod(0o666 & ~umask)
+        Path(temporary).replace(target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(temporary).unlink()
+        raise
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write `text` atomically."""
+    with atomic_writer(path) as stream:
+        stream.write(text)
+
+
+def write_json(path: str | os.PathLike[str], value: Any) -> None:
+    """Write `value` atomically as indented JSON; NaN and infinity are refused."""
+    write_text(path, json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False) + "\n")
+
+
+def file_sha256(path: str | os.PathLike[str]) -> str:
+    """Hexadecimal sha256 of a file's bytes."""
+    with Path(path).open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,0 +1,74 @@
+"""Prompts as files: each has a name and a hash, and each can be replaced by the user.
+
+Example:
+    >>> prompt = Prompt(name="mine", text="Q: {question}\\nA:")
+    >>> prompt.fill(question="Why {braces}?")
+    'Q: Why {braces}?\\nA:'
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from .._errors import InputError
+from ..files import read_text
+
+__all__ = ["Prompt", "bundled_prompt", "load_prompt"]
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A prompt template with `{name}` slots.
+
+    Attributes:
+        name: how runs and fingerprints call it.
+        text: the template.
+    """
+
+    name: str
+    text: str
+
+    @property
+    def sha256(self) -> str:
+        """Hexadecimal sha256 of the template."""
+        return hashlib.sha256(self.text.encode("utf-8")).hexdigest()
+
+    @property
+    def slots(self) -> frozenset[str]:
+        """Names of the slots in the template."""
+        return frozenset(re.findall(r"\{(\w+)\}", self.text))
+
+    def fill(self, **values: str) -> str:
+        """The template with its slots filled; braces inside the values stay as they are.
+
+        Raises:
+            InputError: a slot has no value.
+        """
+        missing = self.slots - set(values)
+        if missing:
+            raise InputError(
+                f"prompt {self.name!r} has slots without a value: {', '.join(sorted(missing))}",
+                mend=f"slots that are filled: {', '.join(sorted(values))}",
+            )
+        # One pass, so that a value that looks like a slot is never filled in turn.
+        return re.sub(r"\{(\w+)\}", lambda match: values[match.group(1)], self.text)
+
+
+def bundled_prompt(name: str) -> Prompt:
+    """A prompt that ships with the guard: `closed_book` or `with_context`."""
+    text = resources.files(__package__).joinpath(f"{name}.txt").read_text(encoding="utf-8")
+    return Prompt(name=name, text=text.rstrip("\n"))
+
+
+def load_prompt(path: str | os.PathLike[str]) -> Prompt:
+    """A prompt from the user's own file; its name is the file's.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    return Prompt(name=Path(path).stem, text=read_text(path).rstrip("\n"))

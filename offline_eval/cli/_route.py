@@ -1,0 +1,86 @@
+"""`knowgate route`: replay a policy over logged signals."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ...guard import Decision, InputError, Policy, Signals, decide_route
+from ...guard.files import atomic_writer, read_jsonl
+from ._app import app
+from ._console import out, progress_bar
+
+_MEND = '"relevance" and "confidence" are numbers in [0, 1] or null, "conflict" is a bool or null'
+
+
+@app.command()
+def route(
+    policy: Annotated[Path, typer.Option(help="The policy to replay.")],
+    input_path: Annotated[
+        Path, typer.Option("--input", help='JSON lines: {"relevance", "confidence", "conflict"}.')
+    ],
+    output: Annotated[Path, typer.Option(help="JSON lines: one decision per line.")],
+) -> None:
+    """Decide from logged signals exactly as the guard would.
+
+    A signal that the policy needs and that is null or NaN counts as failed and
+    leads to abstention, as in the guard by default; one that the policy does not
+    need is left out of the decision. `"nothing_retrieved": true` stands for a
+    question without passages. An `id` is passed on.
+
+    Example: `knowgate route --policy policy.json --input signals.jsonl --output decisions.jsonl`
+    """
+    loaded = Policy.load(policy)
+    lines = list(read_jsonl(input_path))
+    decisions = [_decide(loaded, value, f"{input_path}:{number}") for number, value in lines]
+    with atomic_writer(output) as stream, progress_bar("routing") as advance:
+        for done, ((_, value), decision) in enumerate(zip(lines, decisions, strict=True), start=1):
+            result = decision.model_dump(mode="json", exclude={"timings", "kept", "scores"})
+            if "id" in value:
+                result = {"id": value["id"], **result}
+            stream.write(json.dumps(result, ensure_ascii=False, allow_nan=False) + "\n")
+            advance(done, len(lines))
+    out.print(f"{len(decisions)} lines routed → {output}", markup=False)
+
+
+def _decide(policy: Policy, value: dict[str, Any], where: str) -> Decision:
+    if "relevance" not in value:
+        raise InputError("field 'relevance' is missing", where=where, mend=_MEND)
+    nothing = value.get("nothing_retrieved", False)
+    if not isinstance(nothing, bool):
+        raise InputError("field 'nothing_retrieved' must be a bool", where=where, mend=_MEND)
+    conflict = value.get("conflict")
+    if conflict is not None and not isinstance(conflict, bool):
+        raise InputError("field 'conflict' must be a bool or null", where=where, mend=_MEND)
+    signals = Signals.replay(
+        policy,
+        _probability(value, "relevance", where),
+        _probability(value, "confidence", where),
+        conflict,
+        nothing_retrieved=nothing,
+    )
+    verdict = decide_route(policy, signals)
+    return Decision(
+        route=verdict.route,
+        reason=verdict.reason,
+        scenario=verdict.scenario,
+        relevance=signals.relevance,
+        confidence=signals.confidence,
+        conflict=signals.conflict,
+        failed_signals=tuple(sorted(name.value for name in signals.failed)),
+    )
+
+
+def _probability(value: dict[str, Any], name: str, where: str) -> float | None:
+    found = value.get(name)
+    if found is None:
+        return None
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        raise InputError(f"field '{name}' must be a number or null", where=where, mend=_MEND)
+    if math.isfinite(found) and not 0 <= found <= 1:
+        raise InputError(f"field '{name}' is {found:g}", where=where, mend=_MEND)
+    return float(found)

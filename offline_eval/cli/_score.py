@@ -1,0 +1,108 @@
+"""`knowgate score`: relevance for a file of questions with passages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ...guard import Decision, Guard, InputError, Policy, Reason, RelevanceScorer, passage_text
+from ...guard.files import atomic_writer, read_jsonl
+from ...guard.relevance import default_calibrator, load_scorer
+from ._app import app
+from ._console import out, progress_bar
+
+_LINES_PER_BATCH = 32
+_MEND = 'each line needs "question" (text) and "passages" (a list of texts)'
+
+
+@app.command()
+def score(
+    input_path: Annotated[
+        Path, typer.Option("--input", help='JSON lines: {"question", "passages"}.')
+    ],
+    output: Annotated[Path, typer.Option(help='JSON lines: {"scores", "relevance"}.')],
+    scorer: Annotated[
+        str, typer.Option(help="Scorer by name, or a sentence-transformers folder.")
+    ] = "bi_encoder",
+    policy: Annotated[
+        Path | None, typer.Option(help="Take calibrator and aggregator from this policy.")
+    ] = None,
+    aggregator: Annotated[
+        str, typer.Option(help="Passage scores to one value, without --policy.")
+    ] = "max",
+) -> None:
+    """Score how far passages suffice to answer a question.
+
+    Per input line one output line, in order: `scores` (raw, one per passage; null
+    for a passage without text), `relevance` (calibrated probability; 0 without
+    passages) and `error` (null, or why there is no score). An `id` is passed on.
+
+    Example: `knowgate score --scorer bi_encoder --input pairs.jsonl --output scores.jsonl`
+    """
+    lines = [(number, value) for number, value in read_jsonl(input_path)]
+    for number, value in lines:
+        _check(value, f"{input_path}:{number}")
+    loaded = Policy.load(policy) if policy is not None else None
+    guard = _guard(load_scorer(scorer), loaded, aggregator)
+    with atomic_writer(output) as stream, progress_bar("scoring") as advance:
+        for done, (value, decision) in enumerate(_decisions(guard, lines), start=1):
+            stream.write(json.dumps(_result(value, decision), ensure_ascii=False) + "\n")
+            advance(done, len(lines))
+    out.print(f"{len(lines)} lines scored → {output}", markup=False)
+
+
+def _guard(scorer: RelevanceScorer, policy: Policy | None, aggregator: str) -> Guard:
+    if policy is not None:
+        policy.require_scorer(scorer.fingerprint)
+    measuring = Policy(
+        scorer=scorer.fingerprint,
+        aggregator=aggregator if policy is None else policy.aggregator,
+        relevance_calibrator=(
+            default_calibrator(scorer.fingerprint)
+            if policy is None
+            else policy.relevance_calibrator
+        ),
+        relevance_threshold=1.0,
+    )
+    return Guard(measuring, scorer=scorer, mode="shadow", metrics=False)
+
+
+def _decisions(
+    guard: Guard, lines: list[tuple[int, dict[str, Any]]]
+) -> Iterator[tuple[dict[str, Any], Decision]]:
+    for start in range(0, len(lines), _LINES_PER_BATCH):
+        values = [value for _, value in lines[start : start + _LINES_PER_BATCH]]
+        decisions = guard.decide_batch(
+            [value["question"] for value in values], [value["passages"] for value in values]
+        )
+        yield from zip(values, decisions, strict=True)
+
+
+def _result(value: dict[str, Any], decision: Decision) -> dict[str, Any]:
+    failed = decision.relevance is None
+    result = {
+        "scores": None if failed else list(decision.scores),
+        "relevance": decision.relevance,
+        "error": decision.reason.value if failed else None,
+    }
+    if failed and decision.reason is Reason.INVALID_INPUT:
+        result["error"] = "the question is empty"
+    return {"id": value["id"], **result} if "id" in value else result
+
+
+def _check(value: dict[str, Any], where: str) -> None:
+    for name in ("question", "passages"):
+        if name not in value:
+            raise InputError(f"field '{name}' is missing", where=where, mend=_MEND)
+    if not isinstance(value["question"], str):
+        raise InputError("field 'question' must be text", where=where, mend=_MEND)
+    passages = value["passages"]
+    if not isinstance(passages, list):
+        raise InputError("field 'passages' must be a list", where=where, mend=_MEND)
+    for index, passage in enumerate(passages):
+        if not isinstance(passage, str) and not passage_text(passage):
+            raise InputError(f"passages[{index}] is not text", where=where, mend=_MEND)

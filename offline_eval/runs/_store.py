@@ -1,0 +1,180 @@
+"""A run folder: a manifest, and rows appended one by one so that a kill loses nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from ...guard import InputError
+from ...guard.files import read_json, read_jsonl, write_json
+
+SCHEMA_VERSION = 1
+_NOT_COMPARED = ("created_by",)
+
+
+class RunStore:
+    """The rows of one run, in a fixed order, each written and synced once.
+
+    Opening a folder that holds the same run continues it after its last whole
+    row; a row cut off by a kill is dropped. A folder with another run, or with
+    anything else in it, is refused. The store is locked while open.
+
+    Args:
+        folder: of the run; made if missing.
+        manifest: what the run is: settings, hashes of inputs, versions. A run is
+            the same one when all of it but `created_by` is equal.
+        case_ids: all rows' ids in order.
+
+    Raises:
+        InputError: the folder cannot be used.
+    """
+
+    def __init__(
+        self, folder: str | os.PathLike[str], manifest: Mapping[str, Any], case_ids: Sequence[str]
+    ) -> None:
+        self._folder = Path(folder)
+        self._manifest = dict(manifest)
+        self._case_ids = list(case_ids)
+        self._rows_path = self._folder / "rows.jsonl"
+        self._stream: Any = None
+        self.done = 0
+
+    def __enter__(self) -> RunStore:
+        self._prepare()
+        try:
+            self._stream = self._rows_path.open("ab")
+            fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                "another process is writing this run",
+                where=str(self._folder),
+                mend="wait for it, or choose another folder",
+            ) from None
+        except OSError as error:
+            raise InputError(
+                f"cannot be written ({error.strerror})",
+                where=str(self._rows_path),
+                mend="choose another folder",
+            ) from None
+        try:
+            self.done = self._whole_rows()
+        except BaseException:
+            self._stream.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stream.close()
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Write the next row and force it to disk.
+
+        Raises:
+            ValueError: it is not the row that comes next.
+        """
+        expected = self._case_ids[self.done]
+        if row["case_id"] != expected:
+            raise ValueError(f"row {row['case_id']!r} where {expected!r} comes next")
+        line = json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
+        self._stream.write(line.encode("utf-8"))
+        self._stream.flush()
+        os.fsync(self._stream.fileno())
+        self.done += 1
+
+    def _prepare(self) -> None:
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            present = sorted(item.name for item in self._folder.iterdir())
+        except OSError as error:
+            raise InputError(
+                f"cannot be used as a run folder ({error.strerror})",
+                where=str(self._folder),
+                mend="choose another --out",
+            ) from None
+        path = self._folder / "manifest.json"
+        if not path.exists():
+            strangers = [name for name in present if not name.endswith(".tmp")]
+            if strangers and strangers != ["questions.jsonl"]:
+                raise InputError(
+                    f"the folder is not empty and holds no run (found {strangers[0]!r})",
+                    where=str(self._folder),
+                    mend="choose another --out",
+                )
+            write_json(path, self._manifest)
+            return
+        found = read_manifest(self._folder)
+        for name in sorted(set(found) | set(self._manifest)):
+            if name not in _NOT_COMPARED and found.get(name) != self._manifest.get(name):
+                raise InputError(
+                    f"the folder holds another run (its {name!r} differs)",
+                    where=str(self._folder),
+                    mend="choose another --out, or remove the folder",
+                )
+
+    def _whole_rows(self) -> int:
+        content = self._rows_path.read_bytes()
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
+            self._stream.truncate(whole)
+            self._stream.seek(0, os.SEEK_END)
+        count = 0
+        for number, row in read_jsonl(self._rows_path):
+            if count >= len(self._case_ids) or row.get("case_id") != self._case_ids[count]:
+                raise InputError(
+                    "the row is not the one that belongs here",
+                    where=f"{self._rows_path}:{number}",
+                    mend="remove the run folder and start again",
+                )
+            count += 1
+        return count
+
+
+def read_manifest(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """The manifest of a run folder.
+
+    Raises:
+        InputError: no run there, or one written by a newer knowgate.
+    """
+    path = Path(folder) / "manifest.json"
+    if not path.is_file():
+        raise InputError(
+            "no run in this folder (manifest.json is missing)",
+            where=os.fspath(folder),
+            mend="make one with `knowgate eval ookb`",
+        )
+    manifest = read_json(path)
+    version = manifest.get("schema_version") if isinstance(manifest, dict) else None
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise InputError(
+            "field 'schema_version' is missing or not a positive number",
+            where=str(path),
+            mend="remove the run folder and start again",
+        )
+    if version > SCHEMA_VERSION:
+        raise InputError(
+            f"run schema {version} is newer than {SCHEMA_VERSION}, the newest known here",
+            where=str(path),
+            mend="upgrade knowgate",
+        )
+    found: dict[str, Any] = manifest
+    return found
+
+
+@contextlib.contextmanager
+def open_run(
+    folder: str | os.PathLike[str], manifest: Mapping[str, Any], case_ids: Sequence[str]
+) -> Iterator[RunStore]:
+    """A `RunStore` as a context manager; see there."""
+    with RunStore(folder, manifest, case_ids) as store:
+        yield store

@@ -1,0 +1,317 @@
+"""Greedy and sampled answers, their log-probabilities, stopping and streaming."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from knowgate.adapters.huggingface import HuggingFaceLM
+from knowgate.guard import (
+    Generation,
+    InputError,
+    LanguageModel,
+    LanguageModelError,
+    PromptTooLongError,
+)
+
+
+def texts(rows: list[list[Generation]]) -> list[list[str]]:
+    return [[answer.text for answer in row] for row in rows]
+
+
+def peer_ids(model: Any, tokenizer: Any, prompt: str, count: int) -> list[int]:
+    """What `model.generate` answers greedily, without prompt and padding."""
+    ids = torch.tensor([tokenizer(prompt)["input_ids"]])
+    made = model.generate(
+        ids,
+        attention_mask=torch.ones_like(ids),
+        do_sample=False,
+        max_new_tokens=count,
+        pad_token_id=0,
+    )
+    return [int(token) for token in made[0, ids.shape[1] :]]
+
+
+def test_it_fulfils_the_language_model_protocol(lm: HuggingFaceLM) -> None:
+    assert isinstance(lm, LanguageModel)
+
+
+def test_greedy_equals_transformers_generate_on_200_prompts(
+    lm: HuggingFaceLM, model: Any, tokenizer: Any, prompts: list[str]
+) -> None:
+    answers = lm.engine.complete([lm.engine.encoder.render(p) for p in prompts], lm.settings())
+
+    for prompt, [answer] in zip(prompts, answers, strict=True):
+        assert answer.ids == peer_ids(model, tokenizer, prompt, 12)
+    assert any(answer.ended_by_token for [answer] in answers), "no prompt met the end token"
+
+
+def test_left_padding_does_not_change_greedy_answers(lm: HuggingFaceLM, prompts: list[str]) -> None:
+    batched = lm.generate(prompts[:40])
+
+    alone = [lm.generate([prompt])[0] for prompt in prompts[:40]]
+
+    assert texts(batched) == texts(alone)
+
+
+def test_log_probabilities_equal_those_of_a_teacher_forced_pass(
+    lm: HuggingFaceLM, model: Any, tokenizer: Any, prompts: list[str]
+) -> None:
+    rendered = [lm.engine.encoder.render(prompt) for prompt in prompts[:20]]
+    rows = lm.engine.complete(rendered, lm.settings(n=3, temperature=0.8, seed=5))
+
+    for prompt, row in zip(prompts, rows, strict=False):
+        for answer in row:
+            start = tokenizer(prompt)["input_ids"]
+            with torch.no_grad():
+                logits = model(torch.tensor([start + answer.ids])).logits[0].double()
+            expected = logits.log_softmax(-1)[len(start) - 1 : -1]
+            expected = expected.gather(-1, torch.tensor(answer.ids)[:, None])[:, 0]
+            np.testing.assert_allclose(answer.logprobs, expected.numpy(), atol=2e-5)
+
+
+def test_samples_depend_on_seed_and_prompt_only(lm: HuggingFaceLM, prompts: list[str]) -> None:
+    together = texts(lm.generate(prompts[:10], n=4, temperature=1.0, seed=3))
+
+    apart = [texts(lm.generate([p], n=4, temperature=1.0, seed=3))[0] for p in prompts[:10]]
+    other = texts(lm.generate(prompts[:10], n=4, temperature=1.0, seed=4))
+
+    assert together == apart
+    assert together != other
+    assert all(len(set(row)) > 1 for row in together)
+
+
+def test_the_same_prompt_twice_gets_different_samples(lm: HuggingFaceLM) -> None:
+    first, second = texts(lm.generate(["twice", "twice"], n=3, temperature=1.0, seed=3))
+
+    assert first != second
+
+
+def test_without_a_seed_every_call_draws_afresh(lm: HuggingFaceLM) -> None:
+    assert lm.generate(["fresh"], n=3, temperature=1.0) != lm.generate(
+        ["fresh"], n=3, temperature=1.0
+    )
+
+
+def test_samples_follow_the_models_distribution(
+    lm: HuggingFaceLM, model: Any, tokenizer: Any
+) -> None:
+    prompt, temperature, draws = "distribution", 0.7, 3000
+    rendered = [lm.engine.encoder.render(prompt)]
+    settings_ = lm.settings(n=draws, temperature=temperature, seed=11, max_new_tokens=1)
+    [answers] = lm.engine.complete(rendered, settings_)
+    counts = np.bincount([answer.ids[0] for answer in answers], minlength=264)
+
+    with torch.no_grad():
+        logits = model(torch.tensor([tokenizer(prompt)["input_ids"]])).logits[0, -1]
+    expected = (logits / temperature).softmax(-1).numpy()
+
+    # Five standard errors on every token.
+    error = np.sqrt(expected * (1 - expected) / draws)
+    assert np.all(np.abs(counts / draws - expected) < 5 * error + 2 / draws)
+
+
+def test_global_random_state_stays_untouched(lm: HuggingFaceLM) -> None:
+    before = (
+        torch.get_rng_state(),
+        np.random.get_state(legacy=False)["state"]["key"].copy(),
+        random.getstate(),
+    )
+
+    lm.generate(["state"], n=3, temperature=1.0)
+
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert np.array_equal(np.random.get_state(legacy=False)["state"]["key"], before[1])
+    assert random.getstate() == before[2]
+
+
+def test_a_prompt_is_prefilled_once_for_all_its_samples(lm: HuggingFaceLM, model: Any) -> None:
+    shapes: list[tuple[int, ...]] = []
+    hook = model.register_forward_pre_hook(
+        lambda _, __, arguments: shapes.append(tuple(arguments["input_ids"].shape)),
+        with_kwargs=True,
+    )
+
+    lm.generate(["prefill me"], n=7, temperature=1.0, seed=0)
+    hook.remove()
+
+    assert shapes[0] == (1, 11 - 1)
+    assert shapes[1] == (7, 1)
+
+
+def test_greedy_with_n_gives_the_same_answer_n_times(lm: HuggingFaceLM) -> None:
+    [row] = lm.generate(["same"], n=3)
+
+    assert len(row) == 3
+    assert len(set(row)) == 1
+
+
+def test_a_stop_string_ends_the_answer_and_is_left_out(
+    lm: HuggingFaceLM, prompts: list[str]
+) -> None:
+    free = [row[0].text for row in lm.generate(prompts[:60])]
+    letter = max(set("".join(free)) - {"\ufffd"}, key="".join(free).count)
+
+    stopped = lm.generate(prompts[:60], stop=[letter])
+
+    assert [row[0].text for row in stopped] == [text.split(letter)[0] for text in free]
+    assert any(letter in text for text in free)
+
+
+def test_a_stop_string_of_several_tokens_is_found(lm: HuggingFaceLM, prompts: list[str]) -> None:
+    free = [row[0].text for row in lm.generate(prompts)]
+    number, stop = next(
+        (at, match.group())
+        for at, text in enumerate(free)
+        if (match := re.search(r"(?<!^)[ -~]{2}", text))
+    )
+
+    [[answer]] = lm.generate([prompts[number]], stop=[stop])
+
+    assert answer.text == free[number].split(stop)[0]
+    assert answer.text
+
+
+def test_streamed_pieces_join_to_the_generated_text(lm: HuggingFaceLM, prompts: list[str]) -> None:
+    for prompt in prompts[:30]:
+        for options in ({}, {"stop": ["H", "\n"]}, {"temperature": 1.0, "seed": 2}):
+            [[whole]] = lm.generate([prompt], **options)
+            assert "".join(lm.stream(prompt, **options)) == whole.text
+
+
+def test_streaming_gives_the_first_piece_before_the_last_token(
+    lm: HuggingFaceLM, model: Any, prompts: list[str]
+) -> None:
+    passes: list[int] = []
+    hook = model.register_forward_pre_hook(lambda *_: passes.append(1))
+
+    first = next(lm.stream(prompts[2]))
+    hook.remove()
+
+    assert first
+    assert len(passes) < 12
+
+
+def test_answers_end_where_the_context_window_does(lm: HuggingFaceLM) -> None:
+    [[answer]] = lm.generate(["x" * 252])
+
+    assert answer.token_logprobs is not None
+    assert len(answer.token_logprobs) <= 4
+
+
+def test_a_prompt_longer_than_the_window_is_refused_by_length(lm: HuggingFaceLM) -> None:
+    with pytest.raises(PromptTooLongError, match=r"prompt 1 has 256 tokens.*holds 256"):
+        lm.generate(["fits", "x" * 256])
+
+
+def test_a_huge_prompt_is_refused_without_tokenizing_it(lm: HuggingFaceLM) -> None:
+    with pytest.raises(PromptTooLongError, match="10000000 characters"):
+        lm.generate(["x" * 10_000_000])
+
+
+def test_half_a_surrogate_pair_is_refused(lm: HuggingFaceLM) -> None:
+    with pytest.raises(LanguageModelError, match="prompt 0 is not valid text"):
+        lm.generate(["bad \ud800"])
+
+
+def test_a_prompt_that_is_not_text_is_refused(lm: HuggingFaceLM) -> None:
+    with pytest.raises(LanguageModelError, match="is a NoneType"):
+        lm.generate([None])  # type: ignore[list-item]
+
+
+def test_one_string_in_place_of_a_list_is_refused(lm: HuggingFaceLM) -> None:
+    with pytest.raises(InputError, match="prompts: is one string"):
+        lm.generate("not a list")
+
+
+@pytest.mark.parametrize("prompt", ["", "\0", "\0text\0", " ", "\U0001f600", "a\r\nb"])
+def test_odd_prompts_are_answered(lm: HuggingFaceLM, prompt: str) -> None:
+    [[answer]] = lm.generate([prompt])
+
+    assert answer.token_logprobs
+
+
+def test_no_prompts_give_no_answers(lm: HuggingFaceLM) -> None:
+    assert lm.generate([]) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"n": 0}, "n"),
+        ({"temperature": -1.0}, "temperature"),
+        ({"temperature": math.nan}, "temperature"),
+        ({"max_new_tokens": 0}, "max_new_tokens"),
+        ({"stop": [""]}, "stop"),
+        ({"stop": "x"}, "stop"),
+    ],
+)
+def test_arguments_out_of_range_are_refused(
+    lm: HuggingFaceLM, options: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(InputError, match=named):
+        lm.generate(["prompt"], **options)
+
+
+def test_threads_get_the_answers_that_one_thread_gets(
+    lm: HuggingFaceLM, prompts: list[str]
+) -> None:
+    expected = [lm.generate([p], n=2, temperature=1.0, seed=1) for p in prompts[:24]]
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(
+            pool.map(lambda p: lm.generate([p], n=2, temperature=1.0, seed=1), prompts[:24])
+        )
+
+    assert [texts(rows) for rows in found] == [texts(rows) for rows in expected]
+
+
+async def test_agenerate_answers_as_generate_does(lm: HuggingFaceLM) -> None:
+    found = await lm.agenerate(["async"], n=2, temperature=1.0, seed=1)
+
+    assert found == lm.generate(["async"], n=2, temperature=1.0, seed=1)
+
+
+async def test_cancelling_agenerate_ends_the_decoding(lm: HuggingFaceLM, model: Any) -> None:
+    started, go, passes = threading.Event(), threading.Event(), []
+
+    def hold(*_: Any) -> None:
+        passes.append(1)
+        started.set()
+        go.wait(10)
+
+    hook = model.register_forward_pre_hook(hold)
+    task = asyncio.create_task(lm.agenerate(["cancel"], max_new_tokens=100))
+    await asyncio.to_thread(started.wait, 10)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    go.set()
+    # A later call waits its turn, so the cancelled one has stopped when it returns.
+    await lm.agenerate(["after"], max_new_tokens=1)
+    hook.remove()
+
+    assert len(passes) < 10
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(prompt=st.text(max_size=40), count=st.integers(1, 3), seed=st.integers(0, 2**70))
+def test_any_text_and_seed_give_n_answers_without_stop_strings(
+    lm: HuggingFaceLM, prompt: str, count: int, seed: int
+) -> None:
+    [row] = lm.generate([prompt], n=count, temperature=1.0, seed=seed, stop=["\n", "e"])
+
+    assert len(row) == count
+    assert all("\n" not in answer.text and "e" not in answer.text for answer in row)
+    assert all(answer.token_logprobs and max(answer.token_logprobs) <= 1e-6 for answer in row)

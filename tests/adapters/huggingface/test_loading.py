@@ -1,0 +1,218 @@
+"""Model folders, devices and identity: what is refused, and with which words."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from knowgate.adapters.huggingface import HuggingFaceLM
+from knowgate.guard import DeviceError, InputError, KnowgateError, ModelFolderError
+
+Copy = Callable[..., Path]
+
+
+def test_a_saved_model_answers_as_the_one_in_memory(lm: HuggingFaceLM, folder: Path) -> None:
+    loaded = HuggingFaceLM(folder, device="cpu", max_new_tokens=12, stop=())
+
+    assert loaded.generate(["saved"]) == lm.generate(["saved"])
+    assert loaded.device == "cpu"
+    assert loaded.dtype == "float32"
+    assert loaded.context_window == 256
+
+
+def test_the_right_sha256_is_accepted(folder: Path) -> None:
+    right = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
+
+    assert HuggingFaceLM(folder, sha256=right).weights_sha256 == right
+
+
+def test_a_wrong_sha256_is_refused(folder: Path) -> None:
+    with pytest.raises(ModelFolderError, match="not the expected 0000"):
+        HuggingFaceLM(folder, sha256="0" * 64)
+
+
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        (("model.safetensors",), "has no weights"),
+        (("config.json",), "has no config.json"),
+        (("tokenizer.json",), "has no tokenizer"),
+    ],
+)
+def test_an_incomplete_folder_is_refused_in_one_line(
+    copy_of: Copy, missing: tuple[str, ...], said: str
+) -> None:
+    broken = copy_of(without=missing)
+
+    with pytest.raises(ModelFolderError, match=said) as caught:
+        HuggingFaceLM(broken)
+
+    assert "\n" not in str(caught.value)
+    assert caught.value.mend
+
+
+def test_pickled_weights_are_never_loaded(copy_of: Copy) -> None:
+    broken = copy_of(without=("model.safetensors",))
+    (broken / "pytorch_model.bin").write_bytes(b"pickle")
+
+    with pytest.raises(ModelFolderError, match="only pickled weights"):
+        HuggingFaceLM(broken)
+
+
+def test_truncated_weights_are_refused(copy_of: Copy) -> None:
+    broken = copy_of()
+    weights = broken / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+
+    with pytest.raises(ModelFolderError, match="cannot be loaded"):
+        HuggingFaceLM(broken)
+
+
+def test_weights_with_a_missing_tensor_are_refused_not_filled_at_random(copy_of: Copy) -> None:
+    broken = copy_of()
+    tensors = load_file(broken / "model.safetensors")
+    del tensors["model.norm.weight"]
+    save_file(tensors, broken / "model.safetensors", metadata={"format": "pt"})
+    before = torch.get_rng_state()
+
+    with pytest.raises(ModelFolderError, match=r"lack 1 tensors, e.g. model.norm.weight"):
+        HuggingFaceLM(broken)
+
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_weights_of_another_shape_are_refused(copy_of: Copy) -> None:
+    broken = copy_of()
+    config = json.loads((broken / "config.json").read_text())
+    (broken / "config.json").write_text(json.dumps({**config, "intermediate_size": 100}))
+
+    with pytest.raises(ModelFolderError, match="cannot be loaded"):
+        HuggingFaceLM(broken)
+
+
+def test_a_broken_tokenizer_is_refused(copy_of: Copy) -> None:
+    broken = copy_of()
+    (broken / "tokenizer.json").write_text('{"model": 3}')
+
+    with pytest.raises(ModelFolderError, match="tokenizer cannot be loaded"):
+        HuggingFaceLM(broken)
+
+
+def test_a_folder_whose_code_would_have_to_run_is_refused(copy_of: Copy) -> None:
+    broken = copy_of()
+    (broken / "config.json").write_text(
+        json.dumps({"model_type": "own", "auto_map": {"AutoModelForCausalLM": "evil.Model"}})
+    )
+    (broken / "evil.py").write_text("raise SystemExit('ran')")
+
+    with pytest.raises(ModelFolderError, match="cannot be loaded"):
+        HuggingFaceLM(broken)
+
+
+def test_a_missing_shard_is_named(copy_of: Copy) -> None:
+    broken = copy_of()
+    (broken / "model.safetensors.index.json").write_text(
+        json.dumps({"weight_map": {"a": "model.safetensors", "b": "model-2.safetensors"}})
+    )
+
+    with pytest.raises(ModelFolderError, match=r"lacks 1 of 2 weight files, e.g. model-2"):
+        HuggingFaceLM(broken)
+
+
+def test_an_adapter_folder_is_told_from_a_model(tmp_path: Path) -> None:
+    (tmp_path / "adapter_config.json").write_text("{}")
+    (tmp_path / "adapter_model.safetensors").write_bytes(b"")
+
+    with pytest.raises(ModelFolderError, match="holds an adapter"):
+        HuggingFaceLM(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["./nowhere", "/no/such/folder", "no-such/model-here", "a b"])
+def test_a_model_that_is_not_there_is_refused(name: str) -> None:
+    with pytest.raises(ModelFolderError, match="there is no such folder"):
+        HuggingFaceLM(name)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the machine has a CUDA device")
+def test_a_cuda_device_that_is_not_there_is_refused(folder: Path) -> None:
+    with pytest.raises(DeviceError, match="'cuda:0' is not there"):
+        HuggingFaceLM(folder, device="cuda")
+
+
+@pytest.mark.parametrize(
+    "options", [{"device": "cuda:99"}, {"device": "nonsense"}, {"dtype": "int3"}]
+)
+def test_unknown_devices_and_precisions_are_refused(folder: Path, options: Any) -> None:
+    with pytest.raises(DeviceError):
+        HuggingFaceLM(folder, **options)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_cuda_answers_as_the_cpu_does(folder: Path, prompts: list[str]) -> None:
+    cpu = HuggingFaceLM(folder, device="cpu", max_new_tokens=8, stop=())
+    cuda = HuggingFaceLM(folder, device="cuda", dtype="float32", max_new_tokens=8, stop=())
+
+    same = [
+        a == b
+        for [a], [b] in zip(
+            ([x.text for x in row] for row in cpu.generate(prompts[:50])),
+            ([x.text for x in row] for row in cuda.generate(prompts[:50])),
+            strict=True,
+        )
+    ]
+
+    assert sum(same) >= 48
+
+
+@pytest.mark.parametrize("options", [{"max_new_tokens": 0}, {"batch_size": 0}, {"stop": "x"}])
+def test_settings_out_of_range_are_refused_before_loading(options: Any) -> None:
+    with pytest.raises(InputError, match=next(iter(options))):
+        HuggingFaceLM("/no/such/folder", **options)
+
+
+def test_loading_leaves_the_random_state_alone(folder: Path) -> None:
+    before = torch.get_rng_state(), random.getstate()
+
+    HuggingFaceLM(folder)
+
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert random.getstate() == before[1]
+
+
+def test_the_fingerprint_follows_weights_and_settings(
+    folder: Path, model: Any, tokenizer: Any
+) -> None:
+    one = HuggingFaceLM(folder)
+    one.generate(["a call changes nothing"])
+
+    assert HuggingFaceLM(folder).fingerprint == one.fingerprint
+    assert HuggingFaceLM(folder, stop=("x",)).fingerprint != one.fingerprint
+    assert HuggingFaceLM(folder, dtype="bfloat16").fingerprint != one.fingerprint
+    in_memory = HuggingFaceLM.from_objects(model, tokenizer)
+    assert in_memory.fingerprint == HuggingFaceLM.from_objects(model, tokenizer).fingerprint
+
+
+def test_every_refusal_is_a_knowgate_error() -> None:
+    assert issubclass(ModelFolderError, KnowgateError)
+    assert issubclass(DeviceError, KnowgateError)
+
+
+def test_importing_the_package_loads_neither_torch_nor_langchain() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, knowgate.adapters.huggingface as package\n"
+        "assert sorted(package.__all__) == package.__all__\n"
+        "heavy = {'torch', 'transformers', 'langchain_core'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,22 @@
+"""What all tests share: no hub, no network, calm threads, the optional public data."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+# Before anything imports torch or a hub client.
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of public data beside the checkout; tests that need it skip without it."""
+    folder = Path(__file__).resolve().parents[2] / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("the public test data is not beside this checkout (../shared/data)")
+    return folder
