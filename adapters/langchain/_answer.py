@@ -1,0 +1,101 @@
+"""What a guarded chain answers, and how text is made of what a model says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.documents import Document
+from langchain_core.messages import BaseMessage
+
+from ...guard import Decision, Route
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedAnswer:
+    """An answer with the decision that led to it; also a chunk of a streamed answer.
+
+    Chunks of one stream add up with `+` to what `invoke` returns. Every chunk
+    carries the decision; the documents come with the first one only.
+
+    Attributes:
+        answer: the text to show: generated, or the reply of an abstention.
+        decision: what the guard decided, and why.
+        documents: the passages that the prompt contained: those the guard kept,
+            or in shadow mode all of them; empty without a context.
+    """
+
+    answer: str
+    decision: Decision
+    documents: tuple[Document, ...] = ()
+
+    @property
+    def abstained(self) -> bool:
+        """Whether `answer` is the reply of an abstention; never true in shadow mode."""
+        return self.decision.acts and self.decision.route is Route.ABSTAIN
+
+    def __add__(self, other: GuardedAnswer) -> GuardedAnswer:
+        if not isinstance(other, GuardedAnswer):
+            return NotImplemented
+        if other.decision is not self.decision and other.decision != self.decision:
+            # Two answers to two questions do not make one.
+            return NotImplemented
+        return GuardedAnswer(
+            self.answer + other.answer, self.decision, self.documents + other.documents
+        )
+
+    def __str__(self) -> str:
+        return self.answer
+
+
+def answer_text(output: object) -> str:
+    """The text of whatever a model or a chain put out.
+
+    Args:
+        output: text, a message (its text blocks only: neither thinking nor tool
+            calls), None (no text), or anything else that `str()` can show.
+
+    Example:
+        >>> from langchain_core.messages import AIMessage
+        >>> thinking = {"type": "reasoning", "reasoning": "Hm."}
+        >>> answer_text(AIMessage([thinking, {"type": "text", "text": "Paris"}]))
+        'Paris'
+    """
+    if output is None:
+        return ""
+    if isinstance(output, BaseMessage):
+        return str(output.text)
+    return str(output)
+
+
+class TextOfChunks:
+    """Text from a stream of chunks, as early as it is final; local to one stream.
+
+    Text and messages are passed on chunk by chunk. Other outputs (a parser's
+    partial objects, say) are gathered as LangChain does and shown at the end.
+    """
+
+    def __init__(self) -> None:
+        self._pending: Any = None
+
+    def add(self, chunk: object) -> str:
+        """The text that `chunk` makes final, possibly empty."""
+        if isinstance(chunk, str | BaseMessage):
+            return answer_text(chunk)
+        if self._pending is None:
+            self._pending = chunk
+        else:
+            self._pending = joined(self._pending, chunk)
+        return ""
+
+    def rest(self) -> str:
+        """The text that was held back until the end of the stream."""
+        return answer_text(self._pending)
+
+
+def joined(first: Any, second: Any) -> Any:
+    """`first + second`, or `second` alone where the two cannot be added."""
+    try:
+        return first + second
+    except TypeError:
+        return second

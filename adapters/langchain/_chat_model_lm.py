@@ -1,0 +1,285 @@
+"""A LangChain chat model as the guard's language model."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import math
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel, SimpleChatModel
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables.base import RunnableLike, coerce_to_runnable
+
+from ...guard import Generation, InputError, LanguageModelError
+from ...guard._deadline import DeadlineRunner
+from ._answer import answer_text
+from ._attempts import Attempts
+from ._identity import class_name, model_fingerprint
+from ._uncached import uncached
+
+GREEDY_OPTIONS: Mapping[str, Any] = MappingProxyType({"temperature": 0})
+# `nostream` keeps LangGraph from showing the samples as if they were the answer.
+_TAGS = ("knowgate", "nostream")
+
+
+class ChatModelLM:
+    """Any chat model of LangChain, to measure confidence and conflict with.
+
+    Samples are drawn side by side, each call under its own deadline and with a
+    bounded number of attempts. Retried are missed deadlines, connection errors and
+    what the provider's status or LangChain's error class calls passing, never
+    anything by the text of its message. The model itself is never changed: options
+    go along with each call. Samples bypass LangChain's response cache, which would
+    make them all alike.
+
+    In traces the calls are children of the run they serve, tagged `knowgate`.
+
+    Args:
+        model: a chat model, or a runnable from messages to a message or text. Options
+            reach a sequence's first step only: bind them to the model inside instead.
+        max_concurrency: calls under way at once, over all threads and event loops
+            that use this object (per event loop for async calls).
+        timeout: seconds per call, None for no deadline. A sync call that misses it
+            is left behind on a daemon thread.
+        max_attempts: tries per call, the first one counted.
+        greedy_options: keyword arguments of calls at temperature 0; empty for a
+            model that takes none.
+        sample_options: likewise above temperature 0; by default
+            `{"temperature": <the temperature asked for>}`.
+        seed_option: name of the keyword argument for a seed, where the model has one.
+        system_prompt: goes before every prompt, as a system message.
+        retry_on: further exceptions that are worth another try.
+        first_wait: seconds before the second try; later waits double, and vary.
+
+    Raises:
+        InputError: an argument is out of range.
+
+    Example:
+        >>> from langchain_core.language_models import FakeListChatModel
+        >>> from knowgate.guard.confidence import SampledConsistency
+        >>> lm = ChatModelLM(FakeListChatModel(responses=["Paris"]))
+        >>> SampledConsistency(lm).estimate("What is the capital of France?").value
+        1.0
+    """
+
+    def __init__(
+        self,
+        model: RunnableLike[Any, Any],
+        *,
+        max_concurrency: int = 8,
+        timeout: float | None = 30.0,
+        max_attempts: int = 3,
+        greedy_options: Mapping[str, Any] = GREEDY_OPTIONS,
+        sample_options: Mapping[str, Any] | None = None,
+        seed_option: str | None = None,
+        system_prompt: str | None = None,
+        retry_on: tuple[type[Exception], ...] = (),
+        first_wait: float = 0.25,
+    ) -> None:
+        if max_concurrency < 1:
+            raise InputError("must be at least 1", where="max_concurrency")
+        self._model: Runnable[Any, Any] = coerce_to_runnable(model)
+        self._max_concurrency = max_concurrency
+        self._attempts = Attempts(
+            class_name(self._model), timeout, max_attempts, retry_on, first_wait
+        )
+        self._greedy_options = dict(greedy_options)
+        self._sample_options = None if sample_options is None else dict(sample_options)
+        self._seed_option = seed_option
+        self._system_prompt = system_prompt
+        self._timeout = timeout
+        # Stuck calls keep their thread, so there are more threads than calls at once.
+        self._runner = DeadlineRunner(max_workers=max(64, 4 * max_concurrency))
+        self._room = threading.BoundedSemaphore(max_concurrency)
+        self._loop_rooms: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def fingerprint(self) -> str:
+        """Class and hash of the model, its parameters and the options; no secrets."""
+        return model_fingerprint(
+            self._model,
+            {
+                "greedy_options": self._greedy_options,
+                "sample_options": self._sample_options or {},
+                "sample_temperature": self._sample_options is None,
+                "system_prompt": self._system_prompt or "",
+            },
+        )
+
+    def generate(
+        self,
+        prompts: Sequence[str],
+        *,
+        n: int = 1,
+        temperature: float = 0.0,
+        seed: int | None = None,
+    ) -> list[list[Generation]]:
+        """Draw `n` answers to each prompt, side by side.
+
+        Args:
+            prompts: each becomes a user message.
+            n: answers per prompt, at least 1.
+            temperature: 0 for greedy answers.
+            seed: of the first answer to each prompt; counts up from there.
+
+        Returns:
+            One list of `n` generations per prompt, in order; log-probabilities where
+            the message's metadata has them.
+
+        Raises:
+            LanguageModelTimeoutError: a call missed its deadline at every attempt.
+            LanguageModelError: a call failed; its cause is the model's own error.
+        """
+        model = self._for(temperature)
+        calls = self._calls(prompts, n, temperature, seed)
+        ended = threading.Event()
+        if len(calls) <= 1:
+            return _rows([self._call(model, *call, ended) for call in calls], n)
+        pool = ThreadPoolExecutor(min(self._max_concurrency, len(calls)), "knowgate-samples")
+        try:
+            futures = [
+                pool.submit(
+                    contextvars.copy_context().run, partial(self._call, model, *call, ended)
+                )
+                for call in calls
+            ]
+            finished, _ = wait(futures, return_when=FIRST_EXCEPTION)
+            if (failure := next(filter(None, (f.exception() for f in finished)), None)) is not None:
+                raise failure
+            return _rows([future.result() for future in futures], n)
+        finally:
+            # After a failure nobody waits for the rest: no further attempts are made.
+            ended.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    async def agenerate(
+        self,
+        prompts: Sequence[str],
+        *,
+        n: int = 1,
+        temperature: float = 0.0,
+        seed: int | None = None,
+    ) -> list[list[Generation]]:
+        """As `generate`, without blocking the event loop."""
+        model = self._for(temperature)
+        calls = self._calls(prompts, n, temperature, seed)
+        tasks = [asyncio.ensure_future(self._acall(model, *call)) for call in calls]
+        try:
+            return _rows(await asyncio.gather(*tasks), n)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    # -- one call -----------------------------------------------------------------
+
+    def _call(
+        self,
+        model: Runnable[Any, Any],
+        messages: list[BaseMessage],
+        options: Mapping[str, Any],
+        ended: threading.Event,
+    ) -> Generation:
+        def attempt() -> object:
+            with self._room:
+                if ended.is_set():
+                    raise LanguageModelError("another call of the same batch failed")
+                return self._runner.call(
+                    lambda: model.invoke(messages, _config(), **options), self._timeout
+                )
+
+        return _generation(self._attempts.run(attempt, ended))
+
+    async def _acall(
+        self, model: Runnable[Any, Any], messages: list[BaseMessage], options: Mapping[str, Any]
+    ) -> Generation:
+        async def attempt() -> object:
+            async with self._loop_room():
+                if _blocks(model):
+                    return await self._runner.acall(
+                        lambda: model.invoke(messages, _config(), **options), self._timeout
+                    )
+                async with asyncio.timeout(self._timeout):
+                    return await model.ainvoke(messages, _config(), **options)
+
+        return _generation(await self._attempts.arun(attempt))
+
+    def _for(self, temperature: float) -> Runnable[Any, Any]:
+        return uncached(self._model) if temperature > 0 else self._model
+
+    def _calls(
+        self, prompts: Sequence[str], n: int, temperature: float, seed: int | None
+    ) -> list[tuple[list[BaseMessage], dict[str, Any]]]:
+        if n < 1:
+            raise InputError("must be at least 1", where="n")
+        options = self._greedy_options
+        if temperature > 0:
+            options = {"temperature": temperature}
+            if self._sample_options is not None:
+                options = self._sample_options
+        calls = []
+        for prompt in prompts:
+            for draw in range(n):
+                seeded = {}
+                if self._seed_option is not None and seed is not None:
+                    seeded[self._seed_option] = seed + draw
+                calls.append((self._messages(prompt), {**options, **seeded}))
+        return calls
+
+    def _messages(self, prompt: str) -> list[BaseMessage]:
+        if self._system_prompt is None:
+            return [HumanMessage(prompt)]
+        return [SystemMessage(self._system_prompt), HumanMessage(prompt)]
+
+    def _loop_room(self) -> asyncio.Semaphore:
+        # A semaphore belongs to the loop that first waits on it.
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            if loop not in self._loop_rooms:
+                for closed in [other for other in self._loop_rooms if other.is_closed()]:
+                    del self._loop_rooms[closed]
+                self._loop_rooms[loop] = asyncio.Semaphore(self._max_concurrency)
+            return self._loop_rooms[loop]
+
+
+def _config() -> RunnableConfig:
+    return RunnableConfig(tags=list(_TAGS), run_name="knowgate_sample")
+
+
+def _blocks(model: Runnable[Any, Any]) -> bool:
+    """Whether the async form of `model` only moves the sync one to a shared thread.
+
+    Such a thread cannot be given up: stuck calls would use up the loop's executor
+    and keep the program from ending.
+    """
+    return isinstance(model, BaseChatModel) and type(model)._agenerate in (
+        BaseChatModel._agenerate,
+        SimpleChatModel._agenerate,
+    )
+
+
+def _rows(generations: Sequence[Generation], n: int) -> list[list[Generation]]:
+    return [list(generations[start : start + n]) for start in range(0, len(generations), n)]
+
+
+def _generation(output: object) -> Generation:
+    logprobs = token_logprobs(output) if isinstance(output, BaseMessage) else None
+    return Generation(answer_text(output), logprobs)
+
+
+def token_logprobs(message: BaseMessage) -> tuple[float, ...] | None:
+    """The natural-log token probabilities in a message's metadata, None without usable ones."""
+    try:
+        content = message.response_metadata["logprobs"]["content"]
+        found = tuple(float(token["logprob"]) for token in content)
+    except (KeyError, TypeError, ValueError):
+        return None
+    return found if found and all(math.isfinite(value) for value in found) else None

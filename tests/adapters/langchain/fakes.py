@@ -1,0 +1,230 @@
+"""Chat models, retrievers and handlers with scripted behaviour."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+from uuid import UUID
+
+from langchain_core.callbacks import BaseCallbackHandler, CallbackManagerForLLMRun
+from langchain_core.documents import Document
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.prompts import PromptTemplate
+from langchain_core.runnables import Runnable, RunnableLambda
+from prometheus_client import CollectorRegistry
+from pydantic import Field
+
+from knowgate.adapters.langchain import GuardedRAG
+from knowgate.guard import Guard, Policy, Route
+from knowgate.guard.testing import FakeEstimator, FakeScorer
+
+
+class Record:
+    """What a model was asked, and how much it has produced."""
+
+    def __init__(self) -> None:
+        self.prompts: list[str] = []
+        self.options: list[dict[str, Any]] = []
+        self.threads: set[int] = set()
+        self.chunks = 0
+        self.lock = threading.Lock()
+
+
+class TalkingModel(BaseChatModel):
+    """Says what `speak` makes of the prompt, word by word when streamed."""
+
+    speak: Callable[[str], AIMessage | str]
+    record: Record = Field(default_factory=Record)
+    fails_at_chunk: int | None = None
+    api_key: str = "sk-very-secret"
+    model_name: str = "talking-1"
+
+    @property
+    def _llm_type(self) -> str:
+        return "talking"
+
+    @property
+    def _identifying_params(self) -> dict[str, Any]:
+        return {"model_name": self.model_name, "api_key": self.api_key}
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        message = self._said(messages, kwargs)
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+    def _stream(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> Iterator[ChatGenerationChunk]:
+        for index, piece in enumerate(re.split(r"(\s)", str(self._said(messages, kwargs).text))):
+            if index == self.fails_at_chunk:
+                raise ConnectionResetError("the connection broke")
+            self.record.chunks += 1
+            yield ChatGenerationChunk(message=AIMessageChunk(content=piece))
+
+    def _said(self, messages: list[BaseMessage], options: dict[str, Any]) -> AIMessage:
+        prompt = str(messages[-1].text)
+        with self.record.lock:
+            self.record.prompts.append(prompt)
+            self.record.options.append(options)
+            self.record.threads.add(threading.get_ident())
+        said = self.speak(prompt)
+        return AIMessage(said) if isinstance(said, str) else said
+
+
+def collector(said: Any = "said") -> tuple[list[dict[str, Any]], Runnable[Any, Any]]:
+    """A runnable that says `said`, and the list of what it was given."""
+    given: list[dict[str, Any]] = []
+
+    def collect(inputs: dict[str, Any]) -> Any:
+        given.append(inputs)
+        return said
+
+    return given, RunnableLambda(collect)
+
+
+class RunsHandler(BaseCallbackHandler):
+    """Collects runs as (kind, name, parent), and custom events."""
+
+    def __init__(self) -> None:
+        self.runs: dict[UUID, tuple[str, str, UUID | None]] = {}
+        self.tags: dict[UUID, list[str]] = {}
+        self.errors: list[BaseException] = []
+        self.events: list[tuple[str, Any]] = []
+
+    def names(self) -> list[str]:
+        return [name for _, name, _ in self.runs.values()]
+
+    def count(self, kind: str) -> int:
+        return sum(found == kind for found, _, _ in self.runs.values())
+
+    def ancestors(self, kind: str) -> list[list[str]]:
+        """For each run of `kind`, the names of the runs above it, the root last."""
+        lines = []
+        for found, _, parent in list(self.runs.values()):
+            if found == kind:
+                line, above = [], parent
+                while above is not None:
+                    _, name, above = self.runs[above]
+                    line.append(name)
+                lines.append(line)
+        return lines
+
+    def _note(self, kind: str, run_id: UUID, parent: UUID | None, kwargs: dict[str, Any]) -> None:
+        self.runs[run_id] = (kind, str(kwargs.get("name")), parent)
+        self.tags[run_id] = list(kwargs.get("tags") or [])
+
+    def on_chain_start(
+        self, serialized: Any, inputs: Any, *, run_id: UUID, parent_run_id: Any = None, **kw: Any
+    ) -> None:
+        self._note("chain", run_id, parent_run_id, kw)
+
+    def on_retriever_start(
+        self, serialized: Any, query: Any, *, run_id: UUID, parent_run_id: Any = None, **kw: Any
+    ) -> None:
+        self._note("retriever", run_id, parent_run_id, kw)
+
+    def on_chat_model_start(
+        self, serialized: Any, messages: Any, *, run_id: UUID, parent_run_id: Any = None, **kw: Any
+    ) -> None:
+        self._note("model", run_id, parent_run_id, kw)
+
+    def on_chain_error(self, error: BaseException, **kwargs: Any) -> None:
+        self.errors.append(error)
+
+    def on_custom_event(self, name: str, data: Any, **kwargs: Any) -> None:
+        self.events.append((name, data))
+
+
+CONTEXT_PROMPT = PromptTemplate.from_template("CONTEXT {context} QUESTION {question}")
+CLOSED_PROMPT = PromptTemplate.from_template("CLOSED {question}")
+
+# Question words that lead to a route: `grounded` is in the documents, `known` in the model.
+DOCUMENTS = (
+    Document("A grounded passage, kept secret-123.", metadata={"id": "a"}),
+    Document("   ", metadata={"id": "blank"}),
+    Document("Another passage.", metadata={"id": "b"}),
+)
+
+
+def retrieve(question: str) -> list[Document]:
+    if "nothing" in question:
+        return []
+    if "broken" in question:
+        raise OSError("no route to the index of " + question)
+    if "grounded" in question:
+        return list(DOCUMENTS)
+    return [Document("Off topic.", metadata={"id": "c"})]
+
+
+def speak(prompt: str) -> str:
+    if prompt.startswith("CONTEXT"):
+        return "from context: " + prompt.rsplit(" ", 1)[-1]
+    return "from memory: " + prompt.rsplit(" ", 1)[-1]
+
+
+class Setting:
+    """A chain with everything that belongs to it."""
+
+    def __init__(
+        self,
+        *,
+        questions: tuple[str, ...] = (),
+        mode: str = "enforce",
+        default_score: float = 0.1,
+        on_error: str = "abstain",
+        retriever: Any = None,
+        with_context: Runnable[Any, Any] | None = None,
+        **chain: Any,
+    ) -> None:
+        self.scorer = FakeScorer({"grounded": 0.9}, default=default_score)
+        self.estimator = FakeEstimator({q: 0.95 for q in (*questions, "known one") if "known" in q})
+        policy = Policy(
+            scorer=self.scorer.fingerprint,
+            relevance_threshold=0.5,
+            confidence_threshold=0.7,
+            allowed_routes=(Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN),
+        )
+        self.registry = CollectorRegistry()
+        self.guard = Guard(
+            policy,
+            scorer=self.scorer,
+            estimator=self.estimator,
+            mode=mode,
+            on_error=on_error,
+            registry=self.registry,
+        )
+        self.context_model = TalkingModel(speak=speak)
+        self.closed_model = TalkingModel(speak=speak)
+        self.asked: list[str] = []
+        self.chain = GuardedRAG(
+            guard=self.guard,
+            retriever=retriever or RunnableLambda(self._retrieve),
+            with_context=with_context or CONTEXT_PROMPT | self.context_model,
+            closed_book=CLOSED_PROMPT | self.closed_model,
+            **chain,
+        )
+
+    def _retrieve(self, question: str) -> list[Document]:
+        self.asked.append(question)
+        return retrieve(question)
+
+    def counted(self, reason: str) -> float:
+        return sum(
+            sample.value
+            for family in self.registry.collect()
+            for sample in family.samples
+            if sample.name == "knowgate_decisions_total" and sample.labels["reason"] == reason
+        )

@@ -1,0 +1,215 @@
+"""Broken parts, cancelled callers and oversized input."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from langchain_core.runnables import RunnableGenerator, RunnableLambda
+
+from knowgate.adapters.langchain import RetrievalError
+from knowgate.guard import Reason, Route
+from tests.adapters.langchain.fakes import RunsHandler, Setting
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_failing_retriever_is_abstained_from_counted_and_logged_without_text(
+    asynchronous: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    setting = Setting()
+
+    with caplog.at_level(logging.WARNING):
+        if asynchronous:
+            answer = await setting.chain.ainvoke("broken private words")
+        else:
+            answer = setting.chain.invoke("broken private words")
+
+    assert answer.decision.route is Route.ABSTAIN
+    assert answer.decision.reason is Reason.RETRIEVAL_FAILED
+    assert "try again later" in answer.answer
+    assert setting.counted("retrieval_failed") == 1
+    assert "OSError" in caplog.text
+    assert "private" not in caplog.text
+
+
+async def test_a_failing_retriever_can_be_raised() -> None:
+    setting = Setting(on_retriever_error="raise")
+
+    with pytest.raises(OSError, match="no route"):
+        await setting.chain.ainvoke("broken")
+    with pytest.raises(OSError, match="no route"):
+        setting.chain.invoke("broken")
+
+
+def test_a_failing_retriever_is_raised_in_shadow_mode_and_counted() -> None:
+    setting = Setting(mode="shadow")
+
+    with pytest.raises(OSError, match="no route"):
+        setting.chain.invoke("broken")
+
+    assert setting.counted("retrieval_failed") == 1
+
+
+@pytest.mark.parametrize("found", ["a text", {"documents": []}, 7])
+def test_a_retriever_that_returns_no_documents_has_failed(found: Any) -> None:
+    abstaining = Setting(retriever=RunnableLambda(lambda question: found))
+    raising = Setting(retriever=lambda question: found, on_retriever_error="raise")
+
+    assert abstaining.chain.invoke("q").decision.reason is Reason.RETRIEVAL_FAILED
+    with pytest.raises(RetrievalError, match=type(found).__name__):
+        raising.chain.invoke("q")
+
+
+def test_none_from_a_retriever_counts_as_nothing_retrieved() -> None:
+    setting = Setting(retriever=RunnableLambda(lambda question: None))
+
+    assert setting.chain.invoke("q").decision.reason is Reason.NOTHING_RETRIEVED
+
+
+def test_a_batch_of_a_retriever_that_fails_as_a_whole_abstains_for_all() -> None:
+    class Stubborn(RunnableLambda[Any, Any]):
+        def batch(self, *args: Any, **kwargs: Any) -> list[Any]:
+            raise OSError("no batches")
+
+    setting = Setting(retriever=Stubborn(lambda question: []))
+
+    answers = setting.chain.batch(["one", "two"])
+
+    assert [a.decision.reason for a in answers] == [Reason.RETRIEVAL_FAILED] * 2
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_model_that_breaks_in_mid_stream_raises_after_what_it_said(
+    asynchronous: bool,
+) -> None:
+    handler = RunsHandler()
+    setting = Setting()
+    setting.context_model.speak = lambda prompt: "one two three"
+    setting.context_model.fails_at_chunk = 3
+    config: Any = {"callbacks": [handler]}
+    seen: list[str] = []
+
+    async def read() -> None:
+        if asynchronous:
+            async for chunk in setting.chain.astream("grounded", config):
+                seen.append(chunk.answer)  # noqa: PERF401 - kept as far as it got
+        else:
+            seen.extend(chunk.answer for chunk in setting.chain.stream("grounded", config))
+
+    with pytest.raises(ConnectionResetError):
+        await read()
+
+    assert seen == ["", "one", " ", "two"]
+    assert any(isinstance(error, ConnectionResetError) for error in handler.errors)
+
+
+def test_what_the_model_raises_is_raised_as_it_is_and_can_be_retried() -> None:
+    calls: list[int] = []
+
+    def flaky(inputs: Any) -> str:
+        calls.append(1)
+        if len(calls) == 1:
+            raise ConnectionError("gone")
+        return "said"
+
+    failing = Setting(with_context=RunnableLambda(flaky))
+    with pytest.raises(ConnectionError, match="gone"):
+        failing.chain.invoke("grounded")
+    calls.clear()
+    retried = Setting(with_context=RunnableLambda(flaky).with_retry(wait_exponential_jitter=False))
+
+    assert retried.chain.invoke("grounded").answer == "said"
+
+
+async def test_a_cancelled_stream_leaves_no_task_and_closes_the_models_stream() -> None:
+    closed = asyncio.Event()
+
+    async def endless(inputs: AsyncIterator[Any]) -> AsyncIterator[str]:
+        try:
+            while True:
+                yield "word "
+                await asyncio.sleep(0)
+        finally:
+            closed.set()
+
+    setting = Setting(with_context=RunnableGenerator(endless))
+    started = asyncio.Event()
+
+    async def consume() -> None:
+        async for chunk in setting.chain.astream("grounded"):
+            if chunk.answer:
+                started.set()
+
+    before = asyncio.all_tasks()
+    task = asyncio.create_task(consume())
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await asyncio.wait_for(closed.wait(), 5)
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+    assert asyncio.all_tasks() == before
+
+
+async def test_a_stream_that_is_no_longer_read_closes_the_models_stream() -> None:
+    closed = asyncio.Event()
+
+    async def endless(inputs: AsyncIterator[Any]) -> AsyncIterator[str]:
+        try:
+            while True:
+                yield "word "
+        finally:
+            closed.set()
+
+    setting = Setting(with_context=RunnableGenerator(endless))
+    stream = setting.chain.astream("grounded")
+
+    async for chunk in stream:
+        if chunk.answer:
+            break
+    await stream.aclose()  # type: ignore[attr-defined]
+
+    assert closed.is_set()
+
+
+def test_a_question_of_a_megabyte_is_routed_like_any_other() -> None:
+    question = "grounded " + "x" * 2**20
+
+    answer = Setting().chain.invoke(question)
+
+    assert answer.decision.route is Route.FOLLOW_CONTEXT
+    assert answer.answer.endswith("xxx")
+
+
+@pytest.mark.parametrize("way", ["invoke", "stream", "batch"])
+def test_a_scorer_that_returns_nan_is_abstained_from(way: str) -> None:
+    setting = Setting(default_score=float("nan"))
+
+    if way == "invoke":
+        answer = setting.chain.invoke("who knows")
+    elif way == "stream":
+        [answer] = setting.chain.stream("who knows")
+    else:
+        [answer] = setting.chain.batch(["who knows"])
+
+    assert answer.decision.reason is Reason.RELEVANCE_FAILED
+    assert answer.abstained
+
+
+async def test_many_threads_and_tasks_share_one_chain() -> None:
+    setting = Setting(questions=("known",))
+    kinds = ["grounded", "known", "who knows", "nothing"] * 10
+
+    answers = await asyncio.gather(
+        *(setting.chain.ainvoke(kind) for kind in kinds),
+        *(asyncio.to_thread(setting.chain.invoke, kind) for kind in kinds),
+    )
+
+    routes = [answer.decision.route for answer in answers]
+    assert routes[:4] == [Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN, Route.ABSTAIN]
+    assert routes == routes[:4] * 20

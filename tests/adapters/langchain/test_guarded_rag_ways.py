@@ -1,0 +1,294 @@
+"""invoke, ainvoke, batch, abatch, stream and astream agree."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import reduce
+from operator import add
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableConfig, RunnableGenerator, RunnableLambda
+from langchain_core.runnables.utils import AddableDict
+
+from knowgate.adapters.langchain import AbstainedError, GuardedAnswer, GuardedRAG
+from knowgate.guard import InputError, Route, SignalError
+from tests.adapters.langchain.fakes import DOCUMENTS, RunsHandler, Setting
+
+KINDS = ("grounded", "known", "who knows", "nothing", "nothing known", "broken")
+QUESTIONS = (*(f"{KINDS[i % len(KINDS)]} {i}" for i in range(49)), "")
+
+
+async def _invoke(chain: GuardedRAG, questions: tuple[str, ...]) -> list[GuardedAnswer]:
+    return [chain.invoke(question) for question in questions]
+
+
+async def _ainvoke(chain: GuardedRAG, questions: tuple[str, ...]) -> list[GuardedAnswer]:
+    return [await chain.ainvoke(question) for question in questions]
+
+
+async def _batch(chain: GuardedRAG, questions: tuple[str, ...]) -> list[GuardedAnswer]:
+    return chain.batch(list(questions))
+
+
+async def _abatch(chain: GuardedRAG, questions: tuple[str, ...]) -> list[GuardedAnswer]:
+    return await chain.abatch(list(questions))
+
+
+async def _stream(chain: GuardedRAG, questions: tuple[str, ...]) -> list[GuardedAnswer]:
+    return [reduce(add, chain.stream(question)) for question in questions]
+
+
+async def _astream(chain: GuardedRAG, questions: tuple[str, ...]) -> list[GuardedAnswer]:
+    return [reduce(add, [c async for c in chain.astream(question)]) for question in questions]
+
+
+WAYS: tuple[Callable[[GuardedRAG, tuple[str, ...]], Awaitable[list[GuardedAnswer]]], ...] = (
+    _invoke, _ainvoke, _batch, _abatch, _stream, _astream,
+)  # fmt: skip
+
+
+def essence(answer: GuardedAnswer) -> tuple[Any, ...]:
+    decision = answer.decision.model_dump(exclude={"timings"})
+    return answer.answer, decision, answer.documents
+
+
+@pytest.mark.parametrize("mode", ["enforce", "shadow"])
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+async def test_every_way_to_call_gives_the_answers_of_invoke(way: Any, mode: str) -> None:
+    questions = QUESTIONS if mode == "enforce" else tuple(q for q in QUESTIONS if "broken" not in q)
+    expected = await _invoke(Setting(questions=questions, mode=mode).chain, questions)
+    setting = Setting(questions=questions, mode=mode)
+
+    answers = await way(setting.chain, questions)
+
+    assert [essence(answer) for answer in answers] == [essence(answer) for answer in expected]
+    if mode == "enforce":
+        assert {answer.decision.route for answer in answers} == set(Route)
+        assert setting.counted("retrieval_failed") == sum("broken" in q for q in questions)
+
+
+# -- batches ------------------------------------------------------------------------
+
+
+class OneCall(RunnableLambda[Any, Any]):
+    """Counts its batches."""
+
+    batches: list[int]
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        super().__init__(function)
+        self.batches = []
+
+    def batch(self, inputs: list[Any], *args: Any, **kwargs: Any) -> list[Any]:
+        self.batches.append(len(inputs))
+        return super().batch(inputs, *args, **kwargs)
+
+    async def abatch(self, inputs: list[Any], *args: Any, **kwargs: Any) -> list[Any]:
+        self.batches.append(len(inputs))
+        return await super().abatch(inputs, *args, **kwargs)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_batch_is_one_call_to_each_part(asynchronous: bool) -> None:
+    questions = ["grounded 1", "known 2", "grounded 3", "who knows", ""]
+    setting = Setting(questions=tuple(questions))
+    retriever = OneCall(lambda question: DOCUMENTS if "grounded" in question else ["Off."])
+    with_context, closed_book = OneCall(lambda i: "c"), OneCall(lambda i: "m")
+    chain = GuardedRAG(
+        guard=setting.guard,
+        retriever=retriever,
+        with_context=with_context,
+        closed_book=closed_book,
+    )
+
+    answers = await chain.abatch(questions) if asynchronous else chain.batch(questions)
+
+    assert [answer.answer for answer in answers][:3] == ["c", "m", "c"]
+    assert (retriever.batches, with_context.batches, closed_book.batches) == ([4], [2], [1])
+    assert setting.scorer.calls == 1
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_failing_input_of_a_batch_fails_alone(asynchronous: bool) -> None:
+    def fails(inputs: dict[str, Any]) -> str:
+        if "2" in inputs["question"]:
+            raise ConnectionError("gone")
+        return "said"
+
+    setting = Setting(with_context=RunnableLambda(fails))
+    inputs: list[Any] = ["grounded 1", "grounded 2", {"query": "x"}, "who knows"]
+
+    if asynchronous:
+        answers: list[Any] = await setting.chain.abatch(inputs, return_exceptions=True)
+    else:
+        answers = setting.chain.batch(inputs, return_exceptions=True)
+
+    assert answers[0].answer == "said"
+    assert isinstance(answers[1], ConnectionError)
+    assert isinstance(answers[2], InputError)
+    assert answers[3].abstained
+    with pytest.raises(ConnectionError):
+        setting.chain.batch(inputs)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_under_on_error_raise_only_the_failing_question_of_a_batch_raises(
+    asynchronous: bool,
+) -> None:
+    setting = Setting(default_score=float("nan"), on_error="raise")
+    questions: list[Any] = ["grounded", "off topic"]
+    chain = GuardedRAG(
+        guard=setting.guard,
+        retriever=lambda question: DOCUMENTS[:1] if "grounded" in question else ["Off."],
+        with_context=lambda inputs: "said",
+        closed_book=lambda inputs: "said",
+    )
+
+    if asynchronous:
+        answers: list[Any] = await chain.abatch(questions, return_exceptions=True)
+    else:
+        answers = chain.batch(questions, return_exceptions=True)
+
+    assert answers[0].answer == "said"
+    assert isinstance(answers[1], SignalError)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_batch_raises_abstentions_for_their_own_inputs(asynchronous: bool) -> None:
+    chain = Setting(raise_on_abstain=True).chain
+    questions: list[Any] = ["grounded", "who knows", "broken"]
+
+    if asynchronous:
+        answers: list[Any] = await chain.abatch(questions, return_exceptions=True)
+    else:
+        answers = chain.batch(questions, return_exceptions=True)
+
+    assert [type(answer) for answer in answers] == [GuardedAnswer, AbstainedError, AbstainedError]
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_configs_and_callbacks_of_a_batch_go_to_their_own_inputs(asynchronous: bool) -> None:
+    handlers = [RunsHandler(), RunsHandler()]
+    configs = [
+        RunnableConfig(callbacks=[handler], run_name=f"run-{i}", max_concurrency=1)
+        for i, handler in enumerate(handlers)
+    ]
+    setting = Setting()
+    questions: list[Any] = ["grounded", "who knows"]
+
+    if asynchronous:
+        await setting.chain.abatch(questions, configs)
+    else:
+        setting.chain.batch(questions, configs)
+
+    assert "run-0" in handlers[0].names()
+    assert "run-1" in handlers[1].names()
+    assert handlers[0].count("model") == 1
+    assert handlers[1].count("model") == 0
+    assert [event["reason"] for _, event in handlers[1].events] == ["neither_knows"]
+
+
+def test_max_concurrency_bounds_the_generation() -> None:
+    setting = Setting()
+    questions: list[Any] = [f"grounded {i}" for i in range(6)]
+
+    setting.chain.batch(questions, {"max_concurrency": 1})
+
+    assert len(setting.context_model.record.threads) == 1
+
+
+def test_an_empty_batch_is_empty() -> None:
+    assert Setting().chain.batch([]) == []
+
+
+# -- streams ------------------------------------------------------------------------
+
+
+def test_the_decision_streams_before_any_text_is_produced() -> None:
+    setting = Setting()
+    setting.context_model.speak = lambda prompt: "one two three four"
+
+    stream = setting.chain.stream("grounded")
+    first = next(stream)
+    produced_at_first = setting.context_model.record.chunks
+    second = next(stream)
+    produced_at_second = setting.context_model.record.chunks
+    rest = list(stream)
+
+    assert (first.answer, first.documents) == ("", (DOCUMENTS[0], DOCUMENTS[2]))
+    assert first.decision.route is Route.FOLLOW_CONTEXT
+    assert (produced_at_first, produced_at_second) == (0, 1)
+    assert (second.answer, second.documents) == ("one", ())
+    assert setting.context_model.record.chunks == len(rest) + 1 == 7
+
+
+async def test_an_async_stream_passes_text_on_as_it_is_produced() -> None:
+    setting = Setting()
+    setting.context_model.speak = lambda prompt: "one two three four"
+    record = setting.context_model.record
+
+    seen = [(chunk.answer, record.chunks) async for chunk in setting.chain.astream("grounded")]
+
+    assert seen[:3] == [("", 0), ("one", 1), (" ", 2)]
+
+
+def test_an_abstention_streams_as_one_chunk() -> None:
+    [chunk] = Setting().chain.stream("who knows")
+
+    assert chunk.abstained
+    assert chunk.answer
+
+
+async def test_a_question_that_comes_in_pieces_is_put_together() -> None:
+    setting = Setting()
+
+    async def pieces() -> AsyncIterator[str]:
+        yield "ground"
+        yield "ed"
+
+    mapped = setting.chain.transform(
+        iter([AddableDict(question="ground"), AddableDict(question="ed")])
+    )
+
+    assert reduce(add, setting.chain.transform(iter(["ground", "ed"]))).decision.kept == (0, 2)
+    assert reduce(add, [c async for c in setting.chain.atransform(pieces())]).answer
+    assert reduce(add, mapped).decision.kept == (0, 2)
+    assert setting.asked == ["grounded"] * 3
+    assert list(setting.chain.transform(iter([]))) == []
+
+
+def test_partial_objects_are_held_back_until_they_are_whole() -> None:
+    def grow(inputs: Any) -> Any:
+        yield from ({"a": 1}, {"a": 1, "b": 2})
+
+    setting = Setting(with_context=RunnableLambda(grow))
+
+    whole = reduce(add, setting.chain.stream("grounded"))
+
+    assert whole.answer == setting.chain.invoke("grounded").answer == "{'a': 1, 'b': 2}"
+
+
+def test_content_blocks_stream_as_text() -> None:
+    blocks: list[str | dict[Any, Any]] = [
+        {"type": "reasoning", "reasoning": "Hidden."},
+        {"type": "text", "text": "Shown"},
+    ]
+    setting = Setting(with_context=RunnableLambda(lambda inputs: AIMessage(blocks)))
+
+    assert setting.chain.invoke("grounded").answer == "Shown"
+    assert reduce(add, setting.chain.stream("grounded")).answer == "Shown"
+
+
+def test_a_stream_goes_on_through_a_pipe() -> None:
+    setting = Setting()
+    setting.context_model.speak = lambda prompt: "one two three"
+
+    def loud(chunks: Iterator[GuardedAnswer]) -> Iterator[str]:
+        for chunk in chunks:
+            yield chunk.answer.upper()
+
+    texts = list((setting.chain | RunnableGenerator(loud)).stream("grounded"))
+
+    assert texts == ["", "ONE", " ", "TWO", " ", "THREE"]
