@@ -1,0 +1,167 @@
+"""Numbers in plain words, and the sentences that open a report."""
+
+from __future__ import annotations
+
+from ._summary import Estimate, OokbSummary, PolicySummary
+
+# No line break between a number and its sign.
+_SPACE = "\u00a0"
+
+
+def percent(share: float) -> str:
+    """A share in [0, 1] as percent; never rounds a part to nothing or to everything.
+
+    Example:
+        >>> [percent(share).replace("\\xa0", " ") for share in (0.0, 0.914, 0.997, 1.0)]
+        ['0 %', '91 %', '99.7 %', '100 %']
+    """
+    value = 100 * share
+    if 0 < value < 1 or 99 < value < 100:
+        # Cut off, not rounded up to a full hundred.
+        value = min(99.9, max(0.1, round(value, 1)))
+        return f"{value:.1f}{_SPACE}%"
+    return f"{value:.0f}{_SPACE}%"
+
+
+def interval_words(estimate: Estimate) -> str:
+    """The estimate's interval as words, `–` where it is undefined."""
+    if estimate.low is None or estimate.high is None:
+        return "–"
+    return f"{percent(estimate.low)} to {percent(estimate.high)}"
+
+
+def estimate_words(estimate: Estimate) -> str:
+    """Value and interval in brackets, for the middle of a sentence."""
+    if estimate.value is None:
+        return "not measured"
+    return f"{percent(estimate.value)}, 95{_SPACE}% interval {interval_words(estimate)}"
+
+
+def decimal(value: float | None, digits: int = 3) -> str:
+    """A number with a fixed count of decimals, `–` where there is none.
+
+    Example:
+        >>> decimal(0.8567), decimal(None), decimal(-0.00001)
+        ('0.857', '–', '0.000')
+    """
+    if value is None:
+        return "–"
+    # Adding zero turns a rounded -0.0 into 0.0.
+    return f"{round(value, digits) + 0.0:.{digits}f}"
+
+
+def counted(n: int, one: str, many: str) -> str:
+    """A count with its noun.
+
+    Example:
+        >>> counted(1, "case", "cases"), counted(0, "case", "cases")
+        ('1 case', '0 cases')
+    """
+    return f"{n} {one if n == 1 else many}"
+
+
+def questions(n: int) -> str:
+    """As `counted`, for questions."""
+    return counted(n, "question", "questions")
+
+
+def headline(summary: OokbSummary) -> list[str]:
+    """The sentences that say it all, the most important one first."""
+    if summary.errors == summary.cases:
+        cases = counted(summary.cases, "case", "cases")
+        return [f"Nothing could be measured: all {cases} of this run ended in an error."]
+    if summary.policy is None:
+        return [_ranking(summary), _how_to_calibrate()]
+    lines = [_declined(summary), _wrongly_declined(summary), _missed(summary)]
+    if summary.policy.threshold is None:
+        lines.insert(0, _nothing_passes(summary.policy))
+    return [line for line in lines if line]
+
+
+def _nothing_passes(policy: PolicySummary) -> str:
+    if policy.guarantee is not None and not policy.guarantee["certified"]:
+        return "No threshold met the target, so this policy declines every question."
+    return "This policy lets no context pass, so it declines every question."
+
+
+def _ranking(summary: OokbSummary) -> str:
+    auroc = summary.auroc
+    if auroc.value is None:
+        return "Too few cases could be measured to say how well relevance tells them apart."
+    interval = "no interval"
+    if auroc.low is not None:
+        interval = f"95{_SPACE}% interval {decimal(auroc.low)} to {decimal(auroc.high)}"
+    return (
+        "Relevance was higher with the answer in the knowledge base than with the answer taken "
+        f"out in {percent(auroc.value)} of all pairs of cases, ties counted half "
+        f"(AUROC {decimal(auroc.value)}, {interval}, {questions(auroc.n)})."
+    )
+
+
+def _how_to_calibrate() -> str:
+    return (
+        "There is no threshold yet, hence no abstention rate: 'knowgate calibrate' chooses one "
+        "on half of the questions and leaves the other half for this report."
+    )
+
+
+def _declined(summary: OokbSummary) -> str:
+    left_out = summary.left_out
+    if left_out.abstained is None or not left_out.tested:
+        return "No held-out question with its answer taken out could be measured."
+    return (
+        f"Of {questions(left_out.tested)} whose answer had been taken out of the knowledge base, "
+        f"the guard declined {left_out.abstained} ({estimate_words(left_out.abstention_rate)})."
+    )
+
+
+def _wrongly_declined(summary: OokbSummary) -> str:
+    in_kb = summary.in_kb
+    if in_kb.abstained is None or not in_kb.tested:
+        return "No held-out question with its answer retrieved could be measured."
+    return (
+        f"Of {questions(in_kb.tested)} whose answer was in the knowledge base and was retrieved, "
+        f"it declined {in_kb.abstained} without need "
+        f"({estimate_words(in_kb.false_abstention_rate)})."
+    )
+
+
+def _missed(summary: OokbSummary) -> str:
+    in_kb = summary.in_kb
+    if not in_kb.retrieval_misses:
+        return ""
+    return (
+        f"For {in_kb.retrieval_misses} of {questions(in_kb.retrieval_miss_rate.n)} the retriever "
+        "did not find the passage that holds the answer; no guard can mend that, so these "
+        "are counted apart."
+    )
+
+
+def warnings(summary: OokbSummary) -> list[str]:
+    """What a reader must know before trusting the numbers; often nothing."""
+    lines: list[str] = []
+    if summary.cases < summary.cases_planned:
+        lines.append(
+            f"The run is incomplete: {summary.cases} of {summary.cases_planned} cases are there."
+        )
+    if summary.errors:
+        kinds = ", ".join(f"{name}: {count}" for name, count in summary.errors_by_type.items())
+        lines.append(
+            f"{counted(summary.errors, 'case', 'cases')} of {summary.cases} ended in an error and "
+            f"count in no rate ({kinds})."
+        )
+    policy = summary.policy
+    if policy is not None and policy.measures_more:
+        lines.append(
+            "The policy also asks for confidence or conflict. This suite measures relevance "
+            "alone: “declined” means that the context did not pass."
+        )
+    if policy is not None and policy.guarantee is not None and not policy.guarantee["certified"]:
+        lines.append("Nothing is certified: " + policy.words)
+    tested = summary.left_out.tested
+    if policy is not None and 0 < tested < 30:
+        lines.append(
+            f"Only {questions(tested)} held out: mind the width of the intervals before "
+            "comparing two runs."
+        )
+    return lines

@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowgate.guard import FingerprintMismatchError, InputError, PolicyError
+from knowgate.offline_eval.report import summarise_ookb, write_report
+from tests.offline_eval.report.rows import WriteRun, case, failed, missed, pairs, policy
+
+
+def change(path: Path, edit: Callable[[dict[str, Any]], None]) -> None:
+    value = json.loads(path.read_text(encoding="utf-8"))
+    edit(value)
+    path.write_text(json.dumps(value), encoding="utf-8")
+
+
+def error_of(run: Path) -> InputError:
+    with pytest.raises(InputError) as caught:
+        summarise_ookb(run)
+    assert caught.value.what
+    assert caught.value.where
+    assert caught.value.mend
+    return caught.value
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    error = error_of(tmp_path / "nowhere")
+
+    assert error.where == str(tmp_path / "nowhere")
+    assert "knowgate eval ookb" in error.mend
+
+
+def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("x", encoding="utf-8")
+
+    assert "not a run folder" in error_of(tmp_path / "run").what
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "questions.jsonl", "rows.jsonl"])
+def test_a_missing_file_is_named(write_run: WriteRun, name: str) -> None:
+    run = write_run(pairs([0.9], [0.1]))
+    (run / name).unlink()
+
+    assert name in error_of(run).what
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "calibration.json"])
+def test_a_newer_schema_asks_for_an_upgrade(write_run: WriteRun, name: str) -> None:
+    run = write_run(pairs([0.9], [0.1]), test_questions=["q0"])
+    change(run / name, lambda value: value.update(schema_version=2))
+
+    error = error_of(run)
+
+    assert error.mend == "upgrade knowgate"
+    assert error.where.endswith(name)
+
+
+def test_another_suite_is_refused(write_run: WriteRun) -> None:
+    assert "uniknow" in error_of(write_run(pairs([0.9], [0.1]), manifest={"suite": "uniknow"})).what
+
+
+def test_an_empty_run_is_refused(write_run: WriteRun) -> None:
+    assert "no cases" in error_of(write_run([])).what
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('{"case_id": "x"', "broken JSON"),
+        ("[1]", "expected a JSON object"),
+        ('{"case_id": "x", "question_id": "q0"}', "kind"),
+        (json.dumps(case(0, "elsewhere", 0.5)), "kind"),
+        (json.dumps(case(0, "in_kb", float("nan"))), "finite"),
+        (json.dumps(case(0, "in_kb", 0.5, raw_relevance=None)), "raw_relevance is missing"),
+        (json.dumps(case(0, "in_kb", 0.5, scores=[])), "differ in length"),
+        (json.dumps(case(9, "in_kb", 0.5)), "not in questions.jsonl"),
+        (json.dumps(case(0, "in_kb", 0.5, case_id="again")), "second in_kb case"),
+        (json.dumps(case(0, "left_out", 0.5, retrieved=["q0"])), "although it was left out"),
+    ],
+)
+def test_a_broken_row_is_refused_with_its_line(write_run: WriteRun, line: str, said: str) -> None:
+    run = write_run([case(0, "in_kb", 0.9)])
+    with (run / "rows.jsonl").open("a", encoding="utf-8") as stream:
+        stream.write(line + "\n")
+
+    error = error_of(run)
+
+    assert said in error.what
+    assert error.where == f"{run / 'rows.jsonl'}:2"
+
+
+def test_a_question_that_stands_twice_is_refused(write_run: WriteRun) -> None:
+    run = write_run(pairs([0.9], [0.1]))
+    path = run / "questions.jsonl"
+    path.write_text(2 * path.read_text(encoding="utf-8"), encoding="utf-8")
+
+    assert error_of(run).where == f"{path}:2"
+
+
+def test_a_manifest_with_nan_is_refused(write_run: WriteRun) -> None:
+    run = write_run(pairs([0.9], [0.1]))
+    change(run / "manifest.json", lambda value: value["settings"].update(seed=float("nan")))
+
+    assert "NaN" in error_of(run).what
+
+
+def test_a_policy_of_another_scorer_is_refused(write_run: WriteRun) -> None:
+    other = {**policy(), "scorer": {"kind": "bi_encoder"}}
+    run = write_run(pairs([0.9], [0.1]), test_questions=["q0"], calibration={"policy": other})
+
+    assert isinstance(error_of_mismatch(run), FingerprintMismatchError)
+
+
+def error_of_mismatch(run: Path) -> InputError:
+    with pytest.raises(InputError) as caught:
+        summarise_ookb(run)
+    return caught.value
+
+
+def test_a_policy_with_another_aggregator_is_refused(write_run: WriteRun) -> None:
+    other = {**policy(), "aggregator": "noisy_or"}
+    run = write_run(pairs([0.9], [0.1]), test_questions=["q0"], calibration={"policy": other})
+
+    assert "noisy_or" in error_of(run).what
+
+
+def test_a_broken_policy_is_refused(write_run: WriteRun) -> None:
+    run = write_run(
+        pairs([0.9], [0.1]),
+        test_questions=["q0"],
+        calibration={"policy": {**policy(), "relevance_threshold": 7}},
+    )
+
+    assert isinstance(error_of(run), PolicyError)
+
+
+def test_a_question_on_both_sides_of_the_split_is_refused(write_run: WriteRun) -> None:
+    run = write_run(
+        pairs([0.9], [0.1]), test_questions=["q0"], calibration={"calibration_questions": ["q0"]}
+    )
+
+    assert "at once" in error_of(run).what
+
+
+def test_a_test_question_from_another_run_is_refused(write_run: WriteRun) -> None:
+    run = write_run(pairs([0.9], [0.1]), test_questions=["stranger"])
+
+    assert "stranger" in error_of(run).what
+
+
+def test_a_broken_run_leaves_no_report(write_run: WriteRun, tmp_path: Path) -> None:
+    run = write_run([missed(0, 0.2), failed(1, "in_kb")])
+    (run / "rows.jsonl").write_text("{", encoding="utf-8")
+
+    with pytest.raises(InputError):
+        write_report(run, out_dir=tmp_path / "out")
+
+    assert not (tmp_path / "out").exists()
+
+
+def test_leaving_out_a_shared_passage_goes_by_its_own_id(write_run: WriteRun) -> None:
+    run = write_run([case(0, "in_kb", 0.9), case(1, "left_out", 0.5, retrieved=["q0"])])
+    path = run / "questions.jsonl"
+    summarise_ookb(run)
+    shared = path.read_text(encoding="utf-8").replace(
+        '"question_id": "q1"', '"question_id": "q1", "passage_id": "q0"'
+    )
+    path.write_text(shared, encoding="utf-8")
+
+    assert "'q0' was retrieved although it was left out" in error_of(run).what
+
+
+def test_a_calibration_without_a_bound_is_read(write_run: WriteRun) -> None:
+    run = write_run(
+        pairs([0.9], [0.1]), test_questions=["q0"], calibration={"risk": None, "delta": None}
+    )
+
+    paths = write_report(run)
+
+    assert "risk asked for" not in paths.html.read_text(encoding="utf-8")

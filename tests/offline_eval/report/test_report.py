@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from knowgate.guard import InputError
+from knowgate.offline_eval.report import summarise_ookb, write_report
+from tests.offline_eval.report.rows import WriteRun, case, failed, missed, pairs, policy
+
+EVIL = (
+    "</style><script>alert(1)</script><img src=x onerror=alert(1)> | **b** [x](javascript:y) "
+    "![i](https://evil.example/x.png) {{ 7 * 7 }} {% raw %} `c` \u202eabc \ud800 \x00\n# head"
+)
+VOID = {"meta", "br", "img", "link", "input", "hr"}
+
+
+class Page(HTMLParser):
+    """Collects elements, ids and outside references; checks that tags close in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.ids: list[str] = []
+        self.references: list[str] = []
+        self.handlers: list[str] = []
+        self.words: list[str] = []
+        self._open: list[str] = []
+        self.feed(text)
+        self.close()
+        assert not self._open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        if tag not in VOID:
+            self._open.append(tag)
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value or "")
+            if name in ("src", "href", "xlink:href", "srcset", "data"):
+                self.references.append(value or "")
+            if name.startswith("on"):
+                self.handlers.append(name)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.handle_endtag(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+def calibrated(write_run: WriteRun, **changes: object) -> Path:
+    rows = pairs([0.9, 0.8, 0.4, 0.7], [0.2, 0.6, 0.1, 0.3])
+    rows += [missed(4, 0.3), case(4, "left_out", 0.25)]
+    return write_run(rows, test_questions=["q0", "q1", "q2", "q4"], **changes)
+
+
+def test_the_headline_gives_counts_rates_and_intervals(write_run: WriteRun) -> None:
+    paths = write_report(calibrated(write_run))
+
+    text = Page(paths.html.read_text(encoding="utf-8")).text
+    assert (
+        "Of 4 questions whose answer had been taken out of the knowledge base, the guard "
+        "declined 3 (75 %, 95 % interval 30 % to 95 %)." in text.replace("\u00a0", " ")
+    )
+    assert "it declined 1 without need" in text
+    assert "At most 10 % pass." in text
+    assert "What it does not promise" in text
+
+
+def test_the_page_needs_nothing_from_outside_and_no_script(write_run: WriteRun) -> None:
+    html = write_report(calibrated(write_run)).html.read_text(encoding="utf-8")
+
+    page = Page(html)
+    assert "script" not in page.tags
+    assert not page.handlers
+    assert all(reference.startswith("#") for reference in page.references)
+    assert not re.search(r"url\((?!#)|@import|https?:", html)
+    assert len(page.ids) == len(set(page.ids))
+
+
+def test_three_plots_stand_in_the_page_with_the_threshold(write_run: WriteRun) -> None:
+    html = write_report(calibrated(write_run)).html.read_text(encoding="utf-8")
+
+    assert html.count("<svg") == 3
+    for words in ("threshold 0.50", "risk asked for", "in knowledge base, not retrieved (1)"):
+        assert words in html
+
+
+def test_text_of_a_knowledge_base_cannot_become_markup(write_run: WriteRun) -> None:
+    run = write_run(
+        [case("<b>&1", "in_kb", 0.9), case("<b>&1", "left_out", 0.1)],
+        text=EVIL,
+        manifest={"inputs": [{"name": "<script>x", "sha256": "<i>"}], "created_by": EVIL},
+    )
+
+    paths = write_report(run)
+
+    page = Page(paths.html.read_text(encoding="utf-8"))
+    assert not page.tags & {"script", "img", "b", "i"}
+    assert not page.handlers
+    assert "<script>alert(1)</script>" in page.text
+    assert "{{ 7 * 7 }}" in page.text
+    assert "\u202e" not in page.text
+    markdown = paths.markdown.read_text(encoding="utf-8")
+    assert not re.search(r"<\w|(?<!\\)\[\w|(?<!\\)`c|https?://|\n# head", markdown)
+    rows = [line for line in markdown.splitlines() if line.startswith("|")]
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in rows} == {3, 6}
+
+
+def test_the_same_run_gives_the_same_bytes_wherever_it_lies(
+    write_run: WriteRun, tmp_path: Path
+) -> None:
+    run = calibrated(write_run)
+    moved = shutil.copytree(run, tmp_path / "elsewhere" / "moved")
+
+    first, second = write_report(run), write_report(moved, out_dir=tmp_path / "out")
+
+    assert first.html.read_bytes() == second.html.read_bytes()
+    assert first.markdown.read_bytes() == second.markdown.read_bytes()
+    assert first.json.read_bytes() == second.json.read_bytes()
+    assert second.json == tmp_path / "out" / "report.json"
+
+
+def test_the_json_file_holds_the_summary(write_run: WriteRun) -> None:
+    run = calibrated(write_run)
+
+    value = json.loads(write_report(run).json.read_text(encoding="utf-8"))
+
+    assert value == summarise_ookb(run).to_dict()
+    assert value["schema_version"] == 1
+    assert value["suite"] == "ookb"
+    assert value["inputs"] == [{"name": "kb.json", "sha256": "0" * 64}]
+    assert value["settings"]["top_k"] == 5
+
+
+def test_the_ten_worst_cases_come_in_order(write_run: WriteRun) -> None:
+    left_out = [number / 20 for number in range(12)]
+    run = write_run(pairs([0.9 - number / 20 for number in range(12)], left_out))
+
+    markdown = write_report(run).markdown.read_text(encoding="utf-8")
+
+    fooled = re.findall(r"q(\d+)/left_out", markdown)
+    assert fooled == [str(number) for number in range(11, 1, -1)]
+    assert re.findall(r"q(\d+)/in_kb", markdown) == fooled
+
+
+def test_retrieval_misses_are_no_worst_cases(write_run: WriteRun) -> None:
+    markdown = write_report(calibrated(write_run)).markdown.read_text(encoding="utf-8")
+
+    assert "q4/in_kb" not in markdown
+    assert "q4/left_out" in markdown
+
+
+def test_a_run_of_errors_says_so_and_draws_nothing(write_run: WriteRun) -> None:
+    run = write_run([failed(0, "in_kb"), failed(0, "left_out")])
+
+    html = write_report(run).html.read_text(encoding="utf-8")
+
+    assert "Nothing could be measured" in Page(html).text
+    assert "SignalTimeoutError: 2" in html
+    assert "<svg" not in html
+
+
+def test_one_question_without_passages_still_makes_a_report(write_run: WriteRun) -> None:
+    run = write_run([case(0, "left_out", None)])
+
+    text = Page(write_report(run).html.read_text(encoding="utf-8")).text
+
+    assert "Nothing was retrieved." in text
+
+
+def test_an_uncertified_policy_is_named_as_such(write_run: WriteRun) -> None:
+    run = calibrated(write_run, calibration={"policy": policy(None)})
+
+    text = Page(write_report(run).html.read_text(encoding="utf-8")).text
+
+    assert "No threshold met the target" in text
+    assert "Nothing is certified" in text
+
+
+def test_a_run_cut_short_is_named_as_such(write_run: WriteRun) -> None:
+    run = calibrated(write_run, manifest={"cases": 224})
+
+    text = write_report(run).markdown.read_text(encoding="utf-8")
+
+    assert "The run is incomplete: 10 of 224 cases are there." in text
+
+
+def test_a_place_that_cannot_be_written_is_an_input_error(
+    write_run: WriteRun, tmp_path: Path
+) -> None:
+    run = calibrated(write_run)
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+
+    with pytest.raises(InputError, match="cannot be written"):
+        write_report(run, out_dir=tmp_path / "file")
+
+
+def test_a_policy_by_hand_promises_nothing(write_run: WriteRun) -> None:
+    run = calibrated(write_run, calibration={"policy": policy(None, guarantee=None)})
+
+    text = Page(write_report(run).html.read_text(encoding="utf-8")).text
+
+    assert "lets no context pass" in text
+    assert "nothing is guaranteed" in text
+    assert "met the target" not in text
+
+
+def test_a_passage_without_text_has_no_score(write_run: WriteRun) -> None:
+    rows = [case(0, "in_kb", 0.9, retrieved=["q0", "q1"], scores=[0.9, None])]
+
+    text = write_report(write_run(rows)).markdown.read_text(encoding="utf-8")
+
+    assert "- – · (text not stored in the run) (q1)" in text
