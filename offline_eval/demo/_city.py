@@ -1,0 +1,139 @@
+"""The first half of the demo: a help desk over a city's service articles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from langchain_core.documents import Document
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from ...adapters.langchain import GuardedRAG
+from ...guard import Guard, Policy
+from ...guard.relevance import BiEncoderScorer
+from ..knowledge_base import PassageKind, QuestionRecord, read_questions
+from ..ookb import OokbSettings, calibrate_ookb, run_ookb
+from ..report import write_report
+from ..sample import sample_knowledge_base_path
+from ._extractive import ScorerEmbeddings, extractive_reader
+
+RISK, DELTA = 0.2, 0.1
+
+# Articles that the live help desk does not have, so that their questions must be declined.
+MISSING_ARTICLES = 5
+LIVE_QUESTIONS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class LiveAnswer:
+    """One question put to the live chain.
+
+    Attributes:
+        question: as asked.
+        in_kb: whether the help desk has the article that answers it.
+        route: where the guard sent it.
+        relevance: calibrated probability that the retrieved articles suffice.
+        reply: what the user gets.
+        unguarded: what the same chain says without the guard.
+    """
+
+    question: str
+    in_kb: bool
+    route: str
+    relevance: float
+    reply: str
+    unguarded: str
+
+
+@dataclass(frozen=True, slots=True)
+class CityDemo:
+    """What the first half of the demo leaves.
+
+    Attributes:
+        policy: the calibrated policy.
+        policy_path: its file.
+        report: the report page.
+        answers: the live questions.
+    """
+
+    policy: Policy
+    policy_path: Path
+    report: Path
+    answers: tuple[LiveAnswer, ...]
+
+
+def run_city_demo(
+    out: Path, encoder: BiEncoderScorer, *, on_progress: Callable[[int, int], None] | None = None
+) -> CityDemo:
+    """Measure, calibrate, report, and answer live questions.
+
+    Args:
+        out: folder for `run/`, `policy.json` and the report.
+        encoder: retrieves, judges relevance, and picks the sentences to quote.
+        on_progress: called with (cases done, cases in all).
+    """
+    run, policy_path = out / "run", out / "policy.json"
+    run_ookb(
+        sample_knowledge_base_path(),
+        run,
+        scorer=encoder,
+        embed=encoder.embed,
+        settings=OokbSettings(passage=PassageKind.PASSAGE),
+        on_progress=on_progress,
+    )
+    calibrated = calibrate_ookb(run, policy_path, risk=RISK, delta=DELTA)
+    report = write_report(run).html
+    guard = Guard.load(policy_path, scorer=encoder, metrics=False)
+    return CityDemo(calibrated.policy, policy_path, report, live_answers(guard, encoder))
+
+
+def live_answers(guard: Guard, encoder: BiEncoderScorer) -> tuple[LiveAnswer, ...]:
+    """Ask a help desk that lacks some articles; half of the questions are about those."""
+    records = read_questions(sample_knowledge_base_path())
+    articles = list(dict.fromkeys(record.source for record in records))
+    missing = set(articles[:: len(articles) // MISSING_ARTICLES][:MISSING_ARTICLES])
+    chain = help_desk(guard, encoder, [r for r in records if r.source not in missing])
+    unguarded = help_desk(
+        Guard(guard.policy, scorer=encoder, mode="shadow", metrics=False),
+        encoder,
+        [r for r in records if r.source not in missing],
+    )
+    there = [r for r in records if r.source not in missing]
+    gone = [r for r in records if r.source in missing]
+    half = LIVE_QUESTIONS // 2
+    asked = [*_spread(there, half), *_spread(gone, half)]
+    questions: list[str | Mapping[str, Any]] = [record.question for record in asked]
+    return tuple(
+        LiveAnswer(
+            question=record.question,
+            in_kb=record.source not in missing,
+            route=guarded.decision.route.value,
+            relevance=guarded.decision.relevance or 0.0,
+            reply=guarded.answer,
+            unguarded=free.answer,
+        )
+        for record, guarded, free in zip(
+            asked, chain.batch(questions), unguarded.batch(questions), strict=True
+        )
+    )
+
+
+def help_desk(
+    guard: Guard, encoder: BiEncoderScorer, records: Sequence[QuestionRecord]
+) -> GuardedRAG:
+    """A RAG chain over the articles of `records`, as a user would build it."""
+    store = InMemoryVectorStore(ScorerEmbeddings(encoder))
+    texts = dict.fromkeys((record.passage or "", record.source or "") for record in records)
+    store.add_documents([Document(text, metadata={"source": source}) for text, source in texts])
+    return GuardedRAG(
+        guard=guard,
+        retriever=store.as_retriever(search_kwargs={"k": 5}),
+        with_context=extractive_reader(encoder),
+    )
+
+
+def _spread(records: Sequence[QuestionRecord], count: int) -> list[QuestionRecord]:
+    """`count` records at even distances, so that they come from different articles."""
+    return [records[i * len(records) // count] for i in range(count)]
