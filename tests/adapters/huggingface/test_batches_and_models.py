@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from knowgate.adapters.huggingface import HuggingFaceLM
+from knowgate.adapters.huggingface import COIECDLogitsProcessor, HuggingFaceLM
+from knowgate.adapters.huggingface._encoding import pad_left
 from knowgate.guard import InputError, LanguageModelError, PromptTooLongError
 
 TEMPLATE = (
@@ -81,6 +82,11 @@ def test_a_single_row_that_does_not_fit_is_a_typed_error(lm: HuggingFaceLM, mode
         lm.generate(["too big"])
 
 
+def test_a_stream_that_does_not_fit_is_a_typed_error(lm: HuggingFaceLM, model: Any) -> None:
+    with memory_for(model, 0), pytest.raises(LanguageModelError, match="does not fit"):
+        list(lm.stream("too big"))
+
+
 def test_a_failing_forward_pass_is_a_typed_error(lm: HuggingFaceLM, model: Any) -> None:
     def fail(*_: Any) -> None:
         raise RuntimeError("device-side assert")
@@ -148,6 +154,28 @@ def test_other_kinds_of_models_decode_alike_alone_batched_and_in_transformers(
             pad_token_id=0,
         )  # fmt: skip
         assert found == made[0, ids.shape[1] :].tolist()
+
+
+@pytest.mark.parametrize("build", [learned_positions, sliding_window])
+def test_contrastive_decoding_of_other_models_equals_transformers(
+    build: Make, make_model: Make, tokenizer: Any
+) -> None:
+    model = build(make_model)
+    lm = HuggingFaceLM.from_objects(model, tokenizer, max_new_tokens=8, stop=())
+    bare = [f"ask {n * 7}" for n in range(8)]
+    contextual = [f"given {'c' * (3 * n)}: {text}" for n, text in enumerate(bare)]
+    ids, mask = pad_left(
+        [tokenizer(text)["input_ids"] for text in contextual + bare], torch.device("cpu")
+    )
+
+    made = model.generate(
+        ids, attention_mask=mask, do_sample=False, max_new_tokens=8, pad_token_id=0,
+        logits_processor=[COIECDLogitsProcessor()],
+    )  # fmt: skip
+
+    found = lm.generate_contrastive_ids(contextual, bare)
+    for number, row in enumerate(found):
+        assert row == made[number, ids.shape[1] :].tolist()[: len(row)]
 
 
 def test_a_row_at_the_end_of_the_window_does_not_stop_its_neighbours(

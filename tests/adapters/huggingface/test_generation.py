@@ -190,6 +190,21 @@ def test_streamed_pieces_join_to_the_generated_text(lm: HuggingFaceLM, prompts: 
             assert "".join(lm.stream(prompt, **options)) == whole.text
 
 
+def test_a_stream_never_shows_the_beginning_of_a_stop_string(
+    lm: HuggingFaceLM, prompts: list[str]
+) -> None:
+    free = [row[0].text for row in lm.generate(prompts)]
+    number, stop = next(
+        (at, match.group())
+        for at, text in enumerate(free)
+        if (match := re.search(r"(?<!^)[ -~]{2}", text))
+    )
+
+    shown = "".join(lm.stream(prompts[number], stop=[stop]))
+
+    assert shown == free[number].split(stop)[0]
+
+
 def test_streaming_gives_the_first_piece_before_the_last_token(
     lm: HuggingFaceLM, model: Any, prompts: list[str]
 ) -> None:

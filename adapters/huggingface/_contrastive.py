@@ -1,0 +1,165 @@
+"""Decoding against conflict: CAD and COIECD.
+
+Both compare the next-token distribution with the context in the prompt (lc, natural
+log) to the one without it (lu), and lift the tokens that the context makes likelier.
+The two streams run as one batch of twice the rows: first all prompts with context,
+then, in the same order, all prompts without.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal
+
+import torch
+from transformers import LogitsProcessor
+
+from ...guard import InputError
+
+Method = Literal["cad", "coiecd"]
+
+
+def cad_scores(
+    with_context: torch.Tensor, without_context: torch.Tensor, *, alpha: float = 1.0
+) -> torch.Tensor:
+    """Context-aware decoding: (1 + α)·lc − α·lu.
+
+    Args:
+        with_context: logits of shape (rows, vocabulary).
+        without_context: logits of the same shape.
+        alpha: strength of the contrast, 0 or more; 0 is decoding with context.
+
+    Returns:
+        Scores of shape (rows, vocabulary); a token that is impossible with the
+        context stays so, one that is impossible only without it keeps lc.
+
+    Source: Shi et al. 2024, Trusting Your Evidence.
+    """
+    lc, lu = _log_pair(with_context, without_context)
+    return _keep_impossible(lc, lc + alpha * (lc - lu))
+
+
+def coiecd_scores(
+    with_context: torch.Tensor,
+    without_context: torch.Tensor,
+    *,
+    alpha: float = 1.0,
+    lam: float = 0.25,
+) -> torch.Tensor:
+    """Contextual information-entropy constraint decoding.
+
+    With H the entropy of exp(lu), the shift −lc − H is log-softmaxed over the
+    vocabulary to S. Tokens with S below min S + log(1/λ) (the likely ones under the
+    context) or above max S − log(1/λ) (the least likely ones) start from lc, all
+    others from lu; α·(lc − lu) is added to every token. Where a single token lies
+    below the lower bound, the lower bound constrains nothing, as in the authors'
+    program: that token, too, then starts from lu.
+
+    Args:
+        with_context: logits of shape (rows, vocabulary).
+        without_context: logits of the same shape.
+        alpha: strength of the contrast, 0 or more.
+        lam: λ in (0, 1]; the smaller, the wider the two bands.
+
+    Returns:
+        Scores of shape (rows, vocabulary); impossible tokens as in `cad_scores`.
+
+    Source: Yuan et al. 2024, Discerning and Resolving Knowledge Conflicts through
+    Adaptive Decoding with Contextual Information-Entropy Constraint.
+    """
+    lc, lu = _log_pair(with_context, without_context)
+    entropy = -(lu * lu.exp()).nansum(-1, keepdim=True)
+    possible = lc.isfinite()
+    shift = (-lc - entropy).masked_fill(~possible, -math.inf).log_softmax(-1)
+    width = math.log(1 / lam)
+    highest = shift.amax(-1, keepdim=True)
+    lowest = shift.masked_fill(~possible, math.inf).amin(-1, keepdim=True)
+    below = shift < lowest + width
+    below &= possible
+    below &= below.sum(-1, keepdim=True) != 1
+    constrained = below | (shift > highest - width)
+    return _keep_impossible(lc, torch.where(constrained, lc, lu) + alpha * (lc - lu))
+
+
+def _log_pair(
+    with_context: torch.Tensor, without_context: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Both streams as log-probabilities, lu set to lc where only lu is impossible."""
+    lc, lu = with_context.log_softmax(-1), without_context.log_softmax(-1)
+    return lc, torch.where(lu == -math.inf, lc, lu)
+
+
+def _keep_impossible(lc: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+    return scores.masked_fill(lc == -math.inf, -math.inf)
+
+
+def merging_rule(
+    method: str, alpha: float, lam: float
+) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    """The rule of that name with its parameters fixed.
+
+    Raises:
+        InputError: an unknown method, or a parameter out of its range.
+    """
+    if method not in {"cad", "coiecd"}:
+        raise InputError(f"{method!r} is not known", where="method", mend="use 'coiecd' or 'cad'")
+    if not (math.isfinite(alpha) and alpha >= 0):
+        raise InputError(f"{alpha} is out of range", where="alpha", mend="use 0 or more")
+    if not 0 < lam <= 1:
+        raise InputError(f"{lam} is out of range", where="lam", mend="use more than 0, at most 1")
+    if method == "cad":
+        return partial(cad_scores, alpha=alpha)
+    return partial(coiecd_scores, alpha=alpha, lam=lam)
+
+
+class _PairedLogitsProcessor(LogitsProcessor):  # type: ignore[misc,unused-ignore]
+    """Replaces both halves of a doubled batch by their merged scores.
+
+    For `model.generate` with greedy search: the two rows of a pair then get the same
+    token at every step. Put it first in the list, since masks set by other processors
+    would be read as the model's own. With sampling the two rows would part.
+    """
+
+    def __init__(self, merge: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> None:
+        self._merge = merge
+
+    def __call__(self, input_ids: Any, scores: torch.Tensor) -> torch.Tensor:
+        """Scores of shape (2 · pairs, vocabulary), each pair's two rows equal.
+
+        Raises:
+            InputError: an odd number of rows, which cannot be pairs.
+        """
+        if len(scores) % 2:
+            raise InputError(
+                f"{len(scores)} rows are no pairs",
+                where="input_ids",
+                mend="give all prompts with context, then all without",
+            )
+        with_context, without_context = scores.chunk(2)
+        merged = self._merge(with_context, without_context)
+        return torch.cat([merged, merged])
+
+
+class CADLogitsProcessor(_PairedLogitsProcessor):
+    """`cad_scores` for `model.generate` on a doubled batch.
+
+    Args:
+        alpha: strength of the contrast, 0 or more.
+    """
+
+    def __init__(self, alpha: float = 1.0) -> None:
+        super().__init__(merging_rule("cad", alpha, 1.0))
+
+
+class COIECDLogitsProcessor(_PairedLogitsProcessor):
+    """`coiecd_scores` for `model.generate` on a doubled batch.
+
+    Args:
+        alpha: strength of the contrast, 0 or more.
+        lam: λ in (0, 1].
+    """
+
+    def __init__(self, alpha: float = 1.0, lam: float = 0.25) -> None:
+        super().__init__(merging_rule("coiecd", alpha, lam))

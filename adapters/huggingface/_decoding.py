@@ -1,0 +1,299 @@
+"""The decoding loop: prompts prefilled once, then one token per row and step.
+
+Rows are answers; with two streams every answer has a row in each, first all rows of
+the first stream, then all of the second. A row that is done stays in the batch until
+half of the batch is done; then the done rows leave the cache.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from ...guard import LanguageModelError
+from ._choosing import Chooser
+from ._prefill import exact_logits, read_streams
+from ._stopping import StopStrings
+
+if TYPE_CHECKING:
+    import torch
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@dataclass(slots=True)
+class Answer:
+    """One answer as it grows.
+
+    Attributes:
+        ids: every generated token, the one that ended the answer included.
+        logprobs: natural-log probability of each of them at temperature 1.
+        finish: why it ended: `stop` (end token or stop string) or `length`.
+        ended_by_token: whether the last id is an end token.
+    """
+
+    ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    finish: Literal["stop", "length"] | None = None
+    ended_by_token: bool = False
+
+    @property
+    def text_ids(self) -> list[int]:
+        """The ids that carry text: all but an end token."""
+        return self.ids[:-1] if self.ended_by_token else self.ids
+
+
+class Network:
+    """A causal LM behind a lock: one forward pass at a time.
+
+    Args:
+        model: a transformers causal LM in evaluation mode.
+        window: context window in tokens, None when the model states none.
+    """
+
+    def __init__(self, model: Any, window: int | None) -> None:
+        self.model = model
+        self.window = window
+        self._lock = threading.Lock()
+        inner = model.get_base_model() if hasattr(model, "get_base_model") else model
+        accepted = inspect.signature(inner.forward).parameters
+        self._takes_positions = "position_ids" in accepted
+        self._takes_keep = "logits_to_keep" in accepted
+
+    @property
+    def device(self) -> torch.device:
+        """Where the first layer is."""
+        device: torch.device = self.model.device
+        return device
+
+    def forward(
+        self,
+        ids: torch.Tensor,
+        mask: torch.Tensor,
+        positions: torch.Tensor,
+        *,
+        cache: Any = None,
+        every_token: bool = False,
+        hidden: bool = False,
+    ) -> Any:
+        """One pass; logits of the last token only unless `every_token`.
+
+        Args:
+            ids: of shape (rows, tokens).
+            mask: of shape (rows, cached tokens + tokens), 0 on padding.
+            positions: of shape (rows, tokens), counted without padding.
+            cache: of the earlier tokens.
+            every_token: whether logits of all tokens are wanted.
+            hidden: whether the hidden states of all layers are wanted.
+
+        Raises:
+            LanguageModelError: the pass failed.
+            torch.OutOfMemoryError: the batch is too large for the device.
+        """
+        import torch
+
+        options: dict[str, Any] = {"output_hidden_states": True} if hidden else {}
+        if self._takes_positions:
+            last = self.window - 1 if self.window else None
+            # A row that is done may run past the window while others go on.
+            options["position_ids"] = positions if last is None else positions.clamp(max=last)
+        if self._takes_keep and not every_token:
+            options["logits_to_keep"] = 1
+        try:
+            with self._lock, torch.inference_mode():
+                return self.model(
+                    input_ids=ids,
+                    attention_mask=mask,
+                    past_key_values=cache,
+                    use_cache=True,
+                    return_dict=True,
+                    **options,
+                )
+        except torch.OutOfMemoryError:
+            raise
+        except (RuntimeError, ValueError, IndexError) as error:
+            raise LanguageModelError(
+                f"the forward pass failed on {self.device}: {type(error).__name__}"
+            ) from error
+
+
+class Decoder:
+    """Decodes one batch.
+
+    Args:
+        network: the model.
+        streams: per stream, the token ids of every prompt; all streams equally long.
+        owners: per answer, the number of its prompt; several answers may share one,
+            which is then prefilled once.
+        budgets: per answer, the most tokens it may have, at least 1.
+        choose: picks the tokens.
+        stops: the stop strings.
+        end_ids: tokens that end an answer.
+        cancelled: once set, the next step raises.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        streams: Sequence[Sequence[Sequence[int]]],
+        *,
+        owners: Sequence[int],
+        budgets: Sequence[int],
+        choose: Chooser,
+        stops: StopStrings,
+        end_ids: frozenset[int],
+        cancelled: threading.Event | None = None,
+    ) -> None:
+        self.answers = [Answer() for _ in owners]
+        self._network, self._choose, self._stops = network, choose, stops
+        self._budgets, self._end_ids, self._cancelled = budgets, end_ids, cancelled
+        self._streams = len(streams)
+        self._rows = list(range(len(owners)))
+        self._step = 0
+        self._prefill(streams, owners)
+
+    @property
+    def done(self) -> bool:
+        """True when every answer has ended."""
+        return all(answer.finish is not None for answer in self.answers)
+
+    def run(self) -> list[Answer]:
+        """Decode to the end and give the answers in the order of `owners`."""
+        for _ in self.steps():
+            pass
+        return self.answers
+
+    def steps(self) -> Iterator[None]:
+        """Decode, pausing after every token."""
+        while True:
+            if self._cancelled is not None and self._cancelled.is_set():
+                raise LanguageModelError("the call was cancelled")
+            tokens = self._take_tokens()
+            yield
+            if self.done:
+                return
+            self._feed(self._drop_done_rows(tokens))
+
+    def _prefill(self, streams: Sequence[Sequence[Sequence[int]]], owners: Sequence[int]) -> None:
+        import torch
+
+        read = read_streams(self._network, streams)
+        with torch.inference_mode():
+            self._cache, self._logits = read.cache, read.logits
+            # Room for the mask of every token to come, so that no step copies it.
+            room = read.mask.new_ones(len(read.mask), max(self._budgets))
+            self._mask = torch.cat([read.mask, room], dim=-1)
+            self._length = read.mask.shape[1]
+            self._positions = read.lengths - 1
+            prompts = len(streams[0])
+            if list(owners) != list(range(prompts)):
+                self._select(
+                    [number * prompts + owner for number in range(len(streams)) for owner in owners]
+                )
+
+    def _take_tokens(self) -> torch.Tensor:
+        import torch
+
+        with torch.inference_mode():
+            tokens, logprobs = self._choose(self._logits, self._rows, self._step)
+        self._step += 1
+        taken = zip(self._rows, tokens.tolist(), logprobs.tolist(), strict=True)
+        for row, token, logprob in taken:
+            answer = self.answers[row]
+            if answer.finish is not None:
+                continue
+            if math.isnan(logprob):
+                raise LanguageModelError(
+                    "the model's output is not a number; a 16-bit dtype may overflow"
+                )
+            answer.ids.append(token)
+            answer.logprobs.append(logprob)
+            if token in self._end_ids:
+                answer.finish, answer.ended_by_token = "stop", True
+            elif self._stops.ended_by(answer.ids):
+                answer.finish = "stop"
+            elif len(answer.ids) >= self._budgets[row]:
+                answer.finish = "length"
+        return tokens
+
+    def _drop_done_rows(self, tokens: torch.Tensor) -> torch.Tensor:
+        live = [place for place, row in enumerate(self._rows) if self.answers[row].finish is None]
+        if 2 * len(live) > len(self._rows):
+            return tokens
+        import torch
+
+        with torch.inference_mode():
+            rows = len(self._rows)
+            self._select([n * rows + place for n in range(self._streams) for place in live])
+            self._rows = [self._rows[place] for place in live]
+            return tokens[torch.as_tensor(live, device=tokens.device)]
+
+    def _select(self, places: list[int]) -> None:
+        """Make the batch of these of its rows, in this order, repeats allowed."""
+        import torch
+
+        index = torch.as_tensor(places, device=self._logits.device)
+        try:
+            self._cache.batch_select_indices(index)
+        except AttributeError as error:
+            raise LanguageModelError(
+                f"the cache of this kind of model ({type(self._cache).__name__}) cannot be "
+                "divided by rows"
+            ) from error
+        self._logits, self._mask = self._logits[index], self._mask[index]
+        self._positions = self._positions[index]
+
+    def _feed(self, tokens: torch.Tensor) -> None:
+        import torch
+
+        with torch.inference_mode():
+            self._length += 1
+            self._positions = self._positions + 1
+            ids = tokens.repeat(self._streams)[:, None]
+        output = self._network.forward(
+            ids, self._mask[:, : self._length], self._positions[:, None], cache=self._cache
+        )
+        with torch.inference_mode():
+            self._cache = output.past_key_values
+            self._logits = exact_logits(output.logits[:, -1])
+
+
+def run_in_batches(
+    items: Sequence[Item],
+    size: int,
+    work: Callable[[Sequence[Item]], list[Result]],
+    *,
+    what: str,
+) -> list[Result]:
+    """Results of `work` on consecutive batches, the batch halved whenever memory runs out.
+
+    Args:
+        items: what to work on.
+        size: items per batch, at least 1; it stays halved for the rest of the call.
+        work: gives one result per item.
+        what: the device, for the message.
+
+    Raises:
+        LanguageModelError: a single item does not fit.
+    """
+    import torch
+
+    results: list[Result] = []
+    while len(results) < len(items):
+        batch = items[len(results) : len(results) + size]
+        try:
+            results += work(batch)
+            continue
+        except torch.OutOfMemoryError:
+            # Handled below: only outside this block are the failed batch's tensors free.
+            size = len(batch) // 2
+        if size == 0:
+            raise LanguageModelError(f"one prompt alone does not fit into the memory of {what}")
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+    return results

@@ -1,0 +1,207 @@
+"""From prompts to token ids: templates, checks, left padding."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from ...guard import InputError, LanguageModelError, PromptTooLongError
+
+if TYPE_CHECKING:
+    import torch
+
+# No tokenizer packs this many characters into each token of a whole prompt, so a
+# longer prompt is refused before it is tokenized.
+_MOST_CHARACTERS_PER_TOKEN = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedPrompt:
+    """A prompt as the tokenizer is to see it.
+
+    Attributes:
+        text: the whole prompt.
+        special: whether the tokenizer adds its own begin token; a chat template
+            has already put it in.
+    """
+
+    text: str
+    special: bool
+
+
+class PromptEncoder:
+    """Turns prompts into token ids and ids into text; safe to use from several threads.
+
+    Args:
+        tokenizer: a transformers tokenizer.
+        window: context window in tokens, None when the model states none.
+        vocabulary: rows of the model's embedding.
+        chat_template: whether a prompt is wrapped as one user message; `auto`
+            when the tokenizer has a template.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        *,
+        window: int | None,
+        vocabulary: int,
+        chat_template: bool | Literal["auto"],
+    ) -> None:
+        self.window = window
+        self._tokenizer = tokenizer
+        self._vocabulary = vocabulary
+        self._lock = threading.Lock()
+        has_template = getattr(tokenizer, "chat_template", None) is not None
+        if chat_template is True and not has_template:
+            raise InputError(
+                "the tokenizer has no chat template", where="chat_template", mend="use 'auto'"
+            )
+        self.templated = has_template if chat_template == "auto" else bool(chat_template)
+        # A tokenizer trained for encoders may close every text with the end token,
+        # after which a language model would begin a new one.
+        closed = self._ids("a", special=True)
+        end = tokenizer.eos_token_id
+        self._drops_end = bool(closed) and end is not None and closed[-1] == end
+
+    def render(self, prompt: str) -> RenderedPrompt:
+        """One prompt, inside the chat template where one is used."""
+        if self.templated:
+            return self.render_messages([{"role": "user", "content": prompt}])
+        return RenderedPrompt(prompt, special=True)
+
+    def render_messages(self, messages: Sequence[dict[str, str]]) -> RenderedPrompt:
+        """A conversation: by the chat template, otherwise contents joined by a blank line."""
+        if not self.templated:
+            joined = "\n\n".join(message["content"] for message in messages)
+            return RenderedPrompt(joined, special=True)
+        from jinja2 import TemplateError
+
+        try:
+            text = self._tokenizer.apply_chat_template(
+                list(messages), tokenize=False, add_generation_prompt=True
+            )
+        except TemplateError as error:
+            raise LanguageModelError(
+                f"the chat template refuses these messages: {error}"
+            ) from error
+        return RenderedPrompt(text, special=False)
+
+    def encode(self, prompts: Sequence[RenderedPrompt]) -> list[list[int]]:
+        """Token ids of each prompt, every one checked before any is computed with.
+
+        Raises:
+            LanguageModelError: a prompt is not valid text, or gives no tokens.
+            PromptTooLongError: a prompt leaves no room for an answer token.
+        """
+        return [self._encode_one(number, prompt) for number, prompt in enumerate(prompts)]
+
+    def _encode_one(self, number: int, prompt: RenderedPrompt) -> list[int]:
+        check_text(prompt.text, f"prompt {number}")
+        if self.window and len(prompt.text) > self.window * _MOST_CHARACTERS_PER_TOKEN:
+            raise self._too_long(number, f"{len(prompt.text)} characters")
+        ids = self._ids(prompt.text, special=prompt.special)
+        if self._drops_end and prompt.special and ids[-1:] == [self._tokenizer.eos_token_id]:
+            ids = ids[:-1]
+        if not ids:
+            ids = [self._begin_token()]
+        if self.window and len(ids) >= self.window:
+            raise self._too_long(number, f"{len(ids)} tokens")
+        self._check_ids(ids)
+        return ids
+
+    def continuation(self, prompt: RenderedPrompt, ids: list[int], text: str) -> list[int]:
+        """Token ids of `text` as it continues a prompt of token ids `ids`.
+
+        Prompt and continuation are tokenized together, and apart only where the
+        tokenizer would merge across the seam.
+        """
+        whole = self._ids(prompt.text + text, special=prompt.special)
+        if self._drops_end and prompt.special and whole[-1:] == [self._tokenizer.eos_token_id]:
+            whole = whole[:-1]
+        rest = whole[len(ids) :] if whole[: len(ids)] == ids else self._ids(text, special=False)
+        self._check_ids(rest)
+        return rest
+
+    def text_of(self, ids: Sequence[int]) -> str:
+        """The text of generated ids, special tokens left out, spaces as they are."""
+        text: str = self._tokenizer.decode(
+            list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+        return text
+
+    def pieces(self) -> list[str]:
+        """The text of every vocabulary entry on its own, in id order."""
+        entries = [[token] for token in range(self._vocabulary)]
+        known = len(self._tokenizer)
+        texts: list[str] = self._tokenizer.batch_decode(
+            entries[:known], skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+        return texts
+
+    def ids_of(self, text: str) -> list[int]:
+        """Token ids of bare text, without begin or end token."""
+        return self._ids(text, special=False)
+
+    def _ids(self, text: str, *, special: bool) -> list[int]:
+        with self._lock:
+            ids: list[int] = self._tokenizer(
+                text, add_special_tokens=special, padding=False, truncation=False, verbose=False
+            )["input_ids"]
+        return list(ids)
+
+    def _begin_token(self) -> int:
+        for token in (self._tokenizer.bos_token_id, self._tokenizer.eos_token_id):
+            if token is not None:
+                return int(token)
+        raise LanguageModelError("an empty prompt gives no tokens, and the tokenizer has none")
+
+    def _check_ids(self, ids: list[int]) -> None:
+        if ids and max(ids) >= self._vocabulary:
+            raise LanguageModelError(
+                f"the tokenizer gives token {max(ids)}, but the model knows {self._vocabulary}: "
+                "they do not belong together"
+            )
+
+    def _too_long(self, number: int, size: str) -> PromptTooLongError:
+        return PromptTooLongError(
+            f"prompt {number} has {size}; the context window holds {self.window} tokens, "
+            "of which the answer needs at least one"
+        )
+
+
+def check_text(text: object, what: str) -> None:
+    """Refuse what no tokenizer can read.
+
+    Raises:
+        LanguageModelError: not a string, or half of a surrogate pair in it.
+    """
+    if not isinstance(text, str):
+        raise LanguageModelError(f"{what} is a {type(text).__name__}, not a string")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise LanguageModelError(
+            f"{what} is not valid text: a lone surrogate at character {error.start}"
+        ) from error
+
+
+def pad_left(
+    rows: Sequence[Sequence[int]], device: torch.device
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Ids and attention mask of shape (rows, longest), padded on the left.
+
+    The padding id is 0: it is masked out, so any id of the vocabulary serves, and
+    models without a padding token need none.
+    """
+    import torch
+
+    longest = max(len(row) for row in rows)
+    ids = torch.zeros(len(rows), longest, dtype=torch.long)
+    mask = torch.zeros(len(rows), longest, dtype=torch.long)
+    for number, row in enumerate(rows):
+        ids[number, longest - len(row) :] = torch.tensor(row, dtype=torch.long)
+        mask[number, longest - len(row) :] = 1
+    return ids.to(device), mask.to(device)

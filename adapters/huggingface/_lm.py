@@ -1,0 +1,397 @@
+"""`HuggingFaceLM`: a transformers causal LM behind the guard's `LanguageModel` protocol."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from ...guard import Generation, InputError
+from ._decoding import Answer, Network, run_in_batches
+from ._device import choose_device, choose_dtype
+from ._encoding import PromptEncoder, RenderedPrompt, check_text
+from ._engine import Engine, Settings, at_least_one
+from ._identity import ModelIdentity, context_window, end_ids
+from ._loading import check_folder, check_sha256, find_folder, load_model
+from ._scoring import last_hidden_states, option_scores
+from ._stopping import check_stop
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_log = logging.getLogger(__name__)
+
+
+class HuggingFaceLM:
+    """A causal language model from a folder or by hub name.
+
+    One instance serves many threads: forward passes take turns. Weights must be
+    safetensors; code that comes with a model is never run.
+
+    Args:
+        path_or_name: a folder, or a hub name.
+        device: `auto` (CUDA when there), `cpu`, `cuda`, `cuda:N` or `mps`.
+        dtype: `auto` (float32 on the CPU, as stored elsewhere), or a torch name.
+        max_new_tokens: the most tokens an answer may have; fewer where the context
+            window ends before.
+        stop: strings that end an answer and are not part of it.
+        batch_size: rows computed at one time; halved when memory runs out.
+        chat_template: whether each prompt becomes one user message of the model's
+            chat template; `auto` when it has one.
+        sha256: expected sha256 of the weights: of `model.safetensors`, or of all
+            `*.safetensors` in name order as one stream.
+        local_files_only: False allows downloading a hub model.
+
+    Raises:
+        ModelFolderError: no such model, no weights or tokenizer, or a wrong sha256.
+        DeviceError: the device or precision is not there.
+        InputError: an argument is out of its range.
+    """
+
+    def __init__(
+        self,
+        path_or_name: str | Path,
+        *,
+        device: str = "auto",
+        dtype: str = "auto",
+        max_new_tokens: int = 64,
+        stop: Sequence[str] = ("\n",),
+        batch_size: int = 32,
+        chat_template: bool | Literal["auto"] = "auto",
+        sha256: str | None = None,
+        local_files_only: bool = True,
+    ) -> None:
+        self._take_settings(str(path_or_name), max_new_tokens, stop, batch_size)
+        chosen_device = choose_device(device)
+        chosen_dtype = choose_dtype(dtype, chosen_device)
+        folder = find_folder(path_or_name, local_files_only=local_files_only)
+        files = check_folder(folder)
+        found = check_sha256(files, sha256) if sha256 is not None else None
+        model, tokenizer = load_model(folder, chosen_device, chosen_dtype)
+        self._set_up(model, tokenizer, chat_template, ModelIdentity(model, tokenizer, files, found))
+
+    @classmethod
+    def from_objects(
+        cls,
+        model: Any,
+        tokenizer: Any,
+        *,
+        name: str = "in-memory",
+        max_new_tokens: int = 64,
+        stop: Sequence[str] = ("\n",),
+        batch_size: int = 32,
+        chat_template: bool | Literal["auto"] = "auto",
+    ) -> HuggingFaceLM:
+        """Wrap a loaded causal LM, which is put into evaluation mode, and its tokenizer.
+
+        Args:
+            model: a transformers causal LM, left on its device.
+            tokenizer: its tokenizer, left unchanged.
+            name: what messages and metadata call it.
+            max_new_tokens: as in the constructor, like all that follow.
+            stop: strings that end an answer.
+            batch_size: rows computed at one time.
+            chat_template: whether prompts are wrapped.
+        """
+        self = cls.__new__(cls)
+        self._take_settings(name, max_new_tokens, stop, batch_size)
+        identity = ModelIdentity(model, tokenizer, None, None)
+        self._set_up(model.eval(), tokenizer, chat_template, identity)
+        return self
+
+    def _take_settings(
+        self, name: str, max_new_tokens: int, stop: Sequence[str], batch_size: int
+    ) -> None:
+        self.name = name
+        self.max_new_tokens = at_least_one(max_new_tokens, "max_new_tokens")
+        self.stop = check_stop(stop)
+        self.batch_size = at_least_one(batch_size, "batch_size")
+
+    def _set_up(
+        self,
+        model: Any,
+        tokenizer: Any,
+        chat_template: bool | Literal["auto"],
+        identity: ModelIdentity,
+    ) -> None:
+        if getattr(model.config, "is_encoder_decoder", False):
+            raise InputError("is an encoder-decoder", where=self.name, mend="use a causal LM")
+        window = context_window(model.config)
+        encoder = PromptEncoder(
+            tokenizer,
+            window=window,
+            vocabulary=model.get_input_embeddings().weight.shape[0],
+            chat_template=chat_template,
+        )
+        self._model, self._identity = model, identity
+        self.engine = Engine(
+            Network(model, window),
+            encoder,
+            end_ids=end_ids(model, tokenizer),
+            batch_size=self.batch_size,
+        )
+        _log.info("%s runs on %s in %s", self.name, self.device, self.dtype)
+
+    @property
+    def device(self) -> str:
+        """Where the model runs, e.g. `cuda:0`."""
+        return str(self.engine.network.device)
+
+    @property
+    def dtype(self) -> str:
+        """The precision it runs in, e.g. `float32`."""
+        return str(self._model.dtype).removeprefix("torch.")
+
+    @property
+    def context_window(self) -> int | None:
+        """Tokens that prompt and answer may have together, None when not stated."""
+        return self.engine.encoder.window
+
+    @property
+    def uses_chat_template(self) -> bool:
+        """Whether prompts are wrapped as user messages."""
+        return self.engine.encoder.templated
+
+    @property
+    def weights_sha256(self) -> str:
+        """sha256 of the weights, computed on first use."""
+        return self._identity.weights_sha256()
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies weights, tokenizer, precision and settings."""
+        return self._identity.fingerprint(
+            {
+                "dtype": self.dtype,
+                "max_new_tokens": self.max_new_tokens,
+                "stop": self.stop,
+                "chat_template": self.uses_chat_template,
+            }
+        )
+
+    def generate(
+        self,
+        prompts: Sequence[str],
+        *,
+        n: int = 1,
+        temperature: float = 0.0,
+        seed: int | None = None,
+        stop: Sequence[str] | None = None,
+        max_new_tokens: int | None = None,
+    ) -> list[list[Generation]]:
+        """Draw `n` answers for each prompt.
+
+        Args:
+            prompts: the prompts.
+            n: answers per prompt.
+            temperature: 0 for the greedy answer (made once, given `n` times).
+            seed: a sample depends on it, on its prompt and on its number only, so it
+                stays the same however prompts are batched, up to the rounding of
+                the precision; None draws afresh. No global random state is used.
+            stop: stop strings in place of the instance's own.
+            max_new_tokens: in place of the instance's own.
+
+        Returns:
+            One list of `n` generations per prompt. `token_logprobs` has every
+            generated token, the one that ended the answer included, so that its sum
+            is the log-probability of exactly this answer.
+
+        Raises:
+            InputError: an argument is out of its range.
+            PromptTooLongError: a prompt leaves no room for an answer.
+            LanguageModelError: a prompt is not text, or the model failed.
+        """
+        settings = self.settings(
+            n=n, temperature=temperature, seed=seed, stop=stop, max_new_tokens=max_new_tokens
+        )
+        answers = self.engine.complete(self._render(prompts), settings)
+        return self._generations(answers, settings)
+
+    async def agenerate(
+        self,
+        prompts: Sequence[str],
+        *,
+        n: int = 1,
+        temperature: float = 0.0,
+        seed: int | None = None,
+        stop: Sequence[str] | None = None,
+        max_new_tokens: int | None = None,
+    ) -> list[list[Generation]]:
+        """As `generate`, in a thread; cancelling it ends the decoding at the next token."""
+        settings = self.settings(
+            n=n, temperature=temperature, seed=seed, stop=stop, max_new_tokens=max_new_tokens
+        )
+        answers = await self.engine.acomplete(self._render(prompts), settings)
+        return self._generations(answers, settings)
+
+    def stream(
+        self,
+        prompt: str,
+        *,
+        temperature: float = 0.0,
+        seed: int | None = None,
+        stop: Sequence[str] | None = None,
+        max_new_tokens: int | None = None,
+    ) -> Iterator[str]:
+        """Pieces of one answer as they are generated; joined they are `generate`'s text."""
+        settings = self.settings(
+            temperature=temperature, seed=seed, stop=stop, max_new_tokens=max_new_tokens
+        )
+        [rendered] = self._render([prompt])
+        return (piece for piece, _ in self.engine.stream(rendered, settings) if piece)
+
+    def generate_contrastive(
+        self,
+        with_context: Sequence[str],
+        without_context: Sequence[str],
+        method: Literal["coiecd", "cad"] = "coiecd",
+        *,
+        alpha: float = 1.0,
+        lam: float = 0.25,
+        max_new_tokens: int | None = None,
+        stop: Sequence[str] | None = None,
+    ) -> list[str]:
+        """Greedy answers that lean towards what the context adds.
+
+        Args:
+            with_context: prompts that hold the context.
+            without_context: the same questions without it, in the same order.
+            method: `coiecd` or `cad`, see `coiecd_scores` and `cad_scores`.
+            alpha: strength of the contrast, 0 or more.
+            lam: λ of COIECD, in (0, 1].
+            max_new_tokens: in place of the instance's own.
+            stop: stop strings in place of the instance's own.
+
+        Returns:
+            One answer per pair of prompts.
+
+        Raises:
+            InputError: lists of different length, or an argument out of its range.
+            LanguageModelError: as for `generate`.
+        """
+        settings = self.settings(stop=stop, max_new_tokens=max_new_tokens)
+        prompts, rule = (with_context, without_context), (method, alpha, lam)
+        answers = self._contrast(prompts, rule, settings)
+        return [self.engine.text(answer, settings.stop) for answer in answers]
+
+    def generate_contrastive_ids(
+        self,
+        with_context: Sequence[str],
+        without_context: Sequence[str],
+        method: Literal["coiecd", "cad"] = "coiecd",
+        *,
+        alpha: float = 1.0,
+        lam: float = 0.25,
+        max_new_tokens: int | None = None,
+        stop: Sequence[str] | None = None,
+    ) -> list[list[int]]:
+        """As `generate_contrastive`, but every generated token id, an end token included."""
+        settings = self.settings(stop=stop, max_new_tokens=max_new_tokens)
+        prompts, rule = (with_context, without_context), (method, alpha, lam)
+        answers = self._contrast(prompts, rule, settings)
+        return [list(answer.ids) for answer in answers]
+
+    def _contrast(
+        self,
+        prompts: tuple[Sequence[str], Sequence[str]],
+        rule: tuple[str, float, float],
+        settings: Settings,
+    ) -> list[Answer]:
+        from ._contrastive import merging_rule
+
+        merge = merging_rule(*rule)
+        with_context, without_context = (self._render(side) for side in prompts)
+        if len(with_context) != len(without_context):
+            raise InputError(
+                f"has {len(without_context)} prompts for {len(with_context)} with context",
+                where="without_context",
+                mend="give one for each",
+            )
+        return self.engine.contrast(with_context, without_context, merge, settings)
+
+    def score_options(self, prompts: Sequence[str], options: Sequence[str]) -> NDArray[np.float64]:
+        """Log-likelihood of every option after every prompt.
+
+        Args:
+            prompts: the prompts, each prefilled once.
+            options: continuations as they would be generated, e.g. `" (A)"`.
+
+        Returns:
+            Natural-log probabilities of shape (prompts, options): the sum over an
+            option's tokens, an end token not counted.
+
+        Raises:
+            InputError: no options, or one that is empty.
+            PromptTooLongError: a prompt and an option do not fit the context window.
+            LanguageModelError: a text cannot be read, or the model failed.
+        """
+        engine, rendered = self.engine, self._render(prompts)
+        return option_scores(engine.network, engine.encoder, rendered, options, self.batch_size)
+
+    def hidden_states(self, prompts: Sequence[str], layer: int) -> NDArray[np.float32]:
+        """The hidden state of each prompt's last token, shape (prompts, width).
+
+        Args:
+            prompts: the prompts.
+            layer: 0 for the embeddings, k for the output of layer k, -1 for the last.
+
+        Raises:
+            InputError: the model has no such layer.
+        """
+        config = self._model.config.get_text_config()
+        layers = int(config.num_hidden_layers) + 1
+        if not -layers <= layer < layers:
+            raise InputError(
+                f"{layer} is out of range", where="layer", mend=f"use -{layers} to {layers - 1}"
+            )
+        rows = run_in_batches(
+            self.engine.encoder.encode(self._render(prompts)),
+            self.batch_size,
+            lambda batch: last_hidden_states(self.engine.network, batch, layer),
+            what=self.device,
+        )
+        return np.array(rows, dtype=np.float32).reshape(len(prompts), int(config.hidden_size))
+
+    def token_ids(self, text: str) -> list[int]:
+        """Token ids of bare text, without begin or end token."""
+        check_text(text, "the text")
+        return self.engine.encoder.ids_of(text)
+
+    def settings(
+        self,
+        *,
+        n: int = 1,
+        temperature: float = 0.0,
+        seed: int | None = None,
+        stop: Sequence[str] | None = None,
+        max_new_tokens: int | None = None,
+    ) -> Settings:
+        """One call's settings, the instance's own where None is given."""
+        return Settings(
+            n=n,
+            temperature=temperature,
+            seed=seed,
+            stop=self.stop if stop is None else check_stop(stop),
+            max_new_tokens=self.max_new_tokens if max_new_tokens is None else max_new_tokens,
+        )
+
+    def _render(self, prompts: Sequence[str]) -> list[RenderedPrompt]:
+        if isinstance(prompts, str):
+            raise InputError("is one string", where="prompts", mend="give a list of strings")
+        for number, prompt in enumerate(prompts):
+            check_text(prompt, f"prompt {number}")
+        return [self.engine.encoder.render(prompt) for prompt in prompts]
+
+    def _generations(
+        self, answers: list[list[Answer]], settings: Settings
+    ) -> list[list[Generation]]:
+        return [
+            [
+                Generation(self.engine.text(answer, settings.stop), tuple(answer.logprobs))
+                for answer in row
+            ]
+            for row in answers
+        ]

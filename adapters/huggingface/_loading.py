@@ -1,0 +1,223 @@
+"""From a folder or a hub name to a checked model and its tokenizer.
+
+Only safetensors weights are read, and no code from the folder is ever run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...guard import DeviceError, ModelFolderError
+
+if TYPE_CHECKING:
+    import torch
+
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
+_PICKLED_WEIGHTS = ("*.bin", "*.pt", "*.pth", "*.ckpt")
+# What a download may fetch: weights, settings and tokenizer files, no code.
+_WANTED = ["*.safetensors", "*.json", "*.txt", "*.model", "*.jinja"]
+_CHUNK = 1 << 22
+
+
+def find_folder(path_or_name: str | Path, *, local_files_only: bool) -> Path:
+    """The folder of a model given by path or by hub name.
+
+    Args:
+        path_or_name: a folder, or a hub name such as `org/model`.
+        local_files_only: look for a hub name in the local cache only.
+
+    Raises:
+        ModelFolderError: there is no such folder and no such model.
+    """
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError
+
+    folder = Path(path_or_name)
+    if folder.is_dir():
+        return folder
+    name = str(path_or_name)
+    if folder.exists():
+        raise ModelFolderError("is a file", where=name, mend="give the folder that holds it")
+    if folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
+        raise ModelFolderError("there is no such folder", where=name, mend="check the path")
+    try:
+        return Path(
+            snapshot_download(name, local_files_only=local_files_only, allow_patterns=_WANTED)
+        )
+    except (OSError, ValueError, HfHubHTTPError) as error:
+        mend = (
+            "give a folder, or local_files_only=False to download a hub model"
+            if local_files_only
+            else "check the name and the connection"
+        )
+        raise ModelFolderError(
+            "there is no such folder and no such model could be had", where=name, mend=mend
+        ) from error
+
+
+def check_folder(folder: Path) -> list[Path]:
+    """The weight files of a model folder, in name order, once the folder is found complete.
+
+    Raises:
+        ModelFolderError: without config, safetensors weights or tokenizer.
+    """
+    where = str(folder)
+    weights = sorted(folder.glob("*.safetensors"))
+    if not (folder / "config.json").is_file():
+        if (folder / "adapter_config.json").is_file():
+            raise ModelFolderError(
+                "holds an adapter, not a model",
+                where=where,
+                mend="merge it into its base model and save that",
+            )
+        raise ModelFolderError(
+            "has no config.json", where=where, mend="save it with save_pretrained"
+        )
+    if not weights:
+        if any(next(folder.glob(pattern), None) for pattern in _PICKLED_WEIGHTS):
+            raise ModelFolderError(
+                "has only pickled weights, which are not loaded",
+                where=where,
+                mend="convert them to safetensors",
+            )
+        raise ModelFolderError(
+            "has no weights (*.safetensors)",
+            where=where,
+            mend="save the model with save_pretrained",
+        )
+    _check_shards(folder)
+    if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
+        raise ModelFolderError(
+            "has no tokenizer",
+            where=where,
+            mend="save the tokenizer into the same folder with save_pretrained",
+        )
+    return weights
+
+
+def _check_shards(folder: Path) -> None:
+    index = folder / "model.safetensors.index.json"
+    if not index.is_file():
+        return
+    try:
+        shards = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        raise ModelFolderError(
+            "is not a weight index", where=str(index), mend="download the folder again"
+        ) from error
+    missing = sorted(str(name) for name in shards if not (folder / str(name)).is_file())
+    if missing:
+        raise ModelFolderError(
+            f"lacks {len(missing)} of {len(shards)} weight files, e.g. {missing[0]}",
+            where=str(folder),
+            mend="download the folder again",
+        )
+
+
+def weights_sha256(files: list[Path]) -> str:
+    """sha256 over the weight files in the order given, as one stream.
+
+    For a single file this is what `sha256sum` prints.
+    """
+    digest = hashlib.sha256()
+    for path in files:
+        with path.open("rb") as stream:
+            while block := stream.read(_CHUNK):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+def check_sha256(files: list[Path], expected: str) -> str:
+    """The sha256 of the weights, once it is found to be `expected`.
+
+    Raises:
+        ModelFolderError: it is another.
+    """
+    found = weights_sha256(files)
+    if found != expected.strip().lower():
+        raise ModelFolderError(
+            f"the weights have sha256 {found}, not the expected {expected}",
+            where=str(files[0].parent),
+            mend="download them again, or correct the expected value",
+        )
+    return found
+
+
+def load_model(folder: Path, device: torch.device, dtype: torch.dtype | str) -> tuple[Any, Any]:
+    """The causal LM in `folder` on `device`, in evaluation mode, and its tokenizer.
+
+    Raises:
+        ModelFolderError: the files cannot be read as a causal LM with a tokenizer, or
+            some weights are missing (which would otherwise be filled at random).
+        DeviceError: the model does not fit on the device.
+    """
+    import torch
+    from safetensors import SafetensorError
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    where = str(folder)
+    safe = {"local_files_only": True, "trust_remote_code": False}
+    unreadable = (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(where, **safe)
+    except (*unreadable, ImportError) as error:
+        raise ModelFolderError(
+            f"the tokenizer cannot be loaded ({type(error).__name__})",
+            where=where,
+            mend="save it again with save_pretrained",
+        ) from error
+    try:
+        # Missing tensors are drawn at random by transformers; the fork keeps the
+        # caller's random state as it was.
+        with torch.random.fork_rng(devices=[]):
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
+                where, dtype=dtype, use_safetensors=True, output_loading_info=True, **safe
+            )
+    except (*unreadable, ImportError) as error:
+        raise ModelFolderError(
+            f"the weights cannot be loaded as a causal language model ({type(error).__name__})",
+            where=where,
+            mend="check that config.json and the weights belong together",
+        ) from error
+    model, report = loaded
+    if missing := sorted(report["missing_keys"]):
+        raise ModelFolderError(
+            f"the weights lack {len(missing)} tensors, e.g. {missing[0]}",
+            where=where,
+            mend="check that config.json and the weights belong together",
+        )
+    try:
+        return model.to(device).eval(), tokenizer
+    except torch.OutOfMemoryError as error:
+        raise DeviceError(
+            f"{where} does not fit on {device} — use a smaller dtype or another device"
+        ) from error
+
+
+def state_sha256(model: Any) -> str:
+    """sha256 over a model's tensors, names and shapes, for one that came from no folder."""
+    import torch
+
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(f"{name}:{tensor.dtype}:{tuple(tensor.shape)};".encode())
+        flat = tensor.detach().to("cpu").contiguous().reshape(-1)
+        digest.update(flat.view(torch.uint8).numpy())
+    return digest.hexdigest()
+
+
+def tokenizer_sha256(tokenizer: Any) -> str:
+    """sha256 of what a tokenizer does: vocabulary, rules and chat template."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    rules: dict[str, Any] = (
+        json.loads(backend.to_str()) if backend is not None else {"vocab": tokenizer.get_vocab()}
+    )
+    # Padding and truncation are set per call, so they are no part of the identity.
+    for volatile in ("padding", "truncation"):
+        rules.pop(volatile, None)
+    rules["chat_template"] = getattr(tokenizer, "chat_template", None)
+    text = json.dumps(rules, sort_keys=True, ensure_ascii=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
