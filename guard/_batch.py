@@ -22,6 +22,8 @@ class Batch:
         questions: Sequence[str],
         passages: Sequence[Iterable[object] | None],
     ) -> None:
+        if isinstance(questions, str | bytes):
+            raise InputError("the questions are one text", mend="give a list of questions")
         if len(questions) != len(passages):
             raise InputError(
                 f"{len(questions)} questions but {len(passages)} collections of passages",

@@ -1,15 +1,18 @@
 """Running blocking calls under a deadline.
 
 Python cannot stop a thread, so a call that outlives its deadline is left behind
-on a daemon thread. The number of threads is bounded: when all of them are
-stuck, further calls are refused at once instead of queueing behind the dead.
+on a daemon thread. The number of threads is bounded. A call that finds all of
+them at work waits for one within its own deadline; when all of them are stuck,
+further calls are refused at once instead of queueing behind the dead.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -24,44 +27,110 @@ class DeadlineExceededError(Exception):
 
 
 class AllWorkersBusyError(Exception):
-    """Every worker thread is occupied and no further one may be started."""
+    """No worker thread became free for the call before its deadline, or all are stuck."""
 
 
-class _Worker:
-    """A daemon thread that runs one task at a time and then goes idle."""
+class TaskBrokeOffError(Exception):
+    """The call ended with `SystemExit` or the like, or with what no coroutine can pass on."""
 
-    def __init__(self, idle: list[_Worker], lock: threading.Lock) -> None:
-        self._tasks: SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = SimpleQueue()
-        self._idle, self._lock = idle, lock
-        threading.Thread(target=self._loop, name="knowgate-signal", daemon=True).start()
 
-    def submit(self, future: Future[Any], task: Callable[[], Any]) -> None:
-        self._tasks.put((future, task))
+class _Call:
+    """One call on its way through a worker thread.
 
-    def _loop(self) -> None:
-        while True:
-            future, task = self._tasks.get()
-            result: Any = None
-            failure: BaseException | None = None
-            if future.set_running_or_notify_cancel():
-                try:
-                    result = task()
-                except BaseException as error:  # noqa: BLE001 - handed to the waiting caller
-                    failure = error
-            # Idle before the caller wakes up, so that it finds this thread again.
-            with self._lock:
-                self._idle.append(self)
-            if future.cancelled():
-                continue
-            if failure is None:
-                future.set_result(result)
-            else:
-                future.set_exception(failure)
-            del future, task, result, failure
+    The future always ends with a pair (value, failure), never with an exception:
+    asyncio cannot carry every exception, and logs those that nobody fetched
+    together with their text.
+    """
+
+    __slots__ = ("abandoned", "finished", "future", "queued", "task")
+
+    def __init__(self, task: Callable[[], Any]) -> None:
+        self.task = task
+        self.future: Future[tuple[Any, Exception | None]] = Future()
+        self.queued = False  # behind other calls, when it was handed over
+        self.finished = False
+        self.abandoned = False
+
+
+class _Crew:
+    """The threads of one runner and what they share.
+
+    Threads refer to the crew alone, so that a runner that nobody uses any more
+    is collected and can send them home.
+    """
+
+    def __init__(self, max_workers: int) -> None:
+        self._max_workers = max_workers
+        self._lock = threading.Lock()
+        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+        self._threads = 0
+        self._free = 0  # idle threads less waiting calls
+        self._overdue = 0  # threads on a call that its caller has given up
+
+    def start(self, task: Callable[[], Any]) -> _Call:
+        """Hand `task` to a thread, the next free one where all are at work.
+
+        Raises:
+            AllWorkersBusyError: every thread is stuck, or none can be started.
+        """
+        call = _Call(task)
+        with self._lock:
+            if self._overdue >= self._max_workers:
+                raise AllWorkersBusyError
+            if self._free <= 0 and self._threads < self._max_workers:
+                self._hire()
+            self._free -= 1
+            call.queued = self._free < 0
+        self._calls.put(call)
+        return call
+
+    def abandon(self, call: _Call) -> None:
+        """Note that nobody waits for `call` any more; it is not begun if it was not yet."""
+        if call.future.cancel():
+            return
+        with self._lock:
+            if not call.finished and not call.abandoned:
+                call.abandoned = True
+                self._overdue += 1
+
+    def dismiss(self) -> None:
+        """Let every thread end once its present call is done."""
+        for _ in range(self._threads):
+            self._calls.put(None)
+
+    def _hire(self) -> None:
+        try:
+            threading.Thread(target=self._work, name="knowgate-signal", daemon=True).start()
+        except RuntimeError:  # the process may not have more threads
+            if self._threads == 0:
+                raise AllWorkersBusyError from None
+            return
+        self._threads += 1
+        self._free += 1
+
+    def _work(self) -> None:
+        while (call := self._calls.get()) is not None:
+            self._perform(call)
+            del call  # an idle thread must not keep the last question alive
+
+    def _perform(self, call: _Call) -> None:
+        outcome: tuple[Any, Exception | None] | None = None
+        if call.future.set_running_or_notify_cancel():
+            outcome = _outcome(call.task)
+        # Free before the caller wakes up, so that it finds this thread again.
+        with self._lock:
+            self._free += 1
+            call.finished = outcome is not None
+            if call.abandoned:
+                self._overdue -= 1
+        if outcome is not None:
+            call.future.set_result(outcome)
 
 
 class DeadlineRunner:
     """A bounded set of daemon threads for calls with deadlines.
+
+    Threads are started when they are needed, used again, and end with the runner.
 
     Args:
         max_workers: most calls under way at once, stuck ones included.
@@ -69,52 +138,83 @@ class DeadlineRunner:
 
     def __init__(self, max_workers: int = 64) -> None:
         self._max_workers = max_workers
-        self._lock = threading.Lock()
-        self._idle: list[_Worker] = []
-        self._started = 0
+        self._begin()
 
-    def submit(self, task: Callable[[], T]) -> Future[T]:
-        """Start `task` on a thread.
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._crew = _Crew(self._max_workers)
+        weakref.finalize(self, self._crew.dismiss).atexit = False
 
-        Raises:
-            AllWorkersBusyError: `max_workers` calls are under way already.
-        """
-        with self._lock:
-            if self._idle:
-                worker = self._idle.pop()
-            elif self._started < self._max_workers:
-                self._started += 1
-                worker = _Worker(self._idle, self._lock)
-            else:
-                raise AllWorkersBusyError
-        future: Future[T] = Future()
+    def _start(self, task: Callable[[], T]) -> tuple[_Crew, _Call]:
+        if self._pid != os.getpid():
+            self._begin()  # a forked process inherits the counts, but none of the threads
         context = contextvars.copy_context()
-        worker.submit(future, lambda: context.run(task))
-        return future
+        return self._crew, self._crew.start(lambda: context.run(task))
 
     def call(self, task: Callable[[], T], seconds: float | None) -> T:
         """The result of `task`, waited for at most `seconds` (None: no limit).
 
+        Without a limit it runs on the caller's own thread.
+
         Raises:
             DeadlineExceededError: it was not done in time.
-            AllWorkersBusyError: as `submit`.
+            AllWorkersBusyError: every thread is stuck or was at work all the time.
         """
         if seconds is None:
             return task()
-        future = self.submit(task)
+        crew, call = self._start(task)
         try:
-            return future.result(timeout=seconds)
+            outcome = call.future.result(timeout=min(seconds, threading.TIMEOUT_MAX))
         except FutureTimeoutError:
-            if future.done():  # done this very moment, or the task itself raised TimeoutError
-                return future.result()
-            raise DeadlineExceededError from None
+            crew.abandon(call)
+            if not call.finished:
+                raise _late(call) from None
+            outcome = call.future.result()  # done this very moment
+        except BaseException:
+            crew.abandon(call)
+            raise
+        result: T = _unwrapped(outcome)
+        return result
 
     async def acall(self, task: Callable[[], T], seconds: float | None) -> T:
-        """As `call`, without blocking the event loop."""
-        future = asyncio.wrap_future(self.submit(task))
-        done, _ = await asyncio.wait({future}, timeout=seconds)
+        """As `call`, without blocking the event loop; always on another thread."""
+        crew, call = self._start(task)
+        waiter = asyncio.wrap_future(call.future)
+        try:
+            done, _ = await asyncio.wait({waiter}, timeout=seconds)
+        except BaseException:  # cancelled: the thread's late result must find no one waiting
+            crew.abandon(call)
+            waiter.cancel()
+            raise
         if not done:
-            # Cancelled, so that a late failure is dropped and not logged with its text.
-            future.cancel()
-            raise DeadlineExceededError
-        return future.result()
+            crew.abandon(call)
+            waiter.cancel()
+            raise _late(call)
+        result: T = _unwrapped(waiter.result())
+        return result
+
+
+def _late(call: _Call) -> Exception:
+    never_begun = call.future.cancelled()
+    return AllWorkersBusyError() if never_begun and call.queued else DeadlineExceededError()
+
+
+def _outcome(task: Callable[[], Any]) -> tuple[Any, Exception | None]:
+    try:
+        return task(), None
+    except BaseException as error:  # noqa: BLE001 - must end neither this thread nor the caller
+        if isinstance(error, Exception) and not isinstance(error, StopIteration):
+            return None, error
+        broken_off = TaskBrokeOffError(type(error).__name__)
+        broken_off.__cause__ = error
+        return None, broken_off
+
+
+def _unwrapped(outcome: tuple[Any, Exception | None]) -> Any:
+    value, failure = outcome
+    if failure is not None:
+        try:
+            raise failure
+        finally:
+            del failure, outcome  # or the traceback would keep itself alive
+    return value

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
 
 class Fingerprint(BaseModel):
@@ -33,7 +33,7 @@ class Fingerprint(BaseModel):
     dtype: str | None = None
     max_length: int | None = Field(default=None, gt=0)
     tokenizer_sha256: str | None = None
-    settings: dict[str, str | int | float | bool | None] = Field(default_factory=dict)
+    settings: dict[str, str | int | FiniteFloat | bool | None] = Field(default_factory=dict)
 
     def differences(self, other: Fingerprint) -> list[str]:
         """Names of the fields in which `other` differs, each with both values.

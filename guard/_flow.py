@@ -90,7 +90,7 @@ def decision_flow(settings: FlowSettings, question: object, passages: object) ->
             if action is OnError.RAISE:
                 raise outcome.error
             trace.signals = trace.signals.with_value(name, None)
-            if action is OnError.FOLLOW_CONTEXT and usable:
+            if action is OnError.FOLLOW_CONTEXT and usable and settings.policy.may_follow:
                 verdict = Verdict(Route.FOLLOW_CONTEXT, Reason.SIGNAL_FAILED_FOLLOWS_CONTEXT, None)
                 return _decision(settings, trace, verdict, usable)
         else:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import math
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -85,7 +87,8 @@ class Guard:
         if max_concurrency < 1:
             raise InputError("max_concurrency must be at least 1")
         self._max_concurrency = max_concurrency
-        self._runner = DeadlineRunner()
+        # Stuck calls keep their threads, so there are more of them than a batch needs at once.
+        self._runner = DeadlineRunner(max(64, 2 * max_concurrency))
         self._metrics = GuardMetrics.on(registry) if metrics else None
 
     @classmethod
@@ -197,8 +200,10 @@ class Guard:
                 batch.answer(part, self._score_together([batch.needs[i] for i in part]))
             if others:
                 with ThreadPoolExecutor(min(self._max_concurrency, len(others))) as pool:
-                    needs = [batch.needs[i] for i in others]
-                    batch.answer(others, list(pool.map(self._timed, needs)))
+                    # Each in a copy of the caller's context, as tracing wants it.
+                    jobs = [(contextvars.copy_context(), batch.needs[i]) for i in others]
+                    found = pool.map(lambda job: job[0].run(self._timed, job[1]), jobs)
+                    batch.answer(others, list(found))
             batch.advance()
         return [self._finish(decision, batch.started) for decision in batch.decisions()]
 
@@ -228,7 +233,7 @@ class Guard:
         started = time.perf_counter()
         try:
             outcome = self._runner.call(self._instruments.task(need), self._seconds(need))
-        except Exception as error:  # noqa: BLE001 - every failure becomes a typed outcome
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - all become outcomes
             outcome = self._failed(need.signal, error)
         return outcome, time.perf_counter() - started
 
@@ -241,14 +246,16 @@ class Guard:
                 outcome = await self._runner.acall(task, self._seconds(need))
             else:
                 outcome = await _within(native, self._seconds(need))
-        except Exception as error:  # noqa: BLE001 - every failure becomes a typed outcome
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and _asked_to_stop():
+                raise  # the caller cancelled this decision, not the signal itself
             outcome = self._failed(need.signal, error)
         return outcome, time.perf_counter() - started
 
     def _seconds(self, need: Need) -> float | None:
         return self._deadlines[need.signal]
 
-    def _failed(self, signal: SignalName, error: Exception) -> Failure:
+    def _failed(self, signal: SignalName, error: BaseException) -> Failure:
         failure = failure_of(signal, error)
         if self._metrics is not None:
             self._metrics.count_error(signal, failure.error)
@@ -261,9 +268,10 @@ class Guard:
         started = time.perf_counter()
         try:
             scores = self._runner.call(task, seconds)
-        except (DeadlineExceededError, AllWorkersBusyError) as error:
+        except AllWorkersBusyError as error:
             return self._all_failed(needs, error, started)
-        except Exception:  # noqa: BLE001 - one bad pair must not fail its neighbours
+        except (Exception, asyncio.CancelledError):  # noqa: BLE001 - see the next line
+            # One pair that is bad, or on which the scorer hangs, must not fail its neighbours.
             return [self._timed(need) for need in needs]
         return _shared(split_scores(scores, needs), started)
 
@@ -272,9 +280,9 @@ class Guard:
         started = time.perf_counter()
         try:
             scores = await self._runner.acall(task, seconds)
-        except (DeadlineExceededError, AllWorkersBusyError) as error:
+        except AllWorkersBusyError as error:
             return self._all_failed(needs, error, started)
-        except Exception:  # noqa: BLE001 - one bad pair must not fail its neighbours
+        except Exception:  # noqa: BLE001 - as in the sync form
             return [await self._atimed(need) for need in needs]
         return _shared(split_scores(scores, needs), started)
 
@@ -306,6 +314,11 @@ class Guard:
 def _shared(parts: Sequence[Sequence[float]], started: float) -> list[tuple[Outcome, float]]:
     seconds = (time.perf_counter() - started) / len(parts)
     return [(part, seconds) for part in parts]
+
+
+def _asked_to_stop() -> bool:
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 async def _within(awaitable: Awaitable[Outcome], seconds: float | None) -> Outcome:
@@ -363,7 +376,8 @@ def _merged_deadlines(deadlines: Mapping[str, float | None]) -> dict[str, float 
         )
     merged = {**DEFAULT_DEADLINES, **deadlines}
     for name, seconds in merged.items():
-        if seconds is not None and not seconds > 0:
+        is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+        if seconds is not None and not (is_number and 0 < seconds < math.inf):
             raise InputError(f"the deadline of {name} must be positive seconds or None")
     return merged
 

@@ -14,6 +14,9 @@ _REFUSAL = re.compile(
     r"|不知道|不清楚|无法回答|無法回答|没有合适的答案|沒有合適的答案"
 )
 
+# What one pass leaves may fold once more: "1-234" to "1 234" to "1234".
+_PASSES = 8
+
 
 def normalise_answer(text: str) -> str:
     """A short answer in a form in which equal answers compare equal.
@@ -26,15 +29,26 @@ def normalise_answer(text: str) -> str:
         >>> normalise_answer("  The €1,250.50 fee. ")
         '€1250.50 fee'
     """
+    for _ in range(_PASSES):
+        normalised = _normalised_once(text)
+        if normalised == text:
+            break
+        text = normalised
+    return text
+
+
+def _normalised_once(text: str) -> str:
     folded = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
-    folded = _THOUSANDS.sub("", folded)
-    kept = []
-    for index, character in enumerate(folded):
-        if not unicodedata.category(character).startswith("P") or _belongs_to_number(folded, index):
-            kept.append(character)
-        elif character not in "'’":
-            kept.append(" ")
+    folded = _THOUSANDS.sub("", folded).replace("'", "")
+    kept = [
+        " " if _is_punctuation(character) and not _belongs_to_number(folded, index) else character
+        for index, character in enumerate(folded)
+    ]
     return " ".join(_ARTICLES.sub(" ", "".join(kept)).split())
+
+
+def _is_punctuation(character: str) -> bool:
+    return unicodedata.category(character).startswith("P")
 
 
 def same_answer(first: str, second: str) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ._contracts import Confidence, ConfidenceEstimator, ConflictDetector, RelevanceScorer
-from ._deadline import AllWorkersBusyError, DeadlineExceededError
+from ._deadline import AllWorkersBusyError, DeadlineExceededError, TaskBrokeOffError
 from ._errors import (
     KnowgateError,
     LanguageModelTimeoutError,
@@ -19,6 +19,7 @@ from ._errors import (
     SignalValueError,
 )
 from ._flow import Failure, Need, Outcome
+from ._passages import clean_text
 from ._routes import SignalName
 
 logger = logging.getLogger("knowgate.guard")
@@ -75,8 +76,8 @@ def checked_scores(scores: Any, count: int) -> list[float]:
         SignalValueError: wrong number of scores, not numbers, NaN or infinite.
     """
     try:
-        values = [float(score) for score in scores]
-    except (TypeError, ValueError):
+        values = [_number(score) for score in scores]
+    except (TypeError, ValueError, OverflowError):
         raise SignalValueError("relevance", "the scorer did not return numbers") from None
     if len(values) != count:
         raise SignalValueError("relevance", f"{len(values)} scores for {count} passages")
@@ -85,18 +86,28 @@ def checked_scores(scores: Any, count: int) -> list[float]:
     return values
 
 
+def _number(score: Any) -> float:
+    # float() would read the text "0.5", take True for 1, and flatten a column of one.
+    if isinstance(score, str | bytes | bool) or getattr(score, "ndim", 0) != 0:
+        raise TypeError
+    return float(score)
+
+
 def checked_confidence(confidence: Any) -> Confidence:
-    """The confidence, its value within [0, 1].
+    """The confidence, its value a float within [0, 1], its answer clean text.
 
     Raises:
         SignalValueError: another type, NaN, or off the scale.
     """
     if not isinstance(confidence, Confidence):
         raise SignalValueError("confidence", f"the estimator returned {type(confidence).__name__}")
-    value: Any = confidence.value
+    value: Any = _plain(confidence.value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value <= 1.0:
         raise SignalValueError("confidence", "the value is not within [0, 1]")
-    return confidence
+    answer: Any = confidence.answer
+    if not isinstance(answer, str):
+        raise SignalValueError("confidence", f"the answer is a {type(answer).__name__}, not text")
+    return replace(confidence, value=float(value), answer=clean_text(answer))
 
 
 def checked_conflict(conflict: Any) -> bool:
@@ -105,12 +116,18 @@ def checked_conflict(conflict: Any) -> bool:
     Raises:
         SignalValueError: not a bool.
     """
+    conflict = _plain(conflict)
     if not isinstance(conflict, bool):
         raise SignalValueError("conflict", f"the detector returned {type(conflict).__name__}")
     return conflict
 
 
-def failure_of(signal: SignalName, error: Exception) -> Failure:
+def _plain(value: Any) -> Any:
+    # Arithmetic on numpy and torch numbers gives scalars of their own kind, which are as good.
+    return value.item() if getattr(value, "ndim", None) == 0 else value
+
+
+def failure_of(signal: SignalName, error: BaseException) -> Failure:
     """The typed failure for whatever a signal raised; logged without its text."""
     typed: KnowgateError
     if isinstance(error, DeadlineExceededError):
@@ -119,6 +136,9 @@ def failure_of(signal: SignalName, error: Exception) -> Failure:
         typed = SignalOverloadError(signal, "too many earlier calls are still under way")
     elif isinstance(error, KnowgateError):
         typed = error
+    elif isinstance(error, TaskBrokeOffError):
+        typed = SignalError(signal, f"ended with {type(error.__cause__).__name__}")
+        typed.__cause__ = error.__cause__
     else:
         # The message of a foreign error may quote the question: only its type is kept.
         typed = SignalError(signal, f"raised {type(error).__name__}")

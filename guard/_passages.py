@@ -20,9 +20,13 @@ def clean_text(value: str | bytes) -> str:
         >>> clean_text("a\\x00b\\ud800")
         'a b\ufffd'
     """
-    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    # Called on the base class: a subclass of str may have methods of its own, which may raise.
+    text = bytes.decode(value, "utf-8", "replace") if isinstance(value, bytes) else value
+    text = str.__str__(text)
     if "\x00" in text:
         text = text.replace("\x00", " ")
+    if text.isascii():
+        return text
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -62,14 +66,17 @@ def passage_text(passage: object) -> str:
 
 
 def passage_texts(passages: object) -> list[str]:
-    """The texts of all passages, in order; a lone string counts as one passage.
+    """The texts of all passages, in order; a lone string or document counts as one passage.
 
     Raises:
         QuestionError: `passages` is neither None, text nor iterable.
     """
     if passages is None:
         return []
-    if isinstance(passages, str | bytes | Mapping):
+    if isinstance(passages, list | tuple):
+        return [passage_text(passage) for passage in passages]
+    # A lone document may be iterable too, over its fields.
+    if isinstance(passages, str | bytes | Mapping) or passage_text(passages):
         return [passage_text(passages)]
     if not isinstance(passages, Iterable):
         raise QuestionError(f"the passages are a {type(passages).__name__}, not a sequence")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from typing import Annotated, Any, Literal
@@ -183,6 +184,8 @@ class Policy(_Artefact):
                 mend="write it with `knowgate calibrate`",
             )
         version = value.get("schema_version")
+        if isinstance(version, bool):
+            version = None
         if isinstance(version, int) and version > SCHEMA_VERSION:
             raise PolicyVersionError(
                 f"policy schema {version} is newer than {SCHEMA_VERSION}, the newest known here",
@@ -196,7 +199,13 @@ class Policy(_Artefact):
                 mend="write it with `knowgate calibrate`",
             )
         try:
-            return cls.model_validate(value)
+            # As JSON, where `strict` takes lists for tuples and text for routes, but neither
+            # true nor "0.5" for a number.
+            return cls.model_validate_json(json.dumps(value), strict=True)
+        except RecursionError:
+            raise PolicyError(
+                "nested too deeply", where=where, mend="write it with `knowgate calibrate`"
+            ) from None
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             field = ".".join(str(part) for part in first["loc"]) or "policy"
@@ -225,5 +234,8 @@ def _require(expected: Fingerprint, found: Fingerprint, what: str) -> None:
 
 
 def finite_or_none(value: float | None) -> float | None:
-    """`value`, or None where it is missing, NaN or infinite."""
-    return value if value is not None and math.isfinite(value) else None
+    """`value`, or None where it is missing, NaN, infinite or no float can hold it."""
+    try:
+        return value if value is not None and math.isfinite(value) else None
+    except OverflowError:  # an integer with hundreds of digits
+        return None

@@ -50,11 +50,11 @@ class Signals:
         as failed; one that it does not ask for is left out.
         """
         available = {
-            SignalName.RELEVANCE: finite_or_none(0.0 if nothing_retrieved else relevance),
+            SignalName.RELEVANCE: finite_or_none(relevance),
             SignalName.CONFIDENCE: finite_or_none(confidence),
             SignalName.CONFLICT: conflict,
         }
-        signals = cls(nothing_retrieved=nothing_retrieved)
+        signals = cls(0.0 if nothing_retrieved else None, nothing_retrieved=nothing_retrieved)
         while (name := next_signal(policy, signals)) is not None:
             signals = signals.with_value(name, available[name])
         return signals

@@ -9,10 +9,11 @@ import contextlib
 import hashlib
 import json
 import os
-import tempfile
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
+from uuid import uuid4
 
 from ._errors import InputError
 
@@ -51,6 +52,8 @@ def read_text(path: str | os.PathLike[str]) -> str:
         raise InputError(
             f"cannot be read ({error.strerror})", where=where, mend="check the permissions"
         ) from None
+    except ValueError:  # a NUL in the path
+        raise InputError("no such path", where=repr(where), mend="check the path") from None
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:
@@ -74,6 +77,10 @@ def read_json(path: str | os.PathLike[str]) -> Any:
         raise InputError(
             "JSON is nested too deeply", where=os.fspath(path), mend="flatten the file"
         ) from None
+    except ValueError:  # Python refuses to read integers of thousands of digits
+        raise InputError(
+            "a number has too many digits", where=os.fspath(path), mend="mend the file"
+        ) from None
 
 
 def read_jsonl(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -89,8 +96,9 @@ def read_jsonl(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, An
             continue
         try:
             value = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
-            detail = getattr(error, "msg", "nested too deeply")
+        except (ValueError, RecursionError) as error:
+            fallback = "nested too deeply" if isinstance(error, RecursionError) else "a long number"
+            detail = getattr(error, "msg", fallback)
             raise InputError(
                 f"broken JSON ({detail})",
                 where=f"{where}:{number}",
@@ -109,34 +117,46 @@ def read_jsonl(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, An
 def atomic_writer(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
     """A UTF-8 text file that appears under `path` whole, or not at all.
 
+    A link is followed, a file that is replaced keeps its permissions, and a device
+    or a pipe is written to as it is. Lone surrogates, which UTF-8 cannot hold, are
+    written as `\\udXXX`: inside a JSON string that reads back as it was.
+
     Raises:
         InputError: the folder cannot be made or written to.
     """
-    target = Path(path)
     try:
+        target = Path(os.path.realpath(path))
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.is_dir():
             raise IsADirectoryError(21, "is a folder")
-        descriptor, temporary = tempfile.mkstemp(
-            dir=target.parent, prefix=f".{target.name[:80]}.", suffix=".tmp"
-        )
-    except OSError as error:
+        # Replacing /dev/null by a file would be a bad surprise.
+        direct = Path(path).exists() and not Path(path).is_file()
+        written = Path(path) if direct else target.parent / f".knowgate-{uuid4().hex}.tmp"
+        # Not mkstemp: its files are private, where an artefact gets the usual permissions.
+        flags = os.O_WRONLY | (0 if direct else os.O_CREAT | os.O_EXCL)
+        descriptor = os.open(written, flags, 0o666)
+    except (OSError, ValueError) as error:
         raise InputError(
-            f"cannot be written ({error.strerror})", where=str(target), mend="choose another place"
+            f"cannot be written ({getattr(error, 'strerror', None) or 'no such path'})",
+            where=os.fsdecode(path),
+            mend="choose another place",
         ) from None
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as stream:
+        with os.fdopen(
+            descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="\n"
+        ) as stream:
             yield stream
             stream.flush()
-            os.fsync(stream.fileno())
-        # mkstemp makes files private; an artefact gets the usual permissions.
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(temporary).chmod(0o666 & ~umask)
-        Path(temporary).replace(target)
+            if not direct:
+                os.fsync(stream.fileno())
+        if not direct:
+            with contextlib.suppress(FileNotFoundError):
+                written.chmod(stat.S_IMODE(target.stat().st_mode))
+            written.replace(target)
     except BaseException:
-        with contextlib.suppress(OSError):
-            Path(temporary).unlink()
+        if not direct:
+            with contextlib.suppress(OSError):
+                written.unlink()
         raise
 
 

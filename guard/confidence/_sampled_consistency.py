@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
@@ -60,7 +61,7 @@ class SampledConsistency:
         same: Callable[[str, str], bool] = same_answer,
         seed: int | None = 0,
     ) -> None:
-        if temperature <= 0:
+        if not 0.0 < temperature < math.inf:
             raise ValueError("temperature must be above 0, or all samples are the greedy answer")
         self._language_model = language_model
         self._rule = CurtailedSampling(n=n, threshold=threshold)

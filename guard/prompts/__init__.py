@@ -60,8 +60,16 @@ class Prompt:
 
 
 def bundled_prompt(name: str) -> Prompt:
-    """A prompt that ships with the guard: `closed_book` or `with_context`."""
-    text = resources.files(__package__).joinpath(f"{name}.txt").read_text(encoding="utf-8")
+    """A prompt that ships with the guard: `closed_book` or `with_context`.
+
+    Raises:
+        InputError: there is none of that name.
+    """
+    folder = resources.files(__package__)
+    names = sorted(file.name[:-4] for file in folder.iterdir() if file.name.endswith(".txt"))
+    if name not in names:
+        raise InputError(f"no prompt named {name!r}", mend=f"one of: {', '.join(names)}")
+    text = folder.joinpath(f"{name}.txt").read_text(encoding="utf-8")
     return Prompt(name=name, text=text.rstrip("\n"))
 
 

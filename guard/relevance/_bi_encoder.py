@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._errors import DeviceError, ModelFolderError
+from .._errors import DeviceError, InputError, ModelFolderError
 from .._fingerprint import Fingerprint
 from .._optional_imports import optional_import
 from .._passages import clean_text
@@ -45,6 +45,7 @@ class BiEncoderScorer:
         cache_size: passage embeddings kept, least recently used dropped first.
 
     Raises:
+        InputError: `cache_size` is negative.
         ModelFolderError: the folder has no safetensors weights or the wrong ones.
         DeviceError: the device is not there.
         MissingDependencyError: sentence-transformers is not installed.
@@ -57,6 +58,8 @@ class BiEncoderScorer:
         device: str | None = None,
         cache_size: int = 4096,
     ) -> None:
+        if cache_size < 0:
+            raise InputError("must not be negative", where="cache_size")
         folder = embedded_model_path() if model is None else _model_folder(model)
         self._model = _load(folder, device)
         self._on_cpu = self._model.device.type == "cpu"
@@ -137,7 +140,7 @@ def _shortened(text: str, limit: int) -> str:
 
 def _model_folder(model: str | os.PathLike[str]) -> Path:
     folder = Path(model)
-    if folder.is_dir():
+    if os.path.isdir(folder):
         return folder
     hub: Any = optional_import("huggingface_hub")
     try:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from pathlib import Path
 
 from .._calibrators import Calibrator, IdentityCalibrator, PlattCalibrator
 from .._contracts import RelevanceScorer
@@ -43,7 +43,7 @@ def load_scorer(name: str) -> RelevanceScorer:
     """
     if name in _SCORERS:
         return _SCORERS[name]()
-    if Path(name).is_dir():
+    if os.path.isdir(name):
         return BiEncoderScorer(name)
     raise InputError(
         f"unknown scorer {name!r}",

@@ -1,0 +1,140 @@
+"""What the guard itself costs per decision: signals are fakes that answer at once.
+
+    python benchmarks/overhead.py
+
+Prints p50, p95 and p99 in microseconds. What a real scorer or language model takes comes on
+top. The default deadlines move each signal to another thread, so that a stuck one can be left
+behind; without deadlines (None) a sync call stays on the caller's thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+from prometheus_client import CollectorRegistry
+
+from knowgate import __version__
+from knowgate.guard import Guard, Policy
+from knowgate.guard.testing import FakeConflictDetector, FakeEstimator, FakeScorer
+
+QUESTION = "When does the registry open?"
+PASSAGES = [f"Passage {i}: the registry opens at nine on weekdays." for i in range(5)]
+NO_DEADLINES: Mapping[str, float | None] = {
+    "relevance": None,
+    "confidence": None,
+    "conflict": None,
+}
+BATCH = 100
+
+
+def guard_with(
+    *,
+    deadlines: Mapping[str, float | None] | None = None,
+    metrics: bool = True,
+    three_signals: bool = False,
+) -> Guard:
+    """A guard over fakes; with three signals every one of them is asked for."""
+    scorer = FakeScorer(default=0.9)
+    policy = Policy(
+        scorer=scorer.fingerprint,
+        relevance_threshold=0.5,
+        confidence_threshold=0.7 if three_signals else None,
+        check_conflict=three_signals,
+    )
+    return Guard(
+        policy,
+        scorer=scorer,
+        estimator=FakeEstimator(default=0.9),
+        conflict_detector=FakeConflictDetector(),
+        deadlines=deadlines or {},
+        metrics=metrics,
+        registry=CollectorRegistry(),
+    )
+
+
+def microseconds(call: Callable[[], object], rounds: int, *, share: int = 1) -> list[float]:
+    """Microseconds per decision of `rounds` calls that take `share` decisions each."""
+    for _ in range(max(1, rounds // 10)):
+        call()
+    taken = []
+    for _ in range(rounds):
+        started = time.perf_counter()
+        call()
+        taken.append((time.perf_counter() - started) / share * 1e6)
+    return taken
+
+
+async def async_microseconds(guard: Guard, rounds: int) -> list[float]:
+    """As `microseconds`, for `adecide`."""
+    taken = []
+    for _ in range(rounds + rounds // 10):
+        started = time.perf_counter()
+        await guard.adecide(QUESTION, PASSAGES)
+        taken.append((time.perf_counter() - started) * 1e6)
+    return taken[rounds // 10 :]
+
+
+def machine() -> str:
+    """Processor, cores in use and versions, on one line."""
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.is_file() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return (
+        f"{names[0] if names else platform.machine()}, {os.cpu_count()} cores, "
+        f"Python {platform.python_version()}, numpy {np.__version__}, knowgate {__version__}"
+    )
+
+
+def main() -> None:
+    """Measure every form and print one line for each."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=5000, help="decisions per line (default 5000)"
+    )
+    rounds: int = parser.parse_args().rounds
+    default, bare = guard_with(), guard_with(deadlines=NO_DEADLINES)
+    silent = guard_with(deadlines=NO_DEADLINES, metrics=False)
+    full = guard_with(three_signals=True)
+    full_bare = guard_with(deadlines=NO_DEADLINES, three_signals=True)
+    questions, collections = [QUESTION] * BATCH, [PASSAGES] * BATCH
+    rows = {
+        "decide, relevance only": lambda: microseconds(
+            lambda: default.decide(QUESTION, PASSAGES), rounds
+        ),
+        "decide, no deadlines": lambda: microseconds(
+            lambda: bare.decide(QUESTION, PASSAGES), rounds
+        ),
+        "decide, no deadlines, no metrics": lambda: microseconds(
+            lambda: silent.decide(QUESTION, PASSAGES), rounds
+        ),
+        "adecide, relevance only": lambda: asyncio.run(async_microseconds(default, rounds)),
+        f"decide_batch of {BATCH}, per question": lambda: microseconds(
+            lambda: default.decide_batch(questions, collections),
+            max(10, rounds // BATCH),
+            share=BATCH,
+        ),
+        "decide, three signals": lambda: microseconds(
+            lambda: full.decide(QUESTION, PASSAGES), rounds
+        ),
+        "decide, three signals, no deadlines": lambda: microseconds(
+            lambda: full_bare.decide(QUESTION, PASSAGES), rounds
+        ),
+    }
+    print(machine())
+    print(f"{'microseconds per decision':40}{'p50':>8}{'p95':>8}{'p99':>8}")
+    for name, measure in rows.items():
+        p50, p95, p99 = np.percentile(measure(), [50, 95, 99])
+        print(f"{name:40}{p50:8.1f}{p95:8.1f}{p99:8.1f}")
+
+
+if __name__ == "__main__":
+    main()

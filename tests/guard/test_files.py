@@ -1,0 +1,202 @@
+"""Artefacts are read with one clear line on bad input, and written whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowgate.guard import InputError
+from knowgate.guard.files import (
+    atomic_writer,
+    file_sha256,
+    read_json,
+    read_jsonl,
+    read_text,
+    write_json,
+    write_text,
+)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "file"
+
+
+def test_a_byte_order_mark_is_dropped(file: Path) -> None:
+    file.write_bytes(b'\xef\xbb\xbf{"a": 1}\n')
+    assert read_text(file) == '{"a": 1}\n'
+    assert read_json(file) == {"a": 1}
+    assert list(read_jsonl(file)) == [(1, {"a": 1})]
+
+
+def test_lines_are_numbered_from_one_and_blank_ones_skipped(file: Path) -> None:
+    file.write_bytes(b'\n{"a": 1}\r\n  \n{"b": 2}')
+    assert list(read_jsonl(file)) == [(2, {"a": 1}), (4, {"b": 2})]
+
+
+@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c"])
+def test_line_separators_inside_a_string_do_not_end_the_line(file: Path, separator: str) -> None:
+    text = json.dumps({"a": "b"}, ensure_ascii=False).replace("b", f"x{separator}y")
+    if separator < " ":
+        text = json.dumps({"a": f"x{separator}y"})
+    file.write_text(text + '\n{"c": 1}\n', encoding="utf-8")
+    assert list(read_jsonl(file)) == [(1, {"a": f"x{separator}y"}), (2, {"c": 1})]
+
+
+def test_an_empty_file_has_no_lines_but_is_no_json(file: Path) -> None:
+    file.write_text("")
+    assert list(read_jsonl(file)) == []
+    with pytest.raises(InputError, match="empty"):
+        read_json(file)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["{", "nonsense", "[1]", "1", "null", '"text"', "[" * 100_000, '{"a": ' + "9" * 5000 + "}"],
+)
+def test_a_line_that_is_no_object_is_refused_with_its_number(file: Path, line: str) -> None:
+    file.write_text('{"a": 1}\n\n' + line + "\n")
+    with pytest.raises(InputError) as raised:
+        list(read_jsonl(file))
+    assert raised.value.where == f"{file}:3"
+    assert "\n" not in str(raised.value)
+    assert raised.value.mend
+
+
+@pytest.mark.parametrize("content", ["{", "[" * 100_000, "9" * 5000, "{} {}", " \n"])
+def test_broken_json_is_refused(file: Path, content: str) -> None:
+    file.write_text(content)
+    with pytest.raises(InputError) as raised:
+        read_json(file)
+    assert raised.value.where.startswith(str(file))
+
+
+def test_text_that_is_not_utf8_is_refused_with_its_line(file: Path) -> None:
+    file.write_bytes(b"one\ntwo\n\xff\n")
+    with pytest.raises(InputError, match="not UTF-8") as raised:
+        read_text(file)
+    assert raised.value.where == f"{file}:3"
+
+
+readers: list[Callable[[Any], object]] = [
+    read_text,
+    read_json,
+    lambda path: list(read_jsonl(path)),
+]
+
+
+@pytest.mark.parametrize("read", readers)
+def test_a_path_that_leads_nowhere_is_refused(
+    tmp_path: Path, read: Callable[[Any], object]
+) -> None:
+    (tmp_path / "plain").write_text("x")
+    nowhere = [tmp_path, tmp_path / "none", tmp_path / "plain" / "x", "a\0b", "n" * 5000, ""]
+    for path in nowhere:
+        with pytest.raises(InputError):
+            read(path)
+
+
+def test_a_file_appears_whole_with_its_folders(tmp_path: Path) -> None:
+    target = tmp_path / "new" / "folders" / "file.json"
+    write_json(target, {"ü": [1, 0.1]})
+    assert target.read_bytes() == '{\n  "ü": [\n    1,\n    0.1\n  ]\n}\n'.encode()
+    assert [p.name for p in target.parent.iterdir()] == ["file.json"]
+
+
+def _write_and_fail(path: Path, error: type[BaseException]) -> None:
+    with atomic_writer(path) as stream:
+        stream.write("new")
+        raise error
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+def test_a_failure_while_writing_leaves_the_old_file_and_no_other(
+    file: Path, error: type[BaseException]
+) -> None:
+    write_text(file, "old")
+    with pytest.raises(error):
+        _write_and_fail(file, error)
+    assert file.read_text() == "old"
+    assert list(file.parent.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), {1, 2}])
+def test_what_json_cannot_hold_is_refused_before_anything_is_written(
+    file: Path, value: object
+) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        write_json(file, {"a": value})
+    assert list(file.parent.iterdir()) == []
+
+
+def test_a_link_is_followed_and_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    link = tmp_path / "link"
+    link.symlink_to("real/file")
+    for text in ("through a dangling link", "once more"):
+        write_text(link, text)
+        assert link.is_symlink()
+        assert (tmp_path / "real" / "file").read_text() == text
+    assert {p.name for p in tmp_path.rglob("*")} == {"real", "link", "file"}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_is_written_to_and_not_replaced(file: Path) -> None:
+    # A pipe of the test's own: no device of the machine is put at risk.
+    os.mkfifo(file)
+    reader = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_text(file, "text")
+        assert os.read(reader, 100) == b"text"
+    finally:
+        os.close(reader)
+    assert stat.S_ISFIFO(file.stat().st_mode)
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_a_new_file_has_the_usual_permissions_and_a_replaced_one_keeps_its_own(
+    file: Path,
+) -> None:
+    plain = file.parent / "plain"
+    plain.touch()
+    write_text(file, "new")
+    assert stat.S_IMODE(file.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
+    file.chmod(0o600)
+    write_text(file, "newer")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_a_place_that_cannot_be_written_to_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "plain").write_text("x")
+    for path in (tmp_path, tmp_path / "plain" / "x", tmp_path / ("n" * 300 + "/x"), "a\0b"):
+        with pytest.raises(InputError, match="cannot be written"):
+            write_text(path, "x")
+
+
+def test_the_longest_name_that_the_disk_takes_can_be_written(tmp_path: Path) -> None:
+    target = tmp_path / ("名" * 85)
+    write_text(target, "text")
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_lone_surrogates_survive_a_round_trip_through_json(file: Path) -> None:
+    value = {"a": "x\ud800y", "b": "😀"}
+    write_json(file, value)
+    assert read_json(file) == value
+
+
+def test_newlines_are_written_as_they_are(file: Path) -> None:
+    write_text(file, "a\nb\r\n")
+    assert file.read_bytes() == b"a\nb\r\n"
+
+
+def test_the_sha256_is_that_of_the_bytes(file: Path) -> None:
+    file.write_bytes(b"abc")
+    assert file_sha256(file) == hashlib.sha256(b"abc").hexdigest()

@@ -1,0 +1,189 @@
+"""Whatever is passed in, a route comes out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from knowgate.guard import (
+    Confidence,
+    Decision,
+    Fingerprint,
+    Guard,
+    Policy,
+    Reason,
+    RelevanceScorer,
+    Route,
+    passage_texts,
+)
+from knowgate.guard.relevance import BiEncoderScorer, LexicalScorer
+from knowgate.guard.testing import FakeScorer
+from tests.support.guards import guard_with, policy_with, without_timings
+from tests.support.hostile import Document, RaisingText, hostile_inputs
+
+NO_DEADLINES = {"relevance": None, "confidence": None, "conflict": None}
+
+
+class Unreliable:
+    """Scorer and estimator that return and raise all kinds of things."""
+
+    fingerprint = Fingerprint(kind="fake")
+
+    def __init__(self) -> None:
+        self._random = Random(7)
+
+    def score(self, question: str, passages: Any) -> Any:
+        random = self._random
+        kind = random.randrange(14)
+        if kind == 0:
+            raise random.choice([ValueError(question), StopIteration(), asyncio.CancelledError()])
+        if kind == 1:
+            return None
+        if kind == 2:
+            return ["0.5"] * len(passages)
+        if kind == 3:
+            return np.full((len(passages), 1), 0.5)
+        if kind == 4:
+            return [10**400] * len(passages)
+        values = [random.random() for _ in passages]
+        if kind == 5:
+            values[-1] = random.choice([float("nan"), float("inf"), float("-inf")])
+        if kind == 6:
+            values.append(0.5)
+        return np.asarray(values)
+
+    def score_pairs(self, pairs: Any) -> NDArray[np.float64]:
+        return np.asarray([0.5 for _ in pairs])
+
+    def estimate(self, question: str) -> Confidence:
+        random = self._random
+        answer = random.choice(["Ada", "\ud800", "", None, 7, question])
+        value = random.choice([0.0, 0.7, 1, 1.5, True, None, float("nan"), "0.5", np.float32(0.9)])
+        if random.random() < 0.1:
+            return None  # type: ignore[return-value]
+        return Confidence(value, answer)  # type: ignore[arg-type]
+
+    async def aestimate(self, question: str) -> Confidence:
+        return self.estimate(question)
+
+    def detect(self, question: str, closed_book_answer: str, passages: Any) -> Any:
+        return self._random.choice([True, False, None, 1, np.True_, "yes"])
+
+    async def adetect(self, question: str, closed_book_answer: str, passages: Any) -> Any:
+        return self.detect(question, closed_book_answer, passages)
+
+
+def assert_is_a_decision(found: object) -> None:
+    assert isinstance(found, Decision)
+    assert found.route in set(Route)
+    assert (found.route is Route.FOLLOW_CONTEXT) == bool(found.kept)
+    assert all(0 <= index < len(found.scores) for index in found.kept)
+    for value in (found.relevance, found.confidence):
+        assert value is None or 0.0 <= value <= 1.0
+    assert Decision.model_validate_json(found.model_dump_json()) == found
+
+
+def unreliable_guard(**changes: Any) -> Guard:
+    part = Unreliable()
+    return guard_with(
+        policy_with(check_conflict=True),
+        scorer=part,
+        estimator=part,
+        conflict_detector=part,
+        **changes,
+    )
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Any:
+    logger = logging.getLogger("knowgate.guard")
+    before, logger.disabled = logger.disabled, True
+    yield
+    logger.disabled = before
+
+
+def test_ten_thousand_hostile_inputs_all_end_in_a_route() -> None:
+    guard = unreliable_guard(deadlines=NO_DEADLINES)
+    routes, reasons = set(), set()
+    for question, passages in hostile_inputs(10_000):
+        decision = guard.decide(question, passages)
+        assert_is_a_decision(decision)
+        routes.add(decision.route)
+        reasons.add(decision.reason)
+    assert routes == set(Route)
+    assert len(reasons) >= 7
+
+
+async def test_hostile_inputs_end_in_a_route_on_threads_and_event_loops_too() -> None:
+    guard = unreliable_guard()
+    inputs = list(hostile_inputs(600, seed=1))
+    for question, passages in inputs[:300]:
+        assert_is_a_decision(guard.decide(question, passages))
+    for decision in await asyncio.gather(*(guard.adecide(q, p) for q, p in inputs[300:])):
+        assert_is_a_decision(decision)
+
+
+async def test_hostile_inputs_end_in_a_route_in_batches_too() -> None:
+    guard = unreliable_guard()
+    first, second = (list(hostile_inputs(300, seed=seed)) for seed in (2, 3))
+    found = guard.decide_batch([q for q, _ in first], [p for _, p in first])
+    found += await guard.adecide_batch([q for q, _ in second], [p for _, p in second])
+    assert len(found) == 600
+    for decision in found:
+        assert_is_a_decision(decision)
+
+
+def assert_hostile_inputs_end_in_a_route(scorer: RelevanceScorer, count: int) -> None:
+    policy = Policy(scorer=scorer.fingerprint, relevance_threshold=0.3)
+    guard = Guard(policy, scorer=scorer, metrics=False, deadlines=NO_DEADLINES)
+    for question, passages in hostile_inputs(count, seed=4):
+        decision = guard.decide(question, passages)
+        assert_is_a_decision(decision)
+        assert decision.failed_signals == ()
+
+
+def test_the_bi_encoder_survives_hostile_texts(bi_encoder: BiEncoderScorer) -> None:
+    assert_hostile_inputs_end_in_a_route(bi_encoder, 200)
+
+
+def test_the_lexical_scorer_survives_hostile_texts(lexical: LexicalScorer) -> None:
+    assert_hostile_inputs_end_in_a_route(lexical, 200)
+
+
+@pytest.mark.parametrize("question", [None, 7, "", " \n", "\x00", b"", object(), ["q"]])
+def test_a_question_without_text_is_invalid_input(question: Any) -> None:
+    decision = guard_with().decide(question, ["p"])
+    assert (decision.route, decision.reason) == (Route.ABSTAIN, Reason.INVALID_INPUT)
+
+
+def test_a_generator_of_thousands_of_passages_is_read_to_its_end() -> None:
+    guard = guard_with(scorer=FakeScorer({"19999": 0.9}))
+    decision = guard.decide("q", (f"passage {i}" for i in range(20_000)))
+    assert decision.route is Route.FOLLOW_CONTEXT
+    assert len(decision.kept) == len(decision.scores) == 20_000
+
+
+def test_a_lone_document_counts_as_one_passage() -> None:
+    assert passage_texts(Document("text")) == ["text"]
+    assert passage_texts({"content": "text"}) == ["text"]
+    assert passage_texts("text") == ["text"]
+    assert passage_texts(None) == []
+
+
+def test_texts_come_out_as_plain_strings() -> None:
+    [text] = passage_texts([RaisingText("text")])
+    assert type(text) is str
+
+
+def test_a_megabyte_is_decided_as_its_beginning_is(bi_encoder: BiEncoderScorer) -> None:
+    policy = Policy(scorer=bi_encoder.fingerprint, relevance_threshold=0.3)
+    guard = Guard(policy, scorer=bi_encoder, metrics=False)
+    long, short = ("word " * 200_000, "word " * 5_000)
+    first, second = guard.decide("word", [long]), guard.decide("word", [short])
+    assert without_timings(first) == without_timings(second)

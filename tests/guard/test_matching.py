@@ -1,0 +1,112 @@
+"""When two short answers are the same, by hand and for any text."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowgate.guard import is_refusal, normalise_answer, same_answer
+
+
+@pytest.mark.parametrize(
+    ("text", "normalised"),
+    [
+        ("", ""),
+        ("  Paris. ", "paris"),
+        ("The  Eiffel\tTower", "eiffel tower"),
+        ("a an the", ""),
+        ("theatre", "theatre"),
+        ("1.5", "1.5"),
+        ("15.", "15"),
+        ("€1,250.50", "€1250.50"),
+        ("1 000 000", "1000000"),
+        ("1\u202f000", "1000"),
+        ("1’000", "1000"),
+        ("10, 20", "10 20"),
+        ("12,34", "12 34"),
+        ("-5 °C", "-5 °c"),
+        ("x-5", "x 5"),
+        ("50%", "50%"),
+        ("% off", "off"),
+        ("9:30", "9:30"),
+        ("24/7", "24/7"),
+        ("and/or", "and or"),
+        ("O'Brien’s", "obriens"),
+        ("ﬁne", "fine"),
+        ("Ｆｕｌｌ", "full"),
+        ("STRASSE", "strasse"),
+        ("Straße", "strasse"),
+        ("(yes)", "yes"),
+        ("你好。", "你好"),
+    ],
+)
+def test_an_answer_is_normalised_as_worked_out_by_hand(text: str, normalised: str) -> None:
+    assert normalise_answer(text) == normalised
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ("Paris.", "paris", True),
+        ("the Beatles", "Beatles", True),
+        ("1,000", "1000", True),
+        ("1.5", "15", False),
+        ("-5", "5", False),
+        ("", "", False),
+        ("...", "!!!", False),
+        ("the", "a", False),
+        ("café", "cafe\u0301", True),
+        ("\ud800", "\ud800", True),
+    ],
+)
+def test_two_answers_are_the_same_or_not(first: str, second: str, same: bool) -> None:
+    assert same_answer(first, second) is same
+    assert same_answer(second, first) is same
+
+
+texts = st.text() | st.text(alphabet="aAnthe 0123456789.,:;'’/-–%\u0301\u00a0ßﬁ", max_size=20)
+
+
+@given(texts)
+@settings(max_examples=500, deadline=None)
+def test_normalising_twice_changes_nothing_more(text: str) -> None:
+    once = normalise_answer(text)
+    assert normalise_answer(once) == once
+
+
+@given(texts)
+@settings(max_examples=200, deadline=None)
+def test_every_answer_with_something_in_it_is_the_same_as_itself(text: str) -> None:
+    assert same_answer(text, text) is bool(normalise_answer(text))
+    assert same_answer(text, f"  {text}\n") is bool(normalise_answer(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "  ",
+        "I don't know.",
+        "I don’t know",
+        "I do not know who that is",
+        "We cannot answer this.",
+        "Unknown",
+        "unanswerable",
+        "I'm not sure",
+        "No idea!",
+        "The answer is not given in the text.",
+        "I DON'T KNOW",
+        "我不知道。",
+        "無法回答",
+    ],
+)
+def test_a_reply_that_says_there_is_no_answer_is_a_refusal(text: str) -> None:
+    assert is_refusal(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["Ada", "1.5", "no", "Notting Hill", "Knowles", "They don't", "Idea", "sure"]
+)
+def test_an_answer_is_no_refusal(text: str) -> None:
+    assert not is_refusal(text)

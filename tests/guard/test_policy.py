@@ -1,0 +1,201 @@
+"""The policy file: frozen, exact, and picky about what it reads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from knowgate.guard import (
+    SCHEMA_VERSION,
+    Fingerprint,
+    FingerprintMismatchError,
+    Guarantee,
+    Guard,
+    Histogram,
+    InputError,
+    PlattCalibrator,
+    Policy,
+    PolicyError,
+    PolicyVersionError,
+    StepCalibrator,
+)
+from knowgate.guard.testing import FakeEstimator, FakeScorer
+from tests.support.guards import policy_with
+
+FULL = Policy(
+    created_by="knowgate 0.1.0",
+    scorer=Fingerprint(
+        kind="fake",
+        weights_sha256="ab" * 32,
+        backend="torch",
+        dtype="float32",
+        max_length=256,
+        settings={"a": 1, "b": 1.0, "c": True, "d": None, "e": "ü", "f": 0.1 + 0.2, "g": 2**70},
+    ),
+    estimator=Fingerprint(kind="fake"),
+    relevance_calibrator=PlattCalibrator(a=1 / 3, b=-1e-300),
+    confidence_calibrator=StepCalibrator(edges=(0.1, 0.30000000000000004), values=(0.0, 0.5, 1.0)),
+    relevance_threshold=0.1 + 0.2,
+    confidence_threshold=5e-324,
+    guarantee=Guarantee(
+        statement="≤ 5 %", risk=0.05, delta=0.1, certified=True, loss="wrong", n=100, errors=1
+    ),
+    histograms={"relevance": Histogram(edges=(0.0, 0.5, 1.0), counts=(3, 4))},
+)
+
+
+def written(tmp_path: Path, value: object) -> Path:
+    path = tmp_path / "policy.json"
+    path.write_text(json.dumps(value), encoding="utf-8")
+    return path
+
+
+def fields(**changes: Any) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(policy_with().to_json())
+    return found | changes
+
+
+def test_a_policy_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError):
+        FULL.relevance_threshold = 0.1  # type: ignore[misc]
+
+
+def test_saving_and_loading_gives_the_same_bytes(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.json", tmp_path / "b.json"
+    FULL.save(first)
+    loaded = Policy.load(first)
+    loaded.save(second)
+    assert loaded == FULL
+    assert first.read_bytes() == second.read_bytes()
+
+
+@given(st.floats(0, 1), st.floats(min_value=1e-300, max_value=1e300), st.floats(-1e300, 1e300))
+@settings(max_examples=100)
+def test_no_digit_of_a_number_is_lost(threshold: float, a: float, b: float) -> None:
+    policy = policy_with(
+        relevance_threshold=threshold, relevance_calibrator=PlattCalibrator(a=a, b=b)
+    )
+    assert Policy.parse(json.loads(policy.to_json()), where="here") == policy
+
+
+def test_a_newer_schema_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    path = written(tmp_path, fields(schema_version=SCHEMA_VERSION + 1, from_the_future=1))
+    with pytest.raises(PolicyVersionError, match="newer") as raised:
+        Policy.load(path)
+    assert isinstance(raised.value, InputError)
+    assert raised.value.where == str(path)
+    assert "upgrade" in raised.value.mend
+
+
+@pytest.mark.parametrize("version", [None, True, False, "1", 0, -1, 1.0, [], {}])
+def test_a_schema_version_that_is_no_positive_number_is_refused(version: object) -> None:
+    with pytest.raises(PolicyError, match="schema_version"):
+        Policy.parse(fields(schema_version=version), where="here")
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"surprise": 1}, "surprise"),
+        ({"relevance_threshold": float("nan")}, "relevance_threshold"),
+        ({"relevance_threshold": float("inf")}, "relevance_threshold"),
+        ({"relevance_threshold": True}, "relevance_threshold"),
+        ({"relevance_threshold": "0.5"}, "relevance_threshold"),
+        ({"relevance_threshold": 1.0000000000000002}, "relevance_threshold"),
+        ({"relevance_threshold": 10**400}, "relevance_threshold"),
+        ({"confidence_threshold": -5e-324}, "confidence_threshold"),
+        ({"confidence_threshold": float("nan")}, "confidence_threshold"),
+        ({"allowed_routes": ["follow"]}, "allowed_routes"),
+        ({"allowed_routes": "answer"}, "allowed_routes"),
+        ({"scorer": {"kind": "a", "max_length": 0}}, "scorer"),
+        ({"scorer": {"kind": "a", "settings": {"x": float("nan")}}}, "scorer"),
+        ({"scorer": None}, "scorer"),
+        ({"scorer": {"kind": "\ud800"}}, "policy.json"),
+        ({"relevance_calibrator": {"kind": "pickle"}}, "relevance_calibrator"),
+        ({"relevance_calibrator": {"kind": "platt", "a": 0, "b": 0}}, "relevance_calibrator"),
+        ({"relevance_calibrator": {"kind": "platt", "a": True, "b": 0}}, "relevance_calibrator"),
+        ({"check_conflict": 1}, "check_conflict"),
+        ({"check_conflict": True, "confidence_threshold": None}, "check_conflict"),
+        ({"on_conflict": "answer"}, "on_conflict"),
+        ({"histograms": {"r": {"edges": [0, 0], "counts": [1]}}}, "histograms"),
+        ({"guarantee": {"statement": "x"}}, "guarantee"),
+    ],
+)
+def test_a_field_that_is_wrong_is_refused_by_name(changes: dict[str, Any], named: str) -> None:
+    with pytest.raises(PolicyError, match=named) as raised:
+        Policy.parse(fields(**changes), where="policy.json")
+    assert str(raised.value).startswith("policy.json: ")
+    assert "\n" not in str(raised.value)
+
+
+def test_a_missing_threshold_is_refused_because_none_must_be_written_out() -> None:
+    value = fields()
+    del value["relevance_threshold"]
+    with pytest.raises(PolicyError, match="relevance_threshold"):
+        Policy.parse(value, where="here")
+
+
+@pytest.mark.parametrize("value", [None, [], "text", 1, True])
+def test_a_file_that_holds_no_object_is_refused(value: object) -> None:
+    with pytest.raises(PolicyError, match="JSON object"):
+        Policy.parse(value, where="here")
+
+
+@pytest.mark.parametrize("content", ["", "{", "[" * 100_000, '{"a": ' + "1" * 5000 + "}", "\x00"])
+def test_a_file_that_is_no_json_is_refused(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "policy.json"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(InputError):
+        Policy.load(path)
+
+
+def test_a_policy_nested_beyond_reason_is_refused() -> None:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(PolicyError):
+        Policy.parse(fields(histograms={"x": deep}), where="here")
+
+
+def test_another_scorers_policy_is_refused_naming_the_fields_that_differ() -> None:
+    policy = policy_with(scorer=Fingerprint(kind="other", dtype="bfloat16"))
+    with pytest.raises(FingerprintMismatchError) as raised:
+        Guard(policy, scorer=FakeScorer(), estimator=FakeEstimator(), metrics=False)
+    assert "kind: 'other' against 'fake'" in str(raised.value)
+    assert "dtype: 'bfloat16' against None" in str(raised.value)
+    assert "backend" not in str(raised.value)
+    assert isinstance(raised.value, InputError)
+
+
+def test_another_estimators_policy_is_refused() -> None:
+    policy = policy_with(estimator=Fingerprint(kind="sampled_consistency"))
+    with pytest.raises(FingerprintMismatchError, match="confidence estimator"):
+        Guard(policy, scorer=FakeScorer(), estimator=FakeEstimator(), metrics=False)
+
+
+def test_a_policy_without_any_threshold_always_abstains_and_says_so() -> None:
+    policy = policy_with(relevance_threshold=None, confidence_threshold=None)
+    guard = Guard(policy, metrics=False)
+    decision = guard.decide("q", ["p"])
+    assert (decision.route.value, decision.reason.value) == ("abstain", "no_threshold")
+
+
+@pytest.mark.parametrize(
+    ("changes", "missing"),
+    [
+        ({"scorer": None}, "relevance scorer"),
+        ({"estimator": None}, "confidence estimator"),
+        ({"conflict_detector": None}, "conflicts"),
+    ],
+)
+def test_a_part_that_the_policy_needs_must_be_given(changes: dict[str, Any], missing: str) -> None:
+    from tests.support.guards import guard_with
+
+    with pytest.raises(PolicyError, match=missing):
+        guard_with(policy_with(check_conflict=True), **changes)

@@ -1,0 +1,198 @@
+"""Metrics count, labels stay few, and no word of a user is logged."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import weakref
+from typing import Any
+
+import pytest
+from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
+
+from knowgate.guard import (
+    Guard,
+    GuardMetrics,
+    LanguageModelError,
+    MissingDependencyError,
+    Mode,
+    Reason,
+    Route,
+    SignalValueError,
+)
+from knowgate.guard._errors import LanguageModelTimeoutError
+from knowgate.guard._measure import ERROR_KINDS, error_kind
+from knowgate.guard.testing import FailingScorer, FakeEstimator, FakeScorer
+from tests.support.guards import guard_with
+from tests.support.hostile import hostile_inputs
+
+MARKER = "Xylophone-4711"
+
+
+def sample(registry: CollectorRegistry, name: str, **labels: str) -> float | None:
+    return registry.get_sample_value(name, labels)
+
+
+def counted_guard(registry: CollectorRegistry | None, **changes: Any) -> Guard:
+    return guard_with(metrics=True, registry=registry, **changes)
+
+
+async def test_every_decision_is_counted_once_with_its_signals() -> None:
+    registry = CollectorRegistry()
+    guard = counted_guard(registry, scorer=FakeScorer({"good": 0.9}, default=0.2))
+    guard.decide("q", ["good"])
+    await guard.adecide("q", ["good"])
+    guard.decide_batch(["q", "q"], [["good"], ["bad"]])
+    await guard.adecide_batch(["q"], [[]])
+    followed = {"route": "follow_context", "reason": "sufficient_context", "mode": "enforce"}
+    assert sample(registry, "knowgate_decisions_total", scenario="undetermined", **followed) == 3
+    unknown = {"route": "abstain", "scenario": "unknown", "mode": "enforce"}
+    assert sample(registry, "knowgate_decisions_total", reason="neither_knows", **unknown) == 1
+    assert sample(registry, "knowgate_decisions_total", reason="nothing_retrieved", **unknown) == 1
+    assert sample(registry, "knowgate_relevance_count") == 5
+    assert sample(registry, "knowgate_confidence_count") == 2
+    assert sample(registry, "knowgate_stage_seconds_count", stage="total") == 5
+    assert sample(registry, "knowgate_stage_seconds_count", stage="relevance") == 4
+
+
+def test_shadow_decisions_are_counted_under_their_mode() -> None:
+    registry = CollectorRegistry()
+    counted_guard(registry, mode="shadow").decide("q", [])
+    labels = {"route": "abstain", "scenario": "unknown", "reason": "nothing_retrieved"}
+    assert sample(registry, "knowgate_decisions_total", mode="shadow", **labels) == 1
+
+
+def test_two_guards_on_one_registry_share_its_metrics() -> None:
+    registry = CollectorRegistry()
+    for guard in (counted_guard(registry), counted_guard(registry)):
+        guard.decide("q", [])
+    assert sample(registry, "knowgate_stage_seconds_count", stage="total") == 2
+
+
+def test_the_default_registry_is_prometheus_clients_own() -> None:
+    before = REGISTRY.get_sample_value("knowgate_stage_seconds_count", {"stage": "total"}) or 0
+    counted_guard(None).decide("q", [])
+    after = REGISTRY.get_sample_value("knowgate_stage_seconds_count", {"stage": "total"})
+    assert after == before + 1
+    assert GuardMetrics.on() is GuardMetrics.on(REGISTRY)
+
+
+def test_without_metrics_nothing_is_registered() -> None:
+    registry = CollectorRegistry()
+    guard_with(metrics=False, registry=registry).decide("q", [])
+    assert list(registry.collect()) == []
+
+
+def test_a_registry_that_nobody_uses_any_more_is_let_go() -> None:
+    registry = CollectorRegistry()
+    counted_guard(registry).decide("q", [])
+    gone = weakref.ref(registry)
+    del registry
+    gc.collect()
+    assert gone() is None
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (SignalValueError("relevance", "x"), "value"),
+        (LanguageModelError(MARKER), "language_model"),
+        (LanguageModelTimeoutError(MARKER), "timeout"),
+        (MissingDependencyError(MARKER), "missing"),
+        (RuntimeError(MARKER), "other"),
+    ],
+)
+def test_failures_are_counted_by_kind(error: Exception, kind: str) -> None:
+    registry = CollectorRegistry()
+    guard = counted_guard(registry, estimator=FakeEstimator(error=error))
+    guard.decide("q", [])
+    assert sample(registry, "knowgate_errors_total", signal="confidence", kind=kind) == 1
+    assert MARKER not in generate_latest(registry).decode()
+
+
+def test_labels_stay_few_whatever_is_passed_in() -> None:
+    registry = CollectorRegistry()
+    guard = counted_guard(
+        registry, scorer=FailingScorer(ValueError(MARKER)), deadlines={"relevance": None}
+    )
+    logging.getLogger("knowgate.guard").disabled = True
+    try:
+        for question, passages in hostile_inputs(500, seed=5):
+            guard.decide(question, passages)
+    finally:
+        logging.getLogger("knowgate.guard").disabled = False
+    allowed = {
+        "route": {route.value for route in Route},
+        "reason": {reason.value for reason in Reason},
+        "mode": {mode.value for mode in Mode},
+        "kind": set(ERROR_KINDS),
+        "stage": {"relevance", "confidence", "conflict", "total"},
+        "signal": {"relevance", "confidence", "conflict"},
+    }
+    for metric in registry.collect():
+        for found in metric.samples:
+            for name, value in found.labels.items():
+                assert name in {"le", "scenario"} or value in allowed[name]
+
+
+def test_every_error_has_a_kind_from_the_list() -> None:
+    assert error_kind(SignalValueError("relevance", "x")) in ERROR_KINDS
+
+
+class Quoting(FakeScorer):
+    """Raises an error whose message quotes what it was given."""
+
+    def score_pairs(self, pairs: Any) -> Any:
+        raise ValueError(f"cannot score {pairs}")
+
+
+class QuotingEstimator(FakeEstimator):
+    """As `Quoting`, with an error of our own tree."""
+
+    def estimate(self, question: str) -> Any:
+        raise LanguageModelError(f"cannot answer {question}")
+
+
+@pytest.mark.parametrize("deadline", [None, 30.0])
+async def test_no_word_of_the_user_is_logged(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str], deadline: float | None
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    deadlines = dict.fromkeys(("relevance", "confidence", "conflict"), deadline)
+    question, passages = f"Where is {MARKER}?", [f"{MARKER} is here."]
+    for guard in (
+        guard_with(scorer=Quoting(), deadlines=deadlines),
+        guard_with(estimator=QuotingEstimator(), deadlines=deadlines),
+        guard_with(scorer=FakeScorer(default=float("nan")), deadlines=deadlines),
+    ):
+        guard.decide(question, passages)
+        await guard.adecide(question, passages)
+        guard.decide_batch([question], [passages])
+        await guard.adecide_batch([question], [passages])
+    gc.collect()
+    records = [r for r in caplog.records if r.name.startswith("knowgate")]
+    assert len(records) >= 12
+    assert {r.levelname for r in records} == {"WARNING"}
+    logged = caplog.text + "".join(str(vars(r)) for r in caplog.records)
+    assert MARKER not in logged
+    assert MARKER not in "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize("scorer", [Quoting(), FakeScorer(default=float("nan"))])
+def test_the_message_of_a_raised_error_does_not_quote_the_user(scorer: FakeScorer) -> None:
+    guard = guard_with(scorer=scorer, on_error="raise")
+    with pytest.raises(Exception, match="relevance signal") as raised:
+        guard.decide(f"Where is {MARKER}?", [f"{MARKER} is here."])
+    assert MARKER not in str(raised.value)
+
+
+def test_unreadable_input_is_described_by_its_type_only() -> None:
+    class Odd:
+        def __iter__(self) -> Any:
+            raise ValueError(MARKER)
+
+    guard = guard_with(on_error="raise")
+    for question, passages in ((["q", MARKER], []), (f"{MARKER}", Odd()), (" ", [MARKER])):
+        with pytest.raises(Exception, match=r"question|reading") as raised:
+            guard.decide(question, passages)  # type: ignore[arg-type]
+        assert MARKER not in str(raised.value)

@@ -1,0 +1,186 @@
+"""What the wheel contains and what the packages export, checked against the disk."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.metadata
+import tomllib
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import knowgate
+
+ROOT = Path(__file__).resolve().parents[1]
+TOP = ("adapters", "calibration", "guard", "offline_eval")
+PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+SETUPTOOLS = PYPROJECT["tool"]["setuptools"]
+
+
+def files() -> Iterator[Path]:
+    """Every file of the product's packages."""
+    for name in TOP:
+        for path in sorted((ROOT / name).rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".pyc":
+                yield path
+
+
+def package_of(folder: Path) -> str:
+    return ".".join(("knowgate", *folder.relative_to(ROOT).parts))
+
+
+def packages() -> dict[str, str]:
+    """Package → folder, for every folder with an `__init__.py`."""
+    found = {"knowgate": "knowgate"}
+    for path in files():
+        if path.name == "__init__.py":
+            found[package_of(path.parent)] = path.parent.relative_to(ROOT).as_posix()
+    return found
+
+
+def modules() -> list[Path]:
+    return [path for path in files() if path.suffix == ".py"]
+
+
+def exported(path: Path) -> list[str] | None:
+    """`__all__` as written in the source, None where there is none."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and any(
+            isinstance(target, ast.Name) and target.id == "__all__" for target in node.targets
+        ):
+            names: list[str] = ast.literal_eval(node.value)
+            return names
+    return None
+
+
+def isort_key(name: str) -> tuple[int, str]:
+    """CONSTANTS first, then Classes, then functions, as ruff's RUF022 sorts."""
+    kind = 0 if name.isupper() and len(name) > 1 else 1 if name[:1].isupper() else 2
+    return kind, name
+
+
+def test_the_package_list_is_the_disk() -> None:
+    assert sorted(SETUPTOOLS["packages"]) == sorted(packages())
+    assert SETUPTOOLS["packages"] == sorted(SETUPTOOLS["packages"])
+
+
+def test_the_folder_of_every_package_is_the_disks() -> None:
+    assert SETUPTOOLS["package-dir"] == packages()
+
+
+@pytest.mark.parametrize("name", TOP)
+def test_the_import_namespace_links_to_the_top_folders(name: str) -> None:
+    link = ROOT / "knowgate" / name
+    assert link.is_symlink()
+    assert link.resolve() == ROOT / name
+
+
+def test_every_folder_with_code_is_a_package() -> None:
+    folders = {path.parent for path in modules()}
+    assert not [str(folder) for folder in folders if not (folder / "__init__.py").is_file()]
+
+
+def test_every_bundled_file_goes_into_the_wheel() -> None:
+    globs: dict[str, list[str]] = SETUPTOOLS["package-data"]
+    known = packages()
+    missing = []
+    for path in files():
+        if path.suffix == ".py":
+            continue
+        folder = path.parent
+        while package_of(folder) not in known:
+            folder = folder.parent
+        patterns = globs.get(package_of(folder), []) + globs.get("*", [])
+        relative = path.relative_to(folder)
+        # A star does not cross a folder in setuptools' patterns, but does in fnmatch.
+        if not any(
+            len(Path(pattern).parts) == len(relative.parts) and fnmatch(str(relative), pattern)
+            for pattern in patterns
+        ):
+            missing.append(str(path.relative_to(ROOT)))
+    assert missing == []
+
+
+def test_every_pattern_for_bundled_files_matches_something() -> None:
+    known = packages()
+    for package, patterns in SETUPTOOLS["package-data"].items():
+        for pattern in patterns:
+            assert list((ROOT / known[package]).glob(pattern)), (package, pattern)
+
+
+@pytest.mark.parametrize("package", sorted(packages()))
+def test_what_a_package_exports_is_sorted_and_there(package: str) -> None:
+    module = importlib.import_module(package)
+    names = getattr(module, "__all__", [])
+    assert names == sorted(names, key=isort_key)
+    assert len(names) == len(set(names))
+    assert not [name for name in names if not hasattr(module, name)]
+
+
+def test_every_list_of_exports_in_a_module_is_sorted() -> None:
+    for path in modules():
+        names = exported(path) or []
+        assert names == sorted(names, key=isort_key), path
+
+
+def test_every_package_with_code_of_its_own_says_what_it_exports() -> None:
+    for path in modules():
+        siblings = [p for p in path.parent.glob("_*.py") if p.name != "__init__.py"]
+        if path.name == "__init__.py" and siblings:
+            assert exported(path), path
+
+
+def test_no_file_or_folder_has_a_name_that_says_nothing() -> None:
+    vague = {"utils", "util", "helpers", "helper", "common", "misc"}
+    found = [
+        path
+        for path in files()
+        if vague & {part.removesuffix(".py").lstrip("_") for part in path.relative_to(ROOT).parts}
+    ]
+    assert found == []
+
+
+def test_nothing_is_unpickled() -> None:
+    banned = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names: list[str] = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            assert not banned & {name.split(".")[0] for name in names}, path
+            if isinstance(node, ast.keyword) and node.arg in {"trust_remote_code", "allow_pickle"}:
+                assert isinstance(node.value, ast.Constant), (path, node.value.lineno)
+                assert node.value.value is False, (path, node.value.lineno)
+
+
+def test_inside_the_packages_imports_are_relative() -> None:
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.level == 0:
+                assert (node.module or "").split(".")[0] != "knowgate", (path, node.lineno)
+
+
+def test_no_file_is_longer_than_four_hundred_lines() -> None:
+    long = {
+        str(path.relative_to(ROOT)): count
+        for path in modules()
+        if (count := len(path.read_text(encoding="utf-8").splitlines())) > 400
+    }
+    assert long == {}
+
+
+def test_the_version_is_written_down_once_and_is_the_installed_one() -> None:
+    assert "version" in PYPROJECT["project"]["dynamic"]
+    assert SETUPTOOLS["dynamic"]["version"] == {"attr": "knowgate._version.__version__"}
+    assert importlib.metadata.version("knowgate") == knowgate.__version__
+
+
+def test_the_package_tells_type_checkers_that_it_is_typed() -> None:
+    assert (ROOT / "knowgate" / "py.typed").is_file()
+    assert "py.typed" in SETUPTOOLS["package-data"]["knowgate"]
