@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+SMALLEST_PROBABILITY = 1e-9
+
 
 def binomial_p_value(errors: int, n: int, risk: float) -> float:
     """P-value of "the true risk is above `risk`" after `errors` in `n` questions.
@@ -58,10 +60,15 @@ def questions_needed(risk: float, delta: float) -> int:
         (22, 45)
     """
     _require_probability(risk=risk, delta=delta)
-    return math.ceil(math.log(delta) / math.log1p(-risk) - 1e-12)
+    needed = max(1, math.ceil(math.log(delta) / math.log1p(-risk) - 1e-9))
+    # Where the tail hits delta exactly, the test itself has the last word.
+    while binomial_p_value(0, needed, risk) > delta:
+        needed += 1
+    return needed
 
 
 def _require_probability(**values: float) -> None:
     for name, value in values.items():
-        if not 0.0 < value < 1.0:
+        # Below that no number of questions helps, and above it nothing is left to certify.
+        if not SMALLEST_PROBABILITY <= value <= 1 - SMALLEST_PROBABILITY:
             raise ValueError(f"{name} must be between 0 and 1, not {value}")

@@ -17,6 +17,9 @@ def auroc(positives: Scores, negatives: Scores) -> float | None:
 
     Returns None where either kind is missing: no data is not 0.5.
 
+    Raises:
+        ValueError: a score is NaN, which is neither above nor below any other.
+
     Example:
         >>> auroc([0.9, 0.5], [0.5, 0.1])
         0.875
@@ -47,7 +50,14 @@ def bootstrap_auroc(
 
     Returns:
         The interval; `n` counts questions. Undefined where either kind is missing.
+        Where the two kinds do not overlap, every resample has the same AUROC and the
+        interval has no width: that shows the limits of resampling, not certainty.
+
+    Raises:
+        ValueError: a score is NaN, or an argument is out of range.
     """
+    if not 0.0 < confidence < 1.0 or resamples < 1:
+        raise ValueError("confidence must be in (0, 1), and there must be a resample")
     positives = np.asarray([s for p, _ in questions for s in p], dtype=np.float64)
     negatives = np.asarray([s for _, n in questions for s in n], dtype=np.float64)
     value = auroc(positives.tolist(), negatives.tolist())
@@ -75,6 +85,8 @@ def _weighted_auroc(
     negative_weights: NDArray[np.floating | np.integer],
 ) -> NDArray[np.float64]:
     """AUROC per row of weights, shapes (draws, positives) and (draws, negatives)."""
+    if np.isnan(positives).any() or np.isnan(negatives).any():
+        raise ValueError("scores must not be NaN")
     order = np.argsort(negatives, kind="stable")
     ranked = negatives[order]
     below = np.searchsorted(ranked, positives, side="left")

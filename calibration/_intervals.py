@@ -47,6 +47,8 @@ def wilson_interval(successes: int, n: int, confidence: float = 0.95) -> Interva
     """
     if not 0 <= successes <= n:
         raise ValueError(f"{successes} successes of {n} trials")
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence must be between 0 and 1, not {confidence}")
     if n == 0:
         return UNDEFINED
     from scipy.stats import norm

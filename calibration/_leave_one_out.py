@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from decimal import Decimal
 
 import numpy as np
 
@@ -14,10 +16,11 @@ from ..guard import (
     PlattCalibrator,
     Policy,
     Route,
+    StepCalibrator,
 )
 from ._binomial import questions_needed
 from ._platt import fit_platt
-from ._records import LeaveOneOutRecord, records_sha256
+from ._records import LeaveOneOutRecord, one_per_group, records_sha256
 from ._threshold import ThresholdChoice, choose_threshold
 
 _LOSS = "a question whose source was left out of the knowledge base passes as sufficiently covered"
@@ -36,6 +39,13 @@ def fit_leave_one_out_policy(
 
     The threshold is the laxest one whose exact binomial test certifies the bound
     (see `choose_threshold`); relevance is a logistic curve of the raw score.
+    The certificate rests on one question per group: questions on one passage tend
+    to pass together, so counting each as evidence of its own certifies falsely
+    more often than `delta`. Which one it is hangs on the ids alone. All questions
+    go into the curve. A question that could not be measured is left out: a guard
+    abstains from those, so that can only lower the pass rate. A question whose
+    source the retriever missed counts as left out only, never as answerable.
+
     "No threshold meets the target" is a result: the policy then abstains from
     everything and its guarantee says so.
 
@@ -50,11 +60,20 @@ def fit_leave_one_out_policy(
     Returns:
         The policy, with `guarantee.certified` telling whether the target was met.
     """
+    measured = [r for r in records if r.left_out is not None]
     left_out = [r.left_out for r in records if r.left_out is not None]
     in_kb = [r.in_kb for r in records if r.in_kb is not None]
-    choice = choose_threshold(left_out, risk=risk, delta=delta, may_pass=in_kb)
-    calibrator = _order_keeping(fit_platt(in_kb, left_out), choice, left_out)
-    threshold = None if choice.threshold is None else calibrator.apply(choice.threshold)
+    choice = choose_threshold(
+        [r.left_out for r in one_per_group(measured) if r.left_out is not None],
+        risk=risk,
+        delta=delta,
+        may_pass=[*in_kb, *left_out],
+    )
+    calibrator = fit_platt(in_kb, left_out)
+    threshold = None
+    if choice.threshold is not None:
+        calibrator = _order_keeping(calibrator, choice.threshold, [*in_kb, *left_out])
+        threshold = calibrator.apply(choice.threshold)
     return Policy(
         created_by=created_by,
         scorer=scorer,
@@ -68,37 +87,49 @@ def fit_leave_one_out_policy(
     )
 
 
-def _order_keeping(
-    calibrator: Calibrator, choice: ThresholdChoice, left_out: Sequence[float]
-) -> Calibrator:
-    """`calibrator`, unless it is so steep that floating point merges scores at the threshold."""
-    if choice.threshold is None:
-        return calibrator
-    threshold = calibrator.apply(choice.threshold)
-    passed = sum(calibrator.apply(score) >= threshold for score in left_out)
-    if passed <= choice.errors:
-        return calibrator
-    lowest, highest = min(*left_out, choice.threshold), max(*left_out, choice.threshold)
-    # A gentle logistic over the range of the scores: strictly rising, if not calibrated.
-    slope = 4.0 / (highest - lowest)
-    return PlattCalibrator(a=slope, b=-slope * (highest + lowest) / 2)
+def _order_keeping(calibrator: Calibrator, threshold: float, scores: Sequence[float]) -> Calibrator:
+    """`calibrator`, unless it merges the threshold with the score beneath it.
+
+    A curve that is too steep or too flat for floating point, or one that clips,
+    would let scores pass that the certificate counts as stopped.
+    """
+    beneath = max(score for score in scores if score < threshold)
+    for candidate in (calibrator, _gentle_curve(min(scores), max(*scores, threshold))):
+        if candidate is not None and candidate.apply(beneath) < candidate.apply(threshold):
+            return candidate
+    # Tells the two sides of the threshold apart, and no more.
+    return StepCalibrator(edges=(threshold,), values=(0.25, 0.75))
+
+
+def _gentle_curve(lowest: float, highest: float) -> Calibrator | None:
+    """A logistic curve that rises over the range of the scores, if not calibrated."""
+    width = highest - lowest
+    if not 0.0 < width < math.inf:
+        return None
+    a = 4.0 / width
+    b = -a * (lowest + width / 2)
+    return PlattCalibrator(a=a, b=b) if 0.0 < a < math.inf and math.isfinite(b) else None
 
 
 def _guarantee(choice: ThresholdChoice, risk: float, delta: float) -> Guarantee:
+    confidence, bound = _percent(1 - Decimal(str(delta))), _percent(Decimal(str(risk)))
     if choice.threshold is None:
         statement = (
-            f"No threshold certifies a pass rate of at most {risk:.1%} with confidence "
-            f"{1 - delta:.1%} from {choice.n} questions, so this policy always abstains. "
-            f"At least {questions_needed(risk, delta)} independent questions are needed."
+            f"No threshold certifies a pass rate of at most {bound} with confidence "
+            f"{confidence} from {choice.n} questions on different passages, so this policy "
+            f"always abstains. At least {questions_needed(risk, delta)} independent questions "
+            "are needed, one per passage."
         )
     else:
         statement = (
-            f"With confidence {1 - delta:.1%} over the draw of the {choice.n} calibration "
-            f"questions, at most {risk:.1%} of questions whose answer is missing from the "
+            f"With confidence {confidence} over the draw of the {choice.n} calibration "
+            "questions (one per passage, taken as independent draws), "
+            f"at most {bound} of questions whose answer is missing from the "
             f"knowledge base pass as covered ({choice.errors} of {choice.n} did in "
-            "calibration). It holds for new questions like these, on this knowledge base, "
-            "retriever and scorer; it says nothing about another domain, another retriever or "
-            "scorer, or about how the language model uses a context that passes."
+            "calibration). It holds for new questions like these, each passage counting once, "
+            "on this knowledge base, retriever and scorer, where a question that cannot be "
+            "scored is abstained from; it says nothing about another domain, another retriever "
+            "or scorer, or about how the language model uses a context that passes."
         )
     return Guarantee(
         statement=statement,
@@ -109,6 +140,11 @@ def _guarantee(choice: ThresholdChoice, risk: float, delta: float) -> Guarantee:
         n=choice.n,
         errors=choice.errors,
     )
+
+
+def _percent(share: Decimal) -> str:
+    # All digits: a bound of 0.04 % must not read "0.0%", nor 99.99 % confidence "100.0%".
+    return f"{(100 * share).normalize():f}%"
 
 
 def _histograms(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,8 +16,8 @@ def fit_platt(positives: Sequence[float], negatives: Sequence[float]) -> Calibra
 
     The targets (N₊+1)/(N₊+2) and 1/(N₋+2) keep the curve finite where the scores
     separate the two kinds perfectly. A score that does not rise with the label
-    cannot be calibrated without turning its order round: then, and where either
-    kind is missing, the identity is returned.
+    cannot be calibrated without turning its order round: then, where either kind
+    is missing, and where floats cannot hold the curve, the identity is returned.
 
     Args:
         positives: finite raw scores of positive cases.
@@ -32,11 +33,14 @@ def fit_platt(positives: Sequence[float], negatives: Sequence[float]) -> Calibra
     low = 1 / (len(negatives) + 2)
     scores = np.asarray([*positives, *negatives], dtype=np.float64)
     targets = np.asarray([high] * len(positives) + [low] * len(negatives))
-    # On a common scale, so that the nearly vanishing penalty means the same for any scorer.
-    centre, spread = float(scores.mean()), float(scores.std())
-    if spread == 0.0:
+    lowest, width = float(scores.min()), float(scores.max()) - float(scores.min())
+    if width == 0.0 or not math.isfinite(width):
         return IdentityCalibrator()
-    scaled = (scores - centre) / spread
+    # On a common scale, so that the nearly vanishing penalty means the same for any scorer. By
+    # way of [0, 1], where neither the mean nor the squares can overflow or vanish.
+    unit = (scores - lowest) / width
+    centre, spread = float(unit.mean()), float(unit.std())
+    scaled = (unit - centre) / spread
     # A soft target is one case of each label, weighted.
     model: Any = LogisticRegression(C=1e4, max_iter=1000).fit(
         np.concatenate([scaled, scaled])[:, None],
@@ -44,6 +48,8 @@ def fit_platt(positives: Sequence[float], negatives: Sequence[float]) -> Calibra
         sample_weight=np.concatenate([targets, 1 - targets]),
     )
     slope = float(model.coef_[0, 0]) / spread
-    if slope <= 0:
+    a = slope / width
+    b = float(model.intercept_[0]) - slope * centre - a * lowest
+    if not (0.0 < a < math.inf and math.isfinite(b)):
         return IdentityCalibrator()
-    return PlattCalibrator(a=slope, b=float(model.intercept_[0]) - slope * centre)
+    return PlattCalibrator(a=a, b=b)

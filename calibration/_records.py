@@ -34,6 +34,26 @@ def records_sha256(records: Sequence[LeaveOneOutRecord]) -> str:
     return hashlib.sha256("\n".join(lines).encode("utf-8")).hexdigest()
 
 
+def one_per_group(records: Sequence[LeaveOneOutRecord]) -> list[LeaveOneOutRecord]:
+    """One record of each group, picked by a hash of its id: blind to scores and to order.
+
+    Example:
+        >>> records = [LeaveOneOutRecord(str(i), str(i // 2), 1.0, 0.0) for i in range(8)]
+        >>> [record.group for record in one_per_group(records)]
+        ['0', '1', '2', '3']
+    """
+    chosen: dict[str, LeaveOneOutRecord] = {}
+    for record in records:
+        rival = chosen.get(record.group)
+        if rival is None or _id_hash(record) < _id_hash(rival):
+            chosen[record.group] = record
+    return list(chosen.values())
+
+
+def _id_hash(record: LeaveOneOutRecord) -> bytes:
+    return hashlib.sha256(record.question_id.encode("utf-8", "surrogatepass")).digest()
+
+
 def split_by_group(
     records: Sequence[LeaveOneOutRecord], *, share: float = 0.5, seed: int = 0
 ) -> tuple[list[LeaveOneOutRecord], list[LeaveOneOutRecord]]:

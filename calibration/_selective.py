@@ -30,6 +30,9 @@ def risk_coverage_curve(
 
     Empty where either kind is missing.
 
+    Raises:
+        ValueError: a score is NaN.
+
     Example:
         >>> [(p.coverage, p.risk) for p in risk_coverage_curve([0.9, 0.4], [0.5])]
         [(0.5, 0.0), (0.5, 1.0), (1.0, 1.0)]
@@ -38,6 +41,8 @@ def risk_coverage_curve(
         return []
     good = np.sort(np.asarray(may_pass, dtype=np.float64))
     bad = np.sort(np.asarray(must_not_pass, dtype=np.float64))
+    if np.isnan(good).any() or np.isnan(bad).any():
+        raise ValueError("scores must not be NaN")
     thresholds = np.unique(np.concatenate([good, bad]))[::-1]
     coverage = 1 - np.searchsorted(good, thresholds, side="left") / len(good)
     risk = 1 - np.searchsorted(bad, thresholds, side="left") / len(bad)

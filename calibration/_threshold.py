@@ -69,8 +69,12 @@ def choose_threshold(
     # The middle of the gap, so that the last bit of a score never decides; where there is
     # nothing above, the next number up.
     above = min(higher, default=math.nextafter(below, math.inf))
-    threshold = (below + above) / 2
-    if not below < threshold:
+    # Halved first: the sum of two huge scores would be infinite.
+    threshold = below / 2 + above / 2
+    if not below < threshold <= above:
         threshold = above
+    if math.isinf(threshold):
+        # The (k+1)-th highest score is the largest float: nothing can lie above it.
+        return ThresholdChoice(None, 0, n, 1.0)
     errors = sum(score >= threshold for score in must_not_pass)
     return ThresholdChoice(threshold, errors, n, binomial_p_value(errors, n, risk))

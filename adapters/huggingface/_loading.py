@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...guard import DeviceError, ModelFolderError
+from ...guard._quiet_loading import quiet_loading
 
 if TYPE_CHECKING:
     import torch
@@ -172,7 +173,7 @@ def load_model(folder: Path, device: torch.device, dtype: torch.dtype | str) -> 
     try:
         # Missing tensors are drawn at random by transformers; the fork keeps the
         # caller's random state as it was.
-        with torch.random.fork_rng(devices=[]):
+        with quiet_loading(), torch.random.fork_rng(devices=[]):
             loaded: Any = AutoModelForCausalLM.from_pretrained(
                 where, dtype=dtype, use_safetensors=True, output_loading_info=True, **safe
             )

@@ -17,6 +17,7 @@ from .._errors import DeviceError, InputError, ModelFolderError
 from .._fingerprint import Fingerprint
 from .._optional_imports import optional_import
 from .._passages import clean_text
+from .._quiet_loading import quiet_loading
 from ..files import file_sha256
 from ._embedded import embedded_model_path, weights_file
 
@@ -161,7 +162,7 @@ def _load(folder: Path, device: str | None) -> SentenceTransformer:
     if device is not None and device.startswith("cuda") and not torch.cuda.is_available():
         raise DeviceError(f"device {device!r} was asked for, but there is no CUDA device here")
     try:
-        with _quiet_loading():
+        with quiet_loading():
             model: SentenceTransformer = library.SentenceTransformer(
                 str(folder),
                 device=device,
@@ -181,16 +182,3 @@ def _load(folder: Path, device: str | None) -> SentenceTransformer:
             mend="name a sentence-transformers model folder",
         ) from None
     return model.eval()
-
-
-class _quiet_loading:  # noqa: N801 - used like a function
-    """Keeps transformers' progress bar for loading weights off the terminal."""
-
-    def __enter__(self) -> None:
-        self._logging: Any = optional_import("transformers").utils.logging
-        self._was_on = self._logging.is_progress_bar_enabled()
-        self._logging.disable_progress_bar()
-
-    def __exit__(self, *_: object) -> None:
-        if self._was_on:
-            self._logging.enable_progress_bar()

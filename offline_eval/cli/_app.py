@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ..._version import __version__
 from ...guard import KnowgateError
 from ._console import err, out
+
+# Typer carries its own copy of click or uses the installed one: this is either's.
+_UsageError: Any = typer.BadParameter.__base__
 
 app = typer.Typer(
     name="knowgate",
@@ -47,10 +51,19 @@ def main() -> None:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     # Small models on busy cores: threads that spin while they wait cost up to tenfold.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that cannot show "→" or a file's odd name must not end the command.
+            stream.reconfigure(errors="replace")
     try:
-        app()
+        sys.exit(app(prog_name="knowgate", standalone_mode=False) or 0)
     except KnowgateError as error:
         _fail(str(error))
+    except _UsageError as error:
+        _fail_usage(error)
+    except typer.Abort:
+        err.print("interrupted")
+        sys.exit(130)
     except MemoryError:
         _fail("out of memory — use a smaller input")
     except BrokenPipeError:
@@ -58,10 +71,19 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
-        _fail(f"{error.filename or 'system'}: {error.strerror or type(error).__name__}")
+        what = error.strerror or type(error).__name__
+        _fail(f"{error.filename or 'system'}: {what} — mend that and start again")
     except KeyboardInterrupt:
-        err.print("interrupted")
         sys.exit(130)
+
+
+def _fail_usage(error: Any) -> None:
+    message: str = error.format_message()
+    if error.ctx is None or not message.strip() or "\n" in message:
+        # A group called without a command, which shows its help.
+        typer.echo(message, err=True, nl=bool(message))
+        sys.exit(2)
+    _fail(f"{message.rstrip('.')} — see `{error.ctx.command_path} --help`")
 
 
 def _fail(message: str) -> None:

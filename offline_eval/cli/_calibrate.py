@@ -26,7 +26,7 @@ def calibrate(
     share: Annotated[
         float, typer.Option(help="Share of the questions to fit on; the rest is reported.")
     ] = 0.5,
-    seed: Annotated[int, typer.Option(help="Of the split.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of the split, 0 or more.")] = 0,
 ) -> None:
     """Choose the threshold that keeps the risk below the bound, with a guarantee.
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from rich.console import Console
 from rich.progress import (
@@ -16,10 +18,33 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from ...guard import InputError
+
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 _SHOWN_AFTER_SECONDS = 1.0
+
+
+def json_line(value: Mapping[str, Any]) -> str:
+    """`value` as one line of JSON lines, for `atomic_writer`."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def checked_id(value: Mapping[str, Any], where: str) -> None:
+    """Refuse an `id` that JSON cannot hold.
+
+    Raises:
+        InputError: it is, or holds, NaN or infinity.
+    """
+    try:
+        json.dumps(value.get("id"), allow_nan=False)
+    except ValueError:
+        raise InputError(
+            "field 'id' holds NaN or infinity, which JSON has not",
+            where=where,
+            mend="use text or a whole number as id",
+        ) from None
 
 
 @contextlib.contextmanager
@@ -28,7 +53,8 @@ def progress_bar(description: str) -> Iterator[Callable[[int, int], None]]:
 
     Nothing is drawn when standard error is not a terminal.
     """
-    if not err.is_terminal:
+    # Not rich's own opinion, which FORCE_COLOR changes.
+    if not err.file.isatty():
         yield lambda _done, _total: None
         return
     started = time.monotonic()

@@ -10,7 +10,7 @@ import typer
 from ...guard import RelevanceScorer
 from ...guard import aggregator as require_aggregator
 from ...guard.relevance import BiEncoderScorer, load_scorer
-from ..knowledge_base import PassageKind
+from ..knowledge_base import PassageKind, build_knowledge_base, read_questions
 from ..ookb import OokbSettings, run_ookb
 from ._app import app
 from ._console import out, progress_bar
@@ -49,6 +49,8 @@ def ookb(
     """
     require_aggregator(aggregator)
     settings = OokbSettings(passage=passage, top_k=top_k, aggregator=aggregator)
+    # Before a model is loaded, which takes seconds: what is wrong with the questions.
+    build_knowledge_base(read_questions(questions), passage, where=str(questions))
     judge = load_scorer(scorer)
     with progress_bar("measuring cases") as advance:
         run_ookb(

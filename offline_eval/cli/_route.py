@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +11,7 @@ import typer
 from ...guard import Decision, InputError, Policy, Signals, decide_route
 from ...guard.files import atomic_writer, read_jsonl
 from ._app import app
-from ._console import out, progress_bar
+from ._console import checked_id, json_line, out, progress_bar
 
 _MEND = '"relevance" and "confidence" are numbers in [0, 1] or null, "conflict" is a bool or null'
 
@@ -42,17 +41,18 @@ def route(
             result = decision.model_dump(mode="json", exclude={"timings", "kept", "scores"})
             if "id" in value:
                 result = {"id": value["id"], **result}
-            stream.write(json.dumps(result, ensure_ascii=False, allow_nan=False) + "\n")
+            stream.write(json_line(result))
             advance(done, len(lines))
     out.print(f"{len(decisions)} lines routed → {output}", markup=False)
 
 
 def _decide(policy: Policy, value: dict[str, Any], where: str) -> Decision:
-    if "relevance" not in value:
-        raise InputError("field 'relevance' is missing", where=where, mend=_MEND)
+    checked_id(value, where)
     nothing = value.get("nothing_retrieved", False)
     if not isinstance(nothing, bool):
         raise InputError("field 'nothing_retrieved' must be a bool", where=where, mend=_MEND)
+    if "relevance" not in value and not nothing:
+        raise InputError("field 'relevance' is missing", where=where, mend=_MEND)
     conflict = value.get("conflict")
     if conflict is not None and not isinstance(conflict, bool):
         raise InputError("field 'conflict' must be a bool or null", where=where, mend=_MEND)
@@ -81,6 +81,7 @@ def _probability(value: dict[str, Any], name: str, where: str) -> float | None:
         return None
     if isinstance(found, bool) or not isinstance(found, int | float):
         raise InputError(f"field '{name}' must be a number or null", where=where, mend=_MEND)
-    if math.isfinite(found) and not 0 <= found <= 1:
-        raise InputError(f"field '{name}' is {found:g}", where=where, mend=_MEND)
+    # A whole number may be too large for a float: compared as it is, never converted.
+    if (isinstance(found, int) or math.isfinite(found)) and not 0 <= found <= 1:
+        raise InputError(f"field '{name}' is not within [0, 1]", where=where, mend=_MEND)
     return float(found)

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ...guard import Decision, Guard, InputError, Policy, Reason, RelevanceScorer, passage_text
+from ...guard import (
+    Decision,
+    FingerprintMismatchError,
+    Guard,
+    InputError,
+    Policy,
+    Reason,
+    RelevanceScorer,
+)
+from ...guard import aggregator as require_aggregator
 from ...guard.files import atomic_writer, read_jsonl
 from ...guard.relevance import default_calibrator, load_scorer
 from ._app import app
-from ._console import out, progress_bar
+from ._console import checked_id, json_line, out, progress_bar
 
 _LINES_PER_BATCH = 32
 _MEND = 'each line needs "question" (text) and "passages" (a list of texts)'
@@ -46,18 +54,22 @@ def score(
     lines = [(number, value) for number, value in read_jsonl(input_path)]
     for number, value in lines:
         _check(value, f"{input_path}:{number}")
+    require_aggregator(aggregator)
     loaded = Policy.load(policy) if policy is not None else None
-    guard = _guard(load_scorer(scorer), loaded, aggregator)
+    guard = _guard(load_scorer(scorer), loaded, aggregator, where=str(policy))
     with atomic_writer(output) as stream, progress_bar("scoring") as advance:
         for done, (value, decision) in enumerate(_decisions(guard, lines), start=1):
-            stream.write(json.dumps(_result(value, decision), ensure_ascii=False) + "\n")
+            stream.write(json_line(_result(value, decision)))
             advance(done, len(lines))
     out.print(f"{len(lines)} lines scored → {output}", markup=False)
 
 
-def _guard(scorer: RelevanceScorer, policy: Policy | None, aggregator: str) -> Guard:
+def _guard(scorer: RelevanceScorer, policy: Policy | None, aggregator: str, *, where: str) -> Guard:
     if policy is not None:
-        policy.require_scorer(scorer.fingerprint)
+        try:
+            policy.require_scorer(scorer.fingerprint)
+        except FingerprintMismatchError as error:
+            raise FingerprintMismatchError(error.what, where=where, mend=error.mend) from None
     measuring = Policy(
         scorer=scorer.fingerprint,
         aggregator=aggregator if policy is None else policy.aggregator,
@@ -68,7 +80,10 @@ def _guard(scorer: RelevanceScorer, policy: Policy | None, aggregator: str) -> G
         ),
         relevance_threshold=1.0,
     )
-    return Guard(measuring, scorer=scorer, mode="shadow", metrics=False)
+    # No deadline: nobody waits for an answer, and a busy machine must not cost lines.
+    return Guard(
+        measuring, scorer=scorer, mode="shadow", deadlines={"relevance": None}, metrics=False
+    )
 
 
 def _decisions(
@@ -95,6 +110,7 @@ def _result(value: dict[str, Any], decision: Decision) -> dict[str, Any]:
 
 
 def _check(value: dict[str, Any], where: str) -> None:
+    checked_id(value, where)
     for name in ("question", "passages"):
         if name not in value:
             raise InputError(f"field '{name}' is missing", where=where, mend=_MEND)
@@ -104,5 +120,12 @@ def _check(value: dict[str, Any], where: str) -> None:
     if not isinstance(passages, list):
         raise InputError("field 'passages' must be a list", where=where, mend=_MEND)
     for index, passage in enumerate(passages):
-        if not isinstance(passage, str) and not passage_text(passage):
+        if not isinstance(passage, str) and not _has_text(passage):
             raise InputError(f"passages[{index}] is not text", where=where, mend=_MEND)
+
+
+def _has_text(passage: object) -> bool:
+    # An empty text is one, and gets no score; an object without any is a mistake.
+    return isinstance(passage, dict) and any(
+        isinstance(passage.get(name), str) for name in ("page_content", "text", "content")
+    )

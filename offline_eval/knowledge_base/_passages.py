@@ -41,8 +41,9 @@ def build_knowledge_base(
 ) -> KnowledgeBase:
     """The knowledge base that `questions` are asked against.
 
-    Questions with the same text as passage share it, so that leaving one out
-    leaves its answer nowhere else word for word.
+    Questions with the same text as passage share it (white space aside), so that
+    leaving that passage out leaves it nowhere else word for word. With
+    `question_answer`, two questions with one answer still have two passages.
 
     Args:
         questions: at least two.
@@ -53,17 +54,20 @@ def build_knowledge_base(
         InputError: fewer than two distinct passages, or a record lacks its passage.
     """
     first: dict[str, str] = {}
+    passages: dict[str, str] = {}
     passage_of: dict[str, str] = {}
     for record in questions:
         text = _passage_text(record, kind, where)
-        passage_of[record.question_id] = first.setdefault(text, record.question_id)
-    if len(first) < 2:
+        key = " ".join(text.split())
+        passage_of[record.question_id] = first.setdefault(key, record.question_id)
+        passages.setdefault(passage_of[record.question_id], text)
+    if len(passages) < 2:
         raise InputError(
             "all questions share one passage",
             where=where,
             mend="leaving one out needs at least two different passages",
         )
-    return KnowledgeBase({name: text for text, name in first.items()}, passage_of)
+    return KnowledgeBase(passages, passage_of)
 
 
 def _passage_text(record: QuestionRecord, kind: PassageKind, where: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,8 @@ from typing import Any
 from ...guard import InputError, clean_text
 from ...guard.files import read_json, read_jsonl, read_text
 
+_DECODER = json.JSONDecoder()
+_SPACE = " \t\r\n"
 _ID_FIELDS = ("id", "question_id", "identifier")
 _MEND = 'each record needs "question" and "answer", and may have "id", "passage" and "source"'
 
@@ -88,7 +89,10 @@ def _objects(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
             where=f"{path}:1",
             mend="use a KnowOrNot question document, or JSON lines in a .jsonl file",
         )
-    lines = _item_lines(read_text(path), within_document=isinstance(value, dict))
+    try:
+        lines = _item_lines(read_text(path), within_document=isinstance(value, dict))
+    except RecursionError:
+        lines = []
     for index, item in enumerate(items):
         where = f"{path}:{lines[index]}" if index < len(lines) else f"{path}: questions[{index}]"
         if not isinstance(item, dict):
@@ -99,28 +103,39 @@ def _objects(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _item_lines(text: str, *, within_document: bool) -> list[int]:
-    """The line on which each item of the list of questions begins."""
-    start = 0
-    if within_document:
-        found = re.search(r'"questions"\s*:\s*(?=\[)', text)
-        if found is None:
-            return []
-        start = found.end()
+    """The line on which each item of the list of questions begins; `text` is whole JSON."""
+    start = _field_start(text, "questions") if within_document else 0
     position = text.find("[", start) + 1
     lines: list[int] = []
-    decoder, line, counted = json.JSONDecoder(), 1, 0
+    line, counted = 1, 0
     while True:
-        while position < len(text) and text[position] in " \t\r\n,":
-            position += 1
-        if position >= len(text) or text[position] == "]":
+        position = _past(text, position, _SPACE + ",")
+        if text[position] == "]":
             return lines
         line += text.count("\n", counted, position)
         counted = position
         lines.append(line)
-        try:
-            _, position = decoder.raw_decode(text, position)
-        except json.JSONDecodeError:
-            return lines
+        _, position = _DECODER.raw_decode(text, position)
+
+
+def _field_start(text: str, name: str) -> int:
+    """Where the value of the outermost object's field `name` begins (of the last such one)."""
+    position = _past(text, text.index("{") + 1, _SPACE)
+    start = 0
+    while text[position] != "}":
+        key, position = _DECODER.raw_decode(text, position)
+        position = _past(text, position, _SPACE + ":")
+        if key == name:
+            start = position
+        _, position = _DECODER.raw_decode(text, position)
+        position = _past(text, position, _SPACE + ",")
+    return start
+
+
+def _past(text: str, position: int, skipped: str) -> int:
+    while text[position] in skipped:
+        position += 1
+    return position
 
 
 def _record(value: Mapping[str, Any], where: str, *, default_id: str) -> QuestionRecord:
@@ -138,9 +153,16 @@ def _identifier(value: Mapping[str, Any], where: str, default_id: str) -> str:
         found = value.get(name)
         if found is None:
             continue
-        if isinstance(found, bool) or not isinstance(found, str | int) or not str(found).strip():
-            raise InputError(f"field '{name}' must be text or a number", where=where, mend=_MEND)
-        return clean_text(str(found))
+        if isinstance(found, bool) or not isinstance(found, str | int):
+            raise InputError(
+                f"field '{name}' must be text or a whole number, found {type(found).__name__}",
+                where=where,
+                mend=_MEND,
+            )
+        text = clean_text(str(found))
+        if not text.strip():
+            raise InputError(f"field '{name}' is empty", where=where, mend=_MEND)
+        return text
     return default_id
 
 
@@ -152,9 +174,11 @@ def _text(value: Mapping[str, Any], name: str, where: str) -> str:
         raise InputError(
             f"field '{name}' must be text, found {type(found).__name__}", where=where, mend=_MEND
         )
-    if not found.strip():
+    # Cleaned first: of nothing but NUL, nothing is left.
+    text = clean_text(found)
+    if not text.strip():
         raise InputError(f"field '{name}' is empty", where=where, mend=_MEND)
-    return clean_text(found)
+    return text
 
 
 def _optional_text(value: Mapping[str, Any], name: str, where: str) -> str | None:

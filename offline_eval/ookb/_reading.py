@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, FiniteFloat, ValidationError
 
 from ...calibration import LeaveOneOutRecord
 from ...guard import Fingerprint, InputError, Policy
-from ...guard.files import read_json, read_jsonl
+from ...guard.files import read_json, read_jsonl, read_text
 from ..runs import SCHEMA_VERSION, read_manifest
 from ._cases import CaseKind
 
@@ -113,8 +113,13 @@ class OokbRun:
         ]
 
 
-def read_ookb_run(folder: str | os.PathLike[str]) -> OokbRun:
+def read_ookb_run(folder: str | os.PathLike[str], *, with_calibration: bool = True) -> OokbRun:
     """A complete run of this suite.
+
+    Args:
+        folder: of the run.
+        with_calibration: False leaves `calibration.json` unread, so that a broken
+            one does not stop its being written anew.
 
     Raises:
         InputError: no run there, another suite, a broken or missing row, or a run
@@ -130,10 +135,12 @@ def read_ookb_run(folder: str | os.PathLike[str]) -> OokbRun:
             mend="name a run made with `knowgate eval ookb`",
         )
     scorer, aggregator = _scorer(manifest, where)
+    _require_whole(root, manifest)
     questions = {q.question_id: q for q in _rows(root / "questions.jsonl", OokbQuestion)}
     rows = tuple(_rows(root / "rows.jsonl", OokbRow))
     _require_complete(root, manifest, questions, rows)
-    return OokbRun(manifest, scorer, aggregator, questions, rows, _calibration(root))
+    calibration = _calibration(root) if with_calibration else None
+    return OokbRun(manifest, scorer, aggregator, questions, rows, calibration)
 
 
 def calibration_document(
@@ -184,6 +191,22 @@ def _rows(path: Path, kind: type[_Row]) -> Iterator[_Row]:
             ) from None
 
 
+def _require_whole(root: Path, manifest: Mapping[str, Any]) -> None:
+    """Refuse a run that was killed before its first row or within one."""
+    rows = root / "rows.jsonl"
+    text = read_text(rows) if rows.exists() else ""
+    if not text.endswith("\n"):
+        raise _unfinished(root, manifest, text.count("\n"))
+
+
+def _unfinished(root: Path, manifest: Mapping[str, Any], done: int) -> InputError:
+    return InputError(
+        f"the run is not finished ({done} of {manifest.get('cases')} cases)",
+        where=str(root),
+        mend="start the same `knowgate eval ookb` again, it goes on where it stopped",
+    )
+
+
 def _require_complete(
     root: Path,
     manifest: Mapping[str, Any],
@@ -193,11 +216,7 @@ def _require_complete(
     expected = [f"{name}/{kind.value}" for name in questions for kind in CaseKind]
     found = [row.case_id for row in rows]
     if len(rows) < len(expected) and found == expected[: len(found)]:
-        raise InputError(
-            f"the run is not finished ({len(rows)} of {manifest.get('cases')} cases)",
-            where=str(root),
-            mend="start the same `knowgate eval ookb` again, it goes on where it stopped",
-        )
+        raise _unfinished(root, manifest, len(rows))
     if found != expected or not expected:
         raise InputError(
             "rows and questions do not belong together",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -12,9 +13,12 @@ from typing import Any
 from ..._version import __version__
 from ...guard import (
     Guard,
+    InputError,
     KnowgateError,
     Policy,
     RelevanceScorer,
+    SignalError,
+    SignalValueError,
     aggregator,
 )
 from ...guard.files import file_sha256, read_text, write_text
@@ -40,11 +44,18 @@ class OokbSettings:
         passage: what stands in a passage.
         top_k: passages retrieved per case, at least 1.
         aggregator: how passage scores become one value.
+
+    Raises:
+        InputError: `top_k` is below 1.
     """
 
     passage: PassageKind = PassageKind.ANSWER
     top_k: int = 5
     aggregator: str = "max"
+
+    def __post_init__(self) -> None:
+        if self.top_k < 1:
+            raise InputError(f"top_k must be at least 1, not {self.top_k}")
 
 
 def run_ookb(
@@ -96,7 +107,15 @@ def run_ookb(
 def _measuring_guard(scorer: RelevanceScorer, aggregate: str) -> Guard:
     # The guard that serves also measures; failures must surface here as rows.
     policy = Policy(scorer=scorer.fingerprint, aggregator=aggregate, relevance_threshold=1.0)
-    return Guard(policy, scorer=scorer, mode="shadow", on_error="raise", metrics=False)
+    # No deadline: how busy the machine is must not decide which cases count as failed.
+    return Guard(
+        policy,
+        scorer=scorer,
+        mode="shadow",
+        on_error="raise",
+        deadlines={"relevance": None},
+        metrics=False,
+    )
 
 
 def _row(
@@ -118,18 +137,29 @@ def _row(
     }
     left_out = case.kind is CaseKind.LEFT_OUT
     try:
-        found = retriever.retrieve(
-            case.question, k=settings.top_k, without=case.passage_id if left_out else None
-        )
+        found = _retrieved(retriever, case, settings.top_k)
         row["retrieved"] = found
         row["retrieval_miss"] = not left_out and case.passage_id not in found
         decision = guard.decide(case.question, [knowledge_base.passages[i] for i in found])
         scores = [score for score in decision.scores if score is not None]
         row["scores"] = scores
-        row["raw_relevance"] = aggregator(settings.aggregator)(scores)
+        relevance = aggregator(settings.aggregator)(scores)
+        if not math.isfinite(relevance):
+            raise SignalValueError("relevance", "the aggregate of the scores is not finite")
+        row["raw_relevance"] = relevance
     except KnowgateError as error:
         row["error"] = {"type": type(error).__name__, "detail": str(error)}
     return row
+
+
+def _retrieved(retriever: BasicRag, case: Case, top_k: int) -> list[str]:
+    without = case.passage_id if case.kind is CaseKind.LEFT_OUT else None
+    try:
+        return retriever.retrieve(case.question, k=top_k, without=without)
+    except Exception as error:
+        # One bad question is a row, not the end of the run. The message of a foreign error
+        # may quote the question: only its type is kept.
+        raise SignalError("retrieval", f"raised {type(error).__name__}") from error
 
 
 def _manifest(

@@ -42,27 +42,21 @@ class RunStore:
         self._manifest = dict(manifest)
         self._case_ids = list(case_ids)
         self._rows_path = self._folder / "rows.jsonl"
+        self._manifest_path = self._folder / "manifest.json"
         self._stream: Any = None
         self.done = 0
 
     def __enter__(self) -> RunStore:
-        self._prepare()
+        self._make_folder()
         try:
             self._stream = self._rows_path.open("ab")
-            fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(
-                "another process is writing this run",
-                where=str(self._folder),
-                mend="wait for it, or choose another folder",
-            ) from None
         except OSError as error:
-            raise InputError(
-                f"cannot be written ({error.strerror})",
-                where=str(self._rows_path),
-                mend="choose another folder",
-            ) from None
+            raise self._unwritable(error) from None
         try:
+            self._lock()
+            # Under the lock: of two processes that start at once, one gives the manifest.
+            if not self._same_run():
+                write_json(self._manifest_path, self._manifest)
             self.done = self._whole_rows()
         except BaseException:
             self._stream.close()
@@ -75,7 +69,12 @@ class RunStore:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._stream.close()
+        try:
+            self._stream.close()
+        except OSError:
+            # Closing writes what a failed append left over: its own error says more.
+            if error is None:
+                raise
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Write the next row and force it to disk.
@@ -87,40 +86,72 @@ class RunStore:
         if row["case_id"] != expected:
             raise ValueError(f"row {row['case_id']!r} where {expected!r} comes next")
         line = json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
-        self._stream.write(line.encode("utf-8"))
-        self._stream.flush()
-        os.fsync(self._stream.fileno())
+        try:
+            self._stream.write(line.encode("utf-8"))
+            self._stream.flush()
+            os.fsync(self._stream.fileno())
+        except OSError as error:
+            raise self._unwritable(error) from None
         self.done += 1
 
-    def _prepare(self) -> None:
+    def _make_folder(self) -> None:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            present = sorted(item.name for item in self._folder.iterdir())
+            present = {item.name for item in self._folder.iterdir()}
+            # A kill before the manifest was written leaves these.
+            if self._rows_path.is_file() and self._rows_path.stat().st_size == 0:
+                present.discard(self._rows_path.name)
         except OSError as error:
             raise InputError(
                 f"cannot be used as a run folder ({error.strerror})",
                 where=str(self._folder),
                 mend="choose another --out",
             ) from None
-        path = self._folder / "manifest.json"
-        if not path.exists():
-            strangers = [name for name in present if not name.endswith(".tmp")]
-            if strangers and strangers != ["questions.jsonl"]:
-                raise InputError(
-                    f"the folder is not empty and holds no run (found {strangers[0]!r})",
-                    where=str(self._folder),
-                    mend="choose another --out",
-                )
-            write_json(path, self._manifest)
-            return
+        strangers = sorted(name for name in present if not name.endswith(".tmp"))
+        if strangers and not self._same_run():
+            raise InputError(
+                f"the folder is not empty and holds no run (found {strangers[0]!r})",
+                where=str(self._folder),
+                mend="choose another --out",
+            )
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                "another process is writing this run",
+                where=str(self._folder),
+                mend="wait for it, or choose another folder",
+            ) from None
+        except OSError as error:
+            raise self._unwritable(error) from None
+
+    def _same_run(self) -> bool:
+        """True if the folder holds this run, False if it holds none.
+
+        Raises:
+            InputError: it holds another run.
+        """
+        if not self._manifest_path.exists():
+            return False
         found = read_manifest(self._folder)
         for name in sorted(set(found) | set(self._manifest)):
             if name not in _NOT_COMPARED and found.get(name) != self._manifest.get(name):
                 raise InputError(
-                    f"the folder holds another run (its {name!r} differs)",
+                    "the folder holds another run "
+                    f"(its {_difference(name, found.get(name), self._manifest.get(name))} differs)",
                     where=str(self._folder),
                     mend="choose another --out, or remove the folder",
                 )
+        return True
+
+    def _unwritable(self, error: OSError) -> InputError:
+        return InputError(
+            f"cannot be written ({error.strerror})",
+            where=str(self._rows_path),
+            mend="mend that and start again, it goes on where it stopped; or choose another --out",
+        )
 
     def _whole_rows(self) -> int:
         content = self._rows_path.read_bytes()
@@ -138,6 +169,14 @@ class RunStore:
                 )
             count += 1
         return count
+
+
+def _difference(name: str, found: Any, wanted: Any) -> str:
+    """The name of what differs, one level deep where both sides are objects."""
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        inner = sorted(k for k in found.keys() | wanted.keys() if found.get(k) != wanted.get(k))
+        return f"{name}.{inner[0]}"
+    return name
 
 
 def read_manifest(folder: str | os.PathLike[str]) -> dict[str, Any]:

@@ -1,0 +1,60 @@
+"""`knowgate microworld …`: the bundled language model and what it does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from ...guard.files import write_json
+from ._app import app
+from ._console import err, out
+
+microworld = typer.Typer(
+    no_args_is_help=True,
+    help="The bundled language model, of which it is known fact by fact what it knows.",
+)
+app.add_typer(microworld, name="microworld")
+
+
+@microworld.command()
+def path() -> None:
+    """Print the model's folder, for `from_pretrained` or `HuggingFaceLM`.
+
+    Example: `knowgate microworld path`
+    """
+    from ..microworld import microworld_model_path
+
+    typer.echo(microworld_model_path())
+
+
+@microworld.command()
+def check(
+    json_path: Annotated[
+        Path | None, typer.Option("--json", help="Also write the measures as JSON.")
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="Another model folder in place of the bundled one.")
+    ] = None,
+    questions: Annotated[
+        int | None, typer.Option(min=1, help="Most facts per row; all by default.")
+    ] = None,
+) -> None:
+    """Ask the model in every scenario and print what it does.
+
+    Example: `knowgate microworld check --json check.json`
+    """
+    from ..microworld import check_microworld
+
+    if err.is_terminal:
+        err.print("asking some 6,000 questions, about two minutes on two cores …")
+    found = check_microworld(model_path=model, questions=questions)
+    table = Table("measure", "value", "n", "target")
+    for name, value, n, target in found.rows():
+        table.add_row(name, value, str(n), target)
+    out.print(table)
+    if json_path is not None:
+        write_json(json_path, found.to_json())
+        out.print(f"measures → {json_path}", markup=False)

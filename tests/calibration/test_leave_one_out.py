@@ -1,0 +1,300 @@
+"""A policy from leave-one-out records: what it certifies, and that it keeps to it."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowgate.calibration import (
+    LeaveOneOutRecord,
+    errors_allowed,
+    fit_leave_one_out_policy,
+    one_per_group,
+    questions_needed,
+)
+from knowgate.guard import Fingerprint, IdentityCalibrator, PlattCalibrator, Policy, Route
+
+_SCORER = Fingerprint(kind="fake")
+_FLOATS = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.sampled_from([0.0, 1.0, 0.5, -0.5, 7.0, 5e-324, 1e300]),
+)
+
+
+def _fit(
+    in_kb: list[float | None],
+    left_out: list[float | None],
+    *,
+    risk: float = 0.2,
+    group_size: int = 1,
+    delta: float = 0.1,
+) -> Policy:
+    records = [
+        LeaveOneOutRecord(f"q{i}", f"p{i // group_size}", a, b)
+        for i, (a, b) in enumerate(zip(in_kb, left_out, strict=True))
+    ]
+    return fit_leave_one_out_policy(records, scorer=_SCORER, risk=risk, delta=delta)
+
+
+def _passes(policy: Policy, raw: float) -> bool:
+    route = policy.route(policy.relevance_calibrator.apply(raw), None)
+    return route is Route.FOLLOW_CONTEXT
+
+
+def _numbers(count: int, mean: float, seed: int) -> list[float | None]:
+    return [float(x) for x in np.random.default_rng(seed).normal(mean, 0.2, count)]
+
+
+def test_the_policy_says_exactly_what_was_certified() -> None:
+    policy = _fit(_numbers(100, 0.8, 0), _numbers(100, 0.3, 1), risk=0.1)
+
+    guarantee = policy.guarantee
+    assert guarantee is not None
+    assert (guarantee.certified, guarantee.n, guarantee.unit) == (True, 100, "question")
+    assert guarantee.errors == errors_allowed(100, 0.1, 0.1) == 5
+    for words in ("confidence 90%", "the 100 calibration questions", "at most 10%", "(5 of 100"):
+        assert words in guarantee.statement
+    assert "says nothing about another domain" in guarantee.statement
+
+
+@pytest.mark.parametrize(
+    ("risk", "delta", "words"),
+    [(0.0004, 0.5, ("0.04%", "50%")), (0.3, 0.0001, ("30%", "99.99%"))],
+)
+def test_the_statement_rounds_neither_the_bound_nor_the_confidence(
+    risk: float, delta: float, words: tuple[str, str]
+) -> None:
+    policy = _fit([0.5] * 40, [0.1] * 40, risk=risk, delta=delta)
+
+    assert policy.guarantee is not None
+    assert f"at most {words[0]}" in policy.guarantee.statement
+    assert f"confidence {words[1]}" in policy.guarantee.statement
+
+
+def test_too_few_questions_give_a_policy_that_always_abstains_and_says_so() -> None:
+    needed = questions_needed(0.1, 0.1)
+
+    policy = _fit([0.9] * (needed - 1), [0.1] * (needed - 1), risk=0.1)
+
+    assert policy.relevance_threshold is None
+    assert policy.guarantee is not None
+    assert not policy.guarantee.certified
+    assert f"At least {needed} independent questions" in policy.guarantee.statement
+    assert policy.route(1.0, None) is Route.ABSTAIN
+    assert _fit([0.9] * needed, [0.1] * needed, risk=0.1).relevance_threshold is not None
+
+
+def test_no_records_at_all_certify_nothing() -> None:
+    policy = fit_leave_one_out_policy([], scorer=_SCORER, risk=0.1, delta=0.1)
+
+    assert policy.relevance_threshold is None
+    assert policy.guarantee is not None
+    assert (policy.guarantee.n, policy.guarantee.certified) == (0, False)
+
+
+def test_failed_questions_are_no_evidence() -> None:
+    measured, failed = _numbers(60, 0.3, 2), [None] * 100
+    in_kb = _numbers(160, 0.8, 3)
+
+    policy = _fit(in_kb, [*measured, *failed])
+
+    assert policy.guarantee is not None
+    assert policy.guarantee.n == 60
+
+
+def test_a_retrieval_miss_still_counts_as_a_question_that_must_not_pass() -> None:
+    policy = _fit([None] * 40, _numbers(40, 0.3, 4))
+
+    assert policy.guarantee is not None
+    assert policy.guarantee.n == 40
+
+
+def test_questions_on_one_passage_are_one_piece_of_evidence() -> None:
+    scores = _numbers(200, 0.3, 5)
+
+    policy = _fit(scores, scores, group_size=10)
+
+    assert policy.guarantee is not None
+    assert policy.guarantee.n == 20
+    assert "20 calibration questions (one per passage" in policy.guarantee.statement
+    # What cannot be certified from the passages is not certified from their questions.
+    assert _fit(scores, scores, group_size=20, risk=0.1).relevance_threshold is None
+
+
+def test_the_policy_survives_its_file_to_the_last_bit(tmp_path: Path) -> None:
+    policy = _fit(_numbers(60, 0.8, 6), _numbers(60, 0.3, 7))
+
+    policy.save(tmp_path / "policy.json")
+
+    assert Policy.load(tmp_path / "policy.json") == policy
+
+
+def test_the_same_records_give_the_same_bytes() -> None:
+    records = [LeaveOneOutRecord(f"q{i}", f"q{i}", i / 50, i / 90) for i in range(50)]
+
+    first, second = (
+        fit_leave_one_out_policy(records, scorer=_SCORER, risk=0.2, delta=0.1).to_json()
+        for _ in range(2)
+    )
+
+    assert first == second
+
+
+def test_the_histograms_count_every_measured_question() -> None:
+    policy = _fit([*_numbers(49, 0.8, 8), None], [*_numbers(48, 0.3, 9), None, None])
+
+    assert sum(policy.histograms["relevance.in_kb"].counts) == 49
+    assert sum(policy.histograms["relevance.left_out"].counts) == 48
+
+
+@settings(derandomize=True, deadline=None, max_examples=150)
+@given(st.lists(_FLOATS, min_size=11, max_size=40), st.lists(_FLOATS, min_size=40, max_size=40))
+def test_through_the_calibrator_no_more_pass_than_were_certified(
+    left_out: list[float], in_kb: list[float]
+) -> None:
+    policy = _fit(list(in_kb[: len(left_out)]), list(left_out))
+
+    passed = sum(_passes(policy, raw) for raw in left_out)
+
+    assert policy.guarantee is not None
+    if policy.guarantee.certified:
+        allowed = errors_allowed(len(left_out), 0.2, 0.1)
+        assert allowed is not None
+        assert passed == policy.guarantee.errors <= allowed
+    else:
+        assert passed == 0
+
+
+@pytest.mark.parametrize(
+    ("in_kb", "left_out"),
+    [
+        ([0.5] * 40, [0.5] * 40),
+        ([0.0] * 40, [0.0] * 40),
+        ([None] * 40, [0.0] * 40),
+        ([None] * 40, [5e-324] * 40),
+        ([1.0] * 40, [-1.0] * 40),
+        ([1e300] * 40, [-1e300] * 40),
+        ([8.0] * 40, [9.0] * 40),
+        ([1e300] * 20 + [0.6] * 20, [0.4] * 40),
+        ([0.5000000000000001] * 40, [0.5] * 40),
+        ([10.0] * 40, [float(i) for i in range(40)]),
+        ([1.7e308] * 40, [-1.7e308] * 20 + [1.6e308] * 20),
+    ],
+    ids=[
+        "equal",
+        "zero",
+        "all missed at zero",
+        "denormal",
+        "separated",
+        "huge",
+        "logits the wrong way round",
+        "one outlier flattens the curve",
+        "one bit apart",
+        "off the scale",
+        "the ends of the floats",
+    ],
+)
+def test_degenerate_scores_never_certify_wrongly(
+    in_kb: list[float | None], left_out: list[float | None]
+) -> None:
+    policy = _fit(in_kb, left_out)
+
+    allowed = errors_allowed(40, 0.2, 0.1)
+    assert allowed is not None
+    assert sum(_passes(policy, raw) for raw in left_out if raw is not None) <= allowed
+    reread = Policy.parse(policy.model_dump(mode="json"), where="memory")
+    assert reread == policy
+
+
+def test_a_clear_scorer_keeps_its_probabilities() -> None:
+    policy = _fit(_numbers(80, 0.8, 10), _numbers(80, 0.3, 11))
+
+    assert isinstance(policy.relevance_calibrator, PlattCalibrator)
+
+
+def test_a_scorer_that_prefers_the_wrong_side_keeps_its_order() -> None:
+    policy = _fit(_numbers(80, 0.3, 12), _numbers(80, 0.6, 13))
+
+    assert policy.relevance_calibrator == IdentityCalibrator()
+
+
+# -- the guarantee, by simulation ----------------------------------------------------------
+
+_DRAWS = 1000
+_LIMIT = 0.1 + 2 * math.sqrt(0.1 * 0.9 / _DRAWS)
+_SUPPORT = np.linspace(-0.2, 1.2, 2801)
+
+
+def _population(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Support of the scores, and the weights of left-out and in-KB ones on it."""
+    if name == "smooth":
+        support = _SUPPORT
+        left_out = np.exp(-((support - 0.4) ** 2) / 0.045)
+        in_kb = np.exp(-((support - 0.65) ** 2) / 0.03)
+    else:
+        # Coverage of a few words: mostly zero, and few values at all.
+        support = np.asarray([0.0, 0.25, 1 / 3, 0.5, 0.75, 1.0])
+        left_out = np.asarray([0.55, 0.2, 0.1, 0.09, 0.04, 0.02])
+        in_kb = np.asarray([0.05, 0.1, 0.15, 0.3, 0.25, 0.15])
+    return support, left_out / left_out.sum(), in_kb / in_kb.sum()
+
+
+def _true_pass_rate(policy: Policy, support: np.ndarray, weights: np.ndarray) -> float:
+    # The curve rises, so the first score that passes is found by halving.
+    low, high = 0, len(support)
+    while low < high:
+        middle = (low + high) // 2
+        if _passes(policy, float(support[middle])):
+            high = middle
+        else:
+            low = middle + 1
+    return float(weights[low:].sum())
+
+
+@pytest.mark.parametrize(
+    ("name", "n", "risk"),
+    [("smooth", 100, 0.1), ("tied", 30, 0.2), ("tied", 100, 0.05), ("smooth", 300, 0.2)],
+)
+def test_the_fitted_policy_breaks_its_promise_no_more_often_than_delta(
+    name: str, n: int, risk: float
+) -> None:
+    support, left_out, in_kb = _population(name)
+    rng = np.random.default_rng([n, len(name)])
+
+    broken = 0
+    for _ in range(_DRAWS):
+        policy = _fit(
+            rng.choice(support, n, p=in_kb).tolist(),
+            rng.choice(support, n, p=left_out).tolist(),
+            risk=risk,
+        )
+        broken += _true_pass_rate(policy, support, left_out) > risk + 1e-9
+
+    assert broken / _DRAWS <= _LIMIT
+
+
+def test_questions_that_pass_together_do_not_break_the_promise_more_often() -> None:
+    # Five questions a passage, all alike: counted each, the promise fails far too often.
+    support, left_out, _in_kb = _population("smooth")
+    rng = np.random.default_rng(0)
+
+    broken = counted_each = 0
+    for _ in range(_DRAWS):
+        scores = np.repeat(rng.choice(support, 40, p=left_out), 5)
+        records = [
+            LeaveOneOutRecord(f"q{i}", f"p{i // 5}", None, float(score))
+            for i, score in enumerate(scores)
+        ]
+        policy = fit_leave_one_out_policy(records, scorer=_SCORER, risk=0.1, delta=0.1)
+        broken += _true_pass_rate(policy, support, left_out) > 0.1
+        naive = _fit([None] * 200, scores.tolist(), risk=0.1)
+        counted_each += _true_pass_rate(naive, support, left_out) > 0.1
+
+    assert len(one_per_group(records)) == 40
+    assert broken / _DRAWS <= _LIMIT
+    assert counted_each / _DRAWS > _LIMIT

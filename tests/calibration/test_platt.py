@@ -1,0 +1,112 @@
+"""The logistic curve against an independent fit, and on degenerate scores."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from knowgate.calibration import fit_platt
+from knowgate.guard import IdentityCalibrator, PlattCalibrator
+
+_ANY = st.lists(
+    st.one_of(
+        st.floats(allow_nan=False, allow_infinity=False), st.sampled_from([0.0, 0.1, 0.5, 5e-324])
+    ),
+    max_size=30,
+)
+
+
+def test_it_is_the_maximum_of_platts_smoothed_likelihood() -> None:
+    rng = np.random.default_rng(0)
+    positives, negatives = rng.normal(0.7, 0.15, 80), rng.normal(0.4, 0.2, 50)
+    scores = np.concatenate([positives, negatives])
+    targets = np.concatenate([np.full(80, 81 / 82), np.full(50, 1 / 52)])
+
+    def loss(parameters: np.ndarray) -> float:
+        logits = parameters[0] * scores + parameters[1]
+        return float(np.sum(np.logaddexp(0, logits) - targets * logits))
+
+    reference = minimize(loss, np.zeros(2), method="Nelder-Mead", options={"maxiter": 5000})
+
+    found = fit_platt(positives.tolist(), negatives.tolist())
+
+    assert isinstance(found, PlattCalibrator)
+    assert found.a == pytest.approx(reference.x[0], rel=2e-3)
+    assert found.b == pytest.approx(reference.x[1], rel=2e-3)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-3, 1.0, 1e6, 1e150])
+@pytest.mark.parametrize("shift", [0.0, -3.0])
+def test_the_units_of_the_score_do_not_matter(scale: float, shift: float) -> None:
+    rng = np.random.default_rng(1)
+    positives, negatives = rng.normal(1, 1, 60), rng.normal(0, 1, 60)
+    plain = fit_platt(positives.tolist(), negatives.tolist())
+
+    moved = fit_platt(
+        ((positives + shift) * scale).tolist(), ((negatives + shift) * scale).tolist()
+    )
+
+    for score in (-1.0, 0.0, 0.5, 2.0):
+        assert moved.apply((score + shift) * scale) == pytest.approx(plain.apply(score), abs=1e-4)
+
+
+def test_perfect_separation_stays_finite_and_as_sure_as_the_counts_allow() -> None:
+    found = fit_platt([0.9] * 20, [0.1] * 20)
+
+    assert found.apply(0.9) == pytest.approx(21 / 22, abs=1e-3)
+    assert found.apply(0.1) == pytest.approx(1 / 22, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("positives", "negatives"),
+    [
+        ([], [0.1, 0.2]),
+        ([0.1], []),
+        ([], []),
+        # The mean of thirty times 0.1 is not 0.1: no curve may grow out of that.
+        ([0.1] * 30, [0.1] * 3),
+        ([0.1] * 100, [0.9] * 100),
+        ([1e300] * 3, [1e300] * 3),
+        ([1.7e308], [-1.7e308]),
+        ([5e-324], [0.0]),
+    ],
+    ids=["no +", "no -", "none", "equal", "turned round", "huge", "too wide", "denormal"],
+)
+def test_without_a_rising_curve_the_identity_is_returned(
+    positives: list[float], negatives: list[float]
+) -> None:
+    assert fit_platt(positives, negatives) == IdentityCalibrator()
+
+
+@settings(derandomize=True, deadline=None, max_examples=150)
+@given(_ANY, _ANY)
+def test_any_finite_scores_give_a_usable_curve_without_a_warning(
+    positives: list[float], negatives: list[float]
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        found = fit_platt(positives, negatives)
+
+    probabilities = [found.apply(score) for score in sorted([*positives, *negatives])]
+
+    assert all(0.0 <= p <= 1.0 for p in probabilities)
+    assert all(math.isfinite(p) for p in probabilities)
+    assert all(b >= a - 1e-15 for a, b in itertools.pairwise(probabilities))
+
+
+def test_the_fit_is_deterministic_and_blind_to_order() -> None:
+    rng = np.random.default_rng(2)
+    positives, negatives = rng.normal(1, 1, 40).tolist(), rng.normal(0, 1, 40).tolist()
+
+    first = fit_platt(positives, negatives)
+
+    assert first == fit_platt(positives, negatives)
+    turned = fit_platt(positives[::-1], negatives[::-1])
+    assert turned.apply(0.5) == pytest.approx(first.apply(0.5), abs=1e-6)

@@ -1,0 +1,107 @@
+"""Splitting questions by their passage, and one question for each."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowgate.calibration import (
+    LeaveOneOutRecord,
+    one_per_group,
+    records_sha256,
+    split_by_group,
+)
+
+_GROUPS = st.lists(st.integers(0, 12).map(str), min_size=1, max_size=60)
+
+
+def _records(groups: list[str]) -> list[LeaveOneOutRecord]:
+    return [LeaveOneOutRecord(f"q{i}", group, 0.5, i / 100) for i, group in enumerate(groups)]
+
+
+@settings(derandomize=True, deadline=None)
+@given(_GROUPS, st.sampled_from([0.1, 0.5, 0.9]), st.integers(0, 5))
+def test_the_parts_share_no_group_and_lose_no_question(
+    groups: list[str], share: float, seed: int
+) -> None:
+    records = _records(groups)
+
+    first, second = split_by_group(records, share=share, seed=seed)
+
+    assert sorted([*first, *second], key=records.index) == records
+    assert not {r.group for r in first} & {r.group for r in second}
+    assert first == [r for r in records if r in first]
+    # Never further off than half the largest group, as any split by groups may have to be.
+    largest = max(Counter(groups).values())
+    assert abs(len(first) - round(share * len(records))) <= max(largest / 2, largest - 1, 0.5)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_one_huge_group_goes_to_one_part_and_the_others_to_the_other(seed: int) -> None:
+    records = _records(["huge"] * 90 + [str(i) for i in range(10)])
+
+    first, second = split_by_group(records, seed=seed)
+
+    assert first
+    assert second
+    # Whatever part the huge group is in, it counts there as one piece of evidence.
+    assert {len(one_per_group(first)), len(one_per_group(second))} <= set(range(1, 11))
+
+
+def test_the_split_is_the_same_for_the_same_seed_and_whatever_the_order() -> None:
+    records = _records([str(i // 3) for i in range(60)])
+
+    first, _ = split_by_group(records, seed=4)
+    turned, _ = split_by_group(records[::-1], seed=4)
+
+    assert {r.question_id for r in first} == {r.question_id for r in turned}
+    assert first != split_by_group(records, seed=5)[0]
+
+
+def test_the_split_is_blind_to_the_scores() -> None:
+    records = _records([str(i // 2) for i in range(40)])
+    others = [LeaveOneOutRecord(r.question_id, r.group, None, -1.0) for r in records]
+
+    ids = [[r.question_id for r in split_by_group(x)[0]] for x in (records, others)]
+
+    assert ids[0] == ids[1]
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -1.0])
+def test_a_share_off_its_scale_is_refused(share: float) -> None:
+    with pytest.raises(ValueError, match="share"):
+        split_by_group(_records(["a", "b"]), share=share)
+
+
+@settings(derandomize=True, deadline=None)
+@given(_GROUPS)
+def test_one_of_each_group_is_picked_whatever_order_and_scores(groups: list[str]) -> None:
+    records = _records(groups)
+    others = [LeaveOneOutRecord(r.question_id, r.group, None, 7.0) for r in records[::-1]]
+
+    picked = one_per_group(records)
+
+    assert sorted(r.group for r in picked) == sorted(set(groups))
+    assert {r.question_id for r in picked} == {r.question_id for r in one_per_group(others)}
+
+
+def test_an_id_with_a_lone_surrogate_can_be_picked() -> None:
+    record = LeaveOneOutRecord("\ud800", "g", 1.0, 0.0)
+
+    assert one_per_group([record, LeaveOneOutRecord("b", "g", 1.0, 0.0)])[0].group == "g"
+
+
+def test_the_hash_knows_every_field_but_not_the_order() -> None:
+    a, b = LeaveOneOutRecord("1", "g", 0.5, None), LeaveOneOutRecord("2", "g", 0.5, 0.25)
+
+    assert records_sha256([a, b]) == records_sha256([b, a])
+    for other in (
+        LeaveOneOutRecord("1x", "g", 0.5, None),
+        LeaveOneOutRecord("1", "h", 0.5, None),
+        LeaveOneOutRecord("1", "g", 0.6, None),
+        LeaveOneOutRecord("1", "g", 0.5, 0.0),
+    ):
+        assert records_sha256([other, b]) != records_sha256([a, b])

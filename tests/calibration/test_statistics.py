@@ -1,0 +1,252 @@
+"""Intervals, tails, AUROC and curves against hand values and reference implementations."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom, binomtest
+from sklearn.metrics import roc_auc_score
+
+from knowgate.calibration import (
+    UNDEFINED,
+    Interval,
+    auroc,
+    binomial_p_value,
+    bootstrap_auroc,
+    errors_allowed,
+    questions_needed,
+    risk_coverage_curve,
+    wilson_interval,
+)
+
+_SCORES = st.lists(st.floats(-1e6, 1e6, allow_nan=False), min_size=1, max_size=20)
+_RISKS = st.sampled_from([0.001, 0.01, 0.05, 0.1, 0.2, 0.25, 0.5, 0.9, 0.999])
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 30, 112, 5000])
+@pytest.mark.parametrize("confidence", [0.8, 0.95, 0.99])
+def test_wilson_agrees_with_scipy(n: int, confidence: float) -> None:
+    for successes in {0, 1, n // 3, n - 1, n}:
+        reference = binomtest(successes, n).proportion_ci(confidence, method="wilson")
+
+        found = wilson_interval(successes, n, confidence)
+
+        assert found.low == pytest.approx(reference.low, abs=1e-12)
+        assert found.high == pytest.approx(reference.high, abs=1e-12)
+
+
+def test_wilson_by_hand() -> None:
+    # z = 1.959964; centre (9 + z²/2)/(10 + z²), half-width z/(10 + z²)·√(10·.09 + z²/4)
+    found = wilson_interval(9, 10)
+
+    assert (found.value, found.n) == (0.9, 10)
+    assert found.low == pytest.approx(0.5958, abs=1e-4)
+    assert found.high == pytest.approx(0.9821, abs=1e-4)
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.integers(0, 400), st.integers(1, 400), st.floats(0.01, 0.999))
+def test_wilson_holds_its_estimate_and_stays_on_the_scale(
+    successes: int, n: int, confidence: float
+) -> None:
+    assume(successes <= n)
+
+    found = wilson_interval(successes, n, confidence)
+
+    assert found.low is not None
+    assert found.high is not None
+    assert found.value is not None
+    assert 0.0 <= found.low <= found.value <= found.high <= 1.0
+
+
+def test_no_trials_have_no_interval() -> None:
+    assert wilson_interval(0, 0) == UNDEFINED == Interval(None, None, None, 0)
+    assert UNDEFINED.to_dict() == {"value": None, "low": None, "high": None, "n": 0}
+
+
+@pytest.mark.parametrize(("successes", "n", "confidence"), [(-1, 3, 0.95), (4, 3, 0.95)])
+def test_impossible_counts_are_refused(successes: int, n: int, confidence: float) -> None:
+    with pytest.raises(ValueError, match="successes"):
+        wilson_interval(successes, n, confidence)
+
+
+@pytest.mark.parametrize("confidence", [0.0, 1.0, 95.0, math.nan])
+def test_a_confidence_off_its_scale_is_refused(confidence: float) -> None:
+    with pytest.raises(ValueError, match="confidence"):
+        wilson_interval(1, 3, confidence)
+    with pytest.raises(ValueError, match="confidence"):
+        bootstrap_auroc([([1.0], [0.0])], confidence=confidence)
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.integers(0, 300), st.integers(1, 300), _RISKS)
+def test_the_p_value_is_the_sum_of_the_binomial_tail(errors: int, n: int, risk: float) -> None:
+    assume(errors <= n)
+    tail = math.fsum(math.comb(n, k) * risk**k * (1 - risk) ** (n - k) for k in range(errors + 1))
+
+    assert binomial_p_value(errors, n, risk) == pytest.approx(tail, rel=1e-8, abs=1e-100)
+
+
+def test_the_p_value_is_no_looser_than_hoeffding_bentkus_of_mapie() -> None:
+    from mapie.risk_control.methods import compute_hoeffding_bentkus_p_value
+
+    for n in (30, 100, 300):
+        for errors in (0, 1, 5, 20):
+            for risk in (0.05, 0.1, 0.2):
+                reference = compute_hoeffding_bentkus_p_value(
+                    np.asarray([errors / n]), n, risk, binary=True
+                )
+                bound = compute_hoeffding_bentkus_p_value(
+                    np.asarray([errors / n]), n, risk, binary=False
+                )
+
+                found = binomial_p_value(errors, n, risk)
+
+                assert found == pytest.approx(float(np.ravel(reference)[0]), rel=1e-9)
+                if errors / n < risk:
+                    assert found <= float(np.ravel(bound)[0]) * (1 + 1e-9)
+
+
+def test_no_evidence_certifies_nothing() -> None:
+    assert binomial_p_value(0, 0, 0.999) == 1.0
+    assert errors_allowed(0, 0.5, 0.999) is None
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.integers(0, 400), _RISKS, _RISKS)
+def test_the_errors_allowed_are_the_most_that_pass_the_test(
+    n: int, risk: float, delta: float
+) -> None:
+    passing = [k for k in range(n + 1) if n and binom.cdf(k, n, risk) <= delta]
+
+    assert errors_allowed(n, risk, delta) == (max(passing) if passing else None)
+
+
+@settings(derandomize=True, deadline=None)
+@given(_RISKS, _RISKS)
+def test_the_questions_needed_are_the_fewest_that_can_certify(risk: float, delta: float) -> None:
+    n = questions_needed(risk, delta)
+
+    assert errors_allowed(n, risk, delta) is not None
+    assert n == 1 or errors_allowed(n - 1, risk, delta) is None
+
+
+@pytest.mark.parametrize(
+    ("risk", "delta", "n"), [(0.1, 0.1, 22), (0.05, 0.1, 45), (0.5, 0.25, 2), (0.9, 0.99, 1)]
+)
+def test_questions_needed_by_hand(risk: float, delta: float, n: int) -> None:
+    assert questions_needed(risk, delta) == n
+
+
+@pytest.mark.parametrize("bad", [0.0, 1.0, -0.1, 2.0, math.nan, math.inf, 5e-324, 1e-300])
+def test_risks_off_their_scale_are_refused(bad: float) -> None:
+    for call in (
+        lambda: binomial_p_value(0, 10, bad),
+        lambda: errors_allowed(10, bad, 0.1),
+        lambda: errors_allowed(10, 0.1, bad),
+        lambda: questions_needed(bad, 0.1),
+    ):
+        with pytest.raises(ValueError, match="must be between 0 and 1"):
+            call()
+
+
+@settings(derandomize=True, deadline=None)
+@given(_SCORES, _SCORES)
+def test_auroc_agrees_with_scikit_learn(positives: list[float], negatives: list[float]) -> None:
+    labels = [1] * len(positives) + [0] * len(negatives)
+
+    found = auroc(positives, negatives)
+
+    assert found == pytest.approx(roc_auc_score(labels, positives + negatives), abs=1e-12)
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=1), _SCORES)
+def test_auroc_of_swapped_kinds_is_its_complement(a: list[float], b: list[float]) -> None:
+    there, back = auroc(a, b), auroc(b, a)
+
+    assert there is not None
+    assert back is not None
+    assert there + back == pytest.approx(1.0)
+
+
+def test_auroc_by_hand_and_at_the_edges_of_floats() -> None:
+    assert auroc([0.9, 0.5], [0.5, 0.1]) == 0.875
+    assert auroc([1e300, 5e-324], [0.0, -1e300]) == 1.0
+    assert auroc([0.3] * 9, [0.3] * 4) == 0.5
+    assert auroc([], [1.0]) is None
+    assert auroc([1.0], []) is None
+
+
+def test_a_nan_score_is_refused_rather_than_ranked() -> None:
+    with pytest.raises(ValueError, match="NaN"):
+        auroc([math.nan], [0.0])
+    with pytest.raises(ValueError, match="NaN"):
+        bootstrap_auroc([([1.0], [math.nan])])
+    with pytest.raises(ValueError, match="NaN"):
+        risk_coverage_curve([math.nan], [0.0])
+
+
+def test_the_bootstrap_is_deterministic_and_its_seed_counts() -> None:
+    rng = np.random.default_rng(0)
+    questions = [([float(rng.normal(1))], [float(rng.normal())]) for _ in range(40)]
+
+    first = bootstrap_auroc(questions, seed=1, resamples=300)
+
+    assert first == bootstrap_auroc(questions, seed=1, resamples=300)
+    assert first != bootstrap_auroc(questions, seed=2, resamples=300)
+    assert first.n == 40
+
+
+def test_the_bootstrap_resamples_questions_as_a_loop_over_scikit_learn_does() -> None:
+    rng = np.random.default_rng(3)
+    questions = [([float(rng.normal(1))], [float(rng.normal())] * 2) for _ in range(30)]
+    drawn = []
+    for _ in range(2000):
+        picked = [questions[i] for i in rng.integers(0, 30, 30)]
+        positives = [s for p, _ in picked for s in p]
+        negatives = [s for _, n in picked for s in n]
+        labels = [1] * len(positives) + [0] * len(negatives)
+        drawn.append(roc_auc_score(labels, positives + negatives))
+
+    found = bootstrap_auroc(questions)
+
+    assert found.low == pytest.approx(float(np.quantile(drawn, 0.025)), abs=0.01)
+    assert found.high == pytest.approx(float(np.quantile(drawn, 0.975)), abs=0.01)
+
+
+def test_the_bootstrap_without_one_kind_is_undefined() -> None:
+    assert bootstrap_auroc([]) == UNDEFINED
+    assert bootstrap_auroc([([1.0], [])]) == UNDEFINED
+    assert bootstrap_auroc([([], [1.0]), ([], [0.5])]) == UNDEFINED
+
+
+def test_the_bootstrap_leaves_out_draws_that_lack_a_kind() -> None:
+    found = bootstrap_auroc([([1.0], []), ([], [0.0])], resamples=200)
+
+    assert (found.value, found.low, found.high) == (1.0, 1.0, 1.0)
+
+
+@settings(derandomize=True, deadline=None, max_examples=50)
+@given(_SCORES, _SCORES)
+def test_the_risk_coverage_curve_counts_what_passes(
+    may_pass: list[float], must_not_pass: list[float]
+) -> None:
+    curve = risk_coverage_curve(may_pass, must_not_pass)
+
+    assert [p.threshold for p in curve] == sorted({*may_pass, *must_not_pass}, reverse=True)
+    for point in curve:
+        passed = sum(s >= point.threshold for s in may_pass) / len(may_pass)
+        wrong = sum(s >= point.threshold for s in must_not_pass) / len(must_not_pass)
+        assert point.coverage == pytest.approx(passed)
+        assert point.risk == pytest.approx(wrong)
+    assert (curve[-1].coverage, curve[-1].risk) == (1.0, 1.0)
+
+
+def test_the_risk_coverage_curve_without_one_kind_is_empty() -> None:
+    assert risk_coverage_curve([], [1.0]) == []
+    assert risk_coverage_curve([1.0], []) == []

@@ -1,0 +1,204 @@
+"""The choice of a threshold, and that its promise holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from knowgate.calibration import (
+    binomial_p_value,
+    choose_threshold,
+    errors_allowed,
+    questions_needed,
+)
+
+_FINITE = st.floats(allow_nan=False, allow_infinity=False)
+_TIED = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=80)
+_SOME = st.lists(_FINITE, min_size=1, max_size=80)
+
+
+def test_it_lies_in_the_middle_of_the_free_gap() -> None:
+    scores = [0.1] * 21 + [0.5]
+
+    assert choose_threshold(scores, risk=0.1, delta=0.1, may_pass=[0.9]).threshold == 0.7
+    assert choose_threshold(scores, risk=0.1, delta=0.1, may_pass=[0.2, 0.6]).threshold == (
+        pytest.approx(0.55)
+    )
+    assert choose_threshold(scores, risk=0.1, delta=0.1).threshold == math.nextafter(0.5, 1)
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.one_of(_TIED, _SOME), st.one_of(_TIED, _SOME))
+def test_it_never_lets_more_pass_than_the_test_allows(
+    scores: list[float], may_pass: list[float]
+) -> None:
+    allowed = errors_allowed(len(scores), 0.2, 0.1)
+
+    choice = choose_threshold(scores, risk=0.2, delta=0.1, may_pass=may_pass)
+
+    assert (choice.threshold is None) or (allowed is not None)
+    if choice.threshold is not None and allowed is not None:
+        assert math.isfinite(choice.threshold)
+        assert choice.errors == sum(score >= choice.threshold for score in scores) <= allowed
+        assert choice.p_value == binomial_p_value(choice.errors, len(scores), 0.2) <= 0.1
+        # Strictly above the (k+1)-th highest: that alone carries the guarantee.
+        assert choice.threshold > sorted(scores, reverse=True)[allowed]
+
+
+@settings(derandomize=True, deadline=None)
+@given(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=11, max_size=80), _TIED)
+def test_scores_that_may_pass_cannot_move_it_to_where_the_promise_fails(
+    scores: list[float], may_pass: list[float]
+) -> None:
+    allowed = errors_allowed(len(scores), 0.2, 0.1)
+    assert allowed is not None
+
+    alone = choose_threshold(scores, risk=0.2, delta=0.1)
+    with_others = choose_threshold(scores, risk=0.2, delta=0.1, may_pass=may_pass)
+
+    assert alone.threshold is not None
+    assert with_others.threshold is not None
+    # They move it within the gap, never down to the score that must not pass.
+    assert sorted(scores, reverse=True)[allowed] < with_others.threshold <= alone.threshold + 1
+    assert with_others.errors == alone.errors <= allowed
+
+
+@settings(derandomize=True, deadline=None)
+@given(_SOME)
+def test_no_laxer_threshold_would_be_certified(scores: list[float]) -> None:
+    choice = choose_threshold(scores, risk=0.3, delta=0.2)
+    assume(choice.threshold is not None)
+    assert choice.threshold is not None
+
+    laxer = [s for s in scores if s < choice.threshold]
+
+    for threshold in laxer:
+        passed = sum(score >= threshold for score in scores)
+        assert binomial_p_value(passed, len(scores), 0.3) > 0.2
+
+
+@pytest.mark.parametrize(("risk", "delta"), [(0.05, 0.1), (0.1, 0.1), (0.2, 0.1), (0.1, 0.01)])
+def test_there_is_none_below_the_questions_needed(risk: float, delta: float) -> None:
+    enough = questions_needed(risk, delta)
+
+    assert choose_threshold([0.1] * enough, risk=risk, delta=delta).threshold is not None
+    few = choose_threshold([0.1] * (enough - 1), risk=risk, delta=delta)
+    assert few.threshold is None
+    assert few.p_value > delta
+    assert choose_threshold([], risk=risk, delta=delta).p_value == 1.0
+
+
+@pytest.mark.parametrize(
+    "scores",
+    [
+        [0.3] * 40,
+        [1e300] * 40,
+        [-1e300] * 20 + [1e300] * 20,
+        [5e-324] * 40,
+        [0.0] * 40,
+        [1.7e308] * 39 + [-1.7e308],
+        list(np.geomspace(5e-324, 1e300, 40)),
+    ],
+    ids=["equal", "huge", "huge both ways", "denormal", "zero", "near the end", "all sizes"],
+)
+def test_extreme_scores_keep_their_order(scores: list[float]) -> None:
+    allowed = errors_allowed(len(scores), 0.2, 0.1)
+
+    choice = choose_threshold(scores, risk=0.2, delta=0.1, may_pass=scores)
+
+    assert allowed is not None
+    assert choice.threshold is not None
+    assert math.isfinite(choice.threshold)
+    assert sum(score >= choice.threshold for score in scores) <= allowed
+
+
+def test_nothing_is_certified_where_no_float_lies_above() -> None:
+    assert choose_threshold([1.7976931348623157e308] * 40, risk=0.2, delta=0.1).threshold is None
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_scores_that_are_not_finite_are_refused(bad: float) -> None:
+    with pytest.raises(ValueError, match="finite"):
+        choose_threshold([bad, 0.0], risk=0.1, delta=0.1)
+    with pytest.raises(ValueError, match="finite"):
+        choose_threshold([0.0], risk=0.1, delta=0.1, may_pass=[bad])
+
+
+Draw = Callable[[np.random.Generator, int], NDArray[np.float64]]
+Truth = Callable[[float], float]
+
+_LEVELS = np.asarray([0.0, 0.2, 0.4, 0.6, 0.8])
+_WEIGHTS = {
+    "falling": np.asarray([0.5, 0.25, 0.12, 0.08, 0.05]),
+    "one fat tie": np.asarray([0.80, 0.02, 0.13, 0.01, 0.04]),
+}
+
+
+def _discrete(weights: NDArray[np.float64]) -> tuple[Draw, Truth]:
+    return (
+        lambda rng, n: rng.choice(_LEVELS, n, p=weights),
+        lambda threshold: float(weights[threshold <= _LEVELS].sum()),
+    )
+
+
+_POPULATIONS: dict[str, tuple[Draw, Truth]] = {
+    "continuous": (
+        lambda rng, n: rng.random(n),
+        lambda threshold: min(1.0, max(0.0, 1.0 - threshold)),
+    ),
+    **{name: _discrete(weights) for name, weights in _WEIGHTS.items()},
+}
+_DRAWS = 2000
+_DELTA = 0.1
+
+
+def _share_broken(
+    scores: Sequence[NDArray[np.float64]], truth: Truth, risk: float, rng: np.random.Generator
+) -> float:
+    broken = 0
+    for drawn in scores:
+        others = rng.normal(0.6, 0.3, 5).tolist()
+        choice = choose_threshold(drawn.tolist(), risk=risk, delta=_DELTA, may_pass=others)
+        broken += choice.threshold is not None and truth(choice.threshold) > risk + 1e-9
+    return broken / len(scores)
+
+
+@pytest.mark.parametrize("name", list(_POPULATIONS))
+@pytest.mark.parametrize("risk", [0.05, 0.1, 0.2])
+@pytest.mark.parametrize("n", [30, 100, 300])
+def test_the_promise_is_broken_no_more_often_than_delta(name: str, risk: float, n: int) -> None:
+    draw, truth = _POPULATIONS[name]
+    rng = np.random.default_rng([n, round(100 * risk), len(name)])
+
+    share = _share_broken([draw(rng, n) for _ in range(_DRAWS)], truth, risk, rng)
+
+    assert share <= _DELTA + 2 * math.sqrt(_DELTA * (1 - _DELTA) / _DRAWS)
+
+
+@pytest.mark.parametrize(("n", "risk"), [(100, 0.1), (300, 0.05)])
+def test_without_ties_the_promise_is_broken_as_often_as_the_tail_says(n: int, risk: float) -> None:
+    # The true pass rate above the (k+1)-th of n uniform scores is Beta(k+1, n-k).
+    rng = np.random.default_rng(n)
+    allowed = errors_allowed(n, risk, _DELTA)
+    assert allowed is not None
+    expected = binomial_p_value(allowed, n, risk)
+
+    broken = 0
+    for _ in range(_DRAWS):
+        scores = rng.random(n)
+        # Scores just above each other one leave no gap, so that nothing is given away.
+        choice = choose_threshold(
+            scores.tolist(), risk=risk, delta=_DELTA, may_pass=(scores + 1e-12).tolist()
+        )
+        assert choice.threshold is not None
+        broken += 1 - choice.threshold > risk
+
+    assert broken / _DRAWS == pytest.approx(
+        expected, abs=3 * math.sqrt(expected * (1 - expected) / _DRAWS)
+    )

@@ -1,0 +1,49 @@
+"""Running the command line inside the test process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a command left: exit code and output."""
+
+    code: int
+    out: str
+    err: str
+
+
+Knowgate = Callable[..., Outcome]
+
+
+def write_lines(path: Path, values: Sequence[Mapping[str, Any]]) -> Path:
+    """Write JSON lines."""
+    path.write_text("".join(json.dumps(value) + "\n" for value in values), encoding="utf-8")
+    return path
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Read JSON lines strictly: NaN and infinity are not JSON."""
+
+    def refuse(constant: str) -> None:
+        raise ValueError(constant)
+
+    text = path.read_bytes().decode("utf-8")
+    assert not text or text.endswith("\n")
+    return [json.loads(line, parse_constant=refuse) for line in text.split("\n")[:-1]]
+
+
+def refused(outcome: Outcome, *words: str) -> None:
+    """Assert exit code 2, and one line on standard error with all of `words` and a mend."""
+    assert outcome.code == 2, outcome
+    assert outcome.out == ""
+    assert outcome.err.count("\n") == 1, outcome.err
+    assert outcome.err.startswith("error: ")
+    assert " — " in outcome.err
+    for word in words:
+        assert word in outcome.err

@@ -1,0 +1,262 @@
+"""Help, exit codes, and one line for each mistake."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from knowgate import __version__
+from knowgate.offline_eval.cli import app
+from tests.offline_eval.cli.commands import Knowgate, refused
+
+
+def _commands(app: typer.Typer, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for command in app.registered_commands:
+        assert command.callback is not None
+        yield (*before, command.name or command.callback.__name__.replace("_", "-"))
+    for group in app.registered_groups:
+        assert group.typer_instance is not None
+        yield from _commands(group.typer_instance, (*before, str(group.name)))
+
+
+_COMMANDS = sorted(_commands(app))
+
+
+@pytest.mark.parametrize("command", _COMMANDS, ids=" ".join)
+def test_every_command_explains_itself_with_an_example(command: tuple[str, ...]) -> None:
+    found = CliRunner().invoke(app, [*command, "--help"], terminal_width=200)
+
+    assert found.exit_code == 0
+    assert f"knowgate {' '.join(command)}" in " ".join(found.output.split("Example")[-1].split())
+    assert "Example" in found.output
+
+
+def test_all_commands_are_there() -> None:
+    assert {" ".join(command) for command in _COMMANDS} >= {
+        "calibrate", "demo", "doctor", "eval ookb", "report", "route", "score",
+    }  # fmt: skip
+
+
+def test_the_version_is_printed(knowgate: Knowgate) -> None:
+    assert knowgate("--version").out == f"knowgate {__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [[], ["eval"]])
+def test_without_a_command_the_help_is_shown(knowgate: Knowgate, arguments: list[str]) -> None:
+    outcome = knowgate(*arguments)
+
+    assert outcome.code == 2
+    assert "Usage: knowgate" in outcome.out + outcome.err
+    assert "error" not in outcome.err
+    assert "--help" in outcome.out + outcome.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["bogus"], "No such command 'bogus'"),
+        (["score", "--bogus"], "No such option"),
+        (["score"], "Missing option '--input'"),
+        (["eval", "ookb", "--out", "x"], "Missing option '--questions'"),
+        (["eval", "ookb", "--questions", "x", "--out", "y", "--top-k", "0"], "'--top-k'"),
+        (["eval", "ookb", "--questions", "x", "--out", "y", "--top-k", "many"], "'--top-k'"),
+        (["eval", "ookb", "--questions", "x", "--out", "y", "--passage", "z"], "'--passage'"),
+        (["calibrate", "--run", "x", "--out", "y", "--risk", "lots"], "'--risk'"),
+    ],
+)
+def test_a_command_line_that_cannot_be_read_is_one_line(
+    knowgate: Knowgate, arguments: list[str], words: str
+) -> None:
+    refused(knowgate(*arguments), words, "--help`")
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [(o, v) for o in ("--risk", "--delta", "--share") for v in ("0", "1", "2", "nan", "-1")]
+    + [("--seed", "-1"), ("--risk", "1e-320")],
+)
+def test_numbers_off_their_scale_are_one_line(
+    knowgate: Knowgate, workplace: Path, option: str, value: str
+) -> None:
+    out = workplace / "new.json"
+
+    refused(knowgate("calibrate", "--run", workplace / "run", "--out", out, option, value), option)
+
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "kb.jsonl: no such file"),
+        ("", "the knowledge base is empty"),
+        ('{"question": "Q?", "answer": "A"}\n', "one question only"),
+        ('{"question": "Q?", "answer": "A"}\n{"question": 3, "answer": "B"}\n', "kb.jsonl:2: "),
+        ('{"question": "Q?", "answer": "A"}\n{"question"\n', "kb.jsonl:2: broken JSON"),
+        ('{"question": "Q", "answer": "A"}\n{"question": "P", "answer": " A"}\n', "one passage"),
+        ('{"question": "Q", "answer": "A", "id": 1}\n' * 2, "kb.jsonl:2: the id '1' was used"),
+    ],
+    ids=["missing", "empty", "one", "wrong type", "broken", "one passage", "twice"],
+)
+def test_bad_questions_are_one_line_and_nothing_is_written(
+    knowgate: Knowgate, tmp_path: Path, content: str | None, words: str
+) -> None:
+    if content is not None:
+        (tmp_path / "kb.jsonl").write_text(content, encoding="utf-8")
+    before = set(tmp_path.iterdir())
+
+    outcome = knowgate(
+        "eval", "ookb", "--questions", tmp_path / "kb.jsonl", "--out", tmp_path / "run"
+    )
+
+    refused(outcome, words)
+    assert set(tmp_path.iterdir()) == before
+
+
+def test_a_folder_instead_of_a_file_is_one_line(knowgate: Knowgate, tmp_path: Path) -> None:
+    refused(
+        knowgate("eval", "ookb", "--questions", tmp_path, "--out", tmp_path / "run"),
+        "is a folder, not a file",
+    )
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("--scorer", "oracle", "unknown scorer 'oracle' — one of: bi_encoder, lexical"),
+        ("--aggregator", "median", "unknown aggregator 'median' — one of: max"),
+        ("--passage", "passage", "question '0-ü' has no field 'passage'"),
+    ],
+)
+def test_an_unknown_part_is_one_line_and_nothing_is_written(
+    knowgate: Knowgate, workplace: Path, option: str, value: str, words: str
+) -> None:
+    questions, out = workplace / "kb.jsonl", workplace / "new"
+
+    refused(knowgate("eval", "ookb", "--questions", questions, "--out", out, option, value), words)
+
+    assert not out.exists()
+
+
+def test_the_folder_of_the_questions_is_never_taken_for_a_run_folder(
+    knowgate: Knowgate, tmp_path: Path, workplace: Path
+) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    content = (workplace / "kb.jsonl").read_bytes()
+    (folder / "questions.jsonl").write_bytes(content)
+
+    outcome = knowgate(
+        "eval", "ookb", "--questions", folder / "questions.jsonl", "--out", folder,
+        "--scorer", "lexical",
+    )  # fmt: skip
+
+    refused(outcome, "holds no run (found 'questions.jsonl')")
+    assert [p.name for p in folder.iterdir()] == ["questions.jsonl"]
+    assert (folder / "questions.jsonl").read_bytes() == content
+
+
+def test_a_run_is_gone_on_with_only_under_the_same_settings(
+    knowgate: Knowgate, workplace: Path
+) -> None:
+    arguments = ["eval", "ookb", "--questions", workplace / "kb.jsonl", "--out", workplace / "run"]
+
+    refused(knowgate(*arguments, "--scorer", "lexical", "--top-k", "4"), "settings.top_k differs")
+    assert knowgate(*arguments, "--scorer", "lexical").code == 0
+
+
+def test_results_go_to_standard_output_and_no_bar_is_drawn(
+    knowgate: Knowgate, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Continuous integration often sets it; standard error is still no terminal.
+    monkeypatch.setenv("FORCE_COLOR", "1")
+
+    outcome = knowgate(
+        "eval", "ookb", "--questions", workplace / "kb.jsonl", "--out", workplace / "run",
+        "--scorer", "lexical",
+    )  # fmt: skip
+
+    assert outcome.code == 0
+    assert outcome.err == ""
+    assert "next: knowgate calibrate" in outcome.out
+
+
+def test_calibrate_says_what_it_certified(knowgate: Knowgate, workplace: Path) -> None:
+    out = workplace / "new.json"
+
+    outcome = knowgate("calibrate", "--run", workplace / "run", "--risk", "0.2", "--out", out)
+
+    assert outcome.code == 0
+    assert outcome.err == ""
+    assert "With confidence 90% over the draw of the 30 calibration questions" in outcome.out
+    assert "at most 20% of questions" in outcome.out
+    assert re.search(r"threshold: relevance ≥ 0\.\d{3}\n", outcome.out)
+    assert out.read_bytes() == (workplace / "policy.json").read_bytes()
+
+
+def test_calibrate_without_a_threshold_is_a_result(knowgate: Knowgate, workplace: Path) -> None:
+    out = workplace / "new.json"
+
+    outcome = knowgate("calibrate", "--run", workplace / "run", "--risk", "0.01", "--out", out)
+
+    assert outcome.code == 0
+    assert "threshold: none" in outcome.out
+    assert "always abstains" in outcome.out
+    assert json.loads(out.read_text(encoding="utf-8"))["relevance_threshold"] is None
+
+
+@pytest.mark.parametrize("place", ["a folder", "under a file", "the rows"])
+def test_a_policy_that_cannot_be_written_is_one_line(
+    knowgate: Knowgate, workplace: Path, place: str
+) -> None:
+    out = {
+        "a folder": workplace / "run",
+        "under a file": workplace / "kb.jsonl" / "policy.json",
+        "the rows": workplace / "run" / "rows.jsonl",
+    }[place]
+    before = (workplace / "run" / "rows.jsonl").read_bytes()
+
+    refused(knowgate("calibrate", "--run", workplace / "run", "--out", out), str(out))
+
+    assert (workplace / "run" / "rows.jsonl").read_bytes() == before
+
+
+def test_a_run_that_is_not_there_or_not_finished_is_one_line(
+    knowgate: Knowgate, workplace: Path
+) -> None:
+    out = workplace / "new.json"
+    refused(knowgate("calibrate", "--run", workplace / "nowhere", "--out", out), "no run")
+    (workplace / "run" / "rows.jsonl").write_bytes(b'{"case_id"')
+    refused(knowgate("calibrate", "--run", workplace / "run", "--out", out), "not finished (0 of 1")
+    path = workplace / "run" / "manifest.json"
+    path.write_text('{"schema_version": 7}', encoding="utf-8")
+    refused(knowgate("calibrate", "--run", workplace / "run", "--out", out), "schema 7 is newer")
+
+
+def test_doctor_finds_everything_and_says_so_as_json(knowgate: Knowgate) -> None:
+    outcome = knowgate("doctor", "--json")
+
+    findings = {finding["what"]: finding for finding in json.loads(outcome.out)}
+    assert outcome.code == 0
+    assert all(finding["ok"] for finding in findings.values())
+    assert findings["knowgate"]["detail"] == __version__
+    assert {"python", "torch", "device", "embedded weights", "bi_encoder", "lexical"} <= set(
+        findings
+    )
+
+
+def test_doctor_exits_with_one_where_something_is_missing(
+    knowgate: Knowgate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("knowgate.offline_eval.cli._doctor._PACKAGES", ("no-such-package-here",))
+
+    outcome = knowgate("doctor")
+
+    assert outcome.code == 1
+    assert "MISSING" in outcome.out

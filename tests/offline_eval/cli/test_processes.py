@@ -1,0 +1,68 @@
+"""The command line in processes of its own: start, kill, pipes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.offline_eval.cli.commands import write_lines
+
+_ROOT = Path(__file__).resolve().parents[3]
+_ENV = {**os.environ, "OMP_WAIT_POLICY": "passive", "HF_HUB_OFFLINE": "1"}
+
+
+def _command(*arguments: str | Path) -> list[str]:
+    return [sys.executable, "-m", "knowgate", *map(str, arguments)]
+
+
+def _run(*arguments: str | Path, **env: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        _command(*arguments), cwd=_ROOT, env={**_ENV, **env}, capture_output=True, check=False
+    )
+
+
+def test_an_error_is_one_line_on_standard_error_and_exit_code_two(tmp_path: Path) -> None:
+    done = _run("calibrate", "--run", tmp_path, "--out", tmp_path / "policy.json")
+
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.count(b"\n") == 1
+    assert b"no run in this folder" in done.stderr
+
+
+def test_an_output_that_cannot_show_every_sign_does_not_end_the_command(tmp_path: Path) -> None:
+    write_lines(tmp_path / "in.jsonl", [{"question": "Pool?", "passages": ["pool"]}])
+
+    done = _run(
+        "score", "--scorer", "lexical", "--input", tmp_path / "in.jsonl",
+        "--output", tmp_path / "oüt.jsonl", PYTHONIOENCODING="ascii",
+    )  # fmt: skip
+
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert (tmp_path / "oüt.jsonl").exists()
+
+
+def test_a_killed_command_goes_on_where_it_stopped(tmp_path: Path, finished_run: Path) -> None:
+    questions, whole = finished_run / "kb.jsonl", finished_run / "run"
+    rows = tmp_path / "run" / "rows.jsonl"
+    arguments = ("eval", "ookb", "--questions", questions, "--scorer", "lexical", "--out")
+    process = subprocess.Popen(
+        _command(*arguments, tmp_path / "run"), cwd=_ROOT, env=_ENV, stdout=subprocess.DEVNULL
+    )
+    while not rows.exists() or rows.read_bytes().count(b"\n") < 5:
+        assert process.poll() is None
+        time.sleep(0.001)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    killed = rows.read_bytes()
+
+    resumed = _run(*arguments, tmp_path / "run")
+
+    assert resumed.returncode == 0
+    assert killed.count(b"\n") < 120
+    assert rows.read_bytes().startswith(killed[: killed.rfind(b"\n") + 1])
+    for name in ("manifest.json", "questions.jsonl", "rows.jsonl"):
+        assert (tmp_path / "run" / name).read_bytes() == (whole / name).read_bytes()
