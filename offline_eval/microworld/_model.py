@@ -1,0 +1,40 @@
+"""Where the bundled language model lies, and whether it is the one that was measured."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from ...guard import ModelFolderError
+
+MODEL_FOLDER = Path(__file__).parent / "model"
+SHA256_FILE = "model.safetensors.sha256"
+WEIGHTS_FILE = "model.safetensors"
+_NEEDED = (WEIGHTS_FILE, SHA256_FILE, "config.json", "tokenizer.json", "tokenizer_config.json")
+_MEND = "install knowgate again, or run python -m knowgate.offline_eval.microworld.train"
+
+
+def file_sha256(path: Path) -> str:
+    """The sha256 of a file as 64 hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def microworld_model_path(folder: Path = MODEL_FOLDER) -> Path:
+    """The folder of the microworld's language model, for `from_pretrained`.
+
+    Args:
+        folder: the bundled one by default.
+
+    Raises:
+        ModelFolderError: a file is missing, or the weights' sha256 is not the recorded one.
+    """
+    for name in _NEEDED:
+        if not (folder / name).is_file():
+            raise ModelFolderError(f"{name} is missing", where=str(folder), mend=_MEND)
+    recorded = (folder / SHA256_FILE).read_text(encoding="utf-8").split()
+    if not recorded or file_sha256(folder / WEIGHTS_FILE) != recorded[0]:
+        raise ModelFolderError(
+            f"the sha256 of {WEIGHTS_FILE} is not the recorded one", where=str(folder), mend=_MEND
+        )
+    return folder

@@ -1,0 +1,83 @@
+"""The tokenizer: whole words of the phrasings, syllables of the names, and bytes for the rest.
+
+Every text round-trips: what is neither word, syllable nor ASCII becomes byte tokens.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from typing import TYPE_CHECKING, Any
+
+from ._names import SYLLABLES
+from ._phrasings import filler_sentences, lead_ins, prompt_template, relations, value_list
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+PAD, END, UNKNOWN = "<|pad|>", "<|end|>", "<|unk|>"
+STOP = "\n"
+# A token never spans two of these pieces, so texts may be encoded in parts cut between them.
+_PIECES = r" ?[A-Za-z]+| ?[0-9]{1,2}|[^A-Za-z0-9]"
+
+
+def build_tokenizer() -> Tokenizer:
+    """A Unigram tokenizer with byte fallback, the same on every machine."""
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+
+    special = [(PAD, 0.0), (END, 0.0), (UNKNOWN, 0.0)]
+    fallback = [(f"<0x{byte:02X}>", -30.0) for byte in range(256)]
+    characters = [(char, -12.0) for char in ("\n", *string.printable[:95])]
+    known = {piece for piece, _ in characters}
+    pieces = [(piece, -4.0) for piece in _vocabulary() if piece not in known]
+    tokenizer = Tokenizer(
+        models.Unigram([*special, *fallback, *characters, *pieces], unk_id=2, byte_fallback=True)
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(_PIECES), behavior="isolated")
+    tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
+    tokenizer.add_special_tokens([PAD, END, UNKNOWN])
+    return tokenizer
+
+
+def tokenizer_config(context_window: int) -> dict[str, Any]:
+    """What `tokenizer_config.json` says, so that AutoTokenizer needs nothing custom."""
+    return {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": context_window,
+        "pad_token": PAD,
+        "eos_token": END,
+        "unk_token": UNKNOWN,
+        "clean_up_tokenization_spaces": False,
+        "padding_side": "left",
+        "add_prefix_space": False,
+    }
+
+
+def _vocabulary() -> list[str]:
+    """Words, syllables and numbers, each with and without a leading space."""
+    texts = [*filler_sentences(), *lead_ins()]
+    for relation in relations().values():
+        texts += [*relation.statements, *relation.questions]
+    for name in ("materials", "absurd", "organisation_nouns", "work_nouns"):
+        texts += [form for word in value_list(name) for form in (word, word.capitalize())]
+    texts += [
+        prompt_template("closed_book"),
+        prompt_template("with_context"),
+        prompt_template("with_context_or_unknown"),
+        "minus unknown crowns people",
+    ]
+    words: dict[str, None] = {}
+    for text in texts:
+        for word in re.findall(r"[A-Za-z]+", re.sub(r"\{[a-z_]+\}", " ", text)):
+            words[word] = None
+    found: dict[str, None] = {f" {word}": None for word in words}
+    for word in words:
+        if word[0].isupper():
+            found[word] = None
+    for syllable in SYLLABLES:
+        for form in (syllable, syllable.capitalize(), f" {syllable.capitalize()}"):
+            found[form] = None
+    for number in [*range(10), *(f"{n:02d}" for n in range(100))]:
+        found[f"{number}"] = None
+        found[f" {number}"] = None
+    return list(found)
