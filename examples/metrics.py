@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from wsgiref.simple_server import WSGIServer
 
-from prometheus_client import REGISTRY, start_http_server
+from prometheus_client import start_http_server
 
 from knowgate.guard import Guard, Policy
 from knowgate.guard.relevance import LexicalScorer
@@ -18,11 +18,9 @@ def main(port: int) -> WSGIServer:
     for question in ("When does the library open?", "Who painted it?", "What does it cost?"):
         guard.decide(question, ["The library does open at nine."])
     server, _ = start_http_server(port, addr="127.0.0.1")
-    families = [family for family in REGISTRY.collect() if family.name == "knowgate_decisions"]
-    counts = [sample for sample in families[0].samples if sample.name.endswith("_total")]
-    abstained = sum(sample.value for sample in counts if sample.labels["route"] == "abstain")
     print(f"http://127.0.0.1:{server.server_port}/metrics")
-    print(f"abstention rate {abstained / sum(sample.value for sample in counts):.2f}")
+    if guard.metrics is not None:
+        print(f"abstention rate {guard.metrics.abstention_rate():.2f}")
     return server
 
 

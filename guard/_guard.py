@@ -143,6 +143,11 @@ class Guard:
         """`enforce` or `shadow`."""
         return self._settings.mode
 
+    @property
+    def metrics(self) -> GuardMetrics | None:
+        """What decisions are counted in; None under `metrics=False`."""
+        return self._metrics
+
     def decide(self, question: str, passages: Iterable[object] | None) -> Decision:
         """Decide one question.
 

@@ -11,7 +11,7 @@ from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram
 from ._decision import Decision
 from ._errors import KnowgateError
 from ._measure import error_kind
-from ._routes import SignalName
+from ._routes import Route, SignalName
 
 _PROBABILITY_BUCKETS = tuple(i / 20 for i in range(1, 21))
 _SECONDS_BUCKETS = (
@@ -90,6 +90,20 @@ class GuardMetrics:
             self.confidence.observe(decision.confidence)
         for stage, seconds in decision.timings.items():
             self.seconds.labels(stage).observe(seconds)
+
+    def abstention_rate(self) -> float | None:
+        """Share of all decisions counted so far that abstained; None before the first.
+
+        In Prometheus, over the last five minutes:
+        `sum(rate(knowgate_decisions_total{route="abstain"}[5m]))
+        / sum(rate(knowgate_decisions_total[5m]))`.
+        """
+        [family] = self.decisions.collect()
+        counted = [sample for sample in family.samples if sample.name.endswith("_total")]
+        total = sum(sample.value for sample in counted)
+        if not total:
+            return None
+        return sum(s.value for s in counted if s.labels["route"] == Route.ABSTAIN.value) / total
 
     def count_error(self, signal: SignalName, error: KnowgateError) -> None:
         """Count one failed signal."""

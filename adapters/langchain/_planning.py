@@ -99,7 +99,7 @@ class Planner:
         decision = Decision(
             route=Route.ABSTAIN, reason=Reason.RETRIEVAL_FAILED, mode=self.guard.mode
         )
-        if (metrics := self.guard._metrics) is not None:
+        if (metrics := self.guard.metrics) is not None:
             metrics.count_decision(decision)
         if self.shadow:
             raise error

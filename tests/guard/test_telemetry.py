@@ -16,6 +16,7 @@ from knowgate.guard import (
     LanguageModelError,
     MissingDependencyError,
     Mode,
+    Policy,
     Reason,
     Route,
     SignalValueError,
@@ -196,3 +197,17 @@ def test_unreadable_input_is_described_by_its_type_only() -> None:
         with pytest.raises(Exception, match=r"question|reading") as raised:
             guard.decide(question, passages)  # type: ignore[arg-type]
         assert MARKER not in str(raised.value)
+
+
+def test_the_abstention_rate_is_unknown_before_the_first_decision_and_right_after_it() -> None:
+    scorer = FakeScorer({"good": 0.9})
+    policy = Policy(scorer=scorer.fingerprint, relevance_threshold=0.5)
+    guard = Guard(policy, scorer=scorer, registry=CollectorRegistry())
+    assert guard.metrics is not None
+    before = guard.metrics.abstention_rate()
+
+    for passage in ("good", "bad", "worse", "none"):
+        guard.decide("a question", [passage])
+
+    assert before is None
+    assert guard.metrics.abstention_rate() == 0.75
