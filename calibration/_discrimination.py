@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._intervals import UNDEFINED, Interval
+from ._intervals import UNDEFINED, Interval, wilson_interval
 
 Scores = Sequence[float]
 
@@ -42,6 +43,13 @@ def bootstrap_auroc(
     Questions are resampled, not cases: the cases of one question share its
     wording, so they are no independent evidence.
 
+    Where every resample gives the same value, as when the two kinds do not overlap at
+    all, resampling says nothing about chance: a width of zero would claim certainty.
+    The Wilson interval of n successes out of n questions (0 of n for an AUROC of 0)
+    then stands in, as if each question were one trial: an honest order of magnitude,
+    not an interval of the AUROC proper. A value in between, such as 0.5 where all
+    scores tie, takes the ends of the two counts around value × n.
+
     Args:
         questions: per question its positive and its negative scores.
         confidence: coverage in (0, 1).
@@ -49,12 +57,16 @@ def bootstrap_auroc(
         seed: of the draws.
 
     Returns:
-        The interval; `n` counts questions. Undefined where either kind is missing.
-        Where the two kinds do not overlap, every resample has the same AUROC and the
-        interval has no width: that shows the limits of resampling, not certainty.
+        The interval, never without width; `n` counts questions. Undefined where either
+        kind is missing.
 
     Raises:
         ValueError: a score is NaN, or an argument is out of range.
+
+    Example:
+        >>> found = bootstrap_auroc([([0.9], [0.1])] * 10)
+        >>> found.value, round(found.low, 3), found.high
+        (1.0, 0.722, 1.0)
     """
     if not 0.0 < confidence < 1.0 or resamples < 1:
         raise ValueError("confidence must be in (0, 1), and there must be a resample")
@@ -74,8 +86,16 @@ def bootstrap_auroc(
         # A draw without any positive or negative has no AUROC and is left out.
         drawn.extend(values[np.isfinite(values)].tolist())
     tail = (1 - confidence) / 2
-    low, high = np.quantile(drawn, [tail, 1 - tail])
+    low, high = np.quantile(drawn, [tail, 1 - tail]) if drawn else (value, value)
+    if low == high:
+        return _without_spread(value, len(questions), confidence)
     return Interval(value, float(low), float(high), len(questions))
+
+
+def _without_spread(value: float, n: int, confidence: float) -> Interval:
+    below, above = math.floor(value * n), math.ceil(value * n)
+    low = wilson_interval(below, n, confidence).low
+    return Interval(value, low, wilson_interval(above, n, confidence).high, n)
 
 
 def _weighted_auroc(

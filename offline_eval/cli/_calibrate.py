@@ -27,6 +27,14 @@ def calibrate(
         float, typer.Option(help="Share of the questions to fit on; the rest is reported.")
     ] = 0.5,
     seed: Annotated[int, typer.Option(help="Of the split, 0 or more.")] = 0,
+    answer_from_memory: Annotated[
+        float | None,
+        typer.Option(
+            help="Where the context does not pass, answer from the model's own knowledge from "
+            "this confidence on, above 0 and at most 1. Declared by you, not certified; by "
+            "default never."
+        ),
+    ] = None,
 ) -> None:
     """Choose the threshold that keeps the risk below the bound, with a guarantee.
 
@@ -35,18 +43,33 @@ def calibrate(
 
     Example: `knowgate calibrate --run run --risk 0.1 --delta 0.1 --out policy.json`
     """
-    found = calibrate_ookb(run, policy_out, risk=risk, delta=delta, share=share, seed=seed)
+    found = calibrate_ookb(
+        run,
+        policy_out,
+        risk=risk,
+        delta=delta,
+        share=share,
+        seed=seed,
+        confidence_threshold=answer_from_memory,
+    )
     guarantee = found.policy.guarantee
     if guarantee is not None:
         out.print(guarantee.statement, markup=False)
     threshold = found.policy.relevance_threshold
-    out.print(
-        f"threshold: {'none' if threshold is None else f'relevance ≥ {threshold:.3f}'}\n"
-        f"on the questions kept back: abstains from {_words(found.left_out_abstention)} of "
-        f"left-out ones, and from {_words(found.false_abstention)} of those it could answer\n"
+    stops = "abstains from"
+    lines = [f"threshold: {'none' if threshold is None else f'relevance ≥ {threshold:.3f}'}"]
+    if answer_from_memory is not None:
+        stops = "keeps the context from"
+        lines.append(
+            f"answers from memory: confidence ≥ {answer_from_memory} (declared, not certified; "
+            "serving it takes a confidence estimator)"
+        )
+    lines += [
+        f"on the questions kept back: {stops} {_words(found.left_out_abstention)} of "
+        f"left-out ones, and from {_words(found.false_abstention)} of those it could answer",
         f"policy → {policy_out}",
-        markup=False,
-    )
+    ]
+    out.print("\n".join(lines), markup=False)
 
 
 def _words(rate: Interval) -> str:

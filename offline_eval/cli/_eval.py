@@ -57,7 +57,7 @@ def ookb(
             questions,
             out_dir,
             scorer=judge,
-            embed=_retriever(judge).embed,
+            encoder=_retriever(judge),
             settings=settings,
             on_progress=advance,
         )

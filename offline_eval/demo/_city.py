@@ -79,7 +79,7 @@ def run_city_demo(
         sample_knowledge_base_path(),
         run,
         scorer=encoder,
-        embed=encoder.embed,
+        encoder=encoder,
         settings=OokbSettings(passage=PassageKind.PASSAGE),
         on_progress=on_progress,
     )

@@ -6,25 +6,30 @@ out-of-knowledge base robustness".
 
 from __future__ import annotations
 
-from ._calibrate import OokbCalibrated, calibrate_ookb
-from ._cases import Case, CaseKind, build_cases
-from ._reading import (
-    OokbCalibration,
+from ._artefacts import (
+    InputFile,
+    OokbManifest,
+    OokbManifestSettings,
     OokbQuestion,
     OokbRow,
-    OokbRun,
     RowError,
-    read_ookb_run,
 )
-from ._retrieval import BasicRag
+from ._calibrate import OokbCalibrated, calibrate_ookb
+from ._cases import Case, CaseKind, build_cases
+from ._reading import OokbCalibration, OokbRun, read_ookb_run
+from ._retrieval import BasicRag, Encoder
 from ._run import OokbSettings, run_ookb
 
 __all__ = [
     "BasicRag",
     "Case",
     "CaseKind",
+    "Encoder",
+    "InputFile",
     "OokbCalibrated",
     "OokbCalibration",
+    "OokbManifest",
+    "OokbManifestSettings",
     "OokbQuestion",
     "OokbRow",
     "OokbRun",

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ..._version import __version__
 from ...calibration import (
     SMALLEST_PROBABILITY,
     Interval,
+    LeaveOneOutRecord,
     fit_leave_one_out_policy,
     split_by_group,
     wilson_interval,
 )
 from ...guard import InputError, Policy, Route
 from ...guard.files import atomic_writer
-from ._reading import calibration_document, read_ookb_run
+from ..runs import SCHEMA_VERSION
+from ._memory import with_answers_from_memory
+from ._reading import read_ookb_run
 
 _RUN_FILES = ("manifest.json", "questions.jsonl", "rows.jsonl", "calibration.json")
 
@@ -29,9 +34,10 @@ class OokbCalibrated:
     Attributes:
         policy: the fitted policy.
         calibration_questions: how many it was fitted on.
-        left_out_abstention: share of left-out test questions it abstains from.
-        false_abstention: share of in-KB test questions with their source
-            retrieved that it abstains from.
+        left_out_abstention: share of left-out test questions whose context does not
+            pass, so that it abstains, or answers from memory where that is allowed.
+        false_abstention: the same share of in-KB test questions with their source
+            retrieved.
     """
 
     policy: Policy
@@ -48,6 +54,7 @@ def calibrate_ookb(
     delta: float,
     share: float = 0.5,
     seed: int = 0,
+    confidence_threshold: float | None = None,
 ) -> OokbCalibrated:
     """Fit a policy on a seeded part of a run's questions and write it.
 
@@ -59,19 +66,13 @@ def calibrate_ookb(
         delta: probability δ that the bound fails, in (0, 1).
         share: of the questions used for fitting, in (0, 1).
         seed: of the split.
+        confidence_threshold: where the context does not pass, answer from memory from
+            this confidence on, in (0, 1]; declared by you, not certified. None: never.
 
     Raises:
         InputError: the run cannot be used, or a number is out of range.
     """
-    for name, value in {"risk": risk, "delta": delta, "share": share}.items():
-        if not SMALLEST_PROBABILITY <= value <= 1 - SMALLEST_PROBABILITY:
-            raise InputError(
-                f"must be between 0 and 1, not {value:g}",
-                where=f"--{name}",
-                mend="name a share such as 0.1",
-            )
-    if seed < 0:
-        raise InputError(f"must not be below 0, not {seed}", where="--seed", mend="name 0 or more")
+    _require_in_range({"risk": risk, "delta": delta, "share": share}, seed, confidence_threshold)
     _require_apart(Path(run), Path(out))
     found = read_ookb_run(run, with_calibration=False)
     fit_on, test = split_by_group(found.records(), share=share, seed=seed)
@@ -83,13 +84,15 @@ def calibrate_ookb(
         )
     policy = fit_leave_one_out_policy(
         fit_on,
-        scorer=found.scorer,
-        aggregator=found.aggregator,
+        scorer=found.manifest.settings.scorer,
+        aggregator=found.manifest.settings.aggregator,
         risk=risk,
         delta=delta,
         created_by=f"knowgate {__version__}",
     )
-    document = calibration_document(policy, fit_on, test, seed=seed)
+    if confidence_threshold is not None:
+        policy = with_answers_from_memory(policy, confidence_threshold)
+    document = _calibration_document(policy, fit_on, test, seed=seed)
     # Both or neither: each is begun before either takes its place.
     with atomic_writer(out) as whole, atomic_writer(Path(run) / "calibration.json") as noted:
         whole.write(policy.to_json())
@@ -102,12 +105,53 @@ def calibrate_ookb(
     )
 
 
+def _require_in_range(
+    shares: Mapping[str, float], seed: int, confidence_threshold: float | None
+) -> None:
+    for name, value in shares.items():
+        if not SMALLEST_PROBABILITY <= value <= 1 - SMALLEST_PROBABILITY:
+            raise InputError(
+                f"must be between 0 and 1, not {value:g}",
+                where=f"--{name}",
+                mend="name a share such as 0.1",
+            )
+    if seed < 0:
+        raise InputError(f"must not be below 0, not {seed}", where="--seed", mend="name 0 or more")
+    if confidence_threshold is not None and not 0 < confidence_threshold <= 1:
+        raise InputError(
+            f"must be above 0 and at most 1, not {confidence_threshold:g}",
+            where="--answer-from-memory",
+            mend="name a confidence such as 0.7",
+        )
+
+
+def _calibration_document(
+    policy: Policy,
+    calibration: list[LeaveOneOutRecord],
+    test: list[LeaveOneOutRecord],
+    *,
+    seed: int,
+) -> dict[str, Any]:
+    """What `calibration.json` in a run folder holds."""
+    guarantee = policy.guarantee
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "policy": policy.model_dump(mode="json"),
+        "risk": None if guarantee is None else guarantee.risk,
+        "delta": None if guarantee is None else guarantee.delta,
+        "seed": seed,
+        "calibration_questions": [record.question_id for record in calibration],
+        "test_questions": [record.question_id for record in test],
+    }
+
+
 def _require_apart(run: Path, out: Path) -> None:
     if out.resolve() in {(run / name).resolve() for name in _RUN_FILES}:
         raise InputError("is a file of the run itself", where=str(out), mend="choose another --out")
 
 
 def _abstention(policy: Policy, raw: list[float | None]) -> Interval:
+    # Confidence is not measured here; without it a policy never answers from memory.
     routes = [
         policy.route(policy.relevance_calibrator.apply(value), None)
         for value in raw

@@ -1,64 +1,27 @@
-"""Reading a run of the out-of-knowledge-base suite back."""
+"""Reading a run folder of this suite: everything is checked before anything is computed."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, FiniteFloat, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from ...calibration import LeaveOneOutRecord
-from ...guard import Fingerprint, InputError, Policy
-from ...guard.files import read_json, read_jsonl, read_text
-from ..runs import SCHEMA_VERSION, read_manifest
+from ...guard import InputError, Policy, clean_text
+from ...guard.files import read_jsonl
+from ..runs import read_manifest, read_versioned
+from ._artefacts import CalibrationFile, OokbManifest, OokbQuestion, OokbRow
 from ._cases import CaseKind
 
-_Row = TypeVar("_Row", bound=BaseModel)
+_Model = TypeVar("_Model", bound=BaseModel)
 
-
-class _Stored(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class OokbQuestion(_Stored):
-    """One question of a run, with the passage that holds its answer."""
-
-    question_id: str
-    question: str
-    answer: str
-    passage: str
-    passage_id: str
-    source: str | None = None
-
-
-class RowError(_Stored):
-    """Why a case could not be measured."""
-
-    type: str
-    detail: str
-
-
-class OokbRow(_Stored):
-    """One measured case.
-
-    Attributes:
-        retrieved: passage ids, best first.
-        scores: raw relevance per retrieved passage.
-        raw_relevance: their aggregate, None when the case failed.
-        retrieval_miss: an in-KB case whose own passage was not retrieved.
-    """
-
-    case_id: str
-    question_id: str
-    kind: CaseKind
-    retrieved: tuple[str, ...]
-    scores: tuple[FiniteFloat, ...]
-    raw_relevance: FiniteFloat | None
-    retrieval_miss: bool
-    error: RowError | None
+_RUN_AGAIN = "run `knowgate eval ookb` again into another folder"
+_GO_ON = "start the same `knowgate eval ookb` again, it goes on where it stopped"
+_CALIBRATE_AGAIN = "run `knowgate calibrate` on this run again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,183 +30,273 @@ class OokbCalibration:
 
     Attributes:
         policy: the fitted policy.
+        risk: the bound that was asked for, None where nothing was.
         calibration_questions: ids it was fitted on.
         test_questions: ids kept back for reporting.
     """
 
     policy: Policy
+    risk: float | None
     calibration_questions: frozenset[str]
     test_questions: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class OokbRun:
-    """A complete run.
+    """A checked run.
 
     Attributes:
-        manifest: what was run.
-        scorer: fingerprint of what judged relevance.
-        aggregator: how passage scores became one value.
+        manifest: the checked fields.
+        settings: all settings as they stand in the manifest.
         questions: by id, in the order of the input.
-        rows: in the order of the cases.
-        calibration: None until a policy was fitted on this run.
+        rows: in the order of the cases; at most one per question and kind.
+        calibration: None until a policy was fitted on this run, or when not asked for.
     """
 
-    manifest: Mapping[str, Any]
-    scorer: Fingerprint
-    aggregator: str
+    manifest: OokbManifest
+    settings: Mapping[str, Any]
     questions: Mapping[str, OokbQuestion]
     rows: tuple[OokbRow, ...]
     calibration: OokbCalibration | None
 
     def records(self) -> list[LeaveOneOutRecord]:
-        """One record per question; a retrieval miss or failure has no in-KB value."""
-        values: dict[tuple[str, CaseKind], float | None] = {
-            (row.question_id, row.kind): None if row.retrieval_miss else row.raw_relevance
+        """One record per question.
+
+        A retrieval miss has no in-KB value; a case that failed, or that an unfinished
+        run has not come to, has none either.
+        """
+        values = {
+            (row.question_id, row.kind): row.raw_relevance
             for row in self.rows
+            if row.error is None and not row.retrieval_miss
         }
         return [
             LeaveOneOutRecord(
                 question_id=name,
-                group=question.passage_id,
-                in_kb=values[name, CaseKind.IN_KB],
-                left_out=values[name, CaseKind.LEFT_OUT],
+                group=question.own_passage,
+                in_kb=values.get((name, CaseKind.IN_KB)),
+                left_out=values.get((name, CaseKind.LEFT_OUT)),
             )
             for name, question in self.questions.items()
         ]
 
 
-def read_ookb_run(folder: str | os.PathLike[str], *, with_calibration: bool = True) -> OokbRun:
-    """A complete run of this suite.
+def read_ookb_run(
+    folder: str | os.PathLike[str], *, with_calibration: bool = True, unfinished: bool = False
+) -> OokbRun:
+    """A run of this suite.
 
     Args:
         folder: of the run.
         with_calibration: False leaves `calibration.json` unread, so that a broken
             one does not stop its being written anew.
+        unfinished: True also takes a run of which only some rows are there, as long
+            as the last one is whole. That is enough to show it, not to certify on it.
 
     Raises:
-        InputError: no run there, another suite, a broken or missing row, or a run
-            that is not finished.
+        InputError: no run there, another suite, a file that is missing, broken or
+            written by a newer knowgate, or a run that is not finished; names file
+            and line.
     """
     root = Path(folder)
-    manifest = read_manifest(root)
-    where = str(root / "manifest.json")
-    if manifest.get("suite") != "ookb":
+    manifest, settings = _read_manifest(root)
+    _require_whole_rows(root, manifest)
+    questions = _read_questions(root)
+    rows = _read_rows(root, questions)
+    if not rows:
+        raise _not_finished(root, manifest, 0)
+    if not unfinished:
+        _require_complete(root, manifest, questions, rows)
+    calibration = _read_calibration(root, manifest, questions) if with_calibration else None
+    return OokbRun(manifest, settings, questions, rows, calibration)
+
+
+def _read_manifest(root: Path) -> tuple[OokbManifest, dict[str, Any]]:
+    path = str(root / "manifest.json")
+    value = read_manifest(root)
+    suite = value.get("suite")
+    if suite != "ookb":
         raise InputError(
-            f"the run is of suite {manifest.get('suite')!r}, not 'ookb'",
-            where=where,
+            f"the run is of suite {suite!r}, not 'ookb'",
+            where=path,
             mend="name a run made with `knowgate eval ookb`",
         )
-    scorer, aggregator = _scorer(manifest, where)
-    _require_whole(root, manifest)
-    questions = {q.question_id: q for q in _rows(root / "questions.jsonl", OokbQuestion)}
-    rows = tuple(_rows(root / "rows.jsonl", OokbRow))
-    _require_complete(root, manifest, questions, rows)
-    calibration = _calibration(root) if with_calibration else None
-    return OokbRun(manifest, scorer, aggregator, questions, rows, calibration)
-
-
-def calibration_document(
-    policy: Policy,
-    calibration: list[LeaveOneOutRecord],
-    test: list[LeaveOneOutRecord],
-    *,
-    seed: int,
-) -> dict[str, Any]:
-    """What `calibration.json` in a run folder holds."""
-    guarantee = policy.guarantee
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "policy": policy.model_dump(mode="json"),
-        "risk": None if guarantee is None else guarantee.risk,
-        "delta": None if guarantee is None else guarantee.delta,
-        "seed": seed,
-        "calibration_questions": [record.question_id for record in calibration],
-        "test_questions": [record.question_id for record in test],
-    }
-
-
-def _scorer(manifest: Mapping[str, Any], where: str) -> tuple[Fingerprint, str]:
-    settings = manifest.get("settings")
+    value = _cleaned(value, where=path, mend=_RUN_AGAIN)
     try:
-        if not isinstance(settings, dict) or not isinstance(settings.get("aggregator"), str):
-            raise TypeError
-        return Fingerprint.model_validate(settings["scorer"]), settings["aggregator"]
-    except (TypeError, KeyError, ValidationError):
+        manifest = OokbManifest.model_validate(value)
+    except ValidationError as error:
+        what = _first_fault(error)
+        if error.errors()[0]["loc"][0] == "settings":
+            what = f"field 'settings' does not name scorer and aggregator as it should ({what})"
+        raise InputError(what, where=path, mend=_RUN_AGAIN) from None
+    if not manifest.cases:
+        raise InputError("the run holds no cases", where=path, mend=_RUN_AGAIN)
+    return manifest, value["settings"]
+
+
+def _require_whole_rows(root: Path, manifest: OokbManifest) -> None:
+    """Refuse a run that was killed before its first row, or within one."""
+    path = root / "rows.jsonl"
+    if not path.exists():
+        raise _not_finished(root, manifest, 0, "no rows.jsonl in the run folder: ")
+    try:
+        # As bytes: a kill may also cut a letter in two.
+        content = path.read_bytes()
+    except OSError as error:
         raise InputError(
-            "field 'settings' does not name scorer and aggregator",
-            where=where,
-            mend="run `knowgate eval ookb` again",
+            f"cannot be read ({error.strerror})", where=str(path), mend=_RUN_AGAIN
         ) from None
+    if not content.endswith(b"\n"):
+        raise _not_finished(root, manifest, content.count(b"\n"))
 
 
-def _rows(path: Path, kind: type[_Row]) -> Iterator[_Row]:
-    for number, value in read_jsonl(path):
-        try:
-            yield kind.model_validate(value)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            field = ".".join(str(part) for part in first["loc"])
-            raise InputError(
-                f"field '{field}': {first['msg']}",
-                where=f"{path}:{number}",
-                mend="run `knowgate eval ookb` again",
-            ) from None
-
-
-def _require_whole(root: Path, manifest: Mapping[str, Any]) -> None:
-    """Refuse a run that was killed before its first row or within one."""
-    rows = root / "rows.jsonl"
-    text = read_text(rows) if rows.exists() else ""
-    if not text.endswith("\n"):
-        raise _unfinished(root, manifest, text.count("\n"))
-
-
-def _unfinished(root: Path, manifest: Mapping[str, Any], done: int) -> InputError:
+def _not_finished(root: Path, manifest: OokbManifest, done: int, lead: str = "") -> InputError:
     return InputError(
-        f"the run is not finished ({done} of {manifest.get('cases')} cases)",
+        f"{lead}the run is not finished ({done} of {manifest.cases} cases)",
         where=str(root),
-        mend="start the same `knowgate eval ookb` again, it goes on where it stopped",
+        mend=_GO_ON,
     )
+
+
+def _read_questions(root: Path) -> dict[str, OokbQuestion]:
+    path = root / "questions.jsonl"
+    if not path.exists():
+        raise InputError(
+            "no questions.jsonl in the run folder",
+            where=str(root),
+            mend="start the same `knowgate eval ookb` again, it writes what is missing",
+        )
+    found: dict[str, OokbQuestion] = {}
+    for number, value in read_jsonl(path):
+        where = f"{path}:{number}"
+        question = _model(OokbQuestion, value, where=where, mend=_RUN_AGAIN)
+        if question.question_id in found:
+            raise InputError(
+                f"question_id {question.question_id!r} stands here twice",
+                where=where,
+                mend=_RUN_AGAIN,
+            )
+        found[question.question_id] = question
+    return found
+
+
+def _read_rows(root: Path, questions: Mapping[str, OokbQuestion]) -> tuple[OokbRow, ...]:
+    path = root / "rows.jsonl"
+    rows: dict[tuple[str, CaseKind], OokbRow] = {}
+    for number, value in read_jsonl(path):
+        where = f"{path}:{number}"
+        row = _model(OokbRow, value, where=where, mend=_RUN_AGAIN)
+        if row.question_id not in questions:
+            raise InputError(
+                f"question_id {row.question_id!r} is not in questions.jsonl: rows and questions "
+                "do not belong together",
+                where=where,
+                mend=_RUN_AGAIN,
+            )
+        own = questions[row.question_id].own_passage
+        if row.kind is CaseKind.LEFT_OUT and own in row.retrieved:
+            raise InputError(
+                f"passage {own!r} was retrieved although it was left out",
+                where=where,
+                mend=_RUN_AGAIN,
+            )
+        if (row.question_id, row.kind) in rows:
+            raise InputError(
+                f"case {row.case_id!r}: a second {row.kind} case of one question: rows and "
+                "questions do not belong together",
+                where=where,
+                mend=_RUN_AGAIN,
+            )
+        rows[row.question_id, row.kind] = row
+    return tuple(rows.values())
 
 
 def _require_complete(
     root: Path,
-    manifest: Mapping[str, Any],
+    manifest: OokbManifest,
     questions: Mapping[str, OokbQuestion],
     rows: tuple[OokbRow, ...],
 ) -> None:
-    expected = [f"{name}/{kind.value}" for name in questions for kind in CaseKind]
-    found = [row.case_id for row in rows]
-    if len(rows) < len(expected) and found == expected[: len(found)]:
-        raise _unfinished(root, manifest, len(rows))
-    if found != expected or not expected:
+    """Refuse anything but each question's two cases, in order, with its passage named."""
+    expected = [(f"{name}/{kind}", name, kind) for name in questions for kind in CaseKind]
+    found = [(row.case_id, row.question_id, row.kind) for row in rows]
+    if len(found) < len(expected) and found == expected[: len(found)]:
+        raise _not_finished(root, manifest, len(found))
+    if found != expected:
         raise InputError(
             "rows and questions do not belong together",
             where=str(root / "rows.jsonl"),
-            mend="run `knowgate eval ookb` again into another folder",
+            mend=_RUN_AGAIN,
         )
+    for question in questions.values():
+        if not question.passage_id:
+            # Guessed, it would let questions on one passage count as independent.
+            raise InputError(
+                f"question {question.question_id!r}: field 'passage_id' is missing",
+                where=str(root / "questions.jsonl"),
+                mend=_GO_ON,
+            )
 
 
-def _calibration(root: Path) -> OokbCalibration | None:
+def _read_calibration(
+    root: Path, manifest: OokbManifest, questions: Mapping[str, OokbQuestion]
+) -> OokbCalibration | None:
     path = root / "calibration.json"
     if not path.exists():
         return None
-    value = read_json(path)
-    mend = "run `knowgate calibrate` again"
-    if not isinstance(value, dict) or not isinstance(value.get("schema_version"), int):
-        raise InputError("field 'schema_version' is missing", where=str(path), mend=mend)
-    if value["schema_version"] > SCHEMA_VERSION:
+    where = str(path)
+    value = read_versioned(path, mend=_CALIBRATE_AGAIN)
+    file = _model(CalibrationFile, value, where=where, mend=_CALIBRATE_AGAIN)
+    policy = Policy.parse(file.policy, where=where)
+    policy.require_scorer(manifest.settings.scorer)
+    if policy.aggregator != manifest.settings.aggregator:
         raise InputError(
-            f"calibration schema {value['schema_version']} is newer than {SCHEMA_VERSION}",
-            where=str(path),
-            mend="upgrade knowgate",
+            f"the policy aggregates by {policy.aggregator!r}, "
+            f"the run by {manifest.settings.aggregator!r}",
+            where=where,
+            mend=_CALIBRATE_AGAIN,
         )
-    parts = [value.get("calibration_questions"), value.get("test_questions")]
-    if not all(isinstance(p, list) and all(isinstance(i, str) for i in p) for p in parts):
-        raise InputError("the lists of question ids are missing", where=str(path), mend=mend)
-    return OokbCalibration(
-        policy=Policy.parse(value.get("policy"), where=str(path)),
-        calibration_questions=frozenset(value["calibration_questions"]),
-        test_questions=frozenset(value["test_questions"]),
-    )
+    fitted, held_out = frozenset(file.calibration_questions), frozenset(file.test_questions)
+    if stray := sorted((fitted | held_out) - questions.keys()):
+        raise InputError(
+            f"question {stray[0]!r} is not part of this run", where=where, mend=_CALIBRATE_AGAIN
+        )
+    if both := sorted(fitted & held_out):
+        raise InputError(
+            f"question {both[0]!r} is a calibration and a test question at once",
+            where=where,
+            mend=_CALIBRATE_AGAIN,
+        )
+    return OokbCalibration(policy, file.risk, fitted, held_out)
+
+
+def _model(model: type[_Model], value: dict[str, Any], *, where: str, mend: str) -> _Model:
+    try:
+        return model.model_validate(_cleaned(value, where=where, mend=mend))
+    except ValidationError as error:
+        raise InputError(_first_fault(error), where=where, mend=mend) from None
+
+
+def _first_fault(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    field = ".".join(str(part) for part in first["loc"])
+    return f"field '{field}': {first['msg']}" if field else str(first["msg"])
+
+
+def _cleaned(value: dict[str, Any], *, where: str, mend: str) -> dict[str, Any]:
+    """JSON whose strings can be encoded: a lone surrogate must not stop a report."""
+    try:
+        found: dict[str, Any] = _clean(value)
+    except RecursionError:
+        raise InputError("nested too deeply", where=where, mend=mend) from None
+    return found
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, list):
+        return [_clean(item) for item in value]
+    if isinstance(value, dict):
+        return {clean_text(key): _clean(item) for key, item in value.items()}
+    return value

@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...guard import Fingerprint
 from ..knowledge_base import KnowledgeBase
 
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
+
+
+class Encoder(Protocol):
+    """What retrieves: text to embeddings, by a model that can be told from others.
+
+    `BiEncoderScorer` is one.
+    """
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """Identifies whatever the embeddings depend on."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Unit-length embeddings of shape (len(texts), dimensions)."""
+        ...
 
 
 class BasicRag:

@@ -31,7 +31,7 @@ from ..knowledge_base import (
 )
 from ..runs import SCHEMA_VERSION, open_run
 from ._cases import Case, CaseKind, build_cases
-from ._retrieval import BasicRag, Embed
+from ._retrieval import BasicRag, Encoder
 
 Progress = Callable[[int, int], None]
 
@@ -63,7 +63,7 @@ def run_ookb(
     out: str | os.PathLike[str],
     *,
     scorer: RelevanceScorer,
-    embed: Embed,
+    encoder: Encoder,
     settings: OokbSettings,
     on_progress: Progress | None = None,
 ) -> Path:
@@ -76,7 +76,7 @@ def run_ookb(
         questions_path: see `read_questions`.
         out: the run folder.
         scorer: what judges relevance, called through the guard itself.
-        embed: of the retriever.
+        encoder: of the retriever; the run goes on only with the same one.
         settings: passages, retrieval, aggregation.
         on_progress: called with (cases done, cases in all).
 
@@ -92,11 +92,13 @@ def run_ookb(
     )
     cases = build_cases(questions, knowledge_base)
     guard = _measuring_guard(scorer, settings.aggregator)
-    manifest = _manifest(Path(questions_path), scorer, settings, len(questions), len(cases))
+    manifest = _manifest(
+        Path(questions_path), scorer, encoder, settings, len(questions), len(cases)
+    )
     with open_run(out, manifest, [case.case_id for case in cases]) as store:
         _write_questions(Path(out) / "questions.jsonl", questions, knowledge_base)
         if store.done < len(cases):
-            retriever = BasicRag(knowledge_base, embed)
+            retriever = BasicRag(knowledge_base, encoder.embed)
             for case in cases[store.done :]:
                 store.append(_row(case, guard, retriever, knowledge_base, settings))
                 if on_progress is not None:
@@ -141,8 +143,8 @@ def _row(
         row["retrieved"] = found
         row["retrieval_miss"] = not left_out and case.passage_id not in found
         decision = guard.decide(case.question, [knowledge_base.passages[i] for i in found])
+        row["scores"] = list(decision.scores)
         scores = [score for score in decision.scores if score is not None]
-        row["scores"] = scores
         relevance = aggregator(settings.aggregator)(scores)
         if not math.isfinite(relevance):
             raise SignalValueError("relevance", "the aggregate of the scores is not finite")
@@ -165,6 +167,7 @@ def _retrieved(retriever: BasicRag, case: Case, top_k: int) -> list[str]:
 def _manifest(
     questions_path: Path,
     scorer: RelevanceScorer,
+    encoder: Encoder,
     settings: OokbSettings,
     questions: int,
     cases: int,
@@ -176,6 +179,7 @@ def _manifest(
         "settings": {
             "scorer": scorer.fingerprint.model_dump(),
             "aggregator": settings.aggregator,
+            "retriever": encoder.fingerprint.model_dump(),
             "retrieval": "basic_rag",
             "top_k": settings.top_k,
             "passage": settings.passage.value,

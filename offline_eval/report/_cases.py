@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...guard import Policy, Route, Signals, decide_route
-from ._artefacts import CaseRow, QuestionRow
-from ._reading import Run
+from ..ookb import CaseKind, OokbQuestion, OokbRow, OokbRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +22,8 @@ class Case:
         held_out: whether the policy has not seen the question; False without a policy.
     """
 
-    row: CaseRow
-    question: QuestionRow
+    row: OokbRow
+    question: OokbQuestion
     score: float
     relevance: float | None
     passes: bool | None
@@ -33,20 +32,20 @@ class Case:
     @property
     def found(self) -> bool:
         """Whether this is an in-KB case whose own passage was retrieved."""
-        return self.row.kind == "in_kb" and not self.row.retrieval_miss
+        return self.row.kind is CaseKind.IN_KB and not self.row.retrieval_miss
 
     @property
     def missed(self) -> bool:
         """Whether this is an in-KB case whose own passage was not retrieved."""
-        return self.row.kind == "in_kb" and self.row.retrieval_miss
+        return self.row.kind is CaseKind.IN_KB and self.row.retrieval_miss
 
     @property
     def left_out(self) -> bool:
         """Whether the own passage had been taken out."""
-        return self.row.kind == "left_out"
+        return self.row.kind is CaseKind.LEFT_OUT
 
 
-def measured_cases(run: Run) -> tuple[Case, ...]:
+def measured_cases(run: OokbRun) -> tuple[Case, ...]:
     """The cases without an error, in the order of the run."""
     rows = [row for row in run.rows if row.error is None]
     scores = [row.raw_relevance for row in rows if row.raw_relevance is not None and row.retrieved]
@@ -69,7 +68,7 @@ def relevance_gate(policy: Policy) -> Policy:
 
 
 def _case(
-    row: CaseRow, question: QuestionRow, gate: Policy | None, lowest: float, held_out: bool
+    row: OokbRow, question: OokbQuestion, gate: Policy | None, lowest: float, held_out: bool
 ) -> Case:
     raw = row.raw_relevance if row.retrieved else None
     score = lowest if raw is None else raw

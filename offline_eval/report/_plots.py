@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...calibration import OperatingPoint, risk_coverage_curve
+from ..ookb import OokbRun
 from ._cases import Case
-from ._reading import Run
 from ._summary import OokbSummary
 
 if TYPE_CHECKING:
@@ -67,13 +67,13 @@ class Plot:
     svg: str
 
 
-def draw_plots(run: Run, cases: Sequence[Case], summary: OokbSummary) -> list[Plot]:
+def draw_plots(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) -> list[Plot]:
     """Histograms, ROC and risk–coverage curve; those without data are left out."""
     drawn = (draw(run, cases, summary) for draw in (_histograms, _roc, _risk_coverage))
     return [plot for plot in drawn if plot is not None]
 
 
-def _histograms(run: Run, cases: Sequence[Case], summary: OokbSummary) -> Plot | None:
+def _histograms(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) -> Plot | None:
     calibrated = run.calibration is not None
     # Without passages there is no raw score to draw; calibrated, it is a relevance of 0.
     shown = [case for case in cases if calibrated or case.row.retrieved]
@@ -120,7 +120,7 @@ def _histograms(run: Run, cases: Sequence[Case], summary: OokbSummary) -> Plot |
     )
 
 
-def _roc(run: Run, cases: Sequence[Case], summary: OokbSummary) -> Plot | None:
+def _roc(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) -> Plot | None:
     in_kb = [case for case in cases if not case.left_out]
     found = [case for case in cases if case.found]
     left_out = [case for case in cases if case.left_out]
@@ -160,7 +160,7 @@ def _roc(run: Run, cases: Sequence[Case], summary: OokbSummary) -> Plot | None:
     )
 
 
-def _risk_coverage(run: Run, cases: Sequence[Case], summary: OokbSummary) -> Plot | None:
+def _risk_coverage(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) -> Plot | None:
     calibration = run.calibration
     shown = [case for case in cases if case.held_out or calibration is None]
     found = [case for case in shown if case.found]

@@ -12,9 +12,8 @@ from pydantic import BaseModel, ConfigDict
 from ..._version import __version__
 from ...calibration import Interval, bootstrap_auroc, wilson_interval
 from ...guard import Policy
-from ._artefacts import InputFile
+from ..ookb import CaseKind, InputFile, OokbRun, read_ookb_run
 from ._cases import Case, measured_cases
-from ._reading import Run, read_run
 
 REPORT_SCHEMA_VERSION = 1
 
@@ -24,7 +23,6 @@ _SEED = 0
 NOTE_NOT_CALIBRATED = "'knowgate calibrate' on this run gives it"
 NOTE_NOTHING_HELD_OUT = "no held-out test question could be measured"
 NOTE_NOTHING_MEASURED = "no case of this kind could be measured"
-NOTE_NO_SPREAD = "every resample gives the same value, so it has no interval"
 
 
 class _Summary(BaseModel):
@@ -36,7 +34,7 @@ class Estimate(_Summary):
 
     Attributes:
         value: None where nothing was observed, never 0.0.
-        low: lower end, None likewise and where resampling shows no spread.
+        low: lower end, None likewise.
         high: upper end, None likewise.
         n: questions it rests on.
         note: why something is undefined or how to get it, otherwise empty.
@@ -102,6 +100,8 @@ class PolicySummary(_Summary):
         words: the promise in words.
         calibration_questions: seen by the policy.
         test_questions: held out.
+        memory_threshold: confidence from which it answers from memory, declared and not
+            certified; None: never.
         measures_more: the policy also asks for confidence or conflict, which this
             suite does not measure.
     """
@@ -111,6 +111,7 @@ class PolicySummary(_Summary):
     words: str
     calibration_questions: int
     test_questions: int
+    memory_threshold: float | None
     measures_more: bool
 
 
@@ -162,11 +163,11 @@ def summarise_ookb(run_dir: str | os.PathLike[str]) -> OokbSummary:
     Raises:
         InputError: a file is missing, broken, empty or written by a newer knowgate.
     """
-    run = read_run(run_dir)
+    run = read_ookb_run(run_dir, unfinished=True)
     return summarise(run, measured_cases(run))
 
 
-def summarise(run: Run, cases: Sequence[Case]) -> OokbSummary:
+def summarise(run: OokbRun, cases: Sequence[Case]) -> OokbSummary:
     """The summary of a run that was read before; `cases` as `measured_cases` gives them."""
     failed = [row for row in run.rows if row.error is not None]
     types = Counter(row.error.type for row in failed if row.error is not None)
@@ -183,7 +184,7 @@ def summarise(run: Run, cases: Sequence[Case]) -> OokbSummary:
         left_out=_left_out(run, cases),
         in_kb=_in_kb(run, cases),
         policy=_policy(run),
-        settings=run.settings,
+        settings=dict(run.settings),
         inputs=run.manifest.inputs,
     )
 
@@ -195,15 +196,11 @@ def _auroc(cases: Iterable[Case], positives: Iterable[Case]) -> Estimate:
     for case in cases:
         if case.left_out:
             scores.setdefault(case.row.question_id, ([], []))[1].append(case.score)
-    found = bootstrap_auroc(list(scores.values()), seed=_SEED)
-    if found.value is not None and found.low == found.high:
-        # Resampling cannot leave a perfect separation: that is no evidence of certainty.
-        return Estimate(value=found.value, low=None, high=None, n=found.n, note=NOTE_NO_SPREAD)
-    return _estimate(found, NOTE_NOTHING_MEASURED)
+    return _estimate(bootstrap_auroc(list(scores.values()), seed=_SEED), NOTE_NOTHING_MEASURED)
 
 
-def _left_out(run: Run, cases: Sequence[Case]) -> LeftOutSummary:
-    rows = [row for row in run.rows if row.kind == "left_out"]
+def _left_out(run: OokbRun, cases: Sequence[Case]) -> LeftOutSummary:
+    rows = [row for row in run.rows if row.kind is CaseKind.LEFT_OUT]
     tested = [case for case in cases if case.left_out and case.held_out]
     return LeftOutSummary(
         cases=len(rows),
@@ -214,8 +211,8 @@ def _left_out(run: Run, cases: Sequence[Case]) -> LeftOutSummary:
     )
 
 
-def _in_kb(run: Run, cases: Sequence[Case]) -> InKbSummary:
-    rows = [row for row in run.rows if row.kind == "in_kb"]
+def _in_kb(run: OokbRun, cases: Sequence[Case]) -> InKbSummary:
+    rows = [row for row in run.rows if row.kind is CaseKind.IN_KB]
     measured = [case for case in cases if not case.left_out]
     misses = sum(case.missed for case in measured)
     tested = [case for case in measured if case.found and case.held_out]
@@ -232,11 +229,11 @@ def _in_kb(run: Run, cases: Sequence[Case]) -> InKbSummary:
     )
 
 
-def _abstained(run: Run, tested: Sequence[Case]) -> int | None:
+def _abstained(run: OokbRun, tested: Sequence[Case]) -> int | None:
     return None if run.calibration is None else sum(case.passes is False for case in tested)
 
 
-def _abstention(run: Run, tested: Sequence[Case]) -> Estimate:
+def _abstention(run: OokbRun, tested: Sequence[Case]) -> Estimate:
     abstained = _abstained(run, tested)
     note = NOTE_NOT_CALIBRATED if abstained is None else NOTE_NOTHING_HELD_OUT
     return _estimate(wilson_interval(abstained or 0, len(tested)), note)
@@ -249,7 +246,7 @@ def _estimate(interval: Interval, note_if_undefined: str) -> Estimate:
     )
 
 
-def _policy(run: Run) -> PolicySummary | None:
+def _policy(run: OokbRun) -> PolicySummary | None:
     if run.calibration is None:
         return None
     policy = run.calibration.policy
@@ -260,6 +257,7 @@ def _policy(run: Run) -> PolicySummary | None:
         words=_words(policy),
         calibration_questions=len(run.calibration.calibration_questions),
         test_questions=len(run.calibration.test_questions),
+        memory_threshold=policy.confidence_threshold if policy.may_answer else None,
         measures_more=policy.needs_estimator,
     )
 

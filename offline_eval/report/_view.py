@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ._artefacts import InputFile
+from ..ookb import InputFile, OokbRun
 from ._cases import Case
 from ._escaping import one_line
-from ._reading import Run
 from ._summary import Estimate, OokbSummary
 from ._words import decimal, headline, interval_words, percent, questions, warnings
 from ._worst import ShownCase, least_relevant_found, most_relevant_left_out
@@ -28,9 +27,18 @@ class RateLine:
 
 @dataclass(frozen=True, slots=True)
 class PolicyView:
-    """The policy in words; `guarantee` holds name and value pairs."""
+    """The policy in words.
+
+    Attributes:
+        threshold: of relevance.
+        memory: from which confidence it answers from memory; empty where it never does.
+        words: the promise.
+        certified: None for a policy written by hand.
+        guarantee: name and value pairs.
+    """
 
     threshold: str
+    memory: str
     words: str
     certified: bool | None
     guarantee: tuple[tuple[str, str], ...]
@@ -67,7 +75,7 @@ class ReportView:
     versions: tuple[tuple[str, str], ...]
 
 
-def report_view(run: Run, cases: Sequence[Case], summary: OokbSummary) -> ReportView:
+def report_view(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) -> ReportView:
     """The view of a summarised run."""
     names = ", ".join(one_line(file.name) for file in summary.inputs)
     settings = run.manifest.settings
@@ -147,10 +155,7 @@ def _area(name: str, estimate: Estimate, meaning: str) -> RateLine:
 
 
 def _meaning(estimate: Estimate, meaning: str) -> str:
-    if not estimate.note:
-        return meaning
-    lead = "Not measured: " if estimate.value is None else "Note: "
-    return f"{meaning} {lead}{estimate.note}."
+    return f"{meaning} Not measured: {estimate.note}." if estimate.note else meaning
 
 
 def _policy(summary: OokbSummary) -> PolicyView | None:
@@ -175,7 +180,14 @@ def _policy(summary: OokbSummary) -> PolicyView | None:
             ),
             *facts,
         ]
-    return PolicyView(threshold, one_line(policy.words), certified, tuple(facts))
+    memory = policy.memory_threshold
+    return PolicyView(
+        threshold=threshold,
+        memory="" if memory is None else f"{memory} (declared, not certified, not measured here)",
+        words=one_line(policy.words),
+        certified=certified,
+        guarantee=tuple(facts),
+    )
 
 
 def _flat(prefix: str, value: Any) -> list[tuple[str, str]]:

@@ -79,18 +79,19 @@ def headline(summary: OokbSummary) -> list[str]:
 
 
 def _nothing_passes(policy: PolicySummary) -> str:
+    declines = "declines every question"
+    if policy.memory_threshold is not None:
+        declines = "answers from memory alone, or declines"
     if policy.guarantee is not None and not policy.guarantee["certified"]:
-        return "No threshold met the target, so this policy declines every question."
-    return "This policy lets no context pass, so it declines every question."
+        return f"No threshold met the target, so this policy {declines}."
+    return f"This policy lets no context pass, so it {declines}."
 
 
 def _ranking(summary: OokbSummary) -> str:
     auroc = summary.auroc
     if auroc.value is None:
         return "Too few cases could be measured to say how well relevance tells them apart."
-    interval = "no interval"
-    if auroc.low is not None:
-        interval = f"95{_SPACE}% interval {decimal(auroc.low)} to {decimal(auroc.high)}"
+    interval = f"95{_SPACE}% interval {decimal(auroc.low)} to {decimal(auroc.high)}"
     return (
         "Relevance was higher with the answer in the knowledge base than with the answer taken "
         f"out in {percent(auroc.value)} of all pairs of cases, ties counted half "
@@ -142,7 +143,8 @@ def warnings(summary: OokbSummary) -> list[str]:
     lines: list[str] = []
     if summary.cases < summary.cases_planned:
         lines.append(
-            f"The run is incomplete: {summary.cases} of {summary.cases_planned} cases are there."
+            f"The run is incomplete: {summary.cases} of {summary.cases_planned} cases are there. "
+            "Start the same 'knowgate eval ookb' again: it goes on where it stopped."
         )
     if summary.errors:
         kinds = ", ".join(f"{name}: {count}" for name, count in summary.errors_by_type.items())

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ._artefacts import QuestionRow
+from ..ookb import OokbQuestion
 from ._cases import Case
 from ._escaping import one_line, shortened
 from ._words import decimal
@@ -53,7 +53,7 @@ class ShownCase:
 
 
 def most_relevant_left_out(
-    cases: Sequence[Case], questions: dict[str, QuestionRow]
+    cases: Sequence[Case], questions: Mapping[str, OokbQuestion]
 ) -> list[ShownCase]:
     """Left-out cases that look best covered, the best first."""
     chosen = sorted(
@@ -63,7 +63,7 @@ def most_relevant_left_out(
 
 
 def least_relevant_found(
-    cases: Sequence[Case], questions: dict[str, QuestionRow]
+    cases: Sequence[Case], questions: Mapping[str, OokbQuestion]
 ) -> list[ShownCase]:
     """In-KB cases with their own passage retrieved that look worst covered, the worst first."""
     chosen = sorted(
@@ -72,7 +72,7 @@ def least_relevant_found(
     return [_shown(case, questions) for case in chosen[:SHOWN]]
 
 
-def _shown(case: Case, questions: dict[str, QuestionRow]) -> ShownCase:
+def _shown(case: Case, questions: Mapping[str, OokbQuestion]) -> ShownCase:
     row = case.row
     wrong = case.passes is not None and case.passes == case.left_out
     outcome = {None: "", True: "let through", False: "declined"}[case.passes]
@@ -97,7 +97,7 @@ def _shown(case: Case, questions: dict[str, QuestionRow]) -> ShownCase:
     )
 
 
-def _passage(passage_id: str, questions: dict[str, QuestionRow]) -> str:
+def _passage(passage_id: str, questions: Mapping[str, OokbQuestion]) -> str:
     # A shared passage goes by the id of the first question that it answers. A knowledge
     # base may hold more than the run asked about.
     found = questions.get(passage_id)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...guard.files import write_json, write_text
+from ..ookb import read_ookb_run
 from ._cases import measured_cases
 from ._plots import draw_plots
-from ._reading import read_run
 from ._rendering import render_html, render_markdown
 from ._summary import summarise
 from ._view import report_view
@@ -30,14 +30,15 @@ def write_report(
     """Write the report of a run folder; nothing is written where the run is broken.
 
     Args:
-        run_dir: folder that `knowgate eval ookb` wrote.
+        run_dir: folder that `knowgate eval ookb` wrote, calibrated or not; of an
+            unfinished run the report says so.
         out_dir: folder for the three files, made where missing; None: the run folder.
 
     Raises:
         InputError: a file of the run is missing, broken, empty or written by a newer
             knowgate, or the report cannot be written.
     """
-    run = read_run(run_dir)
+    run = read_ookb_run(run_dir, unfinished=True)
     cases = measured_cases(run)
     summary = summarise(run, cases)
     view = report_view(run, cases, summary)

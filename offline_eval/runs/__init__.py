@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ._store import SCHEMA_VERSION, RunStore, open_run, read_manifest
+from ._store import SCHEMA_VERSION, RunStore, open_run, read_manifest, read_versioned
 
-__all__ = ["SCHEMA_VERSION", "RunStore", "open_run", "read_manifest"]
+__all__ = ["SCHEMA_VERSION", "RunStore", "open_run", "read_manifest", "read_versioned"]

@@ -228,7 +228,37 @@ def test_the_bootstrap_without_one_kind_is_undefined() -> None:
 def test_the_bootstrap_leaves_out_draws_that_lack_a_kind() -> None:
     found = bootstrap_auroc([([1.0], []), ([], [0.0])], resamples=200)
 
-    assert (found.value, found.low, found.high) == (1.0, 1.0, 1.0)
+    assert found == wilson_interval(2, 2)
+
+
+@pytest.mark.parametrize("n", [1, 2, 40])
+def test_a_perfect_separation_takes_the_wilson_interval_of_all_or_none(n: int) -> None:
+    apart = [([1.0 + i], [-1.0 - i]) for i in range(n)]
+
+    assert bootstrap_auroc(apart, resamples=200) == wilson_interval(n, n)
+    assert bootstrap_auroc(
+        [(low, high) for high, low in apart], resamples=200, confidence=0.8
+    ) == wilson_interval(0, n, 0.8)
+
+
+@pytest.mark.parametrize("n", [1, 4, 5])
+def test_scores_that_all_tie_have_an_interval_around_one_half(n: int) -> None:
+    found = bootstrap_auroc([([0.3], [0.3])] * n, resamples=200)
+
+    assert (found.value, found.n) == (0.5, n)
+    assert found.low == wilson_interval(n // 2, n).low
+    assert found.high == wilson_interval((n + 1) // 2, n).high
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < 0.5 < found.high
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_single_resample_claims_no_certainty_either(seed: int) -> None:
+    # With half of the seeds the one draw lacks a kind and gives nothing at all.
+    found = bootstrap_auroc([([1.0], []), ([], [0.0])], resamples=1, seed=seed)
+
+    assert found == wilson_interval(2, 2)
 
 
 @settings(derandomize=True, deadline=None, max_examples=50)

@@ -79,7 +79,8 @@ def test_a_command_line_that_cannot_be_read_is_one_line(
 @pytest.mark.parametrize(
     ("option", "value"),
     [(o, v) for o in ("--risk", "--delta", "--share") for v in ("0", "1", "2", "nan", "-1")]
-    + [("--seed", "-1"), ("--risk", "1e-320")],
+    + [("--seed", "-1"), ("--risk", "1e-320")]
+    + [("--answer-from-memory", value) for value in ("0", "1.01", "nan", "-1")],
 )
 def test_numbers_off_their_scale_are_one_line(
     knowgate: Knowgate, workplace: Path, option: str, value: str
@@ -198,6 +199,40 @@ def test_calibrate_says_what_it_certified(knowgate: Knowgate, workplace: Path) -
     assert "at most 20% of questions" in outcome.out
     assert re.search(r"threshold: relevance ≥ 0\.\d{3}\n", outcome.out)
     assert out.read_bytes() == (workplace / "policy.json").read_bytes()
+
+
+def test_calibrate_may_declare_when_to_answer_from_memory(
+    knowgate: Knowgate, workplace: Path
+) -> None:
+    out = workplace / "new.json"
+
+    outcome = knowgate(
+        "calibrate", "--run", workplace / "run", "--risk", "0.2", "--out", out,
+        "--answer-from-memory", "0.7",
+    )  # fmt: skip
+
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "That threshold was declared and is not certified" in outcome.out
+    assert "answers from memory: confidence ≥ 0.7 (declared, not certified" in outcome.out
+    policy = json.loads(out.read_text(encoding="utf-8"))
+    assert policy["confidence_threshold"] == 0.7
+    assert policy["allowed_routes"] == ["follow_context", "answer", "abstain"]
+
+
+def test_a_report_before_calibrating_says_how_to_get_the_rates(
+    knowgate: Knowgate, workplace: Path
+) -> None:
+    (workplace / "run" / "calibration.json").unlink()
+
+    outcome = knowgate("report", workplace / "run", "--out", workplace / "report")
+
+    assert (outcome.code, outcome.err) == (0, "")
+    value = json.loads((workplace / "report" / "report.json").read_text(encoding="utf-8"))
+    for rate in (value["left_out"]["abstention_rate"], value["in_kb"]["false_abstention_rate"]):
+        assert (rate["value"], rate["low"], rate["high"], rate["n"]) == (None, None, None, 0)
+        assert "knowgate calibrate" in rate["note"]
+    for number in ("value", "low", "high", "n"):
+        assert isinstance(value["auroc"][number], float | int)
 
 
 def test_calibrate_without_a_threshold_is_a_result(knowgate: Knowgate, workplace: Path) -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
+import os
 import random
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +19,7 @@ from knowgate.guard import Fingerprint, Guard, Policy, Route
 from knowgate.guard.testing import FakeConflictDetector, FakeEstimator, FakeScorer
 from tests.offline_eval.cli.commands import Knowgate, Outcome, read_lines, refused, write_lines
 
+_ROOT = Path(__file__).resolve().parents[3]
 _ALL = (Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN)
 
 
@@ -173,14 +178,50 @@ def test_a_bad_line_is_named_and_nothing_is_written(
     assert (workplace / "in.jsonl").read_text(encoding="utf-8") == content
 
 
-@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="there is no /dev/full here")
-def test_a_full_disk_is_one_line(knowgate: Knowgate, workplace: Path) -> None:
-    write_lines(workplace / "in.jsonl", [{"relevance": 0.5}])
+# A limit on the size of a file stands for the full disk, in a process of its own.
+_FULL_DISK = """
+import resource, runpy
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+runpy.run_module("knowgate", run_name="__main__")
+"""
 
-    outcome = knowgate(
-        "route", "--policy", workplace / "policy.json", "--input", workplace / "in.jsonl",
-        "--output", "/dev/full",
+
+def test_a_full_disk_is_one_line_and_what_was_there_stays(workplace: Path) -> None:
+    write_lines(workplace / "in.jsonl", [{"relevance": 0.5}] * 400)
+    out = workplace / "out.jsonl"
+    out.write_text("mine\n", encoding="utf-8")
+    before = set(workplace.iterdir())
+
+    done = subprocess.run(
+        [
+            sys.executable, "-c", _FULL_DISK, "route", "--policy", workplace / "policy.json",
+            "--input", workplace / "in.jsonl", "--output", out,
+        ],
+        cwd=_ROOT,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
     )  # fmt: skip
 
-    refused(outcome, "No space left on device")
-    assert Path("/dev/full").is_char_device()
+    refused(Outcome(done.returncode, done.stdout, done.stderr), "File too large")
+    assert out.read_text(encoding="utf-8") == "mine\n"
+    assert set(workplace.iterdir()) == before
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_is_written_to_and_not_replaced(knowgate: Knowgate, workplace: Path) -> None:
+    # A pipe of the test's own: no device of the machine is put at risk.
+    out = workplace / "out.jsonl"
+    os.mkfifo(out)
+    reader = os.open(out, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_lines(workplace / "in.jsonl", [{"relevance": 0.5}])
+
+        outcome = _route(knowgate, workplace)
+
+        assert outcome.code == 0
+        assert out.is_fifo()
+        assert json.loads(os.read(reader, 65536))["relevance"] == 0.5
+    finally:
+        os.close(reader)

@@ -70,6 +70,59 @@ def test_a_negative_seed_is_refused(toy: Path) -> None:
         calibrate_ookb(toy / "run", toy / "policy.json", risk=0.1, delta=0.1, seed=-1)
 
 
+@pytest.mark.parametrize("value", [0.0, -0.1, 1.0001, math.nan, math.inf])
+def test_a_confidence_off_its_scale_is_refused(toy: Path, value: float) -> None:
+    with pytest.raises(InputError, match="--answer-from-memory: must be above 0 and at most 1"):
+        calibrate_ookb(
+            toy / "run", toy / "policy.json", risk=0.1, delta=0.1, confidence_threshold=value
+        )
+
+    assert not (toy / "policy.json").exists()
+
+
+@pytest.mark.parametrize("threshold", [0.7, 1, 1e-9])
+def test_answers_from_memory_are_allowed_from_the_declared_confidence_on(
+    toy: Path, threshold: float
+) -> None:
+    plain = calibrate_ookb(toy / "run", toy / "plain.json", risk=0.1, delta=0.1)
+
+    found = calibrate_ookb(
+        toy / "run", toy / "policy.json", risk=0.1, delta=0.1, confidence_threshold=threshold
+    )
+
+    policy = Policy.load(toy / "policy.json")
+    assert policy == found.policy
+    assert set(policy.allowed_routes) == set(Route)
+    assert policy.needs_estimator
+    assert policy.route(0.0, threshold) is Route.ANSWER
+    assert policy.route(0.0, threshold * 0.999) is Route.ABSTAIN
+    assert policy.route(1.0, 1.0) is Route.FOLLOW_CONTEXT
+    # What is certified and measured is relevance, which stays as it was.
+    assert policy.relevance_threshold == plain.policy.relevance_threshold
+    assert found.left_out_abstention == plain.left_out_abstention
+    assert found.false_abstention == plain.false_abstention
+
+
+@pytest.mark.parametrize("risk", [0.1, 0.01])
+def test_the_guarantee_says_that_the_confidence_was_declared_and_not_certified(
+    toy: Path, risk: float
+) -> None:
+    plain = calibrate_ookb(toy / "run", toy / "plain.json", risk=risk, delta=0.1).policy.guarantee
+    found = calibrate_ookb(
+        toy / "run", toy / "policy.json", risk=risk, delta=0.1, confidence_threshold=0.7
+    ).policy.guarantee
+
+    assert plain is not None
+    assert found is not None
+    assert found.statement.startswith(plain.statement)
+    added = found.statement.removeprefix(plain.statement)
+    assert "confidence is at least 0.7" in added
+    assert "declared and is not certified" in added
+    assert ("one exception to abstaining" in added) == (not found.certified)
+    assert found.model_copy(update={"statement": plain.statement}) == plain
+    assert "memory" not in plain.statement
+
+
 @pytest.mark.parametrize("name", [*_RUN_FILES, "calibration.json"])
 def test_the_policy_never_takes_the_place_of_a_file_of_the_run(toy: Path, name: str) -> None:
     before = {n: (toy / "run" / n).read_bytes() for n in _RUN_FILES}
@@ -161,3 +214,46 @@ def test_rows_that_do_not_fit_the_questions_are_refused(toy: Path, fault: str) -
 
     with pytest.raises(InputError, match="do not belong together"):
         read_ookb_run(toy / "run")
+
+
+def test_a_question_without_its_passage_is_shown_but_not_calibrated_on(toy: Path) -> None:
+    path = toy / "run" / "questions.jsonl"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace('"passage_id": "7-ü"', '"passage": "?"'), encoding="utf-8")
+
+    with pytest.raises(InputError, match=r"question '7-ü': field 'passage_id' is missing"):
+        calibrate_ookb(toy / "run", toy / "policy.json", risk=0.1, delta=0.1)
+
+    run = read_ookb_run(toy / "run", unfinished=True)
+    assert run.questions["7-ü"].own_passage == "7-ü"
+
+
+def test_a_left_out_passage_that_was_retrieved_is_not_calibrated_on(toy: Path) -> None:
+    rows = toy / "run" / "rows.jsonl"
+    lines = rows.read_text(encoding="utf-8").splitlines(keepends=True)
+    row = json.loads(lines[1])
+    row["retrieved"][0] = row["question_id"]
+    lines[1] = json.dumps(row) + "\n"
+    rows.write_text("".join(lines), encoding="utf-8")
+
+    with pytest.raises(InputError, match=r"rows\.jsonl:2: passage .* although it was left out"):
+        calibrate_ookb(toy / "run", toy / "policy.json", risk=0.1, delta=0.1)
+
+
+@pytest.mark.parametrize("name", [*_RUN_FILES, "calibration.json"])
+def test_json_that_is_nested_too_deeply_is_one_clear_error(toy: Path, name: str) -> None:
+    calibrate_ookb(toy / "run", toy / "policy.json", risk=0.1, delta=0.1)
+    path = toy / "run" / name
+    text = path.read_text(encoding="utf-8").rstrip().removesuffix("}")
+    refusals = []
+    # From which depth on Python refuses differs from place to place: hence several.
+    for depth in (100, 600, 800, 850, 900, 950, 5000):
+        path.write_text(f'{text}, "more": {"[" * depth}{"]" * depth}}}\n', encoding="utf-8")
+        try:
+            read_ookb_run(toy / "run")
+        except InputError as error:
+            refusals.append(str(error))
+
+    assert refusals
+    assert all("nested too deeply" in line and name in line for line in refusals)
+    assert len(refusals) < 7

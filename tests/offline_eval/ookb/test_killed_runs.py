@@ -15,7 +15,8 @@ import pytest
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.ookb import calibrate_ookb, read_ookb_run
-from tests.offline_eval.ookb.toy import run_toy, write_toy_questions
+from knowgate.offline_eval.report import summarise_ookb, write_report
+from tests.offline_eval.ookb.toy import ToyEncoder, run_toy, write_toy_questions
 
 _ROOT = Path(__file__).resolve().parents[3]
 _FILES = ("manifest.json", "questions.jsonl", "rows.jsonl")
@@ -146,6 +147,31 @@ def test_a_run_with_other_settings_is_refused_and_left_as_it_is(toy: Path) -> No
     assert _contents(toy / "run") == before
 
 
+def test_a_run_with_another_retriever_is_refused_and_left_as_it_is(toy: Path) -> None:
+    before = _contents(toy / "run")
+
+    with pytest.raises(InputError, match=r"another run \(its settings\.retriever differs\)"):
+        run_toy(toy / "kb.jsonl", toy / "run", encoder=ToyEncoder(kind="another"))
+
+    assert _contents(toy / "run") == before
+
+
+def test_a_run_from_before_the_retriever_was_noted_is_read_but_not_gone_on_with(
+    toy: Path,
+) -> None:
+    path = toy / "run" / "manifest.json"
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    del manifest["settings"]["retriever"]
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+
+    calibrate_ookb(toy / "run", toy / "policy.json", risk=0.1, delta=0.1)
+    write_report(toy / "run")
+
+    assert read_ookb_run(toy / "run").manifest.settings.retriever is None
+    with pytest.raises(InputError, match=r"settings\.retriever differs"):
+        run_toy(toy / "kb.jsonl", toy / "run")
+
+
 def test_a_run_of_other_questions_is_refused(toy: Path) -> None:
     other = write_toy_questions(toy / "other.jsonl", 60)
     text = other.read_text(encoding="utf-8").replace("opens at 7", "opens at 6")
@@ -187,3 +213,49 @@ def test_an_unfinished_run_is_not_reported_on_and_says_how_to_go_on(toy: Path, c
         calibrate_ookb(toy / "run", toy / "policy.json", risk=0.1, delta=0.1)
 
     assert not (toy / "policy.json").exists()
+
+
+@pytest.mark.parametrize("cut", ["no file", "no row", "within a row", "within a letter"])
+def test_a_report_of_a_killed_run_says_how_to_go_on(toy: Path, cut: str) -> None:
+    rows = toy / "run" / "rows.jsonl"
+    content = rows.read_bytes()
+    if cut == "no file":
+        rows.unlink()
+    else:
+        end = {"no row": 0, "within a row": -20, "within a letter": content.rindex(b"\xbc")}[cut]
+        rows.write_bytes(content[:end])
+
+    with pytest.raises(InputError, match=r"is not finished \(\d+ of 120 cases\) — start the same"):
+        write_report(toy / "run")
+
+    assert not (toy / "run" / "report.html").exists()
+
+
+@pytest.mark.parametrize("rows", [1, 2, 77])
+def test_a_run_killed_between_two_rows_is_read_as_unfinished_when_asked_to(
+    toy: Path, rows: int
+) -> None:
+    path = toy / "run" / "rows.jsonl"
+    whole = read_ookb_run(toy / "run")
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:rows]))
+
+    found = read_ookb_run(toy / "run", unfinished=True)
+
+    assert found.rows == whole.rows[:rows]
+    there, missing = found.records()[rows // 2], found.records()[-1]
+    assert (there.in_kb is None, there.left_out) == (rows % 2 == 0, None)
+    assert (missing.in_kb, missing.left_out) == (None, None)
+    summary = summarise_ookb(toy / "run")
+    assert (summary.cases, summary.cases_planned) == (rows, 120)
+
+
+def test_without_its_questions_a_run_says_how_to_get_them_back(toy: Path) -> None:
+    before = _contents(toy / "run")
+    (toy / "run" / "questions.jsonl").unlink()
+
+    with pytest.raises(InputError, match=r"no questions\.jsonl in the run folder — start the same"):
+        read_ookb_run(toy / "run")
+    run_toy(toy / "kb.jsonl", toy / "run")
+
+    assert _contents(toy / "run") == before

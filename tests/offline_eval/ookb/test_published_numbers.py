@@ -29,7 +29,7 @@ def _run(
 ) -> OokbRun:
     questions = shared_data / "policybench" / "questions" / f"{domain}.json"
     settings = OokbSettings(passage=kind)
-    run_ookb(questions, out, scorer=encoder, embed=encoder.embed, settings=settings)
+    run_ookb(questions, out, scorer=encoder, encoder=encoder, settings=settings)
     return read_ookb_run(out)
 
 

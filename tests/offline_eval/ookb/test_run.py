@@ -15,7 +15,7 @@ from knowgate.guard import Fingerprint, InputError
 from knowgate.guard.testing import FailingScorer, FakeScorer, SlowScorer
 from knowgate.offline_eval.knowledge_base import KnowledgeBase, PassageKind
 from knowgate.offline_eval.ookb import BasicRag, OokbSettings, read_ookb_run, run_ookb
-from tests.offline_eval.ookb.toy import embed, write_toy_questions
+from tests.offline_eval.ookb.toy import ToyEncoder, embed, write_toy_questions
 
 
 class _Recorder:
@@ -41,7 +41,7 @@ def _run(folder: Path, scorer: Any, *, encoder: Any = embed, **settings: Any) ->
         questions,
         folder / "run",
         scorer=scorer,
-        embed=encoder,
+        encoder=ToyEncoder(encoder),
         settings=OokbSettings(**settings),
     )
 
@@ -194,14 +194,16 @@ def test_an_unknown_aggregator_is_refused_before_anything_is_written(tmp_path: P
 
 
 def test_the_manifest_says_what_was_run(tmp_path: Path) -> None:
-    manifest = read_ookb_run(_run(tmp_path, FakeScorer(), top_k=2)).manifest
+    run = read_ookb_run(_run(tmp_path, FakeScorer(), top_k=2))
 
-    assert manifest["settings"] == {
+    assert run.settings == {
         "scorer": Fingerprint(kind="fake").model_dump(),
         "aggregator": "max",
+        "retriever": Fingerprint(kind="hashed_words").model_dump(),
         "retrieval": "basic_rag",
         "top_k": 2,
         "passage": "answer",
     }
-    assert (manifest["questions"], manifest["cases"]) == (8, 16)
-    assert manifest["inputs"][0]["name"] == "kb.jsonl"
+    assert (run.manifest.questions, run.manifest.cases) == (8, 16)
+    assert run.manifest.inputs[0].name == "kb.jsonl"
+    assert run.manifest.settings.retriever == Fingerprint(kind="hashed_words")

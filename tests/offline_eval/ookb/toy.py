@@ -6,14 +6,16 @@ import json
 import sys
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from knowgate.guard import Fingerprint
 from knowgate.guard.relevance import LexicalScorer
-from knowgate.offline_eval.ookb import OokbSettings, run_ookb
+from knowgate.offline_eval.ookb import Encoder, OokbSettings, run_ookb
 
 _THINGS = ["library", "harbour", "museum", "market", "ferry", "bakery", "garden", "theatre"]
 
@@ -26,6 +28,18 @@ def embed(texts: Sequence[str]) -> NDArray[np.float32]:
             rows[i, zlib.crc32(word.encode("utf-8", "replace")) % 64] += 1
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.asarray(rows / np.maximum(lengths, 1e-9), dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class ToyEncoder:
+    """Embeds by a function, under a name of its own."""
+
+    embed: Callable[[Sequence[str]], NDArray[np.float32]] = embed
+    kind: str = "hashed_words"
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        return Fingerprint(kind=self.kind)
 
 
 def write_toy_questions(path: Path, count: int = 20) -> Path:
@@ -43,13 +57,20 @@ def write_toy_questions(path: Path, count: int = 20) -> Path:
     return path
 
 
-def run_toy(questions: Path, out: Path, *, top_k: int = 3, pause: float = 0.0) -> Path:
+def run_toy(
+    questions: Path,
+    out: Path,
+    *,
+    top_k: int = 3,
+    pause: float = 0.0,
+    encoder: Encoder | None = None,
+) -> Path:
     """Run the suite with the lexical scorer, pausing after each row."""
     return run_ookb(
         questions,
         out,
         scorer=LexicalScorer(),
-        embed=embed,
+        encoder=ToyEncoder() if encoder is None else encoder,
         settings=OokbSettings(top_k=top_k),
         on_progress=lambda _done, _total: time.sleep(pause),
     )

@@ -198,6 +198,51 @@ def test_a_run_cut_short_is_named_as_such(write_run: WriteRun) -> None:
     text = write_report(run).markdown.read_text(encoding="utf-8")
 
     assert "The run is incomplete: 10 of 224 cases are there." in text
+    assert "Start the same 'knowgate eval ookb' again" in text
+
+
+@pytest.mark.parametrize("threshold", [0.5, None])
+def test_answers_from_memory_are_named_as_declared_and_not_certified(
+    write_run: WriteRun, threshold: float | None
+) -> None:
+    wide = policy(
+        threshold, confidence_threshold=0.7, allowed_routes=("follow_context", "answer", "abstain")
+    )
+    paths = write_report(calibrated(write_run, calibration={"policy": wide}))
+
+    row = "without context, it answers from memory from confidence"
+    page = Page(paths.html.read_text(encoding="utf-8")).text
+    text = paths.markdown.read_text(encoding="utf-8")
+    assert f"{row} 0.7 (declared, not certified, not measured here)" in page
+    assert f"| {row} | 0.7 (declared, not certified, not measured here) |" in text
+    for words in ("about answers from memory", "The policy also asks for confidence or conflict"):
+        assert words in page
+        assert words in text
+    # Without a threshold for contexts, it still does not decline everything.
+    assert ("answers from memory alone, or declines" in page) == (threshold is None)
+
+
+def test_a_policy_without_answers_from_memory_does_not_speak_of_them(write_run: WriteRun) -> None:
+    paths = write_report(calibrated(write_run))
+
+    assert "from memory" not in paths.html.read_text(encoding="utf-8")
+    assert "from memory" not in paths.markdown.read_text(encoding="utf-8")
+
+
+def test_a_perfect_separation_is_shown_with_numbers(write_run: WriteRun) -> None:
+    text = write_report(write_run(pairs([0.9, 0.8], [0.2, 0.1]))).markdown.read_text("utf-8")
+
+    assert "| AUROC | 1.000 | 0.342 to 1.000 | 2 |" in text
+    assert "95 % interval 0.342 to 1.000, 2 questions" in text.replace("\u00a0", " ")
+
+
+def test_without_calibration_the_report_says_how_to_get_the_rates(write_run: WriteRun) -> None:
+    paths = write_report(write_run(pairs([0.9, 0.2], [0.5, 0.1])))
+
+    for path in (paths.html, paths.markdown):
+        text = path.read_text(encoding="utf-8")
+        assert "There is no policy yet." in text
+        assert text.count("knowgate calibrate") >= 3
 
 
 def test_a_place_that_cannot_be_written_is_an_input_error(

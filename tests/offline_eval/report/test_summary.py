@@ -77,12 +77,15 @@ def test_the_auroc_counts_retrieval_misses_and_the_other_one_does_not(
     assert summary.auroc_found_only.value == 1.0
 
 
-def test_a_perfect_separation_claims_no_interval(write_run: WriteRun) -> None:
-    summary = summarise_ookb(write_run(pairs([0.9, 0.8], [0.2, 0.1])))
+@pytest.mark.parametrize(
+    ("in_kb", "left_out", "successes"), [([0.9, 0.8], [0.2, 0.1], 2), ([0.2, 0.1], [0.9, 0.8], 0)]
+)
+def test_a_perfect_separation_claims_no_certainty(
+    write_run: WriteRun, in_kb: list[float], left_out: list[float], successes: int
+) -> None:
+    value = summarise_ookb(write_run(pairs(in_kb, left_out))).to_dict()
 
-    assert summary.auroc.value == 1.0
-    assert (summary.auroc.low, summary.auroc.high, summary.auroc.n) == (None, None, 2)
-    assert summary.auroc.note
+    assert value["auroc"] == value["auroc_found_only"] == wilson_interval(successes, 2).to_dict()
 
 
 def test_without_calibration_the_rates_are_null_and_say_how_to_get_them(
@@ -167,6 +170,18 @@ def test_a_policy_that_checks_conflict_is_judged_by_its_relevance(write_run: Wri
     assert (summary.in_kb.abstained, summary.left_out.abstained) == (0, 1)
     assert summary.policy is not None
     assert summary.policy.measures_more
+    assert summary.policy.memory_threshold is None
+
+
+def test_a_policy_that_answers_from_memory_is_judged_by_its_relevance(write_run: WriteRun) -> None:
+    wide = policy(confidence_threshold=0.7, allowed_routes=("follow_context", "answer", "abstain"))
+    run = write_run(pairs([0.9], [0.1]), test_questions=["q0"], calibration={"policy": wide})
+
+    summary = summarise_ookb(run)
+
+    assert (summary.in_kb.abstained, summary.left_out.abstained) == (0, 1)
+    assert summary.policy is not None
+    assert (summary.policy.memory_threshold, summary.policy.measures_more) == (0.7, True)
 
 
 def test_the_policy_is_reported_with_guarantee_and_words(write_run: WriteRun) -> None:

@@ -150,6 +150,8 @@ def test_a_folder_in_the_place_of_the_rows_is_refused(tmp_path: Path) -> None:
         ("[]", "'schema_version' is missing"),
         ("{", "broken JSON"),
         ("", "empty"),
+        ('{"schema_version": 1, "x": NaN}', "NaN or infinite"),
+        ('{"schema_version": 1, "x": -1e999}', "NaN or infinite"),
     ],
 )
 def test_a_manifest_that_cannot_be_used_is_refused(
@@ -169,3 +171,10 @@ def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(InputError, match=r"no run in this folder.*knowgate eval"):
             read_manifest(folder)
+
+
+def test_a_file_named_as_run_folder_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine", encoding="utf-8")
+
+    with pytest.raises(InputError, match=r"file: is a file, not a run folder.*knowgate eval"):
+        read_manifest(tmp_path / "file")

@@ -1,73 +1,75 @@
-"""The lines and files of a run folder, as far as the report needs them."""
+"""What the files of a run of this suite hold, line by line."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
 from ...guard import Fingerprint
-
-RUN_SCHEMA_VERSION = 1
+from ._cases import CaseKind
 
 Identifier = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=0)]
 
 
-class _Artefact(BaseModel):
+class _Stored(BaseModel):
     # Unknown fields are left alone: a later writer may add some without a new schema.
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-class RunSettings(_Artefact):
-    """How the run was made.
+class OokbManifestSettings(_Stored):
+    """How a run was made.
 
     Attributes:
-        scorer: fingerprint of the relevance scorer.
+        scorer: fingerprint of what judged relevance.
         aggregator: how passage scores became one value per question.
+        retriever: fingerprint of the retriever's encoder, None in a run made before
+            it was noted.
         retrieval: name of the retrieval strategy.
-        top_k: passages per question.
-        passage: what stands in the knowledge base for a question.
+        top_k: passages per case.
+        passage: what stands in a passage.
     """
 
     scorer: Fingerprint
     aggregator: str
+    retriever: Fingerprint | None = None
     retrieval: str
     top_k: Annotated[int, Field(gt=0)]
     passage: str
 
 
-class InputFile(_Artefact):
-    """A file that the run was made from."""
+class InputFile(_Stored):
+    """A file that a run was made from."""
 
     name: str
     sha256: str
 
 
-class Manifest(_Artefact):
+class OokbManifest(_Stored):
     """`manifest.json`.
 
     Attributes:
-        settings: checked settings.
-        questions: how many the run was started with.
-        cases: how many it was meant to have.
+        created_by: program and version that began the run.
+        settings: checked.
+        inputs: files that it was made from.
+        questions: how many it was started with.
+        cases: how many rows it has once it is finished.
     """
 
     suite: str
     created_by: str = ""
-    settings: RunSettings
+    settings: OokbManifestSettings
     inputs: tuple[InputFile, ...] = ()
     questions: Count
     cases: Count
 
 
-class QuestionRow(_Artefact):
-    """A line of `questions.jsonl`.
+class OokbQuestion(_Stored):
+    """A line of `questions.jsonl`: a question, with the passage that holds its answer.
 
     Attributes:
-        passage: what stands in the knowledge base for the question.
-        passage_id: its id there; questions with the same text share one. Where it is
-            missing, the passage goes by the question's own id.
+        passage_id: questions with the same passage share one; see `own_passage`.
     """
 
     question_id: Identifier
@@ -75,44 +77,45 @@ class QuestionRow(_Artefact):
     answer: str = ""
     passage: str = ""
     passage_id: str = ""
+    source: str | None = None
 
     @property
     def own_passage(self) -> str:
-        """Id of the passage that holds the answer."""
+        """Id of the passage that holds the answer; unnamed, it goes by the question's own."""
         return self.passage_id or self.question_id
 
 
-class CaseError(_Artefact):
+class RowError(_Stored):
     """Why a case could not be measured."""
 
     type: str
-    detail: str = ""
+    detail: str
 
 
-class CaseRow(_Artefact):
-    """A line of `rows.jsonl`.
+class OokbRow(_Stored):
+    """A line of `rows.jsonl`: one measured case.
 
     Attributes:
-        kind: `in_kb` with the whole knowledge base, `left_out` without the own passage.
-        retrieved: ids of the passages, best first.
+        kind: with the whole knowledge base, or without the question's own passage.
+        retrieved: passage ids, best first.
         scores: raw relevance per retrieved passage, None for one without text.
-        raw_relevance: the aggregated score, None where nothing was retrieved or the
-            case failed.
-        retrieval_miss: the own passage was there and was not retrieved.
+        raw_relevance: their aggregate, None where nothing was retrieved or the case
+            failed.
+        retrieval_miss: an in-KB case whose own passage was not retrieved.
         error: None unless the case failed.
     """
 
     case_id: Identifier
     question_id: Identifier
-    kind: Literal["in_kb", "left_out"]
-    retrieved: tuple[str, ...] = ()
-    scores: tuple[FiniteFloat | None, ...] = ()
+    kind: CaseKind
+    retrieved: tuple[str, ...]
+    scores: tuple[FiniteFloat | None, ...]
     raw_relevance: FiniteFloat | None
-    retrieval_miss: bool = False
-    error: CaseError | None = None
+    retrieval_miss: bool
+    error: RowError | None
 
     @model_validator(mode="after")
-    def _consistent(self) -> CaseRow:
+    def _consistent(self) -> OokbRow:
         if self.error is not None:
             return self
         if len(self.scores) != len(self.retrieved):
@@ -122,14 +125,14 @@ class CaseRow(_Artefact):
         return self
 
 
-class CalibrationFile(_Artefact):
+class CalibrationFile(_Stored):
     """`calibration.json`; the policy in it is parsed apart.
 
     Attributes:
         risk: the bound that was asked for, None where nothing was.
         delta: the probability that the bound fails, None likewise.
-        calibration_questions: what the policy was fitted on.
-        test_questions: what was held out for this report.
+        calibration_questions: ids of what the policy was fitted on.
+        test_questions: ids of what was held out for reporting.
     """
 
     policy: dict[str, Any]
