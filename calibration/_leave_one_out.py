@@ -116,9 +116,10 @@ def _guarantee(choice: ThresholdChoice, risk: float, delta: float) -> Guarantee:
     if choice.threshold is None:
         statement = (
             f"No threshold certifies a pass rate of at most {bound} with confidence "
-            f"{confidence} from {choice.n} questions on different passages, so this policy "
-            f"always abstains. At least {questions_needed(risk, delta)} independent questions "
-            "are needed, one per passage."
+            f"{confidence} from {choice.n} question{'' if choice.n == 1 else 's'} on different "
+            "passages, so this policy always abstains. At least "
+            f"{questions_needed(risk, delta)} independent questions are needed to calibrate on, "
+            "one per passage; those kept back for testing do not count."
         )
     else:
         statement = (

@@ -11,6 +11,7 @@ scorer loads what it needs when it is made.
 from __future__ import annotations
 
 from ._aggregators import AGGREGATORS, aggregator
+from ._arguments import DEFAULT_DEADLINES
 from ._calibrators import (
     Calibrator,
     IdentityCalibrator,
@@ -46,7 +47,7 @@ from ._errors import (
     SignalValueError,
 )
 from ._fingerprint import Fingerprint
-from ._guard import DEFAULT_DEADLINES, Guard
+from ._guard import Guard
 from ._matching import is_refusal, normalise_answer, same_answer
 from ._metrics import GuardMetrics
 from ._passages import clean_text, passage_text, passage_texts

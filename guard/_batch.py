@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from ._decision import Decision
 from ._errors import InputError
@@ -22,8 +23,8 @@ class Batch:
         questions: Sequence[str],
         passages: Sequence[Iterable[object] | None],
     ) -> None:
-        if isinstance(questions, str | bytes):
-            raise InputError("the questions are one text", mend="give a list of questions")
+        questions = _listed(questions, "questions")
+        passages = _listed(passages, "passages")
         if len(questions) != len(passages):
             raise InputError(
                 f"{len(questions)} questions but {len(passages)} collections of passages",
@@ -73,3 +74,13 @@ class Batch:
         """`indices` in parts small enough for one scoring call."""
         for start in range(0, len(indices), _QUESTIONS_PER_CALL):
             yield indices[start : start + _QUESTIONS_PER_CALL]
+
+
+def _listed(values: Iterable[Any], what: str) -> Sequence[Any]:
+    if isinstance(values, str | bytes):
+        raise InputError(f"the {what} are one text", mend="give a list, one item per question")
+    if isinstance(values, Mapping) or not isinstance(values, Iterable):
+        raise InputError(
+            f"the {what} are a {type(values).__name__}", mend="give a list, one item per question"
+        )
+    return values if isinstance(values, list | tuple) else list(values)

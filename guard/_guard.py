@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import math
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from ._aggregators import aggregator
+from ._arguments import choice, decided_by, error_actions, merged_deadlines, require_parts
 from ._batch import Batch
 from ._contracts import ConfidenceEstimator, ConflictDetector, RelevanceScorer
 from ._deadline import AllWorkersBusyError, DeadlineExceededError, DeadlineRunner
@@ -27,11 +27,6 @@ from ._routes import Mode, OnError, SignalName
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-DEFAULT_DEADLINES: Mapping[str, float | None] = MappingProxyType(
-    {"relevance": 10.0, "confidence": 60.0, "conflict": 30.0}
-)
-_Choice = TypeVar("_Choice", Mode, OnError)
-
 
 class Guard:
     """Decides for each question whether to follow the context, answer or abstain.
@@ -41,7 +36,9 @@ class Guard:
     Args:
         policy: thresholds and calibrators.
         scorer: measures relevance; its fingerprint must be the policy's.
-        estimator: measures confidence; needed where the policy asks for it.
+        estimator: measures confidence; needed where the policy asks for it. One that
+            samples until its own threshold is decided is made to stop at the policy's,
+            unless the policy was calibrated on it as it is.
         conflict_detector: needed where the policy checks conflicts.
         mode: `enforce`, or `shadow` to decide and count without acting.
         on_error: what a failed signal leads to (`abstain`, `follow_context`,
@@ -72,20 +69,20 @@ class Guard:
         metrics: bool = True,
         registry: CollectorRegistry | None = None,
     ) -> None:
-        _require_parts(policy, scorer, estimator, conflict_detector)
-        actions = _error_actions(on_error)
+        require_parts(policy, scorer, estimator, conflict_detector)
+        actions = error_actions(on_error)
         self._policy = policy
         self._settings = FlowSettings(
             policy=policy,
             aggregate=aggregator(policy.aggregator),
             on_error={name: actions[name.value] for name in SignalName},
             on_invalid_input=actions["input"],
-            mode=_choice(Mode, mode, "mode"),
+            mode=choice(Mode, mode, "mode"),
         )
-        self._instruments = Instruments(scorer, estimator, conflict_detector)
-        self._deadlines = _merged_deadlines(deadlines)
-        if max_concurrency < 1:
-            raise InputError("max_concurrency must be at least 1")
+        self._instruments = Instruments(scorer, decided_by(policy, estimator), conflict_detector)
+        self._deadlines = merged_deadlines(deadlines)
+        if not isinstance(max_concurrency, int) or max_concurrency < 1:
+            raise InputError("max_concurrency must be a whole number, at least 1")
         self._max_concurrency = max_concurrency
         # Stuck calls keep their threads, so there are more of them than a batch needs at once.
         self._runner = DeadlineRunner(max(64, 2 * max_concurrency))
@@ -334,63 +331,3 @@ async def _within(awaitable: Awaitable[Outcome], seconds: float | None) -> Outco
         if scope.expired():
             raise DeadlineExceededError from None
         raise
-
-
-def _require_parts(
-    policy: Policy,
-    scorer: RelevanceScorer | None,
-    estimator: ConfidenceEstimator | None,
-    conflict_detector: ConflictDetector | None,
-) -> None:
-    if policy.may_follow and scorer is None:
-        raise PolicyError("the policy needs a relevance scorer", mend="pass scorer=…")
-    if scorer is not None:
-        policy.require_scorer(scorer.fingerprint)
-    if policy.needs_estimator and estimator is None:
-        raise PolicyError("the policy needs a confidence estimator", mend="pass estimator=…")
-    if estimator is not None:
-        policy.require_estimator(estimator.fingerprint)
-    if policy.check_conflict and policy.may_follow and conflict_detector is None:
-        raise PolicyError("the policy checks conflicts", mend="pass conflict_detector=…")
-
-
-def _error_actions(
-    on_error: OnError | str | Mapping[str, OnError | str],
-) -> dict[str, OnError]:
-    names = [name.value for name in SignalName] + ["input"]
-    if isinstance(on_error, str):
-        action = _choice(OnError, on_error, "on_error")
-        return dict.fromkeys(names, action)
-    unknown = set(on_error) - set(names)
-    if unknown:
-        raise InputError(
-            f"on_error names no signal: {', '.join(sorted(unknown))}",
-            mend=f"one of: {', '.join(names)}",
-        )
-    return {
-        name: _choice(OnError, on_error.get(name, OnError.ABSTAIN), "on_error") for name in names
-    }
-
-
-def _merged_deadlines(deadlines: Mapping[str, float | None]) -> dict[str, float | None]:
-    unknown = set(deadlines) - set(DEFAULT_DEADLINES)
-    if unknown:
-        raise InputError(
-            f"deadlines name no signal: {', '.join(sorted(unknown))}",
-            mend=f"one of: {', '.join(DEFAULT_DEADLINES)}",
-        )
-    merged = {**DEFAULT_DEADLINES, **deadlines}
-    for name, seconds in merged.items():
-        is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-        if seconds is not None and not (is_number and 0 < seconds < math.inf):
-            raise InputError(f"the deadline of {name} must be positive seconds or None")
-    return merged
-
-
-def _choice(kind: type[_Choice], value: str, what: str) -> _Choice:
-    try:
-        return kind(value)
-    except ValueError:
-        raise InputError(
-            f"{what} {value!r} is unknown", mend=f"one of: {', '.join(kind)}"
-        ) from None

@@ -44,7 +44,9 @@ def _normalised_once(text: str) -> str:
         " " if _is_punctuation(character) and not _belongs_to_number(folded, index) else character
         for index, character in enumerate(folded)
     ]
-    return " ".join(_ARTICLES.sub(" ", "".join(kept)).split())
+    words = "".join(kept)
+    # An article alone is the answer itself: "A" of a multiple choice.
+    return " ".join((_ARTICLES.sub(" ", words).strip() or words).split())
 
 
 def _is_punctuation(character: str) -> bool:

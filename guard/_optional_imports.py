@@ -16,7 +16,6 @@ INSTALL_HINTS = MappingProxyType(
         "torch": "knowgate",
         "transformers": "knowgate",
         "sklearn": "knowgate",
-        "langchain": "knowgate[agents]",
     }
 )
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
 
+from ._aggregators import AGGREGATORS
 from ._calibrators import Calibrator, IdentityCalibrator
 from ._errors import FingerprintMismatchError, PolicyError, PolicyVersionError
 from ._fingerprint import Fingerprint
@@ -67,6 +68,12 @@ class Guarantee(_Artefact):
     n: Annotated[int, Field(ge=0)]
     errors: Annotated[int, Field(ge=0)]
 
+    @model_validator(mode="after")
+    def _counted(self) -> Guarantee:
+        if self.errors > self.n:
+            raise ValueError("errors must not exceed n")
+        return self
+
 
 class Policy(_Artefact):
     """Thresholds, calibrators and their provenance; immutable.
@@ -114,6 +121,11 @@ class Policy(_Artefact):
             raise ValueError(
                 "check_conflict needs a confidence_threshold: a conflict is one only where "
                 "the model itself is confident"
+            )
+        if self.guarantee is not None and not self.guarantee.certified and self.may_follow:
+            raise ValueError(
+                "the guarantee says that no threshold was certified, so relevance_threshold "
+                "must be null (or the guarantee, for a policy of your own)"
             )
         return self
 
@@ -201,7 +213,7 @@ class Policy(_Artefact):
         try:
             # As JSON, where `strict` takes lists for tuples and text for routes, but neither
             # true nor "0.5" for a number.
-            return cls.model_validate_json(json.dumps(value), strict=True)
+            found = cls.model_validate_json(json.dumps(value), strict=True)
         except RecursionError:
             raise PolicyError(
                 "nested too deeply", where=where, mend="write it with `knowgate calibrate`"
@@ -214,6 +226,13 @@ class Policy(_Artefact):
                 where=where,
                 mend="write it with `knowgate calibrate`",
             ) from None
+        if found.aggregator not in AGGREGATORS:
+            raise PolicyError(
+                f"field 'aggregator': unknown aggregator {found.aggregator!r}",
+                where=where,
+                mend=f"one of: {', '.join(AGGREGATORS)}",
+            )
+        return found
 
     def to_json(self) -> str:
         """The policy as indented JSON with a final newline."""

@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,8 @@ from typing import IO, Any
 from uuid import uuid4
 
 from ._errors import InputError
+
+_STANDARD_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 
 __all__ = [
     "atomic_writer",
@@ -117,9 +120,10 @@ def read_jsonl(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, An
 def atomic_writer(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
     """A UTF-8 text file that appears under `path` whole, or not at all.
 
-    A link is followed, a file that is replaced keeps its permissions, and a device
-    or a pipe is written to as it is. Lone surrogates, which UTF-8 cannot hold, are
-    written as `\\udXXX`: inside a JSON string that reads back as it was.
+    A link is followed, a file that is replaced keeps its permissions, and a device,
+    a pipe, or whatever `/dev/stdout` leads to is written to as it is. Lone
+    surrogates, which UTF-8 cannot hold, are written as `\\udXXX`: inside a JSON
+    string that reads back as it was.
 
     Raises:
         InputError: the folder cannot be made or written to.
@@ -130,11 +134,15 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
         if target.is_dir():
             raise IsADirectoryError(21, "is a folder")
         # Replacing /dev/null by a file would be a bad surprise.
-        direct = Path(path).exists() and not Path(path).is_file()
+        inherited = _inherited_descriptor(path)
+        direct = inherited is not None or (Path(path).exists() and not Path(path).is_file())
         written = Path(path) if direct else target.parent / f".knowgate-{uuid4().hex}.tmp"
-        # Not mkstemp: its files are private, where an artefact gets the usual permissions.
-        flags = os.O_WRONLY | (0 if direct else os.O_CREAT | os.O_EXCL)
-        descriptor = os.open(written, flags, 0o666)
+        if inherited is not None:
+            descriptor = os.dup(inherited)
+        else:
+            # Not mkstemp: its files are private, where an artefact gets the usual permissions.
+            flags = os.O_WRONLY | (0 if direct else os.O_CREAT | os.O_EXCL)
+            descriptor = os.open(written, flags, 0o666)
     except (OSError, ValueError) as error:
         raise InputError(
             f"cannot be written ({getattr(error, 'strerror', None) or 'no such path'})",
@@ -158,6 +166,18 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
             with contextlib.suppress(OSError):
                 written.unlink()
         raise
+
+
+def _inherited_descriptor(path: str | os.PathLike[str]) -> int | None:
+    """The open descriptor that `/dev/stdout` and the like stand for.
+
+    Opened anew, a log that standard output is redirected to would be overwritten.
+    """
+    name = os.fsdecode(path)
+    if name in _STANDARD_STREAMS:
+        return _STANDARD_STREAMS[name]
+    found = re.fullmatch(r"/(?:dev|proc/self)/fd/(\d{1,9})", name)
+    return int(found.group(1)) if found else None
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

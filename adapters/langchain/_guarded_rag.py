@@ -326,10 +326,10 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         config: RunnableConfig,
         **kwargs: Any,
     ) -> Iterator[GuardedAnswer]:
-        given = _whole(list(inputs))
-        if given is None:
+        chunks = list(inputs)
+        if not chunks:
             return
-        plan = self._decided(given, run_manager, config)
+        plan = self._decided(_whole(chunks), run_manager, config)
         if plan.speaker is None:
             yield plan.answer(plan.reply)
             return
@@ -349,10 +349,10 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         config: RunnableConfig,
         **kwargs: Any,
     ) -> AsyncIterator[GuardedAnswer]:
-        given = _whole([chunk async for chunk in inputs])
-        if given is None:
+        chunks = [chunk async for chunk in inputs]
+        if not chunks:
             return
-        plan = await self._adecided(given, run_manager, config)
+        plan = await self._adecided(_whole(chunks), run_manager, config)
         if plan.speaker is None:
             yield plan.answer(plan.reply)
             return
@@ -361,16 +361,18 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         child = child_config(config, run_manager, plan.speaker)
         stream = self._speakers[plan.speaker].astream(dict(plan.inputs), child, **kwargs)
         # Closed here and now when the consumer goes away, not when it is collected.
-        async with aclosing(stream) as chunks:
-            async for chunk in chunks:
+        async with aclosing(stream) as said:
+            async for chunk in said:
                 if piece := text.add(chunk):
                     yield plan.piece(piece)
         if piece := text.rest():
             yield plan.piece(piece)
 
 
-def _whole(chunks: Sequence[RagInput]) -> RagInput | None:
-    return reduce(joined, chunks) if chunks else None
+def _whole(chunks: Sequence[RagInput]) -> RagInput:
+    # One chunk may be None, for which the guard has a route as for any other input.
+    whole: RagInput = reduce(joined, chunks)
+    return whole
 
 
 def _on_retriever_error(value: OnRetrieverError | str) -> OnRetrieverError:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
+from .._arguments import checked_language_model
 from .._contracts import Confidence, Generation, LanguageModel
 from .._errors import LanguageModelError
 from .._fingerprint import Fingerprint
@@ -40,11 +41,15 @@ class SampledConsistency:
         language_model: what is asked; samples of one wave are drawn side by side
             as far as its own bound allows.
         n: samples of a full estimate.
-        threshold: share τ from which on an answer counts as known.
+        threshold: share τ from which on an answer counts as known; a guard puts its
+            policy's in the place of it.
         temperature: of the samples, above 0.
         prompt: closed-book prompt with a `{question}` slot.
         same: when two answers count as one.
         seed: makes the samples repeatable where the model honours seeds.
+
+    Raises:
+        InputError: `language_model` is none, e.g. a bare LangChain chat model.
 
     Source: the PK estimation of UniKnow (n = 10, τ = 0.7), with the greedy answer
     in the place of the gold answer; self-consistency, Wang et al. 2023.
@@ -63,12 +68,30 @@ class SampledConsistency:
     ) -> None:
         if not 0.0 < temperature < math.inf:
             raise ValueError("temperature must be above 0, or all samples are the greedy answer")
-        self._language_model = language_model
+        self._language_model = checked_language_model(language_model)
         self._rule = CurtailedSampling(n=n, threshold=threshold)
         self._temperature = temperature
         self._prompt = prompt or bundled_prompt("closed_book")
         self._same = same
         self._seed = seed
+
+    def deciding_at(self, threshold: float) -> SampledConsistency:
+        """The same estimator, stopping once "at least `threshold`" is decided.
+
+        Args:
+            threshold: share in (0, 1]; the guard gives its policy's.
+        """
+        if threshold == self._rule.threshold:
+            return self
+        return SampledConsistency(
+            self._language_model,
+            n=self._rule.n,
+            threshold=threshold,
+            temperature=self._temperature,
+            prompt=self._prompt,
+            same=self._same,
+            seed=self._seed,
+        )
 
     @property
     def fingerprint(self) -> Fingerprint:

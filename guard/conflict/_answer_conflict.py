@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from .._arguments import checked_language_model
 from .._contracts import LanguageModel
 from .._matching import is_refusal, same_answer
 from ..prompts import Prompt, bundled_prompt
@@ -20,6 +21,9 @@ class AnswerConflict:
         prompt: prompt with the slots `{context}` and `{question}`.
         same: when two answers count as one; by default when they are equal after
             normalisation.
+
+    Raises:
+        InputError: `language_model` is none, e.g. a bare LangChain chat model.
     """
 
     def __init__(
@@ -29,7 +33,7 @@ class AnswerConflict:
         prompt: Prompt | None = None,
         same: Callable[[str, str], bool] = same_answer,
     ) -> None:
-        self._language_model = language_model
+        self._language_model = checked_language_model(language_model)
         self._prompt = prompt or bundled_prompt("with_context")
         self._same = same
 

@@ -71,7 +71,8 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
-        what = error.strerror or type(error).__name__
+        # Libraries raise it with a text alone, often of many lines.
+        what = error.strerror or str(error).partition("\n")[0] or type(error).__name__
         _fail(f"{error.filename or 'system'}: {what} — mend that and start again")
     except KeyboardInterrupt:
         sys.exit(130)

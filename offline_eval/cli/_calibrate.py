@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -68,6 +69,7 @@ def calibrate(
         f"on the questions kept back: {stops} {_words(found.left_out_abstention)} of "
         f"left-out ones, and from {_words(found.false_abstention)} of those it could answer",
         f"policy → {policy_out}",
+        f"next: knowgate report {quote(str(run))}",
     ]
     out.print("\n".join(lines), markup=False)
 

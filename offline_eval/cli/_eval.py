@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -61,11 +62,8 @@ def ookb(
             settings=settings,
             on_progress=advance,
         )
-    out.print(
-        f"run → {out_dir}\nnext: knowgate calibrate --run {out_dir} --risk 0.1 --delta 0.1 "
-        "--out policy.json",
-        markup=False,
-    )
+    calibrate = f"knowgate calibrate --run {quote(str(out_dir))} --risk 0.1 --delta 0.1"
+    out.print(f"run → {out_dir}\nnext: {calibrate} --out policy.json", markup=False)
 
 
 def _retriever(judge: RelevanceScorer) -> BiEncoderScorer:

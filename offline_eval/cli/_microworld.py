@@ -48,6 +48,11 @@ def check(
     """
     from ..microworld import check_microworld
 
+    if model is not None:
+        from ...adapters.huggingface import HuggingFaceLM
+
+        # Says in one line what is wrong with a folder, before minutes are spent on it.
+        HuggingFaceLM(model, device="cpu")
     if err.is_terminal:
         err.print("asking some 6,000 questions, about two minutes on two cores …")
     found = check_microworld(model_path=model, questions=questions)

@@ -41,9 +41,10 @@ def read_questions(path: str | os.PathLike[str]) -> list[QuestionRecord]:
     """Questions from a KnowOrNot question document, a JSON list, or JSON lines.
 
     Args:
-        path: `.jsonl` with one object per line, or `.json` with a list of objects
+        path: one object per line (JSON lines), or `.json` with a list of objects
             or a document whose field `questions` is such a list. The id may be
-            called `id`, `question_id` or `identifier`; without one it is `q<n>`.
+            called `id`, `question_id` or `identifier`; without one it is `q<n>`,
+            with `'` after it as long as a record has that for its own.
 
     Returns:
         At least two records, in the order of the file, with unique ids.
@@ -54,8 +55,13 @@ def read_questions(path: str | os.PathLike[str]) -> list[QuestionRecord]:
     """
     records: list[QuestionRecord] = []
     seen: dict[str, str] = {}
-    for where, value in _objects(Path(path)):
-        record = _record(value, where, default_id=f"q{len(records) + 1}")
+    found = list(_objects(Path(path)))
+    taken = {clean_text(str(value.get(name))) for _, value in found for name in _ID_FIELDS}
+    for where, value in found:
+        default_id = f"q{len(records) + 1}"
+        while default_id in taken:
+            default_id += "'"
+        record = _record(value, where, default_id=default_id)
         if record.question_id in seen:
             raise InputError(
                 f"the id {_short(record.question_id)!r} was used before "
@@ -77,7 +83,7 @@ def read_questions(path: str | os.PathLike[str]) -> list[QuestionRecord]:
 
 
 def _objects(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    if path.suffix.lower() in (".jsonl", ".ndjson"):
+    if path.suffix.lower() in (".jsonl", ".ndjson") or _holds_lines(read_text(path)):
         for number, value in read_jsonl(path):
             yield f"{path}:{number}", value
         return
@@ -100,6 +106,17 @@ def _objects(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
                 f"expected a JSON object, found {type(item).__name__}", where=where, mend=_MEND
             )
         yield where, item
+
+
+def _holds_lines(text: str) -> bool:
+    """Whether the first line is an object by itself and more follows, whatever the name."""
+    first, _, rest = text.strip().partition("\n")
+    if not first.startswith("{") or not rest.strip():
+        return False
+    try:
+        return isinstance(json.loads(first), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _item_lines(text: str, *, within_document: bool) -> list[int]:

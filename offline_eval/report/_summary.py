@@ -120,6 +120,8 @@ class OokbSummary(_Summary):
 
     Attributes:
         questions: in the run.
+        passages: different ones that hold their answers; where questions share them, the
+            intervals, which take questions for independent, are too narrow.
         cases: stored in the run.
         cases_planned: as the manifest has it; more than `cases` in a run cut short.
         errors: cases that could not be measured.
@@ -134,6 +136,7 @@ class OokbSummary(_Summary):
     created_by: str
     run_created_by: str
     questions: int
+    passages: int
     cases: int
     cases_planned: int
     errors: int
@@ -175,6 +178,7 @@ def summarise(run: OokbRun, cases: Sequence[Case]) -> OokbSummary:
         created_by=f"knowgate {__version__}",
         run_created_by=run.manifest.created_by,
         questions=len({row.question_id for row in run.rows}),
+        passages=len({run.questions[row.question_id].own_passage for row in run.rows}),
         cases=len(run.rows),
         cases_planned=run.manifest.cases,
         errors=len(failed),

@@ -10,7 +10,15 @@ from ..ookb import InputFile, OokbRun
 from ._cases import Case
 from ._escaping import one_line
 from ._summary import Estimate, OokbSummary
-from ._words import decimal, headline, interval_words, percent, questions, warnings
+from ._words import (
+    decimal,
+    exact_percent,
+    headline,
+    interval_words,
+    percent,
+    questions,
+    warnings,
+)
 from ._worst import ShownCase, least_relevant_found, most_relevant_left_out
 
 
@@ -113,7 +121,7 @@ def _rates(summary: OokbSummary) -> tuple[RateLine, ...]:
         _rate(
             "Abstention, answer taken out",
             left_out.abstention_rate,
-            "Declined although nothing in the knowledge base answers it: right. Held-out "
+            "Declined, and nothing in the knowledge base answers it: right. Held-out "
             "questions. Higher is better.",
         ),
         _rate(
@@ -172,8 +180,8 @@ def _policy(summary: OokbSummary) -> PolicyView | None:
         certified = bool(policy.guarantee["certified"])
         facts = [
             ("what counts as an error", one_line(policy.guarantee["loss"])),
-            ("bound asked for (α)", percent(policy.guarantee["risk"])),
-            ("chance that the bound fails (δ)", percent(policy.guarantee["delta"])),
+            ("bound asked for (α)", exact_percent(policy.guarantee["risk"])),
+            ("chance that the bound fails (δ)", exact_percent(policy.guarantee["delta"])),
             (
                 "errors in calibration",
                 f"{policy.guarantee['errors']} of {questions(policy.guarantee['n'])}",

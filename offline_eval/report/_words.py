@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from ._summary import Estimate, OokbSummary, PolicySummary
 
 # No line break between a number and its sign.
@@ -21,6 +23,16 @@ def percent(share: float) -> str:
         value = min(99.9, max(0.1, round(value, 1)))
         return f"{value:.1f}{_SPACE}%"
     return f"{value:.0f}{_SPACE}%"
+
+
+def exact_percent(share: float) -> str:
+    """A share that someone asked for, with all its digits.
+
+    Example:
+        >>> [exact_percent(share).replace("\\xa0", " ") for share in (0.1, 0.025, 0.0004)]
+        ['10 %', '2.5 %', '0.04 %']
+    """
+    return f"{(100 * Decimal(str(share))).normalize():f}{_SPACE}%"
 
 
 def interval_words(estimate: Estimate) -> str:
@@ -151,6 +163,13 @@ def warnings(summary: OokbSummary) -> list[str]:
         lines.append(
             f"{counted(summary.errors, 'case', 'cases')} of {summary.cases} ended in an error and "
             f"count in no rate ({kinds})."
+        )
+    if summary.passages < summary.questions:
+        lines.append(
+            f"{questions(summary.questions)} have their answers in "
+            f"{counted(summary.passages, 'passage', 'passages')}. Questions on one passage tend "
+            "to go alike, and the intervals take each for independent: read them as too narrow. "
+            "The certificate counts each passage once."
         )
     policy = summary.policy
     if policy is not None and policy.measures_more:

@@ -173,6 +173,8 @@ class RunStore:
 
 def _difference(name: str, found: Any, wanted: Any) -> str:
     """The name of what differs, one level deep where both sides are objects."""
+    if name == "inputs":
+        return "input files' content"
     if isinstance(found, dict) and isinstance(wanted, dict):
         inner = sorted(k for k in found.keys() | wanted.keys() if found.get(k) != wanted.get(k))
         return f"{name}.{inner[0]}"

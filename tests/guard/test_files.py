@@ -161,6 +161,16 @@ def test_a_pipe_is_written_to_and_not_replaced(file: Path) -> None:
     assert list(file.parent.iterdir()) == [file]
 
 
+def test_what_an_open_descriptor_leads_to_is_continued_not_replaced(file: Path) -> None:
+    with file.open("w", encoding="utf-8") as log:
+        log.write("before\n")
+        log.flush()
+        write_text(f"/dev/fd/{log.fileno()}", "written\n")
+        log.write("after\n")
+    assert file.read_text(encoding="utf-8") == "before\nwritten\nafter\n"
+    assert list(file.parent.iterdir()) == [file]
+
+
 def test_a_new_file_has_the_usual_permissions_and_a_replaced_one_keeps_its_own(
     file: Path,
 ) -> None:

@@ -154,6 +154,25 @@ async def test_lists_of_different_lengths_are_refused() -> None:
 def test_one_text_in_the_place_of_many_questions_is_refused() -> None:
     with pytest.raises(InputError, match="one text"):
         guard_with().decide_batch("ab", [["p"], ["p"]])
+    with pytest.raises(InputError, match="passages are one text"):
+        guard_with().decide_batch(["a", "b"], "pp")
+
+
+@pytest.mark.parametrize("value", [None, 5, {"a": 1, "b": 2}])
+async def test_what_is_no_list_of_questions_or_passages_is_refused(value: Any) -> None:
+    with pytest.raises(InputError, match="the questions are a"):
+        guard_with().decide_batch(value, [["p"], ["p"]])
+    with pytest.raises(InputError, match="the passages are a"):
+        await guard_with().adecide_batch(["a", "b"], value)
+
+
+def test_a_batch_may_come_from_generators() -> None:
+    listed = guard_with().decide_batch(["a", "b"], [["p"], None])
+    generated = guard_with().decide_batch(
+        (question for question in "ab"),  # type: ignore[arg-type]
+        iter([["p"], None]),  # type: ignore[arg-type]
+    )
+    assert list(map(without_timings, generated)) == list(map(without_timings, listed))
 
 
 @pytest.mark.parametrize(
@@ -164,6 +183,10 @@ def test_one_text_in_the_place_of_many_questions_is_refused() -> None:
         ({"on_error": {"relevance": "ignore"}}, "on_error"),
         ({"mode": "dry"}, "mode"),
         ({"max_concurrency": 0}, "max_concurrency"),
+        ({"max_concurrency": "8"}, "max_concurrency"),
+        ({"on_error": None}, "on_error"),
+        ({"deadlines": None}, "deadlines"),
+        ({"deadlines": {1: 2.0}}, "deadlines"),
     ],
 )
 def test_a_setting_that_does_not_exist_is_refused(changes: dict[str, Any], named: str) -> None:

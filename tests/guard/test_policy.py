@@ -99,6 +99,17 @@ def test_a_schema_version_that_is_no_positive_number_is_refused(version: object)
         Policy.parse(fields(schema_version=version), where="here")
 
 
+GUARANTEE = {
+    "statement": "x",
+    "risk": 0.1,
+    "delta": 0.1,
+    "certified": True,
+    "loss": "y",
+    "n": 30,
+    "errors": 0,
+}
+
+
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
@@ -125,6 +136,9 @@ def test_a_schema_version_that_is_no_positive_number_is_refused(version: object)
         ({"on_conflict": "answer"}, "on_conflict"),
         ({"histograms": {"r": {"edges": [0, 0], "counts": [1]}}}, "histograms"),
         ({"guarantee": {"statement": "x"}}, "guarantee"),
+        ({"guarantee": GUARANTEE | {"errors": 31}}, "errors must not exceed n"),
+        ({"guarantee": GUARANTEE | {"certified": False}}, "no threshold was certified"),
+        ({"aggregator": "median"}, "aggregator"),
     ],
 )
 def test_a_field_that_is_wrong_is_refused_by_name(changes: dict[str, Any], named: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,11 +15,14 @@ from knowgate.guard import (
     Confidence,
     ConfidenceEstimator,
     Generation,
+    InputError,
     LanguageModel,
     LanguageModelError,
 )
 from knowgate.guard.confidence import CurtailedSampling, SampledConsistency
+from knowgate.guard.conflict import AnswerConflict
 from knowgate.guard.testing import ScriptedLanguageModel
+from tests.support.guards import guard_with, policy_with
 
 ANSWER = "Ada"
 
@@ -179,3 +183,49 @@ def test_the_parts_fulfil_their_contracts_and_the_fingerprint_names_the_settings
     names = {"language_model", "n", "threshold", "temperature", "prompt_sha256"}
     assert names <= set(estimator.fingerprint.settings)
     assert estimator.fingerprint != SampledConsistency(Pattern([]), n=6).fingerprint
+
+
+@pytest.mark.parametrize(
+    ("threshold", "matches", "route"),
+    [
+        # Seven in a row decide 0.7; whether at least nine of ten match, they do not.
+        (0.9, [True] * 7 + [False] * 3, "abstain"),
+        (0.9, [True] * 10, "answer"),
+        # Four misses decide 0.7; five of ten may match all the same.
+        (0.5, [False] * 4 + [True] * 6, "answer"),
+        (0.7, [True] * 7 + [False] * 3, "answer"),
+    ],
+)
+def test_a_guard_decides_as_all_samples_would_at_its_own_threshold(
+    threshold: float, matches: list[bool], route: str
+) -> None:
+    policy = policy_with(confidence_threshold=threshold)
+    guard = guard_with(policy, estimator=SampledConsistency(Pattern(matches)))
+    assert guard.decide("q", []).route.value == route
+
+
+def test_an_estimator_that_the_policy_was_calibrated_on_is_left_as_it_is() -> None:
+    estimator = SampledConsistency(Pattern([True] * 7 + [False] * 3))
+    policy = policy_with(confidence_threshold=0.9, estimator=estimator.fingerprint)
+    decision = guard_with(policy, estimator=estimator).decide("q", [])
+    assert decision.confidence == 1.0
+
+
+class Unhashed(ScriptedLanguageModel):
+    """Its fingerprint takes long, so it must not be asked for without need."""
+
+    @property
+    def fingerprint(self) -> str:
+        raise AssertionError
+
+
+@pytest.mark.parametrize("kind", [SampledConsistency, AnswerConflict])
+def test_what_is_no_language_model_is_refused_at_once(kind: Any) -> None:
+    class ChatModel:
+        def generate(self) -> None: ...
+
+        def agenerate(self) -> None: ...
+
+    with pytest.raises(InputError, match="ChatModelLM"):
+        kind(ChatModel())
+    kind(Unhashed())

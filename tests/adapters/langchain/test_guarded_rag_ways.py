@@ -13,7 +13,7 @@ from langchain_core.runnables import RunnableConfig, RunnableGenerator, Runnable
 from langchain_core.runnables.utils import AddableDict
 
 from knowgate.adapters.langchain import AbstainedError, GuardedAnswer, GuardedRAG
-from knowgate.guard import InputError, Route, SignalError
+from knowgate.guard import InputError, Reason, Route, SignalError
 from tests.adapters.langchain.fakes import DOCUMENTS, RunsHandler, Setting
 
 KINDS = ("grounded", "known", "who knows", "nothing", "nothing known", "broken")
@@ -67,6 +67,12 @@ async def test_every_way_to_call_gives_the_answers_of_invoke(way: Any, mode: str
     if mode == "enforce":
         assert {answer.decision.route for answer in answers} == set(Route)
         assert setting.counted("retrieval_failed") == sum("broken" in q for q in questions)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+async def test_an_input_of_none_abstains_in_every_way(way: Any) -> None:
+    [answer] = await way(Setting().chain, (None,))
+    assert answer.decision.reason is Reason.INVALID_INPUT
 
 
 # -- batches ------------------------------------------------------------------------

@@ -172,6 +172,28 @@ def test_a_run_is_gone_on_with_only_under_the_same_settings(
     assert knowgate(*arguments, "--scorer", "lexical").code == 0
 
 
+@pytest.mark.parametrize(
+    ("files", "named"),
+    [
+        ({}, "config.json"),
+        ({"config.json": "{}"}, "no weights"),
+        ({"config.json": "{}", "model.safetensors": "x"}, "no tokenizer"),
+        ({"config.json": "{", "model.safetensors": "x", "tokenizer.json": "{}"}, "loaded"),
+        (None, "no such folder"),
+    ],
+)
+def test_a_model_folder_that_cannot_be_checked_is_one_line(
+    knowgate: Knowgate, tmp_path: Path, files: dict[str, str] | None, named: str
+) -> None:
+    folder = tmp_path / "model"
+    if files is not None:
+        folder.mkdir()
+    for name, content in (files or {}).items():
+        (folder / name).write_text(content, encoding="utf-8")
+
+    refused(knowgate("microworld", "check", "--model", folder), named)
+
+
 def test_results_go_to_standard_output_and_no_bar_is_drawn(
     knowgate: Knowgate, workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

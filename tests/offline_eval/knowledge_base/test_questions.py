@@ -47,10 +47,22 @@ def _refused(path: Path) -> str:
         ("kb.json", json.dumps({"meta": {"questions": [1, {}]}, "questions": [_A, _B]}, indent=3)),
         ("kb.json", "\ufeff" + json.dumps([_A, _B], indent=1).replace("\n", "\r\n")),
         ("kb.jsonl", _lines(_A, _B)),
+        ("kb.json", _lines(_A, _B)),
+        ("kb", "\n" + _lines(_A) + "\n" + json.dumps(_B)),
         ("kb.JSONL", "\n" + _lines(_A) + "  \n\n" + json.dumps(_B)),
         ("kb.ndjson", "\ufeff" + _lines(_A, _B).replace("\n", "\r\n")),
     ],
-    ids=["list", "document", "nested name", "BOM CRLF", "lines", "blank lines", "BOM CRLF lines"],
+    ids=[
+        "list",
+        "document",
+        "nested name",
+        "BOM CRLF",
+        "lines",
+        "lines in .json",
+        "lines, no suffix",
+        "blank lines",
+        "BOM CRLF lines",
+    ],
 )
 def test_every_layout_gives_the_same_records(tmp_path: Path, name: str, content: str) -> None:
     assert read_questions(_file(tmp_path, name, content)) == _EXPECTED
@@ -82,6 +94,14 @@ def test_without_ids_questions_are_numbered(tmp_path: Path) -> None:
     found = read_questions(_file(tmp_path, "kb.jsonl", _lines(record, record)))
 
     assert [r.question_id for r in found] == ["q1", "q2"]
+
+
+def test_a_number_in_the_place_of_an_id_avoids_the_ids_that_are_there(tmp_path: Path) -> None:
+    bare = {"question": "Who?", "answer": "Ann."}
+
+    found = read_questions(_file(tmp_path, "kb.jsonl", _lines(bare, {**bare, "id": "q1"}, bare)))
+
+    assert [r.question_id for r in found] == ["q1'", "q1", "q3"]
 
 
 def test_unknown_fields_are_tolerated_whatever_they_hold(tmp_path: Path) -> None:

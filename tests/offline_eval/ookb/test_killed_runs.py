@@ -177,7 +177,7 @@ def test_a_run_of_other_questions_is_refused(toy: Path) -> None:
     text = other.read_text(encoding="utf-8").replace("opens at 7", "opens at 6")
     (toy / "kb.jsonl").write_text(text, encoding="utf-8")
 
-    with pytest.raises(InputError, match=r"another run \(its inputs differs\)"):
+    with pytest.raises(InputError, match=r"another run \(its input files' content differs\)"):
         run_toy(toy / "kb.jsonl", toy / "run")
 
 

@@ -171,7 +171,7 @@ def test_how_slow_the_machine_is_does_not_decide_which_rows_fail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "knowgate.guard._guard.DEFAULT_DEADLINES",
+        "knowgate.guard._arguments.DEFAULT_DEADLINES",
         {"relevance": 0.001, "confidence": None, "conflict": None},
     )
 

@@ -271,3 +271,14 @@ def test_a_passage_without_text_has_no_score(write_run: WriteRun) -> None:
     text = write_report(write_run(rows)).markdown.read_text(encoding="utf-8")
 
     assert "- – · (text not stored in the run) (q1)" in text
+
+
+def test_the_bound_that_was_asked_for_is_not_rounded(write_run: WriteRun) -> None:
+    fields = policy()
+    fields["guarantee"] |= {"risk": 0.025, "delta": 0.125}
+    run = write_run(pairs([0.9], [0.1]), test_questions=["q0"], calibration={"policy": fields})
+
+    text = write_report(run).markdown.read_text(encoding="utf-8").replace("\u00a0", " ")
+
+    assert "| bound asked for (α) | 2.5 % |" in text
+    assert "| chance that the bound fails (δ) | 12.5 % |" in text

@@ -8,6 +8,7 @@ import pytest
 from knowgate.calibration import wilson_interval
 from knowgate.offline_eval import report
 from knowgate.offline_eval.report import summarise_ookb
+from knowgate.offline_eval.report._words import warnings
 from tests.offline_eval.report.rows import WriteRun, case, failed, missed, pairs, policy
 
 
@@ -210,3 +211,18 @@ def test_the_bootstrap_of_a_larger_run_brackets_its_value(write_run: WriteRun) -
     assert auroc.high is not None
     assert auroc.low < auroc.value < auroc.high
     assert auroc.n == 40
+
+
+def test_questions_that_share_a_passage_are_told_of(write_run: WriteRun) -> None:
+    run = write_run(pairs([0.9, 0.8, 0.7], [0.1, 0.2, 0.3]))
+    path = run / "questions.jsonl"
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    shared = [line | {"passage_id": name} for line, name in zip(lines, "pps", strict=True)]
+    apart = summarise_ookb(run)
+    path.write_text("".join(json.dumps(line) + "\n" for line in shared), encoding="utf-8")
+
+    summary = summarise_ookb(run)
+
+    assert (apart.passages, summary.passages) == (3, 2)
+    assert not any("too narrow" in line for line in warnings(apart))
+    assert any("2 passages" in line and "too narrow" in line for line in warnings(summary))

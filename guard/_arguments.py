@@ -1,0 +1,138 @@
+"""Checking what a guard and its signals are made of."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TypeVar
+
+from ._calibrators import IdentityCalibrator
+from ._contracts import ConfidenceEstimator, ConflictDetector, LanguageModel, RelevanceScorer
+from ._errors import InputError, PolicyError
+from ._policy import Policy
+from ._routes import Mode, OnError, SignalName
+
+DEFAULT_DEADLINES: Mapping[str, float | None] = MappingProxyType(
+    {"relevance": 10.0, "confidence": 60.0, "conflict": 30.0}
+)
+_Choice = TypeVar("_Choice", Mode, OnError)
+
+
+def require_parts(
+    policy: Policy,
+    scorer: RelevanceScorer | None,
+    estimator: ConfidenceEstimator | None,
+    conflict_detector: ConflictDetector | None,
+) -> None:
+    """Refuse parts that are missing, or that the policy was not calibrated on.
+
+    Raises:
+        FingerprintMismatchError: scorer or estimator is not the calibrated one.
+        PolicyError: the policy asks for a signal that nothing was given to measure.
+    """
+    if policy.may_follow and scorer is None:
+        raise PolicyError("the policy needs a relevance scorer", mend="pass scorer=…")
+    if scorer is not None:
+        policy.require_scorer(scorer.fingerprint)
+    if policy.needs_estimator and estimator is None:
+        raise PolicyError("the policy needs a confidence estimator", mend="pass estimator=…")
+    if estimator is not None:
+        policy.require_estimator(estimator.fingerprint)
+    if policy.check_conflict and policy.may_follow and conflict_detector is None:
+        raise PolicyError("the policy checks conflicts", mend="pass conflict_detector=…")
+
+
+def decided_by(policy: Policy, estimator: ConfidenceEstimator | None) -> ConfidenceEstimator | None:
+    """`estimator`, stopping where this policy's decision is fixed and no sooner.
+
+    Seven of the first seven samples fix "at least 0.7", but not yet "at least 0.9".
+    An estimator that the policy was calibrated on, or whose values are calibrated
+    anew, stays as it is: the threshold then speaks of its own values.
+    """
+    threshold = policy.confidence_threshold
+    deciding_at = getattr(estimator, "deciding_at", None)
+    raw = isinstance(policy.confidence_calibrator, IdentityCalibrator)
+    if deciding_at is None or not threshold or policy.estimator is not None or not raw:
+        return estimator
+    found: ConfidenceEstimator = deciding_at(threshold)
+    return found
+
+
+def error_actions(
+    on_error: OnError | str | Mapping[str, OnError | str],
+) -> dict[str, OnError]:
+    """What each signal's failure leads to, and unreadable input's.
+
+    Raises:
+        InputError: an unknown signal or action.
+    """
+    names = [name.value for name in SignalName] + ["input"]
+    if isinstance(on_error, str):
+        action = choice(OnError, on_error, "on_error")
+        return dict.fromkeys(names, action)
+    if not isinstance(on_error, Mapping):
+        raise InputError("on_error is neither an action nor a mapping from signal to action")
+    unknown = set(on_error) - set(names)
+    if unknown:
+        raise InputError(
+            f"on_error names no signal: {', '.join(sorted(map(str, unknown)))}",
+            mend=f"one of: {', '.join(names)}",
+        )
+    return {
+        name: choice(OnError, on_error.get(name, OnError.ABSTAIN), "on_error") for name in names
+    }
+
+
+def merged_deadlines(deadlines: Mapping[str, float | None]) -> dict[str, float | None]:
+    """`DEFAULT_DEADLINES` with `deadlines` in their place.
+
+    Raises:
+        InputError: an unknown signal, or neither positive seconds nor None.
+    """
+    if not isinstance(deadlines, Mapping):
+        raise InputError("deadlines are no mapping from signal to seconds")
+    unknown = set(deadlines) - set(DEFAULT_DEADLINES)
+    if unknown:
+        raise InputError(
+            f"deadlines name no signal: {', '.join(sorted(map(str, unknown)))}",
+            mend=f"one of: {', '.join(DEFAULT_DEADLINES)}",
+        )
+    merged = {**DEFAULT_DEADLINES, **deadlines}
+    for name, seconds in merged.items():
+        is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+        if seconds is not None and not (is_number and 0 < seconds < math.inf):
+            raise InputError(f"the deadline of {name} must be positive seconds or None")
+    return merged
+
+
+def choice(kind: type[_Choice], value: str, what: str) -> _Choice:
+    """The member of `kind` with this value.
+
+    Raises:
+        InputError: there is none; `what` is named.
+    """
+    try:
+        return kind(value)
+    except ValueError:
+        raise InputError(
+            f"{what} {value!r} is unknown", mend=f"one of: {', '.join(kind)}"
+        ) from None
+
+
+def checked_language_model(model: LanguageModel) -> LanguageModel:
+    """`model`, refused here and now rather than by each decision.
+
+    Raises:
+        InputError: it does not have what a `LanguageModel` has.
+    """
+    nowhere = object()
+    for name in ("fingerprint", "generate", "agenerate"):
+        # Looked up without asking for it: a fingerprint may hash gigabytes of weights.
+        if inspect.getattr_static(model, name, nowhere) is nowhere and not hasattr(model, name):
+            raise InputError(
+                f"a {type(model).__name__} is no language model of the guard (it has no {name})",
+                mend="wrap a LangChain model in knowgate.adapters.langchain.ChatModelLM",
+            )
+    return model
