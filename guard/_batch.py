@@ -11,7 +11,7 @@ from ._errors import InputError
 from ._flow import Flow, FlowSettings, Need, Outcome, decision_flow
 from ._routes import SignalName
 
-_QUESTIONS_PER_CALL = 64
+_QUESTIONS_PER_CALL = 32
 
 
 class Batch:

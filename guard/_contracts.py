@@ -41,15 +41,12 @@ class Confidence:
         answer: the closed-book answer that the value speaks of.
         samples_drawn: sampled answers used, the greedy one not counted.
         samples_saved: samples that stopping early made unnecessary.
-        complete: False when the decision rests on fewer samples than the
-            stopping rule wanted, because the model failed in between.
     """
 
     value: float
     answer: str
     samples_drawn: int = 0
     samples_saved: int = 0
-    complete: bool = True
 
 
 @runtime_checkable

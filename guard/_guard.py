@@ -17,7 +17,7 @@ from ._batch import Batch
 from ._contracts import ConfidenceEstimator, ConflictDetector, RelevanceScorer
 from ._deadline import AllWorkersBusyError, DeadlineExceededError, DeadlineRunner
 from ._decision import Decision
-from ._errors import InputError, PolicyError
+from ._errors import InputError, PolicyError, SignalTimeoutError
 from ._flow import Failure, FlowSettings, Need, Outcome, decision_flow
 from ._measure import Instruments, checked_scores, failure_of, group_pairs, split_scores
 from ._metrics import GuardMetrics
@@ -274,7 +274,11 @@ class Guard:
             return self._all_failed(needs, error, started)
         except (Exception, asyncio.CancelledError):  # noqa: BLE001 - see the next line
             # One pair that is bad, or on which the scorer hangs, must not fail its neighbours.
-            return [self._timed(need) for need in needs]
+            alone: list[tuple[Outcome, float]] = []
+            for need in needs:
+                hangs = _hangs(alone)
+                alone.append((self._given_up(need), 0.0) if hangs else self._timed(need))
+            return alone
         return _shared(split_scores(scores, needs), started)
 
     async def _ascore_together(self, needs: list[Need]) -> list[tuple[Outcome, float]]:
@@ -285,8 +289,15 @@ class Guard:
         except AllWorkersBusyError as error:
             return self._all_failed(needs, error, started)
         except Exception:  # noqa: BLE001 - as in the sync form
-            return [await self._atimed(need) for need in needs]
+            alone: list[tuple[Outcome, float]] = []
+            for need in needs:
+                hangs = _hangs(alone)
+                alone.append((self._given_up(need), 0.0) if hangs else await self._atimed(need))
+            return alone
         return _shared(split_scores(scores, needs), started)
+
+    def _given_up(self, need: Need) -> Failure:
+        return self._failed(need.signal, DeadlineExceededError())
 
     def _joint_task(self, needs: list[Need]) -> tuple[Callable[[], list[float]], float | None]:
         scorer = self._instruments.scorer
@@ -321,6 +332,18 @@ def _shared(parts: Sequence[Sequence[float]], started: float) -> list[tuple[Outc
 def _asked_to_stop() -> bool:
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
+
+
+def _hangs(outcomes: Sequence[tuple[Outcome, float]]) -> bool:
+    """Whether two questions in a row, each alone, ran into the deadline: the scorer hangs.
+
+    Without this a scorer that answers nothing would cost a deadline for every question.
+    """
+    last = [outcome for outcome, _ in outcomes[-2:]]
+    return len(last) == 2 and all(
+        isinstance(outcome, Failure) and isinstance(outcome.error, SignalTimeoutError)
+        for outcome in last
+    )
 
 
 async def _within(awaitable: Awaitable[Outcome], seconds: float | None) -> Outcome:

@@ -34,8 +34,12 @@ def score(
     ],
     output: Annotated[Path, typer.Option(help='JSON lines: {"scores", "relevance"}.')],
     scorer: Annotated[
-        str, typer.Option(help="Scorer by name, or a sentence-transformers folder.")
-    ] = "bi_encoder",
+        str | None,
+        typer.Option(
+            help="Scorer by name, or a sentence-transformers folder; by default the policy's, "
+            "or bi_encoder."
+        ),
+    ] = None,
     policy: Annotated[
         Path | None, typer.Option(help="Take calibrator and aggregator from this policy.")
     ] = None,
@@ -56,7 +60,8 @@ def score(
         _check(value, f"{input_path}:{number}")
     require_aggregator(aggregator)
     loaded = Policy.load(policy) if policy is not None else None
-    guard = _guard(load_scorer(scorer), loaded, aggregator, where=str(policy))
+    named = scorer or ("bi_encoder" if loaded is None else loaded.scorer.kind)
+    guard = _guard(load_scorer(named), loaded, aggregator, where=str(policy))
     with atomic_writer(output) as stream, progress_bar("scoring") as advance:
         for done, (value, decision) in enumerate(_decisions(guard, lines), start=1):
             stream.write(json_line(_result(value, decision)))

@@ -383,3 +383,32 @@ def test_a_guard_used_before_a_fork_works_after_it() -> None:
     child.start()
     assert found.get(timeout=30) == "follow_context"
     child.join(30)
+
+
+class _CountingSlowScorer(SlowScorer):
+    """Counts the calls that were begun, not those that were finished."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.begun = 0
+
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        self.begun += 1
+        return super().score_pairs(pairs)
+
+
+async def test_a_scorer_that_hangs_on_everything_costs_a_batch_two_single_tries_not_one_each() -> (
+    None
+):
+    for asynchronous in (False, True):
+        scorer = _CountingSlowScorer(0.5)
+        guard = guard_with(scorer=scorer, deadlines={"relevance": 0.01})
+        questions, passages = ["q"] * 20, [["p"]] * 20
+
+        if asynchronous:
+            decisions = await guard.adecide_batch(questions, passages)
+        else:
+            decisions = guard.decide_batch(questions, passages)
+
+        assert {decision.reason for decision in decisions} == {Reason.RELEVANCE_FAILED}
+        assert scorer.begun == 3
