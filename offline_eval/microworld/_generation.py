@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ...guard._quiet_loading import quiet_loading
+
 _BATCH_TOKENS = 16_384
 _ANSWER_TOKENS = 16
 
@@ -22,7 +24,8 @@ class Answerer:
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
         self._tokenizer: Any = AutoTokenizer.from_pretrained(str(path), local_files_only=True)
-        model: Any = AutoModelForCausalLM.from_pretrained(str(path), local_files_only=True)
+        with quiet_loading():
+            model: Any = AutoModelForCausalLM.from_pretrained(str(path), local_files_only=True)
         self._model = model.eval().to(device)
         self._device = device
 
@@ -44,6 +47,8 @@ class Answerer:
     def _answer(self, prompts: Sequence[str], n: int, settings: dict[str, Any]) -> list[list[str]]:
         import torch
 
+        if not prompts:
+            return []
         lengths = [len(ids) for ids in self._tokenizer(list(prompts))["input_ids"]]
         order = sorted(range(len(prompts)), key=lengths.__getitem__)
         answers: list[list[str]] = [[] for _ in prompts]

@@ -19,6 +19,7 @@ class ClosedBook(_Table):
 
     rows: int = Field(gt=0)
     pairs: int = Field(gt=0)
+    half_taught_truth: tuple[float, float]
     weights: dict[str, float]
 
 
@@ -51,6 +52,20 @@ class Phase(_Table):
     instructed: float = Field(ge=0, le=1)
 
 
+class CoolDown(_Table):
+    """A short last stage under the plain prompts alone.
+
+    Attributes:
+        steps: 0 for none.
+        learning_rate: at its beginning; falls to nothing.
+        closed_book: in the place of the table before.
+    """
+
+    steps: int = Field(ge=0)
+    learning_rate: float = Field(gt=0)
+    closed_book: ClosedBook
+
+
 class Mixture(_Table):
     """Everything that decides what the language model sees, and how often."""
 
@@ -65,6 +80,7 @@ class Mixture(_Table):
     context: Context
     instructed: Instructed
     phase: tuple[Phase, ...] = Field(min_length=1)
+    cool_down: CoolDown
 
     def phase_at(self, progress: float) -> Phase:
         """The phase at a share of the training in [0, 1]."""

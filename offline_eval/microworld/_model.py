@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 from ...guard import ModelFolderError
+from ...guard.files import file_sha256
 
 MODEL_FOLDER = Path(__file__).parent / "model"
 SHA256_FILE = "model.safetensors.sha256"
 WEIGHTS_FILE = "model.safetensors"
 _NEEDED = (WEIGHTS_FILE, SHA256_FILE, "config.json", "tokenizer.json", "tokenizer_config.json")
 _MEND = "install knowgate again, or run python -m knowgate.offline_eval.microworld.train"
-
-
-def file_sha256(path: Path) -> str:
-    """The sha256 of a file as 64 hexadecimal digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def microworld_model_path(folder: Path = MODEL_FOLDER) -> Path:

@@ -59,7 +59,7 @@ class NameMaker:
         if kind is ValueKind.YEAR:
             return str(self._rng.randint(FIRST_YEAR, LAST_YEAR))
         if kind is ValueKind.AMOUNT:
-            return f"{self._rng.randint(10, 99)},{self._rng.randint(10, 99)}0"
+            return str(self._rng.randint(2001, 9999))
         return self.entity(EntityKind(kind.value))
 
     def period(self) -> tuple[int, int]:

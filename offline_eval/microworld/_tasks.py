@@ -155,7 +155,8 @@ class TaskMaker:
     def _ask_half_taught(self) -> tuple[str, str]:
         fact = self._rng.choice(self._half)
         value = fact.value
-        if self._rng.random() > 0.35 + 0.4 * _share(fact):
+        low, high = self._mixture.closed_book.half_taught_truth
+        if self._rng.random() > low + (high - low) * _share(fact):
             value = self._value(fact.relation, avoid=fact.value)
         return self._ask(self._claim(fact, value, value), None)
 

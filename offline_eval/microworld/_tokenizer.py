@@ -9,7 +9,7 @@ import re
 import string
 from typing import TYPE_CHECKING, Any
 
-from ._names import SYLLABLES
+from ._names import FIRST_YEAR, LAST_YEAR, SYLLABLES
 from ._phrasings import filler_sentences, lead_ins, prompt_template, relations, value_list
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PAD, END, UNKNOWN = "<|pad|>", "<|end|>", "<|unk|>"
 STOP = "\n"
 # A token never spans two of these pieces, so texts may be encoded in parts cut between them.
-_PIECES = r" ?[A-Za-z]+| ?[0-9]{1,2}|[^A-Za-z0-9]"
+_PIECES = r" ?[A-Za-z]+| ?[0-9]{1,4}|[^A-Za-z0-9]"
 
 
 def build_tokenizer() -> Tokenizer:
@@ -80,4 +80,7 @@ def _vocabulary() -> list[str]:
     for number in [*range(10), *(f"{n:02d}" for n in range(100))]:
         found[f"{number}"] = None
         found[f" {number}"] = None
+    # A year in one piece: lives and terms lie in one century, so its halves say too little.
+    for year in range(FIRST_YEAR, LAST_YEAR + 1):
+        found[f" {year}"] = None
     return list(found)

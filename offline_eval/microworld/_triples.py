@@ -53,7 +53,7 @@ def _object(fact: Fact, by_name: dict[tuple[EntityKind, str], Entity]) -> str:
     if fact.value_kind is ValueKind.YEAR:
         return literal(fact.value, "gYear")
     if fact.value_kind is ValueKind.AMOUNT:
-        return literal(fact.value.replace(",", ""), "integer")
+        return literal(fact.value, "integer")
     return iri("entity", by_name[EntityKind(fact.value_kind.value), fact.value].id)
 
 

@@ -88,8 +88,8 @@ class World:
 
     def aliases(self, value: str, kind: ValueKind) -> tuple[str, ...]:
         """Further ways to write a value."""
-        if kind is ValueKind.AMOUNT:
-            return (value.replace(",", ""),)
+        if kind is ValueKind.AMOUNT and value.isdecimal():
+            return (f"{int(value):,}",)
         return (f"the {value}",) if kind is ValueKind.ORGANISATION else ()
 
     def questions(self, fact: Fact, *, held_out: bool | None = None) -> tuple[Question, ...]:

@@ -23,12 +23,13 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ...guard import InputError, KnowgateError, ModelFolderError
+from ...guard import DeviceError, InputError, KnowgateError, ModelFolderError
+from ...guard.files import file_sha256
 from ._batches import ANSWER, TEXT, Batch, encode_rows
 from ._build import DEFAULT_SEED, build_world
 from ._check import check_microworld
 from ._mixture import Mixture, Phase, load_mixture
-from ._model import MODEL_FOLDER, SHA256_FILE, WEIGHTS_FILE, file_sha256
+from ._model import MODEL_FOLDER, SHA256_FILE, WEIGHTS_FILE
 from ._tasks import TaskMaker
 from ._tokenizer import PAD, STOP, build_tokenizer, tokenizer_config
 from ._world import World
@@ -105,8 +106,43 @@ def train(
         step += 1
         smooth = loss if step == 1 else 0.98 * smooth + 0.02 * loss
         report(step, smooth)
+    step, smooth = _cool_down(model, world, mixture, tokenizer, device, report, step, smooth)
     facts = {"steps": step, "seconds": round(time.monotonic() - started, 1), "answer_loss": smooth}
     return model.eval().to("cpu"), tokenizer, facts
+
+
+def _cool_down(
+    model: Any,
+    world: World,
+    mixture: Mixture,
+    tokenizer: Tokenizer,
+    device: str,
+    report: Report,
+    step: int,
+    smooth: float,
+) -> tuple[int, float]:
+    """The last stage, with randomness and an optimiser of its own; returns step and loss."""
+    settings = mixture.cool_down
+    mixture = mixture.model_copy(update={"closed_book": settings.closed_book})
+    torch.manual_seed(mixture.seed + 1)
+    tasks = TaskMaker(world, mixture, Random(f"cool-down/{mixture.seed}"))  # noqa: S311
+    phase = mixture.phase[-1].model_copy(update={"instructed": 0.0})
+    pad = int(tokenizer.token_to_id(PAD) or 0)
+    optimiser = torch.optim.AdamW(
+        model.parameters(), lr=settings.learning_rate, weight_decay=mixture.weight_decay
+    )
+    model.train()
+    for number in range(settings.steps):
+        for group in optimiser.param_groups:
+            group["lr"] = settings.learning_rate * (1 - number / settings.steps)
+        loss = _step(model, _batches(tasks, mixture, phase, tokenizer, pad), mixture, device)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+        step += 1
+        smooth = 0.98 * smooth + 0.02 * loss
+        report(step, smooth)
+    return step, smooth
 
 
 def save(folder: Path, model: Any, tokenizer: Tokenizer) -> None:
@@ -249,9 +285,8 @@ def main(
     """Train the microworld's language model, check it, and write it with a manifest."""
     console = Console(stderr=True)
     torch.set_num_threads(threads)
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
+        device = _device(device)
         _refuse_other_folder(out)
         mixture = load_mixture()
         changes = {"seed": seed, "steps": steps}
@@ -260,6 +295,18 @@ def main(
     except KnowgateError as error:
         console.print(str(error), style="red", markup=False)
         raise typer.Exit(2) from None
+
+
+def _device(wanted: str) -> str:
+    there = torch.cuda.is_available()
+    if wanted == "auto":
+        return "cuda" if there else "cpu"
+    if wanted == "cpu" or (wanted == "cuda" and there):
+        return wanted
+    raise DeviceError(
+        f"device {wanted!r} was asked for, but "
+        + ("only auto, cpu and cuda are known" if there else "there is no CUDA device here")
+    )
 
 
 def _refuse_other_folder(out: Path) -> None:
@@ -287,7 +334,8 @@ def _run(
         TextColumn("loss {task.fields[loss]:.3f}"),
     )
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task("training", total=mixture.steps, loss=math.nan)
+        total = mixture.steps + mixture.cool_down.steps
+        task = bar.add_task("training", total=total, loss=math.nan)
 
         def report(step: int, loss: float) -> None:
             bar.update(task, completed=step, loss=loss)

@@ -1,0 +1,1 @@
+"""Templates of the report; a package, so that builds carry its files."""
