@@ -99,14 +99,12 @@ def train(
         for group in optimiser.param_groups:
             group["lr"] = mixture.learning_rate * _rate(progress, step, mixture)
         batches = _batches(tasks, mixture, mixture.phase_at(progress), tokenizer, pad)
-        loss = _step(model, batches, mixture, device)
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
-        optimiser.zero_grad(set_to_none=True)
+        loss = _update(model, optimiser, batches, mixture, device)
         step += 1
         smooth = loss if step == 1 else 0.98 * smooth + 0.02 * loss
         report(step, smooth)
-    step, smooth = _cool_down(model, world, mixture, tokenizer, device, report, step, smooth)
+    ends = math.inf if minutes is None else started + 60 * minutes
+    step, smooth = _cool_down(model, world, mixture, tokenizer, device, report, step, smooth, ends)
     facts = {"steps": step, "seconds": round(time.monotonic() - started, 1), "answer_loss": smooth}
     return model.eval().to("cpu"), tokenizer, facts
 
@@ -120,8 +118,12 @@ def _cool_down(
     report: Report,
     step: int,
     smooth: float,
+    ends: float,
 ) -> tuple[int, float]:
-    """The last stage, with randomness and an optimiser of its own; returns step and loss."""
+    """The last stage, with randomness and an optimiser of its own; returns step and loss.
+
+    It ends early once the monotonic clock has passed `ends`.
+    """
     settings = mixture.cool_down
     mixture = mixture.model_copy(update={"closed_book": settings.closed_book})
     torch.manual_seed(mixture.seed + 1)
@@ -133,12 +135,12 @@ def _cool_down(
     )
     model.train()
     for number in range(settings.steps):
+        if time.monotonic() > ends:
+            break
         for group in optimiser.param_groups:
             group["lr"] = settings.learning_rate * (1 - number / settings.steps)
-        loss = _step(model, _batches(tasks, mixture, phase, tokenizer, pad), mixture, device)
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimiser.step()
-        optimiser.zero_grad(set_to_none=True)
+        batches = _batches(tasks, mixture, phase, tokenizer, pad)
+        loss = _update(model, optimiser, batches, mixture, device)
         step += 1
         smooth = 0.98 * smooth + 0.02 * loss
         report(step, smooth)
@@ -190,7 +192,9 @@ def _progress(step: int, started: float, mixture: Mixture, minutes: float | None
     by_steps = step / mixture.steps
     if minutes is None:
         return by_steps
-    return max(by_steps, (time.monotonic() - started) / (60 * minutes))
+    # The cool-down takes its share of the time.
+    share = mixture.steps / (mixture.steps + mixture.cool_down.steps)
+    return max(by_steps, (time.monotonic() - started) / (60 * minutes * share))
 
 
 def _rate(progress: float, step: int, mixture: Mixture) -> float:
@@ -209,6 +213,17 @@ def _batches(
     half = len(open_) // 2
     groups = [closed, open_] if len(phase.passages) == 1 else [closed, open_[:half], open_[half:]]
     return [encode_rows(rows, tokenizer, window=CONTEXT_WINDOW, pad=pad) for rows in groups if rows]
+
+
+def _update(
+    model: Any, optimiser: Any, batches: list[Batch], mixture: Mixture, device: str
+) -> float:
+    """One step of the optimiser; returns the mean loss on the answers' tokens."""
+    loss = _step(model, batches, mixture, device)
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimiser.step()
+    optimiser.zero_grad(set_to_none=True)
+    return loss
 
 
 def _step(model: Any, batches: list[Batch], mixture: Mixture, device: str) -> float:
