@@ -1,0 +1,180 @@
+"""A reply as plain clauses: one spelling of quotes, negations and Chinese characters."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import Any
+
+from .._passages import clean_text
+from ._citation import Citation, read_citation
+
+# A refusal opens a reply or closes it; what lies between costs time and tells nothing.
+_HEAD, _TAIL = 12_000, 4_000
+_LONGEST_CLAUSE = 500
+_LONGEST_JSON = 200_000
+
+_ANSWER_FIELDS = (
+    "response",
+    "answer",
+    "reply",
+    "output",
+    "result",
+    "content",
+    "text",
+    "回答",
+    "答案",
+)
+_CITATION_FIELDS = ("citation", "citations", "sources", "source", "引用")
+_FENCE = re.compile(r"\A```\w{0,20}\s*\n(.*?)\n?\s*```\Z", re.DOTALL)
+
+# Only the characters that the patterns use.
+_TRADITIONAL = (
+    "無沒說資訊檔確認斷給過關內應據對話問題詢議請聯繫係閱訪參顯載詳細體尋絡範圍識庫證線數來獻遺難"
+    "從獲覆復並們為實暫時進與專門論釋規紹處裡裏見這個則雖卻當後義夠條項節記錄訴曉談於儘冊屬現間傳"
+    "導電網辦嚐瞭麼頁適寫標註還測預聽僅該檢"
+)
+_SIMPLIFIED = (
+    "无没说资讯档确认断给过关内应据对话问题询议请联系系阅访参显载详细体寻络范围识库证线数来献遗难"
+    "从获复复并们为实暂时进与专门论释规绍处里里见这个则虽却当后义够条项节记录诉晓谈于尽册属现间传"
+    "导电网办尝了么页适写标注还测预听仅该检"
+)
+_QUOTES = "‘’‚‛′ʼ＇`´“”„‟″«»「」『』"
+_TRANSLATION = str.maketrans(
+    _TRADITIONAL + _QUOTES,
+    _SIMPLIFIED + "'" * 9 + '"' * (len(_QUOTES) - 9),
+)
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
+_MARKDOWN = re.compile(
+    r"[*~|>]+|(?<!\w)_+|_+(?!\w)|^\s{0,3}#{1,6}\s+|^\s*(?:[-+•·]|\d{1,2}[.)])\s+",
+    re.MULTILINE,
+)
+_CONTRACTIONS = (
+    (re.compile(r"\bcan(?:not|'?t)\b"), "can not"),
+    (re.compile(r"\bwon'?t\b(?!\s+(?:the|a|an|by)\b)"), "will not"),
+    (re.compile(r"\b(do|does|did|is|are|was|were|has|have|had|(?:c|w|sh)ould)n'?t\b"), r"\1 not"),
+    (re.compile(r"\bi'?m\b"), "i am"),
+    (re.compile(r"\b(i|we|you|they)'ve\b"), r"\1 have"),
+    (re.compile(r"\b(we|you|they)'re\b"), r"\1 are"),
+    (re.compile(r"\b(there|it|that|what|here)'s\b"), r"\1 is"),
+    (re.compile(r"\be\.\s?g\."), "eg"),
+    (re.compile(r"\bi\.\s?e\."), "ie"),
+    (re.compile(r"\bno\.\s?(?=\d)"), "number "),
+)  # fmt: skip
+_SENTENCE_END = re.compile(r"[。!?;\n]+|\.+(?=[\s\"')\]]|$|[㐀-鿿])")
+_CONTRAST = re.compile(
+    r"\b(?:but|however|nevertheless|nonetheless|that said|having said that)\b,?"
+    r"|,?\s(?:although|though|whereas)\b,?|(?:但是|但|不过|然而|可是|尽管如此)[,:]?"
+)
+_CONCESSION = re.compile(r"\A\W*(?:(?:while|although|though|even though)\b|虽然|尽管)[^,]{1,300},")
+_LABEL = re.compile(r"\A\W*(?:answer|a|response|reply|final answer|答案|答|回答|回复)\s*[:：]\s*")
+_SPACES = re.compile(r"\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A part of a sentence that says one thing.
+
+    Attributes:
+        text: lower case, negations spelled "not", Chinese in simplified characters.
+        contrasted: "but" or the like introduces it.
+    """
+
+    text: str
+    contrasted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A reply taken apart.
+
+    Attributes:
+        clauses: in order; none where there is nothing to read.
+        citation: what the citation field says, the reply's own where it is JSON.
+    """
+
+    clauses: tuple[Clause, ...]
+    citation: Citation
+
+
+def read_reply(response: object, citation: object = Citation.UNKNOWN) -> Reply:
+    """Take a reply of any kind apart; nothing makes this raise.
+
+    What is neither text nor bytes has nothing to read. A reply that is JSON (or JSON in a
+    code fence) with an answer field is read by its fields. Of a very long reply the first
+    and the last part are read.
+    """
+    read = read_citation(citation)
+    text = reply_text(response).strip()
+    found = _json_fields(text)
+    if found is not None:
+        text = reply_text(found[0]).strip()
+        read = found[1] if read is Citation.UNKNOWN else read
+    if len(text) > _HEAD + _TAIL:
+        text = f"{text[:_HEAD]}\n{text[-_TAIL:]}"
+    return Reply(tuple(_clauses(plain(text))), read)
+
+
+def plain(text: str) -> str:
+    """`text` in the one spelling that the patterns expect."""
+    text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text).translate(_TRANSLATION))
+    # One character may have become eighteen.
+    text = text[: 2 * (_HEAD + _TAIL)]
+    text = _MARKDOWN.sub(" ", text.translate(_TRANSLATION).lower())
+    for pattern, replacement in _CONTRACTIONS:
+        text = pattern.sub(replacement, text)
+    return _LABEL.sub("", text)
+
+
+def reply_text(response: object) -> str:
+    """A reply as clean text; what is neither text nor bytes has none."""
+    return clean_text(response) if isinstance(response, str | bytes) else ""
+
+
+def _clauses(text: str) -> list[Clause]:
+    found = []
+    for sentence in _SENTENCE_END.split(text):
+        for start in range(0, len(sentence), _LONGEST_CLAUSE):
+            found += _parts(sentence[start : start + _LONGEST_CLAUSE])
+    return found
+
+
+def _parts(sentence: str) -> list[Clause]:
+    parts = []
+    concession = _CONCESSION.match(sentence)
+    if concession is not None:
+        parts.append(Clause(sentence[: concession.end()]))
+        sentence = sentence[concession.end() :]
+    last, contrasted = 0, concession is not None
+    for contrast in _CONTRAST.finditer(sentence):
+        parts.append(Clause(sentence[last : contrast.start()], contrasted))
+        last, contrasted = contrast.end(), True
+    parts.append(Clause(sentence[last:], contrasted))
+    tidied = [
+        Clause(_SPACES.sub(" ", part.text).strip(" ,:-—–"), part.contrasted) for part in parts
+    ]
+    return [part for part in tidied if _says_something(part.text)]
+
+
+def _says_something(text: str) -> bool:
+    return any(unicodedata.category(character)[0] in "LNS" for character in text)
+
+
+def _json_fields(text: str) -> tuple[Any, Citation] | None:
+    if len(text) > _LONGEST_JSON:
+        return None
+    fenced = _FENCE.match(text)
+    text = fenced.group(1).strip() if fenced is not None else text
+    if not (text.startswith("{") and text.endswith("}")):
+        return None
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    answers = [value[name] for name in _ANSWER_FIELDS if name in value]
+    if not answers or not (answers[0] is None or isinstance(answers[0], str)):
+        return None
+    citations = [value[name] for name in _CITATION_FIELDS if name in value]
+    return answers[0], read_citation(citations[0]) if citations else Citation.UNKNOWN

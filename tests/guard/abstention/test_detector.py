@@ -1,0 +1,137 @@
+"""The bundled detector: what it takes for an abstention, and what it withstands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowgate.guard import InputError
+from knowgate.guard.abstention import AbstentionDetector, AbstentionModel
+from tests.guard.abstention import replies
+from tests.support.hostile import OTHERS, TEXTS
+
+_DETECTOR = AbstentionDetector()
+_PIECES = [
+    *replies.ENGLISH_ABSTENTIONS,
+    *replies.ENGLISH_ANSWERS,
+    *replies.CHINESE_ABSTENTIONS,
+    *replies.CHINESE_ANSWERS,
+]
+_REPLIES = st.one_of(
+    st.text(max_size=200),
+    st.lists(st.sampled_from(_PIECES), max_size=4).map(" ".join),
+    st.lists(st.sampled_from(["no", "not", "the context", "do", "specific", "没有", "'", "{"]))
+    .map(" ".join),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("reply", replies.ENGLISH_ABSTENTIONS + replies.CHINESE_ABSTENTIONS)
+def test_an_abstention_is_recognised(reply: str) -> None:
+    assert _DETECTOR.detect(reply).abstained
+
+
+@pytest.mark.parametrize("reply", replies.ENGLISH_ANSWERS + replies.CHINESE_ANSWERS)
+def test_a_real_answer_is_no_abstention(reply: str) -> None:
+    assert not _DETECTOR.detect(reply).abstained
+
+
+@given(reply=_REPLIES)
+@settings(max_examples=150, deadline=None, derandomize=True)
+def test_any_text_gets_the_same_probability_each_time(reply: str) -> None:
+    verdict = _DETECTOR.detect(reply)
+
+    assert 0 <= verdict.probability <= 1
+    assert verdict.abstained == (verdict.probability >= _DETECTOR.model.threshold)
+    assert _DETECTOR.detect(reply) == verdict
+
+
+@given(
+    reply=_REPLIES, before=st.text(" \t\r\n\u3000", max_size=5), after=st.text(" \n", max_size=5)
+)
+@settings(max_examples=100, deadline=None, derandomize=True)
+def test_surrounding_whitespace_and_curly_quotes_change_nothing(
+    reply: str, before: str, after: str
+) -> None:
+    curly = reply.replace("'", "’")
+
+    if not reply.lstrip().startswith(("{", "`")):
+        assert _DETECTOR.detect(before + curly + after) == _DETECTOR.detect(reply)
+    assert _DETECTOR.detect(before + reply + after) == _DETECTOR.detect(reply)
+
+
+@pytest.mark.parametrize("reply", TEXTS + OTHERS, ids=lambda value: type(value).__name__)
+def test_a_hostile_reply_gets_a_verdict(reply: Any) -> None:
+    verdict = _DETECTOR.detect(reply, citation=reply)
+
+    assert 0 <= verdict.probability <= 1
+
+
+@pytest.mark.parametrize(
+    "piece", ["x", "no ", "the context does not ", "没有任何关于", "i can not provide ", "{", "`"]
+)
+def test_a_megabyte_is_read_and_keeps_what_it_opens_with(piece: str) -> None:
+    huge = piece * (1_000_000 // len(piece))
+
+    assert 0 <= _DETECTOR.detect(huge).probability <= 1
+    assert _DETECTOR.detect(" " * 1_000_000 + "I don't know." + "\n" * 1_000_000).abstained
+
+
+def test_the_citation_of_a_json_reply_is_read() -> None:
+    reply = {"response": "The fee is not mentioned. Fees are paid at the counter.", "citation": 0}
+    cited = _DETECTOR.detect(json.dumps(reply)).probability
+    uncited = _DETECTOR.detect(json.dumps({**reply, "citation": "no citation"})).probability
+
+    assert uncited > cited
+    assert cited == _DETECTOR.detect(reply["response"], citation=0).probability  # type: ignore[arg-type]
+
+
+def test_a_batch_equals_single_calls() -> None:
+    citations = [None, 3, "no citation", ["a"], -1] * (len(_PIECES) // 5 + 1)
+    citations = citations[: len(_PIECES)]
+
+    found = _DETECTOR.detect_many(_PIECES, citations=citations)
+
+    assert found == [
+        _DETECTOR.detect(piece, citation=citation)
+        for piece, citation in zip(_PIECES, citations, strict=True)
+    ]
+    assert _DETECTOR.detect_many(_PIECES) == [_DETECTOR.detect(piece) for piece in _PIECES]
+
+
+def test_a_batch_of_unequal_lengths_is_refused() -> None:
+    with pytest.raises(InputError, match="1 citations for 2 responses"):
+        _DETECTOR.detect_many(["a", "b"], citations=[None])
+
+
+def test_weights_from_a_file_are_used_and_change_the_fingerprint(tmp_path: Path) -> None:
+    timid = _DETECTOR.model.model_copy(update={"threshold": 0.999_999})
+    (tmp_path / "weights.json").write_text(timid.model_dump_json(), encoding="utf-8")
+
+    loaded = AbstentionDetector(tmp_path / "weights.json")
+
+    assert not loaded.detect("I do not know.").abstained
+    assert loaded.fingerprint != _DETECTOR.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"schema_version": 2}, "newer"),
+        ({"weights": {}}, "do not fit the features"),
+        ({"slope": -1.0}, "slope"),
+        ({"bogus": 1}, "bogus"),
+    ],
+)
+def test_a_file_that_is_no_model_is_refused(
+    tmp_path: Path, change: dict[str, Any], words: str
+) -> None:
+    content = _DETECTOR.model.model_dump() | change
+    (tmp_path / "weights.json").write_text(json.dumps(content), encoding="utf-8")
+
+    with pytest.raises(InputError, match=words):
+        AbstentionModel.load(tmp_path / "weights.json")

@@ -1,0 +1,107 @@
+"""Published rules by name, and how a citation field is read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from knowgate.guard import InputError
+from knowgate.guard.abstention import (
+    AbstentionDetector,
+    Citation,
+    load_rule,
+    read_citation,
+    rule_names,
+)
+
+_UNIKNOW_WORDS = (
+    "unanswerable", "unknown", "no known", "not known", "do not know", "uncertain", "unclear",
+    "no scientific evidence", "no definitive answer", "no right answer", "no concrete answer",
+    "no public information", "debate", "impossible to know", "impossible to answer",
+    "difficult to predict", "not sure", "irrelevant", "not relevant",
+)  # fmt: skip
+
+
+def test_the_rules_are_known_by_name() -> None:
+    assert rule_names() == ("default", "uaqfact", "uniknow")
+    assert isinstance(load_rule("default"), AbstentionDetector)
+    assert len({load_rule(name).fingerprint.kind for name in rule_names()}) == 3
+
+
+def test_an_unknown_name_is_refused_with_those_there_are() -> None:
+    with pytest.raises(InputError, match="default, uaqfact, uniknow"):
+        load_rule("guess")
+
+
+@pytest.mark.parametrize("word", _UNIKNOW_WORDS)
+def test_uniknow_finds_each_of_its_words_in_any_case(word: str) -> None:
+    verdict = load_rule("uniknow").detect(f"Well, this is {word.upper()} here.")
+
+    assert (verdict.abstained, verdict.probability) == (True, 1.0)
+
+
+@pytest.mark.parametrize("reply", ["", "I don't know.", "The context does not say.", "Paris"])
+def test_uniknow_misses_what_its_list_does_not_hold(reply: str) -> None:
+    verdict = load_rule("uniknow").detect(reply)
+
+    assert (verdict.abstained, verdict.probability) == (False, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("reply", "found"),
+    [
+        ("There is no such team.", True),
+        ("there IS NO such team", True),
+        ("He has no brother.", True),
+        ("no brother", True),
+        ("a non-existent team", True),
+        ("Not a team I know", True),
+        ("##None##", True),
+        ("#none", True),
+        ("None of them", True),
+        ("nonetheless", True),
+        ("He is cannot aware", True),  # "not a" inside "cannot aware"
+        ("I'm sorry.", True),
+        ("I don't know", True),
+        ("It doesn't", True),
+        ("unknown", True),
+        ("It is unclear.", True),
+        ("I don’t", False),
+        ("unable to answer", False),
+        ("N/A", False),
+        ("cannot", False),
+        ("Norway", False),
+        ("knot", False),
+        ("unknowns", False),
+        ("没有合适的答案", False),
+        ("", False),
+        ("Paris Saint-Germain", False),
+    ],
+)
+def test_uaqfact_refuses_exactly_as_coded(reply: str, found: bool) -> None:
+    verdict = load_rule("uaqfact").detect(reply, citation=None)
+
+    assert (verdict.abstained, verdict.probability) == (found, float(found))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, "", "  ", "no citation", "No citation.", "No Citations", "None", "N/A", "null", "-1",
+     -1, -0.5, float("nan"), [], {}, (), [None], ["no citation"], False, b"", "无", "沒有引用"],
+)  # fmt: skip
+def test_nothing_cited_in_many_spellings(value: Any) -> None:
+    assert read_citation(value) is Citation.NONE
+
+
+@pytest.mark.parametrize("value", [0, 3, 1.0, "0", "Fact 3", [0], ["", "a"], {"id": 3}, True])
+def test_something_cited_in_many_spellings(value: Any) -> None:
+    assert read_citation(value) is Citation.CITED
+
+
+def test_values_of_other_kinds_say_nothing() -> None:
+    assert read_citation(object()) is Citation.UNKNOWN
+    assert read_citation([object(), None]) is Citation.UNKNOWN
+    nested: list[Any] = []
+    nested.append(nested)
+    assert read_citation(nested) is Citation.UNKNOWN
