@@ -8,6 +8,7 @@ from types import MappingProxyType
 from ._errors import InputError
 
 Aggregator = Callable[[Sequence[float]], float]
+JOINT = "joint"
 
 
 def aggregate_max(scores: Sequence[float]) -> float:
@@ -46,9 +47,23 @@ def aggregate_top3_mean(scores: Sequence[float]) -> float:
     return sum(best) / len(best)
 
 
+def aggregate_joint(scores: Sequence[float]) -> float:
+    """The scorer's own value for all passages together, which cannot be had from `scores`.
+
+    Raises:
+        InputError: always; a guard under this aggregator asks the scorer's `score_set`.
+    """
+    raise InputError(
+        "the joint value is the scorer's own and does not follow from passage scores",
+        mend="use a scorer with score_set and score_sets",
+    )
+
+
+# Those that follow from passage scores alone; a policy may name these or `joint`.
 AGGREGATORS: Mapping[str, Aggregator] = MappingProxyType(
     {"max": aggregate_max, "noisy_or": aggregate_noisy_or, "top3_mean": aggregate_top3_mean}
 )
+AGGREGATOR_NAMES = (*AGGREGATORS, JOINT)
 
 
 def aggregator(name: str) -> Aggregator:
@@ -57,9 +72,11 @@ def aggregator(name: str) -> Aggregator:
     Raises:
         InputError: there is none of that name.
     """
+    if name == JOINT:
+        return aggregate_joint
     try:
         return AGGREGATORS[name]
     except KeyError:
         raise InputError(
-            f"unknown aggregator {name!r}", mend=f"one of: {', '.join(AGGREGATORS)}"
+            f"unknown aggregator {name!r}", mend=f"one of: {', '.join(AGGREGATOR_NAMES)}"
         ) from None

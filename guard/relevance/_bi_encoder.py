@@ -19,7 +19,8 @@ from .._optional_imports import optional_import
 from .._passages import clean_text
 from .._quiet_loading import quiet_loading
 from ..files import file_sha256
-from ._embedded import embedded_model_path, weights_file
+from ._embedded import EMBEDDED_SHA256, embedded_model_path, weights_file
+from ._language import is_readable
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -28,7 +29,7 @@ Embeddings = NDArray[np.float32]
 
 # A word piece is rarely longer; what lies beyond cannot reach the model anyway,
 # so a megabyte of text need not be tokenised in full.
-_CHARACTERS_PER_TOKEN = 40
+CHARACTERS_PER_TOKEN = 40
 
 
 class BiEncoderScorer:
@@ -61,11 +62,11 @@ class BiEncoderScorer:
     ) -> None:
         if cache_size < 0:
             raise InputError("must not be negative", where="cache_size")
-        folder = embedded_model_path() if model is None else _model_folder(model)
-        self._model = _load(folder, device)
+        folder = embedded_model_path() if model is None else model_folder(model)
+        self._model = load_model(folder, device)
         self._on_cpu = self._model.device.type == "cpu"
         max_length = int(self._model.max_seq_length or 512)
-        self._max_characters = max_length * _CHARACTERS_PER_TOKEN
+        self._max_characters = max_length * CHARACTERS_PER_TOKEN
         tokenizer = folder / "tokenizer.json"
         self._fingerprint = Fingerprint(
             kind="bi_encoder",
@@ -75,6 +76,7 @@ class BiEncoderScorer:
             max_length=max_length,
             tokenizer_sha256=file_sha256(tokenizer) if tokenizer.is_file() else None,
         )
+        self._tokenizer = free_tokenizer(self._model)
         self._cache: OrderedDict[bytes, Embeddings] = OrderedDict()
         self._cache_size = cache_size
         self._lock = threading.Lock()
@@ -83,6 +85,20 @@ class BiEncoderScorer:
     def fingerprint(self) -> Fingerprint:
         """What a policy calibrated on this scorer is bound to."""
         return self._fingerprint
+
+    def supports(self, question: str) -> bool:
+        """Whether a score of this question means anything.
+
+        False where most word pieces are unknown, and for the embedded model where most
+        letters are not Latin. Languages in Latin script are not told apart.
+        """
+        if self._tokenizer is None:
+            return True
+        latin_only = self._fingerprint.weights_sha256 == EMBEDDED_SHA256
+        text = _shortened(question, self._max_characters)
+        pieces = self._tokenizer.encode(text, add_special_tokens=False).ids
+        unknown = self._model.tokenizer.unk_token_id
+        return is_readable(question, pieces, unknown, latin_only=latin_only)
 
     def score(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
         """Cosines of shape (len(passages),)."""
@@ -139,7 +155,12 @@ def _shortened(text: str, limit: int) -> str:
     return text if len(text) <= limit else " ".join(text.split())[:limit]
 
 
-def _model_folder(model: str | os.PathLike[str]) -> Path:
+def model_folder(model: str | os.PathLike[str]) -> Path:
+    """The folder `model`, or that of a model from the hub.
+
+    Raises:
+        ModelFolderError: it is neither.
+    """
     folder = Path(model)
     if os.path.isdir(folder):
         return folder
@@ -155,7 +176,14 @@ def _model_folder(model: str | os.PathLike[str]) -> Path:
         ) from None
 
 
-def _load(folder: Path, device: str | None) -> SentenceTransformer:
+def load_model(folder: Path, device: str | None) -> SentenceTransformer:
+    """The sentence-transformers model of a folder, ready to be run.
+
+    Raises:
+        ModelFolderError: no safetensors weights, or they cannot be loaded.
+        DeviceError: the device is not there.
+        MissingDependencyError: sentence-transformers is not installed.
+    """
     weights_file(folder)
     library: Any = optional_import("sentence_transformers")
     torch: Any = optional_import("torch")
@@ -182,3 +210,19 @@ def _load(folder: Path, device: str | None) -> SentenceTransformer:
             mend="name a sentence-transformers model folder",
         ) from None
     return model.eval()
+
+
+def free_tokenizer(model: SentenceTransformer) -> Any | None:
+    """A copy of the model's tokenizer without truncation and padding; None for a slow one.
+
+    A copy, because the model sets its own to truncate again whenever it encodes,
+    which may be on another thread at this moment.
+    """
+    backend = getattr(model.tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        return None
+    library: Any = optional_import("tokenizers")
+    tokenizer = library.Tokenizer.from_str(backend.to_str())
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer

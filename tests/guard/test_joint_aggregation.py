@@ -1,0 +1,181 @@
+"""The aggregator `joint`: a policy goes by the scorer's own value for all passages together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowgate.guard import (
+    AGGREGATOR_NAMES,
+    Decision,
+    Guard,
+    InputError,
+    PolicyError,
+    Reason,
+    Route,
+    SetRelevanceScorer,
+    SetScore,
+    SignalValueError,
+    aggregator,
+)
+from knowgate.guard.relevance import LexicalScorer, default_aggregator
+from knowgate.guard.testing import FakeScorer, FakeSetScorer
+from tests.support.guards import guard_with, policy_with, without_timings
+
+HALVES = {"half": 0.3, "whole": 0.9, "broken": float("nan")}
+KINDS: list[Any] = [
+    ["half", "half"],
+    ["half"],
+    ["whole", "miss"],
+    ["", "half", " ", "half"],
+    ["miss"] * 5,
+    ["broken", "whole"],
+    [],
+    None,
+    ["half 外"],
+]
+
+
+def joint_guard(scorer: FakeScorer | None = None, **changes: Any) -> Guard:
+    policy = policy_with(aggregator="joint", allowed_routes=(Route.FOLLOW_CONTEXT,))
+    return guard_with(policy, scorer=scorer or FakeSetScorer(HALVES), **changes)
+
+
+class ScriptedSets(FakeSetScorer):
+    """Returns what it is told, whatever it is asked."""
+
+    def __init__(self, judged: Any) -> None:
+        super().__init__()
+        self.judged = judged
+
+    def score_set(self, question: str, passages: Sequence[str]) -> SetScore:
+        judged: SetScore = self.judged
+        return judged
+
+    def score_sets(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[SetScore]:
+        return [self.judged for _ in questions]
+
+
+def test_two_halves_suffice_together_and_neither_alone() -> None:
+    guard = joint_guard()
+    both = guard.decide("q", ["half", "half"])
+    assert (both.route, both.relevance, both.raw_relevance) == (Route.FOLLOW_CONTEXT, 0.6, 0.6)
+    assert both.scores == (0.3, 0.3)
+    assert guard.decide("q", ["half"]).route is Route.ABSTAIN
+
+
+def test_scores_of_passages_without_text_stay_none() -> None:
+    found = joint_guard().decide("q", ["", "half", " ", "half"])
+    assert found.scores == (None, 0.3, None, 0.3)
+    assert found.relevance == 0.6
+
+
+def test_under_other_aggregators_a_set_scorer_is_asked_for_scores_only() -> None:
+    guard = guard_with(scorer=FakeSetScorer(HALVES))
+    found = guard.decide("q", ["half", "half"])
+    assert found.relevance == found.raw_relevance == 0.3
+
+
+def test_a_scorer_that_judges_no_sets_is_refused_at_once() -> None:
+    with pytest.raises(PolicyError, match="FakeScorer has no score_set"):
+        joint_guard(FakeScorer())
+    with pytest.raises(PolicyError, match="LexicalScorer has no score_set"):
+        Guard(
+            policy_with(aggregator="joint", scorer=LexicalScorer().fingerprint),
+            scorer=LexicalScorer(),
+            metrics=False,
+        )
+
+
+def test_a_policy_that_never_follows_needs_no_set_scorer() -> None:
+    policy = policy_with(aggregator="joint", relevance_threshold=None)
+    assert guard_with(policy).decide("q", ["half"]).reason is Reason.NEITHER_KNOWS
+
+
+@pytest.mark.parametrize(
+    "judged",
+    [
+        SetScore((0.5,), float("nan")),
+        SetScore((0.5,), float("inf")),
+        SetScore((float("nan"),), 0.5),
+        SetScore((0.5, 0.5), 0.5),
+        SetScore((0.5,), True),
+        (0.5, 0.5),
+        [0.5],
+        None,
+    ],
+)
+def test_a_joint_value_that_is_no_finite_number_is_a_failure(judged: Any) -> None:
+    guard = joint_guard(ScriptedSets(judged))
+    for found in (guard.decide("q", ["p"]), guard.decide_batch(["q", "r"], [["p"], ["p"]])[1]):
+        assert (found.route, found.reason) == (Route.ABSTAIN, Reason.RELEVANCE_FAILED)
+        assert found.relevance is found.raw_relevance is None
+    with pytest.raises(SignalValueError):
+        joint_guard(ScriptedSets(judged), on_error="raise").decide("q", ["p"])
+
+
+def test_too_few_values_for_a_batch_are_asked_for_one_by_one() -> None:
+    class Short(FakeSetScorer):
+        def score_sets(
+            self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+        ) -> list[SetScore]:
+            return super().score_sets(questions, passages)[: -1 if len(questions) > 1 else None]
+
+    found = joint_guard(Short(HALVES)).decide_batch(["q", "r"], [["half", "half"], ["whole"]])
+    assert [d.relevance for d in found] == [0.6, 0.9]
+
+
+async def all_forms(guard: Guard, cases: list[tuple[str, Any]]) -> dict[str, list[Decision]]:
+    questions, passages = [q for q, _ in cases], [p for _, p in cases]
+    return {
+        "decide": [guard.decide(q, p) for q, p in cases],
+        "adecide": list(await asyncio.gather(*(guard.adecide(q, p) for q, p in cases))),
+        "decide_batch": guard.decide_batch(questions, passages),
+        "adecide_batch": await guard.adecide_batch(questions, passages),
+    }
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(["q", "外 q"]), st.sampled_from(KINDS)), max_size=80),
+    st.sampled_from(["joint", "max", "noisy_or"]),
+)
+def test_all_four_forms_agree(cases: list[tuple[str, Any]], name: str) -> None:
+    scorer = FakeSetScorer(HALVES, unsupported=["外"])
+    guard = guard_with(policy_with(aggregator=name), scorer=scorer)
+    found = asyncio.run(all_forms(guard, cases))
+    expected = [without_timings(d) for d in found["decide"]]
+    for form, decisions in found.items():
+        assert [without_timings(d) for d in decisions] == expected, form
+
+
+def test_a_batch_asks_for_32_questions_per_call() -> None:
+    scorer = FakeSetScorer(HALVES)
+    found = joint_guard(scorer).decide_batch(
+        ["q"] * 150, [["half"] * (i % 3 + 1) for i in range(150)]
+    )
+    assert [d.scores for d in found] == [(0.3,) * (i % 3 + 1) for i in range(150)]
+    assert scorer.calls == 5
+
+
+def test_the_joint_value_does_not_follow_from_passage_scores() -> None:
+    assert AGGREGATOR_NAMES == ("max", "noisy_or", "top3_mean", "joint")
+    with pytest.raises(InputError, match="scorer's own"):
+        aggregator("joint")([0.5])
+
+
+def test_the_contract_is_matched_by_methods() -> None:
+    assert isinstance(FakeSetScorer(), SetRelevanceScorer)
+    assert not isinstance(FakeScorer(), SetRelevanceScorer)
+
+
+def test_only_the_fused_scorer_is_gone_by_its_joint_value_by_default() -> None:
+    assert default_aggregator("fused") == "joint"
+    assert {default_aggregator(kind) for kind in ("lexical", "bi_encoder", "own")} == {"max"}

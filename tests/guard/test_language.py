@@ -1,0 +1,180 @@
+"""A question in a language that the scorer does not know: a reason of its own, no numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowgate.guard import (
+    Decision,
+    Guard,
+    InputError,
+    Policy,
+    Reason,
+    Route,
+    UnsupportedLanguageError,
+)
+from knowgate.guard.relevance import BiEncoderScorer, LateInteractionScorer, LexicalScorer
+from knowgate.guard.relevance._language import is_readable, latin_share
+from knowgate.guard.testing import FakeSetScorer
+from tests.support.guards import guard_with, policy_with
+
+CHINESE = "图书馆几点开门？"
+Ask = Callable[[Guard], Decision]
+
+
+def one(guard: Guard) -> Decision:
+    return guard.decide(CHINESE, ["good"])
+
+
+def batch(guard: Guard) -> Decision:
+    known, asked = guard.decide_batch(["English", CHINESE], [["good"], ["good"]])
+    assert known.relevance == 0.9
+    return asked
+
+
+def english_only(**changes: Any) -> Guard:
+    scorer = FakeSetScorer({"good": 0.9}, unsupported=["图"])
+    return guard_with(changes.pop("policy", policy_with()), scorer=scorer, **changes)
+
+
+@pytest.mark.parametrize("ask", [one, batch])
+def test_the_guard_abstains_and_says_why_without_measuring(ask: Ask) -> None:
+    found = ask(english_only())
+    assert (found.route, found.reason) == (Route.ABSTAIN, Reason.UNSUPPORTED_LANGUAGE)
+    assert (found.relevance, found.raw_relevance, found.scores) == (None, None, (None,))
+    assert found.failed_signals == ()
+    assert found.kept == ()
+
+
+@pytest.mark.parametrize("ask", [one, batch])
+@pytest.mark.parametrize("on_error", ["follow_context", {"language": "follow_context"}])
+def test_the_context_is_followed_where_that_is_configured(ask: Ask, on_error: Any) -> None:
+    found = ask(english_only(on_error=on_error))
+    assert (found.route, found.reason) == (Route.FOLLOW_CONTEXT, Reason.UNSUPPORTED_LANGUAGE)
+    assert found.kept == (0,)
+
+
+def test_a_context_that_may_not_be_followed_is_not() -> None:
+    policy = policy_with(relevance_threshold=None)
+    found = one(english_only(policy=policy, on_error={"language": "follow_context"}))
+    assert found.reason is Reason.NEITHER_KNOWS  # relevance is not asked for at all
+
+
+@pytest.mark.parametrize("ask", [one, batch])
+def test_an_error_is_raised_where_that_is_configured(ask: Ask) -> None:
+    with pytest.raises(UnsupportedLanguageError, match="language"):
+        ask(english_only(on_error={"language": "raise"}))
+
+
+def test_a_failing_signal_has_an_action_of_its_own() -> None:
+    found = one(english_only(on_error={"relevance": "raise"}))
+    assert found.reason is Reason.UNSUPPORTED_LANGUAGE
+
+
+def test_an_unknown_action_for_languages_is_refused() -> None:
+    with pytest.raises(InputError, match="on_error"):
+        english_only(on_error={"language": "translate"})
+
+
+@pytest.mark.parametrize("answer", ["yes", None, 1])
+def test_a_scorer_that_does_not_say_yes_or_no_fails(answer: Any) -> None:
+    class Vague(FakeSetScorer):
+        def supports(self, question: str) -> bool:
+            said: bool = answer
+            return said
+
+    found = guard_with(scorer=Vague({"good": 0.9})).decide("q", ["good"])
+    assert found.reason is Reason.RELEVANCE_FAILED
+
+
+def test_a_scorer_that_breaks_on_one_question_fails_that_one_only() -> None:
+    class Breaks(FakeSetScorer):
+        def supports(self, question: str) -> bool:
+            if question == "bad":
+                raise RuntimeError(question)
+            return True
+
+    guard = guard_with(scorer=Breaks({"good": 0.9}))
+    found = guard.decide_batch(["q", "bad"], [["good"], ["good"]])
+    assert [d.reason for d in found] == [Reason.SUFFICIENT_CONTEXT, Reason.RELEVANCE_FAILED]
+
+
+SUPPORTED = [
+    "When?",
+    "2 + 2 = ?",
+    "Où est la bibliothèque ?",
+    "What does 图书馆 mean?",
+    "Wieviel ß?",
+]
+UNSUPPORTED = [
+    CHINESE,
+    "когда открывается",
+    "متى تفتح المكتبة",
+    "도서관은 언제 여나요",
+    "🙂🙂🙂",
+    "\u200b",
+]
+
+
+@pytest.mark.parametrize("question", SUPPORTED)
+def test_questions_in_latin_script_are_supported(
+    bi_encoder: BiEncoderScorer, question: str
+) -> None:
+    assert bi_encoder.supports(question)
+
+
+@pytest.mark.parametrize("question", UNSUPPORTED)
+def test_questions_that_the_embedded_model_cannot_read_are_not(
+    bi_encoder: BiEncoderScorer, question: str
+) -> None:
+    assert not bi_encoder.supports(question)
+
+
+def test_scorers_over_the_same_model_support_the_same(bi_encoder: BiEncoderScorer) -> None:
+    late = LateInteractionScorer()
+    for question in SUPPORTED + UNSUPPORTED:
+        assert late.supports(question) is bi_encoder.supports(question), question
+
+
+def test_the_bi_encoder_gives_no_number_for_a_chinese_question(
+    bi_encoder: BiEncoderScorer,
+) -> None:
+    policy = Policy(scorer=bi_encoder.fingerprint, relevance_threshold=0.0)
+    found = Guard(policy, scorer=bi_encoder, metrics=False).decide(CHINESE, ["图书馆九点开门。"])
+    assert (found.relevance, found.reason) == (None, Reason.UNSUPPORTED_LANGUAGE)
+
+
+def test_the_lexical_scorer_gives_a_meaningful_number_for_a_chinese_question(
+    lexical: LexicalScorer,
+) -> None:
+    policy = Policy(scorer=lexical.fingerprint, relevance_threshold=0.2)
+    guard = Guard(policy, scorer=lexical, metrics=False)
+    found = guard.decide(CHINESE, ["图书馆九点开门。", "狗必须登记。"])
+    assert found.route is Route.FOLLOW_CONTEXT
+    assert found.scores[0] > found.scores[1]  # type: ignore[operator]
+
+
+@given(st.text(max_size=80))
+@settings(max_examples=60)
+def test_a_share_is_one_or_there_are_no_letters(text: str) -> None:
+    share = latin_share(text)
+    assert share is None or 0.0 <= share <= 1.0
+
+
+def test_half_of_the_letters_must_be_latin() -> None:
+    assert latin_share("ab图书") == 0.5
+    assert is_readable("ab图书", [1, 2, 3], 100, latin_only=True)
+    assert not is_readable("ab图书馆", [1, 2, 3], 100, latin_only=True)
+    assert is_readable("ab图书馆", [1, 2, 3], 100, latin_only=False)
+
+
+def test_half_of_the_word_pieces_may_be_unknown() -> None:
+    assert is_readable("q", [100, 1], 100, latin_only=True)
+    assert not is_readable("q", [100, 100, 1], 100, latin_only=True)
+    assert is_readable("q", [100], None, latin_only=True)
+    assert not is_readable("q", [], None, latin_only=True)
