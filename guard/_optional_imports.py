@@ -16,6 +16,9 @@ INSTALL_HINTS = MappingProxyType(
         "torch": "knowgate",
         "transformers": "knowgate",
         "sklearn": "knowgate",
+        "safetensors": "knowgate",
+        "tokenizers": "knowgate",
+        "peft": "knowgate[tune]",
     }
 )
 

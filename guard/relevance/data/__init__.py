@@ -1,0 +1,1 @@
+"""Files that the relevance scorers carry."""

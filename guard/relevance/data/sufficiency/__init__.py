@@ -1,0 +1,1 @@
+"""The bundled sufficiency adapter and its mixes."""

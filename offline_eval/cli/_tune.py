@@ -1,0 +1,118 @@
+"""`knowgate tune …`: adapt a part of the guard to one's own data."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Annotated
+
+import typer
+
+from ...calibration.sufficiency import (
+    MIN_QUESTIONS,
+    TrainingQuestion,
+    TuningReport,
+    TuningSettings,
+    tune_relevance,
+)
+from ...guard import InputError
+from ...guard.files import write_json
+from ..knowledge_base import PassageKind, QuestionRecord, build_knowledge_base, read_questions
+from ._app import app
+from ._console import out, progress_bar
+
+tuning = typer.Typer(no_args_is_help=True, help="Adapt a part of the guard to your own data.")
+app.add_typer(tuning, name="tune")
+
+
+@tuning.command()
+def relevance(
+    questions: Annotated[
+        Path, typer.Option(help="KnowOrNot question document (.json), or JSON lines (.jsonl).")
+    ],
+    out_dir: Annotated[Path, typer.Option("--out", help="Folder to write; new or empty.")],
+    passage: Annotated[
+        PassageKind,
+        typer.Option(help="What stands in a passage of your knowledge base."),
+    ] = PassageKind.ANSWER,
+    seed: Annotated[int, typer.Option(help="Of splits and draws.")] = 0,
+) -> None:
+    """Fine-tune the fused relevance scorer on a knowledge base's own questions.
+
+    Each question with its passage retrieved is a positive case, with its passage left
+    out a negative one. Whether it helped is measured on questions that took no part,
+    and said; `tuning.json` in the folder holds the figures. Use the folder as
+    `--scorer DIR`, and calibrate anew: a policy is bound to its scorer.
+
+    Example: `knowgate tune relevance --questions kb.json --out tuned`
+    """
+    records = read_questions(questions)
+    cases = _training_questions(records, passage, where=str(questions))
+    if out_dir.exists() and (not out_dir.is_dir() or any(out_dir.iterdir())):
+        raise InputError(
+            "exists and is not an empty folder", where=str(out_dir), mend="name a new folder"
+        )
+    # Links are followed and "." gets a name, for the last step is a rename.
+    place = out_dir.resolve()
+    place.parent.mkdir(parents=True, exist_ok=True)
+    # Beside its final place, so that nothing is half-written.
+    work = Path(mkdtemp(prefix=f".{place.name}.", dir=place.parent))
+    try:
+        with progress_bar("tuning") as advance:
+            report = tune_relevance(
+                cases, work, settings=TuningSettings(seed=seed), on_progress=advance
+            )
+        assert report is not None  # it is judged by default
+        write_json(work / "tuning.json", report.as_json())
+        work.chmod(0o755)
+        if place.exists():
+            place.rmdir()
+        work.rename(place)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    _tell(report, out_dir)
+
+
+def _training_questions(
+    records: list[QuestionRecord], passage: PassageKind, *, where: str
+) -> list[TrainingQuestion]:
+    knowledge_base = build_knowledge_base(records, passage, where=where)
+    if len(records) < MIN_QUESTIONS:
+        raise InputError(
+            f"{len(records)} questions are too few to tune on",
+            where=where,
+            mend=f"at least {MIN_QUESTIONS} are needed; the bundled scorer needs none",
+        )
+    return [
+        TrainingQuestion(
+            id=record.question_id,
+            text=record.question,
+            passage=knowledge_base.passages[knowledge_base.passage_of[record.question_id]],
+            topic="knowledge base",
+        )
+        for record in records
+    ]
+
+
+def _tell(report: TuningReport, folder: Path) -> None:
+    gain = report.gain
+    assert gain.value is not None
+    assert gain.low is not None
+    assert gain.high is not None
+    out.print(
+        f"AUROC on questions not trained on ({report.questions}): {report.before:.3f} bundled, "
+        f"{report.after:.3f} tuned; gain {gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}]",
+        markup=False,
+    )
+    if report.helped:
+        verdict = "It helped: the interval lies above 0."
+    elif gain.high < 0.0:
+        verdict = "It did harm: keep the bundled scorer."
+    else:
+        verdict = (
+            "Whether it helped cannot be told from so few questions: the interval holds 0. "
+            "The bundled scorer is the safe choice."
+        )
+    out.print(f"{verdict} → {folder}", markup=False)
+    out.print(f"Use it with --scorer {folder}, and calibrate anew.", markup=False)
