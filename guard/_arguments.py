@@ -8,11 +8,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TypeVar
 
+from ._aggregators import JOINT
 from ._calibrators import IdentityCalibrator
+from ._conflict_finding import ConflictExaminer
 from ._contracts import ConfidenceEstimator, ConflictDetector, LanguageModel, RelevanceScorer
 from ._errors import InputError, PolicyError
 from ._policy import Policy
 from ._routes import Mode, OnError, SignalName
+from ._scoring import judges_sets
 
 DEFAULT_DEADLINES: Mapping[str, float | None] = MappingProxyType(
     {"relevance": 10.0, "confidence": 60.0, "conflict": 30.0}
@@ -36,12 +39,42 @@ def require_parts(
         raise PolicyError("the policy needs a relevance scorer", mend="pass scorer=…")
     if scorer is not None:
         policy.require_scorer(scorer.fingerprint)
+        _require_joint(policy, scorer)
     if policy.needs_estimator and estimator is None:
         raise PolicyError("the policy needs a confidence estimator", mend="pass estimator=…")
     if estimator is not None:
         policy.require_estimator(estimator.fingerprint)
-    if policy.check_conflict and policy.may_follow and conflict_detector is None:
+    if policy.check_conflict and policy.may_follow:
+        _require_detector(policy, conflict_detector)
+
+
+def _require_joint(policy: Policy, scorer: RelevanceScorer) -> None:
+    if policy.aggregator == JOINT and policy.may_follow and not judges_sets(scorer):
+        raise PolicyError(
+            f"the policy judges passages together (aggregator {JOINT!r}), and a "
+            f"{type(scorer).__name__} has no score_set and score_sets",
+            mend="use a scorer that has them, or another aggregator",
+        )
+
+
+def _require_detector(policy: Policy, conflict_detector: ConflictDetector | None) -> None:
+    if conflict_detector is None:
         raise PolicyError("the policy checks conflicts", mend="pass conflict_detector=…")
+    tells = policy.conflict_between != "memory" or policy.on_conflict == "show_both"
+    if tells and not isinstance(conflict_detector, ConflictExaminer):
+        raise PolicyError(
+            "the policy needs a conflict detector that tells which answers there are, "
+            f"and a {type(conflict_detector).__name__} has no examine and aexamine",
+            mend="pass conflict_detector=PassageConflict(…), for instance",
+        )
+    if policy.conflict_between != "memory" and not getattr(
+        conflict_detector, "compares_passages", True
+    ):
+        raise PolicyError(
+            f"a {type(conflict_detector).__name__} does not compare passages with each other, "
+            "as the policy asks",
+            mend="pass conflict_detector=PassageConflict(…)",
+        )
 
 
 def decided_by(policy: Policy, estimator: ConfidenceEstimator | None) -> ConfidenceEstimator | None:
@@ -63,12 +96,12 @@ def decided_by(policy: Policy, estimator: ConfidenceEstimator | None) -> Confide
 def error_actions(
     on_error: OnError | str | Mapping[str, OnError | str],
 ) -> dict[str, OnError]:
-    """What each signal's failure leads to, and unreadable input's.
+    """What each signal's failure leads to, and unreadable input, and an unknown language.
 
     Raises:
         InputError: an unknown signal or action.
     """
-    names = [name.value for name in SignalName] + ["input"]
+    names = [*(name.value for name in SignalName), "input", "language"]
     if isinstance(on_error, str):
         action = choice(OnError, on_error, "on_error")
         return dict.fromkeys(names, action)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ._conflict_finding import View
 from ._routes import Mode, Reason, Route, Scenario
 
 
@@ -19,12 +20,19 @@ class Decision(BaseModel):
             suffice, None when it was not measured or failed.
         confidence: calibrated probability in [0, 1] that the closed-book answer
             is right, None when it was not needed or failed.
-        conflict: whether closed-book and context answer differ, None likewise.
+        conflict: whether there is a conflict of the kind that the policy looks for,
+            None likewise.
         kept: indices of the passages that belong into the prompt; empty unless
             the route is `follow_context`.
+        raw_relevance: the question's relevance before calibration, on the scorer's own
+            scale: the aggregate of `scores`, or the scorer's joint value; None when it
+            was not measured, failed, or there was nothing to score.
         scores: raw relevance score per passage, in the order passed; None for a
             passage without text.
         closed_book_answer: the model's own answer, where one was drawn.
+        views: the answers that the look for a conflict came upon, each with the
+            indices of the passages that support it and whether the model's memory
+            does; empty where none was looked for, or the detector does not tell.
         failed_signals: names of signals that were asked for and failed.
         mode: `enforce` or `shadow`.
         timings: seconds per stage (`relevance`, `confidence`, `conflict`, `total`).
@@ -36,11 +44,13 @@ class Decision(BaseModel):
     reason: Reason
     scenario: Scenario | None = None
     relevance: float | None = None
+    raw_relevance: float | None = None
     confidence: float | None = None
     conflict: bool | None = None
     kept: tuple[int, ...] = ()
     scores: tuple[float | None, ...] = ()
     closed_book_answer: str | None = None
+    views: tuple[View, ...] = ()
     failed_signals: tuple[str, ...] = ()
     mode: Mode = Mode.ENFORCE
     timings: dict[str, float] = Field(default_factory=dict)

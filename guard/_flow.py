@@ -11,11 +11,12 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ._aggregators import Aggregator
-from ._contracts import Confidence
+from ._conflict_finding import ConflictFinding, View
+from ._contracts import Confidence, SetScore
 from ._decision import Decision
-from ._errors import KnowgateError, QuestionError
+from ._errors import KnowgateError, QuestionError, UnsupportedLanguageError
 from ._passages import passage_texts, question_text
-from ._policy import Policy
+from ._policy import Policy, finite_or_none
 from ._routes import Mode, OnError, Reason, Route, SignalName
 from ._routing import Signals, Verdict, decide_route, next_signal
 
@@ -37,7 +38,7 @@ class Failure:
     error: KnowgateError
 
 
-Outcome = Sequence[float] | Confidence | bool | Failure
+Outcome = Sequence[float] | SetScore | Confidence | ConflictFinding | bool | Failure
 Flow = Generator[Need, tuple[Outcome, float], Decision]
 
 
@@ -47,7 +48,9 @@ class _Trace:
 
     signals: Signals = field(default_factory=Signals)
     scores: tuple[float | None, ...] = ()
+    raw_relevance: float | None = None
     closed_book_answer: str | None = None
+    views: tuple[View, ...] = ()
     seconds: dict[str, float] = field(default_factory=dict)
 
 
@@ -59,6 +62,7 @@ class FlowSettings:
     aggregate: Aggregator
     on_error: Mapping[SignalName, OnError]
     on_invalid_input: OnError
+    on_unsupported_language: OnError
     mode: Mode
 
 
@@ -82,10 +86,12 @@ def decision_flow(settings: FlowSettings, question: object, passages: object) ->
     if not usable:
         trace.signals = Signals(relevance=0.0, nothing_retrieved=True)
     while (name := next_signal(settings.policy, trace.signals)) is not None:
-        need = Need(name, text, kept_texts, trace.closed_book_answer or "")
+        need = Need(name, text, kept_texts, _memory(settings.policy, trace))
         outcome, seconds = yield need
         trace.seconds[name.value] = seconds
         if isinstance(outcome, Failure):
+            if isinstance(outcome.error, UnsupportedLanguageError):
+                return _unsupported(settings, trace, outcome.error, usable)
             action = settings.on_error[name]
             if action is OnError.RAISE:
                 raise outcome.error
@@ -98,6 +104,18 @@ def decision_flow(settings: FlowSettings, question: object, passages: object) ->
     return _decision(settings, trace, decide_route(settings.policy, trace.signals), usable)
 
 
+def _unsupported(
+    settings: FlowSettings, trace: _Trace, error: UnsupportedLanguageError, usable: tuple[int, ...]
+) -> Decision:
+    # No signal failed, the scorer works: a case of its own, with a route of its own.
+    action = settings.on_unsupported_language
+    if action is OnError.RAISE:
+        raise error
+    follows = action is OnError.FOLLOW_CONTEXT and settings.policy.may_follow
+    route = Route.FOLLOW_CONTEXT if follows else Route.ABSTAIN
+    return _decision(settings, trace, Verdict(route, Reason.UNSUPPORTED_LANGUAGE, None), usable)
+
+
 def _read(question: object, passages: object) -> tuple[str, list[str]]:
     try:
         return question_text(question), passage_texts(passages)
@@ -107,11 +125,19 @@ def _read(question: object, passages: object) -> tuple[str, list[str]]:
         raise QuestionError(f"reading the input raised {type(error).__name__}") from None
 
 
+def _memory(policy: Policy, trace: _Trace) -> str:
+    # What the model says without being confident of it contradicts nothing.
+    threshold, confidence = policy.confidence_threshold, trace.signals.confidence
+    if threshold is None or confidence is None or confidence < threshold:
+        return ""
+    return trace.closed_book_answer or ""
+
+
 def _take(
     settings: FlowSettings,
     trace: _Trace,
     name: SignalName,
-    outcome: Sequence[float] | Confidence | bool,
+    outcome: Sequence[float] | SetScore | Confidence | ConflictFinding | bool,
     usable: tuple[int, ...],
 ) -> None:
     policy = settings.policy
@@ -119,14 +145,21 @@ def _take(
         trace.closed_book_answer = outcome.answer
         value = policy.confidence_calibrator.apply(outcome.value)
         trace.signals = trace.signals.with_value(name, value)
+    elif isinstance(outcome, ConflictFinding):
+        trace.views = outcome.at(usable).views
+        trace.signals = trace.signals.with_value(name, outcome.counts(policy.conflict_between))
     elif isinstance(outcome, bool):
         trace.signals = trace.signals.with_value(name, outcome)
     else:
+        joint = outcome.joint if isinstance(outcome, SetScore) else None
+        of_passages = outcome.scores if isinstance(outcome, SetScore) else outcome
         scores: list[float | None] = list(trace.scores)
-        for index, score in zip(usable, outcome, strict=True):
+        for index, score in zip(usable, of_passages, strict=True):
             scores[index] = score
         trace.scores = tuple(scores)
-        value = policy.relevance_calibrator.apply(settings.aggregate(outcome))
+        raw = settings.aggregate(of_passages) if joint is None else joint
+        trace.raw_relevance = finite_or_none(raw)
+        value = policy.relevance_calibrator.apply(raw)
         trace.signals = trace.signals.with_value(name, value)
 
 
@@ -139,11 +172,13 @@ def _decision(
         reason=verdict.reason,
         scenario=verdict.scenario,
         relevance=signals.relevance,
+        raw_relevance=trace.raw_relevance,
         confidence=signals.confidence,
         conflict=signals.conflict,
         kept=usable if verdict.route is Route.FOLLOW_CONTEXT else (),
         scores=trace.scores,
         closed_book_answer=trace.closed_book_answer,
+        views=trace.views,
         failed_signals=tuple(sorted(name.value for name in signals.failed)),
         mode=settings.mode,
         timings=trace.seconds,

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
-from ._contracts import Confidence, ConfidenceEstimator, ConflictDetector, RelevanceScorer
+from ._conflict_finding import ConflictExaminer, ConflictFinding, View
+from ._contracts import (
+    BatchConfidenceEstimator,
+    Confidence,
+    ConfidenceEstimator,
+    ConflictDetector,
+    RelevanceScorer,
+)
 from ._deadline import AllWorkersBusyError, DeadlineExceededError, TaskBrokeOffError
 from ._errors import (
     KnowgateError,
@@ -21,30 +27,40 @@ from ._errors import (
 from ._flow import Failure, Need, Outcome
 from ._passages import clean_text
 from ._routes import SignalName
+from ._scoring import measured_relevance, measured_relevances
 
 logger = logging.getLogger("knowgate.guard")
 
 
 @dataclass(frozen=True, slots=True)
 class Instruments:
-    """The parts that measure; a part that is missing fails its signal."""
+    """The parts that measure; a part that is missing fails its signal.
+
+    Attributes:
+        joint: whether the scorer judges a question's passages together.
+    """
 
     scorer: RelevanceScorer | None
     estimator: ConfidenceEstimator | None
     conflict: ConflictDetector | None
+    joint: bool = False
 
     def task(self, need: Need) -> Callable[[], Outcome]:
         """A blocking call that measures `need`."""
         if need.signal is SignalName.RELEVANCE and self.scorer is not None:
             scorer = self.scorer
-            return lambda: checked_scores(
-                scorer.score(need.question, need.passages), len(need.passages)
-            )
+            return lambda: measured_relevance(scorer, need, joint=self.joint)
         if need.signal is SignalName.CONFIDENCE and self.estimator is not None:
             estimator = self.estimator
             return lambda: checked_confidence(estimator.estimate(need.question))
         if need.signal is SignalName.CONFLICT and self.conflict is not None:
             detector = self.conflict
+            if isinstance(detector, ConflictExaminer):
+                examiner = detector
+                return lambda: checked_finding(
+                    examiner.examine(need.question, need.closed_book_answer, need.passages),
+                    len(need.passages),
+                )
             return lambda: checked_conflict(
                 detector.detect(need.question, need.closed_book_answer, need.passages)
             )
@@ -58,39 +74,44 @@ class Instruments:
             return self._conflict(self.conflict, need)
         return None
 
+    def relevances(self, needs: Sequence[Need]) -> list[Outcome]:
+        """The scores of several needs, in one blocking call."""
+        if self.scorer is None:
+            raise SignalError(SignalName.RELEVANCE, "nothing was given to measure it with")
+        return measured_relevances(self.scorer, needs, joint=self.joint)
+
+    @property
+    def estimates_many(self) -> bool:
+        """Whether the estimator takes several questions at once."""
+        # Looked up by name: `isinstance` would ask for the fingerprint, which may take long.
+        return all(
+            callable(getattr(self.estimator, name, None))
+            for name in ("estimate_many", "aestimate_many")
+        )
+
+    def confidences(self, needs: Sequence[Need]) -> list[Confidence | KnowgateError]:
+        """The confidence of several needs, or why there is none, in one blocking call."""
+        estimator = cast("BatchConfidenceEstimator", self.estimator)
+        questions = [need.question for need in needs]
+        return _each_checked(estimator.estimate_many(questions, on_error="return"), len(needs))
+
+    async def aconfidences(self, needs: Sequence[Need]) -> list[Confidence | KnowgateError]:
+        """As `confidences`, without blocking the event loop."""
+        estimator = cast("BatchConfidenceEstimator", self.estimator)
+        questions = [need.question for need in needs]
+        found = await estimator.aestimate_many(questions, on_error="return")
+        return _each_checked(found, len(needs))
+
     @staticmethod
     async def _confidence(estimator: ConfidenceEstimator, need: Need) -> Outcome:
         return checked_confidence(await estimator.aestimate(need.question))
 
     @staticmethod
     async def _conflict(detector: ConflictDetector, need: Need) -> Outcome:
-        return checked_conflict(
-            await detector.adetect(need.question, need.closed_book_answer, need.passages)
-        )
-
-
-def checked_scores(scores: Any, count: int) -> list[float]:
-    """The scores as finite floats.
-
-    Raises:
-        SignalValueError: wrong number of scores, not numbers, NaN or infinite.
-    """
-    try:
-        values = [_number(score) for score in scores]
-    except (TypeError, ValueError, OverflowError):
-        raise SignalValueError("relevance", "the scorer did not return numbers") from None
-    if len(values) != count:
-        raise SignalValueError("relevance", f"{len(values)} scores for {count} passages")
-    if not all(math.isfinite(value) for value in values):
-        raise SignalValueError("relevance", "the scorer returned NaN or infinity")
-    return values
-
-
-def _number(score: Any) -> float:
-    # float() would read the text "0.5", take True for 1, and flatten a column of one.
-    if isinstance(score, str | bytes | bool) or getattr(score, "ndim", 0) != 0:
-        raise TypeError
-    return float(score)
+        asked = (need.question, need.closed_book_answer, need.passages)
+        if isinstance(detector, ConflictExaminer):
+            return checked_finding(await detector.aexamine(*asked), len(need.passages))
+        return checked_conflict(await detector.adetect(*asked))
 
 
 def checked_confidence(confidence: Any) -> Confidence:
@@ -110,6 +131,18 @@ def checked_confidence(confidence: Any) -> Confidence:
     return replace(confidence, value=float(value), answer=clean_text(answer))
 
 
+def _each_checked(found: Sequence[Any], count: int) -> list[Confidence | KnowgateError]:
+    if len(found) != count:
+        raise SignalValueError("confidence", f"{len(found)} values for {count} questions")
+    checked: list[Confidence | KnowgateError] = []
+    for one in found:
+        try:
+            checked.append(one if isinstance(one, KnowgateError) else checked_confidence(one))
+        except SignalValueError as error:
+            checked.append(error)
+    return checked
+
+
 def checked_conflict(conflict: Any) -> bool:
     """The conflict flag.
 
@@ -120,6 +153,24 @@ def checked_conflict(conflict: Any) -> bool:
     if not isinstance(conflict, bool):
         raise SignalValueError("conflict", f"the detector returned {type(conflict).__name__}")
     return conflict
+
+
+def checked_finding(finding: Any, count: int) -> ConflictFinding:
+    """The finding about `count` passages, its answers clean text.
+
+    Raises:
+        SignalValueError: another type, or a view of a passage that is not there.
+    """
+    if not isinstance(finding, ConflictFinding):
+        raise SignalValueError("conflict", f"the detector returned {type(finding).__name__}")
+    views = []
+    for view in finding.views:
+        if not isinstance(view, View) or not isinstance(view.answer, str):
+            raise SignalValueError("conflict", "the detector returned a view without an answer")
+        if not all(isinstance(index, int) and 0 <= index < count for index in view.passages):
+            raise SignalValueError("conflict", f"a view of a passage beyond the {count} given")
+        views.append(replace(view, answer=clean_text(view.answer)))
+    return replace(finding, conflict=checked_conflict(finding.conflict), views=tuple(views))
 
 
 def _plain(value: Any) -> Any:
@@ -167,16 +218,13 @@ def error_kind(error: KnowgateError) -> str:
     return "other"
 
 
-def group_pairs(needs: Sequence[Need]) -> list[tuple[str, str]]:
-    """All (question, passage) pairs of several relevance needs, in order."""
-    return [(need.question, passage) for need in needs for passage in need.passages]
+def keeps_hanging(outcomes: Sequence[tuple[Outcome, float]]) -> bool:
+    """Whether two questions in a row, each alone, ran into the deadline: the scorer hangs.
 
-
-def split_scores(scores: Sequence[float], needs: Sequence[Need]) -> list[Sequence[float]]:
-    """The inverse of `group_pairs` for the scores of its pairs."""
-    parts: list[Sequence[float]] = []
-    start = 0
-    for need in needs:
-        parts.append(scores[start : start + len(need.passages)])
-        start += len(need.passages)
-    return parts
+    Without this a scorer that answers nothing would cost a deadline for every question.
+    """
+    last = [outcome for outcome, _ in outcomes[-2:]]
+    return len(last) == 2 and all(
+        isinstance(outcome, Failure) and isinstance(outcome.error, SignalTimeoutError)
+        for outcome in last
+    )

@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
 
-from ._aggregators import AGGREGATORS
+from ._aggregators import AGGREGATOR_NAMES
 from ._calibrators import Calibrator, IdentityCalibrator
+from ._conflict_finding import ConflictBetween
 from ._errors import FingerprintMismatchError, PolicyError, PolicyVersionError
 from ._fingerprint import Fingerprint
 from ._routes import Route
@@ -86,14 +87,20 @@ class Policy(_Artefact):
         created_by: the program and version that wrote it.
         scorer: fingerprint of the relevance scorer it was calibrated on.
         estimator: fingerprint of the confidence estimator, if one took part.
-        aggregator: how passage scores become one value per question.
+        aggregator: how passage scores become one value per question; `joint` for the
+            scorer's own value of all passages together.
         relevance_calibrator: raw aggregated score → relevance in [0, 1].
         confidence_calibrator: raw confidence → confidence in [0, 1].
         relevance_threshold: follow the context from this relevance on (inclusive).
         confidence_threshold: answer from memory from this confidence on (inclusive).
         allowed_routes: routes the guard may take; abstaining is always allowed.
         check_conflict: measure conflict before following a sufficient context.
-        on_conflict: where a detected conflict leads.
+        conflict_between: what has to contradict what: the model's confident memory
+            all passages (`memory`), one passage another (`passages`, for which
+            memory is not asked), or either (`both`).
+        on_conflict: what a detected conflict leads to: the context is followed all
+            the same (`follow_context`), the reply names every view and its sources
+            (`show_both`), or the guard abstains (`abstain`).
         guarantee: what was certified, None for a policy written by hand.
         calibration_set_sha256: of the records it was fitted on.
         histograms: signal name → its distribution over the calibration set.
@@ -110,17 +117,18 @@ class Policy(_Artefact):
     confidence_threshold: Probability | None = None
     allowed_routes: tuple[Route, ...] = (Route.FOLLOW_CONTEXT, Route.ABSTAIN)
     check_conflict: bool = False
-    on_conflict: Literal["follow_context", "abstain"] = "follow_context"
+    conflict_between: ConflictBetween = "memory"
+    on_conflict: Literal["follow_context", "show_both", "abstain"] = "follow_context"
     guarantee: Guarantee | None = None
     calibration_set_sha256: str | None = None
     histograms: dict[str, Histogram] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _consistent(self) -> Policy:
-        if self.check_conflict and self.confidence_threshold is None:
+        if self.conflict_with_memory and self.confidence_threshold is None:
             raise ValueError(
                 "check_conflict needs a confidence_threshold: a conflict is one only where "
-                "the model itself is confident"
+                'the model itself is confident (or conflict_between "passages")'
             )
         if self.guarantee is not None and not self.guarantee.certified and self.may_follow:
             raise ValueError(
@@ -142,7 +150,12 @@ class Policy(_Artefact):
     @property
     def needs_estimator(self) -> bool:
         """Whether serving this policy can ask for confidence."""
-        return self.may_answer or (self.check_conflict and self.may_follow)
+        return self.may_answer or (self.conflict_with_memory and self.may_follow)
+
+    @property
+    def conflict_with_memory(self) -> bool:
+        """Whether the model's own answer takes part in the look for a conflict."""
+        return self.check_conflict and self.conflict_between != "passages"
 
     def route(
         self, relevance: float | None, confidence: float | None, conflict: bool | None = None
@@ -226,17 +239,19 @@ class Policy(_Artefact):
                 where=where,
                 mend="write it with `knowgate calibrate`",
             ) from None
-        if found.aggregator not in AGGREGATORS:
+        if found.aggregator not in AGGREGATOR_NAMES:
             raise PolicyError(
                 f"field 'aggregator': unknown aggregator {found.aggregator!r}",
                 where=where,
-                mend=f"one of: {', '.join(AGGREGATORS)}",
+                mend=f"one of: {', '.join(AGGREGATOR_NAMES)}",
             )
         return found
 
     def to_json(self) -> str:
         """The policy as indented JSON with a final newline."""
-        return self.model_dump_json(indent=2) + "\n"
+        # An older knowgate refuses fields it does not know, so one that says nothing new stays out.
+        silent = {"conflict_between"} if self.conflict_between == "memory" else set()
+        return self.model_dump_json(indent=2, exclude=silent) + "\n"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write `policy.json` atomically."""

@@ -28,10 +28,15 @@ class Scenario(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why a decision went the way it did; each abstention can have its own reply."""
+    """Why a decision went the way it did; each abstention can have its own reply.
+
+    `reply_abstained` is no decision's: it names the reply that takes the place of a
+    refusal which the model itself generated.
+    """
 
     SUFFICIENT_CONTEXT = "sufficient_context"
     CONFLICT_FOLLOWS_CONTEXT = "conflict_follows_context"
+    CONFLICT_SHOWS_BOTH = "conflict_shows_both"
     CONFIDENT_MEMORY = "confident_memory"
     SIGNAL_FAILED_FOLLOWS_CONTEXT = "signal_failed_follows_context"
     NOTHING_RETRIEVED = "nothing_retrieved"
@@ -40,10 +45,12 @@ class Reason(StrEnum):
     CONFLICT = "conflict"
     NO_THRESHOLD = "no_threshold"
     INVALID_INPUT = "invalid_input"
+    UNSUPPORTED_LANGUAGE = "unsupported_language"
     RETRIEVAL_FAILED = "retrieval_failed"
     RELEVANCE_FAILED = "relevance_failed"
     CONFIDENCE_FAILED = "confidence_failed"
     CONFLICT_FAILED = "conflict_failed"
+    REPLY_ABSTAINED = "reply_abstained"
 
 
 class Mode(StrEnum):

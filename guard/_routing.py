@@ -1,6 +1,6 @@
 """Routing: a pure function of policy and signals.
 
-    relevance ─┬─ ≥ τ_r ─► (conflict, if asked for) ─► follow_context
+    relevance ─┬─ ≥ τ_r ─► (conflict, if asked for) ─► follow_context, or what the policy says
                └─ < τ_r ─► confidence ─┬─ ≥ τ_p and allowed ─► answer, context removed
                                        └─ otherwise ─► abstain
 
@@ -23,7 +23,7 @@ class Signals:
     Attributes:
         relevance: in [0, 1], None when not measured or failed.
         confidence: in [0, 1], None when not measured or failed.
-        conflict: True when closed-book and context answer differ.
+        conflict: True when answers differ that the policy compares.
         failed: signals that were asked for and could not be measured.
         nothing_retrieved: there was no passage to judge; relevance is then 0.
     """
@@ -90,11 +90,11 @@ def next_signal(policy: Policy, signals: Signals) -> SignalName | None:
         return SignalName.CONFIDENCE if wanted else None
     if not policy.check_conflict:
         return None
-    if signals.confidence is None:
+    if policy.conflict_with_memory and signals.confidence is None:
         return SignalName.CONFIDENCE
-    if signals.conflict is None and _confident(policy, signals):
-        return SignalName.CONFLICT
-    return None
+    # Passages can contradict each other whatever the model itself knows.
+    wanted = policy.conflict_between != "memory" or _confident(policy, signals)
+    return SignalName.CONFLICT if wanted and signals.conflict is None else None
 
 
 def decide_route(policy: Policy, signals: Signals) -> Verdict:
@@ -124,18 +124,26 @@ _FAILURES = {
 
 
 def _with_context(policy: Policy, signals: Signals) -> Verdict:
+    scenario = _scenario_with_context(policy, signals)
+    if not signals.conflict:
+        return Verdict(Route.FOLLOW_CONTEXT, Reason.SUFFICIENT_CONTEXT, scenario)
+    if policy.on_conflict == "abstain":
+        return Verdict(Route.ABSTAIN, Reason.CONFLICT, scenario)
+    if policy.on_conflict == "show_both":
+        return Verdict(Route.FOLLOW_CONTEXT, Reason.CONFLICT_SHOWS_BOTH, scenario)
+    return Verdict(Route.FOLLOW_CONTEXT, Reason.CONFLICT_FOLLOWS_CONTEXT, scenario)
+
+
+def _scenario_with_context(policy: Policy, signals: Signals) -> Scenario | None:
     if signals.confidence is None or policy.confidence_threshold is None:
         # Whether the model knows it too was not asked: three scenarios are possible.
-        return Verdict(Route.FOLLOW_CONTEXT, Reason.SUFFICIENT_CONTEXT, None)
+        return None
     if not _confident(policy, signals):
-        return Verdict(Route.FOLLOW_CONTEXT, Reason.SUFFICIENT_CONTEXT, Scenario.EXTERNAL_ONLY)
+        return Scenario.EXTERNAL_ONLY
     if signals.conflict is None:
-        return Verdict(Route.FOLLOW_CONTEXT, Reason.SUFFICIENT_CONTEXT, None)
-    if not signals.conflict:
-        return Verdict(Route.FOLLOW_CONTEXT, Reason.SUFFICIENT_CONTEXT, Scenario.AGREEMENT)
-    if policy.on_conflict == "abstain":
-        return Verdict(Route.ABSTAIN, Reason.CONFLICT, Scenario.CONFLICT)
-    return Verdict(Route.FOLLOW_CONTEXT, Reason.CONFLICT_FOLLOWS_CONTEXT, Scenario.CONFLICT)
+        return None
+    # Of two passages that differ, one at least differs from what the model says.
+    return Scenario.CONFLICT if signals.conflict else Scenario.AGREEMENT
 
 
 def _sufficient(policy: Policy, signals: Signals) -> bool:

@@ -15,6 +15,7 @@ from ._errors import AbstainedError, RetrievalError
 from ._guard_runnable import GuardRunnable, guard_runnable
 from ._guarded_rag import GuardedRAG
 from ._replies import Replies
+from ._usage import TokenUsage
 
 __all__ = [
     "AbstainedError",
@@ -24,6 +25,7 @@ __all__ = [
     "GuardedRAG",
     "Replies",
     "RetrievalError",
+    "TokenUsage",
     "answer_text",
     "guard_runnable",
 ]

@@ -16,22 +16,30 @@ class GuardedAnswer:
     """An answer with the decision that led to it; also a chunk of a streamed answer.
 
     Chunks of one stream add up with `+` to what `invoke` returns. Every chunk
-    carries the decision; the documents come with the first one only.
+    carries the decision; the documents come with the first one only, and what the
+    check of the reply found with the last.
 
     Attributes:
         answer: the text to show: generated, or the reply of an abstention.
         decision: what the guard decided, and why.
         documents: the passages that the prompt contained: those the guard kept,
-            or in shadow mode all of them; empty without a context.
+            or in shadow mode all of them; empty without a context. Under
+            `conflict_shows_both` those that the views are of.
+        reply_abstained: whether the model's own reply is an abstention, although
+            the guard had let it answer; None where that was not checked.
     """
 
     answer: str
     decision: Decision
     documents: tuple[Document, ...] = ()
+    reply_abstained: bool | None = None
 
     @property
     def abstained(self) -> bool:
-        """Whether `answer` is the reply of an abstention; never true in shadow mode."""
+        """Whether the guard abstained, and so `answer` says; never true in shadow mode.
+
+        See `reply_abstained` for a model that declined by itself.
+        """
         return self.decision.acts and self.decision.route is Route.ABSTAIN
 
     def __add__(self, other: GuardedAnswer) -> GuardedAnswer:
@@ -40,8 +48,9 @@ class GuardedAnswer:
         if other.decision is not self.decision and other.decision != self.decision:
             # Two answers to two questions do not make one.
             return NotImplemented
+        found = self.reply_abstained if other.reply_abstained is None else other.reply_abstained
         return GuardedAnswer(
-            self.answer + other.answer, self.decision, self.documents + other.documents
+            self.answer + other.answer, self.decision, self.documents + other.documents, found
         )
 
     def __str__(self) -> str:
@@ -77,11 +86,17 @@ class TextOfChunks:
 
     def __init__(self) -> None:
         self._pending: Any = None
+        self._given: list[str] = []
+
+    @property
+    def whole(self) -> str:
+        """All the text that was given out so far."""
+        return "".join(self._given)
 
     def add(self, chunk: object) -> str:
         """The text that `chunk` makes final, possibly empty."""
         if isinstance(chunk, str | BaseMessage):
-            return answer_text(chunk)
+            return self._out(answer_text(chunk))
         if self._pending is None:
             self._pending = chunk
         else:
@@ -90,7 +105,11 @@ class TextOfChunks:
 
     def rest(self) -> str:
         """The text that was held back until the end of the stream."""
-        return answer_text(self._pending)
+        return self._out(answer_text(self._pending))
+
+    def _out(self, text: str) -> str:
+        self._given.append(text)
+        return text
 
 
 def joined(first: Any, second: Any) -> Any:

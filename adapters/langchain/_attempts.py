@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -10,6 +12,7 @@ from typing import Any, NoReturn
 from langchain_core.exceptions import ContextOverflowError
 from tenacity import (
     AsyncRetrying,
+    RetryCallState,
     Retrying,
     retry_if_exception,
     sleep_using_event,
@@ -74,10 +77,19 @@ class Attempts:
         except Exception as error:  # noqa: BLE001 - every failure becomes a typed one
             self._fail(error)
 
-    async def arun(self, attempt: Callable[[], Awaitable[object]]) -> object:
+    async def arun(self, attempt: Callable[[], Awaitable[object]], ended: asyncio.Event) -> object:
         """As `run`, without blocking the event loop; cancelling ends the attempts."""
+
+        async def sleep(seconds: float) -> None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await ended.wait()
+
+        def stop(state: RetryCallState) -> bool:
+            return state.attempt_number >= self.most or ended.is_set()
+
         try:
-            return await AsyncRetrying(stop=stop_after_attempt(self.most), **self._rules())(attempt)
+            return await AsyncRetrying(stop=stop, sleep=sleep, **self._rules())(attempt)
         except Exception as error:  # noqa: BLE001 - every failure becomes a typed one
             self._fail(error)
 

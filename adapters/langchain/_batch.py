@@ -9,7 +9,7 @@ from typing import Any
 from langchain_core.documents import Document
 
 from ...guard import Decision
-from ._answer import GuardedAnswer, answer_text
+from ._answer import GuardedAnswer
 from ._planning import Plan, Planner, Speaker
 from ._request import Request, read_documents, read_request
 
@@ -90,12 +90,12 @@ class Batch:
         return [dict(self._plans[index].inputs) for index in indices]
 
     def take_outputs(self, indices: Sequence[int], outputs: Sequence[object]) -> None:
-        """Note what was generated for `indices`, or the exceptions in its place."""
+        """Check and note what was generated for `indices`, or the exceptions in its place."""
         for index, output in zip(indices, outputs, strict=True):
             if isinstance(output, Exception):
                 self._results[index] = output
             else:
-                self._results[index] = self._plans[index].answer(answer_text(output))
+                self._trying(index, partial(self._finish, index, output))
 
     def results(self) -> list[Exception | GuardedAnswer]:
         """All answers, or exceptions in their place, in the order of the inputs."""
@@ -114,6 +114,9 @@ class Batch:
         self._plans[index] = plan
         if plan.speaker is None:
             self._results[index] = plan.answer(plan.reply)
+
+    def _finish(self, index: int, output: object) -> None:
+        self._results[index] = self._planner.finished(self._plans[index], output)
 
     def _trying(self, index: int, step: Callable[[], None]) -> None:
         try:

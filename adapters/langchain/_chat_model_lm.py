@@ -8,12 +8,13 @@ import math
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from functools import partial
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel, SimpleChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+from langchain_core.rate_limiters import BaseRateLimiter
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.base import RunnableLike, coerce_to_runnable
 
@@ -21,12 +22,24 @@ from ...guard import Generation, InputError, LanguageModelError
 from ...guard._deadline import DeadlineRunner
 from ._answer import answer_text
 from ._attempts import Attempts
+from ._draws import Draws
 from ._identity import class_name, model_fingerprint
 from ._uncached import uncached
+from ._usage import TokenUsage, UsageMeter
 
 GREEDY_OPTIONS: Mapping[str, Any] = MappingProxyType({"temperature": 0})
 # `nostream` keeps LangGraph from showing the samples as if they were the answer.
 _TAGS = ("knowgate", "nostream")
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One draw: which of which prompt, and what the model is given."""
+
+    prompt: int
+    draw: int
+    messages: list[BaseMessage]
+    options: dict[str, Any]
 
 
 class ChatModelLM:
@@ -37,7 +50,8 @@ class ChatModelLM:
     what the provider's status or LangChain's error class calls passing, never
     anything by the text of its message. The model itself is never changed: options
     go along with each call. Samples bypass LangChain's response cache, which would
-    make them all alike.
+    make them all alike. Where a draw fails for good, no further one is begun for its
+    prompt, and those that arrived come along in the error.
 
     In traces the calls are children of the run they serve, tagged `knowgate`.
 
@@ -57,6 +71,9 @@ class ChatModelLM:
         system_prompt: goes before every prompt, as a system message.
         retry_on: further exceptions that are worth another try.
         first_wait: seconds before the second try; later waits double, and vary.
+        rate_limiter: LangChain's limiter, asked before every attempt; the time that
+            takes is not counted to the call's own. It is never set on the model; one
+            that the model has itself is obeyed besides.
 
     Raises:
         InputError: an argument is out of range.
@@ -82,6 +99,7 @@ class ChatModelLM:
         system_prompt: str | None = None,
         retry_on: tuple[type[Exception], ...] = (),
         first_wait: float = 0.25,
+        rate_limiter: BaseRateLimiter | None = None,
     ) -> None:
         if max_concurrency < 1:
             raise InputError("must be at least 1", where="max_concurrency")
@@ -95,6 +113,10 @@ class ChatModelLM:
         self._seed_option = seed_option
         self._system_prompt = system_prompt
         self._timeout = timeout
+        if rate_limiter is not None and not isinstance(rate_limiter, BaseRateLimiter):
+            raise InputError("is no BaseRateLimiter of langchain-core", where="rate_limiter")
+        self._rate_limiter = rate_limiter
+        self._meter = UsageMeter()
         # Stuck calls keep their thread, so there are more threads than calls at once.
         self._runner = DeadlineRunner(max_workers=max(64, 4 * max_concurrency))
         self._room = threading.BoundedSemaphore(max_concurrency)
@@ -114,6 +136,15 @@ class ChatModelLM:
             },
         )
 
+    @property
+    def usage(self) -> TokenUsage:
+        """Calls and tokens so far, over all threads and event loops."""
+        return self._meter.read()
+
+    def reset_usage(self) -> TokenUsage:
+        """Count from nothing again; returns what was counted so far."""
+        return self._meter.reset()
+
     def generate(
         self,
         prompts: Sequence[str],
@@ -132,32 +163,43 @@ class ChatModelLM:
 
         Returns:
             One list of `n` generations per prompt, in order; log-probabilities where
-            the message's metadata has them.
+            the message's metadata has them (an OpenAI model gives them when it is bound
+            with `logprobs=True`).
 
         Raises:
-            LanguageModelTimeoutError: a call missed its deadline at every attempt.
-            LanguageModelError: a call failed; its cause is the model's own error.
+            PartialGenerationsError: draws failed; it has those that arrived.
+            LanguageModelTimeoutError: the only prompt's call missed its deadline at
+                every attempt.
+            LanguageModelError: its call failed; the cause is the model's own error.
         """
         model = self._for(temperature)
         calls = self._calls(prompts, n, temperature, seed)
-        ended = threading.Event()
-        if len(calls) <= 1:
-            return _rows([self._call(model, *call, ended) for call in calls], n)
-        pool = ThreadPoolExecutor(min(self._max_concurrency, len(calls)), "knowgate-samples")
+        events = [threading.Event() for _ in prompts]
+        draws = Draws(len(prompts), n, events)
+        if len(calls) == 1:
+            self._draw(model, calls[0], draws, events[0])
+            return draws.rows()
+        pool = ThreadPoolExecutor(max(1, min(self._max_concurrency, len(calls))), "knowgate-draws")
         try:
             futures = [
                 pool.submit(
-                    contextvars.copy_context().run, partial(self._call, model, *call, ended)
+                    contextvars.copy_context().run,
+                    self._draw,
+                    model,
+                    call,
+                    draws,
+                    events[call.prompt],
                 )
                 for call in calls
             ]
-            finished, _ = wait(futures, return_when=FIRST_EXCEPTION)
-            if (failure := next(filter(None, (f.exception() for f in finished)), None)) is not None:
-                raise failure
-            return _rows([future.result() for future in futures], n)
+            wait(futures, return_when=FIRST_EXCEPTION)
+            for future in futures:
+                if future.done():
+                    future.result()
+            return draws.rows()
         finally:
-            # After a failure nobody waits for the rest: no further attempts are made.
-            ended.set()
+            # After an interruption nobody waits for the rest: nothing more is begun.
+            draws.end()
             pool.shutdown(wait=False, cancel_futures=True)
 
     async def agenerate(
@@ -171,9 +213,20 @@ class ChatModelLM:
         """As `generate`, without blocking the event loop."""
         model = self._for(temperature)
         calls = self._calls(prompts, n, temperature, seed)
-        tasks = [asyncio.ensure_future(self._acall(model, *call)) for call in calls]
+        events = [asyncio.Event() for _ in prompts]
+        draws = Draws(len(prompts), n, events)
+        # Calls keep their turn while they wait for another attempt, as threads of the pool
+        # do: a provider that is down is then found out by a few calls, not by all.
+        turns = asyncio.Semaphore(self._max_concurrency)
+
+        async def in_turn(call: _Call) -> None:
+            async with turns:
+                await self._adraw(model, call, draws, events[call.prompt])
+
+        tasks = [asyncio.ensure_future(in_turn(call)) for call in calls]
         try:
-            return _rows(await asyncio.gather(*tasks), n)
+            await asyncio.gather(*tasks)
+            return draws.rows()
         finally:
             for task in tasks:
                 task.cancel()
@@ -181,43 +234,66 @@ class ChatModelLM:
 
     # -- one call -----------------------------------------------------------------
 
-    def _call(
-        self,
-        model: Runnable[Any, Any],
-        messages: list[BaseMessage],
-        options: Mapping[str, Any],
-        ended: threading.Event,
-    ) -> Generation:
+    def _draw(
+        self, model: Runnable[Any, Any], call: _Call, draws: Draws, ended: threading.Event
+    ) -> None:
+        def ask() -> object:
+            output = model.invoke(call.messages, _config(), **call.options)
+            self._meter.count_tokens(output)  # here, so that late answers count as well
+            return output
+
         def attempt() -> object:
             with self._room:
                 if ended.is_set():
-                    raise LanguageModelError("another call of the same batch failed")
-                return self._runner.call(
-                    lambda: model.invoke(messages, _config(), **options), self._timeout
-                )
+                    raise _given_up()
+                if self._rate_limiter is not None and not self._rate_limiter.acquire():
+                    raise _refused()
+                if ended.is_set():  # while it waited for its turn
+                    raise _given_up()
+                self._meter.count_call()
+                return self._runner.call(ask, self._timeout)
 
-        return _generation(self._attempts.run(attempt, ended))
+        try:
+            draws.arrive(call.prompt, call.draw, _generation(self._attempts.run(attempt, ended)))
+        except LanguageModelError as error:
+            draws.fail(call.prompt, error)
 
-    async def _acall(
-        self, model: Runnable[Any, Any], messages: list[BaseMessage], options: Mapping[str, Any]
-    ) -> Generation:
+    async def _adraw(
+        self, model: Runnable[Any, Any], call: _Call, draws: Draws, ended: asyncio.Event
+    ) -> None:
+        def ask() -> object:
+            output = model.invoke(call.messages, _config(), **call.options)
+            self._meter.count_tokens(output)
+            return output
+
         async def attempt() -> object:
             async with self._loop_room():
+                if ended.is_set():
+                    raise _given_up()
+                if self._rate_limiter is not None and not await self._rate_limiter.aacquire():
+                    raise _refused()
+                if ended.is_set():
+                    raise _given_up()
+                self._meter.count_call()
                 if _blocks(model):
-                    return await self._runner.acall(
-                        lambda: model.invoke(messages, _config(), **options), self._timeout
-                    )
+                    return await self._runner.acall(ask, self._timeout)
                 async with asyncio.timeout(self._timeout):
-                    return await model.ainvoke(messages, _config(), **options)
+                    output = await model.ainvoke(call.messages, _config(), **call.options)
+                self._meter.count_tokens(output)
+                return output
 
-        return _generation(await self._attempts.arun(attempt))
+        try:
+            output = await self._attempts.arun(attempt, ended)
+            draws.arrive(call.prompt, call.draw, _generation(output))
+        except LanguageModelError as error:
+            draws.fail(call.prompt, error)
 
     def _for(self, temperature: float) -> Runnable[Any, Any]:
         return uncached(self._model) if temperature > 0 else self._model
 
     def _calls(
         self, prompts: Sequence[str], n: int, temperature: float, seed: int | None
-    ) -> list[tuple[list[BaseMessage], dict[str, Any]]]:
+    ) -> list[_Call]:
         if n < 1:
             raise InputError("must be at least 1", where="n")
         options = self._greedy_options
@@ -226,12 +302,13 @@ class ChatModelLM:
             if self._sample_options is not None:
                 options = self._sample_options
         calls = []
-        for prompt in prompts:
+        for number, prompt in enumerate(prompts):
             for draw in range(n):
                 seeded = {}
                 if self._seed_option is not None and seed is not None:
                     seeded[self._seed_option] = seed + draw
-                calls.append((self._messages(prompt), {**options, **seeded}))
+                messages = self._messages(prompt)
+                calls.append(_Call(number, draw, messages, {**options, **seeded}))
         return calls
 
     def _messages(self, prompt: str) -> list[BaseMessage]:
@@ -266,8 +343,12 @@ def _blocks(model: Runnable[Any, Any]) -> bool:
     )
 
 
-def _rows(generations: Sequence[Generation], n: int) -> list[list[Generation]]:
-    return [list(generations[start : start + n]) for start in range(0, len(generations), n)]
+def _given_up() -> LanguageModelError:
+    return LanguageModelError("another call for the same prompt failed")
+
+
+def _refused() -> LanguageModelError:
+    return LanguageModelError("the rate limiter let the call not pass")
 
 
 def _generation(output: object) -> Generation:

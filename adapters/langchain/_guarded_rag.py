@@ -19,9 +19,10 @@ from langchain_core.runnables.utils import ConfigurableFieldSpec, get_unique_con
 from langchain_core.utils.aiter import aclosing
 
 from ...guard import Guard, InputError, Mode, Reason
-from ._answer import GuardedAnswer, TextOfChunks, answer_text, joined
+from ._answer import GuardedAnswer, TextOfChunks, joined
 from ._batch import Batch
 from ._calls import atogether, child_config, child_configs, together
+from ._checking import ReplyCheck, ReplyDetector, checking, reply_check
 from ._deciding import adecide_all, decide_all
 from ._planning import OnRetrieverError, Plan, Planner, Speaker, decision_event
 from ._replies import Replies
@@ -41,9 +42,10 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
     On `follow_context`, `with_context` gets `question`, `context` (the kept
     passages, blank lines between them) and `documents` (the kept ones). On `answer`,
     `closed_book` gets `question` and nothing of what was retrieved. On `abstain`
-    nothing is generated. In shadow mode all documents go to `with_context`, whatever
-    the guard decided and counted; a retriever's error is then raised, as it would be
-    without a guard.
+    nothing is generated, nor on a conflict under a policy that says `show_both`: the
+    reply then names each view and its sources. In shadow mode all documents go to
+    `with_context`, whatever the guard decided and counted; a retriever's error is then
+    raised, as it would be without a guard.
 
     What `with_context` and `closed_book` raise is raised as it is: give them (or the
     chain) `with_retry` and `with_fallbacks` as usual. A batch makes one call to each
@@ -60,10 +62,18 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         closed_book: answers from the model's own knowledge; may be left out where
             the policy never allows that.
         replies: what is said on abstention: one text, or reason → text with a key
-            `default`; bundled texts otherwise.
+            `default`; bundled texts otherwise. `Replies` for the Chinese ones, and
+            for the template of a reply that shows all views.
         on_retriever_error: `abstain` (reason `retrieval_failed`) or `raise`.
         raise_on_abstain: raise `AbstainedError` instead of replying, so that
             `with_fallbacks` takes over.
+        check_reply: question, reply → whether the generated reply is an abstention
+            itself, as a bool or a verdict with `abstained`; or an object with
+            `detect(response, question=…)`. Found as `reply_abstained` on the answer;
+            a stream has it on an extra last chunk.
+        replace_refusals: put the reply for `reply_abstained` in place of one that
+            abstains (or raise, with `raise_on_abstain`). Not in streams, whose text
+            is out by then, and not in shadow mode.
         name: of the chain's runs in traces.
 
     Raises:
@@ -92,9 +102,11 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         retriever: RunnableLike[Any, Any],
         with_context: RunnableLike[Any, Any],
         closed_book: RunnableLike[Any, Any] | None = None,
-        replies: str | Mapping[Reason | str, str] | None = None,
+        replies: str | Mapping[Reason | str, str] | Replies | None = None,
         on_retriever_error: OnRetrieverError | str = OnRetrieverError.ABSTAIN,
         raise_on_abstain: bool = False,
+        check_reply: ReplyCheck | ReplyDetector | None = None,
+        replace_refusals: bool = False,
         name: str | None = None,
     ) -> None:
         if closed_book is None and guard.policy.may_answer and guard.mode is Mode.ENFORCE:
@@ -111,7 +123,12 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         if closed_book is not None:
             self._speakers[Speaker.CLOSED_BOOK] = coerce_to_runnable(closed_book)
         self._planner = Planner(
-            guard, Replies(replies), _on_retriever_error(on_retriever_error), raise_on_abstain
+            guard,
+            replies if isinstance(replies, Replies) else Replies(replies),
+            OnRetrieverError.read(on_retriever_error),
+            raise_on_abstain,
+            reply_check(check_reply),
+            replace_refusals,
         )
         self.name = name
 
@@ -147,7 +164,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
             return plan.answer(plan.reply)
         child = child_config(config, run_manager, plan.speaker)
         output = self._speakers[plan.speaker].invoke(dict(plan.inputs), child, **kwargs)
-        return plan.answer(answer_text(output))
+        return self._planner.finished(plan, output)
 
     async def _ainvoke(
         self,
@@ -161,7 +178,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
             return plan.answer(plan.reply)
         child = child_config(config, run_manager, plan.speaker)
         output = await self._speakers[plan.speaker].ainvoke(dict(plan.inputs), child, **kwargs)
-        return plan.answer(answer_text(output))
+        return await checking(self._planner.check_reply, self._planner.finished, plan, output)
 
     def _decided(
         self, given: RagInput, run_manager: CallbackManagerForChainRun, config: RunnableConfig
@@ -281,7 +298,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
             if chosen := batch.to_generate(speaker):
                 configs = child_configs(config, run_manager, chosen, speaker)
                 outputs = await atogether(runnable, batch.inputs(chosen), configs, **kwargs)
-                batch.take_outputs(chosen, outputs)
+                await checking(self._planner.check_reply, batch.take_outputs, chosen, outputs)
         return batch.results()
 
     # -- streams ----------------------------------------------------------------------
@@ -341,6 +358,8 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
                 yield plan.piece(piece)
         if piece := text.rest():
             yield plan.piece(piece)
+        if self._planner.check_reply is not None:
+            yield plan.ending(self._planner.abstains(plan, text.whole))
 
     async def _atransform(
         self,
@@ -367,20 +386,12 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
                     yield plan.piece(piece)
         if piece := text.rest():
             yield plan.piece(piece)
+        if (check := self._planner.check_reply) is not None:
+            found = await checking(check, self._planner.abstains, plan, text.whole)
+            yield plan.ending(found)
 
 
 def _whole(chunks: Sequence[RagInput]) -> RagInput:
     # One chunk may be None, for which the guard has a route as for any other input.
     whole: RagInput = reduce(joined, chunks)
     return whole
-
-
-def _on_retriever_error(value: OnRetrieverError | str) -> OnRetrieverError:
-    try:
-        return OnRetrieverError(value)
-    except ValueError:
-        raise InputError(
-            f"{value!r} is unknown",
-            where="on_retriever_error",
-            mend=f"one of: {', '.join(OnRetrieverError)}",
-        ) from None

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 from langchain_core.documents import Document
 
-from ...guard import Decision, Guard, Mode, Reason, Route, passage_text
-from ._answer import GuardedAnswer
+from ...guard import Decision, Guard, InputError, Mode, Reason, Route, passage_text
+from ._answer import GuardedAnswer, answer_text
+from ._checking import ReplyCheck, abstains
 from ._errors import AbstainedError
 from ._replies import Replies
 from ._request import Request
@@ -32,6 +33,22 @@ class OnRetrieverError(StrEnum):
     ABSTAIN = "abstain"
     RAISE = "raise"
 
+    @classmethod
+    def read(cls, value: str) -> OnRetrieverError:
+        """The member with this value.
+
+        Raises:
+            InputError: there is none.
+        """
+        try:
+            return cls(value)
+        except ValueError:
+            raise InputError(
+                f"{value!r} is unknown",
+                where="on_retriever_error",
+                mend=f"one of: {', '.join(cls)}",
+            ) from None
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -42,7 +59,8 @@ class Plan:
         speaker: who generates the answer; None where `reply` is the answer.
         inputs: what the speaker is given.
         documents: passages that the prompt will contain.
-        reply: the answer of an abstention.
+        reply: the answer where nothing is generated: an abstention, or all views.
+        question: as the speaker is given it.
     """
 
     decision: Decision
@@ -50,6 +68,7 @@ class Plan:
     inputs: Mapping[str, Any] = field(default_factory=dict)
     documents: tuple[Document, ...] = ()
     reply: str = ""
+    question: object = ""
 
     def answer(self, text: str) -> GuardedAnswer:
         """The whole answer, with `text` generated."""
@@ -58,6 +77,10 @@ class Plan:
     def piece(self, text: str) -> GuardedAnswer:
         """A chunk that follows the opening one."""
         return GuardedAnswer(text, self.decision)
+
+    def ending(self, abstained: bool | None) -> GuardedAnswer:
+        """The last chunk, which says what the check of the reply found."""
+        return GuardedAnswer("", self.decision, reply_abstained=abstained)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +92,16 @@ class Planner:
         replies: for abstentions.
         on_retriever_error: abstain or raise.
         raise_on_abstain: whether abstaining raises.
+        check_reply: tells whether a generated reply abstains; None for no check.
+        replace_refusals: whether such a reply gives way to the configured one.
     """
 
     guard: Guard
     replies: Replies
     on_retriever_error: OnRetrieverError
     raise_on_abstain: bool
+    check_reply: ReplyCheck | None = None
+    replace_refusals: bool = False
 
     @property
     def shadow(self) -> bool:
@@ -115,14 +142,37 @@ class Planner:
             return _from_context(request.question, request, decision, documents)
         if decision.route is Route.FOLLOW_CONTEXT:
             kept = [documents[index] for index in decision.kept]
+            if decision.reason is Reason.CONFLICT_SHOWS_BOTH:
+                reply = self.replies.showing(decision.views, documents)
+                return Plan(decision, documents=tuple(kept), reply=reply)
             return _from_context(request.text, request, decision, kept)
         if decision.route is Route.ANSWER:
             inputs = {**request.extra, "question": request.text}
-            return Plan(decision, Speaker.CLOSED_BOOK, inputs)
+            return Plan(decision, Speaker.CLOSED_BOOK, inputs, question=request.text)
         reply = self.replies.to(decision.reason)
         if self.raise_on_abstain:
             raise AbstainedError(decision, reply)
         return Plan(decision, reply=reply)
+
+    def finished(self, plan: Plan, output: object) -> GuardedAnswer:
+        """The answer of `plan`, whose speaker put out `output`, after checking it.
+
+        Raises:
+            AbstainedError: the reply abstains, and the chain was told to replace
+                refusals and to raise on abstentions.
+        """
+        answer = plan.answer(answer_text(output))
+        answer = replace(answer, reply_abstained=self.abstains(plan, answer.answer))
+        if not (answer.reply_abstained and self.replace_refusals and plan.decision.acts):
+            return answer
+        reply = self.replies.to(Reason.REPLY_ABSTAINED)
+        if self.raise_on_abstain:
+            raise AbstainedError(plan.decision, reply, Reason.REPLY_ABSTAINED)
+        return replace(answer, answer=reply)
+
+    def abstains(self, plan: Plan, text: str) -> bool | None:
+        """Whether the generated `text` is an abstention itself; None without a check."""
+        return abstains(self.check_reply, plan.question, text)
 
 
 def _from_context(
@@ -134,7 +184,7 @@ def _from_context(
         "context": "\n\n".join(passage_text(document) for document in documents),
         "documents": list(documents),
     }
-    return Plan(decision, Speaker.WITH_CONTEXT, inputs, tuple(documents))
+    return Plan(decision, Speaker.WITH_CONTEXT, inputs, tuple(documents), question=question)
 
 
 def decision_event(decision: Decision) -> dict[str, Any]:

@@ -1,29 +1,54 @@
-"""What a chain says when the guard abstains."""
+"""What a chain says in place of a generated answer."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
+from typing import Any, Literal
 
-from ...guard import InputError, Reason
+from ...guard import InputError, Reason, View, clean_text
+from ...guard.prompts import Prompt
+
+Language = Literal["en", "zh"]
 
 DEFAULT = "default"
-_BUNDLED = "abstention_replies.json"
+_BUNDLED = {"en": "abstention_replies.json", "zh": "abstention_replies_zh.json"}
+_TEMPLATES = "view_templates.json"
+_SHOWS_BOTH = Reason.CONFLICT_SHOWS_BOTH.value
+
+# Template → slots that it must have; it can have no others.
+_SLOTS: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        _SHOWS_BOTH: frozenset({"views"}),
+        "view_of_passages": frozenset({"answer", "sources"}),
+        "view_of_memory": frozenset({"answer"}),
+        "view_of_both": frozenset({"answer", "sources"}),
+        "passage": frozenset({"number"}),
+        "between_sources": frozenset(),
+    }
+)
 
 
 class Replies:
-    """Replies by reason of the abstention.
+    """Replies by reason of the abstention, and templates for a reply that shows all views.
 
     Args:
         replies: one text for all reasons; or reason → text, where `default` stands
             for every reason that is not named; or None for the bundled texts.
             Reasons that neither the mapping nor its `default` covers keep theirs.
+            Templates are replaced by their own names only: `conflict_shows_both`
+            with the slot `{views}`, each view being a line made of
+            `view_of_passages` or `view_of_both` (`{answer}`, `{sources}`) or
+            `view_of_memory` (`{answer}`); a source without a name is a `passage`
+            (`{number}`), and `between_sources` stands between two.
+        language: of the bundled texts, `en` or `zh`.
 
     Raises:
-        InputError: a key is no reason, or a reply is not text.
+        InputError: a key is no reason, a reply is not text, or a template has
+            other slots than those.
 
     Example:
         >>> replies = Replies({"conflict": "Sources disagree.", "default": "Sorry."})
@@ -31,22 +56,77 @@ class Replies:
         ('Sources disagree.', 'Sorry.')
     """
 
-    def __init__(self, replies: str | Mapping[Reason | str, str] | None = None) -> None:
+    def __init__(
+        self,
+        replies: str | Mapping[Reason | str, str] | None = None,
+        *,
+        language: Language = "en",
+    ) -> None:
+        if language not in _BUNDLED:
+            raise InputError(
+                f"{language!r} is unknown",
+                where="language",
+                mend=f"one of: {', '.join(_BUNDLED)} (or give texts of your own)",
+            )
         if isinstance(replies, str):
             replies = {DEFAULT: replies}
         given = _checked({} if replies is None else replies)
-        self._texts = given if DEFAULT in given else {**bundled_replies(), **given}
+        templates = {name: given.pop(name) for name in _SLOTS if name in given}
+        self._texts = given if DEFAULT in given else {**bundled_replies(language), **given}
+        self._templates = {**bundled_templates(language), **_checked_templates(templates)}
 
     def to(self, reason: Reason) -> str:
         """The reply for an abstention for `reason`."""
         return self._texts.get(reason.value, self._texts[DEFAULT])
 
+    def showing(self, views: Sequence[View], passages: Sequence[object]) -> str:
+        """The reply that names every view and its sources.
+
+        Args:
+            views: the answers, with indices of `passages`.
+            passages: what was retrieved, in order. A document is named by the
+                `title` or else the `source` in its metadata, or else by its number.
+        """
+        lines = [self._line(view, passages) for view in views]
+        return self._filled(_SHOWS_BOTH, views="\n".join(lines))
+
+    def _line(self, view: View, passages: Sequence[object]) -> str:
+        answer = " ".join(view.answer.split())
+        if not view.passages:
+            return self._filled("view_of_memory", answer=answer)
+        names = dict.fromkeys(self._name(passages, index) for index in view.passages)
+        sources = self._templates["between_sources"].join(names)
+        name = "view_of_both" if view.from_memory else "view_of_passages"
+        return self._filled(name, answer=answer, sources=sources)
+
+    def _name(self, passages: Sequence[object], index: int) -> str:
+        document: Any = passages[index] if index < len(passages) else None
+        metadata = getattr(document, "metadata", None)
+        if isinstance(metadata, Mapping):
+            for field in ("title", "source"):
+                found = metadata.get(field)
+                if isinstance(found, str) and found.strip():
+                    return " ".join(clean_text(found).split())
+        return self._filled("passage", number=str(index + 1))
+
+    def _filled(self, name: str, **values: str) -> str:
+        return Prompt(name, self._templates[name]).fill(**values)
+
 
 @cache
-def bundled_replies() -> Mapping[str, str]:
+def bundled_replies(language: Language = "en") -> Mapping[str, str]:
     """Reason → reply, as shipped."""
-    text = resources.files(__package__).joinpath(_BUNDLED).read_text(encoding="utf-8")
-    return MappingProxyType(_checked(json.loads(text)))
+    return MappingProxyType(_checked(_read(_BUNDLED[language])))
+
+
+@cache
+def bundled_templates(language: Language = "en") -> Mapping[str, str]:
+    """Name → template of a reply that shows all views, as shipped."""
+    return MappingProxyType(_checked_templates(_read(_TEMPLATES)[language]))
+
+
+def _read(name: str) -> Any:
+    return json.loads(resources.files(__package__).joinpath(name).read_text(encoding="utf-8"))
 
 
 def _checked(replies: Mapping[Reason | str, str]) -> dict[str, str]:
@@ -56,7 +136,7 @@ def _checked(replies: Mapping[Reason | str, str]) -> dict[str, str]:
             where="replies",
             mend="give one text, or a mapping from reason to text",
         )
-    known = {reason.value for reason in Reason} | {DEFAULT}
+    known = {reason.value for reason in Reason} | {DEFAULT} | set(_SLOTS)
     # A member of a StrEnum is its own value, so both kinds of key compare alike.
     unknown = sorted(str(key) for key in replies if key not in known)
     if unknown:
@@ -68,3 +148,15 @@ def _checked(replies: Mapping[Reason | str, str]) -> dict[str, str]:
     if not all(isinstance(text, str) for text in replies.values()):
         raise InputError("holds a reply that is not text", where="replies", mend="give texts")
     return {str(key): text for key, text in replies.items()}
+
+
+def _checked_templates(templates: Mapping[str, str]) -> dict[str, str]:
+    for name, text in templates.items():
+        if Prompt(name, text).slots != _SLOTS[name]:
+            slots = ", ".join(f"{{{slot}}}" for slot in sorted(_SLOTS[name])) or "none"
+            raise InputError(
+                f"the template {name} has other slots than it is given",
+                where="replies",
+                mend=f"slots that are filled: {slots}",
+            )
+    return dict(templates)

@@ -38,7 +38,9 @@ def route(
     decisions = [_decide(loaded, value, f"{input_path}:{number}") for number, value in lines]
     with atomic_writer(output) as stream, progress_bar("routing") as advance:
         for done, ((_, value), decision) in enumerate(zip(lines, decisions, strict=True), start=1):
-            result = decision.model_dump(mode="json", exclude={"timings", "kept", "scores"})
+            result = decision.model_dump(
+                mode="json", exclude={"timings", "kept", "scores", "views"}
+            )
             if "id" in value:
                 result = {"id": value["id"], **result}
             stream.write(json_line(result))

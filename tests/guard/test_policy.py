@@ -25,7 +25,8 @@ from knowgate.guard import (
     PolicyVersionError,
     StepCalibrator,
 )
-from knowgate.guard.testing import FakeEstimator, FakeScorer
+from knowgate.guard.conflict import AnswerConflict
+from knowgate.guard.testing import FakeEstimator, FakeScorer, ScriptedLanguageModel
 from tests.support.guards import policy_with
 
 FULL = Policy(
@@ -134,6 +135,11 @@ GUARANTEE = {
         ({"check_conflict": 1}, "check_conflict"),
         ({"check_conflict": True, "confidence_threshold": None}, "check_conflict"),
         ({"on_conflict": "answer"}, "on_conflict"),
+        ({"conflict_between": "models"}, "conflict_between"),
+        (
+            {"check_conflict": True, "conflict_between": "both", "confidence_threshold": None},
+            "check_conflict",
+        ),
         ({"histograms": {"r": {"edges": [0, 0], "counts": [1]}}}, "histograms"),
         ({"guarantee": {"statement": "x"}}, "guarantee"),
         ({"guarantee": GUARANTEE | {"errors": 31}}, "errors must not exceed n"),
@@ -146,6 +152,69 @@ def test_a_field_that_is_wrong_is_refused_by_name(changes: dict[str, Any], named
         Policy.parse(fields(**changes), where="policy.json")
     assert str(raised.value).startswith("policy.json: ")
     assert "\n" not in str(raised.value)
+
+
+def test_a_policy_without_the_newer_fields_looks_for_a_conflict_with_memory() -> None:
+    value = fields(check_conflict=True)
+    assert "conflict_between" not in value  # so that an older knowgate reads it too
+    parsed = Policy.parse(value, where="here")
+    assert (parsed.conflict_between, parsed.on_conflict) == ("memory", "follow_context")
+
+
+@pytest.mark.parametrize("between", ["memory", "passages", "both"])
+@pytest.mark.parametrize("on_conflict", ["follow_context", "show_both", "abstain"])
+def test_what_a_policy_says_of_conflicts_survives_saving(
+    tmp_path: Path, between: str, on_conflict: str
+) -> None:
+    policy = policy_with(check_conflict=True, conflict_between=between, on_conflict=on_conflict)
+    policy.save(tmp_path / "policy.json")
+    assert Policy.load(tmp_path / "policy.json") == policy
+
+
+def test_a_conflict_between_passages_needs_no_confidence() -> None:
+    policy = policy_with(
+        check_conflict=True,
+        conflict_between="passages",
+        confidence_threshold=None,
+        allowed_routes=("follow_context", "abstain"),
+    )
+    assert not policy.needs_estimator
+    assert policy.route(0.9, None, True).value == "follow_context"
+
+
+@pytest.mark.parametrize(
+    "changes", [{"conflict_between": "passages"}, {"on_conflict": "show_both"}]
+)
+def test_a_detector_that_names_no_answers_is_refused_where_they_are_needed(
+    changes: dict[str, Any],
+) -> None:
+    from tests.support.guards import guard_with
+
+    class Detector:
+        def detect(self, question: str, closed_book_answer: str, passages: Any) -> bool:
+            return False
+
+        async def adetect(self, question: str, closed_book_answer: str, passages: Any) -> bool:
+            return False
+
+    with pytest.raises(PolicyError, match="examine"):
+        guard_with(policy_with(check_conflict=True, **changes), conflict_detector=Detector())
+    guard_with(policy_with(check_conflict=True), conflict_detector=Detector())
+
+
+@pytest.mark.parametrize("between", ["passages", "both"])
+def test_a_detector_that_compares_no_passages_is_refused_where_they_are(between: str) -> None:
+    from tests.support.guards import guard_with
+
+    detector = AnswerConflict(ScriptedLanguageModel())
+
+    with pytest.raises(PolicyError, match="does not compare passages"):
+        guard_with(
+            policy_with(check_conflict=True, conflict_between=between), conflict_detector=detector
+        )
+    guard_with(
+        policy_with(check_conflict=True, on_conflict="show_both"), conflict_detector=detector
+    )
 
 
 def test_a_missing_threshold_is_refused_because_none_must_be_written_out() -> None:

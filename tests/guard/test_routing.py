@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from knowgate.guard import (
     Confidence,
+    ConflictFinding,
     Fingerprint,
     Policy,
     Reason,
@@ -26,6 +27,8 @@ from tests.support.guards import guard_with, policy_with
 
 F, A, N = Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN
 ROUTE_SETS = ((), (F,), (A,), (F, A), (F, A, N))
+BETWEEN = ("memory", "passages", "both")
+ON_CONFLICT = ("follow_context", "show_both", "abstain")
 VALUES = (None, 0.0, 0.49999999999999994, 0.5, 0.7, 1.0, float("nan"))
 
 
@@ -42,19 +45,19 @@ def expected(policy: Policy, relevance: Any, confidence: Any, conflict: Any) -> 
     if follow and relevance >= policy.relevance_threshold:
         if not policy.check_conflict:
             return F, Reason.SUFFICIENT_CONTEXT
-        if missing_c:
+        if missing_c and policy.conflict_between != "passages":
             return N, Reason.CONFIDENCE_FAILED
-        if confidence < policy.confidence_threshold:
+        if policy.conflict_between == "memory" and confidence < policy.confidence_threshold:
             return F, Reason.SUFFICIENT_CONTEXT
         if conflict is None:
             return N, Reason.CONFLICT_FAILED
         if not conflict:
             return F, Reason.SUFFICIENT_CONTEXT
-        return (
-            (N, Reason.CONFLICT)
-            if policy.on_conflict == "abstain"
-            else (F, Reason.CONFLICT_FOLLOWS_CONTEXT)
-        )
+        return {
+            "abstain": (N, Reason.CONFLICT),
+            "follow_context": (F, Reason.CONFLICT_FOLLOWS_CONTEXT),
+            "show_both": (F, Reason.CONFLICT_SHOWS_BOTH),
+        }[policy.on_conflict]
     if not answer:
         return N, Reason.INSUFFICIENT_CONTEXT
     if missing_c:
@@ -67,17 +70,20 @@ def expected(policy: Policy, relevance: Any, confidence: Any, conflict: Any) -> 
 def all_policies() -> list[Policy]:
     """Every combination of thresholds, routes and conflict settings that is a policy."""
     found = []
-    for tau_r, tau_p, routes, check, on_conflict in itertools.product(
-        (None, 0.5), (None, 0.7), ROUTE_SETS, (False, True), ("follow_context", "abstain")
+    for tau_r, tau_p, routes, check, between, on_conflict in itertools.product(
+        (None, 0.5), (None, 0.7), ROUTE_SETS, (False, True), BETWEEN, ON_CONFLICT
     ):
-        if check and tau_p is None:
+        if check and tau_p is None and between != "passages":
             continue
+        if not check and (between, on_conflict) != ("memory", "abstain"):
+            continue  # what is not looked for leads nowhere
         found.append(
             policy_with(
                 relevance_threshold=tau_r,
                 confidence_threshold=tau_p,
                 allowed_routes=routes,
                 check_conflict=check,
+                conflict_between=between,
                 on_conflict=on_conflict,
             )
         )
@@ -136,18 +142,20 @@ units = st.floats(0, 1)
 maybe = st.none() | units | st.just(float("nan"))
 thresholds = st.none() | units
 policies = st.builds(
-    lambda tau_r, tau_p, routes, check, on: policy_with(
+    lambda tau_r, tau_p, routes, check, between, on: policy_with(
         relevance_threshold=tau_r,
         confidence_threshold=tau_p,
         allowed_routes=tuple(routes),
-        check_conflict=check and tau_p is not None,
+        check_conflict=check and (tau_p is not None or between == "passages"),
+        conflict_between=between,
         on_conflict=on,
     ),
     thresholds,
     thresholds,
     st.lists(st.sampled_from(list(Route)), unique=True),
     st.booleans(),
-    st.sampled_from(["follow_context", "abstain"]),
+    st.sampled_from(BETWEEN),
+    st.sampled_from(ON_CONFLICT),
 )
 
 
@@ -197,6 +205,16 @@ class Told:
 
     async def adetect(self, question: str, closed_book_answer: str, passages: object) -> bool:
         return self.detect(question, closed_book_answer, passages)
+
+    def examine(self, question: str, closed_book_answer: str, passages: object) -> ConflictFinding:
+        if self._conflict is None:
+            raise RuntimeError("no idea")
+        return ConflictFinding(self._conflict, "both" if self._conflict else "none")
+
+    async def aexamine(
+        self, question: str, closed_book_answer: str, passages: object
+    ) -> ConflictFinding:
+        return self.examine(question, closed_book_answer, passages)
 
 
 @given(policies, maybe, maybe, st.none() | st.booleans(), st.booleans())

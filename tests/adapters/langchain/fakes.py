@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -19,8 +19,8 @@ from prometheus_client import CollectorRegistry
 from pydantic import Field
 
 from knowgate.adapters.langchain import GuardedRAG
-from knowgate.guard import Guard, Policy, Route
-from knowgate.guard.testing import FakeEstimator, FakeScorer
+from knowgate.guard import Guard, Policy, Route, View
+from knowgate.guard.testing import FakeConflictDetector, FakeEstimator, FakeScorer
 
 
 class Record:
@@ -187,6 +187,8 @@ class Setting:
         on_error: str = "abstain",
         retriever: Any = None,
         with_context: Runnable[Any, Any] | None = None,
+        views: Mapping[str, Sequence[View]] | None = None,
+        on_conflict: str = "show_both",
         **chain: Any,
     ) -> None:
         self.scorer = FakeScorer({"grounded": 0.9}, default=default_score)
@@ -196,12 +198,22 @@ class Setting:
             relevance_threshold=0.5,
             confidence_threshold=0.7,
             allowed_routes=(Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN),
+            **(
+                {}
+                if views is None
+                else {
+                    "check_conflict": True,
+                    "conflict_between": "both",
+                    "on_conflict": on_conflict,
+                }
+            ),
         )
         self.registry = CollectorRegistry()
         self.guard = Guard(
             policy,
             scorer=self.scorer,
             estimator=self.estimator,
+            conflict_detector=FakeConflictDetector(views=views),
             mode=mode,
             on_error=on_error,
             registry=self.registry,

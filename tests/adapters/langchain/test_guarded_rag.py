@@ -159,6 +159,7 @@ def test_every_abstention_has_a_bundled_reply_of_its_own() -> None:
     ends_well = {
         Reason.SUFFICIENT_CONTEXT,
         Reason.CONFLICT_FOLLOWS_CONTEXT,
+        Reason.CONFLICT_SHOWS_BOTH,
         Reason.CONFIDENT_MEMORY,
         Reason.SIGNAL_FAILED_FOLLOWS_CONTEXT,
     }

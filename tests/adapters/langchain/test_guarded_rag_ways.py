@@ -13,7 +13,7 @@ from langchain_core.runnables import RunnableConfig, RunnableGenerator, Runnable
 from langchain_core.runnables.utils import AddableDict
 
 from knowgate.adapters.langchain import AbstainedError, GuardedAnswer, GuardedRAG
-from knowgate.guard import InputError, Reason, Route, SignalError
+from knowgate.guard import InputError, Reason, Route, SignalError, View
 from tests.adapters.langchain.fakes import DOCUMENTS, RunsHandler, Setting
 
 KINDS = ("grounded", "known", "who knows", "nothing", "nothing known", "broken")
@@ -51,7 +51,14 @@ WAYS: tuple[Callable[[GuardedRAG, tuple[str, ...]], Awaitable[list[GuardedAnswer
 
 def essence(answer: GuardedAnswer) -> tuple[Any, ...]:
     decision = answer.decision.model_dump(exclude={"timings"})
-    return answer.answer, decision, answer.documents
+    return answer.answer, decision, answer.documents, answer.reply_abstained
+
+
+VIEWS = {
+    question: (View("nine", (0,)), View("ten", (1,)))
+    for question in QUESTIONS
+    if question.startswith("grounded") and int(question.split()[1]) % 4 == 0
+}
 
 
 @pytest.mark.parametrize("mode", ["enforce", "shadow"])
@@ -67,6 +74,40 @@ async def test_every_way_to_call_gives_the_answers_of_invoke(way: Any, mode: str
     if mode == "enforce":
         assert {answer.decision.route for answer in answers} == set(Route)
         assert setting.counted("retrieval_failed") == sum("broken" in q for q in questions)
+
+
+@pytest.mark.parametrize("on_conflict", ["follow_context", "show_both", "abstain"])
+@pytest.mark.parametrize("mode", ["enforce", "shadow"])
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+async def test_every_way_treats_conflicts_and_refusals_as_invoke_does(
+    way: Any, mode: str, on_conflict: str
+) -> None:
+    questions = tuple(question for question in QUESTIONS if "broken" not in question)
+    given: dict[str, Any] = {
+        "questions": questions,
+        "mode": mode,
+        "views": VIEWS,
+        "on_conflict": on_conflict,
+        "check_reply": lambda question, reply: question.endswith("7"),
+    }
+    expected = await _invoke(Setting(**given).chain, questions)
+
+    answers = await way(Setting(**given).chain, questions)
+
+    assert [essence(answer) for answer in answers] == [essence(answer) for answer in expected]
+    reason = {
+        "follow_context": Reason.CONFLICT_FOLLOWS_CONTEXT,
+        "show_both": Reason.CONFLICT_SHOWS_BOTH,
+        "abstain": Reason.CONFLICT,
+    }[on_conflict]
+    contested = [answer for answer in answers if answer.decision.reason is reason]
+    assert len(contested) == len(VIEWS) > 1
+    assert all("According to" in answer.answer for answer in contested) is (
+        (mode, on_conflict) == ("enforce", "show_both")
+    )
+    assert {answer.reply_abstained for answer in answers} == (
+        {True, False} if mode == "shadow" else {True, False, None}
+    )
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from knowgate.guard import Fingerprint, Guard, Policy, Route
+from knowgate.guard import Fingerprint, Guard, Policy, Route, View
 from knowgate.guard.testing import FakeConflictDetector, FakeEstimator, FakeScorer
 from tests.offline_eval.cli.commands import Knowgate, Outcome, read_lines, refused, write_lines
 
@@ -28,6 +28,19 @@ class _FailingDetector(FakeConflictDetector):
         raise RuntimeError("no idea")
 
 
+# Passages and memory all say something else: a conflict of every kind.
+_ALL_DIFFER = (View("one", (0,)), View("two", (0,)), View("three", (), from_memory=True))
+
+
+_CONFLICTS: list[tuple[Any, Any]] = [
+    (None, "abstain"),
+    ("memory", "abstain"),
+    ("memory", "follow_context"),
+    ("passages", "show_both"),
+    ("both", "abstain"),
+]
+
+
 def _policies() -> list[Policy]:
     return [
         Policy(
@@ -35,12 +48,12 @@ def _policies() -> list[Policy]:
             relevance_threshold=tau_r,
             confidence_threshold=tau_p,
             allowed_routes=routes,
-            check_conflict=check and tau_p is not None,
+            check_conflict=between is not None and (tau_p is not None or between == "passages"),
+            conflict_between=between or "memory",
             on_conflict=on_conflict,
         )
-        for tau_r, tau_p, routes, check, on_conflict in itertools.product(
-            (None, 0.0, 0.5), (None, 0.5, 1.0), (_ALL, _ALL[::2]), (False, True),
-            ("abstain", "follow_context"),
+        for tau_r, tau_p, routes, (between, on_conflict) in itertools.product(
+            (None, 0.0, 0.5), (None, 0.5, 1.0), (_ALL, _ALL[::2]), _CONFLICTS
         )
     ]  # fmt: skip
 
@@ -77,7 +90,7 @@ def _guarded(policy: Policy, line: dict[str, Any]) -> dict[str, Any]:
         conflict_detector=(
             _FailingDetector()
             if line["conflict"] is None
-            else FakeConflictDetector(["Why?"] if line["conflict"] else [])
+            else FakeConflictDetector(views={"Why?": _ALL_DIFFER if line["conflict"] else ()})
         ),
         deadlines={"relevance": None, "confidence": None, "conflict": None},
         metrics=False,

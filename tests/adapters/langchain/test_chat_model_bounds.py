@@ -1,0 +1,355 @@
+"""A chat model's rate, its token count, and what is left when its provider fails."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from langchain_core.caches import InMemoryCache
+from langchain_core.globals import set_llm_cache
+from langchain_core.messages import AIMessage
+from langchain_core.rate_limiters import BaseRateLimiter, InMemoryRateLimiter
+from langchain_core.runnables import RunnableLambda
+
+from knowgate.adapters.langchain import ChatModelLM, TokenUsage
+from knowgate.guard import (
+    InputError,
+    LanguageModelError,
+    LanguageModelTimeoutError,
+    PartialGenerationsError,
+)
+from knowgate.guard.confidence import SampledConsistency
+from tests.adapters.langchain.fakes import TalkingModel
+
+
+async def draw(lm: ChatModelLM, asynchronous: bool, *prompts: str, **options: Any) -> Any:
+    if asynchronous:
+        return await lm.agenerate(prompts, **options)
+    return lm.generate(prompts, **options)
+
+
+class Counting(BaseRateLimiter):
+    """Lets everything pass, and counts; refuses where told to."""
+
+    def __init__(self, *, passes: bool = True) -> None:
+        self.acquired = 0
+        self._passes = passes
+        self._lock = threading.Lock()
+
+    def acquire(self, *, blocking: bool = True) -> bool:
+        assert blocking
+        with self._lock:
+            self.acquired += 1
+        return self._passes
+
+    async def aacquire(self, *, blocking: bool = True) -> bool:
+        return self.acquire(blocking=blocking)
+
+
+class StatusError(Exception):
+    """As HTTP clients raise them."""
+
+    def __init__(self, status_code: int) -> None:
+        self.status_code = status_code
+        super().__init__("private words")
+
+
+def failing_from(call: int, error: Callable[[], Exception]) -> Callable[[str], str]:
+    """Says Paris, and fails from the given call on, the first being 1."""
+    lock, made = threading.Lock(), [0]
+
+    def speak(prompt: str) -> str:
+        with lock:
+            made[0] += 1
+            number = made[0]
+        if number >= call:
+            raise error()
+        return "Paris"
+
+    return speak
+
+
+# -- rate ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_the_limiter_is_asked_before_every_attempt(asynchronous: bool) -> None:
+    outcomes = iter([StatusError(429), None, StatusError(503), None, None])
+
+    def speak(prompt: str) -> str:
+        if (error := next(outcomes)) is not None:
+            raise error
+        return "said"
+
+    limiter = Counting()
+    lm = ChatModelLM(
+        TalkingModel(speak=speak), rate_limiter=limiter, max_concurrency=1, first_wait=0
+    )
+
+    await draw(lm, asynchronous, "q", n=3, temperature=1.0)
+
+    assert limiter.acquired == 5
+    assert lm.usage.calls == 5
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_langchains_own_limiter_holds_calls_back(asynchronous: bool) -> None:
+    # One token to begin with, and 50 a second after that: four calls need three more.
+    limiter = InMemoryRateLimiter(
+        requests_per_second=50, check_every_n_seconds=0.001, max_bucket_size=1
+    )
+    lm = ChatModelLM(TalkingModel(speak=lambda prompt: "said"), rate_limiter=limiter, timeout=0.5)
+
+    [found] = await draw(lm, asynchronous, "q", n=4, temperature=1.0)
+
+    assert [generation.text for generation in found] == ["said"] * 4
+    assert not limiter.acquire(blocking=False)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_limiter_that_refuses_fails_the_call_and_not_the_model(asynchronous: bool) -> None:
+    model = TalkingModel(speak=lambda prompt: "said")
+    lm = ChatModelLM(model, rate_limiter=Counting(passes=False))
+
+    with pytest.raises(LanguageModelError, match="rate limiter"):
+        await draw(lm, asynchronous, "q")
+
+    assert model.record.prompts == []
+    assert lm.usage == TokenUsage()
+
+
+async def test_waiting_for_the_limiter_can_be_cancelled() -> None:
+    limiter = InMemoryRateLimiter(requests_per_second=0.001, max_bucket_size=1)
+    model = TalkingModel(speak=lambda prompt: "said")
+    lm = ChatModelLM(model, rate_limiter=limiter)
+    before = asyncio.all_tasks()
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await lm.agenerate(["q"])
+
+    assert asyncio.all_tasks() == before
+    assert model.record.prompts == []
+
+
+def test_a_limiter_of_another_kind_is_refused() -> None:
+    with pytest.raises(InputError, match="rate_limiter"):
+        ChatModelLM(TalkingModel(speak=str), rate_limiter=5)  # type: ignore[arg-type]
+
+
+async def test_the_callers_model_stays_as_it_is_whatever_is_asked_of_it() -> None:
+    model = TalkingModel(speak=failing_from(13, lambda: StatusError(500)))
+    before = model.model_dump(exclude={"record", "speak"})
+    lm = ChatModelLM(
+        model, rate_limiter=Counting(), first_wait=0, seed_option="seed", system_prompt="Be brief."
+    )
+
+    SampledConsistency(lm).estimate("q")
+    await SampledConsistency(lm, stopping="none").aestimate("q")
+
+    assert model.model_dump(exclude={"record", "speak"}) == before
+    assert model.rate_limiter is None
+
+
+# -- tokens ----------------------------------------------------------------------------
+
+
+def metered(read: int, written: int) -> AIMessage:
+    return AIMessage(
+        "Paris",
+        usage_metadata={
+            "input_tokens": read,
+            "output_tokens": written,
+            "total_tokens": read + written,
+        },
+    )
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_tokens_are_counted_over_all_calls(asynchronous: bool) -> None:
+    lm = ChatModelLM(TalkingModel(speak=lambda prompt: metered(12, 3)), max_concurrency=4)
+    assert lm.usage == TokenUsage(0, 0, 0, 0)
+
+    await draw(lm, asynchronous, "a", "b", n=5, temperature=1.0)
+    first = lm.usage
+    await draw(lm, asynchronous, "c")
+
+    assert first == TokenUsage(calls=10, metered_calls=10, input_tokens=120, output_tokens=30)
+    assert lm.reset_usage() == TokenUsage(11, 11, 132, 33)
+    assert lm.usage == TokenUsage()
+
+
+async def test_a_reply_that_does_not_tell_its_tokens_is_a_call_without_any() -> None:
+    lm = ChatModelLM(TalkingModel(speak=lambda prompt: "said"))
+    text = ChatModelLM(RunnableLambda(lambda messages: "said"), greedy_options={})
+
+    lm.generate(["q"])
+    await lm.agenerate(["q"])
+    text.generate(["q"])
+
+    assert lm.usage == TokenUsage(calls=2)
+    assert text.usage == TokenUsage(calls=1)
+
+
+def test_failed_attempts_are_calls_too() -> None:
+    lm = ChatModelLM(
+        TalkingModel(speak=failing_from(1, lambda: StatusError(500))), first_wait=0, max_attempts=3
+    )
+
+    with pytest.raises(LanguageModelError):
+        lm.generate(["q"])
+
+    assert lm.usage == TokenUsage(calls=3)
+
+
+@pytest.fixture
+def cache() -> Iterator[None]:
+    set_llm_cache(InMemoryCache())
+    yield
+    set_llm_cache(None)
+
+
+def test_a_reply_from_the_cache_used_no_tokens(cache: None) -> None:
+    lm = ChatModelLM(TalkingModel(speak=lambda prompt: metered(12, 3)))
+
+    lm.generate(["q"])
+    lm.generate(["q"])
+
+    assert (lm.usage.input_tokens, lm.usage.metered_calls) == (12, 1)
+
+
+def test_many_threads_lose_no_count() -> None:
+    lm = ChatModelLM(TalkingModel(speak=lambda prompt: metered(1, 2)), max_concurrency=16)
+    threads = [
+        threading.Thread(target=lm.generate, args=(["q"],), kwargs={"n": 25, "temperature": 1.0})
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert lm.usage == TokenUsage(200, 200, 200, 400)
+
+
+# -- what is left ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_six_of_ten_samples_come_along_in_the_error(asynchronous: bool) -> None:
+    lm = ChatModelLM(
+        TalkingModel(speak=failing_from(7, lambda: StatusError(401))), max_concurrency=1
+    )
+
+    with pytest.raises(PartialGenerationsError, match="StatusError") as caught:
+        await draw(lm, asynchronous, "private words", n=10, temperature=1.0)
+
+    [row], [error] = caught.value.generations, caught.value.errors
+    assert [generation.text for generation in row] == ["Paris"] * 6
+    assert isinstance(error, LanguageModelError)
+    assert type(error.__cause__) is StatusError
+    assert "private" not in str(caught.value)
+    assert lm.usage.calls == 7  # nothing more was begun
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_decision_is_made_from_six_of_ten_samples_and_says_so(asynchronous: bool) -> None:
+    lm = ChatModelLM(
+        TalkingModel(speak=failing_from(8, lambda: StatusError(503))),
+        max_concurrency=1,
+        first_wait=0,
+    )
+    estimator = SampledConsistency(lm, stopping="none")
+
+    found = await estimator.aestimate("q") if asynchronous else estimator.estimate("q")
+
+    assert (found.samples_drawn, found.value, found.partial) == (6, 1.0, True)
+    assert found.calls == 7
+    assert lm.usage.calls == 7 + 3  # the eighth was tried three times
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_calls_under_way_may_still_arrive_when_one_fails(asynchronous: bool) -> None:
+    under_way = threading.Barrier(4)
+
+    def speak(prompt: str) -> str:
+        if under_way.wait(5) == 0:
+            raise StatusError(401)
+        return "Paris"
+
+    lm = ChatModelLM(TalkingModel(speak=speak), max_concurrency=4)
+
+    with pytest.raises(PartialGenerationsError) as caught:
+        await draw(lm, asynchronous, "q", n=4, temperature=1.0)
+
+    [row] = caught.value.generations
+    assert [generation.text for generation in row] == ["Paris"] * 3
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_one_prompt_that_fails_does_not_take_the_others_along(asynchronous: bool) -> None:
+    def speak(prompt: str) -> str:
+        if prompt.startswith("bad"):
+            raise StatusError(400)
+        return prompt.upper()
+
+    lm = ChatModelLM(TalkingModel(speak=speak), max_concurrency=2)
+    prompts = ["a", "bad 1", "b", "bad 2", "bad 3", "bad 4", "c"]
+
+    with pytest.raises(PartialGenerationsError) as caught:
+        await draw(lm, asynchronous, *prompts)
+
+    rows = [[generation.text for generation in row] for row in caught.value.generations]
+    assert rows == [["A"], [], ["B"], [], [], [], ["C"]]
+    assert [error is None for error in caught.value.errors] == [row != [] for row in rows]
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_provider_that_is_down_is_not_asked_for_every_prompt(asynchronous: bool) -> None:
+    model = TalkingModel(speak=failing_from(3, ConnectionResetError))
+    lm = ChatModelLM(model, max_concurrency=1, max_attempts=2, first_wait=0)
+
+    with pytest.raises(PartialGenerationsError) as caught:
+        await draw(lm, asynchronous, *(f"q{number}" for number in range(40)))
+
+    assert [len(row) for row in caught.value.generations] == [1, 1] + [0] * 38
+    assert len(model.record.prompts) == 2 + 3 * 2
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_many_questions_keep_theirs_when_one_of_them_fails(asynchronous: bool) -> None:
+    def speak(prompt: str) -> str:
+        if "late" in prompt:
+            raise TimeoutError
+        return "Paris"
+
+    lm = ChatModelLM(TalkingModel(speak=speak), max_attempts=1)
+    estimator = SampledConsistency(lm)
+    questions = ["one", "the late one", "another"]
+
+    if asynchronous:
+        found = await estimator.aestimate_many(questions, on_error="return")
+    else:
+        found = estimator.estimate_many(questions, on_error="return")
+
+    assert found[0] == found[2] == estimator.estimate("one")
+    assert isinstance(found[1], LanguageModelTimeoutError)
+    assert lm.usage.calls == 2 * (1 + 7) + 1 + (1 + 7)
+
+
+# -- log-probabilities -----------------------------------------------------------------
+
+
+def test_the_providers_log_probabilities_can_settle_a_question_without_samples() -> None:
+    tokens = [{"token": "Par", "logprob": -0.01}, {"token": "is", "logprob": -0.02}]
+    said = AIMessage("Paris", response_metadata={"logprobs": {"content": tokens}})
+    lm = ChatModelLM(TalkingModel(speak=lambda prompt: said))
+
+    found = SampledConsistency(lm).estimate("q")
+
+    assert found.samples_drawn == 0
+    assert found.value == pytest.approx(0.9704455)
+    assert lm.usage.calls == 1

@@ -1,0 +1,181 @@
+"""Replies that name every view and its sources."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+
+from knowgate.adapters.langchain import GuardedRAG, Replies
+from knowgate.guard import Guard, InputError, Policy, Reason, Route, View
+from knowgate.guard.conflict import PassageConflict, SameMeaning
+from knowgate.guard.testing import FakeScorer, ScriptedLanguageModel
+from tests.adapters.langchain.fakes import DOCUMENTS, Setting, collector
+
+DISAGREE = (View("nine", (0, 2)), View("ten", (3,)), View("noon", (), from_memory=True))
+
+
+def test_a_conflict_is_shown_with_all_views_and_nothing_is_generated() -> None:
+    views = {"grounded": (View("nine", (0,)), View("ten", (1,), from_memory=True))}
+    setting = Setting(views=views)
+
+    answer = setting.chain.invoke("grounded")
+
+    assert (answer.decision.route, answer.decision.reason) == (
+        Route.FOLLOW_CONTEXT,
+        Reason.CONFLICT_SHOWS_BOTH,
+    )
+    assert answer.answer == (
+        "The sources do not agree on this:\n"
+        "- According to passage 1: nine\n"
+        "- According to passage 3, and from what I know myself: ten"
+    )
+    assert answer.decision.views == (View("nine", (0,)), View("ten", (2,), from_memory=True))
+    assert answer.documents == (DOCUMENTS[0], DOCUMENTS[2])
+    assert not answer.abstained
+    assert answer.reply_abstained is None
+    assert setting.context_model.record.prompts == []
+    assert setting.counted("conflict_shows_both") == 1
+
+
+def test_in_shadow_mode_a_conflict_changes_nothing() -> None:
+    views = {"grounded": (View("nine", (0,)), View("ten", (1,)))}
+    setting = Setting(views=views, mode="shadow")
+
+    answer = setting.chain.invoke("grounded")
+
+    assert answer.decision.reason is Reason.CONFLICT_SHOWS_BOTH
+    assert answer.answer == "from context: grounded"
+
+
+def test_sources_are_named_by_title_then_source_then_number() -> None:
+    passages = [
+        Document("a", metadata={"source": "hours.pdf", "title": "Opening \n hours"}),
+        Document("b"),
+        Document("c", metadata={"source": "faq.html", "title": "  "}),
+        Document("d", metadata={"title": 7}),
+    ]
+
+    assert Replies().showing(DISAGREE, passages).splitlines()[1:] == [
+        "- According to Opening hours, faq.html: nine",
+        "- According to passage 4: ten",
+        "- From what I know myself, without the documents: noon",
+    ]
+
+
+def test_one_source_in_several_passages_is_named_once() -> None:
+    passages = [Document(text, metadata={"source": "faq.html"}) for text in "abc"]
+
+    reply = Replies().showing([View("nine", (0, 1, 2))], passages)
+
+    assert reply.count("faq.html") == 1
+
+
+@pytest.mark.parametrize("passages", [[], ["text"] * 4, [{"text": "a"}] * 4, [None] * 4])
+def test_passages_without_metadata_are_named_by_number(passages: list[Any]) -> None:
+    assert "passage 1, passage 3" in Replies().showing(DISAGREE, passages)
+
+
+def test_the_chinese_texts_are_chosen_by_language() -> None:
+    replies = Replies(language="zh")
+
+    shown = replies.showing(DISAGREE, [Document("a", metadata={"title": "营业时间"})])
+
+    assert shown.splitlines() == [
+        "各来源对此说法不一：",
+        "- 根据营业时间、第3段：nine",
+        "- 根据第4段：ten",
+        "- 根据我自己所知（不依据文档）：noon",
+    ]
+    ends_well = {Reason.SUFFICIENT_CONTEXT, Reason.CONFLICT_FOLLOWS_CONTEXT,
+                 Reason.CONFLICT_SHOWS_BOTH, Reason.CONFIDENT_MEMORY,
+                 Reason.SIGNAL_FAILED_FOLLOWS_CONTEXT}  # fmt: skip
+    said = [replies.to(reason) for reason in Reason if reason not in ends_well]
+    assert len(set(said)) == len(said)
+    assert all(re.search(r"[\u4e00-\u9fff].*。$", reply) for reply in said)
+
+
+def test_templates_are_replaced_by_name_and_not_by_the_default_reply() -> None:
+    own = Replies(
+        {
+            "conflict_shows_both": "Two answers: {views}",
+            "view_of_passages": "{answer} [{sources}]",
+            "default": "Sorry.",
+        }
+    )
+    one = Replies("Sorry.")
+
+    assert own.showing(DISAGREE[:1], []) == "Two answers: nine [passage 1, passage 3]"
+    assert own.to(Reason.NEITHER_KNOWS) == one.to(Reason.NEITHER_KNOWS) == "Sorry."
+    assert "According to" in one.showing(DISAGREE, [])
+
+
+def test_braces_and_line_breaks_in_an_answer_stay_text() -> None:
+    assert (
+        Replies().showing([View("{sources}\n{x}", (0,))], []).endswith("passage 1: {sources} {x}")
+    )
+
+
+@pytest.mark.parametrize(
+    "replies",
+    [
+        {"conflict_shows_both": "No slot."},
+        {"view_of_memory": "{answer} {sources}"},
+        {"passage": "p. {page}"},
+        {"between_sources": 3},
+    ],
+)
+def test_a_template_with_other_slots_is_refused(replies: Any) -> None:
+    with pytest.raises(InputError, match="replies"):
+        Replies(replies)
+
+
+def test_an_unknown_language_is_refused() -> None:
+    with pytest.raises(InputError, match="language"):
+        Replies(language="fr")  # type: ignore[arg-type]
+
+
+def test_replies_can_be_given_to_the_chain_as_they_are() -> None:
+    views = {"grounded": (View("nine", (0,)), View("ten", (1,)))}
+
+    setting = Setting(views=views, replies=Replies(language="zh"))
+
+    assert setting.chain.invoke("grounded").answer.startswith("各来源")
+    assert setting.chain.invoke("who knows").answer == Replies(language="zh").to(
+        Reason.NEITHER_KNOWS
+    )
+
+
+def test_contradicting_documents_are_shown_by_a_chain_without_any_confidence() -> None:
+    documents = [
+        Document("We open at nine.", metadata={"title": "Old page"}),
+        Document("Ask us.", metadata={"title": "Contact"}),
+        Document("We open at ten.", metadata={"title": "New page"}),
+    ]
+    scorer = FakeScorer({"open": 0.9})
+    policy = Policy(
+        scorer=scorer.fingerprint,
+        relevance_threshold=0.5,
+        check_conflict=True,
+        conflict_between="passages",
+        on_conflict="show_both",
+    )
+    model = ScriptedLanguageModel({"at nine": "It is nine.", "at ten": "10 o'clock"})
+    detector = PassageConflict(model, same=SameMeaning())
+    given, with_context = collector()
+    chain = GuardedRAG(
+        guard=Guard(policy, scorer=scorer, conflict_detector=detector, metrics=False),
+        retriever=lambda question: documents,
+        with_context=with_context,
+    )
+
+    answer = chain.invoke("When do you open?")
+
+    assert answer.answer.splitlines()[1:] == [
+        "- According to Old page: It is nine.",
+        "- According to New page: 10 o'clock",
+    ]
+    assert (model.calls, model.generated, given) == (1, 3, [])
+    assert answer.decision.confidence is None
