@@ -8,13 +8,45 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from ._errors import KnowgateError
     from ._fingerprint import Fingerprint
+
+
+class Requirement(StrEnum):
+    """What an estimator needs of its language model; each includes those before it."""
+
+    TEXT = "text"
+    LOGPROBS = "logprobs"
+    WEIGHTS = "weights"
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The most that one question may cost an estimator.
+
+    Attributes:
+        greedy_calls: answers at temperature 0.
+        sampled_calls: answers above temperature 0.
+        other_calls: everything else that is asked: yes or no, a number in words.
+        forward_passes: passes of the model without generating, e.g. for options.
+    """
+
+    greedy_calls: int = 0
+    sampled_calls: int = 0
+    other_calls: int = 0
+    forward_passes: int = 0
+
+    @property
+    def most_calls(self) -> int:
+        """Calls of the language model at most, each generated answer counted as one."""
+        return self.greedy_calls + self.sampled_calls + self.other_calls
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +73,17 @@ class Confidence:
         answer: the closed-book answer that the value speaks of.
         samples_drawn: sampled answers used, the greedy one not counted.
         samples_saved: samples that stopping early made unnecessary.
+        calls: calls of the language model, one per generated answer.
+        partial: True when the model failed part-way and fewer samples than the
+            estimator asked for had to do.
     """
 
     value: float
     answer: str
     samples_drawn: int = 0
     samples_saved: int = 0
+    calls: int = 0
+    partial: bool = False
 
 
 @runtime_checkable
@@ -56,7 +93,12 @@ class LanguageModel(Protocol):
     `generate` and `agenerate` return one list per prompt, in the order given,
     each with `n` generations. `temperature` 0 means greedy. A model that can
     fail raises a `knowgate.guard.LanguageModelError`; it never returns fewer
-    than `n` generations silently.
+    than `n` generations silently, but may hand over those that did arrive in a
+    `knowgate.guard.PartialGenerationsError`.
+
+    A model that honours seeds gives the k-th generation (from 0) of a prompt what
+    `seed + k` would give the first: samples drawn in waves are then the very ones
+    that would have been drawn at once.
     """
 
     @property
@@ -88,6 +130,24 @@ class LanguageModel(Protocol):
 
 
 @runtime_checkable
+class ScoringLanguageModel(Protocol):
+    """A model that tells how likely given continuations are, without generating."""
+
+    def score_options(self, prompts: Sequence[str], options: Sequence[str]) -> NDArray[np.float64]:
+        """Natural-log likelihoods of shape (len(prompts), len(options))."""
+        ...
+
+
+@runtime_checkable
+class HiddenStateLanguageModel(Protocol):
+    """A model that shows its hidden states."""
+
+    def hidden_states(self, prompts: Sequence[str], layer: int) -> NDArray[np.float32]:
+        """The last token's state after `layer`, of shape (len(prompts), width)."""
+        ...
+
+
+@runtime_checkable
 class RelevanceScorer(Protocol):
     """Scores how far passages suffice to answer a question.
 
@@ -109,6 +169,41 @@ class RelevanceScorer(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class SetScore:
+    """How far several passages suffice, each alone and all together.
+
+    Attributes:
+        scores: one raw score per passage, in order, as `RelevanceScorer.score` gives.
+        joint: one raw value for all passages together, finite, higher meaning more
+            sufficient; its scale may be another than that of `scores`.
+    """
+
+    scores: tuple[float, ...]
+    joint: float
+
+
+@runtime_checkable
+class SetRelevanceScorer(RelevanceScorer, Protocol):
+    """A scorer that also judges several passages together.
+
+    Two halves of an answer can suffice together, and five near-misses need not: a
+    policy with the aggregator `joint` goes by the joint value. Any scorer may also have
+    `supports(question) -> bool`: where it says False the guard measures no relevance,
+    because the numbers would mean nothing for a question in that language.
+    """
+
+    def score_set(self, question: str, passages: Sequence[str]) -> SetScore:
+        """The scores of at least one passage, and their joint value."""
+        ...
+
+    def score_sets(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[SetScore]:
+        """`score_set` for each question with its passages, equal to it."""
+        ...
+
+
 @runtime_checkable
 class ConfidenceEstimator(Protocol):
     """Estimates whether the language model itself would answer rightly."""
@@ -124,6 +219,26 @@ class ConfidenceEstimator(Protocol):
 
     async def aestimate(self, question: str) -> Confidence:
         """As `estimate`, without blocking the event loop."""
+        ...
+
+
+@runtime_checkable
+class BatchConfidenceEstimator(ConfidenceEstimator, Protocol):
+    """An estimator that asks its language model about many questions together.
+
+    The values are those of `estimate`, question by question.
+    """
+
+    def estimate_many(
+        self, questions: Sequence[str], *, on_error: Literal["raise", "return"] = "raise"
+    ) -> Sequence[Confidence | KnowgateError]:
+        """One confidence per question, in order; under "return" an error in its place."""
+        ...
+
+    async def aestimate_many(
+        self, questions: Sequence[str], *, on_error: Literal["raise", "return"] = "raise"
+    ) -> Sequence[Confidence | KnowgateError]:
+        """As `estimate_many`, without blocking the event loop."""
         ...
 
 

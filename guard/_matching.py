@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
+
+from ._dates import dates_in_one_form
+from ._numerals import numerals_as_digits
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _THOUSANDS = re.compile(r"(?<=\d)[,  '’](?=\d{3}(?!\d))")
+_PERCENT = re.compile(r"(?<=\d) ?(?:per ?cent\b|%)")
+# U.S.A., J.R.R. and J. R. R.
+_INITIALS = re.compile(r"\b[a-z](?:\.[a-z]\b)+\.?|\b[a-z]\.(?: [a-z]\.)+")
 _REFUSAL = re.compile(
     r"\b(i|we) (do not|don't|dont|cannot|can't|could not|couldn't|am not able|are not able)\b"
     r"|\b(unknown|unanswerable|not sure|no idea|no answer)\b"
@@ -38,8 +45,7 @@ def normalise_answer(text: str) -> str:
 
 
 def _normalised_once(text: str) -> str:
-    folded = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
-    folded = _THOUSANDS.sub("", folded).replace("'", "")
+    folded = _THOUSANDS.sub("", _folded(text)).replace("'", "")
     kept = [
         " " if _is_punctuation(character) and not _belongs_to_number(folded, index) else character
         for index, character in enumerate(folded)
@@ -53,15 +59,37 @@ def _is_punctuation(character: str) -> bool:
     return unicodedata.category(character).startswith("P")
 
 
-def same_answer(first: str, second: str) -> bool:
-    """Whether two answers are equal after normalisation; empty answers never are.
+@lru_cache(maxsize=4096)
+def canonical_answer(text: str) -> str:
+    """As `normalise_answer`, with numbers, dates and initials each in one form besides.
 
     Example:
-        >>> same_answer("Paris.", "paris")
-        True
+        >>> canonical_answer("Twenty-three"), canonical_answer("July 4th, 1776")
+        ('23', '1776 07 04')
     """
-    normalised = normalise_answer(first)
-    return bool(normalised) and normalised == normalise_answer(second)
+    for _ in range(_PASSES):
+        joined = _INITIALS.sub(lambda found: re.sub("[. ]", "", found.group()), _folded(text))
+        figures = _PERCENT.sub("%", numerals_as_digits(joined))
+        canonical = normalise_answer(dates_in_one_form(normalise_answer(figures)))
+        if canonical == text:
+            break
+        text = canonical
+    return text
+
+
+def same_answer(first: str, second: str) -> bool:
+    """Whether two answers are equal in their canonical form; empty answers never are.
+
+    Example:
+        >>> same_answer("Paris.", "paris"), same_answer("4 July 1776", "1776-07-04")
+        (True, True)
+    """
+    canonical = canonical_answer(first)
+    return bool(canonical) and canonical == canonical_answer(second)
+
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
 
 
 def is_refusal(text: str) -> bool:
@@ -71,7 +99,7 @@ def is_refusal(text: str) -> bool:
         >>> is_refusal("I don't know.")
         True
     """
-    folded = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
+    folded = _folded(text)
     return not folded.strip() or _REFUSAL.search(folded) is not None
 
 

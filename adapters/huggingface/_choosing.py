@@ -46,20 +46,19 @@ def choose_greedily(
     return tokens, log_probabilities(logits, tokens)
 
 
-def row_uniforms(seed: int, prompt: str, occurrence: int, sample: int, count: int) -> np.ndarray:
+def row_uniforms(seed: int, prompt: str, occurrence: int, count: int) -> np.ndarray:
     """`count` uniform numbers in [0, 1) that belong to one sample of one prompt.
 
     They depend on nothing else: not on the other prompts, on how a batch is cut or
     on the device, and drawing them touches no global random state.
 
     Args:
-        seed: the caller's seed.
+        seed: the caller's seed plus the number of the sample.
         prompt: the prompt's text.
         occurrence: 0 for the first time this prompt stands in the call, then 1, …
-        sample: the number of the sample.
         count: numbers wanted.
     """
-    name = f"{seed}:{occurrence}:{sample}:{prompt}".encode()
+    name = f"{seed}:{occurrence}:{prompt}".encode()
     key = int.from_bytes(hashlib.sha256(name).digest()[:16], "big")
     return np.random.Generator(np.random.Philox(key=key)).random(count)
 

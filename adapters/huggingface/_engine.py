@@ -128,7 +128,9 @@ class Engine:
                 return choose_greedily
             uniforms = np.stack(
                 [
-                    row_uniforms(seed, prompts[t.prompt].text, t.occurrence, t.sample, budget)
+                    # As if sample k alone were drawn with seed + k: waves go on where the
+                    # one before ended, and give the samples that one call would give.
+                    row_uniforms(seed + t.sample, prompts[t.prompt].text, t.occurrence, budget)
                     for t in batch
                 ]
             )
@@ -177,7 +179,7 @@ class Engine:
         choose: Chooser = choose_greedily
         if settings.temperature > 0:
             seed = secrets.randbits(63) if settings.seed is None else settings.seed
-            uniforms = row_uniforms(seed, prompt.text, 0, 0, budget)[None]
+            uniforms = row_uniforms(seed, prompt.text, 0, budget)[None]
             choose = SamplingChooser(settings.temperature, uniforms, self.network.device)
         shown = ""
         for answer in self._growing_answer(ids, budget, choose, stops):

@@ -188,9 +188,11 @@ class HuggingFaceLM:
             prompts: the prompts.
             n: answers per prompt.
             temperature: 0 for the greedy answer (made once, given `n` times).
-            seed: a sample depends on it, on its prompt and on its number only, so it
-                stays the same however prompts are batched, up to the rounding of
-                the precision; None draws afresh. No global random state is used.
+            seed: a sample depends on its prompt and on the seed plus its number only,
+                so it stays the same however prompts are batched, up to the rounding of
+                the precision; None draws afresh. Sample k is the first one of seed + k:
+                waves can go on where others ended, and independent sets need seeds at
+                least n apart. No global random state is used.
             stop: stop strings in place of the instance's own.
             max_new_tokens: in place of the instance's own.
 

@@ -4,38 +4,35 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from typing import Any, Literal
 
-from .._arguments import checked_language_model
-from .._contracts import Confidence, Generation, LanguageModel
-from .._errors import LanguageModelError
+from .._contracts import Confidence, Cost, Generation, LanguageModel
+from .._errors import InputError, LanguageModelError, PartialGenerationsError
 from .._fingerprint import Fingerprint
+from .._matchers import MeaningMatcher
 from .._matching import is_refusal, same_answer
 from ..prompts import Prompt, bundled_prompt
-from ._stopping import CurtailedSampling
+from ._bayesian_stopping import BayesianStopping
+from ._driver import Compute, Draw, Request, Steps, StepwiseEstimator
+from ._greedy_shortcut import GreedyShortcut
+from ._stopping import CurtailedSampling, FullSampling, StoppingRule, check_rule
+
+Stopping = Literal["none", "curtailed", "bayesian"] | StoppingRule
 
 
-@dataclass(frozen=True, slots=True)
-class _Draw:
-    """Answers that the estimator wants drawn."""
-
-    prompt: str
-    n: int
-    temperature: float
-    seed: int | None
-
-
-_Steps = Generator[_Draw, list[Generation], Confidence]
-
-
-class SampledConsistency:
+class SampledConsistency(StepwiseEstimator):
     """Share of up to n sampled answers that repeat the greedy answer.
 
-    One greedy closed-book answer is drawn, then samples in waves until the
-    decision at the threshold is fixed. A wave is never larger than what any
-    outcome still needs, so drawing its samples at once wastes none. The value
-    is matches / samples drawn: at least τ exactly when all n samples would have
-    said "known". A greedy answer that is a refusal has confidence 0.
+    One greedy closed-book answer is drawn. Where the model gives log-probabilities
+    and the greedy answer's own already settles the matter, that is the value and
+    nothing is sampled. Otherwise samples are drawn in waves until the stopping rule
+    says enough. A wave is never larger than what any outcome still needs, so drawing
+    its samples at once wastes none. The value is matches / samples drawn; under the
+    `curtailed` rule it is at least τ exactly when that of all n samples would be. A
+    greedy answer that is a refusal has confidence 0.
+
+    Where the model fails part-way, what was drawn decides if it is enough, and the
+    confidence says `partial`.
 
     Args:
         language_model: what is asked; samples of one wave are drawn side by side
@@ -45,11 +42,22 @@ class SampledConsistency:
             policy's in the place of it.
         temperature: of the samples, above 0.
         prompt: closed-book prompt with a `{question}` slot.
-        same: when two answers count as one.
-        seed: makes the samples repeatable where the model honours seeds.
+        same: when two answers count as one, e.g. an `AnswerMatcher` with aliases or a
+            `MeaningMatcher`.
+        seed: makes the samples repeatable where the model honours seeds. The k-th
+            sample has seed + 1 + k whatever the waves, so every rule sees the same.
+        stopping: `curtailed` (exact: the decision of all n samples), `bayesian`
+            (`BayesianStopping` with its defaults), `none` (always n), or a rule.
+        accept_probability: in (0, 1]; a greedy answer at least so probable is known
+            without sampling, as far as that leaves n samples hardly a chance to decide
+            otherwise (see `GreedyShortcut`); None switches it off.
+        reject_probability: in [0, 1); a greedy answer at most so probable is not
+            known; None, the default, leaves that to the samples.
+        minimum_samples: how many samples decide at least where the model fails.
 
     Raises:
-        InputError: `language_model` is none, e.g. a bare LangChain chat model.
+        InputError: `language_model` is none, e.g. a bare LangChain chat model, or an
+            argument is out of its range.
 
     Source: the PK estimation of UniKnow (n = 10, τ = 0.7), with the greedy answer
     in the place of the gold answer; self-consistency, Wang et al. 2023.
@@ -65,15 +73,25 @@ class SampledConsistency:
         prompt: Prompt | None = None,
         same: Callable[[str, str], bool] = same_answer,
         seed: int | None = 0,
+        stopping: Stopping = "curtailed",
+        accept_probability: float | None = 0.9,
+        reject_probability: float | None = None,
+        minimum_samples: int = 3,
     ) -> None:
+        super().__init__(language_model)
         if not 0.0 < temperature < math.inf:
             raise ValueError("temperature must be above 0, or all samples are the greedy answer")
-        self._language_model = checked_language_model(language_model)
-        self._rule = CurtailedSampling(n=n, threshold=threshold)
-        self._temperature = temperature
+        check_rule(n, threshold)
+        if minimum_samples < 1:
+            raise InputError("must be at least 1", where="minimum_samples")
+        self._n, self._threshold, self._temperature = n, threshold, temperature
         self._prompt = prompt or bundled_prompt("closed_book")
         self._same = same
         self._seed = seed
+        self._stopping = stopping
+        self._rule = _rule(stopping, n, threshold)
+        self._shortcut = GreedyShortcut(accept_probability, reject_probability)
+        self._minimum_samples = min(minimum_samples, n)
 
     def deciding_at(self, threshold: float) -> SampledConsistency:
         """The same estimator, stopping once "at least `threshold`" is decided.
@@ -81,17 +99,30 @@ class SampledConsistency:
         Args:
             threshold: share in (0, 1]; the guard gives its policy's.
         """
-        if threshold == self._rule.threshold:
+        if threshold == self._threshold:
             return self
+        stopping = self._stopping
+        if not isinstance(stopping, str):
+            deciding_at = getattr(stopping, "deciding_at", None)
+            stopping = stopping if deciding_at is None else deciding_at(threshold)
         return SampledConsistency(
             self._language_model,
-            n=self._rule.n,
+            n=self._n,
             threshold=threshold,
             temperature=self._temperature,
             prompt=self._prompt,
             same=self._same,
             seed=self._seed,
+            stopping=stopping,
+            accept_probability=self._shortcut.accept_probability,
+            reject_probability=self._shortcut.reject_probability,
+            minimum_samples=self._minimum_samples,
         )
+
+    @property
+    def cost(self) -> Cost:
+        """One greedy answer and at most n samples."""
+        return Cost(greedy_calls=1, sampled_calls=self._n)
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -101,63 +132,87 @@ class SampledConsistency:
             backend="language_model",
             settings={
                 "language_model": self._language_model.fingerprint,
-                "n": self._rule.n,
-                "threshold": self._rule.threshold,
+                "n": self._n,
+                "threshold": self._threshold,
                 "temperature": self._temperature,
                 "prompt_sha256": self._prompt.sha256,
+                "same": _name(self._same),
+                "stopping": _name(self._rule),
+                "accept_probability": self._shortcut.accept_probability,
+                "reject_probability": self._shortcut.reject_probability,
             },
         )
 
-    def estimate(self, question: str) -> Confidence:
-        """Confidence in the greedy closed-book answer to `question`.
-
-        Raises:
-            LanguageModelError: the model did not answer.
-        """
-        steps = self._steps(question)
-        try:
-            draw = next(steps)
-            while True:
-                [generations] = self._language_model.generate(
-                    [draw.prompt], n=draw.n, temperature=draw.temperature, seed=draw.seed
-                )
-                draw = steps.send(generations)
-        except StopIteration as stop:
-            found: Confidence = stop.value
-            return found
-
-    async def aestimate(self, question: str) -> Confidence:
-        """As `estimate`, without blocking the event loop."""
-        steps = self._steps(question)
-        try:
-            draw = next(steps)
-            while True:
-                [generations] = await self._language_model.agenerate(
-                    [draw.prompt], n=draw.n, temperature=draw.temperature, seed=draw.seed
-                )
-                draw = steps.send(generations)
-        except StopIteration as stop:
-            found: Confidence = stop.value
-            return found
-
-    def _steps(self, question: str) -> _Steps:
+    def _steps(self, question: str) -> Steps:
         prompt = self._prompt.fill(question=question)
-        [greedy] = _exactly(1, (yield _Draw(prompt, 1, 0.0, self._seed)))
+        [greedy] = yield Draw(prompt, 1, 0.0, self._seed)
         answer = greedy.text.strip()
         if is_refusal(answer):
-            return Confidence(0.0, answer, samples_drawn=0, samples_saved=self._rule.n)
+            return Confidence(0.0, answer, samples_drawn=0, samples_saved=self._n, calls=1)
+        settled = self._shortcut.settled(greedy, self._n, self._threshold, self._temperature)
+        if settled is not None:
+            return Confidence(settled, answer, samples_drawn=0, samples_saved=self._n, calls=1)
         matches = misses = 0
-        while wave := self._rule.next_wave(matches, misses):
+        partial = False
+        while (wave := self._next_wave(matches, misses)) > 0:
             # Waves must not repeat each other's samples, so the seed moves on.
             seed = None if self._seed is None else self._seed + matches + misses + 1
-            generations = _exactly(wave, (yield _Draw(prompt, wave, self._temperature, seed)))
-            repeated = sum(self._same(answer, generation.text) for generation in generations)
-            matches, misses = matches + repeated, misses + wave - repeated
+            try:
+                arrived = yield Draw(prompt, wave, self._temperature, seed)
+            except LanguageModelError as error:
+                arrived = self._what_arrived(error, matches + misses)
+                partial = True
+            repeated = yield from self._repeats(answer, arrived)
+            matches, misses = matches + repeated, misses + len(arrived) - repeated
+            if partial:
+                break
         drawn = matches + misses
-        return Confidence(matches / drawn, answer, drawn, self._rule.n - drawn)
+        # A decision that those that arrived fix is none the worse for the rest.
+        partial = partial and self._next_wave(matches, misses) > 0
+        saved = 0 if partial else self._n - drawn
+        return Confidence(matches / drawn, answer, drawn, saved, 1 + drawn, partial)
+
+    def _next_wave(self, matches: int, misses: int) -> int:
+        return min(self._rule.next_wave(matches, misses), self._n - matches - misses)
+
+    def _what_arrived(self, error: LanguageModelError, drawn: int) -> list[Generation]:
+        rows = error.generations if isinstance(error, PartialGenerationsError) else ()
+        arrived = [generation for row in rows for generation in row]
+        if drawn + len(arrived) < self._minimum_samples:
+            raise error
+        return arrived
+
+    def _repeats(self, answer: str, samples: list[Generation]) -> Generator[Request, Any, int]:
+        def count() -> int:
+            return sum(self._same(answer, sample.text) for sample in samples)
+
+        if isinstance(self._same, MeaningMatcher):
+            found: int = yield Compute(count)
+            return found
+        return count()
 
 
-def _exactly(count: int, generations: list[Generation]) -> list[Generation]:
-    if len(generations) != count:
-        raise LanguageModelError(f"{len(generations)} generations where {count} were asked for")
-    return generations
+def _rule(stopping: Stopping, n: int, threshold: float) -> StoppingRule:
+    if stopping == "curtailed":
+        return CurtailedSampling(n, threshold)
+    if stopping == "bayesian":
+        return BayesianStopping(n, threshold)
+    if stopping == "none":
+        return FullSampling(n)
+    if not isinstance(stopping, StoppingRule):
+        raise InputError(
+            f"{stopping!r} is unknown", where="stopping", mend="none, curtailed, bayesian or a rule"
+        )
+    if stopping.next_wave(0, 0) < 1:
+        raise InputError("draws nothing", where="stopping", mend="let the first wave have samples")
+    return stopping
+
+
+def _name(part: object) -> str:
+    """What tells one rule or matcher from another: its fingerprint, settings or name."""
+    if isinstance(fingerprint := getattr(part, "fingerprint", None), str):
+        return fingerprint
+    if isinstance(part, CurtailedSampling | BayesianStopping | FullSampling):
+        return repr(part)
+    named = part if hasattr(part, "__qualname__") else type(part)
+    return f"{named.__module__}.{getattr(named, '__qualname__', '')}"

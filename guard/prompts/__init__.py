@@ -60,7 +60,8 @@ class Prompt:
 
 
 def bundled_prompt(name: str) -> Prompt:
-    """A prompt that ships with the guard: `closed_book` or `with_context`.
+    """A prompt that ships with the guard: `closed_book`, `with_context`, `p_true` or
+    `verbalized`.
 
     Raises:
         InputError: there is none of that name.

@@ -17,13 +17,14 @@ from __future__ import annotations
 from ._detectors import FakeConflictDetector
 from ._estimators import FakeEstimator
 from ._language_models import ScriptedLanguageModel
-from ._scorers import FailingScorer, FakeScorer, SlowScorer
+from ._scorers import FailingScorer, FakeScorer, FakeSetScorer, SlowScorer
 
 __all__ = [
     "FailingScorer",
     "FakeConflictDetector",
     "FakeEstimator",
     "FakeScorer",
+    "FakeSetScorer",
     "ScriptedLanguageModel",
     "SlowScorer",
 ]

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from .._contracts import Generation
+from .._errors import LanguageModelError, PartialGenerationsError
 
 
 class ScriptedLanguageModel:
@@ -19,6 +20,10 @@ class ScriptedLanguageModel:
         script: fragment of a prompt → answer or answers.
         default: answer to all other prompts.
         error: raised instead, where given.
+        logprobs: answer → its natural-log probability, given as that of one token;
+            answers that are not in it come without.
+        fails_after: generations that it gives altogether before it fails; those that
+            a failing call still gives come along in a `PartialGenerationsError`.
 
     Attributes:
         calls: how often it was asked.
@@ -32,6 +37,8 @@ class ScriptedLanguageModel:
         *,
         default: str = "I don't know",
         error: Exception | None = None,
+        logprobs: Mapping[str, float] | None = None,
+        fails_after: int | None = None,
     ) -> None:
         self._script = {
             fragment: (said,) if isinstance(said, str) else tuple(said)
@@ -39,6 +46,8 @@ class ScriptedLanguageModel:
         }
         self._default = (default,)
         self._error = error
+        self._logprobs = dict(logprobs or {})
+        self._fails_after = fails_after
         self._lock = threading.Lock()
         self.calls = 0
         self.generated = 0
@@ -57,14 +66,20 @@ class ScriptedLanguageModel:
         temperature: float = 0.0,
         seed: int | None = None,
     ) -> list[list[Generation]]:
-        """Scripted answers; the same seed draws the same samples."""
+        """Scripted answers; the k-th depends on the prompt and on `seed` + k."""
+        wanted = n * len(prompts)
         with self._lock:
             self.calls += 1
-            self.generated += n * len(prompts)
+            left = wanted if self._fails_after is None else self._fails_after - self.generated
+            given = max(0, min(wanted, left))
+            self.generated += given
             self.prompts.extend(prompts)
         if self._error is not None:
             raise self._error
-        return [self._answers(prompt, n, temperature, seed) for prompt in prompts]
+        rows = [self._answers(prompt, n, temperature, seed) for prompt in prompts]
+        if given < wanted:
+            raise self._failure([row[: max(0, given - at * n)] for at, row in enumerate(rows)], n)
+        return rows
 
     async def agenerate(
         self,
@@ -82,6 +97,21 @@ class ScriptedLanguageModel:
     ) -> list[Generation]:
         said = next((s for f, s in self._script.items() if f in prompt), self._default)
         if temperature == 0.0:
-            return [Generation(said[0])] * n
-        draw = random.Random(f"{seed} {prompt}")  # noqa: S311 - a test's dice
-        return [Generation(draw.choice(said)) for _ in range(n)]
+            return [self._generation(said[0])] * n
+        if seed is None:
+            dice = [random.Random(f"None {prompt}")] * n  # noqa: S311 - a test's dice
+        else:
+            dice = [random.Random(f"{seed + k} {prompt}") for k in range(n)]  # noqa: S311
+        return [self._generation(die.choice(said)) for die in dice]
+
+    def _generation(self, text: str) -> Generation:
+        logprob = self._logprobs.get(text)
+        return Generation(text, None if logprob is None else (logprob,))
+
+    @staticmethod
+    def _failure(rows: list[list[Generation]], n: int) -> LanguageModelError:
+        error = LanguageModelError("the script ends here")
+        if len(rows) == 1 and not rows[0]:
+            return error
+        short = [error if len(row) < n else None for row in rows]
+        return PartialGenerationsError(str(error), rows, short)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from .._contracts import SetScore
 from .._fingerprint import Fingerprint
 
 
@@ -49,6 +50,42 @@ class FakeScorer:
             if fragment in passage:
                 return score
         return self._default
+
+
+class FakeSetScorer(FakeScorer):
+    """A scorer that also judges passages together: the joint value is the scores' sum.
+
+    Args:
+        scores: fragment → score for passages that contain it.
+        default: score of all other passages; may be NaN, to test failures.
+        unsupported: fragments of questions in a language that it does not know.
+    """
+
+    def __init__(
+        self,
+        scores: Mapping[str, float] | None = None,
+        *,
+        default: float = 0.0,
+        unsupported: Sequence[str] = (),
+    ) -> None:
+        super().__init__(scores, default=default)
+        self._unsupported = tuple(unsupported)
+
+    def supports(self, question: str) -> bool:
+        """False for questions with one of the fragments."""
+        return not any(fragment in question for fragment in self._unsupported)
+
+    def score_set(self, question: str, passages: Sequence[str]) -> SetScore:
+        """The scripted scores and their sum."""
+        return self.score_sets([question], [passages])[0]
+
+    def score_sets(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[SetScore]:
+        """The scripted scores and their sum, for each question."""
+        scores = iter(self.score_pairs([("", text) for texts in passages for text in texts]))
+        found = [tuple(float(next(scores)) for _ in texts) for texts in passages]
+        return [SetScore(one, sum(one)) for one in found]
 
 
 class SlowScorer(FakeScorer):

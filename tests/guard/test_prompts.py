@@ -43,7 +43,7 @@ def test_the_bundled_prompts_have_the_slots_that_the_signals_fill(
 
 @pytest.mark.parametrize("name", ["missing", "", "../_errors", "closed_book.txt"])
 def test_a_bundled_prompt_that_does_not_exist_is_refused(name: str) -> None:
-    with pytest.raises(InputError, match="closed_book, with_context"):
+    with pytest.raises(InputError, match=r"closed_book, .*with_context"):
         bundled_prompt(name)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,9 +20,17 @@ from knowgate.guard import (
     InputError,
     LanguageModel,
     LanguageModelError,
+    MeaningMatcher,
+    PartialGenerationsError,
 )
-from knowgate.guard.confidence import CurtailedSampling, SampledConsistency
+from knowgate.guard.confidence import (
+    BayesianStopping,
+    CurtailedSampling,
+    FullSampling,
+    SampledConsistency,
+)
 from knowgate.guard.conflict import AnswerConflict
+from knowgate.guard.prompts import Prompt
 from knowgate.guard.testing import ScriptedLanguageModel
 from tests.support.guards import guard_with, policy_with
 
@@ -130,7 +140,7 @@ def test_without_a_seed_none_is_passed_on() -> None:
 def test_a_refusal_is_no_confidence_and_costs_no_sample(greedy: str) -> None:
     model = Pattern([True] * 10, greedy=greedy)
     found = SampledConsistency(model).estimate("q")
-    assert found == Confidence(0.0, greedy.strip(), samples_drawn=0, samples_saved=10)
+    assert found == Confidence(0.0, greedy.strip(), samples_drawn=0, samples_saved=10, calls=1)
     assert model.waves == []
 
 
@@ -229,3 +239,278 @@ def test_what_is_no_language_model_is_refused_at_once(kind: Any) -> None:
     with pytest.raises(InputError, match="ChatModelLM"):
         kind(ChatModel())
     kind(Unhashed())
+
+
+# -- stopping rules --------------------------------------------------------------------
+
+
+class FirstTwo:
+    """A rule of somebody else's: two samples, whatever they say."""
+
+    def next_wave(self, matches: int, misses: int) -> int:
+        return 2 - matches - misses
+
+
+@pytest.mark.parametrize(
+    ("stopping", "pattern", "drawn", "value"),
+    [
+        ("none", [True] * 10, 10, 1.0),
+        ("none", [False] * 10, 10, 0.0),
+        ("curtailed", [True] * 10, 7, 1.0),
+        ("curtailed", [False] * 10, 4, 0.0),
+        ("bayesian", [True] * 10, 6, 1.0),
+        ("bayesian", [False] * 10, 3, 0.0),
+        (BayesianStopping(flip_probability=0.01), [True] * 10, 5, 1.0),
+        (FullSampling(4), [True] * 10, 4, 1.0),
+        (FirstTwo(), [True, False] * 5, 2, 0.5),
+    ],
+)
+def test_the_stopping_rule_says_how_many_samples_are_drawn(
+    stopping: Any, pattern: list[bool], drawn: int, value: float
+) -> None:
+    found = SampledConsistency(Pattern(pattern), stopping=stopping).estimate("q")
+
+    assert found == Confidence(value, ANSWER, drawn, 10 - drawn, calls=1 + drawn)
+
+
+def test_a_rule_never_draws_more_than_n() -> None:
+    found = SampledConsistency(Pattern([True] * 10), n=3, stopping=FullSampling(50)).estimate("q")
+
+    assert found.samples_drawn == 3
+
+
+class Nothing:
+    def next_wave(self, matches: int, misses: int) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("stopping", ["sometimes", 7, Nothing()])
+def test_an_unknown_rule_or_one_that_draws_nothing_is_refused(stopping: Any) -> None:
+    with pytest.raises(InputError, match="stopping"):
+        SampledConsistency(Pattern([]), stopping=stopping)
+
+
+@pytest.mark.parametrize("stopping", ["curtailed", "bayesian", BayesianStopping(), FirstTwo()])
+def test_a_guard_puts_its_threshold_into_every_rule_that_has_one(stopping: Any) -> None:
+    estimator = SampledConsistency(Pattern([]), stopping=stopping).deciding_at(0.9)
+
+    assert estimator.fingerprint.settings["threshold"] == 0.9
+    rule = str(estimator.fingerprint.settings["stopping"])
+    assert "threshold=0.9" in rule or rule.endswith("FirstTwo")
+
+
+GUESSES = {
+    "sure": ["Ada"],
+    "likely": ["Ada"] * 8 + ["Grace", "Joan"],
+    "torn": ["Ada"] * 3 + ["Grace"] * 2,
+    "lost": ["Ada", "Grace", "Joan", "Mary", "Edith", "Dorothy"],
+}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_every_rule_sees_the_samples_that_all_ten_would_have_been(seed: int) -> None:
+    for question, guesses in GUESSES.items():
+        [ten] = ScriptedLanguageModel({question: guesses}).generate(
+            [f"Question: {question}"], n=10, temperature=1.0, seed=seed + 1
+        )
+        matches = [generation.text == "Ada" for generation in ten]
+        for stopping in ("none", "curtailed", "bayesian"):
+            model = ScriptedLanguageModel({question: guesses})
+            found = SampledConsistency(
+                model,
+                seed=seed,
+                stopping=stopping,
+                prompt=PROMPT,
+            ).estimate(question)
+            drawn = found.samples_drawn
+            assert found.value == sum(matches[:drawn]) / drawn
+            if stopping == "curtailed":
+                assert (found.value >= 0.7) is (sum(matches) >= 7)
+
+
+PROMPT = Prompt("short", "Question: {question}")
+
+
+# -- the greedy answer's own probability -----------------------------------------------
+
+
+def sure(probability: float, **settings: Any) -> tuple[Confidence, ScriptedLanguageModel]:
+    model = ScriptedLanguageModel(
+        default="Ada", logprobs={"Ada": math.log(probability) if probability else -math.inf}
+    )
+    return SampledConsistency(model, **settings).estimate("q"), model
+
+
+def test_a_probable_greedy_answer_needs_no_sample() -> None:
+    found, model = sure(0.95)
+
+    assert found.value == pytest.approx(0.95)
+    assert (found.samples_drawn, found.samples_saved, found.calls) == (0, 10, 1)
+    assert model.generated == 1
+
+
+@pytest.mark.parametrize(
+    ("probability", "settings"),
+    [
+        (0.89, {}),
+        (0.95, {"accept_probability": None}),
+        (0.95, {"accept_probability": 0.96}),
+        (0.95, {"threshold": 0.9}),  # ten samples of such an answer often say less than nine
+        (0.95, {"temperature": 1.5}),  # at which the answer is less probable
+        (0.05, {}),
+        (0.0, {}),
+    ],
+)
+def test_otherwise_samples_decide(probability: float, settings: dict[str, Any]) -> None:
+    found, _ = sure(probability, **settings)
+
+    assert found.samples_drawn > 0
+    assert found.value == 1.0
+
+
+@pytest.mark.parametrize("threshold", [0.02, 0.7, 1.0])
+def test_an_improbable_greedy_answer_can_be_rejected_without_samples(threshold: float) -> None:
+    found, model = sure(0.03, reject_probability=0.05, threshold=threshold)
+
+    assert found.samples_drawn == 0
+    assert found.value == pytest.approx(min(0.03, threshold))
+    assert found.value < threshold
+    assert model.generated == 1
+
+
+def test_an_accepted_answer_is_accepted_at_the_threshold_too() -> None:
+    found, _ = sure(0.9999, threshold=0.99)
+
+    assert found.samples_drawn == 0
+    assert found.value >= 0.99
+
+
+def test_a_refusal_is_none_the_surer_for_being_probable() -> None:
+    model = ScriptedLanguageModel(default="I don't know", logprobs={"I don't know": -0.001})
+
+    assert SampledConsistency(model).estimate("q").value == 0.0
+
+
+@pytest.mark.parametrize("logprobs", [(), (float("nan"),), None])
+def test_log_probabilities_that_say_nothing_settle_nothing(logprobs: Any) -> None:
+    class Model(ScriptedLanguageModel):
+        def _generation(self, text: str) -> Generation:
+            return Generation(text, logprobs)
+
+    assert SampledConsistency(Model(default="Ada")).estimate("q").samples_drawn == 7
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"accept_probability": 0.0},
+        {"accept_probability": 1.1},
+        {"accept_probability": float("nan")},
+        {"reject_probability": 0.95},
+        {"reject_probability": -0.1},
+        {"minimum_samples": 0},
+    ],
+)
+def test_probabilities_out_of_range_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=next(iter(settings))):
+        SampledConsistency(Pattern([]), **settings)
+
+
+# -- a model that fails part-way --------------------------------------------------------
+
+
+@pytest.mark.parametrize("stopping", ["none", "curtailed"])
+async def test_six_of_ten_samples_decide_and_say_so(stopping: Any) -> None:
+    script = {"q": ["Ada", "Ada", "Ada", "Grace"]}
+    whole = SampledConsistency(ScriptedLanguageModel(script), stopping="none")
+
+    def estimator() -> SampledConsistency:
+        model = ScriptedLanguageModel(script, fails_after=7)
+        return SampledConsistency(model, stopping=stopping)
+
+    found = estimator().estimate("q")
+
+    assert found == await estimator().aestimate("q")
+    assert (found.samples_drawn, found.samples_saved, found.calls) == (6, 0, 7)
+    assert found.partial
+    assert found.value * 6 == pytest.approx(round(found.value * 6))
+    assert not whole.estimate("q").partial
+
+
+def test_samples_that_fix_the_decision_all_the_same_are_not_partial() -> None:
+    model = ScriptedLanguageModel(default="Ada", fails_after=8)
+
+    found = SampledConsistency(model, stopping=SlowRule()).estimate("q")
+
+    assert found == Confidence(1.0, "Ada", 7, 3, calls=8)
+
+
+class SlowRule(CurtailedSampling):
+    """As the exact rule, with waves that go past what is needed."""
+
+    def next_wave(self, matches: int, misses: int) -> int:
+        return 9 if CurtailedSampling.next_wave(self, matches, misses) else 0
+
+
+def test_an_error_in_a_later_wave_leaves_the_earlier_ones() -> None:
+    model = ScriptedLanguageModel({"q": ["Ada", "Grace"]}, fails_after=5)
+
+    found = SampledConsistency(model).estimate("q")
+
+    assert (found.samples_drawn, found.partial) == (4, True)
+
+
+@pytest.mark.parametrize(
+    ("fails_after", "minimum", "error"),
+    [(1, 3, LanguageModelError), (3, 3, PartialGenerationsError), (5, 5, PartialGenerationsError)],
+)
+def test_too_few_samples_are_an_error(
+    fails_after: int, minimum: int, error: type[Exception]
+) -> None:
+    model = ScriptedLanguageModel(default="Ada", fails_after=fails_after)
+
+    with pytest.raises(error, match="the script ends here"):
+        SampledConsistency(model, stopping="none", minimum_samples=minimum).estimate("q")
+
+
+# -- matching ---------------------------------------------------------------------------
+
+
+def test_numbers_and_dates_match_in_any_writing() -> None:
+    model = ScriptedLanguageModel({"q": ["July 4, 1776", "4 July 1776", "1776-07-04"]})
+
+    assert SampledConsistency(model).estimate("q").value == 1.0
+
+
+async def test_a_meaning_matcher_works_in_a_thread_of_its_own_when_asynchronous() -> None:
+    threads: list[int] = []
+
+    class Embedder:
+        def embed(self, texts: Sequence[str]) -> Any:
+            threads.append(threading.get_ident())
+            return [[1.0, 0.0]] * len(texts)
+
+    def estimator() -> SampledConsistency:
+        model = ScriptedLanguageModel({"q": ["car", "automobile"]})
+        return SampledConsistency(model, same=MeaningMatcher(Embedder()))
+
+    assert (await estimator().aestimate("q")).value == 1.0
+    assert threading.get_ident() not in threads
+    assert estimator().estimate("q") == await estimator().aestimate("q")
+
+
+def test_the_fingerprint_tells_rules_and_matchers_apart() -> None:
+    def fingerprint(**settings: Any) -> Any:
+        return SampledConsistency(Pattern([]), **settings).fingerprint
+
+    kinds: list[dict[str, Any]] = [
+        {},
+        {"stopping": "none"},
+        {"stopping": "bayesian"},
+        {"stopping": BayesianStopping(flip_probability=0.01)},
+        {"same": lambda first, second: True},
+        {"accept_probability": None},
+        {"reject_probability": 0.05},
+    ]
+    assert len({str(fingerprint(**kind)) for kind in kinds}) == len(kinds)
+    assert fingerprint() == fingerprint(stopping=CurtailedSampling())

@@ -92,6 +92,15 @@ def test_samples_depend_on_seed_and_prompt_only(lm: HuggingFaceLM, prompts: list
     assert all(len(set(row)) > 1 for row in together)
 
 
+def test_samples_drawn_in_waves_are_those_of_one_call(lm: HuggingFaceLM) -> None:
+    [whole] = texts(lm.generate(["waves"], n=6, temperature=1.0, seed=3))
+
+    [first] = texts(lm.generate(["waves"], n=4, temperature=1.0, seed=3))
+    [rest] = texts(lm.generate(["waves"], n=2, temperature=1.0, seed=3 + 4))
+
+    assert first + rest == whole
+
+
 def test_the_same_prompt_twice_gets_different_samples(lm: HuggingFaceLM) -> None:
     first, second = texts(lm.generate(["twice", "twice"], n=3, temperature=1.0, seed=3))
 

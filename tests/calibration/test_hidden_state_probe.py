@@ -1,0 +1,67 @@
+"""Fitting a probe: it finds the layer that knows, honestly and repeatably."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from knowgate.calibration import ProbeFit, fit_hidden_state_probe
+from knowgate.guard import InputError
+from knowgate.guard.confidence import HiddenStateProbe
+from tests.support.local_models import StatefulLM
+
+RNG = np.random.default_rng(0)
+LABELS = (RNG.uniform(size=120) < 0.5).tolist()
+QUESTIONS = [
+    f"question {number} #{(1.0 if label else -1.0) + RNG.normal(scale=0.6):.3f}"
+    for number, label in enumerate(LABELS)
+]
+
+
+def fitted(**changes: object) -> ProbeFit:
+    settings = {"folds": 3, "penalties": (0.01, 0.1)} | changes
+    return fit_hidden_state_probe(StatefulLM(), QUESTIONS, LABELS, **settings)  # type: ignore[arg-type]
+
+
+def test_the_layer_that_shows_it_is_found_and_the_estimator_uses_it() -> None:
+    fit = fitted()
+    assert fit.probe.layer == 2
+    assert fit.auroc.value is not None
+    assert fit.auroc.value > 0.9
+    assert fit.auroc.n == 120
+    assert {layer for layer, _ in fit.by_choice} == {1, 2, 3}
+    lm = StatefulLM(default="Ada")
+    found = HiddenStateProbe(lm, probe=fit.probe).estimate_many(["new #1.2", "new #-1.2"])
+    assert found[0].value > 0.7 > 0.3 > found[1].value
+
+
+def test_the_same_inputs_give_the_same_probe() -> None:
+    assert fitted(layers=(2,)).probe == fitted(layers=(2,)).probe
+
+
+def test_labels_that_chance_drew_are_found_to_be_chance() -> None:
+    shuffled = np.random.default_rng(5).permutation(LABELS).tolist()
+    fit = fit_hidden_state_probe(StatefulLM(), QUESTIONS, shuffled, folds=3, penalties=(0.01,))
+    assert fit.auroc.low is not None
+    assert fit.auroc.low < 0.55
+
+
+def test_questions_of_one_group_are_never_on_both_sides() -> None:
+    # Each group repeats one state, and its label says nothing beyond the group: only a leak helps.
+    rng = np.random.default_rng(1)
+    groups = np.repeat(np.arange(30), 4)
+    labels = np.repeat(rng.permutation([True] * 15 + [False] * 15), 4).tolist()
+    questions = [f"group {group} #0" for group in groups]
+    fit = fit_hidden_state_probe(
+        StatefulLM(), questions, labels, groups.tolist(), layers=(1,), folds=3, penalties=(10.0,)
+    )
+    assert fit.auroc.value is not None
+    assert fit.auroc.value < 0.75
+    assert fit.auroc.n == 30
+
+
+def test_too_few_of_a_kind_are_refused() -> None:
+    with pytest.raises(InputError, match="labelled True"):
+        fit_hidden_state_probe(StatefulLM(), QUESTIONS, [True] * 3 + [False] * 117)
+    with pytest.raises(InputError, match="as many as questions"):
+        fit_hidden_state_probe(StatefulLM(), QUESTIONS, LABELS[:-1])
