@@ -10,7 +10,7 @@ scorer loads what it needs when it is made.
 
 from __future__ import annotations
 
-from ._aggregators import AGGREGATORS, aggregator
+from ._aggregators import AGGREGATOR_NAMES, AGGREGATORS, aggregator
 from ._arguments import DEFAULT_DEADLINES
 from ._calibrators import (
     Calibrator,
@@ -19,13 +19,21 @@ from ._calibrators import (
     StepCalibrator,
     TemperatureCalibrator,
 )
+from ._conflict_finding import ConflictExaminer, ConflictFinding, View
 from ._contracts import (
+    BatchConfidenceEstimator,
     Confidence,
     ConfidenceEstimator,
     ConflictDetector,
+    Cost,
     Generation,
+    HiddenStateLanguageModel,
     LanguageModel,
     RelevanceScorer,
+    Requirement,
+    ScoringLanguageModel,
+    SetRelevanceScorer,
+    SetScore,
 )
 from ._decision import Decision
 from ._errors import (
@@ -37,6 +45,7 @@ from ._errors import (
     LanguageModelTimeoutError,
     MissingDependencyError,
     ModelFolderError,
+    PartialGenerationsError,
     PolicyError,
     PolicyVersionError,
     PromptTooLongError,
@@ -45,10 +54,12 @@ from ._errors import (
     SignalOverloadError,
     SignalTimeoutError,
     SignalValueError,
+    UnsupportedLanguageError,
 )
 from ._fingerprint import Fingerprint
 from ._guard import Guard
-from ._matching import is_refusal, normalise_answer, same_answer
+from ._matchers import AnswerMatcher, MeaningMatcher, TextEmbedder
+from ._matching import canonical_answer, is_refusal, normalise_answer, same_answer
 from ._metrics import GuardMetrics
 from ._passages import clean_text, passage_text, passage_texts
 from ._policy import SCHEMA_VERSION, Guarantee, Histogram, Policy
@@ -57,12 +68,18 @@ from ._routing import Signals, Verdict, decide_route, next_signal
 
 __all__ = [
     "AGGREGATORS",
+    "AGGREGATOR_NAMES",
     "DEFAULT_DEADLINES",
     "SCHEMA_VERSION",
+    "AnswerMatcher",
+    "BatchConfidenceEstimator",
     "Calibrator",
     "Confidence",
     "ConfidenceEstimator",
     "ConflictDetector",
+    "ConflictExaminer",
+    "ConflictFinding",
+    "Cost",
     "Decision",
     "DeviceError",
     "Fingerprint",
@@ -71,6 +88,7 @@ __all__ = [
     "Guarantee",
     "Guard",
     "GuardMetrics",
+    "HiddenStateLanguageModel",
     "Histogram",
     "IdentityCalibrator",
     "InputError",
@@ -78,10 +96,12 @@ __all__ = [
     "LanguageModel",
     "LanguageModelError",
     "LanguageModelTimeoutError",
+    "MeaningMatcher",
     "MissingDependencyError",
     "Mode",
     "ModelFolderError",
     "OnError",
+    "PartialGenerationsError",
     "PlattCalibrator",
     "Policy",
     "PolicyError",
@@ -90,8 +110,12 @@ __all__ = [
     "QuestionError",
     "Reason",
     "RelevanceScorer",
+    "Requirement",
     "Route",
     "Scenario",
+    "ScoringLanguageModel",
+    "SetRelevanceScorer",
+    "SetScore",
     "SignalError",
     "SignalName",
     "SignalOverloadError",
@@ -100,8 +124,12 @@ __all__ = [
     "Signals",
     "StepCalibrator",
     "TemperatureCalibrator",
+    "TextEmbedder",
+    "UnsupportedLanguageError",
     "Verdict",
+    "View",
     "aggregator",
+    "canonical_answer",
     "clean_text",
     "decide_route",
     "is_refusal",

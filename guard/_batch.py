@@ -41,11 +41,12 @@ class Batch:
         for index, flow in enumerate(self._flows):
             self._step(index, lambda flow=flow: next(flow))  # type: ignore[misc]
 
-    def split(self) -> tuple[list[int], list[int]]:
-        """Indices that need relevance, and those that need something else."""
-        relevance = [i for i, n in self.needs.items() if n.signal is SignalName.RELEVANCE]
-        others = [i for i, n in self.needs.items() if n.signal is not SignalName.RELEVANCE]
-        return relevance, others
+    def split(self) -> dict[SignalName, list[int]]:
+        """Indices by the signal that they need."""
+        needing: dict[SignalName, list[int]] = {name: [] for name in SignalName}
+        for index, need in self.needs.items():
+            needing[need.signal].append(index)
+        return needing
 
     def answer(self, indices: Sequence[int], outcomes: Sequence[tuple[Outcome, float]]) -> None:
         """Note what came of the needs at `indices`."""

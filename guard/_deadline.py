@@ -13,7 +13,7 @@ import contextvars
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from queue import SimpleQueue
@@ -218,3 +218,24 @@ def _unwrapped(outcome: tuple[Any, Exception | None]) -> Any:
         finally:
             del failure, outcome  # or the traceback would keep itself alive
     return value
+
+
+async def within(awaitable: Awaitable[T], seconds: float | None) -> T:
+    """The result of `awaitable`, waited for at most `seconds` (None: no limit).
+
+    Raises:
+        DeadlineExceededError: it was not done in time, and is cancelled.
+    """
+    try:
+        async with asyncio.timeout(seconds) as scope:
+            return await awaitable
+    except TimeoutError:
+        if scope.expired():
+            raise DeadlineExceededError from None
+        raise
+
+
+def asked_to_stop() -> bool:
+    """Whether a cancellation that arrives here was meant for the present task."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0

@@ -12,15 +12,23 @@
     ├── SignalError                    a signal could not be measured
     │   ├── SignalTimeoutError         it took longer than its deadline
     │   ├── SignalOverloadError        too many earlier calls are still stuck
-    │   └── SignalValueError           it returned NaN, the wrong shape or a value off its scale
+    │   ├── SignalValueError           it returned NaN, the wrong shape or a value off its scale
+    │   └── UnsupportedLanguageError   the scorer does not know the question's language
     └── LanguageModelError             a language model did not answer
         ├── LanguageModelTimeoutError  no answer before the deadline
+        ├── PartialGenerationsError    only some of the answers asked for arrived
         └── PromptTooLongError         the prompt does not fit the context window
 
 Abstaining is not an error: it is a route.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ._contracts import Generation
 
 
 class KnowgateError(Exception):
@@ -95,12 +103,37 @@ class SignalValueError(SignalError):
     """The signal returned NaN, the wrong shape or a value off its scale."""
 
 
+class UnsupportedLanguageError(SignalError):
+    """The scorer does not know the question's language: its numbers would mean nothing."""
+
+
 class LanguageModelError(KnowgateError):
     """A language model did not answer."""
 
 
 class LanguageModelTimeoutError(LanguageModelError):
     """A language model did not answer before its deadline."""
+
+
+class PartialGenerationsError(LanguageModelError):
+    """Only some of the generations asked for arrived.
+
+    Args:
+        message: what failed; never text from the caller.
+        generations: what arrived: one list per prompt, in order, of 0 to n
+            generations, those that failed left out.
+        errors: one per prompt: why its list is short, None where it is not.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        generations: Sequence[Sequence[Generation]],
+        errors: Sequence[LanguageModelError | None],
+    ) -> None:
+        self.generations = tuple(tuple(row) for row in generations)
+        self.errors = tuple(errors)
+        super().__init__(message)
 
 
 class PromptTooLongError(LanguageModelError):

@@ -4,22 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import math
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from ._aggregators import aggregator
+from ._aggregators import JOINT, aggregator
 from ._arguments import choice, decided_by, error_actions, merged_deadlines, require_parts
 from ._batch import Batch
-from ._contracts import ConfidenceEstimator, ConflictDetector, RelevanceScorer
-from ._deadline import AllWorkersBusyError, DeadlineExceededError, DeadlineRunner
+from ._contracts import Confidence, ConfidenceEstimator, ConflictDetector, RelevanceScorer
+from ._deadline import (
+    AllWorkersBusyError,
+    DeadlineExceededError,
+    DeadlineRunner,
+    asked_to_stop,
+    within,
+)
 from ._decision import Decision
-from ._errors import InputError, PolicyError, SignalTimeoutError
+from ._errors import InputError, KnowgateError
 from ._flow import Failure, FlowSettings, Need, Outcome, decision_flow
-from ._measure import Instruments, checked_scores, failure_of, group_pairs, split_scores
+from ._measure import (
+    Instruments,
+    failure_of,
+    keeps_hanging,
+)
 from ._metrics import GuardMetrics
 from ._policy import Policy
 from ._routes import Mode, OnError, SignalName
@@ -43,7 +54,9 @@ class Guard:
         mode: `enforce`, or `shadow` to decide and count without acting.
         on_error: what a failed signal leads to (`abstain`, `follow_context`,
             `raise`), for all signals or by signal name. Input that cannot be read
-            counts under the name `input`; it can be raised or abstained from.
+            counts under the name `input`; it can be raised or abstained from. A
+            question in a language that the scorer does not know counts under the name
+            `language`; its relevance is then not measured.
         deadlines: seconds per signal, overriding `DEFAULT_DEADLINES`; None waits
             for ever and runs a sync call on the caller's own thread.
         max_concurrency: language-model questions under way at once in a batch.
@@ -77,9 +90,12 @@ class Guard:
             aggregate=aggregator(policy.aggregator),
             on_error={name: actions[name.value] for name in SignalName},
             on_invalid_input=actions["input"],
+            on_unsupported_language=actions["language"],
             mode=choice(Mode, mode, "mode"),
         )
-        self._instruments = Instruments(scorer, decided_by(policy, estimator), conflict_detector)
+        self._instruments = Instruments(
+            scorer, decided_by(policy, estimator), conflict_detector, policy.aggregator == JOINT
+        )
         self._deadlines = merged_deadlines(deadlines)
         if not isinstance(max_concurrency, int) or max_concurrency < 1:
             raise InputError("max_concurrency must be a whole number, at least 1")
@@ -182,7 +198,9 @@ class Guard:
     def decide_batch(
         self, questions: Sequence[str], passages: Sequence[Iterable[object] | None]
     ) -> list[Decision]:
-        """Decide many questions: one scoring call, language-model calls side by side.
+        """Decide many questions: one scoring call, language-model calls together or side by side.
+
+        An estimator that has `estimate_many` is asked about many questions at once.
 
         Args:
             questions: n questions.
@@ -197,15 +215,22 @@ class Guard:
         """
         batch = Batch(self._settings, questions, passages)
         while batch.needs:
-            relevance, others = batch.split()
-            for part in batch.chunks(relevance):
+            needing = batch.split()
+            for part in batch.chunks(needing[SignalName.RELEVANCE]):
                 batch.answer(part, self._score_together([batch.needs[i] for i in part]))
-            if others:
-                with ThreadPoolExecutor(min(self._max_concurrency, len(others))) as pool:
+            alone = list(needing[SignalName.CONFLICT])
+            for part in batch.chunks(needing[SignalName.CONFIDENCE]):
+                found = self._estimate_together([batch.needs[i] for i in part])
+                if found is None:
+                    alone += part
+                else:
+                    batch.answer(part, found)
+            if alone:
+                with ThreadPoolExecutor(min(self._max_concurrency, len(alone))) as pool:
                     # Each in a copy of the caller's context, as tracing wants it.
-                    jobs = [(contextvars.copy_context(), batch.needs[i]) for i in others]
-                    found = pool.map(lambda job: job[0].run(self._timed, job[1]), jobs)
-                    batch.answer(others, list(found))
+                    jobs = [(contextvars.copy_context(), batch.needs[i]) for i in alone]
+                    singly = pool.map(lambda job: job[0].run(self._timed, job[1]), jobs)
+                    batch.answer(alone, list(singly))
             batch.advance()
         return [self._finish(decision, batch.started) for decision in batch.decisions()]
 
@@ -221,11 +246,18 @@ class Guard:
                 return await self._atimed(need)
 
         while batch.needs:
-            relevance, others = batch.split()
-            for part in batch.chunks(relevance):
+            needing = batch.split()
+            for part in batch.chunks(needing[SignalName.RELEVANCE]):
                 needs = [batch.needs[i] for i in part]
                 batch.answer(part, await self._ascore_together(needs))
-            batch.answer(others, await asyncio.gather(*(bounded(batch.needs[i]) for i in others)))
+            alone = list(needing[SignalName.CONFLICT])
+            for part in batch.chunks(needing[SignalName.CONFIDENCE]):
+                found = await self._aestimate_together([batch.needs[i] for i in part])
+                if found is None:
+                    alone += part
+                else:
+                    batch.answer(part, found)
+            batch.answer(alone, await asyncio.gather(*(bounded(batch.needs[i]) for i in alone)))
             batch.advance()
         return [self._finish(decision, batch.started) for decision in batch.decisions()]
 
@@ -247,9 +279,9 @@ class Guard:
                 task = self._instruments.task(need)
                 outcome = await self._runner.acall(task, self._seconds(need))
             else:
-                outcome = await _within(native, self._seconds(need))
+                outcome = await within(native, self._seconds(need))
         except (Exception, asyncio.CancelledError) as error:
-            if isinstance(error, asyncio.CancelledError) and _asked_to_stop():
+            if isinstance(error, asyncio.CancelledError) and asked_to_stop():
                 raise  # the caller cancelled this decision, not the signal itself
             outcome = self._failed(need.signal, error)
         return outcome, time.perf_counter() - started
@@ -269,47 +301,80 @@ class Guard:
         task, seconds = self._joint_task(needs)
         started = time.perf_counter()
         try:
-            scores = self._runner.call(task, seconds)
+            outcomes = self._runner.call(task, seconds)
         except AllWorkersBusyError as error:
             return self._all_failed(needs, error, started)
         except (Exception, asyncio.CancelledError):  # noqa: BLE001 - see the next line
             # One pair that is bad, or on which the scorer hangs, must not fail its neighbours.
             alone: list[tuple[Outcome, float]] = []
             for need in needs:
-                hangs = _hangs(alone)
+                hangs = keeps_hanging(alone)
                 alone.append((self._given_up(need), 0.0) if hangs else self._timed(need))
             return alone
-        return _shared(split_scores(scores, needs), started)
+        return _shared(outcomes, started)
 
     async def _ascore_together(self, needs: list[Need]) -> list[tuple[Outcome, float]]:
         task, seconds = self._joint_task(needs)
         started = time.perf_counter()
         try:
-            scores = await self._runner.acall(task, seconds)
+            outcomes = await self._runner.acall(task, seconds)
         except AllWorkersBusyError as error:
             return self._all_failed(needs, error, started)
         except Exception:  # noqa: BLE001 - as in the sync form
             alone: list[tuple[Outcome, float]] = []
             for need in needs:
-                hangs = _hangs(alone)
+                hangs = keeps_hanging(alone)
                 alone.append((self._given_up(need), 0.0) if hangs else await self._atimed(need))
             return alone
-        return _shared(split_scores(scores, needs), started)
+        return _shared(outcomes, started)
+
+    # -- confidence of several questions at once -------------------------------
+
+    def _estimate_together(self, needs: list[Need]) -> list[tuple[Outcome, float]] | None:
+        """None where each question is to be asked alone: a joint call cannot be made, or failed.
+
+        It has the time that the questions would have, so many side by side.
+        """
+        if len(needs) < 2 or not self._instruments.estimates_many:
+            return None
+        started = time.perf_counter()
+        seconds = self._seconds_together(needs)
+        try:
+            found = self._runner.call(lambda: self._instruments.confidences(needs), seconds)
+        except (Exception, asyncio.CancelledError):  # noqa: BLE001 - fails again, typed, alone
+            return None
+        return _shared([self._outcome(one) for one in found], started)
+
+    async def _aestimate_together(self, needs: list[Need]) -> list[tuple[Outcome, float]] | None:
+        if len(needs) < 2 or not self._instruments.estimates_many:
+            return None
+        started = time.perf_counter()
+        try:
+            found = await within(
+                self._instruments.aconfidences(needs), self._seconds_together(needs)
+            )
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and asked_to_stop():
+                raise
+            return None
+        return _shared([self._outcome(one) for one in found], started)
+
+    def _seconds_together(self, needs: list[Need]) -> float | None:
+        seconds = self._deadlines[SignalName.CONFIDENCE]
+        return None if seconds is None else seconds * math.ceil(len(needs) / self._max_concurrency)
+
+    def _outcome(self, found: Confidence | KnowgateError) -> Outcome:
+        if isinstance(found, Confidence):
+            return found
+        return self._failed(SignalName.CONFIDENCE, found)
 
     def _given_up(self, need: Need) -> Failure:
         return self._failed(need.signal, DeadlineExceededError())
 
-    def _joint_task(self, needs: list[Need]) -> tuple[Callable[[], list[float]], float | None]:
-        scorer = self._instruments.scorer
-        pairs = group_pairs(needs)
+    def _joint_task(self, needs: list[Need]) -> tuple[Callable[[], list[Outcome]], float | None]:
         per_question = self._deadlines[SignalName.RELEVANCE]
-
-        def task() -> list[float]:
-            if scorer is None:
-                raise PolicyError("no relevance scorer was given")
-            return checked_scores(scorer.score_pairs(pairs), len(pairs))
-
-        return task, None if per_question is None else per_question * len(needs)
+        seconds = None if per_question is None else per_question * len(needs)
+        return lambda: self._instruments.relevances(needs), seconds
 
     def _all_failed(
         self, needs: list[Need], error: Exception, started: float
@@ -324,33 +389,6 @@ class Guard:
         return decision
 
 
-def _shared(parts: Sequence[Sequence[float]], started: float) -> list[tuple[Outcome, float]]:
+def _shared(parts: Sequence[Outcome], started: float) -> list[tuple[Outcome, float]]:
     seconds = (time.perf_counter() - started) / len(parts)
     return [(part, seconds) for part in parts]
-
-
-def _asked_to_stop() -> bool:
-    task = asyncio.current_task()
-    return task is None or task.cancelling() > 0
-
-
-def _hangs(outcomes: Sequence[tuple[Outcome, float]]) -> bool:
-    """Whether two questions in a row, each alone, ran into the deadline: the scorer hangs.
-
-    Without this a scorer that answers nothing would cost a deadline for every question.
-    """
-    last = [outcome for outcome, _ in outcomes[-2:]]
-    return len(last) == 2 and all(
-        isinstance(outcome, Failure) and isinstance(outcome.error, SignalTimeoutError)
-        for outcome in last
-    )
-
-
-async def _within(awaitable: Awaitable[Outcome], seconds: float | None) -> Outcome:
-    try:
-        async with asyncio.timeout(seconds) as scope:
-            return await awaitable
-    except TimeoutError:
-        if scope.expired():
-            raise DeadlineExceededError from None
-        raise

@@ -2,10 +2,32 @@
 
 from __future__ import annotations
 
-from . import _calibrate, _demo, _doctor, _eval, _microworld, _report, _route, _score
+from . import (
+    _abstained,
+    _calibrate,
+    _demo,
+    _doctor,
+    _eval,
+    _microworld,
+    _report,
+    _route,
+    _score,
+    _tune,
+)
 from ._app import app, main
 
 __all__ = ["app", "main"]
 
 # Importing a command's module registers it with the app.
-_COMMANDS = (_calibrate, _demo, _doctor, _eval, _microworld, _report, _route, _score)
+_COMMANDS = (
+    _abstained,
+    _calibrate,
+    _demo,
+    _doctor,
+    _eval,
+    _microworld,
+    _report,
+    _route,
+    _score,
+    _tune,
+)

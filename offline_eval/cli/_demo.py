@@ -29,14 +29,14 @@ def demo(
     Example: `knowgate demo --out knowgate-demo`
     """
     # Torch and the model take seconds to load: only when asked for.
-    from ...guard.relevance import BiEncoderScorer
+    from ...guard.relevance import DEFAULT_SCORER, BiEncoderScorer, load_scorer
     from ..demo import SITUATIONS, run_city_demo, run_microworld_demo
 
     out.print("Loading the embedded scorer …")
     encoder = BiEncoderScorer()
     out.print("Measuring 178 questions on 86 city articles, each with its article and without …")
     with progress_bar("measuring cases") as advance:
-        found = run_city_demo(out_dir, encoder, on_progress=advance)
+        found = run_city_demo(out_dir, encoder, load_scorer(DEFAULT_SCORER), on_progress=advance)
     if found.policy.guarantee is not None:
         out.print(f"\n{found.policy.guarantee.statement}\n", markup=False)
     for answer in found.answers:

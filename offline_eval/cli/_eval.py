@@ -10,7 +10,7 @@ import typer
 
 from ...guard import RelevanceScorer
 from ...guard import aggregator as require_aggregator
-from ...guard.relevance import BiEncoderScorer, load_scorer
+from ...guard.relevance import DEFAULT_SCORER, BiEncoderScorer, default_aggregator, load_scorer
 from ..knowledge_base import PassageKind, build_knowledge_base, read_questions
 from ..ookb import OokbSettings, run_ookb
 from ._app import app
@@ -29,7 +29,7 @@ def ookb(
     out_dir: Annotated[Path, typer.Option("--out", help="Run folder; resumed if it exists.")],
     scorer: Annotated[
         str, typer.Option(help="Scorer by name, or a sentence-transformers folder.")
-    ] = "bi_encoder",
+    ] = DEFAULT_SCORER,
     passage: Annotated[
         PassageKind,
         typer.Option(
@@ -38,7 +38,13 @@ def ookb(
         ),
     ] = PassageKind.ANSWER,
     top_k: Annotated[int, typer.Option(min=1, help="Passages retrieved per case.")] = 5,
-    aggregator: Annotated[str, typer.Option(help="Passage scores to one value.")] = "max",
+    aggregator: Annotated[
+        str | None,
+        typer.Option(
+            help="Passage scores to one value; by default the scorer's: joint for fused, "
+            "max for others."
+        ),
+    ] = None,
 ) -> None:
     """Out of the knowledge base: ask each question with its source in place, and left out.
 
@@ -48,11 +54,13 @@ def ookb(
 
     Example: `knowgate eval ookb --questions kb.jsonl --scorer bi_encoder --out run`
     """
-    require_aggregator(aggregator)
-    settings = OokbSettings(passage=passage, top_k=top_k, aggregator=aggregator)
+    if aggregator is not None:
+        require_aggregator(aggregator)
     # Before a model is loaded, which takes seconds: what is wrong with the questions.
     build_knowledge_base(read_questions(questions), passage, where=str(questions))
     judge = load_scorer(scorer)
+    aggregate = aggregator or default_aggregator(judge.fingerprint.kind)
+    settings = OokbSettings(passage=passage, top_k=top_k, aggregator=aggregate)
     with progress_bar("measuring cases") as advance:
         run_ookb(
             questions,

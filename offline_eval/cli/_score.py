@@ -19,7 +19,12 @@ from ...guard import (
 )
 from ...guard import aggregator as require_aggregator
 from ...guard.files import atomic_writer, read_jsonl
-from ...guard.relevance import default_calibrator, load_scorer
+from ...guard.relevance import (
+    DEFAULT_SCORER,
+    default_aggregator,
+    default_calibrator,
+    load_scorer,
+)
 from ._app import app
 from ._console import checked_id, json_line, out, progress_bar
 
@@ -37,15 +42,19 @@ def score(
         str | None,
         typer.Option(
             help="Scorer by name, or a sentence-transformers folder; by default the policy's, "
-            "or bi_encoder."
+            f"or {DEFAULT_SCORER}."
         ),
     ] = None,
     policy: Annotated[
         Path | None, typer.Option(help="Take calibrator and aggregator from this policy.")
     ] = None,
     aggregator: Annotated[
-        str, typer.Option(help="Passage scores to one value, without --policy.")
-    ] = "max",
+        str | None,
+        typer.Option(
+            help="Passage scores to one value, without --policy; by default the scorer's: "
+            "joint for fused, max for others."
+        ),
+    ] = None,
 ) -> None:
     """Score how far passages suffice to answer a question.
 
@@ -58,9 +67,10 @@ def score(
     lines = [(number, value) for number, value in read_jsonl(input_path)]
     for number, value in lines:
         _check(value, f"{input_path}:{number}")
-    require_aggregator(aggregator)
+    if aggregator is not None:
+        require_aggregator(aggregator)
     loaded = Policy.load(policy) if policy is not None else None
-    named = scorer or ("bi_encoder" if loaded is None else loaded.scorer.kind)
+    named = scorer or (DEFAULT_SCORER if loaded is None else loaded.scorer.kind)
     guard = _guard(load_scorer(named), loaded, aggregator, where=str(policy))
     with atomic_writer(output) as stream, progress_bar("scoring") as advance:
         for done, (value, decision) in enumerate(_decisions(guard, lines), start=1):
@@ -69,7 +79,9 @@ def score(
     out.print(f"{len(lines)} lines scored → {output}", markup=False)
 
 
-def _guard(scorer: RelevanceScorer, policy: Policy | None, aggregator: str, *, where: str) -> Guard:
+def _guard(
+    scorer: RelevanceScorer, policy: Policy | None, aggregator: str | None, *, where: str
+) -> Guard:
     if policy is not None:
         try:
             policy.require_scorer(scorer.fingerprint)
@@ -77,7 +89,11 @@ def _guard(scorer: RelevanceScorer, policy: Policy | None, aggregator: str, *, w
             raise FingerprintMismatchError(error.what, where=where, mend=error.mend) from None
     measuring = Policy(
         scorer=scorer.fingerprint,
-        aggregator=aggregator if policy is None else policy.aggregator,
+        aggregator=(
+            aggregator or default_aggregator(scorer.fingerprint.kind)
+            if policy is None
+            else policy.aggregator
+        ),
         relevance_calibrator=(
             default_calibrator(scorer.fingerprint)
             if policy is None
@@ -111,6 +127,8 @@ def _result(value: dict[str, Any], decision: Decision) -> dict[str, Any]:
     }
     if failed and decision.reason is Reason.INVALID_INPUT:
         result["error"] = "the question is empty"
+    if failed and decision.reason is Reason.UNSUPPORTED_LANGUAGE:
+        result["error"] = "unsupported language"
     return {"id": value["id"], **result} if "id" in value else result
 
 

@@ -11,8 +11,8 @@ from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from ...adapters.langchain import GuardedRAG
-from ...guard import Guard, Policy
-from ...guard.relevance import BiEncoderScorer
+from ...guard import Guard, Policy, RelevanceScorer
+from ...guard.relevance import BiEncoderScorer, default_aggregator
 from ..knowledge_base import PassageKind, QuestionRecord, read_questions
 from ..ookb import OokbSettings, calibrate_ookb, run_ookb
 from ..report import write_report
@@ -65,38 +65,48 @@ class CityDemo:
 
 
 def run_city_demo(
-    out: Path, encoder: BiEncoderScorer, *, on_progress: Callable[[int, int], None] | None = None
+    out: Path,
+    encoder: BiEncoderScorer,
+    scorer: RelevanceScorer,
+    *,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> CityDemo:
     """Measure, calibrate, report, and answer live questions.
 
     Args:
         out: folder for `run/`, `policy.json` and the report.
-        encoder: retrieves, judges relevance, and picks the sentences to quote.
+        encoder: retrieves, and picks the sentences to quote.
+        scorer: judges relevance.
         on_progress: called with (cases done, cases in all).
     """
     run, policy_path = out / "run", out / "policy.json"
     run_ookb(
         sample_knowledge_base_path(),
         run,
-        scorer=encoder,
+        scorer=scorer,
         encoder=encoder,
-        settings=OokbSettings(passage=PassageKind.PASSAGE),
+        settings=OokbSettings(
+            passage=PassageKind.PASSAGE,
+            aggregator=default_aggregator(scorer.fingerprint.kind),
+        ),
         on_progress=on_progress,
     )
     calibrated = calibrate_ookb(run, policy_path, risk=RISK, delta=DELTA)
     report = write_report(run).html
-    guard = Guard.load(policy_path, scorer=encoder, metrics=False)
-    return CityDemo(calibrated.policy, policy_path, report, live_answers(guard, encoder))
+    guard = Guard.load(policy_path, scorer=scorer, metrics=False)
+    unguarded = Guard(guard.policy, scorer=scorer, mode="shadow", metrics=False)
+    answers = live_answers(guard, unguarded, encoder)
+    return CityDemo(calibrated.policy, policy_path, report, answers)
 
 
-def live_answers(guard: Guard, encoder: BiEncoderScorer) -> tuple[LiveAnswer, ...]:
+def live_answers(guard: Guard, shadow: Guard, encoder: BiEncoderScorer) -> tuple[LiveAnswer, ...]:
     """Ask a help desk that lacks some articles; half of the questions are about those."""
     records = read_questions(sample_knowledge_base_path())
     articles = list(dict.fromkeys(record.source for record in records))
     missing = set(articles[:: len(articles) // MISSING_ARTICLES][:MISSING_ARTICLES])
     chain = help_desk(guard, encoder, [r for r in records if r.source not in missing])
     unguarded = help_desk(
-        Guard(guard.policy, scorer=encoder, mode="shadow", metrics=False),
+        shadow,
         encoder,
         [r for r in records if r.source not in missing],
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -19,7 +18,6 @@ from ...guard import (
     RelevanceScorer,
     SignalError,
     SignalValueError,
-    aggregator,
 )
 from ...guard.files import file_sha256, read_text, write_text
 from ..knowledge_base import (
@@ -144,11 +142,9 @@ def _row(
         row["retrieval_miss"] = not left_out and case.passage_id not in found
         decision = guard.decide(case.question, [knowledge_base.passages[i] for i in found])
         row["scores"] = list(decision.scores)
-        scores = [score for score in decision.scores if score is not None]
-        relevance = aggregator(settings.aggregator)(scores)
-        if not math.isfinite(relevance):
+        if decision.raw_relevance is None:
             raise SignalValueError("relevance", "the aggregate of the scores is not finite")
-        row["raw_relevance"] = relevance
+        row["raw_relevance"] = decision.raw_relevance
     except KnowgateError as error:
         row["error"] = {"type": type(error).__name__, "detail": str(error)}
     return row

@@ -130,7 +130,7 @@ def test_a_folder_instead_of_a_file_is_one_line(knowgate: Knowgate, tmp_path: Pa
 @pytest.mark.parametrize(
     ("option", "value", "words"),
     [
-        ("--scorer", "oracle", "unknown scorer 'oracle' — one of: bi_encoder, lexical"),
+        ("--scorer", "oracle", "unknown scorer 'oracle' — one of: bi_encoder, "),
         ("--aggregator", "median", "unknown aggregator 'median' — one of: max"),
         ("--passage", "passage", "question '0-ü' has no field 'passage'"),
     ],

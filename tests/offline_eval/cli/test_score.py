@@ -174,3 +174,29 @@ def test_what_is_not_there_is_one_line(
     refused(_score(knowgate, tmp_path, option, value), words)
 
     assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
+
+
+@pytest.mark.parametrize("scorer", ["bi_encoder", "late_interaction"])
+def test_a_chinese_question_gets_a_reason_instead_of_a_number(
+    knowgate: Knowgate, tmp_path: Path, scorer: str
+) -> None:
+    lines = [
+        {"question": "图书馆几点开门？", "passages": ["图书馆九点开门。"]},
+        {"question": "When does it open?", "passages": ["It opens at nine."]},
+    ]
+    write_lines(tmp_path / "in.jsonl", lines)
+
+    _score(knowgate, tmp_path, "--scorer", scorer)
+
+    unsupported, known = read_lines(tmp_path / "out.jsonl")
+    assert unsupported == {"scores": None, "relevance": None, "error": "unsupported language"}
+    assert known["relevance"] > 0.5
+
+
+def test_an_aggregator_that_the_scorer_has_not_is_refused(
+    knowgate: Knowgate, tmp_path: Path
+) -> None:
+    write_lines(tmp_path / "in.jsonl", [{"question": "q", "passages": ["p"]}])
+    outcome = _score(knowgate, tmp_path, "--aggregator", "joint")
+    refused(outcome, "LexicalScorer has no score_set")
+    assert not (tmp_path / "out.jsonl").exists()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from knowgate.guard import Policy, Route
-from knowgate.guard.relevance import BiEncoderScorer
+from knowgate.guard.relevance import BiEncoderScorer, FusedScorer
 from knowgate.offline_eval.demo import (
     SITUATIONS,
     CityDemo,
@@ -30,7 +30,7 @@ def encoder() -> BiEncoderScorer:
 
 @pytest.fixture(scope="module")
 def city(folder: Path, encoder: BiEncoderScorer) -> CityDemo:
-    return run_city_demo(folder, encoder)
+    return run_city_demo(folder, encoder, FusedScorer())
 
 
 @pytest.fixture(scope="module")
