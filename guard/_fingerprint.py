@@ -36,16 +36,25 @@ class Fingerprint(BaseModel):
     settings: dict[str, str | int | FiniteFloat | bool | None] = Field(default_factory=dict)
 
     def differences(self, other: Fingerprint) -> list[str]:
-        """Names of the fields in which `other` differs, each with both values.
+        """Names of the fields and settings in which `other` differs, each with both values.
 
         Example:
             >>> Fingerprint(kind="a").differences(Fingerprint(kind="b"))
             ["kind: 'a' against 'b'"]
         """
-        mine: dict[str, Any] = self.model_dump()
-        theirs: dict[str, Any] = other.model_dump()
+        mine, theirs = _flat(self), _flat(other)
         return [
-            f"{name}: {mine[name]!r} against {theirs[name]!r}"
-            for name in mine
-            if mine[name] != theirs[name]
+            f"{name}: {_shown(mine, name)} against {_shown(theirs, name)}"
+            for name in dict.fromkeys([*mine, *theirs])
+            # A setting that is not there is not one that is None.
+            if (name in mine, mine.get(name)) != (name in theirs, theirs.get(name))
         ]
+
+
+def _shown(fields: dict[str, Any], name: str) -> str:
+    return repr(fields[name]) if name in fields else "nothing"
+
+
+def _flat(fingerprint: Fingerprint) -> dict[str, Any]:
+    found: dict[str, Any] = fingerprint.model_dump(exclude={"settings"})
+    return found | {f"settings.{name}": value for name, value in fingerprint.settings.items()}

@@ -261,9 +261,12 @@ class Policy(_Artefact):
 def _require(expected: Fingerprint, found: Fingerprint, what: str) -> None:
     differences = expected.differences(found)
     if differences:
+        whose = f"the {what} it was calibrated on"
+        if what == "scorer":
+            whose += " (one in a folder by its path: `--scorer DIR`, `scorer=load_scorer(DIR)`)"
         raise FingerprintMismatchError(
             f"the policy was calibrated on another {what} ({'; '.join(differences)})",
-            mend=f"use the {what} it was calibrated on, or calibrate anew with this one",
+            mend=f"use {whose}, or calibrate anew with this one",
         )
 
 

@@ -44,6 +44,8 @@ _LEVEL = 0.95
 
 OnProgress = Callable[[int, int], None]
 Look = Callable[[TrainableEncoder, int], None]
+# Per question id the examples with its passage and without.
+Examples = dict[str, list[MixExample]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +56,14 @@ class TuningSettings:
         checkpoints: steps after which the held-out questions are looked at, increasing;
             0 steps, the mix alone, is always among the choices.
         rate: peak learning rate of the adapter.
-        ridge: pull of the mix towards the bundled one.
+        ridge: pull of the mix towards the bundled one, whatever the number of questions:
+            the more there are, the less it weighs.
         seed: of splits and draws.
     """
 
     checkpoints: tuple[int, ...] = (12, 24, 36)
     rate: float = 2e-4
-    ridge: float = 0.1
+    ridge: float = 2.0
     seed: int = 0
 
 
@@ -119,7 +122,8 @@ def tune_relevance(
     """Adapt the fused scorer to a knowledge base; write it into the folder `out`.
 
     Args:
-        questions: of one knowledge base, each with its passage; at least 20.
+        questions: of one knowledge base, each with its passage; at least 20 in a script
+            that the scorer can read, others are left out.
         out: folder to fill, which must exist.
         settings: how.
         judge: whether to find out if it helped, which costs four trainings more. Without,
@@ -155,15 +159,17 @@ class _Work:
     ) -> None:
         self._settings = settings
         self._embed = BiEncoderScorer(cache_size=100_000).embed
+        self._base = TokenEncoder()
         topics = {question.topic for question in questions}
         pools = {topic: [q.passage for q in questions if q.topic == topic] for topic in topics}
-        cases = retrieval_cases(questions, pools, self._embed, seed=settings.seed)
+        # The scorer that comes of it gives other questions no score.
+        known = [question for question in questions if self._base.supports(question.text)]
+        cases = retrieval_cases(known, pools, self._embed, seed=settings.seed)
         self._cases: dict[str, list[SetCase]] = {}
         for case in cases:
             self._cases.setdefault(case.question_id, []).append(case)
         self._questions = [q for q in questions if q.id in self._cases]
         _require_enough(self._questions)
-        self._base = TokenEncoder()
         idf = word_piece_idf(self._base)
         assert idf is not None  # the embedded model's own table
         self._idf: NDArray[np.float32] = idf
@@ -175,18 +181,16 @@ class _Work:
 
     def judged(self) -> TuningReport:
         """Cross-validate, and choose the number of steps."""
-        rng = random.Random(self._settings.seed)
-        order = list(range(len(self._questions)))
-        rng.shuffle(order)
-        folds = [[self._questions[i] for i in order[start::_FOLDS]] for start in range(_FOLDS)]
-        before = self._scored(self._bundled, self._bundled.model, self._questions)
+        folds = _folds(self._questions, self._settings.seed)
+        untuned = self._examples(self._bundled, self._questions)
+        before = _scored(self._bundled.model, untuned, self._questions)
         after: dict[str, tuple[float, float]] = {}
         best: list[int] = []
         for turn in range(_FOLDS):
             test, held = folds[turn], folds[(turn + 1) % _FOLDS]
             rest = [q for i, fold in enumerate(folds) for q in fold if i != turn]
             train = [q for q in rest if q not in held]
-            steps, scores = self._fold(train, held, rest, test)
+            steps, scores = self._fold(train, held, rest, test, untuned)
             best.append(steps)
             after |= scores
         ids = [question.id for question in self._questions]
@@ -205,7 +209,8 @@ class _Work:
         encoder.save(out)
         scorer = self._scorer(out)
         note = f"tuned on {len(self._questions)} questions of one knowledge base"
-        self._mix(scorer, self._questions, note).save(out / "fused.json")
+        examples = self._examples(scorer, self._questions)
+        self._mix(examples, self._questions, note).save(out / "fused.json")
         self._on_progress(self._total, self._total)
 
     def _fold(
@@ -214,22 +219,24 @@ class _Work:
         held: list[TrainingQuestion],
         rest: list[TrainingQuestion],
         test: list[TrainingQuestion],
+        untuned: Examples,
     ) -> tuple[int, dict[str, tuple[float, float]]]:
         """The best number of steps by `held`, and the scores of `test` after so many."""
         candidates: list[tuple[float, int, dict[str, tuple[float, float]]]] = []
 
-        def look(encoder: TrainableEncoder | None, steps: int) -> None:
-            with tempfile.TemporaryDirectory() as folder:
-                if encoder is not None:
-                    encoder.save(Path(folder))
-                scorer = self._bundled if encoder is None else self._scorer(Path(folder))
-                mix = self._mix(scorer, train, "")
-                loss = _log_loss(list(self._scored(scorer, mix, held).values()))
-                # Held-out questions have chosen; the mix may use them for the rest.
-                scores = self._scored(scorer, self._mix(scorer, rest, ""), test)
-                candidates.append((loss, steps, scores))
+        def judge(examples: Examples, steps: int) -> None:
+            mix = self._mix(examples, train)
+            loss = _log_loss(list(_scored(mix, examples, held).values()))
+            # Held-out questions have chosen; the mix may use them for the rest.
+            scores = _scored(self._mix(examples, rest), examples, test)
+            candidates.append((loss, steps, scores))
 
-        look(None, 0)
+        def look(encoder: TrainableEncoder, steps: int) -> None:
+            with tempfile.TemporaryDirectory() as folder:
+                encoder.save(Path(folder))
+                judge(self._examples(self._scorer(Path(folder)), [*rest, *test]), steps)
+
+        judge(untuned, 0)
         self._trained(train, max(self._settings.checkpoints), look)
         _, steps, scores = min(candidates, key=lambda one: (one[0], one[1]))
         return steps, scores
@@ -265,39 +272,53 @@ class _Work:
         return FusedScorer(folder, base_encoder=self._base, model=self._bundled.model)
 
     def _mix(
-        self, scorer: FusedScorer, questions: Sequence[TrainingQuestion], note: str
+        self, examples: Examples, questions: Sequence[TrainingQuestion], note: str = ""
     ) -> MatchModel:
         prior = self._bundled.model
+        chosen = [example for question in questions for example in examples[question.id]]
         return fit_match_model(
-            [example for pair in self._examples(scorer, questions).values() for example in pair],
+            chosen,
             features=prior.features,
             length_penalty=prior.length_penalty,
             prior=prior,
-            ridge=self._settings.ridge,
+            ridge=self._settings.ridge / len(chosen),
             fitted_on=note,
         )
 
-    def _scored(
-        self, scorer: FusedScorer, mix: MatchModel, questions: Sequence[TrainingQuestion]
-    ) -> dict[str, tuple[float, float]]:
-        """Per question the joint score with its passage, and without."""
-        return {
-            name: (
-                mix.joint_score(with_it.vectors, with_it.joined),
-                mix.joint_score(without.vectors, without.joined),
-            )
-            for name, (with_it, without) in self._examples(scorer, questions).items()
-        }
-
-    def _examples(
-        self, scorer: FusedScorer, questions: Sequence[TrainingQuestion]
-    ) -> dict[str, list[MixExample]]:
+    def _examples(self, scorer: FusedScorer, questions: Sequence[TrainingQuestion]) -> Examples:
         cases = [case for question in questions for case in self._cases[question.id]]
         examples = mix_examples(scorer, cases, balance=0.0)
         found: dict[str, list[MixExample]] = {}
         for case, example in zip(cases, examples, strict=True):
             found.setdefault(case.question_id, []).append(example)
         return found
+
+
+def _scored(
+    mix: MatchModel, examples: Examples, questions: Sequence[TrainingQuestion]
+) -> dict[str, tuple[float, float]]:
+    """Per question the joint score with its passage, and without."""
+    found = {}
+    for question in questions:
+        with_it, without = examples[question.id]
+        found[question.id] = (
+            mix.joint_score(with_it.vectors, with_it.joined),
+            mix.joint_score(without.vectors, without.joined),
+        )
+    return found
+
+
+def _folds(questions: Sequence[TrainingQuestion], seed: int) -> list[list[TrainingQuestion]]:
+    """Questions in folds; those that share a passage stay together."""
+    by_passage: dict[str, list[TrainingQuestion]] = {}
+    for question in questions:
+        by_passage.setdefault(question.passage, []).append(question)
+    groups = list(by_passage.values())
+    random.Random(seed).shuffle(groups)
+    folds: list[list[TrainingQuestion]] = [[] for _ in range(_FOLDS)]
+    for group in groups:
+        min(folds, key=len).extend(group)
+    return folds
 
 
 def _require_enough(questions: Sequence[TrainingQuestion]) -> None:
@@ -307,7 +328,7 @@ def _require_enough(questions: Sequence[TrainingQuestion]) -> None:
     if len(questions) < MIN_QUESTIONS:
         raise InputError(
             f"{len(questions)} usable questions are too few to tune on",
-            mend=f"at least {MIN_QUESTIONS} questions, with six passages or more among them",
+            mend=f"at least {MIN_QUESTIONS} in English, with six passages or more among them",
         )
 
 

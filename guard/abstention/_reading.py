@@ -28,7 +28,7 @@ _ANSWER_FIELDS = (
     "答案",
 )
 _CITATION_FIELDS = ("citation", "citations", "sources", "source", "引用")
-_FENCE = re.compile(r"\A```\w{0,20}\s*\n(.*?)\n?\s*```\Z", re.DOTALL)
+_FENCE = re.compile(r"\A[^`{}]{0,300}```\w{0,20}\s*\n(.*?)```[^`{}]{0,300}\Z", re.DOTALL)
 
 # Only the characters that the patterns use.
 _TRADITIONAL = (
@@ -103,7 +103,7 @@ def read_reply(response: object, citation: object = Citation.UNKNOWN) -> Reply:
     """Take a reply of any kind apart; nothing makes this raise.
 
     What is neither text nor bytes has nothing to read. A reply that is JSON (or JSON in a
-    code fence) with an answer field is read by its fields. Of a very long reply the first
+    code fence, a few words around it) with an answer field is read by its fields. Of a very long reply the first
     and the last part are read.
     """
     read = read_citation(citation)

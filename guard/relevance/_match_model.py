@@ -8,6 +8,7 @@ stands out; two half answers gain when they are joined.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -96,12 +97,14 @@ class MatchModel(_Artefact):
         """Log-odds that the passages together suffice.
 
         Args:
-            vectors: features per passage, at least one.
+            vectors: features per passage, at least one; equal ones count once.
             joined: features of the passages taken as one.
         """
-        if len(vectors) == 1:
+        # A passage that was retrieved twice says no more, and is no rival of itself.
+        distinct = list(dict.fromkeys(map(tuple, vectors)))
+        if len(distinct) == 1:
             return self.passage_score(vectors[0])
-        top, margin, gain = set_features(vectors, joined)
+        top, margin, gain = set_features(distinct, joined)
         mix = self.several
         return mix.bias + _dot(mix.top, top) + _dot(mix.margin, margin) + _dot(mix.gain, gain)
 
@@ -116,14 +119,21 @@ class MatchModel(_Artefact):
         value: Any = read_json(path)
         where = os.fspath(path)
         version = value.get("schema_version") if isinstance(value, dict) else None
-        if isinstance(version, int) and version > SCHEMA_VERSION:
+        if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+            raise ModelFolderError(
+                "field 'schema_version' is missing or not a positive number",
+                where=where,
+                mend="write it with `knowgate tune relevance`",
+            )
+        if version > SCHEMA_VERSION:
             raise ModelFolderError(
                 f"schema {version} is newer than {SCHEMA_VERSION}, the newest known here",
                 where=where,
                 mend="upgrade knowgate or tune anew",
             )
         try:
-            return cls.model_validate(value)
+            # As JSON, where `strict` takes lists for tuples, but no text for a number.
+            return cls.model_validate_json(json.dumps(value), strict=True)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             field = ".".join(str(part) for part in first["loc"]) or "file"

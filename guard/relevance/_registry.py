@@ -9,6 +9,7 @@ from .._calibrators import Calibrator, IdentityCalibrator, PlattCalibrator
 from .._contracts import RelevanceScorer
 from .._errors import InputError
 from .._fingerprint import Fingerprint
+from ._adapter import ADAPTER_CONFIG
 from ._bi_encoder import BiEncoderScorer
 from ._embedded import EMBEDDED_SHA256
 from ._late_interaction import LateInteractionScorer
@@ -57,7 +58,9 @@ def load_scorer(name: str) -> RelevanceScorer:
     if name in _SCORERS:
         return _SCORERS[name]()
     if os.path.isdir(name):
-        tuned = os.path.isfile(os.path.join(name, FUSED_FILE))
+        # Either of the two, so that a damaged folder is called what it is.
+        marks = (FUSED_FILE, ADAPTER_CONFIG)
+        tuned = any(os.path.isfile(os.path.join(name, mark)) for mark in marks)
         return FusedScorer(name) if tuned else BiEncoderScorer(name)
     raise InputError(
         f"unknown scorer {name!r}",

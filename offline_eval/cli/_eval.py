@@ -28,7 +28,7 @@ def ookb(
     ],
     out_dir: Annotated[Path, typer.Option("--out", help="Run folder; resumed if it exists.")],
     scorer: Annotated[
-        str, typer.Option(help="Scorer by name, or a sentence-transformers folder.")
+        str, typer.Option(help="Scorer by name, or a tuned or sentence-transformers folder.")
     ] = DEFAULT_SCORER,
     passage: Annotated[
         PassageKind,
@@ -41,8 +41,8 @@ def ookb(
     aggregator: Annotated[
         str | None,
         typer.Option(
-            help="Passage scores to one value; by default the scorer's: joint for fused, "
-            "max for others."
+            help="Passage scores to one value; by default the scorer's: joint for fused and "
+            "sufficiency, max for others."
         ),
     ] = None,
 ) -> None:

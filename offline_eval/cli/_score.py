@@ -41,8 +41,8 @@ def score(
     scorer: Annotated[
         str | None,
         typer.Option(
-            help="Scorer by name, or a sentence-transformers folder; by default the policy's, "
-            f"or {DEFAULT_SCORER}."
+            help="Scorer by name, or a tuned or sentence-transformers folder; by default the "
+            f"policy's, or {DEFAULT_SCORER}."
         ),
     ] = None,
     policy: Annotated[
@@ -52,7 +52,7 @@ def score(
         str | None,
         typer.Option(
             help="Passage scores to one value, without --policy; by default the scorer's: "
-            "joint for fused, max for others."
+            "joint for fused and sufficiency, max for others."
         ),
     ] = None,
 ) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 from tempfile import mkdtemp
 from typing import Annotated
 
@@ -18,9 +22,13 @@ from ...calibration.sufficiency import (
 )
 from ...guard import InputError
 from ...guard.files import write_json
+from ...guard.relevance import scorer_names
 from ..knowledge_base import PassageKind, QuestionRecord, build_knowledge_base, read_questions
 from ._app import app
 from ._console import out, progress_bar
+
+# Makes a folder a tuned scorer, so it comes last.
+_LAST_FILE = "fused.json"
 
 tuning = typer.Typer(no_args_is_help=True, help="Adapt a part of the guard to your own data.")
 app.add_typer(tuning, name="tune")
@@ -53,25 +61,37 @@ def relevance(
         raise InputError(
             "exists and is not an empty folder", where=str(out_dir), mend="name a new folder"
         )
-    # Links are followed and "." gets a name, for the last step is a rename.
-    place = out_dir.resolve()
-    place.parent.mkdir(parents=True, exist_ok=True)
-    # Beside its final place, so that nothing is half-written.
-    work = Path(mkdtemp(prefix=f".{place.name}.", dir=place.parent))
-    try:
+    with _filled_at_once(out_dir.resolve()) as work:
         with progress_bar("tuning") as advance:
             report = tune_relevance(
                 cases, work, settings=TuningSettings(seed=seed), on_progress=advance
             )
         assert report is not None  # it is judged by default
         write_json(work / "tuning.json", report.as_json())
-        work.chmod(0o755)
-        if place.exists():
-            place.rmdir()
-        work.rename(place)
+    _tell(report, out_dir)
+
+
+@contextlib.contextmanager
+def _filled_at_once(place: Path) -> Iterator[Path]:
+    """A folder to write in, whose files are at `place` in the end; none are after an error.
+
+    An empty folder that is there already is filled and not replaced: it may be a mount,
+    or the only one that may be written to.
+    """
+    there = place.exists()
+    room = place if there else place.parent
+    room.mkdir(parents=True, exist_ok=True)
+    work = Path(mkdtemp(prefix=".tuning.", dir=room))
+    try:
+        yield work
+        if not there:
+            work.chmod(0o755)
+            work.rename(place)
+            return
+        for path in sorted(work.iterdir(), key=lambda one: one.name == _LAST_FILE):
+            path.rename(place / path.name)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    _tell(report, out_dir)
 
 
 def _training_questions(
@@ -115,4 +135,7 @@ def _tell(report: TuningReport, folder: Path) -> None:
             "The bundled scorer is the safe choice."
         )
     out.print(f"{verdict} → {folder}", markup=False)
-    out.print(f"Use it with --scorer {folder}, and calibrate anew.", markup=False)
+    # A scorer's name goes before a folder of that name.
+    named = os.path.join(".", folder) if str(folder) in scorer_names() else str(folder)
+    use = "Use it with" if report.helped else "To use it all the same:"
+    out.print(f"{use} --scorer {quote(named)}, and calibrate anew.", markup=False)

@@ -256,6 +256,17 @@ def test_another_scorers_policy_is_refused_naming_the_fields_that_differ() -> No
     assert isinstance(raised.value, InputError)
 
 
+def test_a_setting_that_differs_is_named_and_the_others_are_not() -> None:
+    mine = Fingerprint(kind="fused", settings={"stride": 192, "mix": "a", "idf": None})
+    theirs = Fingerprint(kind="fused", settings={"stride": 192, "mix": "b"})
+    assert mine.differences(theirs) == [
+        "settings.mix: 'a' against 'b'",
+        "settings.idf: None against nothing",
+    ]
+    with pytest.raises(FingerprintMismatchError, match=r"scorer=load_scorer\(DIR\)"):
+        policy_with(scorer=mine).require_scorer(theirs)
+
+
 def test_another_estimators_policy_is_refused() -> None:
     policy = policy_with(estimator=Fingerprint(kind="sampled_consistency"))
     with pytest.raises(FingerprintMismatchError, match="confidence estimator"):

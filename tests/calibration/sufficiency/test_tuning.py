@@ -135,6 +135,16 @@ def test_too_few_passages_are_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_questions_that_the_scorer_cannot_read_are_left_out(tmp_path: Path) -> None:
+    questions = [
+        dataclasses.replace(question, text="图书馆几点开门？") if i % 2 else question
+        for i, question in enumerate(made_up_questions())
+    ]
+    with pytest.raises(InputError, match=r"12 usable questions .* in English"):
+        tune_relevance(questions, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_gain_is_paired_by_question() -> None:
     before = [(0.0, 1.0)] * 10 + [(2.0, 1.0)] * 10
     after = [(2.0, 1.0)] * 20

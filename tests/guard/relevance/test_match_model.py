@@ -57,6 +57,13 @@ def test_one_passage_together_is_one_passage_alone() -> None:
     assert MODEL.joint_score([[0.5, 0.25]], [0.5, 0.25]) == MODEL.passage_score([0.5, 0.25])
 
 
+def test_a_passage_that_is_there_twice_counts_once() -> None:
+    vectors, together = [[0.5, 0.0], [0.25, 0.5]], [0.5, 0.75]
+    once = MODEL.joint_score(vectors, together)
+    assert MODEL.joint_score([*vectors, vectors[0], vectors[0]], together) == once
+    assert MODEL.joint_score([vectors[0]] * 5, vectors[0]) == MODEL.passage_score(vectors[0])
+
+
 @pytest.mark.parametrize(
     ("vectors", "together", "expected"),
     [
@@ -128,6 +135,9 @@ NAN = float("nan")
     ("change", "words"),
     [
         ({"schema_version": 2}, "schema 2 is newer than 1, the newest known here"),
+        ({"schema_version": None}, "field 'schema_version' is missing"),
+        ({"schema_version": 0}, "field 'schema_version' is missing or not a positive"),
+        ({"single": {"bias": "0.5", "top": [1.0, 1.0]}}, "field 'single.bias'"),
         ({"features": ["base.cosine", "base.depth"]}, "unknown, repeated or none"),
         ({"features": ["base.cosine", "base.cosine"]}, "unknown, repeated or none"),
         ({"features": []}, "unknown, repeated or none"),

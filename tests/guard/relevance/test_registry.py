@@ -57,3 +57,14 @@ def test_what_is_neither_a_name_nor_a_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"unknown scorer .*fused.* or a tuned") as error:
         load_scorer(str(tmp_path / "none"))
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("lost", ["fused.json", "adapter_config.json"])
+def test_a_tuned_folder_that_lost_a_file_is_told_which(
+    folder: Path, tmp_path: Path, lost: str
+) -> None:
+    for path in folder.iterdir():
+        if path.name != lost:
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+    with pytest.raises(InputError, match=rf"{lost}: no such file"):
+        load_scorer(str(tmp_path))

@@ -61,7 +61,8 @@ def test_what_is_printed_is_what_was_measured(tuned: tuple[Path, Outcome]) -> No
     assert f"{report['auroc_before']:.3f} bundled, {report['auroc_after']:.3f} tuned" in first
     assert f"gain {report['gain']['value']:+.3f}" in first
     assert ("It helped" in verdict) == report["helped"]
-    assert use == f"Use it with --scorer {folder}, and calibrate anew."
+    assert use.startswith("Use it with" if report["helped"] else "To use it all the same:")
+    assert use.endswith(f" --scorer {folder}, and calibrate anew.")
 
 
 def test_a_tuned_folder_scores(
@@ -193,6 +194,46 @@ def test_the_verdict_follows_the_interval(
     verdict = capsys.readouterr().out.splitlines()[1]
     assert words in verdict
     assert verdict.endswith("→ tuned")
+
+
+@pytest.mark.parametrize(
+    ("folder", "named"), [("fused", "./fused"), ("my scorer", "'my scorer'"), ("tuned", "tuned")]
+)
+def test_a_folder_is_named_so_that_it_is_found(
+    capsys: pytest.CaptureFixture[str], folder: str, named: str
+) -> None:
+    report = TuningReport(30, 0.5, 0.5, _gain([(0.0, 1.0)] * 30, [(1.0, 0.0)] * 30, seed=0), 12)
+    _tune._tell(report, Path(folder))
+    assert capsys.readouterr().out.endswith(f"Use it with --scorer {named}, and calibrate anew.\n")
+
+
+def test_an_empty_folder_is_filled_and_not_replaced(tmp_path: Path) -> None:
+    place = tmp_path / "mount"
+    place.mkdir()
+    inode = place.stat().st_ino
+    with _tune._filled_at_once(place) as work:
+        # Others beside it may not be writable.
+        assert [path.name for path in tmp_path.iterdir()] == ["mount"]
+        (work / "fused.json").write_text("{}", encoding="utf-8")
+        (work / "tuning.json").write_text("{}", encoding="utf-8")
+    assert sorted(path.name for path in place.iterdir()) == ["fused.json", "tuning.json"]
+    assert place.stat().st_ino == inode
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_an_interrupted_tuning_leaves_nothing(tmp_path: Path, there: bool) -> None:
+    place = tmp_path / "out"
+    if there:
+        place.mkdir()
+
+    def interrupted() -> None:
+        with _tune._filled_at_once(place) as work:
+            (work / "fused.json").write_text("{}", encoding="utf-8")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert [path.name for path in tmp_path.rglob("*")] == (["out"] if there else [])
 
 
 def test_the_help_says_what_it_costs_and_gives(knowgate: Knowgate) -> None:
