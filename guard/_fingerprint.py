@@ -42,7 +42,9 @@ class Fingerprint(BaseModel):
             >>> Fingerprint(kind="a").differences(Fingerprint(kind="b"))
             ["kind: 'a' against 'b'"]
         """
-        mine, theirs = _flat(self), _flat(other)
+        # Another kind has other settings, which would say nothing more.
+        settings = self.kind == other.kind
+        mine, theirs = _flat(self, settings=settings), _flat(other, settings=settings)
         return [
             f"{name}: {_shown(mine, name)} against {_shown(theirs, name)}"
             for name in dict.fromkeys([*mine, *theirs])
@@ -55,6 +57,7 @@ def _shown(fields: dict[str, Any], name: str) -> str:
     return repr(fields[name]) if name in fields else "nothing"
 
 
-def _flat(fingerprint: Fingerprint) -> dict[str, Any]:
+def _flat(fingerprint: Fingerprint, *, settings: bool) -> dict[str, Any]:
     found: dict[str, Any] = fingerprint.model_dump(exclude={"settings"})
-    return found | {f"settings.{name}": value for name, value in fingerprint.settings.items()}
+    named = fingerprint.settings if settings else {}
+    return found | {f"settings.{name}": value for name, value in named.items()}

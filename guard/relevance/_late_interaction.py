@@ -23,6 +23,7 @@ from .._errors import InputError, ModelFolderError
 from .._fingerprint import Fingerprint
 from .._optional_imports import optional_import
 from ..files import file_sha256
+from ._products import best_products
 from ._token_encoder import EncodedText, TokenEncoder
 
 IDF_FILE = Path(__file__).parent / "data" / "word_piece_idf.safetensors"
@@ -130,7 +131,7 @@ def best_cosines(question: EncodedText, windows: Sequence[EncodedText]) -> NDArr
     for window in windows:
         told = _unit(window.vectors[1:-1])
         if len(asked) and len(told):
-            best = np.maximum(best, np.clip((asked @ told.T).max(axis=1), -1.0, 1.0))
+            best = np.maximum(best, np.clip(best_products(asked, told), -1.0, 1.0))
     return best
 
 

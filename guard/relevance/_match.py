@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ._products import best_products
 from ._token_encoder import EncodedText
 
 Floats = NDArray[np.float32]
@@ -79,9 +80,8 @@ def match(question: QuestionTokens, windows: Sequence[EncodedText], stride: int)
     for window in windows:
         cosine = max(cosine, float(np.dot(question.embedding, window.embedding)))
         if len(question.ids):
-            found = question.units @ _units(window.vectors).T
-            best = np.maximum(best, found.max(axis=1))
-            exact |= np.isin(question.ids, window.ids)
+            best = np.maximum(best, best_products(question.units, _units(window.vectors)))
+            exact |= (question.ids[:, None] == window.ids).any(axis=1)
     return PassageMatch(cosine, best, exact, stride * (len(windows) - 1) + len(windows[-1].ids))
 
 
