@@ -45,6 +45,8 @@ QUICK = re.compile(
     re.IGNORECASE,
 )
 REGULARISATION = 1.0
+# Agreement is flat from .5 to .7; a real answer taken for a refusal is the worse error.
+THRESHOLD = 0.6
 BINS = 10
 Floats = NDArray[np.float64]
 
@@ -127,6 +129,7 @@ def fit(rows: Sequence[Row], groups: Sequence[str]) -> AbstentionModel:
         weights={n: round(float(w), 4) for n, w in zip(FEATURE_NAMES, weights, strict=True)},
         slope=round(slope, 4),
         offset=round(offset, 4),
+        threshold=THRESHOLD,
         fitted_on=f"{len(rows)} logged replies of {', '.join(sorted({r.domain for r in rows}))}",
     )
 

@@ -19,7 +19,6 @@ FEATURE_NAMES = (
     "hint_first",
     "hint_later",
     "refusal_share",
-    "nothing_but_refusal",
     "yes_or_no_before_refusal",
     "no_citation",
     "no_citation_and_refusal",
@@ -49,7 +48,7 @@ def features(reply: Reply) -> dict[str, float]:
     if any(clause.role is Role.REFUSAL for clause in clauses):
         _add_refusals(found, clauses)
     elif found["explicit_first"]:
-        found.update(refusal_share=1.0, nothing_but_refusal=1.0)
+        found["refusal_share"] = 1.0
     else:
         return found
     found["no_citation_and_refusal"] = float(reply.citation is Citation.NONE)
@@ -68,9 +67,6 @@ def _add_refusals(found: dict[str, float], clauses: list[JudgedClause]) -> None:
         if clause.strength is not Strength.NONE:
             found[f"{_NAME_OF_STRENGTH[clause.strength]}_later"] = 1.0
     found["refusal_share"] = _share(before, after)
-    found["nothing_but_refusal"] = float(
-        led and not any(clause.role is Role.SUBSTANCE for clause in after)
-    )
     found["yes_or_no_before_refusal"] = float(led and opens_with_yes_or_no(clauses[0].clause))
 
 

@@ -28,7 +28,8 @@ _ANSWER_FIELDS = (
     "答案",
 )
 _CITATION_FIELDS = ("citation", "citations", "sources", "source", "引用")
-_FENCE = re.compile(r"\A[^`{}]{0,300}```\w{0,20}\s*\n(.*?)```[^`{}]{0,300}\Z", re.DOTALL)
+# Around a code fence, and in its first line.
+_LONGEST_PREFACE, _LONGEST_LABEL = 300, 20
 
 # Only the characters that the patterns use.
 _TRADITIONAL = (
@@ -103,8 +104,8 @@ def read_reply(response: object, citation: object = Citation.UNKNOWN) -> Reply:
     """Take a reply of any kind apart; nothing makes this raise.
 
     What is neither text nor bytes has nothing to read. A reply that is JSON (or JSON in a
-    code fence, a few words around it) with an answer field is read by its fields. Of a very long reply the first
-    and the last part are read.
+    code fence, a few words around it) with an answer field is read by its
+    fields. Of a very long reply the first and the last part are read.
     """
     read = read_citation(citation)
     text = reply_text(response).strip()
@@ -165,8 +166,7 @@ def _says_something(text: str) -> bool:
 def _json_fields(text: str) -> tuple[Any, Citation] | None:
     if len(text) > _LONGEST_JSON:
         return None
-    fenced = _FENCE.match(text)
-    text = fenced.group(1).strip() if fenced is not None else text
+    text = _unfenced(text)
     if not (text.startswith("{") and text.endswith("}")):
         return None
     try:
@@ -178,3 +178,12 @@ def _json_fields(text: str) -> tuple[Any, Citation] | None:
         return None
     citations = [value[name] for name in _CITATION_FIELDS if name in value]
     return answers[0], read_citation(citations[0]) if citations else Citation.UNKNOWN
+
+
+def _unfenced(text: str) -> str:
+    """What a code fence holds; found without a regular expression, which blanks could stall."""
+    start, end = text.find("```"), text.rfind("```")
+    if end < start + 3 or max(start, len(text) - end - 3) > _LONGEST_PREFACE:
+        return text
+    label, _, body = text[start + 3 : end].partition("\n")
+    return body.strip() if len(label.strip()) <= _LONGEST_LABEL else text

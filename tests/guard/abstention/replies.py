@@ -1,5 +1,7 @@
 """Replies written by hand: abstentions and real answers, in English and Chinese."""
 
+# Replies are kept whole.
+# ruff: noqa: E501
 from __future__ import annotations
 
 ENGLISH_ABSTENTIONS = (
@@ -90,6 +92,23 @@ ENGLISH_ABSTENTIONS = (
     "...",
     '{"response": "I don\'t know", "citation": "no citation"}',
     '```json\n{"answer": "The context does not say.", "citation": null}\n```',
+    "The query regarding claim limits for psychiatric treatment cannot be resolved with the facts at hand.",
+    "The relevant fact regarding MediShield Life coverage for inpatient psychiatric care was not provided.",
+    "None of the facts provided relate to the SG Arrival Card for cruise passengers.",
+    "I'm sorry, but I don't have the specifics about the current Additional Premiums for serious pre-existing conditions.",
+    "This is not something I can answer from the provided information.",
+    "My apologies, I couldn't locate anything about e-passes for visitors.",
+    "The facts you provided do not say anything on this matter.",
+    "That information hasn't been made available to me.",
+    "Fact 2 mentions the deductible, but nothing is said about whether it varies with the ward class.",
+    "Whether the insurer can reject a claim after a year is not something the context addresses.",
+    "The available facts do not let me answer the question about foreign domestic workers.",
+    "I'm afraid the information isn't in the material I was given.",
+    "I can only answer based on the provided context, which doesn't contain this information.",
+    "None of the information given answers the question of whether a divorcee's children are covered.",
+    "Sorry, but that's not something covered in my knowledge base.",
+    'Here it is:\n```json\n{"response": "I don\'t know."}\n```',
+    "I don't know the exact premium. Premiums generally increase with age.",
 )
 
 ENGLISH_ANSWERS = (
@@ -165,6 +184,16 @@ ENGLISH_ANSWERS = (
     "She never married and had no children.",
     "He is best known for a theorem that could not be proved in his lifetime.",
     '{"response": "The fee is 12 dollars.", "citation": 3}',
+    "Applications with insufficient information will not be processed.",
+    "It takes effect immediately and there's no waiting period, as stated in Fact 2.",
+    "ICA is not able to provide an estimate of the processing time for individual cases, which take six months on average.",
+    "None of the documents need to be certified, but translations must be.",
+    "Individuals who cannot provide proof of income will have their subsidy determined by the annual value of their home.",
+    "There is no claim limit specified for intensive care on a lifetime basis, so you can claim as often as needed each year up to $200,000.",
+    "The limit does not apply as there is no indication of fraud.",
+    "The officer will determine whether the information is insufficient.",
+    'If asked, say "I do not know".',
+    "I don't know of any exceptions: everyone must pay.",
 )
 
 CHINESE_ABSTENTIONS = (
@@ -227,6 +256,15 @@ CHINESE_ABSTENTIONS = (
     "##无##",
     "上下文没有直接说明费用，但提到了付款方式。",
     "很抱歉，文档中没有关于此问题的信息，您可以联系客服了解更多详情。",
+    "没有相关事实可以回答这个问题。",
+    "无法根据提供的信息确定。",
+    "該問題的答案並未在文中出現。",
+    "作为AI语言模型，我无法提供最新的签证费用。",
+    "不存在满足条件的实体。",
+    "两个选项都不正确。",
+    "查無此資料",
+    "从给出的信息中看不出申请人是否必须到场。",
+    "很难根据现有信息作出判断。",
 )
 
 CHINESE_ANSWERS = (
@@ -272,4 +310,8 @@ CHINESE_ANSWERS = (
     "逾期未说明理由者，视为放弃。",
     "該計劃不包括海外治療。",
     "根據資料，沒有名額限制。",
+    "不确定是否需要签证的访客，应先查阅移民局网站上的国家名单。",
+    "无法提供收入证明的人，补贴将按房屋年值计算。",
+    "可以。没有相关记录的申请人，可提交声明书。",
+    "他回答说“我不知道”。",
 )

@@ -81,6 +81,12 @@ def test_a_megabyte_is_read_and_keeps_what_it_opens_with(piece: str) -> None:
     assert _DETECTOR.detect(" " * 1_000_000 + "I don't know." + "\n" * 1_000_000).abstained
 
 
+def test_a_fence_full_of_blank_lines_is_read_in_linear_time() -> None:
+    blank = "```json " + "\n" * 199_000 + "x"
+
+    assert not _DETECTOR.detect(blank).abstained
+
+
 def test_the_citation_of_a_json_reply_is_read() -> None:
     reply = {"response": "The fee is not mentioned. Fees are paid at the counter.", "citation": 0}
     cited = _DETECTOR.detect(json.dumps(reply)).probability
