@@ -76,8 +76,10 @@ def judge_by_rules(first: str, second: str) -> Rule:
         return Rule.DIFFERENT if _overlap(one, other) >= 0.5 else Rule.DOUBTFUL
     alternatives = [not ALTERNATIVES.isdisjoint(answer.content) for answer in (one, other)]
     quantities = [(answer.numbers, answer.months, answer.weekdays) for answer in (one, other)]
+    shares = ["percent" in answer.content for answer in (one, other)]
     swapped = len(short.words) >= _SENTENCE and sorted(short.content) == sorted(long.content)
-    if swapped or alternatives[0] != alternatives[1] or quantities[0] != quantities[1]:
+    unequal = alternatives[0] != alternatives[1] or quantities[0] != quantities[1]
+    if swapped or unequal or shares[0] != shares[1]:
         return Rule.DOUBTFUL
     return Rule.OPEN
 
@@ -147,6 +149,8 @@ def _same_count(short: Reading, long: Reading) -> bool:
         and short.weekdays == long.weekdays
         and not _negators(long.content)
         and ALTERNATIVES.isdisjoint(long.content)
+        # A share is no count: 50 is not 50 %.
+        and "percent" not in long.content
     )
 
 

@@ -159,3 +159,9 @@ def test_published_contradictions_are_seen_by_rule() -> None:
 
     assert sum(rule in (Rule.DIFFERENT, Rule.DOUBTFUL) for rule in rules) / len(rows) > 0.98
     assert sum(rule is Rule.SAME for rule in rules) <= 1
+
+
+@pytest.mark.parametrize(("share", "count"), [("50%", "50"), ("12 percent", "12")])
+def test_a_share_is_never_taken_for_a_count_without_entailment(share: str, count: str) -> None:
+    assert judge_by_rules(share, count) is Rule.DOUBTFUL
+    assert judge_by_rules(count, share) is Rule.DOUBTFUL
