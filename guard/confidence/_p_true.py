@@ -16,7 +16,7 @@ from .._contracts import (
     Requirement,
     ScoringLanguageModel,
 )
-from .._errors import InputError, LanguageModelError
+from .._errors import InputError, LanguageModelError, PartialGenerationsError
 from .._fingerprint import Fingerprint
 from .._matching import is_refusal
 from ..prompts import Prompt, bundled_prompt
@@ -146,11 +146,21 @@ class PTrue(StepwiseEstimator):
             calls += 1
             if reply.token_logprobs:
                 return Confidence(_first_token(reply), answer, calls=calls)
-        replies = yield Draw(asked, self._samples, self._temperature, self._seed)
+        try:
+            replies: list[Generation] = yield Draw(
+                asked, self._samples, self._temperature, self._seed
+            )
+        except PartialGenerationsError as error:
+            # What arrived before the model failed speaks all the same.
+            replies = [reply for row in error.generations for reply in row]
+            if not replies:
+                raise
+        partial = len(replies) < self._samples
         verdicts = [verdict for reply in replies if (verdict := says_yes(reply.text)) is not None]
         if not verdicts:
             raise _no_verdict()
-        return Confidence(sum(verdicts) / len(verdicts), answer, calls=calls + self._samples)
+        share = sum(verdicts) / len(verdicts)
+        return Confidence(share, answer, calls=calls + len(replies), partial=partial)
 
 
 def share_of_yes(yes: Sequence[float], no: Sequence[float]) -> float:

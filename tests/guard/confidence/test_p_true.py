@@ -82,3 +82,11 @@ def test_a_refusal_is_not_asked_about() -> None:
 def test_options_need_a_model_that_scores_them() -> None:
     with pytest.raises(InputError, match="cannot score options"):
         PTrue(ScriptedLanguageModel(), method="options")
+
+
+def test_verdicts_that_arrived_before_the_model_failed_are_used() -> None:
+    lm = ScriptedLanguageModel(default="yes", fails_after=4)
+
+    found = PTrue(lm, method="samples", samples=5).estimate("who?")
+
+    assert (found.value, found.partial, found.calls) == (1.0, True, 4)
