@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
+import signal
 import sys
 from typing import Annotated, Any
 
@@ -55,6 +57,8 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             # A terminal that cannot show "→" or a file's odd name must not end the command.
             stream.reconfigure(errors="replace")
+    with contextlib.suppress(ValueError):  # not the main thread
+        signal.signal(signal.SIGTERM, _stopped)
     try:
         sys.exit(app(prog_name="knowgate", standalone_mode=False) or 0)
     except KnowgateError as error:
@@ -76,6 +80,11 @@ def main() -> None:
         _fail(f"{error.filename or 'system'}: {what} — mend that and start again")
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _stopped(number: int, _frame: object) -> None:
+    # As an exception, so that what is half-done is cleared away as after Ctrl-C.
+    sys.exit(128 + number)
 
 
 def _fail_usage(error: Any) -> None:

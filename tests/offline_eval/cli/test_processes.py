@@ -66,3 +66,25 @@ def test_a_killed_command_goes_on_where_it_stopped(tmp_path: Path, finished_run:
     assert rows.read_bytes().startswith(killed[: killed.rfind(b"\n") + 1])
     for name in ("manifest.json", "questions.jsonl", "rows.jsonl"):
         assert (tmp_path / "run" / name).read_bytes() == (whole / name).read_bytes()
+
+
+def test_a_stopped_command_leaves_nothing_half_written(tmp_path: Path) -> None:
+    lines = [{"question": "Pool?", "passages": ["pool " * 2000] * 5}] * 300
+    write_lines(tmp_path / "in.jsonl", lines)
+    output = tmp_path / "out"
+    output.mkdir()
+    process = subprocess.Popen(
+        _command(
+            "score", "--scorer", "lexical", "--input", tmp_path / "in.jsonl",
+            "--output", output / "scores.jsonl",
+        ),
+        cwd=_ROOT, env=_ENV,
+    )  # fmt: skip
+    while not list(output.iterdir()):
+        assert process.poll() is None
+        time.sleep(0.001)
+
+    process.send_signal(signal.SIGTERM)
+
+    assert process.wait() == 128 + signal.SIGTERM
+    assert list(output.iterdir()) == []
