@@ -109,21 +109,6 @@ class TrainableEncoder:
             found[places] = rows
         return np.zeros((0, 1), dtype=np.float32) if found is None else found
 
-    def snapshot(self) -> dict[str, Any]:
-        """A copy of the adapter's weights."""
-        return {
-            name: p.detach().clone()
-            for name, p in self._model.named_parameters()
-            if p.requires_grad
-        }
-
-    def restore(self, weights: dict[str, Any]) -> None:
-        """Put a snapshot back."""
-        with self._torch.no_grad():
-            for name, p in self._model.named_parameters():
-                if name in weights:
-                    p.copy_(weights[name])
-
     def save(self, folder: Path) -> None:
         """Write adapter_config.json and adapter_model.safetensors (float16) into a folder."""
         import json

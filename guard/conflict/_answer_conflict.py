@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
-from .._arguments import checked_language_model
 from .._conflict_finding import ConflictFinding
-from .._contracts import LanguageModel
-from .._matching import is_refusal, same_answer
-from ..prompts import Prompt, bundled_prompt
-from ._views import Said, Sameness, views_of
+from ._examining import ExaminingDetector
+from ._views import Said, views_of
 
 
-class AnswerConflict:
+class AnswerConflict(ExaminingDetector):
     """Conflict when the closed-book and the context answer are not the same.
 
     The context answer is drawn greedily from the same language model, from all
@@ -36,33 +33,6 @@ class AnswerConflict:
     """
 
     compares_passages: ClassVar[bool] = False
-
-    def __init__(
-        self,
-        language_model: LanguageModel,
-        *,
-        prompt: Prompt | None = None,
-        same: Sameness = same_answer,
-        refuses: Callable[[str], bool] = is_refusal,
-    ) -> None:
-        self._language_model = checked_language_model(language_model)
-        self._prompt = prompt or bundled_prompt("with_context")
-        self._same = same
-        self._refuses = refuses
-
-    def detect(self, question: str, closed_book_answer: str, passages: Sequence[str]) -> bool:
-        """True when the passages support another answer than the closed-book one.
-
-        Raises:
-            LanguageModelError: the model did not answer.
-        """
-        return self.examine(question, closed_book_answer, passages).conflict
-
-    async def adetect(
-        self, question: str, closed_book_answer: str, passages: Sequence[str]
-    ) -> bool:
-        """As `detect`, without blocking the event loop."""
-        return (await self.aexamine(question, closed_book_answer, passages)).conflict
 
     def examine(
         self, question: str, closed_book_answer: str, passages: Sequence[str]

@@ -19,11 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._contracts import SetScore
-from .._errors import InputError, ModelFolderError
+from .._errors import ModelFolderError
 from .._fingerprint import Fingerprint
 from .._optional_imports import optional_import
 from ..files import file_sha256
-from ._products import best_products
+from ._passage_sets import require_sets
+from ._products import best_products, unit_rows
 from ._token_encoder import EncodedText, TokenEncoder
 
 IDF_FILE = Path(__file__).parent / "data" / "word_piece_idf.safetensors"
@@ -96,10 +97,7 @@ class LateInteractionScorer:
         Raises:
             InputError: the lengths differ, or a question has no passage.
         """
-        if len(questions) != len(passages):
-            raise InputError(f"{len(questions)} questions but {len(passages)} sets of passages")
-        if not all(passages):
-            raise InputError("a question has no passage", mend="nothing retrieved is not scored")
+        require_sets(questions, passages)
         encoded = self._encoder.encode_first(questions)
         windows = iter(self._encoder.encode([passage for those in passages for passage in those]))
         return [
@@ -126,10 +124,10 @@ def best_cosines(question: EncodedText, windows: Sequence[EncodedText]) -> NDArr
     Shape (n,) for n question tokens without [CLS] and [SEP]; -1 where the windows have
     no token.
     """
-    asked = _unit(question.vectors[1:-1])
+    asked = unit_rows(question.vectors[1:-1])
     best = np.full(len(asked), -1.0)
     for window in windows:
-        told = _unit(window.vectors[1:-1])
+        told = unit_rows(window.vectors[1:-1])
         if len(asked) and len(told):
             best = np.maximum(best, np.clip(best_products(asked, told), -1.0, 1.0))
     return best
@@ -184,9 +182,3 @@ def _idf_table() -> tuple[NDArray[np.float32], str]:
         vocabulary = str(table.metadata()["vocabulary_sha256"])
     idf.setflags(write=False)
     return idf, vocabulary
-
-
-def _unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    units: NDArray[np.float32] = vectors / np.maximum(lengths, np.float32(1e-12))
-    return units

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ._products import best_products
+from ._products import best_products, unit_rows
 from ._token_encoder import EncodedText
 
 Floats = NDArray[np.float32]
@@ -51,7 +51,7 @@ class QuestionTokens:
         total = float(weights.sum())
         weights = weights / total if total > 0 else np.full(len(ids), 1 / max(1, len(ids)))
         return cls(
-            ids, _units(question.vectors[1:-1]), weights.astype(np.float32), question.embedding
+            ids, unit_rows(question.vectors[1:-1]), weights.astype(np.float32), question.embedding
         )
 
 
@@ -80,7 +80,7 @@ def match(question: QuestionTokens, windows: Sequence[EncodedText], stride: int)
     for window in windows:
         cosine = max(cosine, float(np.dot(question.embedding, window.embedding)))
         if len(question.ids):
-            best = np.maximum(best, best_products(question.units, _units(window.vectors)))
+            best = np.maximum(best, best_products(question.units, unit_rows(window.vectors)))
             exact |= (question.ids[:, None] == window.ids).any(axis=1)
     return PassageMatch(cosine, best, exact, stride * (len(windows) - 1) + len(windows[-1].ids))
 
@@ -115,8 +115,3 @@ def match_values(
         "match": float(found.best.mean()) - penalty,
         "coverage": float(np.dot(question.weights, found.exact)) - penalty,
     }
-
-
-def _units(vectors: Floats) -> Floats:
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.maximum(lengths, 1e-12), dtype=np.float32)

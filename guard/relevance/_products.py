@@ -1,4 +1,4 @@
-"""The best inner product of each row with any row of another matrix."""
+"""Token vectors at unit length, and the best inner product of each with any other."""
 
 from __future__ import annotations
 
@@ -26,3 +26,9 @@ def best_products(asked: NDArray[np.float32], told: NDArray[np.float32]) -> NDAr
     for start in range(0, len(told), step):
         np.maximum(best, (asked @ told[start : start + step].T).max(axis=1), out=best)
     return best
+
+
+def unit_rows(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Rows scaled to length 1; a row of zeros stays one."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.maximum(lengths, np.float32(1e-12)), dtype=np.float32)

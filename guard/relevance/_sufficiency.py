@@ -17,13 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._contracts import SetScore
-from .._errors import InputError, ModelFolderError
+from .._errors import ModelFolderError
 from .._fingerprint import Fingerprint
 from ..files import file_sha256
 from ._adapter import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from ._late_interaction import IDF_SHA256, word_piece_idf
 from ._match import PassageMatch, QuestionTokens, joined, match, match_values
 from ._match_model import MatchModel
+from ._passage_sets import require_sets
 from ._token_encoder import TokenEncoder
 
 BUNDLED_FOLDER = Path(__file__).parent / "data" / "sufficiency"
@@ -126,10 +127,7 @@ class _MatchScorer:
         Raises:
             InputError: the lengths differ, or a question has no passage.
         """
-        if len(questions) != len(passages):
-            raise InputError(f"{len(questions)} questions but {len(passages)} sets of passages")
-        if not all(passages):
-            raise InputError("a question has no passage", mend="nothing retrieved is not scored")
+        require_sets(questions, passages)
         return [self._judged(found) for found in self._features(questions, passages)]
 
     def match_features(
