@@ -27,9 +27,9 @@ def binomial_p_value(errors: int, n: int, risk: float) -> float:
         raise ValueError(f"{errors} errors of {n} questions")
     if n == 0:
         return 1.0
-    from scipy.stats import binom
+    from scipy.special import bdtr
 
-    return float(binom.cdf(errors, n, risk))
+    return float(bdtr(errors, n, risk))
 
 
 def errors_allowed(n: int, risk: float, delta: float) -> int | None:

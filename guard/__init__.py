@@ -19,7 +19,7 @@ from ._calibrators import (
     StepCalibrator,
     TemperatureCalibrator,
 )
-from ._conflict_finding import ConflictExaminer, ConflictFinding, View
+from ._conflict_finding import ConflictBetween, ConflictExaminer, ConflictFinding, View
 from ._contracts import (
     BatchConfidenceEstimator,
     Confidence,
@@ -57,12 +57,13 @@ from ._errors import (
     UnsupportedLanguageError,
 )
 from ._fingerprint import Fingerprint
+from ._guarantee import Guarantee, GuaranteedRisk, PolicyPoint
 from ._guard import Guard
 from ._matchers import AnswerMatcher, MeaningMatcher, TextEmbedder
 from ._matching import canonical_answer, is_refusal, normalise_answer, same_answer
 from ._metrics import GuardMetrics
 from ._passages import clean_text, passage_text, passage_texts
-from ._policy import SCHEMA_VERSION, Guarantee, Histogram, Policy
+from ._policy import SCHEMA_VERSION, Histogram, Policy
 from ._routes import Mode, OnError, Reason, Route, Scenario, SignalName
 from ._routing import Signals, Verdict, decide_route, next_signal
 
@@ -76,6 +77,7 @@ __all__ = [
     "Calibrator",
     "Confidence",
     "ConfidenceEstimator",
+    "ConflictBetween",
     "ConflictDetector",
     "ConflictExaminer",
     "ConflictFinding",
@@ -86,6 +88,7 @@ __all__ = [
     "FingerprintMismatchError",
     "Generation",
     "Guarantee",
+    "GuaranteedRisk",
     "Guard",
     "GuardMetrics",
     "HiddenStateLanguageModel",
@@ -105,6 +108,7 @@ __all__ = [
     "PlattCalibrator",
     "Policy",
     "PolicyError",
+    "PolicyPoint",
     "PolicyVersionError",
     "PromptTooLongError",
     "QuestionError",

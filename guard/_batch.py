@@ -77,6 +77,12 @@ class Batch:
             yield indices[start : start + _QUESTIONS_PER_CALL]
 
 
+def shared_time(parts: Sequence[Outcome], started: float) -> list[tuple[Outcome, float]]:
+    """Each of `parts` with its share of the seconds since `started`."""
+    seconds = (time.perf_counter() - started) / len(parts)
+    return [(part, seconds) for part in parts]
+
+
 def _listed(values: Iterable[Any], what: str) -> Sequence[Any]:
     if isinstance(values, str | bytes):
         raise InputError(f"the {what} are one text", mend="give a list, one item per question")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ._aggregators import JOINT, aggregator
 from ._arguments import choice, decided_by, error_actions, merged_deadlines, require_parts
-from ._batch import Batch
+from ._batch import Batch, shared_time
 from ._contracts import Confidence, ConfidenceEstimator, ConflictDetector, RelevanceScorer
 from ._deadline import (
     AllWorkersBusyError,
@@ -26,12 +26,9 @@ from ._deadline import (
 from ._decision import Decision
 from ._errors import InputError, KnowgateError
 from ._flow import Failure, FlowSettings, Need, Outcome, decision_flow
-from ._measure import (
-    Instruments,
-    failure_of,
-    keeps_hanging,
-)
+from ._measure import Instruments, failure_of, keeps_hanging
 from ._metrics import GuardMetrics
+from ._observers import Observer, Observers
 from ._policy import Policy
 from ._routes import Mode, OnError, SignalName
 
@@ -62,6 +59,10 @@ class Guard:
         max_concurrency: language-model questions under way at once in a batch.
         metrics: False for none.
         registry: where metrics are registered; prometheus-client's own by default.
+        observers: each is called with every decision after it is counted, in this order
+            and on the thread that decided (many at once, where many decide). They must
+            be quick and leave the decision as it is. One that raises is logged once by
+            type and changes nothing.
 
     Raises:
         FingerprintMismatchError: scorer or estimator is not the calibrated one.
@@ -81,6 +82,7 @@ class Guard:
         max_concurrency: int = 8,
         metrics: bool = True,
         registry: CollectorRegistry | None = None,
+        observers: Iterable[Observer] = (),
     ) -> None:
         require_parts(policy, scorer, estimator, conflict_detector)
         actions = error_actions(on_error)
@@ -102,6 +104,7 @@ class Guard:
         self._max_concurrency = max_concurrency
         # Stuck calls keep their threads, so there are more of them than a batch needs at once.
         self._runner = DeadlineRunner(max(64, 2 * max_concurrency))
+        self._observers = Observers(observers)
         self._metrics = GuardMetrics.on(registry) if metrics else None
 
     @classmethod
@@ -118,6 +121,7 @@ class Guard:
         max_concurrency: int = 8,
         metrics: bool = True,
         registry: CollectorRegistry | None = None,
+        observers: Iterable[Observer] = (),
     ) -> Guard:
         """A guard from `policy.json`, its scorer loaded by the name in the policy.
 
@@ -144,6 +148,7 @@ class Guard:
             max_concurrency=max_concurrency,
             metrics=metrics,
             registry=registry,
+            observers=observers,
         )
 
     @property
@@ -311,7 +316,7 @@ class Guard:
                 hangs = keeps_hanging(alone)
                 alone.append((self._given_up(need), 0.0) if hangs else self._timed(need))
             return alone
-        return _shared(outcomes, started)
+        return shared_time(outcomes, started)
 
     async def _ascore_together(self, needs: list[Need]) -> list[tuple[Outcome, float]]:
         task, seconds = self._joint_task(needs)
@@ -326,7 +331,7 @@ class Guard:
                 hangs = keeps_hanging(alone)
                 alone.append((self._given_up(need), 0.0) if hangs else await self._atimed(need))
             return alone
-        return _shared(outcomes, started)
+        return shared_time(outcomes, started)
 
     # -- confidence of several questions at once -------------------------------
 
@@ -343,7 +348,7 @@ class Guard:
             found = self._runner.call(lambda: self._instruments.confidences(needs), seconds)
         except (Exception, asyncio.CancelledError):  # noqa: BLE001 - fails again, typed, alone
             return None
-        return _shared([self._outcome(one) for one in found], started)
+        return shared_time([self._outcome(one) for one in found], started)
 
     async def _aestimate_together(self, needs: list[Need]) -> list[tuple[Outcome, float]] | None:
         if len(needs) < 2 or not self._instruments.estimates_many:
@@ -357,7 +362,7 @@ class Guard:
             if isinstance(error, asyncio.CancelledError) and asked_to_stop():
                 raise
             return None
-        return _shared([self._outcome(one) for one in found], started)
+        return shared_time([self._outcome(one) for one in found], started)
 
     def _seconds_together(self, needs: list[Need]) -> float | None:
         seconds = self._deadlines[SignalName.CONFIDENCE]
@@ -386,9 +391,6 @@ class Guard:
         decision.timings["total"] = time.perf_counter() - started
         if self._metrics is not None:
             self._metrics.count_decision(decision)
+        if self._observers:
+            self._observers.tell(decision)
         return decision
-
-
-def _shared(parts: Sequence[Outcome], started: float) -> list[tuple[Outcome, float]]:
-    seconds = (time.perf_counter() - started) / len(parts)
-    return [(part, seconds) for part in parts]

@@ -7,26 +7,21 @@ import math
 import os
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
+from pydantic import Field, FiniteFloat, ValidationError, model_validator
 
 from ._aggregators import AGGREGATOR_NAMES
 from ._calibrators import Calibrator, IdentityCalibrator
 from ._conflict_finding import ConflictBetween
 from ._errors import FingerprintMismatchError, PolicyError, PolicyVersionError
 from ._fingerprint import Fingerprint
+from ._guarantee import LATER_FIELDS, Artefact, Guarantee, Probability
 from ._routes import Route
 from .files import read_json, write_text
 
 SCHEMA_VERSION = 1
 
-Probability = Annotated[float, Field(ge=0, le=1)]
 
-
-class _Artefact(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Histogram(_Artefact):
+class Histogram(Artefact):
     """Counts of a signal over the calibration set, for watching drift.
 
     Attributes:
@@ -46,37 +41,7 @@ class Histogram(_Artefact):
         return self
 
 
-class Guarantee(_Artefact):
-    """What was promised, and on what evidence.
-
-    Attributes:
-        statement: the promise in words.
-        risk: the bound α that was asked for, in (0, 1).
-        delta: probability δ in (0, 1) that the promise fails by bad luck in the draw.
-        certified: False when no threshold met the target; the policy then abstains.
-        loss: what counts as an error.
-        unit: what is counted; always questions, never passages.
-        n: units the certificate rests on.
-        errors: units among them that were let through wrongly at the threshold.
-    """
-
-    statement: str
-    risk: Annotated[float, Field(gt=0, lt=1)]
-    delta: Annotated[float, Field(gt=0, lt=1)]
-    certified: bool
-    loss: str
-    unit: Literal["question"] = "question"
-    n: Annotated[int, Field(ge=0)]
-    errors: Annotated[int, Field(ge=0)]
-
-    @model_validator(mode="after")
-    def _counted(self) -> Guarantee:
-        if self.errors > self.n:
-            raise ValueError("errors must not exceed n")
-        return self
-
-
-class Policy(_Artefact):
+class Policy(Artefact):
     """Thresholds, calibrators and their provenance; immutable.
 
     A threshold of None means "nothing passes": a policy for which no threshold
@@ -250,7 +215,12 @@ class Policy(_Artefact):
     def to_json(self) -> str:
         """The policy as indented JSON with a final newline."""
         # An older knowgate refuses fields it does not know, so one that says nothing new stays out.
-        silent = {"conflict_between"} if self.conflict_between == "memory" else set()
+        silent: dict[str, Any] = {}
+        if self.conflict_between == "memory":
+            silent["conflict_between"] = True
+        if self.guarantee is not None:
+            unused = Guarantee.model_fields.keys() - self.guarantee.model_fields_set
+            silent["guarantee"] = dict.fromkeys(unused & LATER_FIELDS, True)
         return self.model_dump_json(indent=2, exclude=silent) + "\n"
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -1,0 +1,203 @@
+"""What answering only the surest cases costs: risk against coverage, and areas under it.
+
+"Selective" is the usual word: cases of confidence at or above a threshold are accepted,
+the others are not. The risk is the mean loss of the accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ._case_arrays import Floats, Numbers
+
+Losses = Sequence[float] | Sequence[bool] | Floats
+"""One loss per case, at least 0: whether it was wrong, or its cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelectiveCurve:
+    """Risk against coverage at every distinct confidence, the strictest first.
+
+    Attributes:
+        thresholds: accept from this confidence on (inclusive); strictly decreasing.
+        coverages: share of all cases that is accepted; strictly increasing, up to 1.
+        risks: mean loss of the accepted cases.
+        n: cases.
+    """
+
+    thresholds: tuple[float, ...]
+    coverages: tuple[float, ...]
+    risks: tuple[float, ...]
+    n: int
+
+
+def selective_curve(confidence: Numbers, losses: Losses) -> SelectiveCurve:
+    """Coverage and selective risk at every threshold that tells cases apart.
+
+    Cases of equal confidence are accepted together. Without cases the curve is empty.
+
+    Raises:
+        ValueError: lengths differ, a confidence is NaN, a loss is negative or not finite.
+
+    Source: El-Yaniv & Wiener 2010, On the foundations of noise-free selective
+    classification.
+
+    Example:
+        >>> curve = selective_curve([0.9, 0.5, 0.5, 0.1], [0, 1, 0, 1])
+        >>> curve.coverages, [round(risk, 3) for risk in curve.risks]
+        ((0.25, 0.75, 1.0), [0.0, 0.333, 0.5])
+    """
+    ranked, summed = _ranked(confidence, losses)
+    if not len(ranked):
+        return SelectiveCurve((), (), (), 0)
+    # The last case of every run of equal confidence.
+    last = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))
+    accepted = last + 1
+    return SelectiveCurve(
+        tuple(ranked[last].tolist()),
+        tuple((accepted / len(ranked)).tolist()),
+        tuple((summed[last] / accepted).tolist()),
+        len(ranked),
+    )
+
+
+def aurc(confidence: Numbers, losses: Losses) -> float | None:
+    """Area under the risk-coverage curve: the mean risk over accepting 1, 2, … n cases.
+
+    Cases of equal confidence are accepted in every order, and the mean over all orders is
+    given: each counts with their mean loss. Lower is better; it depends on how often the
+    cases are wrong at all, which `excess_aurc` takes off.
+
+    Returns:
+        At least 0, at most the largest loss; None without cases.
+
+    Raises:
+        ValueError: lengths differ, a confidence is NaN, a loss is negative or not finite.
+
+    Source: Geifman & El-Yaniv 2017, Selective classification for deep neural networks.
+
+    Example:
+        >>> aurc([0.9, 0.8, 0.1], [False, False, True])
+        0.1111111111111111
+    """
+    _, summed = _ranked(confidence, losses)
+    return _mean_risk(summed) if len(summed) else None
+
+
+def excess_aurc(confidence: Numbers, losses: Losses) -> float | None:
+    """AURC less that of a confidence that ranks every smaller loss before a larger one.
+
+    0 when the ranking cannot be better: confidence then never puts a larger loss before or
+    level with a smaller one. Costs that are fractions may leave a rounding error above it.
+
+    Returns:
+        At least 0; None without cases.
+
+    Raises:
+        ValueError: lengths differ, a confidence is NaN, a loss is negative or not finite.
+
+    Source: Geifman, Uziel & El-Yaniv 2019, Bias-reduced uncertainty estimation for deep
+    neural classifiers, with the empirical oracle in place of its approximation.
+
+    Example:
+        >>> excess_aurc([0.9, 0.8, 0.1], [False, False, True])
+        0.0
+    """
+    _, summed = _ranked(confidence, losses)
+    if not len(summed):
+        return None
+    oracle = np.cumsum(np.sort(np.asarray(losses, dtype=np.float64)))
+    # Rounding must not put anything below the best there is.
+    return max(0.0, _mean_risk(summed) - _mean_risk(oracle))
+
+
+def augrc(confidence: Numbers, losses: Losses) -> float | None:
+    """Area under the generalised risk-coverage curve, in [0, 1/2] for 0/1 losses.
+
+    The generalised risk at a threshold is the mean over all cases of the loss where
+    accepted: the joint probability of "wrong and accepted". Averaged over all coverages
+    it is the risk of undetected failure. The area is taken by trapezoids from coverage 0,
+    so that for 0/1 losses with error rate e it equals (1 - AUROC)·e·(1 - e) + e²/2, AUROC
+    being that of confidence for right against wrong. Never above the AURC. Lower is better.
+
+    Returns:
+        At least 0, at most e - e²/2 for 0/1 losses; None without cases.
+
+    Raises:
+        ValueError: lengths differ, a confidence is NaN, a loss is negative or not finite.
+
+    Source: Traub et al. 2024, Overcoming common flaws in the evaluation of selective
+    classification systems.
+
+    Example:
+        >>> augrc([0.9, 0.1], [False, True])
+        0.125
+    """
+    _, summed = _ranked(confidence, losses)
+    if not len(summed):
+        return None
+    return float((summed - np.diff(summed, prepend=0.0) / 2).mean() / len(summed))
+
+
+def coverage_at_risk(confidence: Numbers, losses: Losses, risk: float) -> float | None:
+    """The largest share of cases that a threshold accepts at no more than this risk.
+
+    What was seen in these cases, not a promise about others: the threshold is picked where
+    the cases are good, so the risk of new cases is often higher. For an interval count
+    "no threshold" as a coverage of 0, as bootstrap draws of None would be left out.
+
+    Args:
+        confidence: one per case.
+        losses: one per case.
+        risk: the largest mean loss of the accepted cases that will do.
+
+    Returns:
+        A share in (0, 1]; None where no threshold stays within the risk, and without cases.
+
+    Raises:
+        ValueError: lengths differ, a confidence is NaN, a loss is negative or not finite,
+            or `risk` is negative or NaN.
+
+    Example:
+        >>> coverage_at_risk([0.9, 0.8, 0.7, 0.1], [False, False, True, True], 0.4)
+        0.75
+    """
+    if not risk >= 0.0:
+        raise ValueError(f"risk must not be negative, nor {risk}")
+    curve = selective_curve(confidence, losses)
+    within = [c for c, r in zip(curve.coverages, curve.risks, strict=True) if r <= risk]
+    return max(within, default=None)
+
+
+def _ranked(confidence: Numbers, losses: Losses) -> tuple[Floats, Floats]:
+    """Confidences from high to low and the losses summed up in that order.
+
+    Every case of a run of equal confidence counts with the run's mean loss, so that the
+    order in which they come never matters.
+    """
+    sure = np.asarray(confidence, dtype=np.float64)
+    lost = np.asarray(losses, dtype=np.float64)
+    if sure.shape != lost.shape or sure.ndim != 1:
+        raise ValueError(f"{sure.size} confidences for {lost.size} losses")
+    if np.isnan(sure).any():
+        raise ValueError("confidence must not be NaN")
+    if not (np.isfinite(lost) & (lost >= 0.0)).all():
+        raise ValueError("losses must be finite and not negative")
+    if not len(sure):
+        return sure, lost
+    distinct, level, counts = np.unique(sure, return_inverse=True, return_counts=True)
+    # Highest first. Sums at the ends of runs are those of the losses themselves: only within
+    # a run is there anything to share out.
+    sums = np.bincount(level, weights=lost)[::-1]
+    counts = counts[::-1]
+    before = np.repeat(np.cumsum(sums) - sums, counts)
+    position = np.arange(1, len(sure) + 1) - np.repeat(np.cumsum(counts) - counts, counts)
+    summed = before + np.repeat(sums, counts) * position / np.repeat(counts, counts)
+    return np.repeat(distinct[::-1], counts), summed
+
+
+def _mean_risk(summed: Floats) -> float:
+    return float((summed / np.arange(1, len(summed) + 1)).mean())

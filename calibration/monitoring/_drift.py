@@ -1,0 +1,292 @@
+"""Do live signals still look like those that the policy was calibrated on?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from ...guard import Histogram, InputError, Policy
+from .._intervals import Interval
+from ._binning import MeasuredSignals, bin_of
+from ._distance import Distance
+from ._kolmogorov import ks_statistic
+from ._mixture import compare_with_mixture
+from ._stability import population_stability_index
+
+SIGNALS = ("relevance", "confidence")
+LEAST_VALUES = 100
+_MATERIAL = 0.1
+_NEARLY_ALL = 0.99
+
+
+class DriftVerdict(StrEnum):
+    """What a comparison of one signal comes to."""
+
+    NO_DRIFT_SEEN = "no drift seen"
+    SLIGHT = "slight drift"
+    DRIFTED = "drifted"
+    TOO_FEW = "too few"
+    NOT_COMPARABLE = "not comparable"
+
+
+@dataclass(frozen=True, slots=True)
+class SignalDrift:
+    """One signal, live against calibration.
+
+    Attributes:
+        signal: `relevance` or `confidence`.
+        reference: names of the policy's histograms it was compared with.
+        n: live values.
+        missing: live decisions without a value: not asked for, or failed.
+        psi: population stability index; None where nothing could be compared.
+        ks: Kolmogorov–Smirnov distance, likewise.
+        share_in_kb: share of live questions whose answer is in the knowledge base, where
+            the reference is such a mixture; None otherwise.
+        p_value: of both distances together (twice the smaller one).
+        verdict: in a word.
+        words: in a sentence.
+    """
+
+    signal: str
+    reference: tuple[str, ...]
+    n: int
+    missing: int
+    psi: Distance | None
+    ks: Distance | None
+    share_in_kb: Interval | None
+    p_value: float | None
+    verdict: DriftVerdict
+    words: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, as JSON holds them."""
+        return {
+            "signal": self.signal,
+            "reference": list(self.reference),
+            "n": self.n,
+            "missing": self.missing,
+            "psi": None if self.psi is None else {**self.psi.to_dict(), "excess": self.psi.excess},
+            "ks": None if self.ks is None else self.ks.to_dict(),
+            "share_in_kb": None if self.share_in_kb is None else self.share_in_kb.to_dict(),
+            "p_value": self.p_value,
+            "verdict": self.verdict.value,
+            "words": self.words,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class DriftReport:
+    """All signals, live against calibration.
+
+    Attributes:
+        decisions: live decisions looked at.
+        signals: one entry per signal that the policy uses or has a histogram of.
+        alpha: probability of a false verdict on any signal where nothing has changed.
+    """
+
+    decisions: int
+    signals: tuple[SignalDrift, ...]
+    alpha: float
+
+    @property
+    def drifted(self) -> bool:
+        """Whether some signal has drifted by more than a trifle."""
+        return any(signal.verdict is DriftVerdict.DRIFTED for signal in self.signals)
+
+    @property
+    def words(self) -> str:
+        """One sentence per signal."""
+        return " ".join(signal.words for signal in self.signals)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, as JSON holds them."""
+        return {
+            "decisions": self.decisions,
+            "drifted": self.drifted,
+            "alpha": self.alpha,
+            "signals": [signal.to_dict() for signal in self.signals],
+        }
+
+
+class SignalCounter:
+    """Live values in the bins of a policy's histograms: a few whole numbers, whatever the traffic.
+
+    Attributes:
+        decisions: how many were counted.
+        counts: signal → values per bin.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self._edges = {name: _edges(policy, name) for name in SIGNALS}
+        self.decisions = 0
+        self.counts: dict[str, list[int]] = {
+            name: [0] * (len(edges) - 1) for name, edges in self._edges.items()
+        }
+
+    def add(self, relevance: float | None, confidence: float | None) -> None:
+        """Count one decision's signals; None for one that was not measured."""
+        self.decisions += 1
+        if relevance is not None:
+            self.counts["relevance"][bin_of(self._edges["relevance"], relevance)] += 1
+        if confidence is not None:
+            self.counts["confidence"][bin_of(self._edges["confidence"], confidence)] += 1
+
+
+def compare_with_calibration(
+    policy: Policy,
+    decisions: Iterable[MeasuredSignals],
+    *,
+    alpha: float = 0.05,
+    least: int = LEAST_VALUES,
+    seed: int = 0,
+) -> DriftReport:
+    """Compare the signals of live decisions with the policy's calibration histograms.
+
+    Per signal the p-values of PSI and KS are combined (twice the smaller one) and held
+    against `alpha` divided by the number of signals tested: where nothing has changed,
+    any verdict of drift has probability `alpha` at most (exact for questions drawn
+    independently, where the reference is a single histogram). It holds for one look:
+    whoever looks every hour will see a false one sooner or later. "Drifted" further asks
+    for an effect: PSI or KS at least .1 above what chance gives; less is "slight drift".
+
+    Which histogram a signal is compared with:
+
+    - relevance: `relevance` where the policy has it; else the mixture of
+      `relevance.in_kb` and `relevance.left_out` that fits best.
+    - confidence: `confidence.asked` where the policy has it. A guard measures confidence
+      only where the decision needs it, so live values are a selection, and a histogram
+      of all calibration questions (`confidence`) serves only where nearly every
+      live decision has a value. Otherwise the verdict is "not comparable".
+
+    Args:
+        policy: with histograms.
+        decisions: Decisions, or anything with their signals.
+        alpha: in (0, 1).
+        least: fewer live or calibration values give no verdict.
+        seed: of the random draws behind the p-values.
+
+    Raises:
+        InputError: `alpha` or `least` is out of range.
+    """
+    counter = SignalCounter(policy)
+    for decision in decisions:
+        counter.add(decision.relevance, decision.confidence)
+    return compare_counts(policy, counter, alpha=alpha, least=least, seed=seed)
+
+
+def compare_counts(
+    policy: Policy, counter: SignalCounter, *, alpha: float, least: int, seed: int
+) -> DriftReport:
+    """As `compare_with_calibration`, for signals already counted."""
+    if not 0.0 < alpha < 1.0:
+        raise InputError(f"alpha must be between 0 and 1, not {alpha}")
+    if least < 1:
+        raise InputError(f"at least one value is needed, not {least}")
+    compared = [
+        _compared(policy, name, counter, least, seed) for name in SIGNALS if _is_used(policy, name)
+    ]
+    tested = max(1, sum(signal.p_value is not None for signal in compared))
+    return DriftReport(
+        counter.decisions, tuple(_judged(signal, alpha / tested) for signal in compared), alpha
+    )
+
+
+def _is_used(policy: Policy, signal: str) -> bool:
+    used = policy.may_follow if signal == "relevance" else policy.needs_estimator
+    return used or bool(_references(policy, signal))
+
+
+def _references(policy: Policy, signal: str) -> tuple[str, ...]:
+    candidates = {
+        "relevance": (("relevance",), ("relevance.in_kb", "relevance.left_out")),
+        "confidence": (("confidence.asked",), ("confidence",)),
+    }[signal]
+    for names in candidates:
+        if all(name in policy.histograms for name in names):
+            return names
+    return ()
+
+
+def _edges(policy: Policy, signal: str) -> Sequence[float]:
+    names = _references(policy, signal)
+    return policy.histograms[names[0]].edges if names else (0.0, 1.0)
+
+
+def _compared(
+    policy: Policy, signal: str, counter: SignalCounter, least: int, seed: int
+) -> SignalDrift:
+    """The numbers of one signal; its verdict is final only where there is no p-value."""
+    counts = counter.counts[signal]
+    n = sum(counts)
+    names = _references(policy, signal)
+    histograms = [policy.histograms[name] for name in names]
+    missing = counter.decisions - n
+
+    def without_numbers(verdict: DriftVerdict, words: str) -> SignalDrift:
+        return SignalDrift(
+            signal, names, n, missing, None, None, None, None, verdict, f"{signal}: {words}"
+        )
+
+    if not names:
+        return without_numbers(
+            DriftVerdict.NOT_COMPARABLE, "the policy has no histogram of it to compare with."
+        )
+    if names == ("confidence",) and n < _NEARLY_ALL * counter.decisions:
+        return without_numbers(
+            DriftVerdict.NOT_COMPARABLE,
+            f"the guard asked for it in {n} of {counter.decisions} decisions only, and the "
+            "policy has no histogram of such a selection (confidence.asked).",
+        )
+    smallest = min(sum(histogram.counts) for histogram in histograms)
+    if not n or not smallest:
+        return without_numbers(DriftVerdict.TOO_FEW, _too_few(n, smallest, least))
+    psi, ks, share = _distances(histograms, counts, seed)
+    if n < least or smallest < least:
+        words = f"{signal}: {_too_few(n, smallest, least)}"
+        return SignalDrift(
+            signal, names, n, missing, psi, ks, share, None, DriftVerdict.TOO_FEW, words
+        )
+    p_value = min(1.0, 2 * min(psi.p_value or 0.0, ks.p_value or 0.0))
+    return SignalDrift(
+        signal, names, n, missing, psi, ks, share, p_value, DriftVerdict.NO_DRIFT_SEEN, ""
+    )
+
+
+def _distances(
+    histograms: Sequence[Histogram], counts: Sequence[int], seed: int
+) -> tuple[Distance, Distance, Interval | None]:
+    if len(histograms) == 1:
+        return (
+            population_stability_index(histograms[0], counts, seed=seed),
+            ks_statistic(histograms[0], counts, seed=seed),
+            None,
+        )
+    found = compare_with_mixture(histograms[0], histograms[1], counts, seed=seed)
+    return found.psi, found.ks, found.share
+
+
+def _too_few(n: int, calibration: int, least: int) -> str:
+    return f"too few: {n} live and {calibration} calibration values; from {least} on both sides."
+
+
+def _judged(signal: SignalDrift, alpha: float) -> SignalDrift:
+    if signal.p_value is None or signal.psi is None or signal.ks is None:
+        return signal
+    excess = max(signal.psi.excess or 0.0, signal.ks.excess or 0.0)
+    verdict = DriftVerdict.NO_DRIFT_SEEN
+    if signal.p_value <= alpha:
+        verdict = DriftVerdict.DRIFTED if excess >= _MATERIAL else DriftVerdict.SLIGHT
+    words = (
+        f"{signal.signal}: {verdict.value} in {signal.n} values (PSI {signal.psi.value:.3f}, of "
+        f"which {signal.psi.without_drift:.3f} is chance; KS {signal.ks.value:.3f}; "
+        f"p {signal.p_value:.3f})."
+    )
+    if signal.share_in_kb is not None and signal.share_in_kb.value is not None:
+        words += (
+            f" The best mixture has {100 * signal.share_in_kb.value:.0f}% of questions with "
+            "their answer in the knowledge base."
+        )
+    fields: Mapping[str, Any] = {name: getattr(signal, name) for name in SignalDrift.__slots__}
+    return SignalDrift(**{**fields, "verdict": verdict, "words": words})

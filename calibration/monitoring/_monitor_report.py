@@ -1,0 +1,222 @@
+"""What a monitor has to say, for people and for machines."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from .._intervals import Interval
+from ._drift import DriftReport, DriftVerdict
+from ._rate_change import Direction, RateChange, RateChangeDetector
+from ._risk_monitor import RiskMonitor
+
+_LOG_TEN = math.log(10)
+
+
+@dataclass(frozen=True, slots=True)
+class RiskState:
+    """The risk of one route, or of all routes together.
+
+    Attributes:
+        risk: the bound α.
+        delta: probability of a false alarm, ever, and of bounds that ever fail.
+        estimate: share of wrong replies, with bounds valid at all times.
+        labels: labelled replies.
+        log10_evidence: against "the risk is at most α"; an alarm at -log10(δ).
+        alarm: whether it ever got there.
+        alarmed_at: replies reported when it did.
+    """
+
+    risk: float
+    delta: float
+    estimate: Interval
+    labels: int
+    log10_evidence: float
+    alarm: bool
+    alarmed_at: int | None
+
+    @classmethod
+    def of(cls, monitor: RiskMonitor) -> RiskState:
+        """What `monitor` says now."""
+        return cls(
+            monitor.risk,
+            monitor.delta,
+            monitor.estimate,
+            monitor.labels,
+            monitor.log_evidence / _LOG_TEN,
+            monitor.alarm,
+            monitor.alarmed_at,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AbstentionState:
+    """How often the guard abstains, and whether that has changed.
+
+    Attributes:
+        rate: over the same decisions as the drift, with Wilson's 95 % interval.
+        baseline: the range of rates that counts as unchanged; None while it is learned.
+        log10_evidence: direction → evidence of a change; an alarm where their mean
+            reaches `run_length`.
+        run_length: decisions between false alarms, on average at least.
+        change: the alarm, None where there is none.
+    """
+
+    rate: Interval
+    baseline: tuple[float, float] | None
+    log10_evidence: Mapping[Direction, float]
+    run_length: float
+    change: RateChange | None
+
+    @classmethod
+    def of(
+        cls, rate: Interval, detector: RateChangeDetector | None, run_length: float
+    ) -> AbstentionState:
+        """What `detector` says now; None while its baseline is learned."""
+        if detector is None:
+            return cls(rate, None, {}, run_length, None)
+        directions: tuple[Direction, Direction] = ("up", "down")
+        return cls(
+            rate,
+            (detector.low, detector.high),
+            {name: detector.log_evidence(name) / _LOG_TEN for name in directions},
+            run_length,
+            detector.alarm,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorReport:
+    """Everything a monitor knows.
+
+    Attributes:
+        decisions: observed so far.
+        window: decisions of a block.
+        complete: whether drift and abstention rate speak of a whole block, the last
+            one; if not, of the first decisions, of which there are fewer.
+        drift: per signal, against calibration.
+        abstention: rate and change.
+        risks: `all` and the routes that let through → state; empty where no risk is watched.
+        risk_rise: the alarm that the risk of all routes has risen above its bound at some
+            time, as the detector of changes sees it; None where there is none.
+    """
+
+    decisions: int
+    window: int
+    complete: bool
+    drift: DriftReport
+    abstention: AbstentionState
+    risks: Mapping[str, RiskState] = field(default_factory=dict)
+    risk_rise: RateChange | None = None
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """Kinds: `relevance_drift`, `confidence_drift`, `abstention`, `risk`, `risk_rise`.
+
+        `risk` is that of all routes together, which the guarantee speaks of.
+        """
+        found = [
+            f"{signal.signal}_drift"
+            for signal in self.drift.signals
+            if self.complete and signal.verdict is DriftVerdict.DRIFTED
+        ]
+        if self.abstention.change is not None:
+            found.append("abstention")
+        if "all" in self.risks and self.risks["all"].alarm:
+            found.append("risk")
+        if self.risk_rise is not None:
+            found.append("risk_rise")
+        return tuple(found)
+
+    @property
+    def words(self) -> str:
+        """The report as lines of text."""
+        lines = [signal.words for signal in self.drift.signals]
+        lines.append(_abstention_words(self.abstention))
+        lines += [
+            _risk_words(route, state)
+            for route, state in self.risks.items()
+            if route == "all" or state.estimate.n
+        ]
+        if self.risk_rise is not None:
+            lines.append(
+                "ALARM: the risk has risen above its bound, probably after label "
+                f"{self.risk_rise.began_after} (seen at {self.risk_rise.seen_at})."
+            )
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, as JSON holds them."""
+        baseline = self.abstention.baseline
+        return {
+            "decisions": self.decisions,
+            "window": self.window,
+            "complete": self.complete,
+            "alarms": list(self.alarms),
+            "drift": self.drift.to_dict(),
+            "abstention": {
+                "rate": self.abstention.rate.to_dict(),
+                "baseline": None if baseline is None else list(baseline),
+                "log10_evidence": dict(self.abstention.log10_evidence),
+                "run_length": self.abstention.run_length,
+                "change": _change_dict(self.abstention.change),
+            },
+            "risk_rise": _change_dict(self.risk_rise),
+            "risks": {
+                route: {
+                    "risk": state.risk,
+                    "delta": state.delta,
+                    "estimate": state.estimate.to_dict(),
+                    "labels": state.labels,
+                    "log10_evidence": state.log10_evidence,
+                    "alarm": state.alarm,
+                    "alarmed_at": state.alarmed_at,
+                }
+                for route, state in self.risks.items()
+            },
+        }
+
+
+def _change_dict(change: RateChange | None) -> dict[str, Any] | None:
+    return None if change is None else asdict(change)
+
+
+def _abstention_words(state: AbstentionState) -> str:
+    rate = state.rate
+    if rate.value is None or rate.low is None or rate.high is None:
+        return "abstention: no decisions yet."
+    words = f"abstention: {_percent(rate.value)} ({_percent(rate.low)} to {_percent(rate.high)})"
+    if state.baseline is None:
+        return words + "; no baseline yet."
+    low, high = state.baseline
+    words += f", baseline {_percent(low)} to {_percent(high)}; "
+    if state.change is None:
+        return words + "no change seen."
+    went = "risen" if state.change.direction == "up" else "fallen"
+    return words + (
+        f"it has {went}, probably after decision {state.change.began_after} (seen at "
+        f"{state.change.seen_at})."
+    )
+
+
+def _risk_words(route: str, state: RiskState) -> str:
+    name = "risk" if route == "all" else f"risk of {route}"
+    estimate = state.estimate
+    if estimate.value is None or estimate.low is None or estimate.high is None:
+        return f"{name}: no feedback yet."
+    words = (
+        f"{name}: {_percent(estimate.value)} wrong of {estimate.n} "
+        f"({_percent(estimate.low)} to {_percent(estimate.high)}, valid at all times); "
+    )
+    bound = _percent(state.risk)
+    if state.alarm:
+        return words + f"ALARM: the bound of {bound} is exceeded."
+    if estimate.high <= state.risk:
+        return words + f"the bound of {bound} is kept."
+    return words + f"neither above nor below the bound of {bound} for certain."
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}%"

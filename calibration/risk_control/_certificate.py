@@ -1,0 +1,185 @@
+"""Testing the points of a declared path on the questions kept for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...guard import ConflictBetween, Route
+from .._binomial import questions_needed
+from ._evidence import (
+    ROUTE_CODES,
+    Evidence,
+    answerable,
+    costs,
+    let_through_wrongly,
+    route_codes,
+)
+from ._loss import RiskTarget
+from ._multiple_testing import fixed_sequence
+from ._p_values import binomial_p_values, hoeffding_bentkus_p_values
+from ._path import PathPoint
+
+
+@dataclass(frozen=True, slots=True)
+class TargetResult:
+    """How a target fared at one point.
+
+    Attributes:
+        target: the bound that was asked for.
+        n: questions that count for it.
+        loss: how much went wrong among them: errors, or the sum of costs.
+        p_value: of "the risk is above the bound"; 1.0 where no question counts, 0.0
+            where the route it speaks of is closed, so that nothing can go wrong.
+    """
+
+    target: RiskTarget
+    n: int
+    loss: float
+    p_value: float
+
+
+@dataclass(frozen=True, slots=True)
+class PointResult:
+    """One point of the path, tested.
+
+    Attributes:
+        point: the thresholds.
+        counts: questions by route.
+        results: one per target.
+    """
+
+    point: PathPoint
+    counts: dict[Route, int]
+    results: tuple[TargetResult, ...]
+
+    @property
+    def p_value(self) -> float:
+        """Of "some target is broken": the largest, as all must hold together."""
+        return max(result.p_value for result in self.results)
+
+    @property
+    def let_through(self) -> int:
+        """Questions not abstained from."""
+        return self.counts[Route.FOLLOW_CONTEXT] + self.counts[Route.ANSWER]
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """The outcome of fixed-sequence testing.
+
+    Attributes:
+        points: every point of the path, in order.
+        first: index of the first point that was tested; those before let through too few
+            questions for any certificate.
+        chosen: index of the laxest certified point, None where none is.
+        questions: that the tests rest on.
+    """
+
+    points: tuple[PointResult, ...]
+    first: int
+    chosen: int | None
+    questions: int
+
+
+def certify(
+    evidence: Evidence,
+    path: Sequence[PathPoint],
+    targets: Sequence[RiskTarget],
+    *,
+    delta: float,
+    conflict_between: ConflictBetween = "memory",
+) -> Certificate:
+    """Test the points in order at level `delta`, until one is not certified.
+
+    Points at the strict end that let through too few questions to be certified even
+    without an error are passed over: how many those are hangs on the signals, not on
+    what went right or wrong.
+
+    Args:
+        evidence: one row per question, none of which took part in making the path.
+        path: from strict to lax, declared before.
+        targets: all must hold; the p-value of a point is their largest.
+        delta: probability that the chosen point breaks a target by bad luck.
+        conflict_between: as in `Policy`.
+    """
+    points = _tested(evidence, path, targets, conflict_between=conflict_between)
+    hopeless = [_too_few(point, delta) for point in points]
+    first = hopeless.index(False) if False in hopeless else len(points)
+    passed = fixed_sequence([point.p_value for point in points[first:]], delta)
+    chosen = first + passed[-1] if passed else None
+    return Certificate(points, first, chosen, len(evidence))
+
+
+def _too_few(point: PointResult, delta: float) -> bool:
+    # One more than an error-free run needs: the count itself decided where testing begins.
+    return any(
+        r.target.kind in ("selective", "follow", "answer")
+        and r.p_value > 0.0
+        and r.n <= questions_needed(r.target.bound, delta)
+        for r in point.results
+    )
+
+
+def _tested(
+    evidence: Evidence,
+    path: Sequence[PathPoint],
+    targets: Sequence[RiskTarget],
+    *,
+    conflict_between: ConflictBetween,
+) -> tuple[PointResult, ...]:
+    codes = route_codes(evidence, path, conflict_between=conflict_between)
+    counts = np.stack([(codes == code).sum(axis=1) for code in range(len(ROUTE_CODES))], axis=1)
+    results = [_results(evidence, codes, path, target) for target in targets]
+    return tuple(
+        PointResult(
+            point,
+            {route: int(count) for route, count in zip(ROUTE_CODES, row, strict=True)},
+            tuple(of_target[place] for of_target in results),
+        )
+        for place, (point, row) in enumerate(zip(path, counts, strict=True))
+    )
+
+
+def _results(
+    evidence: Evidence, codes: NDArray[np.int8], path: Sequence[PathPoint], target: RiskTarget
+) -> list[TargetResult]:
+    """How one target fares at each point."""
+    if target.kind == "cost":
+        loss = costs(evidence, codes, path, target.losses).sum(axis=1)
+        n = np.full(len(path), len(evidence))
+        p_values = hoeffding_bentkus_p_values(loss, len(evidence), target.bound)
+    else:
+        counted, wrong = _counted(evidence, codes, path, target)
+        n, loss = counted.sum(axis=1), wrong.sum(axis=1).astype(np.float64)
+        p_values = binomial_p_values(loss, n, target.bound)
+        p_values[_closed(path, target)] = 0.0
+    return [
+        TargetResult(target, int(number), float(total), float(p_value))
+        for number, total, p_value in zip(n, loss, p_values, strict=True)
+    ]
+
+
+def _counted(
+    evidence: Evidence, codes: NDArray[np.int8], path: Sequence[PathPoint], target: RiskTarget
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which questions count for a target, and which of them went wrong, shape (p, n)."""
+    if target.kind == "false_abstention":
+        counted = answerable(evidence, path)
+        return counted, counted & (codes == 0)
+    counted = codes != 0
+    if target.kind != "selective":
+        counted = codes == (1 if target.kind == "follow" else 2)
+    return counted, counted & let_through_wrongly(evidence, codes)
+
+
+def _closed(path: Sequence[PathPoint], target: RiskTarget) -> NDArray[np.bool_]:
+    """Points at which the route that a target speaks of is closed."""
+    if target.kind == "follow":
+        return np.asarray([point.relevance is None for point in path])
+    if target.kind == "answer":
+        return np.asarray([point.confidence is None for point in path])
+    return np.zeros(len(path), dtype=np.bool_)

@@ -1,0 +1,131 @@
+"""The promise in words: of whom, on what evidence, and what it leaves open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+from ...guard import Route
+from ._certificate import PointResult, TargetResult
+from ._loss import LossTable, RiskTarget
+
+POPULATION = (
+    "new questions drawn like the calibration questions, one by one, with the same knowledge "
+    "base, retriever, scorer, confidence estimator, language model and prompts, and judged right "
+    "or wrong in the same way"
+)
+NOT_COVERED = (
+    "questions from another domain, or a knowledge base that has changed",
+    "another language model, prompt or retriever",
+    "another relevance scorer or confidence estimator (the guard refuses those)",
+    "any single question, or a chosen kind of question: the bound is an average over all",
+    "a choice among several calibrations: trying seeds or bounds and keeping the best voids it",
+)
+_SUBJECTS = {
+    "selective": "of the questions that this policy lets through are answered wrongly",
+    "follow": "of the questions that follow the context are answered wrongly",
+    "answer": "of the questions that are answered from memory are answered wrongly",
+    "false_abstention": (
+        "of the questions that the context or memory would have answered rightly are abstained from"
+    ),
+    "abstention": "of all questions are abstained from",
+}
+LOSSES = {
+    "selective": "a question is let through and answered wrongly",
+    "follow": "a context is followed to a wrong answer",
+    "answer": "a wrong answer is given from memory",
+    "false_abstention": "a question that could have been answered rightly is abstained from",
+    "abstention": "a question is abstained from",
+}
+
+
+def certified_statement(chosen: PointResult, questions: int, delta: float, groups: int) -> str:
+    """What holds, with the evidence."""
+    promises = "; ".join(_promise(result) for result in chosen.results)
+    follow, answer = chosen.counts[Route.FOLLOW_CONTEXT], chosen.counts[Route.ANSWER]
+    several = " (all together)" if len(chosen.results) > 1 else ""
+    return (
+        f"With confidence {percent(1 - Decimal(str(delta)))}{several} over the draw of the "
+        f"{questions} calibration questions, taken as independent draws: {promises}. "
+        f"In calibration it let {_share(chosen.let_through, questions)} of the questions "
+        f"through: {_share(follow, questions)} by following the context, "
+        f"{_share(answer, questions)} from memory. It holds for {POPULATION}. It says nothing "
+        f"about {'; '.join(NOT_COVERED)}.{_few_groups(groups)}"
+    )
+
+
+def uncertified_statement(
+    targets: Sequence[RiskTarget], questions: int, delta: float, more: int | None, best: str
+) -> str:
+    """That nothing qualified, and what would help."""
+    wanted = "; ".join(f"at most {percent_of(t.bound)} {_subject(t)}" for t in targets)
+    help_ = (
+        f"About {more} more questions would be needed if further ones go like these."
+        if more is not None
+        else "More questions alone would not help: even the best point tested goes wrong too "
+        "often. Allow more risk, or better the retrieval or the scorers."
+    )
+    return (
+        f"No operating point on the declared path certifies, with confidence "
+        f"{percent(1 - Decimal(str(delta)))} from {questions} calibration "
+        f"question{'' if questions == 1 else 's'}, that {wanted}. So this policy always "
+        f"abstains. {best}{help_}"
+    )
+
+
+def loss_in_words(targets: Sequence[RiskTarget]) -> str:
+    """What counts as going wrong."""
+    return "; ".join(
+        dict.fromkeys(_costs(t.losses) if t.kind == "cost" else LOSSES[t.kind] for t in targets)
+    )
+
+
+def percent_of(share: float) -> str:
+    """`share` in percent, with all its digits."""
+    return percent(Decimal(str(share)))
+
+
+def percent(share: Decimal) -> str:
+    """All digits: a bound of 0.04 % must not read "0.0%"."""
+    return f"{(100 * share).normalize():f}%"
+
+
+def _promise(result: TargetResult) -> str:
+    subject, bound = _subject(result.target), percent_of(result.target.bound)
+    if result.target.kind == "cost":
+        mean = result.loss / result.n if result.n else 0.0
+        return (
+            f"the mean cost per question is at most {result.target.bound:g} ({subject}; "
+            f"it was {mean:.3f} in calibration)"
+        )
+    if result.n == 0:
+        return f"at most {bound} {subject} (that route is closed)"
+    return (
+        f"at most {bound} {subject} ({result.loss:.0f} of {result.n} were in calibration, "
+        f"{result.loss / result.n:.1%})"
+    )
+
+
+def _subject(target: RiskTarget) -> str:
+    return _costs(target.losses) if target.kind == "cost" else _SUBJECTS[target.kind]
+
+
+def _costs(losses: LossTable) -> str:
+    return (
+        f"a wrong answer from a context costs {losses.wrong_follow:g}, one from memory "
+        f"{losses.wrong_answer:g}, abstaining needlessly {losses.false_abstention:g}"
+    )
+
+
+def _share(count: int, questions: int) -> str:
+    return f"{count / questions:.1%}" if questions else "none"
+
+
+def _few_groups(groups: int) -> str:
+    if groups == 0 or groups >= 30:
+        return ""
+    noun = "group" if groups == 1 else "groups"
+    return (
+        f" The questions come from {groups} {noun} only (documents or domains): for questions "
+        "from further ones the evidence is thinner than their number suggests."
+    )

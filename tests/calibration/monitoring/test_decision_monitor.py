@@ -1,0 +1,364 @@
+"""A monitor watches a guard: blocks, feedback, metrics, threads, restarts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from knowgate.calibration.monitoring import DecisionMonitor, DriftVerdict
+from knowgate.calibration.monitoring._monitor_metrics import ALARMS
+from knowgate.guard import Decision, InputError, Policy, Reason, Route
+from knowgate.guard.testing import FakeScorer
+from tests.calibration.monitoring.populations import (
+    Question,
+    asked,
+    calibrated_policy,
+    histogram,
+    questions,
+)
+from tests.support.guards import guard_with, policy_with
+
+
+def decision(policy: Policy, question: Question) -> Decision:
+    route = policy.route(question.relevance, question.confidence)
+    seen = asked(policy, question)
+    return Decision(
+        route=route,
+        reason=Reason.NEITHER_KNOWS if route is Route.ABSTAIN else Reason.SUFFICIENT_CONTEXT,
+        relevance=seen.relevance,
+        confidence=seen.confidence,
+    )
+
+
+def decisions(policy: Policy, *arguments: Any, **changes: Any) -> list[Decision]:
+    return [decision(policy, question) for question in questions(*arguments, **changes)]
+
+
+def monitored(policy: Policy | None = None, **changes: Any) -> DecisionMonitor:
+    values: dict[str, Any] = {"metrics": False, "window": 400, **changes}
+    return DecisionMonitor(policy or calibrated_policy(), **values)
+
+
+def told(monitor: DecisionMonitor, found: Iterable[Decision]) -> DecisionMonitor:
+    for one in found:
+        monitor(one)
+    return monitor
+
+
+async def test_a_guard_tells_it_every_decision_in_all_four_forms() -> None:
+    monitor = monitored()
+    guard = guard_with(
+        calibrated_policy(), scorer=FakeScorer({"good": 0.9}, default=0.1), observers=[monitor]
+    )
+
+    guard.decide("q", ["good"])
+    await guard.adecide("q", ["bad"])
+    guard.decide_batch(["q", "r"], [["good"], []])
+    await guard.adecide_batch(["q"], [["bad"]])
+
+    report = monitor.report()
+    assert report.decisions == 5
+    assert (report.abstention.rate.value, report.abstention.rate.n) == (0.6, 5)
+    assert report.drift.signals[0].n == 5
+    assert "too few" in report.words
+
+
+def test_traffic_like_the_calibration_questions_raises_no_alarm() -> None:
+    policy = calibrated_policy()
+    report = told(monitored(policy), decisions(policy, 1, 1300)).report()
+
+    assert (report.decisions, report.complete, report.alarms) == (1300, True, ())
+    assert report.drift.decisions == 400
+    assert report.abstention.baseline is not None
+    assert "no drift seen" in report.words
+    assert "no change seen" in report.words
+
+
+def test_drift_and_a_changed_abstention_rate_are_told() -> None:
+    policy = calibrated_policy()
+    monitor = told(monitored(policy), decisions(policy, 1, 400))
+    told(monitor, decisions(policy, 2, 1200, relevance=1.0))
+
+    report = monitor.report()
+
+    assert report.alarms == ("relevance_drift", "abstention")
+    assert report.abstention.change is not None
+    assert report.abstention.change.direction == "up"
+    assert abs(report.abstention.change.began_after - 400) < 100
+    assert "it has risen" in report.words
+
+
+def test_drift_is_judged_once_a_block_is_full_and_the_last_one_counts() -> None:
+    policy = calibrated_policy()
+    monitor = monitored(policy)
+    shifted = decisions(policy, 2, 400, relevance=1.0)
+
+    assert told(monitor, shifted[:399]).report().alarms == ("abstention",)
+    assert told(monitor, shifted[399:]).report().alarms[0] == "relevance_drift"
+    same = decisions(policy, 3, 400)
+    assert told(monitor, same[:399]).report().alarms[0] == "relevance_drift"
+    assert "relevance_drift" not in told(monitor, same[399:]).report().alarms
+
+
+def test_without_a_baseline_the_first_block_is_one() -> None:
+    policy = calibrated_policy()
+    for monitor in (
+        monitored(policy, baseline="live"),
+        monitored(policy.model_copy(update={"histograms": {}})),
+    ):
+        told(monitor, decisions(policy, 1, 399))
+        assert monitor.report().abstention.baseline is None
+        assert "no baseline yet" in monitor.report().words
+        told(monitor, decisions(policy, 2, 1))
+        low, high = monitor.report().abstention.baseline or (1.0, 0.0)
+        rate = monitor.report().abstention.rate
+        assert rate.value is not None
+        assert low < rate.value < high
+
+
+def test_a_given_baseline_is_taken() -> None:
+    low, high = monitored(baseline=(10, 1000)).report().abstention.baseline or (1.0, 0.0)
+    assert low < 0.01 < high < 0.02
+
+
+def test_feedback_is_held_against_the_guarantee_for_all_routes_and_each() -> None:
+    monitor = monitored()
+    for i in range(60):
+        monitor.feedback("follow_context", i % 2 == 0)
+        monitor.feedback(Route.ANSWER, True)
+
+    report = monitor.report()
+
+    assert {name: state.estimate.value for name, state in report.risks.items()} == {
+        "all": 0.25, "follow_context": 0.5, "answer": 0.0,
+    }  # fmt: skip
+    assert {name: state.alarm for name, state in report.risks.items()} == {
+        "all": True, "follow_context": True, "answer": False,
+    }  # fmt: skip
+    assert report.alarms == ("risk",)
+    assert "risk: 25.0% wrong of 120" in report.words
+    assert "the bound of 10.0% is exceeded" in report.words
+
+
+def test_a_late_rise_of_the_risk_is_seen_though_the_beginning_was_good() -> None:
+    monitor = monitored(run_length=1000)
+    for step in range(2300):
+        monitor.feedback("answer", step < 2000 or step % 3 > 0)
+
+    report = monitor.report()
+
+    assert report.alarms == ("risk_rise",)
+    assert report.risk_rise is not None
+    assert 1950 <= report.risk_rise.began_after <= 2010
+    assert not report.risks["all"].alarm
+    monitor.reset()
+    assert monitor.report().risk_rise is None
+
+
+def test_feedback_at_differing_rates() -> None:
+    monitor = monitored(least_rate=0.5)
+    monitor.feedback("answer", False, rate=0.5)
+    monitor.feedback("answer", None, rate=0.5)
+    state = monitor.report().risks["answer"]
+    assert (state.estimate.value, state.estimate.n, state.labels) == (1.0, 2, 1)
+
+
+def test_a_guarantee_of_leave_one_out_pass_rates_is_not_held_against_replies() -> None:
+    policy = calibrated_policy()
+    left_out = {"relevance.in_kb": histogram([0.5]), "relevance.left_out": histogram([0.5])}
+    policy = policy.model_copy(update={"histograms": left_out})
+
+    monitor = monitored(policy)
+
+    assert monitor.report().risks == {}
+    with pytest.raises(InputError, match="no risk is watched"):
+        monitor.feedback("answer", True)
+    assert monitored(policy, risk=0.2).report().risks["all"].risk == 0.2
+    assert monitored(policy_with()).report().risks == {}
+
+
+@pytest.mark.parametrize(
+    ("route", "right", "rate"),
+    [("abstain", True, 1.0), ("nowhere", True, 1.0), ("answer", 1, 1.0), ("answer", True, 0.5)],
+)
+def test_impossible_feedback_is_refused_and_leaves_no_trace(
+    route: str, right: bool, rate: float
+) -> None:
+    monitor = monitored()
+    before = monitor.to_dict()
+    with pytest.raises(InputError):
+        monitor.feedback(route, right, rate=rate)
+    assert monitor.to_dict() == before
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"window": 99},
+        {"window": True},
+        {"drift_alpha": 0.0},
+        {"risk": 1.0},
+        {"run_length": 0.5},
+        {"run_length": 0.5, "baseline": "live"},
+        {"baseline": (2, 1)},
+    ],
+)
+def test_numbers_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        monitored(**wrong)
+
+
+def test_reset_begins_anew() -> None:
+    policy = calibrated_policy()
+    monitor = told(monitored(policy), decisions(policy, 2, 500, relevance=0.7))
+    for _ in range(30):
+        monitor.feedback("answer", False)
+    assert {"risk", "abstention"} <= set(monitor.report().alarms)
+
+    monitor.reset(abstention=False)
+    assert monitor.report().risks["all"].labels == 0
+    assert "abstention" in monitor.report().alarms
+    monitor.reset()
+    assert "abstention" not in monitor.report().alarms
+
+
+def test_a_restart_loses_nothing() -> None:
+    policy = calibrated_policy()
+    kept = told(monitored(policy), decisions(policy, 1, 950))
+    for i in range(50):
+        kept.feedback("answer", i % 4 > 0)
+
+    saved = monitored(policy)
+    saved.restore(json.loads(json.dumps(kept.to_dict(), allow_nan=False)))
+
+    for monitor in (kept, saved):
+        told(monitor, decisions(policy, 2, 700, relevance=1.0))
+        monitor.feedback("follow_context", True)
+    assert saved.to_dict() == kept.to_dict()
+    assert saved.report().to_dict() == kept.report().to_dict()
+
+
+def test_a_state_of_another_policy_or_a_broken_one_is_refused() -> None:
+    policy = calibrated_policy()
+    state = monitored(policy).to_dict()
+    monitor = monitored(policy)
+    other = monitored(policy.model_copy(update={"relevance_threshold": 0.6}))
+    with pytest.raises(InputError, match="another policy"):
+        other.restore(state)
+    changes: list[dict[str, Any]] = [
+        {"kind": "x"}, {"window": 500}, {"risks": {}}, {"block": None}, {"rise": None},
+        {"block": {"decisions": 1, "abstained": 0, "counts": {}}}, {"decisions": -1},
+    ]  # fmt: skip
+    for change in changes:
+        with pytest.raises(InputError):
+            monitor.restore({**state, **change})
+    assert monitor.to_dict() == state
+
+
+def test_its_memory_does_not_grow_with_the_traffic() -> None:
+    policy = calibrated_policy()
+    monitor = told(monitored(policy), decisions(policy, 1, 801))
+    before = len(json.dumps(monitor.to_dict()))
+    told(monitor, decisions(policy, 2, 3000))
+    assert len(json.dumps(monitor.to_dict())) < before + 400
+
+
+def test_many_threads_lose_no_decision_and_no_label() -> None:
+    policy = calibrated_policy()
+    monitor = monitored(policy, window=1000)
+    parts = [decisions(policy, seed, 300) for seed in range(8)]
+
+    def work(part: list[Decision]) -> None:
+        for i, one in enumerate(part):
+            monitor(one)
+            if i % 3 == 0:
+                monitor.feedback("answer", i % 2 == 0)
+            if i % 150 == 0:
+                monitor.report()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, parts))
+
+    report = monitor.report()
+    assert report.decisions == 2400
+    assert report.risks["all"].labels == 800
+    assert report.drift.decisions == 1000
+
+
+def test_the_metrics_are_the_report_under_few_fixed_labels() -> None:
+    registry = CollectorRegistry()
+    policy = calibrated_policy()
+    monitor = monitored(policy, metrics=True, registry=registry)
+    told(monitor, decisions(policy, 2, 400, relevance=1.0))
+    for i in range(40):
+        monitor.feedback("answer", i % 2 == 0)
+    report = monitor.report()
+
+    def sample(name: str, **labels: str) -> float | None:
+        return registry.get_sample_value(f"knowgate_{name}", labels)
+
+    relevance = report.drift.signals[0]
+    assert relevance.psi is not None
+    assert relevance.ks is not None
+    assert relevance.verdict is DriftVerdict.DRIFTED
+    assert sample("drift_psi", signal="relevance", bound="low") == relevance.psi.low
+    assert sample("drift_psi", signal="relevance", bound="estimate") == relevance.psi.value
+    assert sample("drift_psi_without_drift", signal="relevance") == relevance.psi.without_drift
+    assert sample("drift_ks", signal="relevance", bound="high") == relevance.ks.high
+    assert sample("drift_p_value", signal="relevance") == relevance.p_value
+    assert sample("drift_values", signal="relevance") == 400
+    assert sample("abstention_rate", bound="estimate") == report.abstention.rate.value
+    assert sample("abstention_change_evidence_log10", direction="up") is not None
+    assert sample("risk", route="all", bound="estimate") == 0.5
+    assert sample("risk_target", route="answer") == 0.1
+    assert sample("risk_labels", route="follow_context") == 0
+    assert sample("risk", route="follow_context", bound="estimate") is None
+    assert sample("risk_evidence_log10", route="all") == report.risks["all"].log10_evidence
+    assert sample("risk_alarm", route="all") == 1
+    assert {kind for kind in ALARMS if sample("alarm", kind=kind)} == set(report.alarms)
+    text = generate_latest(registry).decode()
+    assert "NaN" not in text
+    assert text.count("# TYPE") == 13
+
+
+def test_a_registry_has_one_monitor_at_a_time() -> None:
+    registry = CollectorRegistry()
+    first = monitored(metrics=True, registry=registry)
+    with pytest.raises(InputError, match="another monitor"):
+        monitored(metrics=True, registry=registry)
+    first.close()
+    first.close()
+    monitored(metrics=True, registry=registry)
+
+
+def test_it_shares_a_registry_with_a_guards_own_metrics() -> None:
+    registry = CollectorRegistry()
+    monitor = monitored(metrics=True, registry=registry)
+    guard = guard_with(calibrated_policy(), metrics=True, registry=registry, observers=[monitor])
+    guard.decide("q", ["a"])
+    text = generate_latest(registry).decode()
+    assert "knowgate_decisions_total{" in text
+    assert 'knowgate_abstention_rate{bound="estimate"} 1.0' in text
+
+
+def test_the_example_tells_the_quiet_week_from_the_changed_one() -> None:
+    printed = subprocess.run(
+        [sys.executable, "examples/monitoring.py"],
+        cwd=Path(__file__).parents[3],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    ).stdout
+
+    assert "-- quiet week: no alarm\n" in printed
+    assert "-- changed week: relevance_drift, abstention" in printed
+    assert 'knowgate_alarm{kind="abstention"} 1.0' in printed

@@ -1,0 +1,192 @@
+"""PSI and KS: by hand, against scipy, and in simulation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import beta, ks_2samp
+
+from knowgate.calibration.monitoring import (
+    compare_with_mixture,
+    ks_statistic,
+    population_stability_index,
+)
+from knowgate.guard import Histogram, InputError
+from tests.calibration.monitoring.populations import EDGES, histogram
+
+
+def two_bins(first: int, second: int) -> Histogram:
+    return Histogram(edges=(0.0, 0.5, 1.0), counts=(first, second))
+
+
+def shares_of(a: float, b: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    return np.diff(beta.cdf(EDGES, a, b))
+
+
+def test_the_index_by_hand() -> None:
+    # Shares with half a question added: 60.5/101 and 40.5/101, the other way round live.
+    by_hand = 2 * (60.5 - 40.5) / 101 * math.log(60.5 / 40.5)
+
+    found = population_stability_index(two_bins(60, 40), [40, 60])
+
+    assert found.value == pytest.approx(by_hand)
+    assert (found.n_calibration, found.n_live) == (100, 100)
+    assert found.low is not None
+    assert found.high is not None
+    assert 0 <= found.low < by_hand < found.high
+    assert found.p_value is not None
+    assert found.p_value < 0.02
+
+
+def test_bins_that_are_empty_on_both_sides_change_nothing() -> None:
+    padded = Histogram(edges=(0.0, 0.2, 0.5, 0.7, 1.0), counts=(60, 0, 40, 0))
+
+    found = population_stability_index(padded, [40, 0, 60, 0])
+
+    assert found.value == population_stability_index(two_bins(60, 40), [40, 60]).value
+
+
+def test_without_drift_the_index_is_as_large_as_the_formula_says() -> None:
+    rng = np.random.default_rng(0)
+    n, m = 2000, 3000
+    shares = np.full(10, 0.1)
+    edges = tuple(i / 10 for i in range(11))
+    counts = tuple(int(c) for c in rng.multinomial(n, shares))
+
+    found = population_stability_index(
+        Histogram(edges=edges, counts=counts), [int(c) for c in rng.multinomial(m, shares)]
+    )
+
+    assert found.without_drift == pytest.approx(9 * (1 / n + 1 / m), rel=0.1)
+    assert found.low == 0.0
+
+
+def test_identical_counts_have_no_distance() -> None:
+    for measure in (population_stability_index, ks_statistic):
+        found = measure(two_bins(70, 30), [70, 30])
+        assert (found.value, found.excess, found.low, found.p_value) == (0.0, 0.0, 0.0, 1.0)
+
+
+def test_one_occupied_bin_cannot_tell_anything() -> None:
+    found = population_stability_index(two_bins(50, 0), [50, 0])
+    assert (found.value, found.low, found.high, found.p_value) == (0.0, 0.0, 0.0, 1.0)
+
+
+@pytest.mark.parametrize(("expected", "observed"), [((0, 0), [1, 2]), ((1, 2), [0, 0])])
+def test_an_empty_side_gives_nothing(expected: tuple[int, int], observed: list[int]) -> None:
+    for measure in (population_stability_index, ks_statistic):
+        found = measure(two_bins(*expected), observed)
+        assert (found.value, found.low, found.p_value, found.excess) == (None,) * 4
+
+
+@pytest.mark.parametrize("observed", [[1], [1, 2, 3], [1, -1], [0.5, 1], [math.nan, 1], ["x", 1]])
+def test_counts_that_do_not_fit_are_refused(observed: list[int]) -> None:
+    for measure in (population_stability_index, ks_statistic):
+        with pytest.raises(InputError, match="observed counts"):
+            measure(two_bins(1, 1), observed)
+
+
+def test_the_gap_by_hand_and_its_band() -> None:
+    # Cumulative shares .6 and .4 at the inner edge; two bands at 2.5 % each.
+    found = ks_statistic(two_bins(60, 40), [160, 240])
+
+    half = sum(math.sqrt(math.log(2 / 0.025) / (2 * n)) for n in (100, 400))
+    assert found.value == pytest.approx(0.2)
+    assert found.low == max(0.0, 0.2 - half) == 0.0
+    assert found.high == pytest.approx(0.2 + half)
+
+
+def test_the_gap_is_scipys_on_values_at_bin_resolution() -> None:
+    rng = np.random.default_rng(1)
+    for b in (2.0, 3.0):
+        first, second = rng.beta(2, 2, 300), rng.beta(2, b, 500)
+        reference = ks_2samp(np.digitize(first, EDGES), np.digitize(second, EDGES), method="asymp")
+
+        found = ks_statistic(histogram(first), histogram(second).counts)
+
+        assert found.value == pytest.approx(reference.statistic)
+        assert found.value is not None
+        assert found.p_value is not None
+        # Ties make scipy's value conservative, and 999 draws go no lower than .001.
+        assert found.p_value <= max(reference.pvalue, 0.001) + 0.03
+        assert found.value <= ks_2samp(first, second).statistic + 1e-12
+
+
+def test_false_alarms_without_drift_are_as_rare_as_stated() -> None:
+    draws = 300
+    alarms = np.zeros(2)
+    for seed in range(draws):
+        rng = np.random.default_rng(seed)
+        first, live = histogram(rng.beta(2, 5, 150)), histogram(rng.beta(2, 5, 250)).counts
+        for i, measure in enumerate((population_stability_index, ks_statistic)):
+            alarms[i] += (measure(first, live, draws=99, seed=seed).p_value or 0) <= 0.05
+
+    assert np.all(alarms / draws <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / draws))
+    assert np.all(alarms / draws >= 0.01)
+
+
+def test_a_shift_is_found_and_the_intervals_cover_it() -> None:
+    p, q = shares_of(2, 2), shares_of(3, 2)
+    index = float(np.sum((q - p) * np.log(q / p)))
+    gap = float(np.abs(np.cumsum(p - q)).max())
+    draws = 100
+    found, covered = np.zeros(2), np.zeros(2)
+    for seed in range(draws):
+        rng = np.random.default_rng(seed)
+        first, live = histogram(rng.beta(2, 2, 300)), histogram(rng.beta(3, 2, 400)).counts
+        for i, (measure, truth) in enumerate(
+            ((population_stability_index, index), (ks_statistic, gap))
+        ):
+            distance = measure(first, live, draws=99, seed=seed)
+            assert distance.low is not None
+            assert distance.high is not None
+            found[i] += (distance.p_value or 0) <= 0.05
+            covered[i] += distance.low <= truth <= distance.high
+
+    assert np.all(found / draws >= 0.95)
+    assert np.all(covered / draws >= 0.93)
+
+
+def test_a_mixture_of_both_calibration_kinds_is_no_drift_and_its_share_is_found() -> None:
+    draws, share = 100, 0.7
+    alarms, covered = 0, 0
+    for seed in range(draws):
+        rng = np.random.default_rng(seed)
+        first, second = histogram(rng.beta(5, 2, 300)), histogram(rng.beta(2, 4, 300))
+        live = np.where(rng.random(500) < share, rng.beta(5, 2, 500), rng.beta(2, 4, 500))
+
+        found = compare_with_mixture(first, second, histogram(live).counts, draws=99, seed=seed)
+
+        alarms += (found.psi.p_value or 0) <= 0.05
+        assert found.share.low is not None
+        assert found.share.high is not None
+        covered += found.share.low <= share <= found.share.high
+    assert alarms / draws <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / draws)
+    assert covered / draws >= 0.9
+
+
+def test_what_no_mixture_explains_is_drift() -> None:
+    rng = np.random.default_rng(0)
+    first, second = histogram(rng.beta(5, 2, 300)), histogram(rng.beta(2, 4, 300))
+
+    found = compare_with_mixture(first, second, histogram(rng.beta(30, 30, 500)).counts)
+
+    assert found.psi.p_value == found.ks.p_value == pytest.approx(1 / 500)
+
+
+@pytest.mark.parametrize(("live", "share"), [((30, 10), 1.0), ((10, 30), 0.0), ((20, 20), 0.5)])
+def test_the_share_of_two_bins_by_hand(live: tuple[int, int], share: float) -> None:
+    # Two bins determine the mixture: .75 x + .25 (1 - x) is the first bin's live share.
+    found = compare_with_mixture(two_bins(300, 100), two_bins(100, 300), live, draws=99)
+
+    assert found.share.value == pytest.approx(share, abs=0.01)
+
+
+def test_mixtures_of_different_bins_and_of_nothing() -> None:
+    other = Histogram(edges=(0.0, 0.4, 1.0), counts=(1, 1))
+    with pytest.raises(InputError, match="different bins"):
+        compare_with_mixture(two_bins(1, 1), other, [1, 1])
+    nothing = compare_with_mixture(two_bins(1, 1), two_bins(0, 0), [1, 1])
+    assert (nothing.share.value, nothing.psi.value, nothing.ks.p_value) == (None, None, None)

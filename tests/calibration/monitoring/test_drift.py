@@ -1,0 +1,192 @@
+"""Live signals against a policy's histograms."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from knowgate.calibration.monitoring import (
+    DriftVerdict,
+    calibration_histograms,
+    compare_with_calibration,
+)
+from knowgate.calibration.monitoring._binning import bin_of
+from knowgate.guard import Histogram, InputError, Policy
+from tests.calibration.monitoring.populations import (
+    EDGES,
+    Question,
+    asked,
+    calibrated_policy,
+    histogram,
+    questions,
+)
+from tests.support.guards import policy_with
+
+
+def verdicts(policy: Policy, live: list[Question]) -> list[DriftVerdict]:
+    return [signal.verdict for signal in compare_with_calibration(policy, live).signals]
+
+
+def test_a_value_falls_into_the_bin_that_numpy_puts_it_in() -> None:
+    values = [0.0, 0.05, 0.1, 0.15, 0.3, 0.7, 0.95, 1.0, *np.random.default_rng(0).random(500)]
+    counts = np.zeros(20)
+    for value in values:
+        counts[bin_of(EDGES, value)] += 1
+    assert counts.tolist() == np.histogram(values, EDGES)[0].tolist()
+
+
+def test_the_histograms_of_a_policy_by_hand() -> None:
+    policy = policy_with()  # relevance from .5, confidence from .7
+    live = [
+        Question(0.9, 0.2),  # follows; confidence is not asked for
+        Question(0.1, 0.8),  # answers
+        Question(0.1, 0.3),  # abstains
+        Question(None, 0.9),  # relevance failed: abstains before confidence is asked for
+        Question(0.1, None),  # confidence failed: abstains
+    ]
+
+    found = calibration_histograms(policy, live)
+
+    assert {name: sum(h.counts) for name, h in found.items()} == {
+        "relevance": 4, "confidence": 4, "confidence.asked": 2, "abstained": 5,
+    }  # fmt: skip
+    assert found["abstained"].counts == (2, 3)
+    assert found["relevance"].counts[18] == 1
+    assert found["relevance"].counts[2] == 3
+
+
+def test_no_questions_give_no_histograms() -> None:
+    assert calibration_histograms(policy_with(), []) == {}
+
+
+def test_confidence_is_compared_with_the_questions_it_is_asked_for() -> None:
+    policy = calibrated_policy()
+    live = [asked(policy, question) for question in questions(1, 1500)]
+
+    report = compare_with_calibration(policy, live)
+
+    relevance, confidence = report.signals
+    assert (relevance.n, relevance.missing) == (1500, 0)
+    assert confidence.reference == ("confidence.asked",)
+    assert confidence.missing == 1500 - confidence.n > 500
+    assert not report.drifted
+    assert report.words.count("no drift seen") == 2
+
+
+def test_a_shift_of_relevance_is_told_and_named() -> None:
+    report = compare_with_calibration(calibrated_policy(), questions(1, 500, relevance=1.5))
+
+    assert [signal.verdict for signal in report.signals] == [
+        DriftVerdict.DRIFTED,
+        DriftVerdict.NO_DRIFT_SEEN,
+    ]
+    assert report.drifted
+    assert "relevance: drifted in 500 values" in report.words
+
+
+def test_a_sure_but_small_shift_is_slight() -> None:
+    policy = calibrated_policy(20_000)
+    assert verdicts(policy, questions(1, 20_000, relevance=3.15))[0] is DriftVerdict.SLIGHT
+
+
+def test_false_verdicts_on_any_signal_are_as_rare_as_alpha() -> None:
+    policy = policy_with()
+    draws, wrong = 80, 0
+    for seed in range(draws):
+        histograms = calibration_histograms(policy, questions(seed, 200))
+        fitted = policy.model_copy(update={"histograms": histograms})
+        live = [asked(policy, question) for question in questions(1000 + seed, 400)]
+        report = compare_with_calibration(fitted, live, alpha=0.1, least=30, seed=seed)
+        told = {DriftVerdict.DRIFTED, DriftVerdict.SLIGHT}
+        wrong += any(signal.verdict in told for signal in report.signals)
+    assert wrong / draws <= 0.1 + 2 * (0.1 * 0.9 / draws) ** 0.5
+
+
+def test_few_values_give_numbers_but_no_verdict() -> None:
+    report = compare_with_calibration(calibrated_policy(), questions(1, 99, relevance=1.0))
+
+    assert report.signals[0].verdict is DriftVerdict.TOO_FEW
+    assert report.signals[0].psi is not None
+    assert report.signals[0].p_value is None
+    assert "too few: 99 live and 600 calibration values" in report.words
+
+
+def test_no_live_values_at_all() -> None:
+    report = compare_with_calibration(calibrated_policy(), [])
+
+    assert {signal.verdict for signal in report.signals} == {DriftVerdict.TOO_FEW}
+    assert report.signals[0].psi is None
+
+
+def test_a_selection_is_not_compared_with_all_questions() -> None:
+    policy = calibrated_policy()
+    histograms = {k: v for k, v in policy.histograms.items() if k != "confidence.asked"}
+    policy = policy.model_copy(update={"histograms": histograms})
+
+    selected = [asked(policy, question) for question in questions(1, 500)]
+
+    assert verdicts(policy, selected)[1] is DriftVerdict.NOT_COMPARABLE
+    assert verdicts(policy, questions(1, 500))[1] is DriftVerdict.NO_DRIFT_SEEN
+
+
+def test_a_policy_without_histograms_says_so() -> None:
+    report = compare_with_calibration(policy_with(), questions(1, 500))
+
+    assert {signal.verdict for signal in report.signals} == {DriftVerdict.NOT_COMPARABLE}
+    assert "no histogram" in report.words
+
+
+def leave_one_out_policy() -> Policy:
+    rng = np.random.default_rng(0)
+    histograms = {
+        "relevance.in_kb": histogram(rng.beta(5, 2, 400)),
+        "relevance.left_out": histogram(rng.beta(2, 4, 400)),
+    }
+    return policy_with(confidence_threshold=None, histograms=histograms)
+
+
+def test_leave_one_out_histograms_are_compared_as_a_mixture() -> None:
+    rng = np.random.default_rng(1)
+    mixed = [*rng.beta(5, 2, 600), *rng.beta(2, 4, 200)]
+
+    report = compare_with_calibration(
+        leave_one_out_policy(), [Question(float(value), None) for value in mixed]
+    )
+
+    [relevance] = report.signals
+    assert relevance.verdict is DriftVerdict.NO_DRIFT_SEEN
+    assert relevance.reference == ("relevance.in_kb", "relevance.left_out")
+    assert relevance.share_in_kb is not None
+    assert relevance.share_in_kb.value == pytest.approx(0.75, abs=0.08)
+    assert "of questions with their answer in the knowledge base" in report.words
+
+
+def test_a_histogram_of_all_questions_goes_before_the_mixture() -> None:
+    policy = leave_one_out_policy()
+    one = Histogram(edges=(0.0, 0.5, 1.0), counts=(200, 200))
+    policy = policy.model_copy(update={"histograms": {**policy.histograms, "relevance": one}})
+
+    [relevance] = compare_with_calibration(policy, questions(1, 200)).signals
+
+    assert relevance.reference == ("relevance",)
+
+
+def test_equal_input_gives_an_equal_report_that_json_holds() -> None:
+    policy, live = calibrated_policy(), questions(1, 300)
+    first, second = (compare_with_calibration(policy, live) for _ in range(2))
+    assert first == second
+    assert json.loads(json.dumps(first.to_dict(), allow_nan=False)) == first.to_dict()
+
+
+@pytest.mark.parametrize("wrong", [{"alpha": 0.0}, {"alpha": 1.0}, {"least": 0}])
+def test_numbers_out_of_range_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(InputError):
+        compare_with_calibration(calibrated_policy(), [], **wrong)  # type: ignore[arg-type]
+
+
+def test_questions_without_signals_are_counted_as_missing() -> None:
+    live = [replace(question, relevance=None) for question in questions(1, 150)]
+    assert compare_with_calibration(calibrated_policy(), live).signals[0].missing == 150

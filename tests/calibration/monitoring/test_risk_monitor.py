@@ -1,0 +1,234 @@
+"""Evidence about a risk: by hand, against a peer formula, and in simulation at all times."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import betaln
+
+from knowgate.calibration.monitoring import RiskMonitor
+from knowgate.calibration.monitoring._betting import (
+    STAKES,
+    confidence_sequence,
+    log_evidence_above,
+    log_evidence_below,
+)
+from knowgate.guard import InputError
+
+RIGHT_OR_WRONG = np.array([0.0, 1.0])
+
+
+def streams(seed: int, risk: float, n: int, steps: int) -> NDArray[np.float64]:
+    """Counts of right and wrong after each step, shape (n, steps, 2)."""
+    wrong = np.cumsum(np.random.default_rng(seed).random((n, steps)) < risk, axis=1)
+    return np.stack([np.arange(1, steps + 1) - wrong, wrong], axis=-1).astype(np.float64)
+
+
+def test_the_evidence_by_hand() -> None:
+    # Two right replies and a wrong one against a risk of .2.
+    capitals = [(1 - k) * (1 - k) * (1 - k + k / 0.2) for k in STAKES]
+
+    found = log_evidence_above(RIGHT_OR_WRONG, np.array([2.0, 1.0]), 0.2)
+
+    assert float(found) == pytest.approx(math.log(sum(capitals) / len(capitals)))
+
+
+def test_the_monitor_says_what_the_formula_says() -> None:
+    monitor = RiskMonitor(0.1, 0.05)
+    for wrong in [False, False, True, False, True]:
+        monitor.observe(wrong)
+
+    counts = np.array([3.0, 2.0])
+    low, high = confidence_sequence(RIGHT_OR_WRONG, counts, 0.05)
+    assert monitor.log_evidence == float(log_evidence_above(RIGHT_OR_WRONG, counts, 0.1))
+    assert (monitor.estimate.value, monitor.estimate.n) == (0.4, 5)
+    assert (monitor.estimate.low, monitor.estimate.high) == (low, high)
+    # The bounds are where half the capital has grown to 1/δ.
+    against = math.log(2 / 0.05)
+    assert float(log_evidence_above(RIGHT_OR_WRONG, counts, low)) == pytest.approx(against)
+    assert float(log_evidence_below(RIGHT_OR_WRONG, counts, high, 1.0)) == pytest.approx(against)
+
+
+def test_before_any_feedback_nothing_is_known() -> None:
+    monitor = RiskMonitor(0.1, 0.1)
+    assert (monitor.estimate.value, monitor.estimate.low) == (None, None)
+    assert (monitor.log_evidence, monitor.alarm, monitor.alarmed_at) == (0.0, False, None)
+
+
+@pytest.mark.parametrize("wrong", [True, False])
+def test_a_run_of_equal_labels_has_bounds_that_touch_the_end(wrong: bool) -> None:
+    monitor = RiskMonitor(0.1, 0.1)
+    for _ in range(50):
+        monitor.observe(wrong)
+    found = monitor.estimate
+    assert found.low is not None
+    assert found.high is not None
+    assert (
+        (found.low > 0.8 and found.high == 1.0)
+        if wrong
+        else (found.low, found.high < 0.2)
+        == (
+            0.0,
+            True,
+        )
+    )
+
+
+@pytest.mark.parametrize("risk", [0.05, 0.2])
+def test_a_risk_at_its_bound_raises_a_false_alarm_with_probability_delta_at_most(
+    risk: float,
+) -> None:
+    delta, alarms = 0.1, 0
+    for seed in range(10):
+        counts = streams(seed, risk, 50, 2000)
+        evidence = log_evidence_above(RIGHT_OR_WRONG, counts, risk)
+        alarms += int((evidence.max(axis=1) >= -math.log(delta)).sum())
+    assert alarms / 500 <= delta + 2 * math.sqrt(delta * (1 - delta) / 500)
+
+
+@pytest.mark.parametrize("risk", [0.02, 0.3])
+def test_the_bounds_cover_the_risk_at_all_times_together(risk: float) -> None:
+    delta, missed = 0.1, 0
+    for seed in range(6):
+        counts = streams(seed, risk, 50, 1500)
+        against = math.log(2 / delta)
+        above = log_evidence_above(RIGHT_OR_WRONG, counts, risk) >= against
+        below = log_evidence_below(RIGHT_OR_WRONG, counts, risk, 1.0) >= against
+        missed += int((above | below).any(axis=1).sum())
+    assert missed / 300 <= delta + 2 * math.sqrt(delta * (1 - delta) / 300)
+
+
+@pytest.mark.parametrize(("risk", "labels"), [(0.1, 250), (0.15, 70), (0.3, 15)])
+def test_a_broken_promise_is_found(risk: float, labels: int) -> None:
+    counts = streams(0, risk, 200, 1500)
+    alarmed = log_evidence_above(RIGHT_OR_WRONG, counts, 0.05) >= math.log(10)
+    assert alarmed.any(axis=1).mean() > 0.99
+    assert np.median(alarmed.argmax(axis=1) + 1) <= labels
+
+
+@pytest.mark.parametrize("n", [100, 1000, 10_000])
+def test_the_bounds_are_about_as_sharp_as_a_beta_binomial_mixtures(n: int) -> None:
+    wrong, delta = n // 20, 0.1
+
+    def against(p: float) -> float:
+        mixture = betaln(0.5 + wrong, 0.5 + n - wrong) - betaln(0.5, 0.5)
+        return float(mixture - wrong * math.log(p) - (n - wrong) * math.log1p(-p)) + math.log(delta)
+
+    peer = brentq(against, wrong / n, 1 - 1e-9) - brentq(against, 1e-9, wrong / n)
+    low, high = confidence_sequence(RIGHT_OR_WRONG, np.array([n - wrong, wrong * 1.0]), delta)
+    assert high - low <= 1.15 * peer
+
+
+def test_labels_picked_at_known_rates_give_the_risk_of_all_replies() -> None:
+    # Doubtful replies are wrong more often, and labelled more often.
+    covered, shares = 0, []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        monitor = RiskMonitor(0.5, 0.1, least_rate=0.2)
+        for doubtful, luck, picked in zip(
+            rng.random(600) < 0.3, rng.random(600), rng.random(600), strict=True
+        ):
+            rate = 0.8 if doubtful else 0.2
+            if picked < rate:
+                monitor.observe(bool(luck < (0.4 if doubtful else 0.05)), rate=rate)
+            else:
+                monitor.skip(rate=rate)
+        found = monitor.estimate
+        assert found.value is not None
+        assert found.low is not None
+        assert found.high is not None
+        shares.append(found.value)
+        covered += found.low <= 0.155 <= found.high
+        assert (found.n, monitor.replies) == (600, 600)
+        assert monitor.labels < 600
+    assert np.mean(shares) == pytest.approx(0.155, abs=0.01)
+    assert covered >= 36
+
+
+def test_weighted_evidence_at_the_bound_keeps_delta() -> None:
+    delta, rate, risk, alarms = 0.1, 0.25, 0.1, 0
+    values = np.array([0.0, 1 / rate])
+    for seed in range(6):
+        evidence = log_evidence_above(values, streams(seed, risk * rate, 50, 2000), risk)
+        alarms += int((evidence.max(axis=1) >= -math.log(delta)).sum())
+    assert alarms / 300 <= delta + 2 * math.sqrt(delta * (1 - delta) / 300)
+
+
+def test_an_alarm_stays_whatever_comes_after() -> None:
+    monitor = RiskMonitor(0.1, 0.1)
+    for wrong in [True] * 10 + [False] * 500:
+        monitor.observe(wrong)
+    assert monitor.alarm
+    assert monitor.alarmed_at is not None
+    assert monitor.alarmed_at <= 10
+    assert monitor.log_evidence < 0
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.sampled_from([0.25, 0.5, 1.0])), max_size=60))
+def test_a_saved_monitor_goes_on_as_if_nothing_had_happened(
+    labels: list[tuple[bool, float]],
+) -> None:
+    kept, saved = (RiskMonitor(0.1, 0.1, least_rate=0.25) for _ in range(2))
+    for wrong, rate in labels:
+        kept.observe(wrong, rate=rate)
+        saved.observe(wrong, rate=rate)
+        saved = RiskMonitor.from_dict(json.loads(json.dumps(saved.to_dict())))
+    assert saved.to_dict() == kept.to_dict()
+    assert saved.log_evidence == kept.log_evidence
+    assert saved.estimate == kept.estimate
+    assert saved.alarmed_at == kept.alarmed_at
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"risk": 0.0}, {"risk": 1.0}, {"delta": 0}, {"least_rate": 0}, {"risk": "x"}]
+)
+def test_numbers_out_of_range_are_refused(arguments: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="between 0 and 1"):
+        RiskMonitor(**{"risk": 0.1, "delta": 0.1, **arguments})
+
+
+def test_labels_and_rates_that_cannot_be_are_refused_and_leave_no_trace() -> None:
+    monitor = RiskMonitor(0.1, 0.1, least_rate=0.5)
+    before = monitor.to_dict()
+    for wrong, rate in ((1, 1.0), (True, 0.4), (True, 1.1), (True, math.nan), (False, True)):
+        with pytest.raises(InputError):
+            monitor.observe(wrong, rate=rate)  # type: ignore[arg-type]
+    assert monitor.to_dict() == before
+
+
+def test_ever_new_rates_are_refused_so_memory_stays_bounded() -> None:
+    monitor = RiskMonitor(0.1, 0.1, least_rate=0.1)
+    for i in range(64):
+        monitor.observe(True, rate=1 - i / 100)
+    with pytest.raises(InputError, match="64 different sampling rates"):
+        monitor.observe(True, rate=0.123)
+    monitor.observe(True, rate=1.0)
+    assert monitor.labels == 65
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"kind": "other"},
+        {"risk": None},
+        {"counts": [[0.0, -1]]},
+        {"counts": [[0.5, 1]]},
+        {"counts": [1]},
+        {"labels": 99},
+        {"alarmed_at": "x"},
+    ],
+)
+def test_a_broken_state_is_refused(change: dict[str, Any]) -> None:
+    monitor = RiskMonitor(0.1, 0.1)
+    monitor.observe(True)
+    with pytest.raises(InputError):
+        RiskMonitor.from_dict({**monitor.to_dict(), **change})

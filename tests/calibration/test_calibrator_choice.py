@@ -1,0 +1,215 @@
+"""The kind that suits the data is found, honestly where there is little of it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GroupKFold, cross_val_predict
+
+from knowgate.calibration import choose_calibrator
+from knowgate.calibration._group_folds import clustered_standard_error, deal_to_folds
+from knowgate.guard import (
+    IdentityCalibrator,
+    PlattCalibrator,
+    StepCalibrator,
+    TemperatureCalibrator,
+)
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    return np.asarray(1 / (1 + np.exp(-x)))
+
+
+def test_overconfident_probabilities_get_a_temperature() -> None:
+    rng = np.random.default_rng(0)
+    log_odds = rng.normal(size=1500) * 3
+    outcomes = rng.random(1500) < _sigmoid(log_odds / 3)
+
+    found = choose_calibrator(_sigmoid(log_odds).tolist(), outcomes.tolist())
+
+    assert found.kind == "temperature"
+    assert isinstance(found.calibrator, TemperatureCalibrator)
+    assert found.calibrator.temperature == pytest.approx(3.0, rel=0.15)
+    assert set(found.losses) == {"platt", "isotonic", "temperature", "venn_abers"}
+    assert set(found.brier_scores) == set(found.standard_errors) == set(found.losses)
+    assert (found.n, found.folds) == (1500, 5)
+
+
+def test_a_logistic_raw_score_gets_platts_curve() -> None:
+    rng = np.random.default_rng(1)
+    scores = rng.normal(size=1500)
+    outcomes = rng.random(1500) < _sigmoid(2 * scores - 1)
+
+    found = choose_calibrator(scores.tolist(), outcomes.tolist())
+
+    assert found.kind == "platt"
+    assert isinstance(found.calibrator, PlattCalibrator)
+    # Scores outside 0 and 1 are no probabilities.
+    assert "temperature" not in found.losses
+
+
+def test_a_curve_of_steps_gets_a_table() -> None:
+    rng = np.random.default_rng(2)
+    scores = rng.random(2000)
+    outcomes = rng.random(2000) < np.select([scores < 0.3, scores < 0.9], [0.05, 0.5], 0.98)
+
+    found = choose_calibrator(scores.tolist(), outcomes.tolist())
+
+    assert found.kind in ("isotonic", "venn_abers")
+    assert isinstance(found.calibrator, StepCalibrator)
+    assert found.losses[found.kind] < found.losses["platt"] - found.standard_errors["platt"]
+
+
+def test_probabilities_that_are_right_stay_as_they_are_where_that_is_allowed() -> None:
+    rng = np.random.default_rng(3)
+    stated = rng.random(1000)
+    outcomes = rng.random(1000) < stated
+
+    found = choose_calibrator(
+        stated.tolist(), outcomes.tolist(), kinds=("identity", "platt", "venn_abers")
+    )
+
+    assert (found.kind, found.calibrator) == ("identity", IdentityCalibrator())
+
+
+def test_the_simplest_within_one_standard_error_wins() -> None:
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        scores = rng.random(120)
+        outcomes = rng.random(120) < scores**1.5
+
+        found = choose_calibrator(scores.tolist(), outcomes.tolist(), seed=seed)
+
+        best = min(found.losses, key=found.losses.__getitem__)
+        within = [
+            kind
+            for kind in ("temperature", "platt", "isotonic", "venn_abers")
+            if found.losses[kind] <= found.losses[best] + found.standard_errors[kind]
+        ]
+        assert found.standard_errors[best] == 0.0
+        assert found.kind == within[0]
+
+
+def test_platts_loss_is_that_of_scikit_learns_cross_validation() -> None:
+    rng = np.random.default_rng(4)
+    scores, groups = rng.normal(size=400), np.repeat(np.arange(100), 4)
+    outcomes = rng.random(400) < _sigmoid(2 * scores)
+    predicted = cross_val_predict(
+        LogisticRegression(C=1e4),
+        scores[:, None],
+        outcomes,
+        cv=GroupKFold(5),
+        groups=groups,
+        method="predict_proba",
+    )
+
+    found = choose_calibrator(
+        scores.tolist(), outcomes.tolist(), groups=[f"q{g}" for g in groups], kinds=["platt"]
+    )
+
+    # Other folds, hence not to the last digit.
+    assert found.losses["platt"] == pytest.approx(log_loss(outcomes, predicted[:, 1]), abs=0.01)
+    assert found.n == 100
+
+
+def test_a_group_never_lies_in_two_folds_and_folds_are_alike() -> None:
+    rng = np.random.default_rng(5)
+    unit = np.repeat(np.arange(60), rng.integers(1, 6, 60)).astype(np.int64)
+    outcomes = (rng.random(len(unit)) < 0.2).astype(np.float64)
+
+    fold = deal_to_folds(unit, outcomes, 5, 0)
+
+    assert all(len(set(fold[unit == group])) == 1 for group in range(60))
+    assert np.ptp(np.bincount(fold)) <= 5
+    assert np.ptp(np.bincount(fold, weights=outcomes)) <= 5
+
+
+def test_cases_of_one_group_are_no_further_evidence() -> None:
+    # Each group repeats its only case: a fourfold sample is no surer.
+    values = np.random.default_rng(6).normal(size=50)
+    once = clustered_standard_error(values, np.arange(50))
+
+    fourfold = clustered_standard_error(np.repeat(values, 4), np.repeat(np.arange(50), 4))
+
+    assert once == pytest.approx(values.std(ddof=1) / math.sqrt(50))
+    assert fourfold == pytest.approx(once)
+
+
+def test_variants_of_one_question_do_not_leak_into_its_own_judgement() -> None:
+    # Pure noise, each question having its own score: with variants of it among the fitted
+    # cases, a table looks some of the answers up.
+    rng = np.random.default_rng(7)
+    scores = np.repeat(rng.random(60), 10)
+    outcomes = np.repeat(rng.random(60) < 0.5, 10)
+    groups = [str(i) for i in np.repeat(np.arange(60), 10)]
+
+    kept = choose_calibrator(
+        scores.tolist(), outcomes.tolist(), groups=groups, kinds=["venn_abers"]
+    )
+    leaked = choose_calibrator(scores.tolist(), outcomes.tolist(), kinds=["venn_abers"])
+
+    assert kept.losses["venn_abers"] > 0.65
+    assert leaked.losses["venn_abers"] < kept.losses["venn_abers"] - 0.02
+
+
+@pytest.mark.parametrize(
+    ("scores", "outcomes", "groups"),
+    [
+        ([0.1 + 0.04 * i for i in range(19)], [i > 8 for i in range(19)], None),
+        ([0.1 + 0.004 * i for i in range(100)], [i > 50 for i in range(100)], ["a", "b"] * 50),
+        ([0.1 + 0.02 * i for i in range(40)], [i == 39 for i in range(40)], None),
+    ],
+    ids=["few cases", "few groups", "one true case"],
+)
+def test_with_too_little_to_compare_the_choice_is_platt_and_says_so(
+    scores: list[float], outcomes: list[bool], groups: list[str] | None
+) -> None:
+    found = choose_calibrator(scores, outcomes, groups=groups)
+
+    assert found.kind == "platt"
+    assert (found.losses, found.brier_scores, found.folds) == ({}, {}, 0)
+    assert "too few to compare" in found.reason
+
+
+def test_without_platt_among_the_kinds_the_simplest_stands_in() -> None:
+    scores, outcomes = [0.2, 0.3, 0.8, 0.9], [False, False, True, True]
+
+    found = choose_calibrator(scores, outcomes, kinds=("venn_abers", "isotonic"))
+
+    assert found.kind == "isotonic"
+
+
+@pytest.mark.parametrize("outcomes", [[], [True] * 50, [False] * 50], ids=["no", "true", "false"])
+def test_without_both_outcomes_the_calibrator_is_the_identity(outcomes: list[bool]) -> None:
+    found = choose_calibrator([0.01 * i for i in range(len(outcomes))], outcomes)
+
+    assert (found.kind, found.calibrator) == ("identity", IdentityCalibrator())
+    assert found.losses == {}
+
+
+def test_the_choice_is_deterministic_and_its_seed_counts() -> None:
+    rng = np.random.default_rng(8)
+    scores = rng.random(200).tolist()
+    outcomes = (rng.random(200) < scores).tolist()
+
+    first = choose_calibrator(scores, outcomes, seed=1)
+
+    assert first == choose_calibrator(scores, outcomes, seed=1)
+    assert first.losses != choose_calibrator(scores, outcomes, seed=2).losses
+
+
+def test_arguments_that_make_no_sense_are_refused() -> None:
+    with pytest.raises(ValueError, match="no calibrator of kind 'beta'"):
+        choose_calibrator([0.1, 0.2], [True, False], kinds=["beta"])
+    with pytest.raises(ValueError, match="suits"):
+        choose_calibrator([1.5, 0.2], [True, False], kinds=["temperature"])
+    with pytest.raises(ValueError, match="two folds"):
+        choose_calibrator([0.1, 0.2], [True, False], folds=1)
+    with pytest.raises(ValueError, match="2 scores for 1 groups"):
+        choose_calibrator([0.1, 0.2], [True, False], groups=["a"])
+    with pytest.raises(ValueError, match="finite"):
+        choose_calibrator([math.nan, 0.2], [True, False])

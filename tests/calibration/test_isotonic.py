@@ -1,0 +1,114 @@
+"""The isotonic step table against scikit-learn, and on degenerate scores."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.isotonic import IsotonicRegression
+
+from knowgate.calibration import fit_isotonic
+from knowgate.guard import IdentityCalibrator, StepCalibrator
+
+_CASES = st.lists(
+    st.tuples(
+        st.one_of(
+            st.floats(allow_nan=False, allow_infinity=False),
+            st.sampled_from([0.0, 0.1, 0.3, 0.5, 5e-324, 1.7e308, -1.7e308]),
+        ),
+        st.booleans(),
+    ),
+    max_size=40,
+)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("digits", [1, 6])
+def test_every_training_score_gets_scikit_learns_prediction(seed: int, digits: int) -> None:
+    rng = np.random.default_rng(seed)
+    scores = rng.normal(size=300).round(digits)
+    outcomes = rng.random(300) < 1 / (1 + np.exp(-scores))
+    reference = IsotonicRegression().fit(scores, outcomes).predict(scores)
+    inside = (reference > 0.0) & (reference < 1.0)
+
+    found = fit_isotonic(scores.tolist(), outcomes.tolist())
+    stated = np.asarray([found.apply(score) for score in scores.tolist()])
+
+    assert inside.sum() > 200
+    assert stated[inside] == pytest.approx(reference[inside], abs=1e-12)
+    assert (stated > 0.0).all()
+    assert (stated < 1.0).all()
+
+
+def test_steps_by_hand_lie_in_the_middle_of_gaps() -> None:
+    # Means of the pooled blocks: 0 of 2, then 1 of 2, then 3 of 3; Laplace for the outer two.
+    found = fit_isotonic(
+        [1.0, 2.0, 4.0, 5.0, 7.0, 8.0, 9.0], [False, False, True, False, True, True, True]
+    )
+
+    assert found == StepCalibrator(edges=(3.0, 6.0), values=(1 / 4, 1 / 2, 4 / 5))
+
+
+def test_a_softened_step_never_passes_its_neighbour() -> None:
+    # Alone, 0 of 1 would become 1/3 and 1 of 1 become 2/3: further than 1 of 10 and 9 of 10.
+    scores = [0.0] + [1.0] * 10 + [2.0] * 10 + [3.0]
+    outcomes = [False] + [True] + [False] * 9 + [True] * 9 + [False] + [True]
+
+    found = fit_isotonic(scores, outcomes)
+
+    assert found == StepCalibrator(edges=(1.5,), values=(0.1, 0.9))
+
+
+@pytest.mark.parametrize(("below", "above"), [(1, 1), (20, 3)])
+def test_perfect_separation_is_as_sure_as_the_counts_allow(below: int, above: int) -> None:
+    found = fit_isotonic([0.1] * below + [0.9] * above, [False] * below + [True] * above)
+
+    assert found == StepCalibrator(
+        edges=(0.5,), values=(1 / (below + 2), (above + 1) / (above + 2))
+    )
+
+
+def test_a_score_that_falls_with_the_outcome_gives_the_share_everywhere() -> None:
+    found = fit_isotonic([0.1, 0.2, 0.8, 0.9], [True, True, True, False])
+
+    assert found == StepCalibrator(edges=(), values=(0.75,))
+    assert fit_isotonic([0.5] * 4, [True, False, False, False]).apply(7.0) == 0.25
+
+
+@pytest.mark.parametrize("outcomes", [[], [True] * 3, [False] * 3], ids=["none", "true", "false"])
+def test_without_both_outcomes_the_identity_is_returned(outcomes: list[bool]) -> None:
+    assert fit_isotonic([0.2] * len(outcomes), outcomes) == IdentityCalibrator()
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_scores_that_are_not_finite_are_refused(bad: float) -> None:
+    with pytest.raises(ValueError, match="finite"):
+        fit_isotonic([bad, 0.5], [True, False])
+
+
+def test_cases_that_do_not_fit_together_are_refused() -> None:
+    with pytest.raises(ValueError, match="2 scores for 1 outcomes"):
+        fit_isotonic([0.1, 0.2], [True])
+    with pytest.raises(ValueError, match="true or false"):
+        fit_isotonic(np.asarray([0.1, 0.2]), np.asarray([0.5, 1.0]))
+
+
+@settings(derandomize=True, deadline=None, max_examples=80)
+@given(_CASES, st.randoms(use_true_random=False))
+def test_any_finite_scores_give_a_table_blind_to_order(
+    cases: list[tuple[float, bool]], random: Random
+) -> None:
+    shuffled = [*cases]
+    random.shuffle(shuffled)
+
+    found = fit_isotonic([s for s, _ in cases], [o for _, o in cases])
+
+    assert found == fit_isotonic([s for s, _ in shuffled], [o for _, o in shuffled])
+    if isinstance(found, StepCalibrator):
+        assert all(0.0 < value < 1.0 for value in found.values)
+        assert all(a < b for a, b in itertools.pairwise(found.values))

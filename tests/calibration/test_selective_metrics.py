@@ -1,0 +1,195 @@
+"""Risk-coverage curves and areas by hand, against peers, and their bounds."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
+
+from knowgate.calibration import (
+    SelectiveCurve,
+    augrc,
+    aurc,
+    bootstrap_interval,
+    coverage_at_risk,
+    excess_aurc,
+    selective_curve,
+)
+
+_CASES = st.lists(
+    st.tuples(
+        st.one_of(st.floats(allow_nan=False), st.sampled_from([0.0, 0.5, 1.0])), st.booleans()
+    ),
+    min_size=1,
+    max_size=40,
+)
+_PEER_CONFIDENCE = [0.5 + ((37 * i * i + 11 * i) % 499 + 0.5) / 1000 for i in range(60)]
+_PEER_WRONG = [(0.6180339887498949 * i) % 1 > c - 0.1 for i, c in enumerate(_PEER_CONFIDENCE)]
+
+
+def test_a_curve_by_hand_accepts_ties_together() -> None:
+    found = selective_curve([0.5, 0.9, 0.1, 0.5], [True, False, True, False])
+
+    assert found == SelectiveCurve((0.9, 0.5, 0.1), (0.25, 0.75, 1.0), (0.0, 1 / 3, 0.5), 4)
+
+
+def test_areas_by_hand() -> None:
+    # Risks after 1 … 4 cases: 0, 1/2, 1/3, 2/4; the best order gives 0, 0, 1/3, 2/4.
+    confidence, wrong = [0.9, 0.8, 0.7, 0.1], [False, True, False, True]
+
+    assert aurc(confidence, wrong) == pytest.approx((0 + 1 / 2 + 1 / 3 + 1 / 2) / 4)
+    assert excess_aurc(confidence, wrong) == pytest.approx(1 / 8)
+    # Generalised risks 0, 0, 1/4, 1/4, 2/4 at coverages 0, 1/4, …: trapezoids.
+    assert augrc(confidence, wrong) == pytest.approx((0 + 1 / 8 + 1 / 4 + 3 / 8) / 4)
+
+
+def test_costs_may_take_the_place_of_wrong_answers() -> None:
+    assert aurc([0.9, 0.1], [0.5, 2.0]) == pytest.approx((0.5 + 1.25) / 2)
+    assert excess_aurc([0.9, 0.1], [2.0, 0.5]) == pytest.approx((2.0 - 0.5) / 2)
+    assert augrc([0.9, 0.1], [0.5, 2.0]) == pytest.approx((0.25 / 2 + (0.25 + 1.25) / 2) / 2)
+
+
+def test_ties_count_as_the_mean_over_all_their_orders() -> None:
+    confidence, wrong = [0.9, 0.5, 0.5, 0.5, 0.1], [False, True, False, False, True]
+    orders = [
+        ([0.9, 0.53, 0.52, 0.51, 0.1], [False, *middle, True])
+        for middle in itertools.permutations(wrong[1:4])
+    ]
+
+    for measure in (aurc, augrc):
+        values = [measure(c, w) for c, w in orders]
+        mean = sum(v for v in values if v is not None) / len(values)
+        assert measure(confidence, wrong) == pytest.approx(mean)
+
+
+def test_the_curve_and_areas_agree_with_the_peer() -> None:
+    # torch-uncertainty 0.13.0: AURC, AUGRC and CovAtxRisk of risk_coverage.py. The peer takes
+    # trapezoids from a coverage of 1/n on and stretches them to a width of 1.
+    curve = selective_curve(_PEER_CONFIDENCE, _PEER_WRONG)
+    coverages, risks = np.asarray(curve.coverages), np.asarray(curve.risks)
+    width = 1 - 1 / curve.n
+
+    assert np.trapezoid(risks, coverages) / width == pytest.approx(0.24927414861269495, rel=1e-6)
+    assert np.trapezoid(risks * coverages, coverages) / width == pytest.approx(
+        0.13389830548047787, rel=1e-6
+    )
+    found, general = aurc(_PEER_CONFIDENCE, _PEER_WRONG), augrc(_PEER_CONFIDENCE, _PEER_WRONG)
+    assert found == pytest.approx(0.24927414861269495, abs=0.5 / curve.n)
+    assert general == pytest.approx(
+        0.13389830548047787 * width + risks[0] / curve.n**2 / 2, rel=1e-6
+    )
+    assert coverage_at_risk(_PEER_CONFIDENCE, _PEER_WRONG, 0.1) is None
+    assert coverage_at_risk(_PEER_CONFIDENCE, _PEER_WRONG, 0.25) == pytest.approx(44 / 60)
+    assert coverage_at_risk(_PEER_CONFIDENCE, _PEER_WRONG, 0.3) == pytest.approx(48 / 60)
+
+
+@settings(derandomize=True, deadline=None, max_examples=80)
+@given(_CASES)
+def test_the_augrc_is_that_of_auroc_and_error_rate(cases: list[tuple[float, bool]]) -> None:
+    confidence, wrong = [c for c, _ in cases], [w for _, w in cases]
+    rate = sum(wrong) / len(wrong)
+    finite = np.unique(confidence, return_inverse=True)[1]
+    ranking = 1 - roc_auc_score([not w for w in wrong], finite) if 0.0 < rate < 1.0 else 0.0
+
+    found = augrc(confidence, wrong)
+
+    # Traub et al. 2024, equation for binary losses.
+    assert found == pytest.approx(ranking * rate * (1 - rate) + rate**2 / 2, abs=1e-12)
+
+
+@settings(derandomize=True, deadline=None, max_examples=80)
+@given(_CASES, st.randoms(use_true_random=False))
+def test_areas_stay_in_their_bounds_and_are_blind_to_order(
+    cases: list[tuple[float, bool]], random: Random
+) -> None:
+    shuffled = [*cases]
+    random.shuffle(shuffled)
+    confidence, wrong = [c for c, _ in cases], [w for _, w in cases]
+    rate = sum(wrong) / len(wrong)
+
+    area, excess, general = (m(confidence, wrong) for m in (aurc, excess_aurc, augrc))
+
+    assert area is not None
+    assert excess is not None
+    assert general is not None
+    assert 0.0 <= excess <= area <= 1.0 + 1e-12
+    assert 0.0 <= general <= area + 1e-12
+    assert rate**2 / 2 - 1e-12 <= general <= rate - rate**2 / 2 + 1e-12
+    for measure, value in ((aurc, area), (excess_aurc, excess), (augrc, general)):
+        assert measure([c for c, _ in shuffled], [w for _, w in shuffled]) == pytest.approx(
+            value, abs=1e-12
+        )
+
+
+@settings(derandomize=True, deadline=None, max_examples=60)
+@given(st.integers(0, 30), st.integers(0, 30))
+def test_a_perfect_ranking_has_no_excess(right: int, wrong: int) -> None:
+    if right + wrong == 0:
+        return
+    losses = [False] * right + [True] * wrong
+
+    assert excess_aurc([-float(i) for i in range(right + wrong)], losses) == 0.0
+    assert excess_aurc([1.0] * right + [0.5] * wrong, losses) == 0.0
+
+
+@settings(derandomize=True, deadline=None, max_examples=60)
+@given(_CASES, st.sampled_from([0.0, 0.1, 0.25, 0.5, 1.0]))
+def test_coverage_at_risk_is_the_best_threshold_of_all(
+    cases: list[tuple[float, bool]], risk: float
+) -> None:
+    shares = []
+    for threshold, _ in cases:
+        accepted = [w for c, w in cases if c >= threshold]
+        if sum(accepted) / len(accepted) <= risk:
+            shares.append(len(accepted) / len(cases))
+
+    found = coverage_at_risk([c for c, _ in cases], [w for _, w in cases], risk)
+
+    assert found == max(shares, default=None)
+
+
+def test_intervals_come_from_the_bootstrap() -> None:
+    area = bootstrap_interval(aurc, _PEER_CONFIDENCE, _PEER_WRONG, resamples=200)
+    coverage = bootstrap_interval(
+        lambda c, w: coverage_at_risk(c, w, 0.25) or 0.0,
+        _PEER_CONFIDENCE,
+        _PEER_WRONG,
+        resamples=200,
+    )
+
+    for found in (area, coverage):
+        assert found.value is not None
+        assert found.low is not None
+        assert found.high is not None
+        assert 0.0 <= found.low < found.value < found.high <= 1.0
+
+
+def test_without_cases_there_is_no_area() -> None:
+    assert selective_curve([], []) == SelectiveCurve((), (), (), 0)
+    assert aurc([], []) is excess_aurc([], []) is augrc([], []) is None
+    assert coverage_at_risk([], [], 0.5) is None
+
+
+@pytest.mark.parametrize("measure", [selective_curve, aurc, excess_aurc, augrc])
+def test_cases_that_cannot_be_ranked_are_refused(measure: Callable[..., object]) -> None:
+    with pytest.raises(ValueError, match="NaN"):
+        measure([math.nan], [True])
+    with pytest.raises(ValueError, match="not negative"):
+        measure([0.5], [-1.0])
+    with pytest.raises(ValueError, match="not negative"):
+        measure([0.5], [math.inf])
+    with pytest.raises(ValueError, match="2 confidences for 1 losses"):
+        measure([0.5, 0.6], [True])
+
+
+@pytest.mark.parametrize("risk", [-0.1, math.nan])
+def test_a_risk_that_makes_no_sense_is_refused(risk: float) -> None:
+    with pytest.raises(ValueError, match="risk"):
+        coverage_at_risk([0.5], [True], risk)
