@@ -1,0 +1,563 @@
+"""`benchmarks/policybench.py` and its parts, which are scripts and no package."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from knowgate.calibration import wilson_interval
+from knowgate.guard import Fingerprint, FingerprintMismatchError, Guard, Policy, Route
+from knowgate.guard.relevance import LexicalScorer
+from knowgate.guard.testing import FakeScorer, FakeSetScorer
+from knowgate.offline_eval.knowledge_base import PassageKind
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+PARTS = ("logs", "rates", "guard", "measures", "transfer")
+MODULES = ("policybench", *(f"policybench_{part}" for part in PARTS))
+QUESTIONS = {
+    "T_0": ("when does the pool open", "The pool opens at nine."),
+    "T_1": ("what does a ticket cost", "A ticket costs four coins."),
+    "T_2": ("who runs the harbour", "The harbour is run by the guild."),
+    "T_3": ("where are bicycles rented", "Bicycles are rented at the gate."),
+}
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Any]:
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        found = {name: importlib.import_module(name) for name in MODULES}
+        parts = {part: found[f"policybench_{part}"] for part in PARTS}
+        yield SimpleNamespace(main=found["policybench"], **parts)
+    finally:
+        sys.path.remove(str(BENCHMARKS))
+        for name in MODULES:
+            sys.modules.pop(name, None)
+
+
+def row(name: str, context: list[str] | None, verdict: str, **changes: Any) -> dict[str, Any]:
+    question, answer = QUESTIONS[name]
+    return {
+        "id": name,
+        "question": question,
+        "expected_answer": answer,
+        "context_ids": context,
+        "response": "…",
+        "citation": "no citation",
+        "abstained": "yes" if verdict == "NA" else "no",
+        "factuality": verdict,
+    } | changes
+
+
+RAG = [
+    row("T_0", ["T_1", "T_2"], "tier_3"),
+    row("T_1", ["T_0", "T_2"], "tier_1"),
+    row("T_2", ["T_3", "T_0"], "NA"),
+    row("T_3", ["T_2", "T_1"], "tier_3"),
+]
+DIRECT = [row(name, None, "tier_3") for name in QUESTIONS]
+
+
+def folder_with(tmp_path: Path, **files: list[dict[str, Any]]) -> tuple[Path, Path]:
+    """A question document and a folder of runs."""
+    document, runs = tmp_path / "T.json", tmp_path / "runs"
+    listed = [
+        {"identifier": name, "question": question, "answer": answer}
+        for name, (question, answer) in QUESTIONS.items()
+    ]
+    document.write_text(json.dumps({"knowledge_base_identifier": "T", "questions": listed}))
+    runs.mkdir()
+    for name, rows in files.items():
+        (runs / f"{name}.jsonl").write_text("\n".join(json.dumps(one) for one in rows) + "\n")
+    return document, runs
+
+
+class Letters:
+    """An encoder: one dimension per letter."""
+
+    fingerprint = Fingerprint(kind="letters")
+
+    def embed(self, texts: Any) -> Any:
+        letters = "abcdefghijklmnopqrstuvwxyz"
+        counts = [[text.count(one) + 0.01 for one in letters] for text in texts]
+        found = np.asarray(counts, dtype=np.float32)
+        return found / np.linalg.norm(found, axis=1, keepdims=True)
+
+
+def policy_of(scorer: Any, threshold: float | None = 0.5, **changes: Any) -> Policy:
+    return Policy(scorer=scorer.fingerprint, relevance_threshold=threshold, **changes)
+
+
+def result_of(bench: Any, tmp_path: Path, scorer: Any, **files: list[dict[str, Any]]) -> Any:
+    path, folder = folder_with(tmp_path, **files)
+    document = bench.logs.read_document(path, PassageKind.QUESTION_ANSWER)
+    runs, _ = bench.logs.read_runs(folder, document)
+    judges = bench.guard.Judges(bench.guard.remembering(scorer), Letters())
+    asked = bench.guard.Asked(policy_of(scorer), judges, document)
+    part = bench.measures.Part(asked, frozenset(document.questions))
+    return bench.measures.measured(runs, [part])
+
+
+# ---- counting
+
+
+def test_replies_are_counted_without_and_with_the_guard(bench: Any, tmp_path: Path) -> None:
+    # Contexts that hold the harbour pass: those of T_0, T_1 and T_3.
+    scorer = FakeScorer({"harbour": 0.9}, default=0.1)
+
+    found = result_of(bench, tmp_path, scorer, T_RAG_basic=RAG, T_DIRECT_basic=DIRECT)
+
+    direct, rag = found.runs
+    assert (direct.name, direct.has_context) == ("T_DIRECT_basic", False)
+    assert direct.figures.unsafe_without == wilson_interval(4, 4)
+    assert direct.figures.unsafe_with == wilson_interval(0, 4)
+    assert direct.figures.stopped == wilson_interval(4, 4)
+    assert direct.false_abstention is None
+    assert rag.figures.model_abstained == wilson_interval(1, 4)
+    assert rag.figures.unsafe_without == wilson_interval(2, 4)
+    assert rag.figures.unsafe_with == wilson_interval(2, 4)
+    assert rag.figures.stopped == wilson_interval(1, 4)
+    assert rag.figures.unsafe_stopped == wilson_interval(0, 2)
+    assert rag.figures.right_stopped == wilson_interval(0, 1)
+    # With its source added, each of the four contexts holds the harbour.
+    assert rag.false_abstention == wilson_interval(0, 4)
+    assert found.pooled.replies == 8
+    assert found.pooled.questions == 4
+    assert found.pooled.unsafe_without.value == 6 / 8
+    assert found.pooled.unsafe_with.value == 2 / 8
+    assert found.pooled_with_context.replies == 4
+    assert found.pooled_with_context.unsafe_with.value == 2 / 4
+
+
+def test_a_guard_that_never_follows_stops_everything(bench: Any, tmp_path: Path) -> None:
+    found = result_of(bench, tmp_path, FakeScorer(default=0.0), T_RAG_basic=RAG)
+
+    assert found.pooled.unsafe_with == bench.rates.share(
+        [bench.rates.Counted(name, 0) for name in QUESTIONS], pooled=True
+    )
+    assert found.pooled.stopped.value == 1.0
+    assert found.false_abstention.value == 1.0
+    assert found.retrieved.passed.value == 0.0
+    assert found.retrieved.false_abstention.value == 1.0
+
+
+def test_the_guard_decides_on_question_and_answer_of_each_id(bench: Any, tmp_path: Path) -> None:
+    path, _ = folder_with(tmp_path)
+    document = bench.logs.read_document(path, PassageKind.QUESTION_ANSWER)
+    heard: list[tuple[str, str]] = []
+
+    class Listening(FakeScorer):
+        def score_pairs(self, pairs: Any) -> Any:
+            heard.extend(pairs)
+            return super().score_pairs(pairs)
+
+    scorer = Listening(default=0.9)
+    judges = bench.guard.Judges(bench.guard.remembering(scorer), Letters())
+    asked = bench.guard.Asked(policy_of(scorer), judges, document)
+
+    assert asked.follows([asked.put("T_0", ("T_2", "T_1"))]) == [True]
+    assert heard == [
+        (QUESTIONS["T_0"][0], "\n".join(QUESTIONS["T_2"])),
+        (QUESTIONS["T_0"][0], "\n".join(QUESTIONS["T_1"])),
+    ]
+
+
+def test_the_decisions_are_those_of_a_guard_without_memory(bench: Any, tmp_path: Path) -> None:
+    path, folder = folder_with(tmp_path, T_RAG_basic=RAG)
+    document = bench.logs.read_document(path, PassageKind.QUESTION_ANSWER)
+    (run,), _ = bench.logs.read_runs(folder, document)
+    scorer = LexicalScorer()
+    judges = bench.guard.Judges(bench.guard.remembering(scorer), Letters())
+    policy = policy_of(scorer, 0.1)
+    asked = bench.guard.Asked(policy, judges, document)
+    contexts = [asked.put(one.question_id, one.context) for one in run.replies]
+
+    found = asked.follows(contexts + contexts)
+
+    plain = Guard(policy, scorer=scorer, metrics=False)
+    expected = [
+        plain.decide(
+            document.questions[one.question_id].question,
+            [document.knowledge_base.passages[name] for name in one.ids],
+        ).route
+        is Route.FOLLOW_CONTEXT
+        for one in contexts
+    ]
+    assert found == expected * 2
+    assert len(set(expected)) == 2
+
+
+def test_a_long_context_is_put_as_its_nearest_passages(bench: Any) -> None:
+    texts = {f"q{n}": ("ab" if n == 17 else "abc" if n == 3 else "xyz") for n in range(30)}
+    questions = {name: SimpleNamespace(question="ab") for name in texts}
+    base = SimpleNamespace(passages=texts, passage_of={name: name for name in texts})
+    document = bench.logs.Document("long", questions, base)
+    scorer = FakeScorer(default=0.9)
+    judges = bench.guard.Judges(bench.guard.remembering(scorer), Letters())
+    whole = tuple(name for name in texts if name != "q0")
+
+    short = bench.guard.Asked(policy_of(scorer), judges, document).put("q0", whole)
+    full = bench.guard.Asked(policy_of(scorer), judges, document, shorten=False).put("q0", whole)
+    few = bench.guard.Asked(policy_of(scorer), judges, document).put("q0", whole[:20])
+
+    assert short.ids == ("q17", "q3", "q1", "q2", "q4")
+    assert full.ids == whole
+    assert few.ids == whole[:20]
+
+
+def test_a_missed_source_is_no_false_abstention(bench: Any, tmp_path: Path) -> None:
+    path, folder = folder_with(tmp_path, T_RAG_basic=RAG)
+    document = bench.logs.read_document(path, PassageKind.QUESTION_ANSWER)
+    runs, _ = bench.logs.read_runs(folder, document)
+    scorer = FakeScorer(default=0.1)
+
+    class Elsewhere(Letters):
+        """Finds the first passage for every question."""
+
+        def embed(self, texts: Any) -> Any:
+            rows = [
+                [float(("pool" in text and "\n" in text) or "\n" not in text)] for text in texts
+            ]
+            return np.asarray(rows, dtype=np.float32)
+
+    judges = bench.guard.Judges(bench.guard.remembering(scorer), Elsewhere())
+    asked = bench.guard.Asked(policy_of(scorer), judges, document, top=1)
+    part = bench.measures.Part(asked, frozenset(document.questions))
+
+    found = bench.measures.measured(runs, [part]).retrieved
+
+    assert found.missed == wilson_interval(3, 4)
+    assert found.false_abstention == wilson_interval(1, 1)
+
+
+def test_questions_of_another_part_do_not_count(bench: Any, tmp_path: Path) -> None:
+    path, folder = folder_with(tmp_path, T_RAG_basic=RAG)
+    document = bench.logs.read_document(path, PassageKind.QUESTION_ANSWER)
+    runs, _ = bench.logs.read_runs(folder, document)
+    open_to_all, closed = FakeScorer(default=0.9), FakeScorer(default=0.1)
+    parts = [
+        bench.measures.Part(
+            bench.guard.Asked(
+                policy_of(scorer),
+                bench.guard.Judges(bench.guard.remembering(scorer), Letters()),
+                document,
+            ),
+            frozenset(names),
+        )
+        for scorer, names in ((open_to_all, ["T_0", "T_1"]), (closed, ["T_2"]))
+    ]
+
+    found = bench.measures.measured(runs, parts)
+
+    assert found.pooled.replies == 3
+    assert found.pooled.stopped.value == pytest.approx(1 / 3)
+    assert found.retrieved.passed == wilson_interval(2, 3)
+
+
+# ---- intervals
+
+
+def test_the_interval_grows_where_replies_to_one_question_go_together(bench: Any) -> None:
+    counted = bench.rates.Counted
+    together = [counted(str(n), int(n % 4 == 0)) for n in range(40) for _ in range(9)]
+    apart = [counted(str(n), int(n % 4 == 0)) for n in range(360)]
+
+    clustered, independent = bench.rates.clustered(together), bench.rates.clustered(apart)
+
+    assert clustered.value == independent.value == 0.25
+    assert clustered.n == independent.n == 360
+    width, narrow = clustered.high - clustered.low, independent.high - independent.low
+    assert 2.5 < width / narrow < 3.5  # nine replies to a question tell no more than one
+
+
+def test_the_interval_covers_the_truth_about_as_often_as_it_says(bench: Any) -> None:
+    rng = np.random.default_rng(0)
+    covered = 0
+    for _ in range(200):
+        chance = rng.beta(1, 2, size=60)  # mean 1 / 3; replies share their question's chance
+        hits = rng.binomial(5, chance)
+        found = bench.rates.clustered(
+            [
+                bench.rates.Counted(str(n), int(k < hit))
+                for n, hit in enumerate(hits)
+                for k in range(5)
+            ]
+        )
+        covered += found.low <= 1 / 3 <= found.high
+    assert covered / 200 >= 0.95 - 3 * (0.05 * 0.95 / 200) ** 0.5
+
+
+def test_where_nothing_varies_the_interval_is_that_of_the_questions(bench: Any) -> None:
+    counted = [bench.rates.Counted(str(n % 10), 0) for n in range(70)]
+
+    found = bench.rates.clustered(counted)
+
+    questions = wilson_interval(0, 10)
+    assert (found.value, found.low, found.high, found.n) == (0.0, 0.0, questions.high, 70)
+    assert bench.rates.clustered([bench.rates.Counted("a", 0, 0)]).value is None
+
+
+# ---- reading
+
+
+def test_runs_of_other_questions_are_passed_over(bench: Any, tmp_path: Path) -> None:
+    stranger = row("T_0", ["T_1"], "tier_3", question="something else")
+    path, folder = folder_with(tmp_path, T_RAG_basic=RAG, U_RAG_basic=[stranger])
+    document = bench.logs.read_document(path, PassageKind.ANSWER)
+
+    runs, others = bench.logs.read_runs(folder, document)
+
+    assert [run.name for run in runs] == ["T_RAG_basic"]
+    assert others == ["U_RAG_basic"]
+
+
+def test_replies_that_the_document_cannot_explain_are_counted_apart(
+    bench: Any, tmp_path: Path
+) -> None:
+    rows = [
+        row("T_0", ["T_1"], "tier_3"),
+        row("T_1", ["elsewhere"], "tier_3"),
+        row("T_2", ["T_1"], "tier_1", question="another one"),
+        row("T_3", ["T_1"], "NA", abstained="no"),
+    ]
+    path, folder = folder_with(tmp_path, T_RAG_basic=rows)
+
+    (run,), _ = bench.logs.read_runs(folder, bench.logs.read_document(path, PassageKind.ANSWER))
+
+    assert [one.question_id for one in run.replies] == ["T_0"]
+    assert (run.strangers, run.unjudged) == (2, 1)
+
+
+def test_an_answer_from_memory_counts_as_an_abstention(bench: Any, tmp_path: Path) -> None:
+    path, _ = folder_with(tmp_path)
+    document = bench.logs.read_document(path, PassageKind.ANSWER)
+    scorer = FakeScorer({"harbour": 0.9}, default=0.1)
+    policy = policy_of(
+        scorer,
+        confidence_threshold=0.5,
+        check_conflict=True,
+        allowed_routes=(Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN),
+    )
+    judges = bench.guard.Judges(bench.guard.remembering(scorer), Letters())
+    asked = bench.guard.Asked(policy, judges, document)
+
+    contexts = [asked.put("T_0", ("T_2",)), asked.put("T_0", ("T_1",)), asked.put("T_0", ())]
+    assert asked.follows(contexts) == [True, False, False]
+
+
+def test_a_scorer_of_sets_stays_one_behind_its_memory(bench: Any) -> None:
+    alone, sets = FakeScorer(default=0.3), FakeSetScorer(default=0.3)
+
+    assert not hasattr(bench.guard.remembering(alone), "score_sets")
+    found = bench.guard.remembering(sets)
+    assert found.score_set("q", ["a", "b"]) == sets.score_set("q", ["a", "b"])
+    assert found.score("q", ["a", "b"]).tolist() == sets.score("q", ["a", "b"]).tolist()
+    assert found.fingerprint == sets.fingerprint
+
+
+def test_a_policy_of_another_scorer_is_refused(bench: Any, tmp_path: Path) -> None:
+    path, _ = folder_with(tmp_path)
+    document = bench.logs.read_document(path, PassageKind.ANSWER)
+    judges = bench.guard.Judges(bench.guard.remembering(FakeScorer(default=0.3)), Letters())
+    with pytest.raises(FingerprintMismatchError):
+        bench.guard.Asked(policy_of(LexicalScorer()), judges, document)
+
+
+# ---- the command
+
+
+def ended(bench: Any, monkeypatch: pytest.MonkeyPatch, *given: object) -> int:
+    """The exit code of the script."""
+    monkeypatch.setattr(sys, "argv", ["policybench", *map(str, given)])
+    try:
+        bench.main.main()
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+def test_the_command_prints_a_table_and_writes_all_figures(
+    bench: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    document, runs = folder_with(tmp_path, T_RAG_basic=RAG, T_DIRECT_basic=DIRECT)
+    policy, out = tmp_path / "policy.json", tmp_path / "out.json"
+    policy_of(LexicalScorer(), None).save(policy)
+
+    code = ended(
+        bench,
+        monkeypatch,
+        *("--questions", document, "--runs", runs, "--policy", policy, "--json", out),
+    )
+
+    said = capsys.readouterr().out
+    found = json.loads(out.read_text())
+    assert code == 0
+    assert "T_RAG_basic | 4 |" in said
+    assert "abstains always" in said
+    assert (found["document"], found["questions"], found["scorer"]) == ("T", 4, "lexical")
+    assert found["policy"] == {"threshold": None, "certified": None, "risk": None, "delta": None}
+    assert found["passed_over"] == []
+    assert [run["name"] for run in found["result"]["runs"]] == ["T_DIRECT_basic", "T_RAG_basic"]
+    assert found["result"]["pooled"]["unsafe_without"]["value"] == 0.75
+    assert found["result"]["pooled"]["unsafe_with"]["value"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("rows", "place"),
+    [
+        ([row("T_0", ["T_1"], "tier_4")], ":1"),
+        ([row("T_0", ["T_1"], "tier_3", abstained="maybe")], ":1"),
+        ([row("T_0", None, "tier_3"), row("T_1", None, "NA", context_ids="T_0")], ":2"),
+        ([row("T_0", [], "tier_3"), row("T_0", [], "tier_3")], ":2"),
+        ([row("T_0", ["T_1", "T_0"], "tier_3")], ":1"),
+        ([row("T_0", [], "tier_3", id=None)], ":1"),
+        ([row("T_0", [], "tier_3", factuality=["tier_3"])], ":1"),
+        ([row("T_0", [], "tier_3", question="something else")], ""),
+    ],
+)
+def test_a_broken_run_ends_in_one_line_and_exit_code_2(
+    bench: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    rows: list[dict[str, Any]],
+    place: str,
+) -> None:
+    document, runs = folder_with(tmp_path, T_RAG_basic=rows)
+    policy, out = tmp_path / "policy.json", tmp_path / "out.json"
+    policy_of(LexicalScorer()).save(policy)
+
+    code = ended(
+        bench,
+        monkeypatch,
+        *("--questions", document, "--runs", runs, "--policy", policy, "--json", out),
+    )
+
+    said = capsys.readouterr()
+    assert code == 2
+    assert said.err.count("\n") == 1
+    assert (f"T_RAG_basic.jsonl{place}" if place else str(runs)) in said.err
+    assert not said.out
+    assert not out.exists()
+
+
+def test_other_weights_than_the_policy_names_end_in_one_line_and_exit_code_2(
+    bench: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    document, runs = folder_with(tmp_path, T_RAG_basic=RAG)
+    fingerprint = LexicalScorer().fingerprint.model_copy(update={"backend": "another"})
+    other, unknown = tmp_path / "other.json", tmp_path / "unknown.json"
+    Policy(scorer=fingerprint, relevance_threshold=0.5).save(other)
+    Policy(scorer=Fingerprint(kind="nobody's"), relevance_threshold=0.5).save(unknown)
+
+    for policy in (other, unknown, tmp_path / "missing.json"):
+        code = ended(
+            bench, monkeypatch, "--questions", document, "--runs", runs, "--policy", policy
+        )
+        said = capsys.readouterr()
+        assert code == 2
+        assert said.err.count("\n") == 1
+        assert not said.out
+
+
+# ---- halves
+
+
+def test_halves_test_every_question_on_a_policy_that_has_not_seen_it(bench: Any) -> None:
+    from knowgate.calibration import LeaveOneOutRecord
+
+    records = tuple(
+        LeaveOneOutRecord(f"q{n}", f"q{n}", in_kb=0.6 + n / 1e3, left_out=n / 1e3)
+        for n in range(60)
+    )
+    domain = SimpleNamespace(records=records)
+    judges = SimpleNamespace(scorer=FakeScorer(default=0.3))
+
+    found = list(bench.transfer.halves(domain, judges, 0.1, 0.1, 2))
+
+    assert len(found) == 4
+    for first, second in (found[:2], found[2:]):
+        assert first[1] | second[1] == {record.question_id for record in records}
+        assert not first[1] & second[1]
+        fit_on = [record for record in records if record.question_id in second[1]]
+        assert first[0] == bench.transfer.fitted(fit_on, judges, 0.1, 0.1)
+
+
+def test_every_domain_is_tested_on_the_policies_of_every_one(bench: Any, tmp_path: Path) -> None:
+    path, folder = folder_with(tmp_path, T_RAG_basic=RAG, T_DIRECT_basic=DIRECT)
+    judges = bench.guard.Judges(bench.guard.remembering(LexicalScorer()), Letters())
+    kind = PassageKind.QUESTION_ANSWER
+    domain = bench.transfer.read_domain(path, folder, kind, judges)
+    other = bench.transfer.read_domain(path, folder, kind, judges)
+    given = SimpleNamespace(risks=[0.5], delta=0.4, splits=3)
+
+    found = list(bench.transfer.rows([domain, other], judges, "lexical", kind, given))
+
+    assert [len(row.policies) for row in found] == [6, 1, 1, 6]
+    within, across = found[:2]
+    assert [row.fitted_on for row in (within, across)] == ["T, other half", "T"]
+    assert across.result.pooled.replies == 8
+    assert within.result.pooled.replies == 3 * 8  # each question by the three splits
+    assert within.result.pooled.questions == 4
+    assert across.to_dict()["certified"] == 1
+    assert across.markdown().count("|") == bench.transfer.HEAD.splitlines()[0].count("|")
+    json.dumps([row.to_dict() for row in found], allow_nan=False)
+
+
+# ---- the public logs
+
+
+def test_contexts_are_rebuilt_as_the_published_prompts_have_them(
+    bench: Any, shared_data: Path
+) -> None:
+    root = shared_data / "policybench"
+    path = root / "questions" / "BTT.json"
+    document = bench.logs.read_document(path, PassageKind.QUESTION_ANSWER)
+    run = bench.logs.read_run(root / "gpt-4o_runs" / "BTT_BASIC_RAG_conservative.jsonl", document)
+    artefact = json.loads((root / "knowornot_artifacts" / "input.json").read_text())
+    contexts = {reply.question_id: reply.context for reply in run.replies}
+
+    assert len(artefact["questions"]) == len(contexts) == 55
+    for asked in artefact["questions"]:
+        found = contexts[asked["source_context_qa"]["identifier"]]
+        texts = [document.knowledge_base.passages[name].split("\n", 1) for name in found]
+        told = [
+            f"Question {at}: {question}\nAnswer {at}: {answer}"
+            for at, (question, answer) in enumerate(texts)
+        ]
+        assert "\n".join(told) in asked["prompt_to_llm"]
+
+
+def test_the_published_counts_come_out(bench: Any, shared_data: Path) -> None:
+    root = shared_data / "policybench"
+    counted = {}
+    for domain in ("BTT", "CPF"):
+        document = bench.logs.read_document(
+            root / "questions" / f"{domain}.json", PassageKind.QUESTION_ANSWER
+        )
+        runs, others = bench.logs.read_runs(root / "gpt-4o_runs", document)
+        assert all(run.strangers == run.unjudged == 0 for run in runs)
+        assert not any(name.startswith(domain) for name in others)
+        for run in runs:
+            abstained = sum(reply.abstained for reply in run.replies)
+            counted[run.name] = (abstained, sum(reply.right for reply in run.replies))
+    assert counted["BTT_DIRECT_basic"] == (0, 28)
+    assert counted["BTT_LONG_IN_CONTEXT_basic"] == (19, 13)
+    assert counted["BTT_HYDE_RAG_conservative"] == (44, 4)
+    assert counted["CPF_DIRECT_basic"] == (3, 23)
+    assert counted["CPF_BASIC_RAG_basic"] == (32, 24)
+    assert counted["CPF_HYDE_RAG_conservative"] == (56, 13)
