@@ -81,7 +81,8 @@ class Guarantee(Artefact):
         method: how many candidates were tested without raising δ; empty for one threshold.
         questions: units that took part in the test, let through or not; None as `n`.
         routes: of those, how many went by each route.
-        risks: every bound that holds, where there are several or other ones than `risk`.
+        risks: every bound that was asked for, with its evidence at the chosen point; where
+            nothing was certified, at the most promising one.
         path: the operating points, declared before the test, from strict to lax.
         chosen: index in `path` of the point that the policy serves by; None: none.
         population: whom the promise speaks of.

@@ -266,6 +266,12 @@ class Guard:
             batch.advance()
         return [self._finish(decision, batch.started) for decision in batch.decisions()]
 
+    def count(self, decision: Decision) -> None:
+        """Count a decision that a chain took for the guard, and tell the observers of it."""
+        if self._metrics is not None:
+            self._metrics.count_decision(decision)
+        self._observers.tell(decision)
+
     # -- one need ---------------------------------------------------------------
 
     def _timed(self, need: Need) -> tuple[Outcome, float]:
@@ -389,8 +395,5 @@ class Guard:
 
     def _finish(self, decision: Decision, started: float) -> Decision:
         decision.timings["total"] = time.perf_counter() - started
-        if self._metrics is not None:
-            self._metrics.count_decision(decision)
-        if self._observers:
-            self._observers.tell(decision)
+        self.count(decision)
         return decision

@@ -44,9 +44,6 @@ class Observers:
         self._logged: set[tuple[int, type[BaseException]]] = set()
         self._lock = threading.Lock()
 
-    def __bool__(self) -> bool:
-        return bool(self._observers)
-
     def tell(self, decision: Decision) -> None:
         """Call every observer with `decision`; never raises what an observer raises."""
         for position, observer in enumerate(self._observers):

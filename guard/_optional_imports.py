@@ -18,7 +18,8 @@ INSTALL_HINTS = MappingProxyType(
         "sklearn": "knowgate",
         "safetensors": "knowgate",
         "tokenizers": "knowgate",
-        "peft": "knowgate[tune]",
+        "peft": "knowgate",
+        "bitsandbytes": "bitsandbytes",
     }
 )
 

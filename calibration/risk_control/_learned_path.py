@@ -29,6 +29,8 @@ from ._path import ConflictRule, PathPoint
 
 Floats = NDArray[np.float64]
 _LEVELS = 100
+# Standard errors by which a forecast from few questions may be too rosy, and a floor for them.
+_CAUTION, _LEAST_RISK = 0.5, 0.02
 # Where the laxest steps lie so close that they are one.
 _NEAR_END = 1e-4
 
@@ -235,7 +237,8 @@ def _forecast(
     power = np.ones(len(points))
     for target in targets:
         share, risk = _expected_risk(expected, codes, points, target)
-        power = np.minimum(power, _power(share, risk, target, delta, questions))
+        feared = _pessimistic(risk, share * len(expected.weights))
+        power = np.minimum(power, _power(share, feared, target, delta, questions))
     return [
         Forecast(point, float(c), float(p))
         for point, c, p in zip(points, coverage, power, strict=True)
@@ -282,6 +285,13 @@ def _expected_risk(
         wrong, counted = missed, (1.0 - fails) @ w
     risk = np.divide(wrong, counted, out=np.ones(len(points)), where=counted > 0.0)
     return np.where(closed, 1.0, counted / total), np.where(closed, 0.0, risk)
+
+
+def _pessimistic(risk: Floats, seen: Floats) -> Floats:
+    """A forecast risk, raised the more the fewer learning questions it rests on."""
+    spread = np.sqrt(np.maximum(risk, _LEAST_RISK) * (1.0 - risk) / np.maximum(seen, 1.0))
+    # Only a closed route has no risk at all.
+    return np.asarray(np.where(risk > 0.0, risk + _CAUTION * spread, 0.0))
 
 
 def _power(share: Floats, risk: Floats, target: RiskTarget, delta: float, questions: int) -> Floats:

@@ -153,7 +153,7 @@ def fit_policy(
     point = PathPoint(None, None)
     if certificate.chosen is not None:
         point = certificate.points[certificate.chosen].point
-    return policy_at(point, guarantee, found, conflict_between, binding, allowed_routes)
+    return policy_at(point, guarantee, found, conflict_between, binding, allowed_routes, seed=seed)
 
 
 def _targets(risk: float | Sequence[RiskTarget], per_route: bool) -> tuple[RiskTarget, ...]:
@@ -220,7 +220,7 @@ def _guarantee(
         method=f"fixed-sequence testing along {len(certificate.points)} declared points",
         questions=certificate.questions,
         routes={} if chosen is None else dict(chosen.counts),
-        risks=() if chosen is None else tuple(_stored(r) for r in chosen.results),
+        risks=tuple(_stored(r) for r in shown.results),
         path=tuple(_point(p) for p in certificate.points),
         chosen=certificate.chosen,
         population=POPULATION,
@@ -263,11 +263,11 @@ def _questions_for(point: PointResult, questions: int, delta: float) -> int | No
             continue
         if result.n == 0:
             return None
-        # One more error than seen in twice the evidence is a fair guess at the true rate.
-        rate = (result.loss + 0.5) / (result.n + 1.0)
-        if rate >= result.target.bound:
-            return None
-        counted = _certifying_n(rate, result.target.bound, delta)
+        counted: int | None = questions_needed(result.target.bound, delta)
+        if result.loss > 0:
+            # Half an error more than seen: a fair guess at the true rate.
+            rate = (result.loss + 0.5) / (result.n + 1.0)
+            counted = _certifying_n(rate, result.target.bound, delta)
         if counted is None:
             return None
         worst = max(worst, math.ceil(counted * questions / result.n))
@@ -275,7 +275,9 @@ def _questions_for(point: PointResult, questions: int, delta: float) -> int | No
 
 
 def _certifying_n(rate: float, bound: float, delta: float) -> int | None:
-    """The fewest questions that certify `bound` when they go wrong at `rate`."""
+    """The fewest questions that certify `bound` when they go wrong at `rate`; None: no number."""
+    if rate >= bound:
+        return None
     low, high = questions_needed(bound, delta), 2 * questions_needed(bound, delta)
 
     def enough(n: int) -> bool:
@@ -332,8 +334,10 @@ def policy_at(
     conflict_between: ConflictBetween,
     binding: PolicyBinding,
     allowed_routes: Sequence[Route],
+    *,
+    seed: int = 0,
 ) -> Policy:
-    """The policy that serves by one operating point, with histograms of its records."""
+    """The policy that serves by one operating point, with histograms of its questions."""
     checks = point.on_conflict == "abstain"
     policy = Policy(
         created_by=binding.created_by,
@@ -351,4 +355,6 @@ def policy_at(
         guarantee=guarantee,
         calibration_set_sha256=calibration_records_sha256(records),
     )
-    return policy.model_copy(update={"histograms": calibration_histograms(policy, records)})
+    # Live questions come one by one: variants of one would count as evidence about several.
+    questions = one_per_question(records, seed=seed)
+    return policy.model_copy(update={"histograms": calibration_histograms(policy, questions)})

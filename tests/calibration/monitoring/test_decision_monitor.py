@@ -254,7 +254,7 @@ def test_a_state_of_another_policy_or_a_broken_one_is_refused() -> None:
     with pytest.raises(InputError, match="another policy"):
         other.restore(state)
     changes: list[dict[str, Any]] = [
-        {"kind": "x"}, {"window": 500}, {"risks": {}}, {"block": None}, {"rise": None},
+        {"kind": "x"}, {"window": 500}, {"risks": {}}, {"block": None}, {"rises": None},
         {"block": {"decisions": 1, "abstained": 0, "counts": {}}}, {"decisions": -1},
     ]  # fmt: skip
     for change in changes:
