@@ -7,12 +7,16 @@ from . import (
     _calibrate,
     _demo,
     _doctor,
+    _drift,
     _eval,
+    _eval_uniknow,
     _microworld,
+    _recalibrate,
     _report,
     _route,
     _score,
     _tune,
+    _tune_scenarios,
 )
 from ._app import app, main
 
@@ -24,10 +28,14 @@ _COMMANDS = (
     _calibrate,
     _demo,
     _doctor,
+    _drift,
     _eval,
+    _eval_uniknow,
     _microworld,
+    _recalibrate,
     _report,
     _route,
     _score,
     _tune,
+    _tune_scenarios,
 )

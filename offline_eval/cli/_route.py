@@ -33,40 +33,69 @@ def route(
 
     Example: `knowgate route --policy policy.json --input signals.jsonl --output decisions.jsonl`
     """
-    loaded = Policy.load(policy)
+    replay = _Replay(Policy.load(policy))
     lines = list(read_jsonl(input_path))
-    decisions = [_decide(loaded, value, f"{input_path}:{number}") for number, value in lines]
+    results = [replay.result(value, f"{input_path}:{number}") for number, value in lines]
     with atomic_writer(output) as stream, progress_bar("routing") as advance:
-        for done, ((_, value), decision) in enumerate(zip(lines, decisions, strict=True), start=1):
-            result = decision.model_dump(
-                mode="json", exclude={"timings", "kept", "scores", "views"}
-            )
-            if "id" in value:
-                result = {"id": value["id"], **result}
-            stream.write(json_line(result))
+        for done, ((_, value), result) in enumerate(zip(lines, results, strict=True), start=1):
+            stream.write(json_line({"id": value["id"], **result} if "id" in value else result))
             advance(done, len(lines))
-    out.print(f"{len(decisions)} lines routed → {output}", markup=False)
+    out.print(f"{len(results)} lines routed → {output}", markup=False)
 
 
-def _decide(policy: Policy, value: dict[str, Any], where: str) -> Decision:
-    checked_id(value, where)
-    nothing = value.get("nothing_retrieved", False)
-    if not isinstance(nothing, bool):
-        raise InputError("field 'nothing_retrieved' must be a bool", where=where, mend=_MEND)
-    if "relevance" not in value and not nothing:
-        raise InputError("field 'relevance' is missing", where=where, mend=_MEND)
-    conflict = value.get("conflict")
-    if conflict is not None and not isinstance(conflict, bool):
-        raise InputError("field 'conflict' must be a bool or null", where=where, mend=_MEND)
-    signals = Signals.replay(
-        policy,
-        _probability(value, "relevance", where),
-        _probability(value, "confidence", where),
-        conflict,
-        nothing_retrieved=nothing,
-    )
+class _Replay:
+    """Decisions by one policy.
+
+    A policy only ever asks whether a signal is there and reaches its threshold. Lines
+    that agree in that share their decision, down to the values themselves, and it is
+    taken once.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._decided: dict[tuple[bool | None, ...], dict[str, Any]] = {}
+
+    def result(self, value: dict[str, Any], where: str) -> dict[str, Any]:
+        """The decision on one line, as it is written.
+
+        Raises:
+            InputError: the line holds no signals.
+        """
+        if not isinstance(value.get("id"), str | int | None):
+            checked_id(value, where)
+        nothing = value.get("nothing_retrieved", False)
+        if not isinstance(nothing, bool):
+            raise InputError("field 'nothing_retrieved' must be a bool", where=where, mend=_MEND)
+        if "relevance" not in value and not nothing:
+            raise InputError("field 'relevance' is missing", where=where, mend=_MEND)
+        conflict = value.get("conflict")
+        if conflict is not None and not isinstance(conflict, bool):
+            raise InputError("field 'conflict' must be a bool or null", where=where, mend=_MEND)
+        relevance = _probability(value, "relevance", where)
+        confidence = _probability(value, "confidence", where)
+        key = (
+            nothing,
+            _reaches(relevance, self._policy.relevance_threshold),
+            _reaches(confidence, self._policy.confidence_threshold),
+            conflict,
+        )
+        if key not in self._decided:
+            signals = Signals.replay(
+                self._policy, relevance, confidence, conflict, nothing_retrieved=nothing
+            )
+            self._decided[key] = _decision(self._policy, signals)
+        result = dict(self._decided[key])
+        # Null where the policy did not ask for the signal, or it failed; 0 without passages.
+        if result["relevance"] is not None and not nothing:
+            result["relevance"] = relevance
+        if result["confidence"] is not None:
+            result["confidence"] = confidence
+        return result
+
+
+def _decision(policy: Policy, signals: Signals) -> dict[str, Any]:
     verdict = decide_route(policy, signals)
-    return Decision(
+    decision = Decision(
         route=verdict.route,
         reason=verdict.reason,
         scenario=verdict.scenario,
@@ -75,6 +104,14 @@ def _decide(policy: Policy, value: dict[str, Any], where: str) -> Decision:
         conflict=signals.conflict,
         failed_signals=tuple(sorted(name.value for name in signals.failed)),
     )
+    return decision.model_dump(mode="json", exclude={"timings", "kept", "scores", "views"})
+
+
+def _reaches(value: float | None, threshold: float | None) -> bool | None:
+    """None where there is no finite value; without a threshold nothing reaches it."""
+    if value is None or not math.isfinite(value):
+        return None
+    return threshold is not None and value >= threshold
 
 
 def _probability(value: dict[str, Any], name: str, where: str) -> float | None:

@@ -1,0 +1,212 @@
+"""`knowgate drift`: does live traffic still look like the calibration questions?"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ...calibration.monitoring import (
+    DecisionMonitor,
+    Distance,
+    DriftReport,
+    MonitorReport,
+    compare_with_calibration,
+)
+from ...guard import Decision, InputError, Policy, Reason, Route
+from ...guard.files import read_jsonl, write_json
+from ._app import app
+from ._console import out
+
+_DECISION = 'each line is a Decision: "route", "reason", and "relevance" and "confidence" or null'
+_FEEDBACK = (
+    'each line needs "route" (follow_context or answer) and "right" (true, false or null); '
+    '"rate", in (0, 1], where replies are picked for labelling at different rates'
+)
+# That every reply was picked for labelling, at rates that say otherwise.
+_IMPLAUSIBLE = 0.001
+_LET_THROUGH = (Route.FOLLOW_CONTEXT.value, Route.ANSWER.value)
+
+
+@app.command()
+def drift(
+    policy: Annotated[Path, typer.Option(help="The policy that served.")],
+    input_path: Annotated[
+        Path, typer.Option("--input", help="JSON lines: decisions in the order they were taken.")
+    ],
+    feedback: Annotated[
+        Path | None, typer.Option(help='JSON lines: {"route", "right"} of replies let through.')
+    ] = None,
+    risk: Annotated[
+        float | None,
+        typer.Option(help="Bound α on wrong replies; by default that of the policy's guarantee."),
+    ] = None,
+    delta: Annotated[
+        float | None,
+        typer.Option(help="Probability of a false alarm of the risk; by default the guarantee's."),
+    ] = None,
+    window: Annotated[
+        int,
+        typer.Option(
+            help="Decisions that make the baseline of the abstention rate, where the policy "
+            "has none; at least 100."
+        ),
+    ] = 1000,
+    json_path: Annotated[
+        Path | None, typer.Option("--json", help="Write the whole report here.")
+    ] = None,
+    fail_on_drift: Annotated[
+        bool, typer.Option("--fail-on-drift", help="Exit code 1 on drift or any alarm.")
+    ] = False,
+) -> None:
+    """Compare live decisions with the calibration set, and feedback with the promise.
+
+    Decisions are lines as `knowgate route` writes them, or logs of `Decision.model_dump`.
+    Relevance and confidence are held against the policy's histograms (PSI and KS, with
+    intervals and with what chance alone gives), the abstention rate against its
+    baseline, and feedback, if given, against the promised risk.
+
+    Example: `knowgate drift --policy policy.json --input decisions.jsonl --fail-on-drift`
+    """
+    loaded = Policy.load(policy)
+    labels = [] if feedback is None else _labels(feedback)
+    monitor = DecisionMonitor(
+        loaded,
+        window=window,
+        risk=risk,
+        delta=delta,
+        least_rate=min((rate for _, _, rate in labels), default=1.0),
+        metrics=False,
+    )
+    if labels and not monitor.report().risks:
+        raise InputError(
+            "the policy's guarantee does not speak of wrong replies, so feedback has no bound",
+            where=str(policy),
+            mend="give it with --risk",
+        )
+    counted: Counter[Route] = Counter()
+    compared = compare_with_calibration(loaded, _told(monitor, counted, input_path))
+    for route, right, rate in labels:
+        monitor.feedback(route, right, rate=rate)
+    report = _whole(monitor.report(), compared, counted)
+    if json_path is not None:
+        write_json(json_path, report.to_dict())
+    for line in _lines(report):
+        out.print(line, markup=False)
+    if fail_on_drift and report.alarms:
+        raise typer.Exit(1)
+
+
+def _told(monitor: DecisionMonitor, counted: Counter[Route], path: Path) -> Iterator[Decision]:
+    """The decisions in the file, one at a time, each told to `monitor` and counted by route."""
+    for number, value in read_jsonl(path):
+        decision = _decision(value, f"{path}:{number}")
+        monitor(decision)
+        counted[decision.route] += 1
+        yield decision
+
+
+def _whole(report: MonitorReport, drift: DriftReport, counted: Counter[Route]) -> MonitorReport:
+    """`report` with drift and abstention over all decisions, not over the last block."""
+    from ...calibration import wilson_interval
+
+    return dataclasses.replace(
+        report,
+        complete=True,
+        drift=drift,
+        abstention=dataclasses.replace(
+            report.abstention, rate=wilson_interval(counted[Route.ABSTAIN], counted.total())
+        ),
+    )
+
+
+def _lines(report: MonitorReport) -> list[str]:
+    lines = [f"{report.decisions} decisions"]
+    rows = [
+        (signal.signal, name, distance)
+        for signal in report.drift.signals
+        for name, distance in (("PSI", signal.psi), ("KS", signal.ks))
+        if distance is not None and distance.value is not None
+    ]
+    if rows:
+        lines.append(
+            f"{'signal':<17}{'value':>7}  {'95 % interval':<16}{'by chance':>9}{'p':>8}{'n':>9}"
+        )
+        lines += [_row(*row) for row in rows]
+    lines += report.words.split("\n")
+    alarms = ", ".join(report.alarms)
+    lines.append(f"alarms: {alarms}" if alarms else "no alarm")
+    return lines
+
+
+def _row(signal: str, name: str, distance: Distance) -> str:
+    interval = f"{distance.low:.3f} to {distance.high:.3f}"
+    return (
+        f"{signal:<12}{name:<5}{distance.value:>7.3f}  {interval:<16}"
+        f"{distance.without_drift:>9.3f}{distance.p_value:>8.3f}{distance.n_live:>9}"
+    )
+
+
+def _decision(value: Mapping[str, Any], where: str) -> Decision:
+    found: dict[str, Any] = {}
+    for name, kind in (("route", Route), ("reason", Reason)):
+        text = value.get(name)
+        if not isinstance(text, str) or text not in list(kind):
+            raise InputError(f"field '{name}' is missing or unknown", where=where, mend=_DECISION)
+        found[name] = kind(text)
+    for name in ("relevance", "confidence"):
+        found[name] = _probability(value, name, where)
+    return Decision(**found)
+
+
+def _probability(value: Mapping[str, Any], name: str, where: str) -> float | None:
+    found = value.get(name)
+    if found is None:
+        return None
+    if not _is_number(found) or not 0 <= found <= 1:
+        raise InputError(f"field '{name}' is no number within [0, 1]", where=where, mend=_DECISION)
+    return float(found)
+
+
+def _labels(path: Path) -> list[tuple[str, bool | None, float]]:
+    found = []
+    for number, value in read_jsonl(path):
+        where = f"{path}:{number}"
+        route, right, rate = value.get("route"), value.get("right"), value.get("rate", 1.0)
+        if route not in _LET_THROUGH:
+            raise InputError(
+                "field 'route' names no route that lets through", where=where, mend=_FEEDBACK
+            )
+        if "right" not in value or not (right is None or isinstance(right, bool)):
+            raise InputError(
+                "field 'right' is neither true, false nor null", where=where, mend=_FEEDBACK
+            )
+        if not _is_number(rate) or not 0 < rate <= 1:
+            raise InputError("field 'rate' is not within (0, 1]", where=where, mend=_FEEDBACK)
+        if right is None and value.get("rate", 1) == 1:
+            raise InputError(
+                "a reply without a label needs a 'rate' below 1, or is to be left out",
+                where=where,
+                mend=_FEEDBACK,
+            )
+        found.append((str(route), right, float(rate)))
+    if math.prod(rate for _, _, rate in found) < _IMPLAUSIBLE and all(
+        right is not None for _, right, _ in found
+    ):
+        raise InputError(
+            "labels at rates below 1, but not one reply that was not picked",
+            where=str(path),
+            mend='add those with "right": null, or leave out "rate" if it is the same for all',
+        )
+    return found
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return isinstance(value, int) or math.isfinite(value)

@@ -1,0 +1,226 @@
+"""`knowgate calibrate --records`, and the promise about what passes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowgate.guard import FingerprintMismatchError, Guard, InputError, Policy
+from knowgate.guard.testing import FakeEstimator, FakeScorer
+from knowgate.offline_eval.calibrating import record_lines
+from tests.offline_eval.calibrating.measured import drawn
+from tests.offline_eval.cli.commands import Knowgate, Outcome, refused, write_lines
+
+
+@pytest.fixture(scope="module")
+def drawn_lines() -> list[dict[str, Any]]:
+    return [dict(line) for line in record_lines(drawn(400))]
+
+
+@pytest.fixture
+def records(tmp_path: Path, drawn_lines: list[dict[str, Any]]) -> Path:
+    return write_lines(tmp_path / "records.jsonl", drawn_lines)
+
+
+def _calibrate(knowgate: Knowgate, records: Path, *options: str | Path) -> Outcome:
+    return knowgate(
+        "calibrate", "--records", records, "--out", records.with_name("policy.json"), *options
+    )
+
+
+def test_it_says_what_is_promised_for_whom_and_what_is_not(
+    knowgate: Knowgate, records: Path
+) -> None:
+    outcome = _calibrate(knowgate, records, "--risk", "0.25")
+
+    assert (outcome.code, outcome.err) == (0, "")
+    policy = Policy.load(records.with_name("policy.json"))
+    assert policy.guarantee is not None
+    assert policy.guarantee.certified
+    for words in (
+        policy.guarantee.statement,
+        "population: drawn ones",
+        "nor does it say anything about:",
+        "another domain",
+        "another language model",
+        "another relevance scorer or confidence estimator",
+        "questions kept back: lets through",
+        "policy → ",
+    ):
+        assert words in outcome.out
+
+
+def test_the_policy_is_bound_to_what_the_records_name(knowgate: Knowgate, records: Path) -> None:
+    _calibrate(knowgate, records, "--risk", "0.25")
+
+    policy = Policy.load(records.with_name("policy.json"))
+    assert (policy.scorer.kind, policy.aggregator) == ("bi_encoder", "max")
+    assert policy.estimator is not None
+    assert policy.estimator.kind == "sampled_consistency"
+    with pytest.raises(FingerprintMismatchError):
+        Guard(policy, scorer=FakeScorer(), estimator=FakeEstimator(), metrics=False)
+
+
+def test_records_that_name_nothing_give_a_policy_that_no_guard_loads(
+    knowgate: Knowgate, tmp_path: Path, drawn_lines: list[dict[str, Any]]
+) -> None:
+    records = write_lines(tmp_path / "records.jsonl", drawn_lines[1:])
+
+    outcome = _calibrate(knowgate, records, "--risk", "0.25")
+
+    assert outcome.code == 0
+    assert "careful: The records do not name the relevance scorer" in outcome.out
+    with pytest.raises(InputError, match="unnamed"):
+        Guard.load(records.with_name("policy.json"), estimator=FakeEstimator(), metrics=False)
+
+
+def test_the_same_seed_gives_the_same_policy(knowgate: Knowgate, records: Path) -> None:
+    _calibrate(knowgate, records, "--risk", "0.25", "--seed", "3")
+    first = records.with_name("policy.json").read_bytes()
+
+    _calibrate(knowgate, records, "--risk", "0.25", "--seed", "3")
+
+    assert records.with_name("policy.json").read_bytes() == first
+
+
+def test_nothing_that_qualifies_is_a_result_with_a_number_of_questions(
+    knowgate: Knowgate, tmp_path: Path
+) -> None:
+    records = write_lines(tmp_path / "r.jsonl", list(record_lines(drawn(40))))
+
+    outcome = _calibrate(knowgate, records, "--risk", "0.01")
+
+    assert outcome.code == 0
+    assert "thresholds: none, it always abstains" in outcome.out
+    assert "ore questions" in outcome.out
+    policy = Policy.load(tmp_path / "policy.json")
+    assert policy.route(1.0, 1.0).value == "abstain"
+
+
+def test_few_groups_are_named(
+    knowgate: Knowgate, tmp_path: Path, drawn_lines: list[dict[str, Any]]
+) -> None:
+    few = [
+        line | {"group": f"d{i % 5}"} if "question_id" in line else line
+        for i, line in enumerate(drawn_lines)
+    ]
+    records = write_lines(tmp_path / "records.jsonl", few)
+
+    outcome = _calibrate(knowgate, records, "--risk", "0.3")
+
+    assert outcome.code == 0
+    assert "careful: " in outcome.out
+    assert "groups. Questions of one group tend to go alike" in outcome.out
+
+
+def test_coverage_may_be_asked_for_instead_of_a_risk(knowgate: Knowgate, records: Path) -> None:
+    outcome = _calibrate(knowgate, records, "--coverage", "0.6")
+
+    assert outcome.code == 0
+    policy = Policy.load(records.with_name("policy.json"))
+    assert policy.guarantee is not None
+    assert policy.guarantee.certified
+    assert 0.02 < policy.guarantee.risk < 0.4
+
+
+def test_each_route_can_be_bounded_on_its_own(knowgate: Knowgate, records: Path) -> None:
+    outcome = _calibrate(knowgate, records, "--risk", "0.3", "--per-route")
+
+    assert outcome.code == 0
+    assert "each route on its own" not in outcome.out
+    policy = Policy.load(records.with_name("policy.json"))
+    assert policy.guarantee is not None
+    assert policy.guarantee.certified
+
+
+def test_costs_take_the_place_of_wrong_or_right(knowgate: Knowgate, records: Path) -> None:
+    outcome = _calibrate(
+        knowgate, records, "--risk", "0.35", "--cost",
+        "wrong_answer=1,false_abstention=0.2,wrong_follow=0.5",
+    )  # fmt: skip
+
+    assert (outcome.code, outcome.err) == (0, "")
+    policy = Policy.load(records.with_name("policy.json"))
+    assert policy.guarantee is not None
+    assert "0.2" in policy.guarantee.loss
+
+
+def test_a_report_is_written_beside(knowgate: Knowgate, records: Path) -> None:
+    page = records.with_name("page.html")
+
+    outcome = _calibrate(knowgate, records, "--risk", "0.25", "--report", page)
+
+    assert f"report → {page}" in outcome.out
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    numbers = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
+    assert numbers["kind"] == "calibration"
+
+
+def test_an_ookb_run_can_be_promised_otherwise(knowgate: Knowgate, workplace: Path) -> None:
+    outcome = knowgate(
+        "calibrate", "--run", workplace / "run", "--promise", "selective", "--risk", "0.4",
+        "--out", workplace / "new.json",
+    )  # fmt: skip
+
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "each asked twice" in outcome.out
+    policy = Policy.load(workplace / "new.json")
+    assert policy.scorer.kind == "lexical"
+    assert not policy.may_answer
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--run", "x"], "--run, --records: exactly one"),
+        (["--risk", "0.1", "--coverage", "0.5"], "--risk, --coverage: are two ways"),
+        (["--answer-from-memory", "0.7"], "--answer-from-memory: does not go with"),
+        (["--promise", "leak"], "--records: does not go with the promise 'leak'"),
+        (["--coverage", "1.5"], "--coverage: must be between 0 and 1"),
+        (["--risk", "0"], "--risk: must be between 0 and 1"),
+        (["--delta", "nan"], "--delta: must be between 0 and 1"),
+        (["--share", "1.01"], "--share: must be above 0 and at most 1"),
+        (["--seed", "-1"], "--seed: must not be below 0"),
+        (["--cost", "wrong_answer=2"], "--cost: "),
+        (["--cost", "wrong=1"], "--cost: "),
+        (["--cost", "wrong_answer"], "--cost: "),
+        (["--report", "page.txt"], "page.txt: is not named like a page"),
+        (["--promise", "everything"], "'--promise'"),
+    ],
+)
+def test_options_that_do_not_fit_are_one_line_and_nothing_is_written(
+    knowgate: Knowgate, records: Path, options: list[str], words: str
+) -> None:
+    refused(_calibrate(knowgate, records, *options), words)
+
+    assert not records.with_name("policy.json").exists()
+
+
+@pytest.mark.parametrize("option", ["--per-route", "--coverage=0.5", "--cost=wrong_answer=1"])
+def test_the_promise_about_unanswerable_questions_takes_no_options_of_the_other(
+    knowgate: Knowgate, workplace: Path, option: str
+) -> None:
+    outcome = knowgate(
+        "calibrate", "--run", workplace / "run", "--out", workplace / "new.json", option
+    )
+
+    refused(outcome, "does not go with the promise 'leak'")
+
+
+def test_nothing_is_written_over_the_records(knowgate: Knowgate, records: Path) -> None:
+    before = records.read_bytes()
+
+    refused(knowgate("calibrate", "--records", records, "--out", records), "is a file that is read")
+    refused(_calibrate(knowgate, records, "--report", records.with_name("policy.html")), "one file")
+
+    assert records.read_bytes() == before
+
+
+def test_a_broken_record_is_named_by_its_line(knowgate: Knowgate, records: Path) -> None:
+    with records.open("a", encoding="utf-8") as stream:
+        stream.write('{"question_id": "x"}\n')
+
+    refused(_calibrate(knowgate, records), f"{records}:402: field 'relevance' is missing")

@@ -1,0 +1,220 @@
+"""`knowgate drift`: live decisions against the policy that served."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowgate.guard import Decision, Policy, Reason, Route
+from tests.calibration.monitoring.populations import calibrated_policy, histogram, questions
+from tests.offline_eval.cli.commands import Knowgate, Outcome, refused, write_lines
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a policy."""
+    calibrated_policy().save(tmp_path / "policy.json")
+    return tmp_path
+
+
+def signals(path: Path, *arguments: Any, **changes: Any) -> Path:
+    found = questions(*arguments, **changes)
+    return write_lines(
+        path, [{"relevance": q.relevance, "confidence": q.confidence} for q in found]
+    )
+
+
+def decided(knowgate: Knowgate, folder: Path, **changes: Any) -> Path:
+    """Decisions as `knowgate route` writes them."""
+    source = signals(folder / "signals.jsonl", 1, 600, **changes)
+    done = knowgate(
+        "route", "--policy", folder / "policy.json", "--input", source,
+        "--output", folder / "decisions.jsonl",
+    )  # fmt: skip
+    assert done.code == 0
+    return folder / "decisions.jsonl"
+
+
+def drift(knowgate: Knowgate, folder: Path, *options: str | Path) -> Outcome:
+    return knowgate(
+        "drift", "--policy", folder / "policy.json", "--input", folder / "decisions.jsonl", *options
+    )
+
+
+def test_unchanged_traffic_is_told_in_words(knowgate: Knowgate, folder: Path) -> None:
+    decided(knowgate, folder)
+
+    outcome = drift(knowgate, folder, "--fail-on-drift")
+
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.startswith("600 decisions\nsignal")
+    assert "relevance: no drift seen in 600 values" in outcome.out
+    assert "confidence: no drift seen" in outcome.out
+    assert "no change seen" in outcome.out
+    assert outcome.out.endswith("no alarm\n")
+
+
+def test_drift_fails_the_gate_only_where_there_is_one(knowgate: Knowgate, folder: Path) -> None:
+    decided(knowgate, folder, relevance=1.0)
+
+    assert drift(knowgate, folder).code == 0
+    outcome = drift(knowgate, folder, "--fail-on-drift", "--json", folder / "report.json")
+
+    assert outcome.code == 1
+    assert "alarms: relevance_drift, abstention" in outcome.out
+    report = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    assert report["alarms"] == ["relevance_drift", "abstention"]
+    assert report["decisions"] == report["drift"]["decisions"] == 600
+    assert report["drift"]["signals"][0]["verdict"] == "drifted"
+    assert report["abstention"]["change"]["direction"] == "up"
+
+
+def test_feedback_is_held_against_the_promise(knowgate: Knowgate, folder: Path) -> None:
+    decided(knowgate, folder)
+    feedback = write_lines(
+        folder / "feedback.jsonl",
+        [{"route": ("answer", "follow_context")[i % 2], "right": i % 3 > 0} for i in range(90)],
+    )
+
+    outcome = drift(knowgate, folder, "--feedback", feedback, "--fail-on-drift")
+
+    assert outcome.code == 1
+    assert "risk: 33.3% wrong of 90" in outcome.out
+    assert "the bound of 10.0% is exceeded" in outcome.out
+    assert "risk" in outcome.out.split("alarms: ")[1]
+
+    outcome = drift(knowgate, folder, "--feedback", feedback, "--risk", "0.6", "--fail-on-drift")
+    assert outcome.code == 0
+    assert "the bound of 60.0% is kept" in outcome.out
+
+
+def test_feedback_at_known_rates_is_weighed(knowgate: Knowgate, folder: Path) -> None:
+    decided(knowgate, folder)
+    write_lines(
+        folder / "feedback.jsonl",
+        [
+            {"route": "answer", "right": False, "rate": 0.5},
+            *({"route": "answer", "right": None, "rate": 0.5} for _ in range(3)),
+        ],
+    )
+
+    outcome = drift(knowgate, folder, "--feedback", folder / "feedback.jsonl")
+
+    assert "risk of answer: 50.0% wrong of 4" in outcome.out
+
+
+def test_logged_decisions_are_read_as_they_are(knowgate: Knowgate, folder: Path) -> None:
+    one = Decision(
+        route=Route.ABSTAIN,
+        reason=Reason.NEITHER_KNOWS,
+        relevance=0.2,
+        confidence=0.3,
+        timings={"total": 0.1},
+    )
+    full = one.model_dump(mode="json")
+    short = one.model_dump(mode="json", exclude_none=True)
+    write_lines(folder / "decisions.jsonl", [full, short, {"id": 7, "note": "x", **full}])
+
+    outcome = drift(knowgate, folder)
+
+    assert outcome.code == 0
+    assert "too few: 3 live and 600 calibration values" in outcome.out
+
+
+def test_no_decisions_are_told_as_none(knowgate: Knowgate, folder: Path) -> None:
+    (folder / "decisions.jsonl").touch()
+
+    outcome = drift(knowgate, folder, "--fail-on-drift")
+
+    assert outcome.code == 0
+    assert "abstention: no decisions yet." in outcome.out
+
+
+def test_a_policy_by_hand_has_nothing_to_compare_with(knowgate: Knowgate, folder: Path) -> None:
+    decided(knowgate, folder)
+    policy = Policy.load(folder / "policy.json")
+    policy.model_copy(update={"histograms": {}}).save(folder / "policy.json")
+
+    outcome = drift(knowgate, folder, "--window", "200")
+
+    assert outcome.code == 0
+    assert "relevance: the policy has no histogram" in outcome.out
+    assert "no change seen" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("{}", "'route' is missing or unknown"),
+        ('{"route": "away", "reason": "conflict"}', "'route' is missing or unknown"),
+        ('{"route": ["abstain"], "reason": "conflict"}', "'route' is missing or unknown"),
+        ('{"route": "abstain", "reason": 3}', "'reason' is missing or unknown"),
+        ('{"route": "abstain", "reason": "conflict", "relevance": "x"}', "'relevance' is no"),
+        ('{"route": "abstain", "reason": "conflict", "relevance": NaN}', "'relevance' is no"),
+        ('{"route": "abstain", "reason": "conflict", "confidence": 1.5}', "'confidence' is no"),
+        ("[]", "expected a JSON object"),
+        ("nope", "broken JSON"),
+    ],
+)
+def test_a_bad_decision_is_named_and_nothing_is_written(
+    knowgate: Knowgate, folder: Path, line: str, words: str
+) -> None:
+    good = '{"route": "abstain", "reason": "conflict"}\n'
+    (folder / "decisions.jsonl").write_text(good + line + "\n", encoding="utf-8")
+
+    outcome = drift(knowgate, folder, "--json", folder / "report.json")
+
+    refused(outcome, "decisions.jsonl:2: ", words)
+    assert not (folder / "report.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ({"right": True}, "'route' names no route"),
+        ({"route": "abstain", "right": True}, "'route' names no route"),
+        ({"route": ["answer"], "right": True}, "'route' names no route"),
+        ({"route": "answer"}, "'right' is neither"),
+        ({"route": "answer", "right": 1}, "'right' is neither"),
+        ({"route": "answer", "right": True, "rate": 0}, "'rate' is not within"),
+        ({"route": "answer", "right": True, "rate": True}, "'rate' is not within"),
+        ({"route": "answer", "right": None}, "needs a 'rate'"),
+        ({"route": "answer", "right": None, "rate": 1}, "needs a 'rate' below 1"),
+    ],
+)
+def test_bad_feedback_is_named(
+    knowgate: Knowgate, folder: Path, line: dict[str, Any], words: str
+) -> None:
+    (folder / "decisions.jsonl").touch()
+    write_lines(folder / "feedback.jsonl", [{"route": "answer", "right": True}, line])
+
+    outcome = drift(knowgate, folder, "--feedback", folder / "feedback.jsonl")
+
+    refused(outcome, "feedback.jsonl:2: ", words)
+
+
+def test_feedback_without_a_promise_asks_for_one(knowgate: Knowgate, folder: Path) -> None:
+    policy = Policy.load(folder / "policy.json")
+    left_out = {"relevance.in_kb": histogram([0.5]), "relevance.left_out": histogram([0.5])}
+    policy.model_copy(update={"histograms": left_out}).save(folder / "policy.json")
+    (folder / "decisions.jsonl").touch()
+    write_lines(folder / "feedback.jsonl", [{"route": "answer", "right": True}])
+
+    refused(
+        drift(knowgate, folder, "--feedback", folder / "feedback.jsonl"),
+        "does not speak of wrong replies",
+        "--risk",
+    )
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--risk", "1.5"), ("--delta", "0"), ("--window", "5")]
+)
+def test_numbers_out_of_range_are_refused(
+    knowgate: Knowgate, folder: Path, option: str, value: str
+) -> None:
+    (folder / "decisions.jsonl").touch()
+    refused(drift(knowgate, folder, option, value), f"{option[2:]} must be")

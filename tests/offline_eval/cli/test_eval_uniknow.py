@@ -1,0 +1,68 @@
+"""`knowgate eval uniknow`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from knowgate.offline_eval.uniknow import read_uniknow_run
+from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
+
+NAMES = ["Ash", "Birch", "Cedar", "Elm", "Fir", "Hazel", "Larch", "Maple", "Oak", "Pine"]
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> Path:
+    """Ten questions, each with a text of its own."""
+    return write_lines(
+        tmp_path / "questions.jsonl",
+        [
+            {
+                "id": f"q{n}",
+                "question": f"Which tree stands in yard {n}?",
+                "answers": [f"{name} Tree"],
+                "context": f"Yard {n} is old. A {name} Tree stands in yard {n} beside the well.",
+            }
+            for n, name in enumerate(NAMES)
+        ],
+    )
+
+
+def test_a_file_of_questions_runs_on_the_embedded_model_and_is_resumed(
+    knowgate: Knowgate, questions: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    command = ("eval", "uniknow", "--data", questions, "--methods", "naive,cad", "--out", out)
+
+    first = knowgate(*command)
+    rows = (out / "rows.jsonl").read_bytes()
+    (out / "rows.jsonl").write_bytes(rows[: len(rows) // 2])
+    second = knowgate(*command)
+
+    assert first.code == second.code == 0, first.err + second.err
+    assert f"next: knowgate report {out}" in first.out
+    assert (out / "rows.jsonl").read_bytes() == rows
+    assert read_uniknow_run(out).manifest.methods == ("naive", "cad")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("--methods", "naive,magic", "unknown method 'magic'"),
+        ("--risk", "1.5", "risk: must be between 0 and 1"),
+        ("--data", "nowhere.jsonl", "no such file"),
+        ("--scorer", "magic", "unknown scorer 'magic'"),
+    ],
+)
+def test_a_bad_option_is_refused_in_one_line_and_nothing_is_written(
+    option: str, value: str, words: str, knowgate: Knowgate, questions: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    given = {"--data": str(questions), "--methods": "naive", option: value}
+
+    options = [word for pair in given.items() for word in pair]
+
+    refused(knowgate("eval", "uniknow", "--out", out, *options), words)
+
+    assert not out.exists()

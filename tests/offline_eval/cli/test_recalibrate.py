@@ -1,0 +1,153 @@
+"""`knowgate recalibrate`: the old promise on newer data, of the same instruments only."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from knowgate.guard import Fingerprint, Policy, Route
+from knowgate.offline_eval.calibrating import MeasuredCases, record_lines
+from tests.offline_eval.calibrating.measured import drawn
+from tests.offline_eval.cli.commands import Knowgate, Outcome, refused, write_lines
+
+
+def _written(path: Path, measured: MeasuredCases) -> Path:
+    return write_lines(path, list(record_lines(measured)))
+
+
+@pytest.fixture
+def old(knowgate: Knowgate, tmp_path: Path) -> Path:
+    """A certified policy."""
+    records = _written(tmp_path / "old.jsonl", drawn(400))
+    done = knowgate(
+        "calibrate", "--records", records, "--risk", "0.25", "--delta", "0.1",
+        "--out", tmp_path / "old.json",
+    )  # fmt: skip
+    assert done.code == 0, done
+    return tmp_path / "old.json"
+
+
+def _recalibrate(knowgate: Knowgate, old: Path, measured: MeasuredCases) -> Outcome:
+    records = _written(old.with_name("new.jsonl"), measured)
+    return knowgate(
+        "recalibrate", "--policy", old, "--records", records, "--out", old.with_name("new.json")
+    )
+
+
+def test_bound_delta_loss_and_routes_are_taken_over(knowgate: Knowgate, old: Path) -> None:
+    outcome = _recalibrate(knowgate, old, drawn(400, seed=1))
+
+    assert (outcome.code, outcome.err) == (0, "")
+    before, after = Policy.load(old), Policy.load(old.with_name("new.json"))
+    assert before.guarantee is not None
+    assert after.guarantee is not None
+    for name in ("risk", "delta", "loss"):
+        assert getattr(after.guarantee, name) == getattr(before.guarantee, name)
+    assert after.allowed_routes == before.allowed_routes
+    assert after.scorer == before.scorer
+    assert after.calibration_set_sha256 != before.calibration_set_sha256
+
+
+def test_it_says_what_changed_on_the_same_questions(knowgate: Knowgate, old: Path) -> None:
+    # Contexts that are right far less often than the scorer has come to know.
+    outcome = _recalibrate(knowgate, old, drawn(400, seed=1, shift=-2.0))
+
+    assert outcome.code == 0
+    for words in (
+        "changed, each on its own calibrators' scale:",
+        "relevance threshold: 0.",
+        "lets through, same questions: ",
+        "of those wrong: ",
+    ):
+        assert words in outcome.out
+
+
+def test_without_a_change_of_routes_a_route_that_was_not_allowed_stays_so(
+    knowgate: Knowgate, old: Path
+) -> None:
+    allowed = (Route.FOLLOW_CONTEXT, Route.ABSTAIN)
+    Policy.load(old).model_copy(update={"allowed_routes": allowed}).save(old)
+
+    _recalibrate(knowgate, old, drawn(400, seed=1))
+
+    after = Policy.load(old.with_name("new.json"))
+    assert after.allowed_routes == allowed
+    assert not after.may_answer
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"scorer": Fingerprint(kind="lexical")}, "another scorer measured these cases (kind: "),
+        ({"scorer": None}, "nobody says which scorer"),
+        (
+            {"estimator": Fingerprint(kind="sampled_consistency", settings={"n": 5})},
+            "another confidence estimator measured these cases (settings.n: 10 against 5)",
+        ),
+        ({"estimator": None}, "nobody says which confidence estimator"),
+        ({"aggregator": "noisy_or"}, "are aggregated by 'noisy_or', the old policy's by 'max'"),
+    ],
+)
+def test_cases_of_other_instruments_are_refused(
+    knowgate: Knowgate, old: Path, change: dict[str, object], words: str
+) -> None:
+    measured = replace(drawn(100, seed=1), **change)  # type: ignore[arg-type]
+
+    refused(_recalibrate(knowgate, old, measured), "new.jsonl: ", words)
+
+    assert not old.with_name("new.json").exists()
+
+
+def test_a_policy_without_a_promise_is_refused(knowgate: Knowgate, old: Path) -> None:
+    Policy.load(old).model_copy(update={"guarantee": None}).save(old)
+
+    refused(_recalibrate(knowgate, old, drawn(100, seed=1)), "old.json: ", "promises nothing")
+
+
+def test_the_old_policy_is_not_written_over(knowgate: Knowgate, old: Path) -> None:
+    before = old.read_bytes()
+    records = _written(old.with_name("new.jsonl"), drawn(100, seed=1))
+
+    outcome = knowgate("recalibrate", "--policy", old, "--records", records, "--out", old)
+
+    refused(outcome, "is the old policy")
+    assert old.read_bytes() == before
+
+
+def test_a_promise_about_unanswerable_questions_is_renewed_from_a_run(
+    knowgate: Knowgate, workplace: Path
+) -> None:
+    outcome = knowgate(
+        "recalibrate", "--policy", workplace / "policy.json", "--run", workplace / "run",
+        "--seed", "5", "--out", workplace / "new.json",
+    )  # fmt: skip
+
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "threshold: 0." in outcome.out
+    before, after = Policy.load(workplace / "policy.json"), Policy.load(workplace / "new.json")
+    assert before.guarantee is not None
+    assert after.guarantee is not None
+    assert (after.guarantee.risk, after.guarantee.loss) == (0.2, before.guarantee.loss)
+
+
+def test_it_is_not_renewed_from_records_or_by_another_scorer(
+    knowgate: Knowgate, workplace: Path
+) -> None:
+    records = _written(workplace / "r.jsonl", drawn(50))
+    policy, new = workplace / "policy.json", workplace / "new.json"
+
+    outcome = knowgate("recalibrate", "--policy", policy, "--records", records, "--out", new)
+    refused(outcome, "only a run of the ookb suite")
+
+    other = Policy.load(policy).model_copy(update={"scorer": Fingerprint(kind="fused")})
+    shutil.copy(policy, workplace / "other.json")
+    other.save(workplace / "other.json")
+    outcome = knowgate(
+        "recalibrate", "--policy", workplace / "other.json", "--run", workplace / "run",
+        "--out", new,
+    )  # fmt: skip
+    refused(outcome, "another scorer measured these cases")
+    assert not new.exists()

@@ -1,0 +1,103 @@
+"""`knowgate tune scenarios`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from knowgate.adapters.huggingface import HuggingFaceLM
+from knowgate.offline_eval.microworld import microworld_model_path
+from knowgate.offline_eval.uniknow._cases import Knowledge
+from knowgate.offline_eval.uniknow._knowledge_store import KnowledgeEstimate, KnowledgeStore
+from knowgate.offline_eval.uniknow._readers import read_dataset
+from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
+
+NAMES = ["Ash", "Birch", "Cedar", "Elm", "Fir", "Hazel", "Larch", "Maple", "Oak", "Pine"]
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> Path:
+    """Ten questions, each with a text of its own."""
+    return write_lines(
+        tmp_path / "questions.jsonl",
+        [
+            {
+                "id": f"q{n}",
+                "question": f"Which tree stands in yard {n}?",
+                "answers": [f"{name} Tree"],
+                "context": f"Yard {n} is old. A {name} Tree stands in yard {n} beside the well.",
+            }
+            for n, name in enumerate(NAMES)
+        ],
+    )
+
+
+@pytest.fixture
+def asked(questions: Path, tmp_path: Path) -> Path:
+    """A file that says what the embedded model knows: every other question."""
+    dataset = read_dataset(questions)
+    lm = HuggingFaceLM(microworld_model_path(), device="cpu", max_new_tokens=24)
+    store = KnowledgeStore(tmp_path / "knowledge.jsonl")
+    settings = {"n": 10, "tau": 0.7, "temperature": 1.0, "seed": 0}
+    key = store.key_for(lm.fingerprint, dataset.prompts.closed_book, settings)
+    sides = (Knowledge.KNOWN, Knowledge.UNKNOWN)
+    store.add(
+        key,
+        [
+            (question, KnowledgeEstimate(sides[n % 2], 7 * (1 - n % 2), 10))
+            for n, question in enumerate(dataset.questions)
+        ],
+    )
+    return tmp_path / "knowledge.jsonl"
+
+
+@pytest.mark.parametrize("method", ["lm_uniknow", "dpo"])
+def test_an_adapter_is_trained_and_can_be_served(
+    method: str, knowgate: Knowgate, questions: Path, asked: Path, tmp_path: Path
+) -> None:
+    outcome = knowgate(
+        "tune", "scenarios", "--method", method, "--data", questions, "--knowledge", asked,
+        "--epochs", "1", "--device", "cpu", "--out", tmp_path / "adapter",
+    )  # fmt: skip
+
+    assert outcome.code == 0, outcome
+    told = json.loads((tmp_path / "adapter" / "training.json").read_text(encoding="utf-8"))
+    assert f"{told['examples']} examples" in outcome.out
+    assert told["examples"] % 8 == 0
+    assert told["identity"]["objective"] == ("preference" if method == "dpo" else "supervised")
+    lm = HuggingFaceLM(microworld_model_path(), adapter=tmp_path / "adapter", max_new_tokens=4)
+    assert lm.generate(["Question: Which tree?\nAnswer:"])[0][0].text
+
+
+def test_a_model_that_knows_nothing_is_said_to_and_nothing_is_written(
+    knowgate: Knowgate, questions: Path, tmp_path: Path
+) -> None:
+    outcome = knowgate(
+        "tune", "scenarios", "--method", "kaft", "--data", questions, "--device", "cpu",
+        "--out", tmp_path / "adapter",
+    )  # fmt: skip
+
+    refused(outcome, "training needs some of both")
+    assert not (tmp_path / "adapter").exists()
+
+
+def test_a_folder_that_holds_something_is_left_alone(knowgate: Knowgate, tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("mine", encoding="utf-8")
+
+    outcome = knowgate("tune", "scenarios", "--method", "kaft", "--out", tmp_path)
+
+    refused(outcome, "not an empty folder")
+    assert [path.name for path in tmp_path.iterdir()] == ["note.txt"]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without CUDA")
+def test_4_bit_training_is_refused_without_cuda(knowgate: Knowgate, tmp_path: Path) -> None:
+    outcome = knowgate(
+        "tune", "scenarios", "--method", "kaft", "--quantise", "--out", tmp_path / "adapter"
+    )
+
+    refused(outcome, "need a CUDA device")
+    assert not (tmp_path / "adapter").exists()
