@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import astuple, dataclass
+from pathlib import Path
 
 from ...guard import ConflictBetween, Fingerprint
 
@@ -65,6 +66,11 @@ class MeasuredCases:
     aggregator: str = "max"
     population: str = ""
     conflict_between: ConflictBetween = "memory"
+
+    @property
+    def name(self) -> str:
+        """Of the file or folder alone: a report says the same wherever they lie."""
+        return Path(self.source).resolve().name
 
     @property
     def questions(self) -> int:

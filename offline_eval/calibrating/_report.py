@@ -113,7 +113,7 @@ def _document(
         "schema_version": CALIBRATION_REPORT_SCHEMA_VERSION,
         "kind": "calibration",
         "created_by": found.policy.created_by,
-        "source": found.measured.source,
+        "source": found.measured.name,
         "cases_sha256": found.measured.sha256,
         "population": found.measured.population,
         "seed": found.seed,

@@ -100,7 +100,7 @@ def calibration_view(
     guarantee = found.policy.guarantee
     risk = None if guarantee is None else guarantee.risk
     return CalibrationView(
-        title=one_line(f"Calibration on {found.measured.source}"),
+        title=one_line(f"Calibration on {found.measured.name}"),
         subtitle=f"{found.measured.questions} questions, {len(found.measured.cases)} cases, "
         f"{found.measured.groups} independent units · {found.policy.created_by}",
         headline=tuple(headline(found)),
@@ -292,7 +292,7 @@ def _data(found: Calibrated) -> list[tuple[str, str]]:
     policy = found.policy
     estimator = "none" if policy.estimator is None else _fingerprint(policy.estimator)
     return [
-        ("measured cases", found.measured.source),
+        ("measured cases", found.measured.name),
         ("sha256 of the cases", found.measured.sha256),
         ("calibrators and path learnt on", _counts(found.learn)),
         ("certified on", _counts(found.certify)),
