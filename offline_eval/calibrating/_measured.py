@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
@@ -70,7 +71,7 @@ class MeasuredCases:
     @property
     def name(self) -> str:
         """Of the file or folder alone: a report says the same wherever they lie."""
-        return Path(self.source).resolve().name
+        return Path(os.path.abspath(self.source)).name
 
     @property
     def questions(self) -> int:
