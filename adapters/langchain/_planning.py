@@ -126,8 +126,7 @@ class Planner:
         decision = Decision(
             route=Route.ABSTAIN, reason=Reason.RETRIEVAL_FAILED, mode=self.guard.mode
         )
-        if (metrics := self.guard.metrics) is not None:
-            metrics.count_decision(decision)
+        self.guard.count(decision)
         if self.shadow:
             raise error
         return decision

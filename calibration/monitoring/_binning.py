@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 from ...guard import Histogram, Policy, Route, SignalName, Signals, decide_route
 
@@ -25,6 +26,11 @@ class MeasuredSignals(Protocol):
     @property
     def conflict(self) -> bool | None:
         """Whether answers differ, None likewise."""
+
+
+def is_measured(value: float | None) -> TypeGuard[float]:
+    """Whether there is a value: NaN and infinity stand for a signal that failed."""
+    return value is not None and math.isfinite(value)
 
 
 def bin_of(edges: Sequence[float], value: float) -> int:
@@ -61,8 +67,8 @@ def calibration_histograms(
         and questions that are abstained from.
     """
     measured = list(questions)
-    relevance = [q.relevance for q in measured if q.relevance is not None]
-    confidence = [q.confidence for q in measured if q.confidence is not None]
+    relevance = [q.relevance for q in measured if is_measured(q.relevance)]
+    confidence = [q.confidence for q in measured if is_measured(q.confidence)]
     asked: list[float] = []
     abstained: list[float] = []
     for question in measured:

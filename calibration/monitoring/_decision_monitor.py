@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import threading
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ...guard import Decision, InputError, Policy, Route
 from .._intervals import wilson_interval
-from ._drift import LEAST_VALUES, DriftReport, SignalCounter, compare_counts
+from ._block import Block
+from ._drift import LEAST_VALUES, DriftReport, compare_counts, require_alpha
 from ._monitor_metrics import MonitorCollector
 from ._monitor_report import AbstentionState, MonitorReport, RiskState
+from ._promised_risk import ALL, LET_THROUGH, risk_monitors
 from ._rate_change import RateChangeDetector
 from ._risk_monitor import RiskMonitor
-from ._state import probability, state_of, whole
+from ._state import state_of, whole
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-_ALL = "all"
-_LET_THROUGH = (Route.FOLLOW_CONTEXT, Route.ANSWER)
 _STATE = "decision_monitor"
+_T = TypeVar("_T")
 
 
 class DecisionMonitor:
@@ -37,23 +39,25 @@ class DecisionMonitor:
     Args:
         policy: the one that the guard serves by, with its histograms.
         window: decisions of a block.
-        risk: bound α on the share of wrong replies. By default that of the policy's guarantee,
-            unless it speaks of leave-one-out pass rates, which feedback on replies does not
-            measure; then, and without a guarantee, no risk is watched.
-        delta: probability of a false alarm of the risk, ever: of all routes together, and of
-            each alone. By default the guarantee's, or .1.
+        risk: bound α on the share of wrong replies of all routes together. By default what the
+            policy's guarantee promises, of all routes or of each. Where it speaks of something
+            that feedback on replies does not measure (leave-one-out pass rates, costs), and
+            without a guarantee, no risk is watched.
+        delta: probability of a false alarm of the promised risks, ever; of each of the
+            other ones too. By default the guarantee's, or .1.
         least_rate: smallest sampling rate of feedback (see `RiskMonitor`).
         baseline: abstentions and decisions, as (abstained, n), that count as normal. By default
             those of the calibration questions, where the policy keeps them; `"live"`
             and otherwise: those of the first block.
         run_length: steps between false alarms of a change, on average at least: decisions for
             the abstention rate, labels for a rise of the risk.
-        drift_alpha: see above.
+        drift_alpha: see above; at least .001.
         metrics: False for none.
         registry: where metrics are registered; prometheus-client's own by default.
 
     Raises:
-        InputError: a number is out of range, or the registry has another monitor's metrics.
+        InputError: a number is out of range, a histogram of the policy cannot be used, or the
+            registry has another monitor's metrics.
     """
 
     def __init__(
@@ -77,20 +81,27 @@ class DecisionMonitor:
             )
         self._policy = policy
         self._window = window
-        self._drift_alpha = probability(drift_alpha, "drift_alpha")
+        require_alpha(drift_alpha, "drift_alpha")
+        self._drift_alpha = float(drift_alpha)
         self._run_length = run_length
+        self._given = _detector(policy, baseline, run_length)
         self._detector = _detector(policy, baseline, run_length)
-        self._risks = _risk_monitors(policy, risk, delta, least_rate)
-        # A CUSUM of its own: evidence from the beginning would outweigh a late change for long.
-        # It steps by labels of equal weight.
-        self._rise: RateChangeDetector | None = None
-        if self._risks and least_rate == 1:
-            self._rise = RateChangeDetector(0.0, self._risks[_ALL].risk, run_length=run_length)
+        self._risks, self._promised = risk_monitors(policy, risk, delta, least_rate)
+        # CUSUMs of their own: evidence from the beginning would outweigh a late change for long.
+        # They step by labels of equal weight, and share the false alarms.
+        self._rises: dict[str, RateChangeDetector] = {}
+        if least_rate == 1:
+            longer = run_length * max(1, len(self._promised))
+            self._rises = {
+                name: RateChangeDetector(0.0, monitor.risk, run_length=longer)
+                for name, monitor in self._risks.items()
+                if name in self._promised
+            }
         self._lock = threading.Lock()
         self._decisions = 0
-        self._block = _Block(policy)
-        self._last: _Block | None = None
-        self._judged: tuple[int, DriftReport] | None = None
+        self._block = Block(policy)
+        self._last: Block | None = None
+        self._judged: tuple[Block, DriftReport] | None = None
         self._collector = MonitorCollector(self.report)
         if metrics:
             self._collector.register(registry)
@@ -108,7 +119,7 @@ class DecisionMonitor:
                     self._detector = RateChangeDetector.from_counts(
                         self._block.abstained, self._window, run_length=self._run_length
                     )
-                self._last, self._block = self._block, _Block(self._policy)
+                self._last, self._block = self._block, Block(self._policy)
 
     def feedback(self, route: Route | str, right: bool | None, *, rate: float = 1.0) -> None:
         """Take in a label of a reply that was let through.
@@ -120,58 +131,62 @@ class DecisionMonitor:
             rate: probability with which it was picked.
 
         Raises:
-            InputError: no risk is watched, another route, or an impossible rate.
+            InputError: no risk of this route is watched, another route, or an impossible rate;
+                no label at rate 1.
         """
-        if route not in _LET_THROUGH:
+        if route not in LET_THROUGH:
             raise InputError(
                 f"feedback on route {str(route)!r}",
-                mend=f"one of: {', '.join(_LET_THROUGH)}; an abstention has no reply to be wrong",
+                mend=f"one of: {', '.join(LET_THROUGH)}; an abstention has no reply to be wrong",
             )
         if right is not None and not isinstance(right, bool):
             raise InputError("feedback is neither true, false nor None")
         with self._lock:
-            if not self._risks:
+            names = [name for name in (ALL, Route(route).value) if name in self._risks]
+            if not names:
                 raise InputError("no risk is watched", mend="pass risk=… to the monitor")
-            for name in (_ALL, Route(route).value):
+            for name in names:
                 if right is None:
                     self._risks[name].skip(rate=rate)
                 else:
                     self._risks[name].observe(not right, rate=rate)
-            if self._rise is not None and right is not None:
-                self._rise.observe(not right)
+                if right is not None and name in self._rises:
+                    self._rises[name].observe(not right)
 
     def report(self) -> MonitorReport:
         """What is known now."""
         with self._lock:
-            complete = self._last is not None
-            block = (self._last or self._block).copy()
-            number = self._decisions // self._window
-            judged = self._judged if complete else None
+            last, judged = self._last, self._judged
+            block = self._block.copy() if last is None else last  # a full one is left alone
             abstention = AbstentionState.of(
                 wilson_interval(block.abstained, block.signals.decisions),
                 self._detector,
                 self._run_length,
             )
-            risks = {name: RiskState.of(monitor) for name, monitor in self._risks.items()}
-            rise = None if self._rise is None else self._rise.alarm
+            risks = {
+                name: RiskState.of(monitor, name in self._promised, self._rises.get(name))
+                for name, monitor in self._risks.items()
+            }
             decisions = self._decisions
-        if judged is not None and judged[0] == number:
+        if judged is not None and judged[0] is last:
             drift = judged[1]
         else:
             # Outside the lock: this takes milliseconds, which no decision should wait for.
             drift = compare_counts(
-                self._policy, block.signals, alpha=self._drift_alpha, least=LEAST_VALUES, seed=0
-            )
-            if complete:
-                self._judged = (number, drift)
-        return MonitorReport(decisions, self._window, complete, drift, abstention, risks, rise)
+                self._policy, block.signals, alpha=self._drift_alpha, least=LEAST_VALUES, seed=0,
+                judge=last is not None,
+            )  # fmt: skip
+            if last is not None:
+                self._judged = (last, drift)
+        return MonitorReport(decisions, self._window, last is not None, drift, abstention, risks)
 
-    def reset(self, *, risk: bool = True, abstention: bool = True) -> None:
+    def reset(self, *, risk: bool = True, abstention: bool = True, drift: bool = True) -> None:
         """Forget alarms and begin anew, after their cause was found and mended.
 
         Args:
             risk: forget all feedback.
             abstention: let the detector of the abstention rate begin anew, on the same baseline.
+            drift: begin a new block, and forget the verdict on the last one.
         """
         with self._lock:
             if risk:
@@ -179,10 +194,12 @@ class DecisionMonitor:
                     name: RiskMonitor(each.risk, each.delta, least_rate=each.least_rate)
                     for name, each in self._risks.items()
                 }
-                if self._rise is not None:
-                    self._rise.reset()
+                for detector in self._rises.values():
+                    detector.reset()
             if abstention and self._detector is not None:
                 self._detector.reset()
+            if drift:
+                self._block, self._last, self._judged = Block(self._policy), None, None
 
     def close(self) -> None:
         """Take the metrics out of the registry, for another monitor to take their place."""
@@ -198,16 +215,18 @@ class DecisionMonitor:
                 "decisions": self._decisions,
                 "block": self._block.to_dict(),
                 "last": None if self._last is None else self._last.to_dict(),
+                "live": self._given is None,
                 "detector": None if self._detector is None else self._detector.to_dict(),
                 "risks": {name: monitor.to_dict() for name, monitor in self._risks.items()},
-                "rise": None if self._rise is None else self._rise.to_dict(),
+                "rises": {name: each.to_dict() for name, each in self._rises.items()},
             }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on where `to_dict` left off; replaces all that was observed so far.
 
         Raises:
-            InputError: the state is broken, or of another policy, window or set of risks.
+            InputError: the state is broken, or of a monitor with another policy, window, run
+                length, baseline, or other risks.
         """
         found = state_of(state, _STATE)
         if found.get("policy_sha256") != _sha256(self._policy):
@@ -215,65 +234,41 @@ class DecisionMonitor:
                 "the saved state belongs to another policy",
                 mend="begin anew after a recalibration: what was observed speaks of the old one",
             )
-        risks = found.get("risks")
-        if found.get("window") != self._window or not isinstance(risks, Mapping):
+        if found.get("window") != self._window:
             raise InputError("the saved state has another window, or is broken")
-        if set(risks) != set(self._risks):
-            raise InputError("the saved state watches other risks")
-        monitors = {name: RiskMonitor.from_dict(risks[name]) for name in self._risks}
-        block = _Block.from_dict(self._policy, found.get("block"))
+        monitors = _restored(found.get("risks"), self._risks, RiskMonitor.from_dict)
+        rises = _restored(found.get("rises"), self._rises, RateChangeDetector.from_dict)
+        if not (
+            all(_is_same_risk(each, self._risks[name]) for name, each in monitors.items())
+            and all(_is_same_detector(each, self._rises[name]) for name, each in rises.items())
+        ):
+            raise InputError(
+                "the saved state watches other risks", mend="give risk, delta and the rest as then"
+            )
+        detector = self._restored_detector(found.get("live"), found.get("detector"))
+        block = Block.from_dict(self._policy, found.get("block"))
         saved = found.get("last")
-        last = None if saved is None else _Block.from_dict(self._policy, saved)
-        detector, rise = (
-            None if found.get(name) is None else RateChangeDetector.from_dict(found[name])
-            for name in ("detector", "rise")
-        )
-        if (rise is None) != (self._rise is None):
-            raise InputError("the saved state watches other risks")
+        last = None if saved is None else Block.from_dict(self._policy, saved)
+        if block.signals.decisions >= self._window or (
+            last is not None and last.signals.decisions != self._window
+        ):
+            raise InputError("a block of a saved state is broken")
         decisions = whole(found, "decisions")
         with self._lock:
-            self._risks, self._detector, self._rise = monitors, detector, rise
+            self._risks, self._detector, self._rises = monitors, detector, rises
             self._block, self._last, self._decisions = block, last, decisions
             self._judged = None
 
-
-class _Block:
-    """Counts of some consecutive decisions."""
-
-    def __init__(self, policy: Policy) -> None:
-        self._policy = policy
-        self.signals = SignalCounter(policy)
-        self.abstained = 0
-
-    def add(self, relevance: float | None, confidence: float | None, abstained: bool) -> None:
-        self.signals.add(relevance, confidence)
-        self.abstained += abstained
-
-    def copy(self) -> _Block:
-        return _Block.from_dict(self._policy, self.to_dict())
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "decisions": self.signals.decisions,
-            "abstained": self.abstained,
-            "counts": {name: list(counts) for name, counts in self.signals.counts.items()},
-        }
-
-    @classmethod
-    def from_dict(cls, policy: Policy, state: object) -> _Block:
-        block = cls(policy)
-        counts = state.get("counts") if isinstance(state, Mapping) else None
-        if not isinstance(state, Mapping) or not isinstance(counts, Mapping):
-            raise InputError("a block of a saved state is broken")
-        block.signals.decisions, block.abstained = (
-            whole(state, "decisions"), whole(state, "abstained"),
-        )  # fmt: skip
-        for name, bins in block.signals.counts.items():
-            saved = counts.get(name)
-            if not isinstance(saved, list) or len(saved) != len(bins):
-                raise InputError("a block of a saved state is broken")
-            block.signals.counts[name] = [whole({"count": count}, "count") for count in saved]
-        return block
+    def _restored_detector(self, live: object, saved: Any) -> RateChangeDetector | None:
+        detector = None if saved is None else RateChangeDetector.from_dict(saved)
+        given = self._given
+        if given is None:  # it is learned of the first block
+            agrees = detector is None or detector.run_length == self._run_length
+        else:
+            agrees = detector is not None and _is_same_detector(detector, given)
+        if live is not (given is None) or not agrees:
+            raise InputError("the saved state has another baseline or run length")
+        return detector
 
 
 def _detector(
@@ -287,22 +282,33 @@ def _detector(
         # To find a bad run_length now, and not when the first block is full.
         RateChangeDetector.from_rate(0.5, run_length=run_length)
         return None
+    if not isinstance(baseline, tuple | list) or len(baseline) != 2:
+        raise InputError(
+            f"a baseline of {baseline!r}", mend='two counts, (abstained, decisions), or "live"'
+        )
     return RateChangeDetector.from_counts(*baseline, run_length=run_length)
 
 
-def _risk_monitors(
-    policy: Policy, risk: float | None, delta: float | None, least_rate: float
-) -> dict[str, RiskMonitor]:
-    guarantee = policy.guarantee
-    of_replies = guarantee is not None and "relevance.left_out" not in policy.histograms
-    if risk is None:
-        if guarantee is None or not of_replies:
-            return {}
-        risk = guarantee.risk
-    if delta is None:
-        delta = guarantee.delta if guarantee is not None else 0.1
-    names = (_ALL, *(route.value for route in _LET_THROUGH))
-    return {name: RiskMonitor(risk, delta, least_rate=least_rate) for name in names}
+def _restored(
+    saved: object, watched: Mapping[str, _T], from_dict: Callable[[Mapping[str, Any]], _T]
+) -> dict[str, _T]:
+    if not isinstance(saved, Mapping) or set(saved) != set(watched):
+        raise InputError("the saved state watches other risks")
+    return {name: from_dict(saved[name]) for name in watched}
+
+
+def _is_same_risk(first: RiskMonitor, second: RiskMonitor) -> bool:
+    return all(
+        math.isclose(getattr(first, name), getattr(second, name))
+        for name in ("risk", "delta", "least_rate")
+    )
+
+
+def _is_same_detector(first: RateChangeDetector, second: RateChangeDetector) -> bool:
+    # Another scipy may differ in the last digit of a baseline's range.
+    return first.run_length == second.run_length and all(
+        math.isclose(getattr(first, name), getattr(second, name)) for name in ("low", "high")
+    )
 
 
 def _sha256(policy: Policy) -> str:

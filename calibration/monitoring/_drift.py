@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,16 +10,18 @@ from typing import Any
 
 from ...guard import Histogram, InputError, Policy
 from .._intervals import Interval
-from ._binning import MeasuredSignals, bin_of
-from ._distance import Distance
+from ._binning import MeasuredSignals, bin_of, is_measured
+from ._distance import DRAWS, Distance
 from ._kolmogorov import ks_statistic
 from ._mixture import compare_with_mixture
 from ._stability import population_stability_index
 
 SIGNALS = ("relevance", "confidence")
 LEAST_VALUES = 100
+LEAST_ALPHA = 0.001
 _MATERIAL = 0.1
 _NEARLY_ALL = 0.99
+_MOST_CALIBRATED = 100_000_000
 
 
 class DriftVerdict(StrEnum):
@@ -27,6 +30,7 @@ class DriftVerdict(StrEnum):
     NO_DRIFT_SEEN = "no drift seen"
     SLIGHT = "slight drift"
     DRIFTED = "drifted"
+    UNJUDGED = "not judged yet"
     TOO_FEW = "too few"
     NOT_COMPARABLE = "not comparable"
 
@@ -116,9 +120,15 @@ class SignalCounter:
     Attributes:
         decisions: how many were counted.
         counts: signal → values per bin.
+
+    Raises:
+        InputError: a histogram of the policy has no bins, absurdly many questions, or other
+            bins than the one that it is mixed with.
     """
 
     def __init__(self, policy: Policy) -> None:
+        for name in SIGNALS:
+            _require_usable(policy, _references(policy, name))
         self._edges = {name: _edges(policy, name) for name in SIGNALS}
         self.decisions = 0
         self.counts: dict[str, list[int]] = {
@@ -126,11 +136,11 @@ class SignalCounter:
         }
 
     def add(self, relevance: float | None, confidence: float | None) -> None:
-        """Count one decision's signals; None for one that was not measured."""
+        """Count one decision's signals; None, or NaN, for one that was not measured."""
         self.decisions += 1
-        if relevance is not None:
+        if is_measured(relevance):
             self.counts["relevance"][bin_of(self._edges["relevance"], relevance)] += 1
-        if confidence is not None:
+        if is_measured(confidence):
             self.counts["confidence"][bin_of(self._edges["confidence"], confidence)] += 1
 
 
@@ -163,12 +173,12 @@ def compare_with_calibration(
     Args:
         policy: with histograms.
         decisions: Decisions, or anything with their signals.
-        alpha: in (0, 1).
+        alpha: in [.001, 1).
         least: fewer live or calibration values give no verdict.
         seed: of the random draws behind the p-values.
 
     Raises:
-        InputError: `alpha` or `least` is out of range.
+        InputError: `alpha` or `least` is out of range, or a histogram cannot be used.
     """
     counter = SignalCounter(policy)
     for decision in decisions:
@@ -177,20 +187,56 @@ def compare_with_calibration(
 
 
 def compare_counts(
-    policy: Policy, counter: SignalCounter, *, alpha: float, least: int, seed: int
+    policy: Policy,
+    counter: SignalCounter,
+    *,
+    alpha: float,
+    least: int,
+    seed: int,
+    judge: bool = True,
 ) -> DriftReport:
-    """As `compare_with_calibration`, for signals already counted."""
-    if not 0.0 < alpha < 1.0:
-        raise InputError(f"alpha must be between 0 and 1, not {alpha}")
+    """As `compare_with_calibration`, for signals already counted; without `judge`, no verdicts."""
+    require_alpha(alpha, "alpha")
     if least < 1:
         raise InputError(f"at least one value is needed, not {least}")
     compared = [
-        _compared(policy, name, counter, least, seed) for name in SIGNALS if _is_used(policy, name)
+        _compared(policy, name, counter, least, (alpha, seed))
+        for name in SIGNALS
+        if _is_used(policy, name)
     ]
     tested = max(1, sum(signal.p_value is not None for signal in compared))
     return DriftReport(
-        counter.decisions, tuple(_judged(signal, alpha / tested) for signal in compared), alpha
+        counter.decisions,
+        tuple(_judged(signal, alpha / tested if judge else None) for signal in compared),
+        alpha,
     )
+
+
+def require_alpha(alpha: float, name: str) -> None:
+    """Refuse a level that is none, or so small that no p-value of random splits could reach it.
+
+    Raises:
+        InputError: it is not within [.001, 1).
+    """
+    is_number = isinstance(alpha, int | float) and not isinstance(alpha, bool)
+    if not is_number or not LEAST_ALPHA <= alpha < 1.0:
+        raise InputError(f"{name} must be between {LEAST_ALPHA} and 1, not {alpha!r}")
+
+
+def _require_usable(policy: Policy, names: Sequence[str]) -> None:
+    for name in names:
+        found = policy.histograms[name]
+        if not found.counts or sum(found.counts) > _MOST_CALIBRATED:
+            raise InputError(
+                f"the policy's histogram '{name}' has no bins, or more than "
+                f"{_MOST_CALIBRATED:,} questions",
+                mend="calibrate anew, or take the histogram out of the policy",
+            )
+        if found.edges != policy.histograms[names[0]].edges:
+            raise InputError(
+                f"the policy's histograms '{names[0]}' and '{name}' have different bins",
+                mend="calibrate anew, or take them out of the policy",
+            )
 
 
 def _is_used(policy: Policy, signal: str) -> bool:
@@ -215,7 +261,7 @@ def _edges(policy: Policy, signal: str) -> Sequence[float]:
 
 
 def _compared(
-    policy: Policy, signal: str, counter: SignalCounter, least: int, seed: int
+    policy: Policy, signal: str, counter: SignalCounter, least: int, draws: tuple[float, int]
 ) -> SignalDrift:
     """The numbers of one signal; its verdict is final only where there is no p-value."""
     counts = counter.counts[signal]
@@ -242,7 +288,7 @@ def _compared(
     smallest = min(sum(histogram.counts) for histogram in histograms)
     if not n or not smallest:
         return without_numbers(DriftVerdict.TOO_FEW, _too_few(n, smallest, least))
-    psi, ks, share = _distances(histograms, counts, seed)
+    psi, ks, share = _distances(histograms, counts, *draws)
     if n < least or smallest < least:
         words = f"{signal}: {_too_few(n, smallest, least)}"
         return SignalDrift(
@@ -255,15 +301,17 @@ def _compared(
 
 
 def _distances(
-    histograms: Sequence[Histogram], counts: Sequence[int], seed: int
+    histograms: Sequence[Histogram], counts: Sequence[int], alpha: float, seed: int
 ) -> tuple[Distance, Distance, Interval | None]:
+    # The smallest p-value possible is 1 / (1 + draws): well below its share of alpha.
+    draws = max(DRAWS, math.ceil(4 * len(SIGNALS) / alpha))
     if len(histograms) == 1:
         return (
-            population_stability_index(histograms[0], counts, seed=seed),
-            ks_statistic(histograms[0], counts, seed=seed),
+            population_stability_index(histograms[0], counts, draws=draws, seed=seed),
+            ks_statistic(histograms[0], counts, draws=draws, seed=seed),
             None,
         )
-    found = compare_with_mixture(histograms[0], histograms[1], counts, seed=seed)
+    found = compare_with_mixture(histograms[0], histograms[1], counts, draws=draws, seed=seed)
     return found.psi, found.ks, found.share
 
 
@@ -271,12 +319,12 @@ def _too_few(n: int, calibration: int, least: int) -> str:
     return f"too few: {n} live and {calibration} calibration values; from {least} on both sides."
 
 
-def _judged(signal: SignalDrift, alpha: float) -> SignalDrift:
+def _judged(signal: SignalDrift, alpha: float | None) -> SignalDrift:
     if signal.p_value is None or signal.psi is None or signal.ks is None:
         return signal
     excess = max(signal.psi.excess or 0.0, signal.ks.excess or 0.0)
-    verdict = DriftVerdict.NO_DRIFT_SEEN
-    if signal.p_value <= alpha:
+    verdict = DriftVerdict.UNJUDGED if alpha is None else DriftVerdict.NO_DRIFT_SEEN
+    if alpha is not None and signal.p_value <= alpha:
         verdict = DriftVerdict.DRIFTED if excess >= _MATERIAL else DriftVerdict.SLIGHT
     words = (
         f"{signal.signal}: {verdict.value} in {signal.n} values (PSI {signal.psi.value:.3f}, of "

@@ -27,6 +27,9 @@ class RiskState:
         log10_evidence: against "the risk is at most α"; an alarm at -log10(δ).
         alarm: whether it ever got there.
         alarmed_at: replies reported when it did.
+        promised: whether the guarantee speaks of this very risk, or it is the one asked for.
+        rise: the alarm that a promised risk has risen above its bound at some time, as a
+            detector of changes sees it, in steps of labels; None where there is none.
     """
 
     risk: float
@@ -36,10 +39,14 @@ class RiskState:
     log10_evidence: float
     alarm: bool
     alarmed_at: int | None
+    promised: bool = True
+    rise: RateChange | None = None
 
     @classmethod
-    def of(cls, monitor: RiskMonitor) -> RiskState:
-        """What `monitor` says now."""
+    def of(
+        cls, monitor: RiskMonitor, promised: bool, detector: RateChangeDetector | None
+    ) -> RiskState:
+        """What `monitor`, and the detector of changes beside it, say now."""
         return cls(
             monitor.risk,
             monitor.delta,
@@ -48,6 +55,8 @@ class RiskState:
             monitor.log_evidence / _LOG_TEN,
             monitor.alarm,
             monitor.alarmed_at,
+            promised,
+            None if detector is None else detector.alarm,
         )
 
 
@@ -99,8 +108,6 @@ class MonitorReport:
         drift: per signal, against calibration.
         abstention: rate and change.
         risks: `all` and the routes that let through → state; empty where no risk is watched.
-        risk_rise: the alarm that the risk of all routes has risen above its bound at some
-            time, as the detector of changes sees it; None where there is none.
     """
 
     decisions: int
@@ -109,13 +116,17 @@ class MonitorReport:
     drift: DriftReport
     abstention: AbstentionState
     risks: Mapping[str, RiskState] = field(default_factory=dict)
-    risk_rise: RateChange | None = None
+
+    @property
+    def risk_rise(self) -> RateChange | None:
+        """The first of the risks' alarms of a rise; None where there is none."""
+        return next((s.rise for s in self.risks.values() if s.rise is not None), None)
 
     @property
     def alarms(self) -> tuple[str, ...]:
         """Kinds: `relevance_drift`, `confidence_drift`, `abstention`, `risk`, `risk_rise`.
 
-        `risk` is that of all routes together, which the guarantee speaks of.
+        `risk` and `risk_rise` are of what the guarantee speaks of: all routes together, or each.
         """
         found = [
             f"{signal.signal}_drift"
@@ -124,7 +135,7 @@ class MonitorReport:
         ]
         if self.abstention.change is not None:
             found.append("abstention")
-        if "all" in self.risks and self.risks["all"].alarm:
+        if any(state.alarm and state.promised for state in self.risks.values()):
             found.append("risk")
         if self.risk_rise is not None:
             found.append("risk_rise")
@@ -140,11 +151,12 @@ class MonitorReport:
             for route, state in self.risks.items()
             if route == "all" or state.estimate.n
         ]
-        if self.risk_rise is not None:
-            lines.append(
-                "ALARM: the risk has risen above its bound, probably after label "
-                f"{self.risk_rise.began_after} (seen at {self.risk_rise.seen_at})."
-            )
+        lines += [
+            f"ALARM: the {_risk_name(route)} has risen above its bound, probably after label "
+            f"{state.rise.began_after} (seen at {state.rise.seen_at})."
+            for route, state in self.risks.items()
+            if state.rise is not None
+        ]
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -173,6 +185,8 @@ class MonitorReport:
                     "log10_evidence": state.log10_evidence,
                     "alarm": state.alarm,
                     "alarmed_at": state.alarmed_at,
+                    "promised": state.promised,
+                    "rise": _change_dict(state.rise),
                 }
                 for route, state in self.risks.items()
             },
@@ -201,8 +215,12 @@ def _abstention_words(state: AbstentionState) -> str:
     )
 
 
+def _risk_name(route: str) -> str:
+    return "risk" if route == "all" else f"risk of {route}"
+
+
 def _risk_words(route: str, state: RiskState) -> str:
-    name = "risk" if route == "all" else f"risk of {route}"
+    name = _risk_name(route)
     estimate = state.estimate
     if estimate.value is None or estimate.low is None or estimate.high is None:
         return f"{name}: no feedback yet."

@@ -17,6 +17,7 @@ Direction = Literal["up", "down"]
 
 _STAKES = np.geomspace(0.02, 0.9, 10)
 _STATE = "rate_change_detector"
+_LONGEST = 10**15
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +68,9 @@ class RateChangeDetector:
     def __init__(self, low: float, high: float, *, run_length: float = 100_000) -> None:
         if not 0.0 <= low <= high <= 1.0 or high == 0.0 or low == 1.0:
             raise InputError(f"no range of rates: [{low}, {high}]")
-        if not 1.0 < run_length < math.inf:
-            raise InputError(f"run_length must be above 1, not {run_length}")
+        is_number = isinstance(run_length, int | float) and not isinstance(run_length, bool)
+        if not is_number or not 1.0 < run_length <= _LONGEST:
+            raise InputError(f"run_length must be above 1 and at most 1e15, not {run_length!r}")
         self.low, self.high = float(low), float(high)
         self.run_length = float(run_length)
         self._after = {event: log_factors(self.low, self.high, event) for event in (False, True)}
@@ -91,10 +93,15 @@ class RateChangeDetector:
         A small baseline therefore sees large changes only.
 
         Raises:
-            InputError: no trials, or more events than trials.
+            InputError: no trials, more events than trials, or no whole numbers.
         """
-        if not 0 <= events <= trials or trials < 1:
-            raise InputError(f"a baseline of {events} in {trials}")
+        whole_numbers = all(
+            isinstance(n, int) and not isinstance(n, bool) for n in (events, trials)
+        )
+        if not whole_numbers or not 0 <= events <= trials <= _LONGEST or trials < 1:
+            raise InputError(
+                f"a baseline of {events!r} in {trials!r}", mend="two counts: (abstained, decisions)"
+            )
         tail = (1 - probability(confidence, "confidence")) / 2
         from scipy.stats import beta
 

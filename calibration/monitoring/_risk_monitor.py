@@ -108,8 +108,16 @@ class RiskMonitor:
             self._alarmed_at = self.replies
 
     def skip(self, *, rate: float) -> None:
-        """Take in that a reply was let through and, at this rate, not picked for labelling."""
-        self._checked(rate)
+        """Take in that a reply was let through and, at this rate, not picked for labelling.
+
+        Raises:
+            InputError: the rate is not within [`least_rate`, 1).
+        """
+        if self._checked(rate) == 1:
+            raise InputError(
+                "a reply that was certain to be picked has no label",
+                mend="leave it out, or tell the rate at which such replies are picked",
+            )
         self._counts[0.0] += 1
 
     @property
@@ -168,6 +176,8 @@ class RiskMonitor:
             raise InputError("field 'labels' of a saved risk monitor exceeds its replies")
         if found.get("alarmed_at") is not None:
             monitor._alarmed_at = whole(found, "alarmed_at")
+            if not 1 <= monitor._alarmed_at <= monitor.replies:
+                raise InputError("field 'alarmed_at' of a saved risk monitor is no reply of it")
         return monitor
 
     def _checked(self, rate: float) -> float:

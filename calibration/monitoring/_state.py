@@ -8,8 +8,6 @@ from typing import Any
 
 from ...guard import InputError
 
-STATE_VERSION = 1
-
 
 def state_of(state: object, kind: str) -> Mapping[str, Any]:
     """`state`, refused where it is not a mapping of this kind.

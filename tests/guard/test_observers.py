@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from knowgate.guard import Decision, Guard, InputError
+from knowgate.guard import Decision, Guard, InputError, Reason, Route
 from knowgate.guard.testing import FailingScorer, FakeScorer
 from tests.support.guards import guard_with, policy_with, without_timings
 
@@ -103,6 +103,19 @@ def test_another_kind_of_error_is_logged_too(caplog: pytest.LogCaptureFixture) -
         "TypeError",
         "ValueError",
     ]
+
+
+def test_a_decision_taken_outside_is_counted_and_told_as_the_guards_own() -> None:
+    seen: list[Decision] = []
+    guard = watched(seen.append, metrics=True, registry=CollectorRegistry())
+    failed = Decision(route=Route.ABSTAIN, reason=Reason.RETRIEVAL_FAILED)
+
+    guard.count(failed)
+
+    assert seen == [failed]
+    assert guard.metrics is not None
+    assert guard.metrics.abstention_rate() == 1.0
+    watched().count(failed)  # with neither metrics nor observers
 
 
 def test_what_is_no_error_goes_through() -> None:

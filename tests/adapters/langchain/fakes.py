@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry
 from pydantic import Field
 
 from knowgate.adapters.langchain import GuardedRAG
-from knowgate.guard import Guard, Policy, Route, View
+from knowgate.guard import Decision, Guard, Policy, Route, View
 from knowgate.guard.testing import FakeConflictDetector, FakeEstimator, FakeScorer
 
 
@@ -189,6 +189,7 @@ class Setting:
         with_context: Runnable[Any, Any] | None = None,
         views: Mapping[str, Sequence[View]] | None = None,
         on_conflict: str = "show_both",
+        observers: Sequence[Callable[[Decision], object]] = (),
         **chain: Any,
     ) -> None:
         self.scorer = FakeScorer({"grounded": 0.9}, default=default_score)
@@ -217,6 +218,7 @@ class Setting:
             mode=mode,
             on_error=on_error,
             registry=self.registry,
+            observers=observers,
         )
         self.context_model = TalkingModel(speak=speak)
         self.closed_model = TalkingModel(speak=speak)

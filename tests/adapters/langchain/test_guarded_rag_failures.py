@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncIterator
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from langchain_core.runnables import RunnableGenerator, RunnableLambda
 
 from knowgate.adapters.langchain import RetrievalError
-from knowgate.guard import Reason, Route
+from knowgate.guard import Decision, Mode, Reason, Route
 from tests.adapters.langchain.fakes import RunsHandler, Setting
 
 
@@ -33,6 +34,21 @@ async def test_a_failing_retriever_is_abstained_from_counted_and_logged_without_
     assert setting.counted("retrieval_failed") == 1
     assert "OSError" in caplog.text
     assert "private" not in caplog.text
+
+
+@pytest.mark.parametrize("mode", ["enforce", "shadow"])
+async def test_observers_are_told_of_a_failing_retriever_as_of_any_decision(mode: str) -> None:
+    seen: list[Decision] = []
+    setting = Setting(mode=mode, observers=[seen.append])
+
+    for call in (setting.chain.invoke, lambda question: setting.chain.batch([question])):
+        with contextlib.suppress(OSError):  # in shadow mode the chain raises as it would have
+            call("broken")
+    with contextlib.suppress(OSError):
+        await setting.chain.ainvoke("broken")
+
+    assert [(one.reason, one.mode) for one in seen] == 3 * [(Reason.RETRIEVAL_FAILED, Mode(mode))]
+    assert setting.counted("retrieval_failed") == 3
 
 
 async def test_a_failing_retriever_can_be_raised() -> None:

@@ -15,9 +15,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from knowgate.calibration.monitoring import DecisionMonitor, DriftVerdict
 from knowgate.calibration.monitoring._monitor_metrics import ALARMS
-from knowgate.guard import Decision, InputError, Policy, Reason, Route
+from knowgate.guard import Decision, GuaranteedRisk, InputError, Policy, Reason, Route
 from knowgate.guard.testing import FakeScorer
 from tests.calibration.monitoring.populations import (
+    GUARANTEE,
     Question,
     asked,
     calibrated_policy,
@@ -101,8 +102,13 @@ def test_drift_is_judged_once_a_block_is_full_and_the_last_one_counts() -> None:
     monitor = monitored(policy)
     shifted = decisions(policy, 2, 400, relevance=1.0)
 
-    assert told(monitor, shifted[:399]).report().alarms == ("abstention",)
+    early = told(monitor, shifted[:399]).report()
+    assert early.alarms == ("abstention",)
+    assert early.drift.signals[0].verdict is DriftVerdict.UNJUDGED
+    assert early.drift.signals[0].p_value is not None
+    assert "relevance: not judged yet in 399 values" in early.words
     assert told(monitor, shifted[399:]).report().alarms[0] == "relevance_drift"
+    assert monitor.report().drift.signals[0].verdict is DriftVerdict.DRIFTED
     same = decisions(policy, 3, 400)
     assert told(monitor, same[:399]).report().alarms[0] == "relevance_drift"
     assert "relevance_drift" not in told(monitor, same[399:]).report().alarms
@@ -148,6 +154,63 @@ def test_feedback_is_held_against_the_guarantee_for_all_routes_and_each() -> Non
     assert "the bound of 10.0% is exceeded" in report.words
 
 
+def promising(**bounds: float) -> Policy:
+    """A policy whose guarantee has these risks, the first of them the main one."""
+    risks = tuple(
+        GuaranteedRisk(kind=kind, bound=bound, n=300, loss=9, p_value=0.01)
+        for kind, bound in bounds.items()
+    )
+    found = GUARANTEE.model_copy(update={"risk": risks[0].bound, "risks": risks})
+    return policy_with(guarantee=found)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "watched"),
+    [
+        ({"selective": 0.2}, {"all": 0.2, "follow_context": 0.2, "answer": 0.2}),
+        ({"follow": 0.1, "answer": 0.3}, {"all": 0.3, "follow_context": 0.1, "answer": 0.3}),
+        ({"follow": 0.1}, {"follow_context": 0.1}),
+        ({"false_abstention": 0.9, "selective": 0.3, "answer": 0.1},
+         {"all": 0.3, "follow_context": 0.3, "answer": 0.1}),
+        ({"cost": 0.2}, {}),
+        ({"abstention": 0.4}, {}),
+    ],
+)  # fmt: skip
+def test_what_is_watched_is_what_the_guarantee_promises(
+    bounds: dict[str, float], watched: dict[str, float]
+) -> None:
+    risks = monitored(promising(**bounds)).report().risks
+    assert {name: state.risk for name, state in risks.items()} == watched
+    assert {name for name, state in risks.items() if state.promised} == {
+        {"selective": "all", "follow": "follow_context", "answer": "answer"}[kind]
+        for kind in bounds
+        if kind in ("selective", "follow", "answer")
+    }
+
+
+def test_a_promise_for_each_route_is_broken_by_one_route() -> None:
+    monitor = monitored(promising(follow=0.1, answer=0.1), run_length=1000)
+    for i in range(600):
+        monitor.feedback("follow_context", True)
+        if i % 20 == 0:
+            monitor.feedback("answer", i % 40 == 0)
+
+    report = monitor.report()
+
+    assert {name: state.alarm for name, state in report.risks.items()} == {
+        "all": False, "follow_context": False, "answer": True,
+    }  # fmt: skip
+    assert report.risks["answer"].delta == pytest.approx(0.05)  # two promises share δ
+    assert "risk" in report.alarms
+    assert report.risks["all"].rise is None
+
+
+def test_a_promise_that_was_not_certified_is_none() -> None:
+    guarantee = GUARANTEE.model_copy(update={"certified": False})
+    policy = policy_with(relevance_threshold=None, guarantee=guarantee)
+    assert monitored(policy).report().risks == {}
+
+
 def test_a_late_rise_of_the_risk_is_seen_though_the_beginning_was_good() -> None:
     monitor = monitored(run_length=1000)
     for step in range(2300):
@@ -187,10 +250,16 @@ def test_a_guarantee_of_leave_one_out_pass_rates_is_not_held_against_replies() -
 
 @pytest.mark.parametrize(
     ("route", "right", "rate"),
-    [("abstain", True, 1.0), ("nowhere", True, 1.0), ("answer", 1, 1.0), ("answer", True, 0.5)],
+    [
+        ("abstain", True, 1.0),
+        ("nowhere", True, 1.0),
+        ("answer", 1, 1.0),
+        ("answer", True, 0.5),
+        ("answer", None, 1.0),
+    ],
 )
 def test_impossible_feedback_is_refused_and_leaves_no_trace(
-    route: str, right: bool, rate: float
+    route: str, right: bool | None, rate: float
 ) -> None:
     monitor = monitored()
     before = monitor.to_dict()
@@ -208,7 +277,12 @@ def test_impossible_feedback_is_refused_and_leaves_no_trace(
         {"risk": 1.0},
         {"run_length": 0.5},
         {"run_length": 0.5, "baseline": "live"},
+        {"run_length": "x"},
+        {"drift_alpha": 0.0001},
         {"baseline": (2, 1)},
+        {"baseline": (0.5, 10)},
+        {"baseline": "Live"},
+        {"baseline": 5},
     ],
 )
 def test_numbers_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
@@ -223,11 +297,14 @@ def test_reset_begins_anew() -> None:
         monitor.feedback("answer", False)
     assert {"risk", "abstention"} <= set(monitor.report().alarms)
 
-    monitor.reset(abstention=False)
+    monitor.reset(abstention=False, drift=False)
     assert monitor.report().risks["all"].labels == 0
     assert "abstention" in monitor.report().alarms
+    monitor.reset(drift=False)
+    assert monitor.report().alarms == ("relevance_drift",)
     monitor.reset()
-    assert "abstention" not in monitor.report().alarms
+    assert monitor.report().alarms == ()
+    assert told(monitor, decisions(policy, 3, 400)).report().alarms == ()
 
 
 def test_a_restart_loses_nothing() -> None:
@@ -253,9 +330,24 @@ def test_a_state_of_another_policy_or_a_broken_one_is_refused() -> None:
     other = monitored(policy.model_copy(update={"relevance_threshold": 0.6}))
     with pytest.raises(InputError, match="another policy"):
         other.restore(state)
+    for settings, words in (
+        ({"risk": 0.2}, "other risks"),
+        ({"delta": 0.2}, "other risks"),
+        ({"least_rate": 0.5}, "other risks"),
+        ({"baseline": (1, 10)}, "another baseline"),
+        ({"baseline": "live"}, "another baseline"),
+        ({"run_length": 500}, "other risks"),
+    ):
+        with pytest.raises(InputError, match=words):
+            monitored(policy, **settings).restore(state)
+    counts = {"relevance": [0] * 20, "confidence": [0] * 20}
     changes: list[dict[str, Any]] = [
         {"kind": "x"}, {"window": 500}, {"risks": {}}, {"block": None}, {"rises": None},
         {"block": {"decisions": 1, "abstained": 0, "counts": {}}}, {"decisions": -1},
+        {"block": {"decisions": 400, "abstained": 0, "counts": counts}},
+        {"block": {"decisions": 1, "abstained": 2, "counts": counts}},
+        {"block": {"decisions": 1, "abstained": 0, "counts": {**counts, "relevance": [2] * 20}}},
+        {"last": {"decisions": 399, "abstained": 0, "counts": counts}}, {"detector": None},
     ]  # fmt: skip
     for change in changes:
         with pytest.raises(InputError):

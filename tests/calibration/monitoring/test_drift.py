@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from knowgate.calibration.monitoring import (
+    DecisionMonitor,
     DriftVerdict,
     calibration_histograms,
     compare_with_calibration,
@@ -56,6 +57,53 @@ def test_the_histograms_of_a_policy_by_hand() -> None:
     assert found["abstained"].counts == (2, 3)
     assert found["relevance"].counts[18] == 1
     assert found["relevance"].counts[2] == 3
+
+
+def test_a_signal_that_is_no_number_counts_as_missing() -> None:
+    nan = float("nan")
+    policy = calibrated_policy()
+
+    found = calibration_histograms(policy_with(), [Question(nan, 0.5), Question(0.2, nan)])
+    live = compare_with_calibration(policy, [Question(nan, float("inf"))] * 150)
+
+    assert {name: sum(h.counts) for name, h in found.items()} == {
+        "relevance": 1, "confidence": 1, "abstained": 2,
+    }  # fmt: skip
+    assert [(signal.n, signal.missing) for signal in live.signals] == [(0, 150), (0, 150)]
+
+
+@pytest.mark.parametrize(
+    ("histograms", "words"),
+    [
+        ({"relevance": Histogram(edges=(0.0,), counts=())}, "no bins"),
+        ({"relevance": Histogram(edges=(0.0, 1.0), counts=(10**400,))}, "no bins, or more than"),
+        (
+            {
+                "relevance.in_kb": Histogram(edges=(0.0, 0.5, 1.0), counts=(1, 2)),
+                "relevance.left_out": Histogram(edges=(0.0, 0.4, 1.0), counts=(1, 2)),
+            },
+            "different bins",
+        ),
+    ],
+)
+def test_histograms_by_hand_that_cannot_be_used_are_refused_before_any_traffic(
+    histograms: dict[str, Histogram], words: str
+) -> None:
+    policy = policy_with(histograms=histograms)
+    with pytest.raises(InputError, match=words):
+        compare_with_calibration(policy, [])
+    with pytest.raises(InputError, match=words):
+        DecisionMonitor(policy, metrics=False)
+
+
+@pytest.mark.parametrize("names", [("relevance",), ("relevance.in_kb", "relevance.left_out")])
+def test_the_smallest_level_can_still_be_reached(names: tuple[str, ...]) -> None:
+    one = Histogram(edges=(0.0, 0.5, 1.0), counts=(10, 300))
+    policy = policy_with(histograms=dict.fromkeys(names, one))
+
+    report = compare_with_calibration(policy, [Question(0.1, 0.1)] * 200, alpha=0.001)
+
+    assert report.signals[0].verdict is DriftVerdict.DRIFTED
 
 
 def test_no_questions_give_no_histograms() -> None:
@@ -181,7 +229,7 @@ def test_equal_input_gives_an_equal_report_that_json_holds() -> None:
     assert json.loads(json.dumps(first.to_dict(), allow_nan=False)) == first.to_dict()
 
 
-@pytest.mark.parametrize("wrong", [{"alpha": 0.0}, {"alpha": 1.0}, {"least": 0}])
+@pytest.mark.parametrize("wrong", [{"alpha": 0.0}, {"alpha": 0.0009}, {"alpha": 1.0}, {"least": 0}])
 def test_numbers_out_of_range_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(InputError):
         compare_with_calibration(calibrated_policy(), [], **wrong)  # type: ignore[arg-type]

@@ -232,3 +232,18 @@ def test_a_broken_state_is_refused(change: dict[str, Any]) -> None:
     monitor.observe(True)
     with pytest.raises(InputError):
         RiskMonitor.from_dict({**monitor.to_dict(), **change})
+
+
+def test_a_reply_that_was_certain_to_be_picked_is_not_taken_for_right() -> None:
+    monitor = RiskMonitor(0.1, least_rate=0.5)
+    with pytest.raises(InputError, match="certain to be picked"):
+        monitor.skip(rate=1.0)
+    assert monitor.replies == 0
+
+
+def test_an_alarm_at_a_reply_that_was_never_reported_is_refused() -> None:
+    monitor = RiskMonitor(0.1)
+    monitor.observe(True)
+    for place in (0, 2):
+        with pytest.raises(InputError, match="alarmed_at"):
+            RiskMonitor.from_dict({**monitor.to_dict(), "alarmed_at": place})

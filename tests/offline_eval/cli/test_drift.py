@@ -106,6 +106,16 @@ def test_feedback_at_known_rates_is_weighed(knowgate: Knowgate, folder: Path) ->
     assert "risk of answer: 50.0% wrong of 4" in outcome.out
 
 
+def test_rates_without_the_replies_that_were_not_picked_are_refused(
+    knowgate: Knowgate, folder: Path
+) -> None:
+    (folder / "decisions.jsonl").touch()
+    labelled = [{"route": "answer", "right": i > 0, "rate": 0.3} for i in range(20)]
+    feedback = write_lines(folder / "feedback.jsonl", labelled)
+
+    refused(drift(knowgate, folder, "--feedback", feedback), "not one reply", '"right": null')
+
+
 def test_logged_decisions_are_read_as_they_are(knowgate: Knowgate, folder: Path) -> None:
     one = Decision(
         route=Route.ABSTAIN,
