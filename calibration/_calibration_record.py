@@ -8,7 +8,9 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from operator import attrgetter
-from typing import Protocol
+from typing import Protocol, SupportsFloat, TypeGuard
+
+import numpy as np
 
 
 class CalibrationEvidence(Protocol):
@@ -59,7 +61,8 @@ class CalibrationRecord:
         context_right: whether the answer from the context is right; None where nobody
             knows, which counts as wrong.
         closed_book_right: whether the answer from memory is right; None likewise.
-        group: document or domain; questions of one group stay in one part of a split.
+        group: document or domain, kept together where calibrators are compared and results
+            on questions kept back are reported; policies say so where groups are few.
             Empty: the question is a group of its own.
         conflict: whether the answers that the policy compares differ; None: not measured.
         weight: how common such records are in service against the others; above 0.
@@ -96,29 +99,42 @@ def calibration_records_sha256(records: Sequence[CalibrationRecord]) -> str:
     return hashlib.sha256("\n".join(lines).encode("utf-8")).hexdigest()
 
 
+_NUMBERS = (float, int, np.floating, np.integer)
+
+
 def _is_sound(record: CalibrationEvidence) -> bool:
     """Whether it is a record that needs no copy; a shortcut, `_checked` has the last word."""
     return (
         type(record) is CalibrationRecord
-        and (record.relevance is None or 0.0 <= record.relevance <= 1.0)
-        and (record.confidence is None or 0.0 <= record.confidence <= 1.0)
+        and type(record.question_id) is type(record.group) is type(record.case) is str
+        and record.question_id != ""
+        and (record.relevance is None or _is_probability(record.relevance))
+        and (record.confidence is None or _is_probability(record.confidence))
         and (record.context_right is None or type(record.context_right) is bool)
         and (record.closed_book_right is None or type(record.closed_book_right) is bool)
         and (record.conflict is None or type(record.conflict) is bool)
+        and type(record.weight) is float
         and 0.0 < record.weight < math.inf
     )
+
+
+def _is_probability(value: object) -> bool:
+    return type(value) is float and 0.0 <= value <= 1.0
 
 
 def _checked(record: CalibrationEvidence, number: int) -> CalibrationRecord:
     if _is_sound(record):
         assert isinstance(record, CalibrationRecord)
         return record
-    weight = getattr(record, "weight", 1.0)
-    weight = 1.0 if weight is None else float(weight)
-    if not (math.isfinite(weight) and weight > 0.0):
-        raise ValueError(f"record {number}: weight must be above 0 and finite, not {weight}")
-    group = getattr(record, "group", None)
-    case = getattr(record, "case", None)
+    for name in ("question_id", "relevance", "confidence", "context_right", "closed_book_right"):
+        if not hasattr(record, name):
+            raise ValueError(
+                f"record {number} has no {name}: give CalibrationRecord, or objects with its "
+                "attributes"
+            )
+    if record.question_id is None or str(record.question_id) == "":
+        raise ValueError(f"record {number}: question_id is empty")
+    group, case = getattr(record, "group", None), getattr(record, "case", None)
     return CalibrationRecord(
         question_id=str(record.question_id),
         relevance=_signal(record.relevance, "relevance", number),
@@ -127,14 +143,25 @@ def _checked(record: CalibrationEvidence, number: int) -> CalibrationRecord:
         closed_book_right=_outcome(record.closed_book_right, "closed_book_right", number),
         group="" if group is None else str(group),
         conflict=_outcome(getattr(record, "conflict", None), "conflict", number),
-        weight=weight,
+        weight=_weight(getattr(record, "weight", None), number),
         case="" if case is None else str(case),
     )
 
 
-def _signal(value: float | None, name: str, number: int) -> float | None:
+def _weight(value: object, number: int) -> float:
+    if value is None:
+        return 1.0
+    found = float(value) if _is_number(value) else math.nan
+    if not 0.0 < found < math.inf:
+        raise ValueError(f"record {number}: weight must be above 0 and finite, not {value!r}")
+    return found
+
+
+def _signal(value: object, name: str, number: int) -> float | None:
     if value is None:
         return None
+    if not _is_number(value):
+        raise ValueError(f"record {number}: {name} must be a number or None, not {value!r}")
     found = float(value)
     if math.isnan(found):
         return None  # a signal that failed, as in the guard
@@ -146,10 +173,14 @@ def _signal(value: float | None, name: str, number: int) -> float | None:
     return found
 
 
+def _is_number(value: object) -> TypeGuard[SupportsFloat]:
+    return isinstance(value, _NUMBERS) and not isinstance(value, bool)
+
+
 def _outcome(value: object, name: str, number: int) -> bool | None:
     if value is None:
         return None
     # numpy's bools and 0/1 are as good as bool; 0.7 is a mistake.
-    if value in (True, False):
+    if isinstance(value, bool | np.bool_) or (_is_number(value) and float(value) in (0.0, 1.0)):
         return bool(value)
     raise ValueError(f"record {number}: {name} must be true, false or None, not {value!r}")

@@ -34,7 +34,7 @@ class PolicyPoint(Artefact):
             or the guard abstains.
         p_value: of "some promised bound is broken here".
         let_through: calibration questions let through here.
-        errors: those among them that went wrong.
+        errors: questions that went wrong here, in the sense of the guarantee's `loss`.
     """
 
     relevance: Probability | None
@@ -77,7 +77,7 @@ class Guarantee(Artefact):
         loss: what counts as an error.
         unit: what is counted; always questions, never passages.
         n: units the certificate rests on.
-        errors: units among them that were let through wrongly at the threshold.
+        errors: units among them that went wrong at the threshold, in the sense of `loss`.
         method: how many candidates were tested without raising δ; empty for one threshold.
         questions: units that took part in the test, let through or not; None as `n`.
         routes: of those, how many went by each route.

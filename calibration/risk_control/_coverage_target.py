@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from ...guard import ConflictBetween, Guarantee, GuaranteedRisk, Policy, PolicyPoint, Route
@@ -13,7 +14,13 @@ from ._learned_path import forecast_path
 from ._loss import RiskTarget
 from ._multiple_testing import fixed_sequence
 from ._path import PathPoint
-from ._policy_fit import ALL_ROUTES, PolicyBinding, learning_share, policy_at
+from ._policy_fit import (
+    ALL_ROUTES,
+    PolicyBinding,
+    learning_share,
+    policy_at,
+    require_settings,
+)
 from ._statement import LOSSES, NOT_COVERED, POPULATION, percent_of
 from ._units import one_per_question, split_questions
 
@@ -51,9 +58,9 @@ def fit_policy_for_coverage(
     Raises:
         ValueError: a record or an argument is out of its range.
     """
-    for name, value in {"coverage": coverage, "delta": delta}.items():
-        if not SMALLEST_PROBABILITY <= value <= 1 - SMALLEST_PROBABILITY:
-            raise ValueError(f"{name} must be between 0 and 1, not {value}")
+    allowed_routes = require_settings(delta, seed, allowed_routes, conflict_between)
+    if not SMALLEST_PROBABILITY <= coverage <= 1 - SMALLEST_PROBABILITY:
+        raise ValueError(f"coverage must be between 0 and 1, not {coverage}")
     found = as_calibration_records(records)
     learning, testing = split_questions(found, share=learning_share(found), seed=seed)
     units = one_per_question(testing, seed=seed)
@@ -84,9 +91,8 @@ def fit_policy_for_coverage(
     chosen = passed[-1] if passed else None
     guarantee = _guarantee(certificate, p_values, chosen, coverage, delta)
     point = PathPoint(None, None) if chosen is None else points[chosen]
-    return policy_at(
-        point, guarantee, found, conflict_between, binding or PolicyBinding(), allowed_routes
-    )
+    binding = binding or PolicyBinding()
+    return policy_at(point, guarantee, found, conflict_between, binding, allowed_routes, seed=seed)
 
 
 def _candidates(path: Sequence[tuple[PathPoint, float]], coverage: float) -> list[PathPoint]:
@@ -122,7 +128,8 @@ def _guarantee(
     shown = certificate.points[-1 if chosen is None else chosen]
     errors, n = int(shown.results[0].loss), shown.let_through
     bound = _upper_bound(errors, n, delta / (2 * len(certificate.points)))
-    bound = min(max(bound, SMALLEST_PROBABILITY), 1.0 - SMALLEST_PROBABILITY)
+    # Rounded up, so that the words promise no more than was proved.
+    bound = min(math.ceil(bound * 1000 - 1e-9) / 1000, 1.0 - SMALLEST_PROBABILITY)
     risks = (
         GuaranteedRisk(
             kind="abstention",
@@ -188,9 +195,12 @@ def _statement(
             "through. So this policy always abstains. Ask for less, or find out why signals "
             "are missing: a question whose signal fails is never let through."
         )
+    risk = f"at most {bound:.1%} are answered wrongly ({errors} of {n} were)"
+    if bound > 1.0 - 1e-6:
+        risk = f"nothing is promised about how many are answered wrongly ({errors} of {n} were)"
     return (
         f"With confidence {sure} over the draw of the {questions} "
         f"calibration questions, taken as independent draws: {wanted} ({n} of {questions} were), "
-        f"and of those at most {bound:.1%} are answered wrongly ({errors} of {n} were). "
+        f"and of those {risk}. "
         f"It holds for {POPULATION}. It says nothing about {'; '.join(NOT_COVERED)}."
     )

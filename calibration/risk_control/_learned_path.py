@@ -23,14 +23,18 @@ from numpy.typing import NDArray
 from ...guard import ConflictBetween
 from .._calibration_record import CalibrationRecord
 from ._correctness_model import fit_correctness
-from ._evidence import Evidence, route_codes
+from ._evidence import Evidence, let_through_wrongly, route_codes
 from ._loss import RiskTarget
 from ._path import ConflictRule, PathPoint
 
 Floats = NDArray[np.float64]
-_LEVELS = 100
+_LEVELS = 200
 # Standard errors by which a forecast from few questions may be too rosy, and a floor for them.
 _CAUTION, _LEAST_RISK = 0.5, 0.02
+# Below this chance of a certificate it matters more to see all points.
+_HOPELESS = 0.05
+# Questions that the model's forecast is worth beside those observed.
+_MODEL_WEIGHT = 40.0
 # Where the laxest steps lie so close that they are one.
 _NEAR_END = 1e-4
 
@@ -94,6 +98,8 @@ def learn_path(
         conflict_between=conflict_between,
     )
     surest = max(range(len(best)), key=lambda i: (best[i].power, -i))
+    if best[surest].power < _HOPELESS:
+        surest = 0  # all points then show how far off they are
     return tuple(forecast.point for forecast in best[surest:])
 
 
@@ -284,6 +290,12 @@ def _expected_risk(
     else:
         wrong, counted = missed, (1.0 - fails) @ w
     risk = np.divide(wrong, counted, out=np.ones(len(points)), where=counted > 0.0)
+    if target.kind != "false_abstention":
+        # The model only knows signals that rise with being right; what was seen corrects it.
+        seen = let_through_wrongly(expected.evidence, codes)
+        if target.kind != "selective":
+            seen &= follow if target.kind == "follow" else answer
+        risk = (seen @ w + _MODEL_WEIGHT * risk) / (counted + _MODEL_WEIGHT)
     return np.where(closed, 1.0, counted / total), np.where(closed, 0.0, risk)
 
 
@@ -299,7 +311,8 @@ def _power(share: Floats, risk: Floats, target: RiskTarget, delta: float, questi
     from scipy.special import bdtr
 
     # Hoeffding–Bentkus costs a factor e against the exact tail.
-    level = delta / math.e if target.kind == "cost" else delta
+    exact = target.kind != "cost" or target.losses.all_or_nothing
+    level = delta if exact else delta / math.e
     n = np.minimum(np.rint(share * questions).astype(np.int64), questions)
     allowed = _errors_allowed(questions, target.bound, level)[n]
     # With few learning questions a forecast of no risk at all is worth little.

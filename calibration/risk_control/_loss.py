@@ -30,6 +30,11 @@ class LossTable:
             if not 0.0 <= value <= 1.0:
                 raise ValueError(f"{name} must be within [0, 1], not {value}")
 
+    @property
+    def all_or_nothing(self) -> bool:
+        """Whether every mishap costs 0 or 1, so that the exact binomial tail applies."""
+        return {self.wrong_follow, self.wrong_answer, self.false_abstention} <= {0.0, 1.0}
+
 
 @dataclass(frozen=True, slots=True)
 class RiskTarget:

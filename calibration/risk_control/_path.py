@@ -44,10 +44,16 @@ def as_path(points: Iterable[Point]) -> tuple[PathPoint, ...]:
     Raises:
         ValueError: no point, or one out of range.
     """
-    found = tuple(p if isinstance(p, PathPoint) else PathPoint(p[0], p[1]) for p in points)
+    found = tuple(point if isinstance(point, PathPoint) else _point(point) for point in points)
     if not found:
         raise ValueError("a path must have at least one point")
     return found
+
+
+def _point(pair: object) -> PathPoint:
+    if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
+        raise ValueError(f"a point is a PathPoint or a (relevance, confidence) pair, not {pair!r}")
+    return PathPoint(pair[0], pair[1])
 
 
 def diagonal_path(steps: int = 49, *, answer: bool = True) -> tuple[PathPoint, ...]:

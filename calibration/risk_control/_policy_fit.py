@@ -10,6 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
+
+import numpy as np
 
 from ...guard import (
     Calibrator,
@@ -22,7 +25,7 @@ from ...guard import (
     PolicyPoint,
     Route,
 )
-from .._binomial import SMALLEST_PROBABILITY, errors_allowed, questions_needed
+from .._binomial import SMALLEST_PROBABILITY
 from .._calibration_record import (
     CalibrationEvidence,
     CalibrationRecord,
@@ -33,7 +36,8 @@ from ..monitoring import calibration_histograms
 from ._certificate import Certificate, PointResult, TargetResult, certify
 from ._evidence import Evidence
 from ._learned_path import learn_path
-from ._loss import RiskTarget
+from ._loss import RiskKind, RiskTarget
+from ._outlook import most_promising, outlook
 from ._path import PathPoint, Point, as_path
 from ._statement import (
     NOT_COVERED,
@@ -48,7 +52,6 @@ UNNAMED = Fingerprint(kind="unnamed")
 ALL_ROUTES = (Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN)
 # Enough to tell a calibrated signal from another; the rest is worth more in the test.
 _LEARNING_SHARE, _FEW, _MOST_OF_FEW = 0.15, 25, 0.25
-_MOST_QUESTIONS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,7 @@ class PolicyBinding:
 def fit_policy(
     records: Iterable[CalibrationEvidence],
     *,
-    risk: float | Sequence[RiskTarget],
+    risk: float | RiskTarget | Sequence[RiskTarget],
     delta: float,
     path: Iterable[Point] | None = None,
     seed: int = 0,
@@ -127,7 +130,7 @@ def fit_policy(
         ('follow_context', 'abstain')
     """
     targets = _targets(risk, per_route)
-    _require_delta(delta)
+    allowed_routes = require_settings(delta, seed, allowed_routes, conflict_between)
     binding = binding or PolicyBinding()
     found = as_calibration_records(records)
     if path is None:
@@ -149,28 +152,49 @@ def fit_policy(
     certificate = certify(
         Evidence.of(units), points, targets, delta=delta, conflict_between=conflict_between
     )
-    guarantee = _guarantee(certificate, targets, delta, units)
+    given = len({record.question_id for record in found})
+    guarantee = _guarantee(certificate, targets, delta, units, given)
     point = PathPoint(None, None)
     if certificate.chosen is not None:
         point = certificate.points[certificate.chosen].point
     return policy_at(point, guarantee, found, conflict_between, binding, allowed_routes, seed=seed)
 
 
-def _targets(risk: float | Sequence[RiskTarget], per_route: bool) -> tuple[RiskTarget, ...]:
-    if isinstance(risk, int | float):
-        kinds = ("selective", "follow", "answer") if per_route else ("selective",)
-        return tuple(RiskTarget(kind, float(risk)) for kind in kinds)  # type: ignore[arg-type]
-    targets = tuple(risk)
-    if not targets:
-        raise ValueError("there must be a risk to bound")
+def _targets(
+    risk: float | RiskTarget | Sequence[RiskTarget], per_route: bool
+) -> tuple[RiskTarget, ...]:
+    if isinstance(risk, Real) and not isinstance(risk, bool):
+        kinds: tuple[RiskKind, ...] = ("selective",)
+        if per_route:
+            kinds = ("selective", "follow", "answer")
+        return tuple(RiskTarget(kind, float(risk)) for kind in kinds)
+    targets = (risk,) if isinstance(risk, RiskTarget) else tuple(risk)  # type: ignore[arg-type]
+    if not targets or not all(isinstance(target, RiskTarget) for target in targets):
+        raise ValueError("risk must be a number in (0, 1), or one RiskTarget or more")
     if per_route:
         raise ValueError("name the targets 'follow' and 'answer' instead of per_route")
     return targets
 
 
-def _require_delta(delta: float) -> None:
+def require_settings(
+    delta: float, seed: int, allowed_routes: Iterable[Route], conflict_between: ConflictBetween
+) -> tuple[Route, ...]:
+    """The allowed routes, checked with the rest.
+
+    Raises:
+        ValueError: something is out of its range.
+    """
     if not SMALLEST_PROBABILITY <= delta <= 1 - SMALLEST_PROBABILITY:
         raise ValueError(f"delta must be between 0 and 1, not {delta}")
+    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
+        raise ValueError(f"seed must be a whole number, 0 or more, not {seed!r}")
+    if conflict_between not in ("memory", "passages", "both"):
+        raise ValueError(
+            f"conflict_between must be 'memory', 'passages' or 'both', not {conflict_between!r}"
+        )
+    if isinstance(allowed_routes, str):
+        raise ValueError("allowed_routes must be a sequence of routes")
+    return tuple(Route(route) for route in allowed_routes)
 
 
 def _require_allowed(
@@ -197,21 +221,23 @@ def _guarantee(
     targets: Sequence[RiskTarget],
     delta: float,
     units: Sequence[CalibrationRecord],
+    given: int,
 ) -> Guarantee:
     chosen = None if certificate.chosen is None else certificate.points[certificate.chosen]
-    shown = chosen or _most_promising(certificate)
-    main = shown.results[0]
+    more = None
     if chosen is None:
-        more = _more_questions(certificate, delta)
-        best = f"The most promising point {_evidence(main)}. "
-        statement = uncertified_statement(targets, certificate.questions, delta, more, best)
+        shown = most_promising(certificate)
+        found = outlook(certificate, delta=delta, given=given)
+        more = found.more_questions
+        statement = uncertified_statement(targets, certificate.questions, delta, found.words)
     else:
-        more = None
-        groups = len({unit.group for unit in units if unit.group})
-        statement = certified_statement(chosen, certificate.questions, delta, groups)
+        shown = chosen
+        statement = certified_statement(chosen, certificate.questions, delta, _groups(units))
+    # What is let through wrongly, where that was asked for; else what was asked for first.
+    main = min(shown.results, key=lambda result: result.target.kind != "selective")
     return Guarantee(
         statement=statement,
-        risk=targets[0].bound,
+        risk=main.target.bound,
         delta=delta,
         certified=chosen is not None,
         loss=loss_in_words(targets),
@@ -229,72 +255,10 @@ def _guarantee(
     )
 
 
-def _most_promising(certificate: Certificate) -> PointResult:
-    # Of equal p-values the one with the most evidence.
-    return min(certificate.points, key=lambda point: (point.p_value, -point.results[0].n))
-
-
-def _evidence(result: TargetResult) -> str:
-    if result.n == 0:
-        return "lets no question through"
-    what = "questions" if result.target.kind == "cost" else "that count"
-    return f"(p = {result.p_value:.2g}) has {result.loss:g} wrong of {result.n} {what}"
-
-
-def _more_questions(certificate: Certificate, delta: float) -> int | None:
-    """How many more questions would certify some point, if further ones go like these."""
-    needed = [
-        total
-        for point in certificate.points
-        if (total := _questions_for(point, certificate.questions, delta)) is not None
-    ]
-    if certificate.questions == 0:
-        # Nothing is known of the coverage: an error-free run of all that is let through.
-        return max(
-            questions_needed(result.target.bound, delta) for result in certificate.points[0].results
-        )
-    return max(1, min(needed) - certificate.questions) if needed else None
-
-
-def _questions_for(point: PointResult, questions: int, delta: float) -> int | None:
-    worst = 0
-    for result in point.results:
-        if result.p_value <= delta:
-            continue
-        if result.n == 0:
-            return None
-        counted: int | None = questions_needed(result.target.bound, delta)
-        if result.loss > 0:
-            # Half an error more than seen: a fair guess at the true rate.
-            rate = (result.loss + 0.5) / (result.n + 1.0)
-            counted = _certifying_n(rate, result.target.bound, delta)
-        if counted is None:
-            return None
-        worst = max(worst, math.ceil(counted * questions / result.n))
-    return worst or None
-
-
-def _certifying_n(rate: float, bound: float, delta: float) -> int | None:
-    """The fewest questions that certify `bound` when they go wrong at `rate`; None: no number."""
-    if rate >= bound:
-        return None
-    low, high = questions_needed(bound, delta), 2 * questions_needed(bound, delta)
-
-    def enough(n: int) -> bool:
-        allowed = errors_allowed(n, bound, delta)
-        return allowed is not None and allowed >= math.ceil(rate * n)
-
-    while not enough(high):
-        low, high = high, high * 2
-        if high > _MOST_QUESTIONS:
-            return None
-    while low < high:
-        middle = (low + high) // 2
-        if enough(middle):
-            high = middle
-        else:
-            low = middle + 1
-    return high
+def _groups(units: Sequence[CalibrationRecord]) -> int | None:
+    """How many groups the questions come from; None where some name none."""
+    named = {unit.group for unit in units}
+    return None if "" in named or not named else len(named)
 
 
 def _stored(result: TargetResult) -> GuaranteedRisk:
@@ -316,7 +280,7 @@ def _stored(result: TargetResult) -> GuaranteedRisk:
 
 
 def _point(found: PointResult) -> PolicyPoint:
-    main = found.results[0]
+    main = min(found.results, key=lambda result: result.target.kind != "selective")
     return PolicyPoint(
         relevance=found.point.relevance,
         confidence=found.point.confidence,

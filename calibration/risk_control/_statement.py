@@ -39,7 +39,9 @@ LOSSES = {
 }
 
 
-def certified_statement(chosen: PointResult, questions: int, delta: float, groups: int) -> str:
+def certified_statement(
+    chosen: PointResult, questions: int, delta: float, groups: int | None
+) -> str:
     """What holds, with the evidence."""
     promises = "; ".join(_promise(result) for result in chosen.results)
     follow, answer = chosen.counts[Route.FOLLOW_CONTEXT], chosen.counts[Route.ANSWER]
@@ -49,28 +51,33 @@ def certified_statement(chosen: PointResult, questions: int, delta: float, group
         f"{questions} calibration questions, taken as independent draws: {promises}. "
         f"In calibration it let {_share(chosen.let_through, questions)} of the questions "
         f"through: {_share(follow, questions)} by following the context, "
-        f"{_share(answer, questions)} from memory. It holds for {POPULATION}. It says nothing "
-        f"about {'; '.join(NOT_COVERED)}.{_few_groups(groups)}"
+        f"{_share(answer, questions)} from memory.{_unbounded(chosen)} It holds for {POPULATION}. "
+        f"It says nothing about {'; '.join(NOT_COVERED)}.{_few_groups(groups)}"
     )
 
 
 def uncertified_statement(
-    targets: Sequence[RiskTarget], questions: int, delta: float, more: int | None, best: str
+    targets: Sequence[RiskTarget], questions: int, delta: float, outlook: str
 ) -> str:
     """That nothing qualified, and what would help."""
-    wanted = "; ".join(f"at most {percent_of(t.bound)} {_subject(t)}" for t in targets)
-    help_ = (
-        f"About {more} more questions would be needed if further ones go like these."
-        if more is not None
-        else "More questions alone would not help: even the best point tested goes wrong too "
-        "often. Allow more risk, or better the retrieval or the scorers."
-    )
+    wanted = "; ".join(_wanted(target) for target in targets)
     return (
         f"No operating point on the declared path certifies, with confidence "
         f"{percent(1 - Decimal(str(delta)))} from {questions} calibration "
         f"question{'' if questions == 1 else 's'}, that {wanted}. So this policy always "
-        f"abstains. {best}{help_}"
+        f"abstains. {outlook}"
     )
+
+
+def evidence_of(result: TargetResult) -> str:
+    """What was seen of one target at one point, as the rest of a sentence."""
+    p_value = "> 0.99" if result.p_value > 0.99 else f"= {result.p_value:.2g}"
+    if result.n == 0:
+        return "lets no question through that counts"
+    if result.target.kind == "cost":
+        return f"(p {p_value}) costs {result.loss:.4g} over {result.n} questions"
+    verb = "abstains from" if result.target.kind == "false_abstention" else "gets wrong"
+    return f"(p {p_value}) {verb} {result.loss:.0f} of the {result.n} questions that count"
 
 
 def loss_in_words(targets: Sequence[RiskTarget]) -> str:
@@ -91,19 +98,34 @@ def percent(share: Decimal) -> str:
 
 
 def _promise(result: TargetResult) -> str:
-    subject, bound = _subject(result.target), percent_of(result.target.bound)
-    if result.target.kind == "cost":
-        mean = result.loss / result.n if result.n else 0.0
-        return (
-            f"the mean cost per question is at most {result.target.bound:g} ({subject}; "
-            f"it was {mean:.3f} in calibration)"
-        )
+    wanted = _wanted(result.target)
     if result.n == 0:
-        return f"at most {bound} {subject} (that route is closed)"
-    return (
-        f"at most {bound} {subject} ({result.loss:.0f} of {result.n} were in calibration, "
-        f"{result.loss / result.n:.1%})"
-    )
+        return f"{wanted} (that route is closed)"
+    if result.target.kind == "cost":
+        return f"{wanted}, it was {result.loss / result.n:.3f} in calibration"
+    seen = f"{result.loss:.0f} of {result.n} were in calibration, {result.loss / result.n:.1%}"
+    return f"{wanted} ({seen})"
+
+
+def _wanted(target: RiskTarget) -> str:
+    if target.kind == "cost":
+        return f"the mean cost per question is at most {target.bound:g} ({_costs(target.losses)})"
+    return f"at most {percent_of(target.bound)} {_subject(target)}"
+
+
+def _unbounded(chosen: PointResult) -> str:
+    """Routes that are open and that no target speaks of."""
+    kinds = {result.target.kind for result in chosen.results}
+    if kinds & {"selective", "cost"}:
+        return ""
+    found = []
+    if chosen.point.relevance is not None and "follow" not in kinds:
+        found.append("follow the context")
+    if chosen.point.confidence is not None and "answer" not in kinds:
+        found.append("are answered from memory")
+    if not found:
+        return ""
+    return f" Nothing is promised of questions that {' or '.join(found)}."
 
 
 def _subject(target: RiskTarget) -> str:
@@ -121,8 +143,8 @@ def _share(count: int, questions: int) -> str:
     return f"{count / questions:.1%}" if questions else "none"
 
 
-def _few_groups(groups: int) -> str:
-    if groups == 0 or groups >= 30:
+def _few_groups(groups: int | None) -> str:
+    if groups is None or groups >= 30:
         return ""
     noun = "group" if groups == 1 else "groups"
     return (

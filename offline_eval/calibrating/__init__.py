@@ -18,7 +18,7 @@ from ._path_steps import PathStep
 from ._recalibrating import Recalibrated, recalibrate, require_same_instruments
 from ._records_file import read_records, record_lines
 from ._report import CalibrationReportPaths, write_calibration_report
-from ._splitting import split_cases
+from ._splitting import deal_questions, split_cases
 
 __all__ = [
     "Calibrated",
@@ -31,6 +31,7 @@ __all__ = [
     "Recalibrated",
     "calibrate_records",
     "clustered_rate",
+    "deal_questions",
     "is_leak_promise",
     "outcomes_under",
     "parse_costs",

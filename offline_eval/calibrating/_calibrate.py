@@ -25,7 +25,7 @@ from ._learning import calibration_records, calibrator_of, choose_calibrators
 from ._measured import MeasuredCase, MeasuredCases
 from ._outcomes import outcomes_under, rates_of
 from ._path_steps import PathStep, steps_of_certificate, steps_of_coverage
-from ._splitting import split_cases
+from ._splitting import deal_questions, split_cases
 from ._words import UNNAMED, cautions, limits
 
 # Calibrators and path need some questions, and no more: the test is worth the rest.
@@ -235,9 +235,9 @@ def _parts(
         raise ValueError(f"share must be above 0 and at most 1, not {share}")
     fitted = max(1.0, share * measured.questions)
     learning = min(max(_LEARNING_SHARE, _FEW / fitted), _MOST_OF_FEW)
-    learn, certifying, test = split_cases(
-        measured.cases, (share * learning, share * (1.0 - learning), 1.0 - share), seed=seed
-    )
+    # What is kept back shows how it goes with documents not seen before.
+    fit_on, test = split_cases(measured.cases, (share, 1.0 - share), seed=seed)
+    learn, certifying = deal_questions(fit_on, learning, seed=seed)
     if not learn or not certifying:
         raise InputError(
             f"too few questions to split ({measured.questions} in {measured.groups} groups)",

@@ -1,4 +1,4 @@
-"""Parts of the questions that never share a group."""
+"""Parts of the questions: without a common group, or dealt one by one."""
 
 from __future__ import annotations
 
@@ -56,6 +56,33 @@ def split_cases(
     for case in cases:
         parts[part_of[_dealt(case, whole_groups)]].append(case)
     return parts
+
+
+def deal_questions(
+    cases: Sequence[MeasuredCase], share: float, *, seed: int = 0
+) -> tuple[list[MeasuredCase], list[MeasuredCase]]:
+    """Two parts without a common question, dealt at random whatever their groups.
+
+    For learning and certifying: what is certified on has to be a sample of all the
+    questions that the promise speaks of, which it is not with whole groups dealt away.
+
+    Args:
+        cases: of any number of questions.
+        share: of the questions that the first part gets, in [0, 1].
+        seed: of the deal, 0 or more.
+
+    Example:
+        >>> cases = [MeasuredCase(str(i), 1.0, 0.0, True, True, "one") for i in range(20)]
+        >>> [len(part) for part in deal_questions(cases, 0.25)]
+        [5, 15]
+    """
+    questions = sorted({case.question_id for case in cases})
+    order = np.random.default_rng(seed).permutation(len(questions))
+    first = {questions[index] for index in order[: round(share * len(questions))]}
+    return (
+        [case for case in cases if case.question_id in first],
+        [case for case in cases if case.question_id not in first],
+    )
 
 
 def _dealt(case: MeasuredCase, whole_groups: bool) -> tuple[str, str]:

@@ -128,6 +128,14 @@ def test_a_folder_with_another_training_is_left_as_it_is(
     assert file_sha256(trained.folder / "adapter_model.safetensors") == trained.adapter_sha256
 
 
+def test_a_place_under_a_file_is_refused_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(InputError, match="is a file, not a folder"):
+        check_training(tmp_path / "file" / "deep" / "adapter", FAST)
+    check_training(tmp_path / "new" / "deep", FAST)
+
+
 def test_an_empty_folder_is_filled_in_place(base: Path, tmp_path: Path) -> None:
     place = tmp_path / "mount"
     place.mkdir()

@@ -23,9 +23,11 @@ def _true_rates(policy: Policy, population: MeasuredCases) -> tuple[float, float
 def test_no_question_is_used_for_two_things() -> None:
     found = calibrate_records(drawn(300, variants=2), risk=0.2, delta=0.1)
 
-    parts = [{c.unit for c in part} for part in (found.learn, found.certify, found.test)]
+    parts = [{c.question_id for c in part} for part in (found.learn, found.certify, found.test)]
     assert all(parts)
-    assert len(parts[0] | parts[1] | parts[2]) == sum(map(len, parts)) == 150
+    assert len(parts[0] | parts[1] | parts[2]) == sum(map(len, parts)) == 300
+    fitted_on = {c.unit for c in (*found.learn, *found.certify)}
+    assert not fitted_on & {c.unit for c in found.test}
     assert {*found.learn, *found.certify, *found.test} == set(found.measured.cases)
 
 

@@ -46,6 +46,21 @@ def test_a_file_of_questions_runs_on_the_embedded_model_and_is_resumed(
     assert read_uniknow_run(out).manifest.methods == ("naive", "cad")
 
 
+def test_what_is_left_out_and_what_the_guards_promise_are_said(
+    knowgate: Knowgate, questions: Path, tmp_path: Path
+) -> None:
+    kept = tmp_path / "kept.jsonl"
+    command = ("eval", "uniknow", "--data", questions, "--knowledge", kept, "--scorer", "lexical")
+
+    found = knowgate(*command, "--methods", "all", "--limit", "4", "--out", tmp_path / "run")
+
+    assert found.code == 0, found.err
+    words = " ".join(found.out.split())
+    assert "left out: kaft (training needs questions that the model knows and" in words
+    assert "the guards promise: no thresholds were certified" in words
+    assert len(kept.read_text("utf-8").splitlines()) == 4
+
+
 @pytest.mark.parametrize(
     ("option", "value", "words"),
     [
@@ -53,6 +68,7 @@ def test_a_file_of_questions_runs_on_the_embedded_model_and_is_resumed(
         ("--risk", "1.5", "risk: must be between 0 and 1"),
         ("--data", "nowhere.jsonl", "no such file"),
         ("--scorer", "magic", "unknown scorer 'magic'"),
+        ("--knowledge", __file__, "no JSON object of this file's kind"),
     ],
 )
 def test_a_bad_option_is_refused_in_one_line_and_nothing_is_written(

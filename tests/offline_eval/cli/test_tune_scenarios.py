@@ -101,3 +101,21 @@ def test_4_bit_training_is_refused_without_cuda(knowgate: Knowgate, tmp_path: Pa
 
     refused(outcome, "need a CUDA device")
     assert not (tmp_path / "adapter").exists()
+
+
+def test_leaving_out_what_no_training_holds_is_refused(knowgate: Knowgate, tmp_path: Path) -> None:
+    outcome = knowgate(
+        "tune", "scenarios", "--method", "kaft", "--without", "untrue", "--out", tmp_path / "new"
+    )
+
+    refused(outcome, "no method is trained on contexts of the kind untrue")
+
+
+def test_a_place_under_a_file_is_refused_at_once(knowgate: Knowgate, tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("mine", encoding="utf-8")
+
+    outcome = knowgate(
+        "tune", "scenarios", "--method", "kaft", "--out", tmp_path / "note.txt" / "adapter"
+    )
+
+    refused(outcome, "is a file, not a folder")
