@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ._loading import state_sha256, tokenizer_sha256, weights_sha256
+from ._lora import AdapterFolder
 
 
 class ModelIdentity:
@@ -19,6 +20,7 @@ class ModelIdentity:
         tokenizer: its tokenizer.
         weight_files: where the weights came from, in name order.
         known_sha256: their sha256 where it was computed already.
+        adapter: what was merged into the weights, None without one.
     """
 
     def __init__(
@@ -27,7 +29,11 @@ class ModelIdentity:
         tokenizer: Any,
         weight_files: list[Path] | None,
         known_sha256: str | None,
+        *,
+        adapter: AdapterFolder | None = None,
     ) -> None:
+        # Hashed at once: the folder may hold another adapter by the time it is asked for.
+        self._adapter = None if adapter is None else adapter.sha256()
         self._model, self._tokenizer, self._files = model, tokenizer, weight_files
         self._weights, self._rules = known_sha256, ""
         self._lock = threading.Lock()
@@ -42,11 +48,13 @@ class ModelIdentity:
             return self._weights
 
     def fingerprint(self, settings: dict[str, Any]) -> str:
-        """One line that changes with the weights, the tokenizer or `settings`."""
+        """One line that changes with the weights, an adapter, the tokenizer or `settings`."""
         weights = self.weights_sha256()
         with self._lock:
             self._rules = self._rules or tokenizer_sha256(self._tokenizer)
         parts = {"weights": weights, "tokenizer": self._rules, **settings}
+        if self._adapter is not None:
+            parts["adapter"] = self._adapter
         text = json.dumps(parts, sort_keys=True)
         return f"huggingface:{hashlib.sha256(text.encode()).hexdigest()}"
 

@@ -11,11 +11,10 @@ import numpy as np
 
 from ...guard import Generation, InputError
 from ._decoding import Answer, Network, run_in_batches
-from ._device import choose_device, choose_dtype
 from ._encoding import PromptEncoder, RenderedPrompt, check_text
 from ._engine import Engine, Settings, at_least_one
 from ._identity import ModelIdentity, context_window, end_ids
-from ._loading import check_folder, check_sha256, find_folder, load_model
+from ._opening import open_model
 from ._scoring import last_hidden_states, option_scores
 from ._stopping import check_stop
 
@@ -43,10 +42,12 @@ class HuggingFaceLM:
             chat template; `auto` when it has one.
         sha256: expected sha256 of the weights: of `model.safetensors`, or of all
             `*.safetensors` in name order as one stream.
+        adapter: folder of a LoRA adapter in peft's format, merged into the weights.
         local_files_only: False allows downloading a hub model.
 
     Raises:
-        ModelFolderError: no such model, no weights or tokenizer, or a wrong sha256.
+        ModelFolderError: no such model, no weights or tokenizer, a wrong sha256, or an
+            adapter that is none or belongs to another model.
         DeviceError: the device or precision is not there.
         InputError: an argument is out of its range.
     """
@@ -62,16 +63,15 @@ class HuggingFaceLM:
         batch_size: int = 32,
         chat_template: bool | Literal["auto"] = "auto",
         sha256: str | None = None,
+        adapter: str | Path | None = None,
         local_files_only: bool = True,
     ) -> None:
-        self._take_settings(str(path_or_name), max_new_tokens, stop, batch_size)
-        chosen_device = choose_device(device)
-        chosen_dtype = choose_dtype(dtype, chosen_device)
-        folder = find_folder(path_or_name, local_files_only=local_files_only)
-        files = check_folder(folder)
-        found = check_sha256(files, sha256) if sha256 is not None else None
-        model, tokenizer = load_model(folder, chosen_device, chosen_dtype)
-        self._set_up(model, tokenizer, chat_template, ModelIdentity(model, tokenizer, files, found))
+        name = str(path_or_name) if adapter is None else f"{path_or_name} + {adapter}"
+        self._take_settings(name, max_new_tokens, stop, batch_size)
+        model, tokenizer, identity = open_model(
+            path_or_name, device, dtype, sha256, adapter, local_files_only=local_files_only
+        )
+        self._set_up(model, tokenizer, chat_template, identity)
 
     @classmethod
     def from_objects(
@@ -157,12 +157,12 @@ class HuggingFaceLM:
 
     @property
     def weights_sha256(self) -> str:
-        """sha256 of the weights, computed on first use."""
+        """sha256 of the weights, an adapter aside; computed on first use."""
         return self._identity.weights_sha256()
 
     @property
     def fingerprint(self) -> str:
-        """Identifies weights, tokenizer, precision and settings."""
+        """Identifies weights, adapter, tokenizer, precision and settings."""
         return self._identity.fingerprint(
             {
                 "dtype": self.dtype,

@@ -72,7 +72,7 @@ def check_folder(folder: Path) -> list[Path]:
             raise ModelFolderError(
                 "holds an adapter, not a model",
                 where=where,
-                mend="merge it into its base model and save that",
+                mend="give its base model, and this folder as adapter",
             )
         raise ModelFolderError(
             "has no config.json", where=where, mend="save it with save_pretrained"
