@@ -2,69 +2,21 @@
 
 from __future__ import annotations
 
-import io
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...calibration import OperatingPoint, risk_coverage_curve
 from ..ookb import OokbRun
 from ._cases import Case
 from ._summary import OokbSummary
+from ._svg import BLUE, GREY, INK, VERMILION, Plot, draw_svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Colours are stand-ins: in the page each becomes a custom property, so that it can
-# follow the reader's light or dark scheme. Blue and vermilion are told apart with
-# every common colour blindness (Okabe and Ito's palette); lines differ in style too.
-_INK, _GRID = "#0a0b0c", "#0d0e0f"
-_IN_KB, _LEFT_OUT, _MISS = "#0072b2", "#d55e00", "#767676"
-_PAGE_COLOURS = {
-    _INK: "currentColor",
-    _GRID: "var(--grid)",
-    _IN_KB: "var(--in-kb)",
-    _LEFT_OUT: "var(--left-out)",
-    _MISS: "var(--miss)",
-}
-_STYLE: dict[str, Any] = {
-    "axes.axisbelow": True,
-    "axes.edgecolor": _INK,
-    "axes.grid": True,
-    "axes.labelcolor": _INK,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "font.size": 11.0,
-    "grid.color": _GRID,
-    "legend.frameon": False,
-    "legend.labelcolor": _INK,
-    "lines.linewidth": 2.0,
-    "savefig.transparent": True,
-    "svg.fonttype": "none",
-    "text.color": _INK,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
-}
+_IN_KB, _LEFT_OUT, _MISS = BLUE, VERMILION, GREY
 _BINS = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Plot:
-    """A plot for the page.
-
-    Attributes:
-        name: unique in the page.
-        title: what it shows.
-        caption: how to read it.
-        svg: markup without outside references; holds no text from a knowledge base.
-    """
-
-    name: str
-    title: str
-    caption: str
-    svg: str
 
 
 def draw_plots(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) -> list[Plot]:
@@ -98,7 +50,7 @@ def _histograms(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) -> Pl
             panel.yaxis.get_major_locator().set_params(integer=True, nbins=4)
             panel.grid(visible=False, axis="x")
             if threshold is not None:
-                panel.axvline(threshold, color=_INK, linestyle="--", linewidth=1.5)
+                panel.axvline(threshold, color=INK, linestyle="--", linewidth=1.5)
         if threshold is not None:
             # Headroom, so that the label stands above the bars.
             panels[0].set_ylim(top=1.3 * panels[0].get_ylim()[1])
@@ -116,7 +68,7 @@ def _histograms(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) -> Pl
         title="How relevance is distributed",
         caption="All measured questions. The less the first and the last panel overlap, the "
         "better the guard can tell them apart." + notes,
-        svg=_svg("scores", draw, (7.4, 0.8 + 1.5 * len(kinds))),
+        svg=draw_svg("scores", draw, (7.4, 0.8 + 1.5 * len(kinds))),
     )
 
 
@@ -156,7 +108,7 @@ def _roc(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) -> Plot | No
         title="ROC curve",
         caption=f"All measured questions{half}. The area under the curve is the AUROC; the upper "
         f"left corner is the ideal.{point}",
-        svg=_svg("roc", draw, (5.0, 5.0)),
+        svg=draw_svg("roc", draw, (5.0, 5.0)),
     )
 
 
@@ -174,7 +126,7 @@ def _risk_coverage(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) ->
         axes.plot(*_xy(points, "coverage"), color=_LEFT_OUT, clip_on=False, label="every threshold")
         if calibration is not None and calibration.risk is not None:
             axes.axhline(
-                calibration.risk, color=_INK, linestyle=":", linewidth=1.5, label="risk asked for"
+                calibration.risk, color=INK, linestyle=":", linewidth=1.5, label="risk asked for"
             )
         if calibration is not None:
             axes.errorbar(
@@ -184,7 +136,7 @@ def _risk_coverage(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) ->
                 yerr=_error(summary.left_out.abstention_rate),
                 capsize=4,
                 elinewidth=1.5,
-                ecolor=_INK,
+                ecolor=INK,
                 label="the policy, 95 % intervals",
                 **_POINT,
             )
@@ -198,14 +150,14 @@ def _risk_coverage(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) ->
         title="Risk against coverage",
         caption=f"{which}, retrieval misses excluded. Moving the threshold moves along the "
         "curve; the lower right corner is the ideal.",
-        svg=_svg("risk-coverage", draw, (5.0, 5.0)),
+        svg=draw_svg("risk-coverage", draw, (5.0, 5.0)),
     )
 
 
 _POINT: dict[str, Any] = {
     "marker": "o",
     "markersize": 9,
-    "color": _INK,
+    "color": INK,
     "linestyle": "none",
     "zorder": 5,
     "clip_on": False,
@@ -274,30 +226,3 @@ def _square(figure: Figure) -> Axes:
     axes.set_ylim(0, 1)
     axes.set_aspect("equal")
     return axes
-
-
-def _svg(name: str, draw: Callable[[Figure], None], size: tuple[float, float]) -> str:
-    import matplotlib.style
-    from matplotlib.figure import Figure
-
-    buffer = io.StringIO()
-    # From the defaults, whatever the reader's own settings file says.
-    with matplotlib.style.context(["default", {**_STYLE, "svg.hashsalt": name}]):
-        figure = Figure(figsize=size, layout="constrained")
-        draw(figure)
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    return _for_page(name, buffer.getvalue())
-
-
-def _for_page(name: str, svg: str) -> str:
-    """The bare element: no prolog, no outside names, ids unique in the page."""
-    svg = svg[svg.index("<svg") :].strip()
-    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
-    svg = re.sub(r' xmlns(:\w+)?="[^"]*"', "", svg)
-    svg = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', r'<svg viewBox="\1" role="img">', svg)
-    svg = re.sub(r'\bid="', f'id="{name}-', svg)
-    svg = re.sub(r'(url\(#|href="#)', rf"\1{name}-", svg)
-    svg = svg.replace("'DejaVu Sans'", "system-ui").replace("xlink:href", "href")
-    for colour, property_name in _PAGE_COLOURS.items():
-        svg = svg.replace(colour, property_name)
-    return svg

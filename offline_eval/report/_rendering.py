@@ -9,14 +9,19 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from ._escaping import markdown
-from ._plots import Plot
-from ._view import ReportView
+from ._svg import Plot
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
-def render_html(view: ReportView, plots: Sequence[Plot]) -> str:
-    """One page without scripts and outside resources."""
+def render_html(view: object, plots: Sequence[Plot], template: str = "report.html") -> str:
+    """One page without scripts and outside resources.
+
+    Args:
+        view: what the template shows; every text of it is escaped.
+        plots: drawn from numbers alone.
+        template: of the suite.
+    """
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
@@ -27,10 +32,10 @@ def render_html(view: ReportView, plots: Sequence[Plot]) -> str:
     )
     # Drawn here from numbers alone, hence safe.
     drawn = [(plot, Markup(plot.svg)) for plot in plots]  # noqa: S704
-    return environment.get_template("report.html").render(view=view, plots=drawn)
+    return environment.get_template(template).render(view=view, plots=drawn)
 
 
-def render_markdown(view: ReportView) -> str:
+def render_markdown(view: object, template: str = "report.md") -> str:
     """The same without plots; every value is escaped."""
     environment = Environment(  # noqa: S701 - `finalize` escapes for Markdown instead
         loader=FileSystemLoader(_TEMPLATES),
@@ -40,4 +45,4 @@ def render_markdown(view: ReportView) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    return environment.get_template("report.md").render(view=view)
+    return environment.get_template(template).render(view=view)

@@ -106,7 +106,7 @@ def report_view(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) -> Re
         policy=_policy(summary),
         worst_left_out=tuple(most_relevant_left_out(cases, run.questions)),
         worst_found=tuple(least_relevant_found(cases, run.questions)),
-        settings=tuple(_flat("", summary.settings)),
+        settings=tuple(flat("", summary.settings)),
         inputs=summary.inputs,
         versions=(
             ("run written by", one_line(summary.run_created_by) or "–"),
@@ -198,11 +198,12 @@ def _policy(summary: OokbSummary) -> PolicyView | None:
     )
 
 
-def _flat(prefix: str, value: Any) -> list[tuple[str, str]]:
+def flat(prefix: str, value: Any) -> list[tuple[str, str]]:
+    """Nested settings as pairs of a dotted name and its value in words."""
     if isinstance(value, dict) and value:
         return [
             pair
             for key, item in value.items()
-            for pair in _flat(f"{prefix}.{key}" if prefix else key, item)
+            for pair in flat(f"{prefix}.{key}" if prefix else key, item)
         ]
     return [(one_line(prefix), "–" if value is None else one_line(str(value)))]

@@ -195,7 +195,11 @@ def read_manifest(folder: str | os.PathLike[str]) -> dict[str, Any]:
         else:
             missing = "manifest.json is missing" if root.exists() else "there is no such folder"
             what = f"no run in this folder ({missing})"
-        raise InputError(what, where=os.fspath(folder), mend="make one with `knowgate eval ookb`")
+        raise InputError(
+            what,
+            where=os.fspath(folder),
+            mend="make one with `knowgate eval ookb` or `knowgate eval uniknow`",
+        )
     return read_versioned(path, mend="remove the run folder and start again")
 
 

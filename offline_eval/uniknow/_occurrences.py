@@ -1,0 +1,115 @@
+"""Where an answer stands in a text, and whether it does in any spelling."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from functools import lru_cache
+
+from ...guard import canonical_answer
+
+CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+_CJK_CHARACTER = re.compile(f"[{CJK}]")
+# One character each, so that places stay where they are.
+_ALIKE = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "–": "-", "—": "-", "\u00a0": " "})
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+
+
+def occurrences(text: str, answers: Iterable[str]) -> list[tuple[int, int]]:
+    """Start and end of each place where an answer stands, in order and without overlap.
+
+    Case, kind of quotation mark and dash, and the width of spaces do not matter. An answer
+    stands for itself only where it is no part of a longer word or number; of two that
+    overlap the longer one counts.
+
+    Example:
+        >>> occurrences("Nineteen or nine? 9.5, or Nine.", ["nine"])
+        [(12, 16), (26, 30)]
+    """
+    plain = text.translate(_ALIKE)
+    found: list[tuple[int, int]] = []
+    for answer in sorted(set(answers), key=lambda one: (-len(one), one)):
+        pattern = _pattern(answer)
+        if pattern is None:
+            continue
+        for match in pattern.finditer(plain):
+            start, end = match.span()
+            if not _stands_alone(plain, start, end):
+                continue
+            if all(end <= other[0] or start >= other[1] for other in found):
+                found.append((start, end))
+    return sorted(found)
+
+
+@lru_cache(maxsize=65536)
+def _pattern(answer: str) -> re.Pattern[str] | None:
+    words = answer.translate(_ALIKE).split()
+    if not words:
+        return None
+    return re.compile(r"\s+".join(map(re.escape, words)), re.IGNORECASE)
+
+
+def _stands_alone(text: str, start: int, end: int) -> bool:
+    """Whether what is found is no part of a longer word or number."""
+    before, after = text[max(0, start - 2) : start], text[end : end + 2]
+    if _is_word(text[start]) and _is_word(before[-1:]):
+        return False
+    if _is_word(text[end - 1]) and _is_word(after[:1]):
+        return False
+    inside_number = text[start].isdigit() and before[-1:] in {".", ","} and before[:1].isdigit()
+    goes_on = text[end - 1].isdigit() and after[:1] in {".", ","} and after[1:].isdigit()
+    return not (inside_number or goes_on)
+
+
+def _is_word(character: str) -> bool:
+    # Beside Chinese a Latin word or a figure needs no space.
+    return (character.isalnum() or character == "_") and not _CJK_CHARACTER.match(character)
+
+
+def holds_answer(text: str, answers: Iterable[str]) -> bool:
+    """Whether any answer can be read in `text`, in whatever spelling.
+
+    Beyond `occurrences`, accents, punctuation and thousands separators do not matter, and
+    numbers in words and dates count as those in figures.
+
+    Example:
+        >>> holds_answer("About 4,310 people live there.", ["4310"])
+        True
+        >>> holds_answer("There are nineteen.", ["nine"])
+        False
+    """
+    answers = list(answers)
+    if occurrences(text, answers):
+        return True
+    folded, canonical = _folded(text), None
+    for answer in answers:
+        if (wanted := _folded(answer)).strip() and wanted in folded:
+            return True
+        if any(character.isdigit() for character in canonical_answer(answer)):
+            canonical = _folded(canonical_answer(text)) if canonical is None else canonical
+            if _folded(canonical_answer(answer)) in canonical:
+                return True
+    return False
+
+
+@lru_cache(maxsize=16384)
+def _folded(text: str) -> str:
+    """The words of a text between single spaces, one at each end."""
+    return f" {' '.join(words_of(text))} "
+
+
+def words_of(text: str) -> list[str]:
+    """Words without case, accents and punctuation; each Chinese character is one.
+
+    Example:
+        >>> words_of("Beyoncé's 1,200 fans")
+        ['beyonce', 's', '1200', 'fans']
+    """
+    plain = unicodedata.normalize("NFKD", _THOUSANDS.sub("", text)).casefold()
+    plain = _CJK_CHARACTER.sub(r" \g<0> ", unicodedata.normalize("NFC", plain))
+    kept = "".join(
+        character if character.isalnum() else "" if unicodedata.combining(character) else " "
+        for character in unicodedata.normalize("NFD", plain)
+    )
+    return kept.split()

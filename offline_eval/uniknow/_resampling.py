@@ -1,0 +1,112 @@
+"""Resampling questions: how far chance alone could have moved a number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...calibration import UNDEFINED, Interval, wilson_interval
+
+Floats = NDArray[np.float64]
+
+_CONFIDENCE = 0.95
+_CHUNK = 100
+
+
+class QuestionResamples:
+    """Bootstrap draws over questions, the same for every method that is measured with them.
+
+    A question is drawn with all of its cases: they share its wording, so they are no
+    independent evidence. That all methods share the draws makes differences between
+    them paired.
+
+    Args:
+        questions: one key each; their order decides the draws.
+        resamples: draws, at least 1.
+        seed: of the draws.
+    """
+
+    def __init__(self, questions: Sequence[Hashable], *, resamples: int, seed: int) -> None:
+        if resamples < 1:
+            raise ValueError(f"there must be a resample, not {resamples}")
+        self._position = {key: index for index, key in enumerate(questions)}
+        count = len(self._position)
+        rng = np.random.default_rng(seed)
+        # Small integers: thousands of questions times a thousand draws stay in memory.
+        self._weights = np.zeros((resamples, count), dtype=np.uint16)
+        for draw in range(resamples if count else 0):
+            picked = rng.integers(0, count, size=count)
+            self._weights[draw] = np.bincount(picked, minlength=count)
+
+    @property
+    def count(self) -> int:
+        """Questions."""
+        return len(self._position)
+
+    def position(self, question: Hashable) -> int:
+        """Row of the question in what `totals` takes."""
+        return self._position[question]
+
+    def totals(self, counts: Floats) -> Floats:
+        """Column sums per draw.
+
+        Args:
+            counts: shape (questions, columns).
+
+        Returns:
+            Shape (resamples, columns).
+        """
+        parts = [
+            self._weights[start : start + _CHUNK].astype(np.float64) @ counts
+            for start in range(0, len(self._weights), _CHUNK)
+        ]
+        return np.concatenate(parts)
+
+
+def share_interval(value: float, draws: Floats, n: int) -> Interval:
+    """A share in [0, 1] with the 95 % percentile interval of its draws.
+
+    Where all draws agree, resampling says nothing about chance and a width of zero would
+    claim certainty: the Wilson interval of the value's count among n questions stands in.
+
+    Args:
+        value: the estimate; NaN where nothing was observed.
+        draws: of the same number; NaN where a draw held no case.
+        n: questions it rests on.
+    """
+    if n == 0 or math.isnan(value):
+        return UNDEFINED
+    low, high = _ends(value, draws)
+    if low == high:
+        # Exactly full counts must not slip past the next whole number by rounding.
+        near = round(value * n, 9)
+        lower = wilson_interval(math.floor(near), n, _CONFIDENCE).low
+        return Interval(value, lower, wilson_interval(math.ceil(near), n, _CONFIDENCE).high, n)
+    return Interval(value, low, high, n)
+
+
+def difference_interval(value: float, draws: Floats, n: int) -> Interval:
+    """A difference of two shares, in [-1, 1], with its 95 % percentile interval.
+
+    Where all draws agree, the interval is as wide as that of a share of 0 among n.
+    """
+    if n == 0 or math.isnan(value):
+        return UNDEFINED
+    low, high = _ends(value, draws)
+    if low == high:
+        width = wilson_interval(0, n, _CONFIDENCE).high
+        assert width is not None  # n is positive here
+        return Interval(value, max(-1.0, value - width), min(1.0, value + width), n)
+    return Interval(value, low, high, n)
+
+
+def _ends(value: float, draws: Floats) -> tuple[float, float]:
+    seen = draws[~np.isnan(draws)]
+    if not len(seen):
+        return value, value
+    tail = (1 - _CONFIDENCE) / 2
+    low, high = np.quantile(seen, [tail, 1 - tail])
+    return min(float(low), value), max(float(high), value)

@@ -1,0 +1,1 @@
+"""Prompts of the UniKnow suite, one file each, with `{context}` and `{question}` to fill."""
