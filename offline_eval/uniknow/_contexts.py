@@ -12,8 +12,9 @@ from ._datasets import Dataset
 from ._microworld_source import MicroworldContexts
 from ._nearest import Progress, TextEncoder
 from ._text_contexts import TextContexts
-from ._windows import Entailment
+from ._windows import WINDOW_WORDS, Entailment
 
+LEAST_WORDS = 10
 _RETRIEVING = (ContextKind.RETRIEVED, ContextKind.ONE_OF_K, ContextKind.NONE_OF_K)
 
 
@@ -26,6 +27,7 @@ def build_contexts(
     scorer: RelevanceScorer | None = None,
     kinds: Sequence[ContextKind] = PAPER_KINDS,
     passages_per_context: int = 4,
+    window_words: int = WINDOW_WORDS,
     seed: int = 0,
     on_progress: Progress | None = None,
 ) -> ContextSet:
@@ -43,6 +45,8 @@ def build_contexts(
         kinds: what to build.
         passages_per_context: passages of the kinds `one_of_k` and `none_of_k`, at least 2; no
             more than the data set's model can read at once.
+        window_words: words of a passage cut from a text, at least 10; not for the microworld,
+            whose documents are as long as they are.
         seed: picks random passages, alternatives and places; the same seed gives the same
             contexts.
         on_progress: called with done and all: texts encoded first, then questions.
@@ -55,6 +59,8 @@ def build_contexts(
     """
     if passages_per_context < 2:
         raise InputError("must be at least 2", where="passages_per_context")
+    if window_words < LEAST_WORDS:
+        raise InputError(f"must be at least {LEAST_WORDS}", where="window_words")
     wanted = [kind for kind in ContextKind if kind in set(kinds)]
     source: ContextSource
     if dataset.world is not None:
@@ -71,6 +77,7 @@ def build_contexts(
             entailment=entailment,
             scorer=scorer,
             seed=seed,
+            words=window_words,
             on_progress=on_progress,
         )
     most = dataset.most_passages or passages_per_context

@@ -58,7 +58,8 @@ def calibrate_guard(
     most cases of the learning part rightly: to the context where it holds the answer, to
     memory where that is right, to abstaining elsewhere. The points are tested in turn on
     the testing part, one case per question, until the first that fails; the last one
-    before it is taken. Where none passes, the policy abstains from everything and says so.
+    before it is taken. A route that lets too many of them through at any threshold stays
+    closed. Where no point passes, the policy abstains from everything and says so.
 
     Args:
         signals: of training questions, in any order.
@@ -74,20 +75,18 @@ def calibrate_guard(
 
     Source: Angelopoulos et al. 2021, Learn then Test (fixed-sequence testing).
     """
-    for name, value in (("risk", risk), ("delta", delta)):
-        if not 0.0 < value < 1.0:
-            raise InputError(f"must be between 0 and 1, not {value}", where=name, mend="use 0.1")
+    require_share("risk", risk)
+    require_share("delta", delta)
     usable = [s for s in signals if s.raw_relevance is not None and s.raw_confidence is not None]
     usable.sort(key=lambda signal: signal.case_id)  # sums of floats depend on their order
     learning, testing = _parts(usable, seed)
     relevance, confidence = _calibrators(learning)
-    path = _learned_path([_record(signal, relevance, confidence) for signal in learning])
     policy = fit_policy(
-        [_record(signal, relevance, confidence) for signal in _one_per_question(testing)],
+        [_record(s, relevance, confidence) for s in _one_per_question(testing)],
         # Letting one of them through costs 1 by either route: the mean cost is their share.
         risk=[RiskTarget("cost", risk)],
         delta=delta,
-        path=path,
+        path=_learned_path([_record(s, relevance, confidence) for s in learning]),
         binding=PolicyBinding(
             scorer=scorer,
             estimator=estimator,
@@ -106,6 +105,20 @@ def calibrate_guard(
             "calibration_set_sha256": _sha256(usable),
         }
     )
+
+
+def require_share(name: str, value: float) -> None:
+    """Refuse a risk or a probability that no test can hold.
+
+    Raises:
+        InputError: it is not within (0, 1), or too near an end; `name` is named.
+    """
+    try:
+        RiskTarget("cost", value)
+    except ValueError:
+        raise InputError(
+            f"must be between 0 and 1, not {value}", where=name, mend="use 0.1"
+        ) from None
 
 
 def _parts(

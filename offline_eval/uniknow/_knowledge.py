@@ -6,11 +6,12 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ...guard import InputError, KnowgateError, LanguageModel, normalise_answer
+from ...guard import InputError, KnowgateError, LanguageModel
 from ...guard.confidence import CurtailedSampling
 from ._asking import error_note, generate_each
 from ._cases import Knowledge, SuiteQuestion
 from ._datasets import PromptSet
+from ._exact_match import is_right
 from ._knowledge_store import KnowledgeEstimate, KnowledgeStore
 
 Progress = Callable[[int, int], None]
@@ -123,26 +124,13 @@ def estimate_knowledge(
             rows = generate_each(
                 lm, [one.prompt for one in part], n=wave, temperature=temperature, seed=seed + drawn
             )
-            settled = []
-            for one, row in zip(part, rows, strict=True):
-                one.take(row)
-                estimate = one.estimate(rule)
-                if estimate is None:
-                    continue
-                found[one.question.id] = estimate
-                if estimate.error is None:
-                    settled.append((one.question, estimate))
+            settled = _settled(rule, part, rows)
+            found.update((question.id, estimate) for question, estimate in settled)
             if store is not None:
-                store.add(key, settled)
+                store.add(key, [pair for pair in settled if pair[1].error is None])
             if on_progress is not None:
                 on_progress(len(found), len(questions))
     return {question.id: found[question.id] for question in questions}
-
-
-def is_right(answer: str, accepted: Sequence[str]) -> bool:
-    """Whether an answer equals an accepted one after normalisation; an empty one never does."""
-    found = normalise_answer(answer)
-    return bool(found) and any(found == normalise_answer(one) for one in accepted)
 
 
 class _Asked:
@@ -169,6 +157,19 @@ class _Asked:
             return KnowledgeEstimate(Knowledge.UNDEFINED, self.right, self.drawn, self._error)
         verdict = rule.verdict(self.right, self.drawn)
         return None if verdict is None else KnowledgeEstimate(verdict, self.right, self.drawn)
+
+
+def _settled(
+    rule: KnowledgeRule, asked: Sequence[_Asked], rows: Sequence[object]
+) -> list[tuple[SuiteQuestion, KnowledgeEstimate]]:
+    """Count what a wave brought; the questions that need no other."""
+    settled = []
+    for one, row in zip(asked, rows, strict=True):
+        one.take(row)
+        estimate = one.estimate(rule)
+        if estimate is not None:
+            settled.append((one.question, estimate))
+    return settled
 
 
 def _calls(rule: KnowledgeRule, asked: Sequence[_Asked]) -> list[tuple[int, int, list[_Asked]]]:

@@ -10,7 +10,7 @@ from ...guard.abstention import load_rule
 from ._asking import error_note, generate_each
 from ._cases import Reply, ScenarioCase
 from ._datasets import PromptSet
-from ._knowledge import is_right
+from ._exact_match import is_right
 
 PROMPTED = ("naive", "prompting")
 CONTRASTIVE = ("cad", "coiecd", "coiecd_prompt")

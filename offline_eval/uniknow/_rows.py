@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ._cases import Reply, ScenarioCase
-from ._knowledge import is_right
+from ._exact_match import is_right
 
 
 def row_id(method: str, case: ScenarioCase) -> str:

@@ -22,6 +22,7 @@ from ._cases import Reply, ScenarioCase
 from ._choosing import Chosen, Methods, choose_methods, with_training
 from ._contexts import build_contexts
 from ._datasets import Dataset
+from ._fitting_width import fit_contexts
 from ._guard_policy import calibrate_guard
 from ._knowledge import estimate_knowledge
 from ._knowledge_store import KnowledgeStore
@@ -135,7 +136,9 @@ class _Run:
         self._methods = Methods(lm, self._dataset.prompts)
         if self._chosen.guarded:
             self._meter = self._methods.meter = self._signal_meter()
-        self._manifest = _manifest(self._dataset, data, lm, settings, self._chosen, self._meter)
+        self._manifest = _manifest(
+            self._dataset, data, lm, settings, parts, self._chosen, self._meter
+        )
         local = hasattr(lm, "batch_size")
         self._at_once = CASES_AT_ONCE if local else _REMOTE_CASES_AT_ONCE
         # A local model's reply can hang on its neighbours in the last digit: such batches
@@ -181,12 +184,20 @@ class _Run:
             store=KnowledgeStore(self._knowledge),
             on_progress=self._stage("asking what the model knows"),
         )
+        fit = fit_contexts(
+            self._lm,
+            dataset,
+            answer_tokens=getattr(self._lm, "max_new_tokens", 0),
+            passages=settings.passages_per_context,
+            several=settings.beyond,
+        )
         contexts = build_contexts(
             dataset,
             retriever_encoder=self._parts.retriever_encoder,
             editor=self._parts.editor,
             kinds=settings.kinds,
-            passages_per_context=settings.passages_per_context,
+            passages_per_context=fit.passages,
+            window_words=fit.words,
             seed=settings.seed,
             on_progress=self._stage("building contexts"),
         )
@@ -342,6 +353,7 @@ def _manifest(
     data: str | os.PathLike[str],
     lm: LanguageModel,
     settings: UniKnowSettings,
+    parts: Parts,
     chosen: Chosen,
     meter: SignalMeter | None,
 ) -> dict[str, Any]:
@@ -353,6 +365,8 @@ def _manifest(
     }
     stored = asdict(settings)
     stored["methods"] = list(settings.methods)
+    if parts.editor is not None:
+        stored["editor"] = parts.editor.fingerprint
     # Settings that no row depends on must not keep a run from going on.
     if not chosen.trained:
         del stored["training"]

@@ -9,6 +9,7 @@ from ...calibration.scenarios import ScenarioTrainingSettings
 from ...guard import InputError
 from ._beyond import BEYOND_KINDS
 from ._cases import PAPER_KINDS, ContextKind
+from ._guard_policy import require_share
 from ._knowledge import checked_rule
 from ._methods import METHOD_NAMES, OPTIONAL_METHODS
 
@@ -61,11 +62,7 @@ class UniKnowSettings:
     def __post_init__(self) -> None:
         check_methods(self.methods)
         for name in ("risk", "delta"):
-            value = getattr(self, name)
-            if not 0.0 < value < 1.0:
-                raise InputError(
-                    f"must be between 0 and 1, not {value}", where=name, mend="use 0.1"
-                )
+            require_share(name, getattr(self, name))
         for name, least in _LEAST.items():
             value = getattr(self, name)
             if value is not None and value < least:

@@ -18,7 +18,7 @@ from ...guard import (
 )
 from ._asking import each_or_error, error_note
 from ._cases import ScenarioCase
-from ._knowledge import is_right
+from ._exact_match import is_right
 from ._methods import Method
 from ._remembering import RememberingEstimator, RememberingScorer
 

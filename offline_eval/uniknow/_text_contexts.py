@@ -13,7 +13,7 @@ from ._editor import edited_alternatives
 from ._nearest import NearestPassages, Progress, TextEncoder
 from ._occurrences import holds_answer
 from ._replacement import Alternative, replace_answer
-from ._windows import Entailment, WordWeights, best_window
+from ._windows import WINDOW_WORDS, Entailment, WordWeights, best_window
 
 # Of the distance between the original's relevance and that of a random passage.
 _MOST_DROP = 0.5
@@ -29,6 +29,7 @@ class TextContexts:
         entailment: picks windows, where given.
         scorer: checks conflicting contexts, where given.
         seed: of all chance.
+        words: how long a window is.
         on_progress: called while texts are encoded and alternatives written.
     """
 
@@ -41,6 +42,7 @@ class TextContexts:
         entailment: Entailment | None = None,
         scorer: RelevanceScorer | None = None,
         seed: int = 0,
+        words: int = WINDOW_WORDS,
         on_progress: Progress | None = None,
     ) -> None:
         self._scorer, self._seed = scorer, seed
@@ -48,7 +50,12 @@ class TextContexts:
         self._stated: dict[str, StatedAnswer] = {}
         for question in questions:
             window = best_window(
-                question.question, question.answers, question.sources, weights, entailment
+                question.question,
+                question.answers,
+                question.sources,
+                weights,
+                entailment,
+                words=words,
             )
             if window is not None:
                 self._stated[question.id] = stated_answer(question, window)

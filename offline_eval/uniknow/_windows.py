@@ -87,6 +87,8 @@ def best_window(
     sources: Sequence[str],
     weights: WordWeights,
     entailment: Entailment | None = None,
+    *,
+    words: int = WINDOW_WORDS,
 ) -> str | None:
     """The window around an answer that supports it best; None where no source holds one.
 
@@ -97,10 +99,11 @@ def best_window(
         weights: how rare words are.
         entailment: where given, it decides among the windows of the best support. The
             hypothesis is the question followed by the answer.
+        words: how long a window is.
     """
     windows = list(
         dict.fromkeys(
-            window_around(source, span)
+            window_around(source, span, words=words)
             for source in sources
             for span in occurrences(source, answers)
         )

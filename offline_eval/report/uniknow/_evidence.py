@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ....guard import Guarantee
 from ...uniknow._artefacts import SourceFile, StoredCase
 from ...uniknow._counts import MethodRow
 from ...uniknow._reading import read_uniknow_run
@@ -26,6 +27,7 @@ class Evidence:
         created_by: program and version that began the run.
         settings: of the run, as stored.
         inputs: files it was made from.
+        promise: what the guards' policy promises, None where none took part.
     """
 
     rows: tuple[MethodRow, ...]
@@ -36,6 +38,7 @@ class Evidence:
     created_by: str
     settings: Mapping[str, Any]
     inputs: tuple[SourceFile, ...]
+    promise: Guarantee | None = None
 
     def contexts(self) -> dict[str, str]:
         """The text of each case's context."""
@@ -59,4 +62,5 @@ def read_evidence(folder: str | os.PathLike[str]) -> Evidence:
         created_by=run.manifest.created_by,
         settings=run.manifest.settings,
         inputs=run.manifest.inputs,
+        promise=None if run.policy is None else run.policy.guarantee,
     )

@@ -14,6 +14,8 @@ from ._summary import UniKnowSummary
 
 _SPACE = "\u00a0"
 _FEW = 30
+# Of a method's replies, that may have failed where it is still compared.
+_MOST_FAILED = 0.05
 
 
 def headline(summary: UniKnowSummary) -> list[str]:
@@ -30,12 +32,12 @@ def _best(summary: UniKnowSummary) -> str:
         (
             (found.overall.rely.value, name)
             for name, found in summary.main.items()
-            if found.overall.rely.value is not None
+            if found.overall.rely.value is not None and not _mostly_silent(summary, name)
         ),
         key=lambda item: (-item[0], item[1]),
     )
     if not ranked:
-        return "Nothing could be measured: no case of this run was answered without an error."
+        return "Nothing can be ranked: too many cases of this run ended in an error."
     best = summary.main[ranked[0][1]].overall.rely
     words = f"Most reliable: {one_line(ranked[0][1])}, with a Rely of {_rely(best)}"
     naive = summary.main.get("naive")
@@ -44,9 +46,21 @@ def _best(summary: UniKnowSummary) -> str:
     return f"{words}; the model as it is (naive) reaches {decimal(naive.overall.rely.value)}."
 
 
+def _mostly_silent(summary: UniKnowSummary, name: str) -> bool:
+    """Whether a method's rates are not comparable: too many failures, or a guard shut for good."""
+    found = summary.main[name]
+    failed = found.failed > _MOST_FAILED * (found.failed + found.overall.cases)
+    return failed or (name.startswith("guard_") and _is_shut(summary))
+
+
+def _is_shut(summary: UniKnowSummary) -> bool:
+    promise = summary.evidence.promise
+    return promise is not None and not promise.certified
+
+
 def _guarded(summary: UniKnowSummary, guard: str, base: str) -> str:
     ours, theirs = summary.main.get(guard), summary.main.get(base)
-    if ours is None or theirs is None:
+    if ours is None or theirs is None or _is_shut(summary):
         return ""
     parts = [
         _against(ours, theirs, "unknown", "declines {} of what neither context nor model knows"),
@@ -79,6 +93,8 @@ def _against(ours: MethodMetrics, theirs: MethodMetrics, scenario: str, words: s
 
 
 def _against_trained(summary: UniKnowSummary) -> str:
+    if _is_shut(summary):
+        return ""
     compared: list[tuple[float, PairedDifference, Interval]] = []
     for found in summary.differences:
         rely = found.metrics["rely"]
@@ -112,6 +128,7 @@ def warnings(summary: UniKnowSummary) -> list[str]:
         for line in (
             _unfinished(summary),
             _failed(summary),
+            _shut(summary),
             _uneven(summary),
             _empty(summary),
             _few(summary),
@@ -129,6 +146,13 @@ def _unfinished(summary: UniKnowSummary) -> str:
         f"The run is incomplete: {summary.rows} of {summary.rows_planned} replies are there. "
         "Start the same 'knowgate eval uniknow' again: it goes on where it stopped."
     )
+
+
+def _shut(summary: UniKnowSummary) -> str:
+    promise = summary.evidence.promise
+    if promise is None or promise.certified:
+        return ""
+    return f"The guards decline everything, as nothing was certified. {promise.statement}"
 
 
 def _failed(summary: UniKnowSummary) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.guard import InputError
+from knowgate.guard import Fingerprint, Guarantee, InputError, Policy
 from knowgate.offline_eval.report import write_report
 from knowgate.offline_eval.uniknow._cases import PAPER_KINDS, ContextKind, Knowledge
 from tests.offline_eval.report.page import Page
@@ -205,7 +205,7 @@ def test_a_run_in_which_everything_failed_says_so(tmp_path: Path) -> None:
 
     paths = write_report(run)
 
-    assert "Nothing could be measured" in page_of(run).text
+    assert "Nothing can be ranked" in page_of(run).text
     assert "<svg" not in paths.html.read_text()
     assert json.loads(paths.json.read_text())["methods"]["naive"]["rely"]["value"] is None
 
@@ -248,3 +248,27 @@ def test_a_lone_surrogate_in_a_reply_stops_no_report(tmp_path: Path) -> None:
     paths = write_report(write_run(tmp_path / "run", cases, rows))
 
     assert "a\ufffdb" in paths.html.read_text(encoding="utf-8")
+
+
+def test_guards_for_which_nothing_was_certified_are_not_praised(tmp_path: Path) -> None:
+    cases = simulated_cases(12)
+    rows = simulated_rows(cases, {name: HABITS[name] for name in ("naive", "guard_naive")})
+    run = write_run(tmp_path / "run", cases, rows)
+    promise = Guarantee(
+        statement="No point certifies it.",
+        risk=0.1,
+        delta=0.1,
+        certified=False,
+        loss="",
+        n=3,
+        errors=3,
+    )
+    Policy(scorer=Fingerprint(kind="lexical"), relevance_threshold=None, guarantee=promise).save(
+        run / "policy.json"
+    )
+
+    write_report(run)
+
+    text = page_of(run).text
+    assert "The guards decline everything, as nothing was certified." in text
+    assert "Most reliable: guard" not in text

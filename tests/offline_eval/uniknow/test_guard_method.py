@@ -137,6 +137,22 @@ def test_a_model_that_knows_everything_or_nothing_gives_a_policy_too(right: bool
     assert guarantee.n == (0 if right else 60)
 
 
+def test_a_signal_whose_highest_value_leaks_has_its_route_closed() -> None:
+    # Sampled answers that all agree say 1.0, also where they are wrong.
+    signals = [
+        replace(one, raw_confidence=1.0, closed_book_right=False) for one in _signals(80, 0.05)
+    ]
+
+    policy = _policy(signals)
+
+    assert policy.guarantee is not None
+    assert policy.guarantee.certified
+    assert policy.confidence_threshold is None
+    followed, left = (policy.relevance_calibrator.apply(raw) for raw in (1.0, 0.0))
+    assert policy.route(followed, 1.0) is Route.FOLLOW_CONTEXT
+    assert policy.route(left, 1.0) is Route.ABSTAIN
+
+
 def test_too_few_questions_certify_nothing_and_the_policy_says_so() -> None:
     policy = _policy(_signals(20, 0.05))
 
