@@ -12,28 +12,28 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 from random import Random
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..._version import __version__
 from ...calibration import CalibrationRecord, fit_platt
 from ...calibration.monitoring import calibration_histograms
 from ...calibration.risk_control import (
+    Evidence,
     PathPoint,
     PolicyBinding,
     RiskTarget,
     fit_policy,
     one_per_question,
+    route_codes,
 )
 from ...guard import Calibrator, Fingerprint, Guarantee, InputError, Policy
 from ._signals import UniKnowSignal
 
 _WHO = "of the questions that neither the context nor the model's memory answers"
-# Letting one of them through costs as much as so many wrong routes: from strict to lax.
-_PRICES = (64.0, 32.0, 16.0, 12.0, 8.0, 6.0, 4.0, 3.0, 2.0, 1.5, 1.0, 0.5, 0.0)
+# Shares of contexts without an answer that may pass where relevance is kept on a path.
+_LEAKING = (0.0, 0.02)
 # Thresholds that are tried for each signal.
 _LEVELS = 100
 # Of the training questions; the rest is worth more in the test.
@@ -54,12 +54,12 @@ def calibrate_guard(
 ) -> Policy:
     """A policy that lets through few of the questions that neither side answers.
 
-    The path goes from thresholds that hardly let any of them through to those that route
-    most cases of the learning part rightly: to the context where it holds the answer, to
-    memory where that is right, to abstaining elsewhere. The points are tested in turn on
-    the testing part, one case per question, until the first that fails; the last one
-    before it is taken. A route that lets too many of them through at any threshold stays
-    closed. Where no point passes, the policy abstains from everything and says so.
+    A few paths are declared on the learning part; along each, one threshold is kept and the
+    other falls. On the testing part, one case per
+    question, each path is tested point by point until the first that fails, at its share
+    of δ. Of all points that pass, that is taken which routes most training cases rightly:
+    to the context where it holds the answer, to memory where that is right, to abstaining
+    elsewhere. Where no point passes, the policy abstains from everything and says so.
 
     Args:
         signals: of training questions, in any order.
@@ -81,25 +81,32 @@ def calibrate_guard(
     usable.sort(key=lambda signal: signal.case_id)  # sums of floats depend on their order
     learning, testing = _parts(usable, seed)
     relevance, confidence = _calibrators(learning)
-    policy = fit_policy(
-        [_record(s, relevance, confidence) for s in _one_per_question(testing)],
-        # Letting one of them through costs 1 by either route: the mean cost is their share.
-        risk=[RiskTarget("cost", risk)],
-        delta=delta,
-        path=_learned_path([_record(s, relevance, confidence) for s in learning]),
-        binding=PolicyBinding(
-            scorer=scorer,
-            estimator=estimator,
-            aggregator=aggregator,
-            relevance_calibrator=relevance,
-            confidence_calibrator=confidence,
-            created_by=f"knowgate {__version__}",
-        ),
+    binding = PolicyBinding(
+        scorer=scorer,
+        estimator=estimator,
+        aggregator=aggregator,
+        relevance_calibrator=relevance,
+        confidence_calibrator=confidence,
+        created_by=f"knowgate {__version__}",
     )
-    asked = one_per_question([_record(s, relevance, confidence) for s in usable], seed=seed)
+    paths = _declared_paths([_record(s, relevance, confidence) for s in learning])
+    tested = [_record(s, relevance, confidence) for s in _one_per_question(testing)]
+    # Letting one of them through costs 1 by either route: the mean cost is their share.
+    targets = [RiskTarget("cost", risk)]
+
+    def fitted(path: tuple[PathPoint, ...]) -> Policy:
+        return fit_policy(
+            tested, risk=targets, delta=delta / len(paths), path=path, binding=binding
+        )
+
+    usable_records = [_record(s, relevance, confidence) for s in usable]
+    path, place = _best([fitted(path) for path in paths], paths, usable_records)
+    # Ending at the point that was chosen, the same test gives all that is told of it.
+    policy = fitted(path if place is None else path[: place + 1])
+    asked = one_per_question(usable_records, seed=seed)
     return policy.model_copy(
         update={
-            "guarantee": _in_words(policy.guarantee),
+            "guarantee": _in_words(policy.guarantee, delta=delta, paths=len(paths)),
             # Live questions are not only those that neither side answers.
             "histograms": calibration_histograms(policy, asked),
             "calibration_set_sha256": _sha256(usable),
@@ -124,15 +131,16 @@ def require_share(name: str, value: float) -> None:
 def _parts(
     signals: Sequence[UniKnowSignal], seed: int
 ) -> tuple[list[UniKnowSignal], list[UniKnowSignal]]:
-    """To learn on, and to test on: without a common group, or question where all are one group."""
-    by_group = len({signal.group for signal in signals}) > 1
-    keys = sorted({s.group if by_group else s.question_id for s in signals})
+    """To learn on, and to test on: questions dealt one by one, whatever their groups.
+
+    What is tested has to be a sample of all the questions that the promise speaks of.
+    """
+    keys = sorted({(signal.dataset, signal.question_id) for signal in signals})
     Random(f"uniknow/guard/{seed}").shuffle(keys)  # noqa: S311 - a split's dice
     first = set(keys[: round(_LEARNING_SHARE * len(keys))])
     parts: tuple[list[UniKnowSignal], list[UniKnowSignal]] = ([], [])
     for signal in signals:
-        key = signal.group if by_group else signal.question_id
-        parts[0 if key in first else 1].append(signal)
+        parts[0 if (signal.dataset, signal.question_id) in first else 1].append(signal)
     return parts
 
 
@@ -177,56 +185,79 @@ def _one_per_question(signals: Sequence[UniKnowSignal]) -> list[UniKnowSignal]:
     return list(chosen.values())
 
 
-def _learned_path(cases: Sequence[CalibrationRecord]) -> tuple[PathPoint, ...]:
-    """For each price, the thresholds that cost least on the learning part; steps in between."""
-    if not cases:
-        return (_STRICTEST,)
-    relevance = np.array([case.relevance for case in cases], dtype=np.float64)
-    confidence = np.array([case.confidence for case in cases], dtype=np.float64)
-    holds = np.array([case.context_right for case in cases])
-    knows = np.array([case.closed_book_right for case in cases])
-    rows, columns = _levels(relevance), _levels(confidence)
-    wrong, leaks = np.zeros((2, len(rows), len(columns)))
-    confident = confidence >= np.array(columns)[:, None]
-    for r, threshold in enumerate(rows):
-        follows = relevance >= threshold
-        passes = follows | confident
-        right = np.where(holds, follows, np.where(knows, ~follows & confident, ~passes))
-        wrong[r] = np.count_nonzero(~right, axis=1)
-        leaks[r] = np.count_nonzero(passes & ~holds & ~knows, axis=1)
-    # From strict to lax: of points that cost the same the strictest is taken.
-    cheapest = [int(np.argmin(wrong + price * leaks)) for price in _PRICES]
-    stops = [(0, 0), *(divmod(place, len(columns)) for place in cheapest)]
-    path: dict[tuple[int, int], None] = {}
-    # It begins one step from where both routes are closed, which is nobody's certificate.
-    for (r, c), (to_r, to_c) in pairwise(stops):
-        steps = max(abs(to_r - r), abs(to_c - c), 1)
-        for share in np.linspace(0.0, 1.0, steps + 1):
-            path.setdefault((round(r + (to_r - r) * share), round(c + (to_c - c) * share)))
-    path.pop((0, 0), None)
-    points = tuple(PathPoint(_or_closed(rows[r]), _or_closed(columns[c])) for r, c in path)
-    return points or (_STRICTEST,)
+def _declared_paths(cases: Sequence[CalibrationRecord]) -> list[tuple[PathPoint, ...]]:
+    """Paths along which one threshold stands where few leaks were seen, and the other falls.
 
-
-def _or_closed(threshold: float) -> float | None:
-    return None if threshold == math.inf else threshold
-
-
-def _levels(values: NDArray[np.float64]) -> list[float]:
-    """Thresholds between the values that occur, highest first; before them, a closed route.
-
-    Where many a value is the highest one, no threshold is strict enough.
+    Two keep the threshold of relevance, where none and 2 % of the learning part's contexts
+    without an answer pass; one keeps that of confidence, where none of its questions passes
+    that the model does not know. The other route is closed at first.
     """
+    without = [c.relevance for c in cases if not c.context_right and c.relevance is not None]
+    holding = [c.relevance for c in cases if c.context_right and c.relevance is not None]
+    answers = {c.question_id: (c.confidence, c.closed_book_right) for c in cases}
+    unknown = [v for v, right in answers.values() if not right and v is not None]
+    known = [v for v, right in answers.values() if right and v is not None]
+    follows, trusts = _levels([*holding, *without]), _levels([*known, *unknown])
+    paths = []
+    for share in _LEAKING:
+        kept = _above(math.floor(share * len(without)), without, holding)
+        paths.append([PathPoint(kept, step) for step in trusts])
+    kept = _above(0, unknown, known)
+    paths.append([PathPoint(step, kept) for step in follows])
+    closed = PathPoint(None, None)
+    open_ones = [tuple(point for point in path if point != closed) for path in paths]
+    return [path for path in dict.fromkeys(open_ones) if path] or [(_STRICTEST,)]
+
+
+def _above(number: int, leaking: Sequence[float], wanted: Sequence[float]) -> float | None:
+    """A threshold that all but the `number` highest of `leaking` miss; None: a closed route."""
+    ranked = sorted(leaking, reverse=True)
+    ceiling = ranked[number] if number < len(ranked) else 0.0
+    above = min((v for v in (*wanted, *ranked) if v > ceiling), default=None)
+    # The middle of the gap, so that the last bit of a value never decides.
+    return None if above is None else (ceiling + above) / 2
+
+
+def _levels(values: Sequence[float]) -> list[float | None]:
+    """Thresholds between the values that occur, highest first; before them, a closed route."""
+    if not values:
+        return [None]
     shares = np.linspace(1.0, 0.0, _LEVELS)
-    found = np.unique(np.quantile(values, shares, method="lower"))
+    found = np.unique(np.quantile(np.asarray(values), shares, method="lower"))
     between = (found[1:] + found[:-1]) / 2 if len(found) > 1 else found
-    return [math.inf, *(float(value) for value in between[::-1])]
+    return [None, *(float(value) for value in between[::-1])]
 
 
-def _in_words(found: Guarantee | None) -> Guarantee:
+def _best(
+    fitted: Sequence[Policy],
+    paths: Sequence[tuple[PathPoint, ...]],
+    cases: Sequence[CalibrationRecord],
+) -> tuple[tuple[PathPoint, ...], int | None]:
+    """The path, and the place on it, of the certified point that routes most cases rightly.
+
+    All certified points keep the promise together, so any choice among them does. The
+    first path and None where there is none.
+    """
+    evidence = Evidence.of(cases)
+    wanted = np.where(evidence.context_right, 1, np.where(evidence.closed_book_right, 2, 0))
+    found: list[tuple[int, int, int]] = []
+    for number, policy in enumerate(fitted):
+        promise = policy.guarantee
+        if promise is not None and promise.chosen is not None:
+            certified = paths[number][: promise.chosen + 1]
+            right = (route_codes(evidence, certified) == wanted).sum(axis=1)
+            place = int(np.argmax(right))  # of equals the strictest
+            found.append((int(right[place]), -number, place))
+    if not found:
+        return paths[0], None
+    _, number, place = max(found, key=lambda one: one[:2])
+    return paths[-number], place
+
+
+def _in_words(found: Guarantee | None, *, delta: float, paths: int) -> Guarantee:
     """The guarantee, speaking of the questions that it is about."""
     assert found is not None
-    share, sure = f"at most {found.risk:g} {_WHO}", f"with confidence {1 - found.delta:g}"
+    share, sure = f"at most {found.risk:g} {_WHO}", f"with confidence {1 - delta:g}"
     if found.certified:
         words = f"{share} are let through, {sure}"
     else:
@@ -239,6 +270,8 @@ def _in_words(found: Guarantee | None) -> Guarantee:
     return found.model_copy(
         update={
             "statement": words,
+            "delta": delta,
+            "method": f"fixed-sequence testing along {paths} declared paths, each at its part of δ",
             "loss": "let through although neither context nor memory has the answer",
             "population": f"new ones {_WHO}, drawn like the training questions",
         }

@@ -103,7 +103,7 @@ def test_separable_signals_give_a_policy_that_routes_every_case_rightly() -> Non
 
 
 def test_the_policy_keeps_what_it_rests_on() -> None:
-    policy = _policy(_signals(200, 0.3))
+    policy = _policy(_signals(400, 0.3))
     found = policy.guarantee
 
     assert found is not None
@@ -111,11 +111,11 @@ def test_the_policy_keeps_what_it_rests_on() -> None:
     [evidence] = found.risks
     # The exact test of the chosen point: so many let through of so many.
     assert evidence.p_value == pytest.approx(binom.cdf(found.errors, found.n, 0.1), rel=1e-9)
-    assert evidence.p_value <= 0.1
+    assert evidence.p_value <= found.delta / 3  # one of three paths
     assert found.routes[Route.ABSTAIN] == found.n - found.errors
     assert found.path[found.chosen].relevance == policy.relevance_threshold
-    # What live questions are compared with: one entry for each of the 200.
-    assert sum(policy.histograms["relevance"].counts) == 200
+    # What live questions are compared with: one entry for each of the 400.
+    assert sum(policy.histograms["relevance"].counts) == 400
 
 
 def test_no_signal_at_all_certifies_nothing() -> None:
