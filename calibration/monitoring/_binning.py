@@ -91,13 +91,29 @@ def calibration_histograms(
 
 def _replayed(policy: Policy, question: MeasuredSignals) -> tuple[float | None, bool]:
     """The confidence that a guard would have asked for, if any, and whether it would abstain."""
-    threshold = policy.relevance_threshold
-    relevance = question.relevance
-    if not policy.check_conflict and policy.may_follow and relevance is not None:
-        # The common case, ten times faster than a replay.
-        assert threshold is not None
-        if relevance >= threshold:
-            return None, False
-    signals = Signals.replay(policy, relevance, question.confidence, question.conflict)
+    relevance, confidence = question.relevance, question.confidence
+    if not policy.check_conflict:
+        return _replayed_without_conflict(policy, _finite(relevance), _finite(confidence))
+    signals = Signals.replay(policy, relevance, confidence, question.conflict)
     asked = None if SignalName.CONFIDENCE in signals.failed else signals.confidence
     return asked, decide_route(policy, signals).route is Route.ABSTAIN
+
+
+def _replayed_without_conflict(
+    policy: Policy, relevance: float | None, confidence: float | None
+) -> tuple[float | None, bool]:
+    """The common case, ten times as fast as a replay; a test holds it equal."""
+    if policy.may_follow:
+        if relevance is None:
+            return None, True
+        assert policy.relevance_threshold is not None
+        if relevance >= policy.relevance_threshold:
+            return None, False
+    if not policy.may_answer or confidence is None:
+        return None, True
+    assert policy.confidence_threshold is not None
+    return confidence, confidence < policy.confidence_threshold
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from .._binomial import errors_allowed, questions_needed
+from .._binomial import binomial_p_value, questions_needed
 from ._certificate import Certificate, PointResult, TargetResult
 from ._p_values import hoeffding_bentkus_p_value
 from ._statement import evidence_of
 
 _MOST_QUESTIONS = 1_000_000
+# Points, the most promising first, that are asked how many questions they would need.
+_ASKED_OF = 25
 # The largest share of the questions that a path is ever learned on.
 _MOST_LEARNING = 0.25
 
@@ -50,7 +52,8 @@ def outlook(certificate: Certificate, *, delta: float, given: int) -> Outlook:
     stopped = _stopped_early(certificate, delta)
     if stopped is not None:
         return Outlook(None, stopped)
-    totals = [_questions_for(point, certificate.questions, delta) for point in points]
+    nearest = sorted(points, key=_order)[:_ASKED_OF]
+    totals = [_questions_for(point, certificate.questions, delta) for point in nearest]
     possible = [total for total in totals if total is not None]
     if possible:
         more = max(
@@ -169,8 +172,7 @@ def _certifying_n(result: TargetResult, delta: float) -> int | None:
     def enough(n: int) -> bool:
         if not exact:
             return hoeffding_bentkus_p_value(rate * n, n, bound) <= delta
-        allowed = errors_allowed(n, bound, delta)
-        return allowed is not None and allowed >= math.ceil(rate * n)
+        return binomial_p_value(math.ceil(rate * n), n, bound) <= delta
 
     low, high = questions_needed(bound, delta), 2 * questions_needed(bound, delta)
     while not enough(high):

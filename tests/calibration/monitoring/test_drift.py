@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.monitoring import (
     DecisionMonitor,
     DriftVerdict,
     calibration_histograms,
     compare_with_calibration,
 )
-from knowgate.calibration.monitoring._binning import bin_of
-from knowgate.guard import Histogram, InputError, Policy
+from knowgate.calibration.monitoring._binning import _replayed, bin_of
+from knowgate.guard import (
+    Fingerprint,
+    Histogram,
+    InputError,
+    Policy,
+    Route,
+    Signals,
+    decide_route,
+)
 from tests.calibration.monitoring.populations import (
     EDGES,
     Question,
@@ -238,3 +250,30 @@ def test_numbers_out_of_range_are_refused(wrong: dict[str, float]) -> None:
 def test_questions_without_signals_are_counted_as_missing() -> None:
     live = [replace(question, relevance=None) for question in questions(1, 150)]
     assert compare_with_calibration(calibrated_policy(), live).signals[0].missing == 150
+
+
+@given(
+    st.none() | st.floats(0, 1),
+    st.none() | st.floats(0, 1),
+    st.none() | st.sampled_from([0.0, 0.3, 0.7, 1.0, math.nan]),
+    st.none() | st.sampled_from([0.0, 0.3, 0.7, 1.0, math.nan]),
+    st.booleans(),
+)
+def test_the_quick_replay_of_the_common_case_is_the_replay(
+    follow_from: float | None,
+    answer_from: float | None,
+    relevance: float | None,
+    confidence: float | None,
+    may_answer: bool,
+) -> None:
+    routes = tuple(Route) if may_answer else (Route.FOLLOW_CONTEXT, Route.ABSTAIN)
+    policy = Policy(
+        scorer=Fingerprint(kind="lexical"),
+        relevance_threshold=follow_from,
+        confidence_threshold=answer_from,
+        allowed_routes=routes,
+    )
+    record = CalibrationRecord("q", relevance, confidence, None, None)
+    signals = Signals.replay(policy, relevance, confidence)
+    expected = (signals.confidence, decide_route(policy, signals).route is Route.ABSTAIN)
+    assert _replayed(policy, record) == expected

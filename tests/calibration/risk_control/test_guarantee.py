@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
 import numpy as np
 import pytest
@@ -26,6 +28,7 @@ from tests.calibration.risk_control.populations import (
 )
 
 DELTA = 0.1
+RISKS = (0.05, 0.1, 0.2)
 Population = Callable[[int, np.random.Generator], Draw]
 
 
@@ -48,12 +51,26 @@ def _allowed(draws: int) -> float:
     return DELTA + 2 * math.sqrt(DELTA * (1 - DELTA) / draws)
 
 
+def _broken(n: int, draws: range) -> list[int]:
+    """How often the certified policy breaks each of `RISKS`."""
+    truth = calibrated(100_000, np.random.default_rng(1))
+    broken = [0] * len(RISKS)
+    for draw in draws:
+        records = calibrated(n, np.random.default_rng((draw, n))).records()
+        for place, risk in enumerate(RISKS):
+            policy = fit_policy(records, risk=risk, delta=DELTA)
+            broken[place] += truth.outcome_of(policy)[1] > risk
+    return broken
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("risk", [0.05, 0.1, 0.2])
 @pytest.mark.parametrize("n", [100, 300, 1000])
-def test_of_a_thousand_calibrations_no_more_than_delta_break_the_bound(n: int, risk: float) -> None:
-    share, _ = _failures(calibrated, n, risk, 1000)
-    assert share <= _allowed(1000)
+def test_of_a_thousand_calibrations_no_more_than_delta_break_the_bound(n: int) -> None:
+    # In processes of their own: they cannot be forked from one that has run models.
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        halves = pool.map(_broken, [n, n], [range(500), range(500, 1000)])
+    shares = [sum(counts) / 1000 for counts in zip(*halves, strict=True)]
+    assert max(shares) <= _allowed(1000), dict(zip(RISKS, shares, strict=True))
 
 
 @pytest.mark.parametrize("population", [distorted, dependent, useless])
