@@ -17,12 +17,18 @@ from ._outcomes import Outcome, Rates, clustered_rate, outcomes_under, rates_of
 from ._path_steps import PathStep
 from ._recalibrating import Recalibrated, recalibrate, require_same_instruments
 from ._records_file import read_records, record_lines
-from ._report import CalibrationReportPaths, write_calibration_report
-from ._splitting import deal_questions, split_cases
+from ._report import (
+    CalibrationReportPaths,
+    DrawnReport,
+    draw_calibration_report,
+    write_calibration_report,
+)
+from ._splitting import deal_questions
 
 __all__ = [
     "Calibrated",
     "CalibrationReportPaths",
+    "DrawnReport",
     "MeasuredCase",
     "MeasuredCases",
     "Outcome",
@@ -32,6 +38,7 @@ __all__ = [
     "calibrate_records",
     "clustered_rate",
     "deal_questions",
+    "draw_calibration_report",
     "is_leak_promise",
     "outcomes_under",
     "parse_costs",
@@ -43,6 +50,5 @@ __all__ = [
     "records_from_run",
     "records_from_uniknow",
     "require_same_instruments",
-    "split_cases",
     "write_calibration_report",
 ]

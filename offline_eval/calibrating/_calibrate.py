@@ -24,12 +24,11 @@ from ._calibrated import Calibrated
 from ._learning import calibration_records, calibrator_of, choose_calibrators
 from ._measured import MeasuredCase, MeasuredCases
 from ._outcomes import outcomes_under, rates_of
+from ._parts import learning_share
 from ._path_steps import PathStep, steps_of_certificate, steps_of_coverage
-from ._splitting import deal_questions, split_cases
+from ._splitting import deal_questions
 from ._words import UNNAMED, cautions, limits
 
-# Calibrators and path need some questions, and no more: the test is worth the rest.
-_LEARNING_SHARE, _FEW, _MOST_OF_FEW = 0.25, 60, 0.4
 _ALL_ROUTES = (Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN)
 
 
@@ -47,7 +46,7 @@ def calibrate_records(
 ) -> Calibrated:
     """A policy that lets through as much as it can while its risk stays under a bound.
 
-    The questions are dealt, group by group, to three parts: on the first, calibrators are
+    The questions are dealt at random to three parts: on the first, calibrators are
     chosen and the path of thresholds is declared; on the second it is tested; the third
     is kept back for reporting.
 
@@ -95,7 +94,7 @@ def calibrate_records(
         rates=rates_of(outcomes_under(policy, test), seed=seed) if test else None,
         coverage=coverage,
         seed=seed,
-        warnings=tuple(cautions(measured, certifying)),
+        warnings=tuple(cautions(measured, certifying, policy, share=share)),
         not_promised=tuple(limits(policy)),
     )
 
@@ -233,15 +232,13 @@ def _parts(
     """
     if not 0.0 < share <= 1.0:
         raise ValueError(f"share must be above 0 and at most 1, not {share}")
-    fitted = max(1.0, share * measured.questions)
-    learning = min(max(_LEARNING_SHARE, _FEW / fitted), _MOST_OF_FEW)
-    # What is kept back shows how it goes with documents not seen before.
-    fit_on, test = split_cases(measured.cases, (share, 1.0 - share), seed=seed)
+    fit_on, test = deal_questions(measured.cases, share, seed=seed)
+    learning = learning_share(len({case.question_id for case in fit_on}))
     learn, certifying = deal_questions(fit_on, learning, seed=seed)
     if not learn or not certifying:
         raise InputError(
-            f"too few questions to split ({measured.questions} in {measured.groups} groups)",
+            f"too few questions to split: {measured.questions}, of them {share:g} to fit on",
             where=measured.source,
-            mend="use more of them",
+            mend="use more of them, or a larger share",
         )
     return learn, certifying, test

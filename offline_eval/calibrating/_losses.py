@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass, fields
 from typing import Any
 
+from ...calibration import SMALLEST_PROBABILITY
 from ...calibration.risk_control import LossTable, RiskTarget
 from ...guard import Guarantee, GuaranteedRisk, InputError
 
@@ -42,7 +43,12 @@ def parse_costs(text: str) -> LossTable:
             raise InputError(
                 f"{name} must cost from 0 to 1, not {value!r}", where="--cost", mend=_MEND
             )
-    return LossTable(**found)
+    table = LossTable(**found)
+    if not any(astuple(table)):
+        raise InputError(
+            "nothing costs anything, so that every policy would do", where="--cost", mend=_MEND
+        )
+    return table
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +78,27 @@ def promise_of(guarantee: Guarantee, *, where: str) -> OldPromise:
     """
     for risk in guarantee.risks:
         if risk.kind == "abstention":
-            return OldPromise((), 1.0 - risk.bound)
+            coverage = round(1.0 - risk.bound, 12)
+            if not SMALLEST_PROBABILITY <= coverage <= 1.0 - SMALLEST_PROBABILITY:
+                raise _unknown_promise(where)
+            return OldPromise((), coverage)
     if guarantee.risks:
-        return OldPromise(
-            tuple(_target(risk) for risk in guarantee.risks),
-            None,
-        )
+        try:
+            return OldPromise(tuple(_target(risk) for risk in guarantee.risks), None)
+        except (TypeError, ValueError):  # a kind of risk, or of mishap, that there is not
+            raise _unknown_promise(where) from None
     if guarantee.loss == _SELECTIVE:
         return OldPromise((RiskTarget("selective", guarantee.risk),), None)
     raise InputError(
         "the policy certified nothing and does not tell which bounds were asked for",
+        where=where,
+        mend="make one with `knowgate calibrate`",
+    )
+
+
+def _unknown_promise(where: str) -> InputError:
+    return InputError(
+        "the policy's guarantee has a bound that is not known here",
         where=where,
         mend="make one with `knowgate calibrate`",
     )

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...calibration import UNDEFINED, Interval, wilson_interval
 from ...guard import Policy, Route, Signals, decide_route
 from ._measured import MeasuredCase
 
+Floats = NDArray[np.float64]
 _RESAMPLES = 1000
 
 
@@ -141,7 +144,8 @@ def clustered_rate(
     """Weighted share of trials that came true, with a 95 % interval over units.
 
     Where each unit has one trial of the same weight it is Wilson's interval; otherwise
-    units are resampled, since the trials of one unit are no independent evidence.
+    units are resampled, since the trials of one unit are no independent evidence. Of few
+    units resampling says too little: the interval is then that of Student's t, if wider.
 
     Args:
         trials: unit, weight and whether it came true.
@@ -172,8 +176,23 @@ def clustered_rate(
             drawn.append(float(picks @ hits) / float(picks @ totals))
         low, high = (float(end) for end in np.quantile(drawn, [0.025, 0.975]))
         if low < high:
-            return Interval(value, min(low, value), max(high, value), n)
+            off = _students_error(hits, totals)
+            return Interval(
+                value, max(0.0, min(low, value - off)), min(1.0, max(high, value + off)), n
+            )
     # As if each unit were one trial: resampling units that all went alike says nothing.
     near = wilson_interval(round(value * n), n)
     low, high = near.low or 0.0, 1.0 if near.high is None else near.high
     return Interval(value, min(low, value), max(high, value), n)
+
+
+def _students_error(hits: Floats, totals: Floats) -> float:
+    """Half the width of the t-interval of a ratio over units, at 95 %; 0 for one unit."""
+    from scipy.special import stdtrit
+
+    n = len(hits)
+    if n < 2:
+        return 0.0
+    residuals = hits - totals * (hits.sum() / totals.sum())
+    error = math.sqrt(n / (n - 1) * float(residuals @ residuals)) / float(totals.sum())
+    return float(stdtrit(n - 1, 0.975)) * error

@@ -53,6 +53,7 @@ def draw_risk_coverage(
     heights = [r for quality in qualities for r, c in _curve(quality) if c >= 0.05]
     heights += [step.risk or 0.0 for step in seen]
     top = min(1.0, 1.15 * max([*heights, risk or 0.0, 0.05]))
+    dots = "Dots: the points of the declared path, on the questions that certify. " if seen else ""
 
     def draw(figure: Figure) -> None:
         axes: Axes = figure.subplots()
@@ -64,11 +65,12 @@ def draw_risk_coverage(
                 [c for _, c in points], [r for r, _ in points], color=colour, linestyle=style,
                 linewidth=1.6, label=quality.name,
             )  # fmt: skip
-        axes.plot(
-            [step.coverage or 0.0 for step in seen],
-            [step.risk or 0.0 for step in seen],
-            color=VERMILION, marker=".", markersize=6, linestyle="none", label="the declared path",
-        )  # fmt: skip
+        if seen:
+            axes.plot(
+                [step.coverage or 0.0 for step in seen], [step.risk or 0.0 for step in seen],
+                color=VERMILION, marker=".", markersize=6, linestyle="none",
+                label="the declared path",
+            )  # fmt: skip
         if risk is not None:
             axes.axhline(risk, color=INK, linestyle=":", linewidth=1.5, label="bound on the risk")
         for step in seen:
@@ -84,8 +86,7 @@ def draw_risk_coverage(
         name="risk-coverage",
         title="Risk against coverage",
         caption="Questions that the calibrators were not fitted on. Lines: a threshold on one "
-        "signal, or on the larger of both. Dots: the points of the declared path, on the "
-        "questions that certify. The lower right corner is the ideal.",
+        f"signal, or on the larger of both. {dots}The lower right corner is the ideal.",
         svg=draw_svg("risk-coverage", draw, (5.0, 5.2)),
     )
 

@@ -76,8 +76,8 @@ def require_same_instruments(old: Policy, measured: MeasuredCases) -> None:
     """Refuse cases that something else measured than the old policy was fitted on.
 
     Raises:
-        FingerprintMismatchError: scorer, estimator or aggregator differ, or nobody says
-            what they were.
+        FingerprintMismatchError: scorer, estimator, aggregator or the kind of conflict
+            differ, or nobody says what they were.
     """
     if old.scorer.kind == UNNAMED:
         if measured.scorer is not None:
@@ -91,6 +91,12 @@ def require_same_instruments(old: Policy, measured: MeasuredCases) -> None:
             measured,
             f"these cases are aggregated by {measured.aggregator!r}, the old policy's by "
             f"{old.aggregator!r}",
+        )
+    if old.check_conflict and old.conflict_between != measured.conflict_between:
+        raise _mismatch(
+            measured,
+            f"these cases look for a conflict with {measured.conflict_between!r}, the old policy "
+            f"with {old.conflict_between!r}",
         )
     if old.estimator is None:
         return

@@ -17,6 +17,8 @@ from ._measured import MeasuredCase, MeasuredCases
 
 _REQUIRED = ("question_id", "relevance", "confidence", "context_right", "closed_book_right")
 _HEADER = ("scorer", "estimator", "aggregator", "population", "conflict_between")
+# Beyond these, sums of weights would lose their digits.
+_LIGHTEST, _HEAVIEST = 1e-9, 1e9
 _MEND = (
     '{"question_id": "q1", "relevance": 0.7, "confidence": 0.4, "context_right": true, '
     '"closed_book_right": false}'
@@ -38,6 +40,12 @@ def read_records(path: str | os.PathLike[str]) -> MeasuredCases:
     header: Mapping[str, Any] = {}
     if lines and _is_header(lines[0][1]):
         header = lines.pop(0)[1]
+        if unknown := sorted(set(header) - set(_HEADER)):
+            raise InputError(
+                f"field {unknown[0]!r} says nothing about what measured the records",
+                where=f"{where}:1",
+                mend=f"there are: {', '.join(_HEADER)}",
+            )
     made_by = _made_by(header, _manifest_of(Path(path)), where)
     cases: dict[tuple[str, str], tuple[int, MeasuredCase]] = {}
     groups: dict[str, tuple[int, str]] = {}
@@ -148,8 +156,8 @@ def _case(value: Mapping[str, Any], where: str) -> MeasuredCase:
     if not isinstance(identity, str) or not identity:
         _refuse("field 'question_id' must be text or a whole number", where)
     weight = _number(value, "weight", where, default=1.0)
-    if weight is None or weight <= 0:
-        _refuse("field 'weight' must be a number above 0", where)
+    if weight is None or not _LIGHTEST <= weight <= _HEAVIEST:
+        _refuse(f"field 'weight' must be a number from {_LIGHTEST:g} to {_HEAVIEST:g}", where)
     return MeasuredCase(
         question_id=clean_text(identity),
         relevance=_number(value, "relevance", where),

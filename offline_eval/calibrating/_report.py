@@ -20,7 +20,7 @@ from ._quality_plots import draw_p_values, draw_reliability, draw_risk_coverage
 from ._region_plot import draw_regions
 from ._selective_quality import SelectiveQuality, selective_qualities
 from ._signal_quality import SignalQuality, StatedProbabilities, signal_quality
-from ._view import CalibrationView, calibration_view
+from ._view import CalibrationView, calibration_view, promises_a_cost
 
 CALIBRATION_REPORT_SCHEMA_VERSION = 1
 _OWN = Path(__file__).parent / "templates"
@@ -35,6 +35,33 @@ class CalibrationReportPaths:
     json: Path
 
 
+@dataclass(frozen=True, slots=True)
+class DrawnReport:
+    """A report that is made, but not yet written.
+
+    Attributes:
+        page: the HTML.
+        document: what the JSON beside it holds.
+    """
+
+    page: str
+    document: dict[str, Any]
+
+    def write(self, html: str | os.PathLike[str]) -> CalibrationReportPaths:
+        """Write the page, and the JSON under its name with `.json`.
+
+        Raises:
+            InputError: a file cannot be written.
+        """
+        paths = CalibrationReportPaths(Path(html), Path(html).with_suffix(".json"))
+        # The page last: where the JSON cannot be written there is no page without it.
+        with atomic_writer(paths.html) as stream:
+            stream.write(self.page)
+            stream.flush()  # a full disk shows before the JSON is there
+            write_json(paths.json, self.document)
+        return paths
+
+
 def write_calibration_report(
     found: Calibrated, html: str | os.PathLike[str]
 ) -> CalibrationReportPaths:
@@ -47,7 +74,11 @@ def write_calibration_report(
     Raises:
         InputError: a file cannot be written.
     """
-    paths = CalibrationReportPaths(Path(html), Path(html).with_suffix(".json"))
+    return draw_calibration_report(found).write(html)
+
+
+def draw_calibration_report(found: Calibrated) -> DrawnReport:
+    """The report of a calibration, for `DrawnReport.write`."""
     guarantee = found.policy.guarantee
     risk = 0.0 if guarantee is None else guarantee.risk
     signals = [
@@ -57,12 +88,7 @@ def write_calibration_report(
     ]
     rankings = selective_qualities(found.policy, found.unseen, risk=risk, seed=found.seed)
     page = _page(calibration_view(found, signals, rankings), _plots(found, signals, rankings))
-    document = _document(found, signals, rankings)
-    # The page last: where the JSON cannot be written there is no page without it.
-    with atomic_writer(paths.html) as stream:
-        write_json(paths.json, document)
-        stream.write(page)
-    return paths
+    return DrawnReport(page, _document(found, signals, rankings))
 
 
 def _plots(
@@ -74,9 +100,14 @@ def _plots(
     if not shown:
         shown, which = found.certify, "Questions that the certificate rests on"
     of_policy = [draw_regions(found.policy, outcomes_under(found.policy, shown), which=which)]
+    # A path tested for its costs has no place on an axis of wrong answers.
+    of_wrong = not promises_a_cost(guarantee)
+    bounds = guarantee is not None and (guarantee.certified or found.coverage is None)
     of_choice = [
         draw_risk_coverage(
-            rankings, found.steps, risk=None if guarantee is None else guarantee.risk
+            rankings,
+            found.steps if of_wrong else (),
+            risk=guarantee.risk if guarantee is not None and of_wrong and bounds else None,
         ),
         None
         if guarantee is None

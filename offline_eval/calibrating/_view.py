@@ -90,6 +90,7 @@ class CalibrationView:
     signals: tuple[SignalLine, ...]
     rankings: tuple[RankingLine, ...]
     coverage_column: str
+    risk_column: str
     data: tuple[tuple[str, str], ...]
 
 
@@ -99,25 +100,26 @@ def calibration_view(
     """The view of one calibration."""
     guarantee = found.policy.guarantee
     risk = None if guarantee is None else guarantee.risk
+    of_cost = promises_a_cost(guarantee)
     return CalibrationView(
         title=one_line(f"Calibration on {found.measured.name}"),
         subtitle=f"{found.measured.questions} questions, {len(found.measured.cases)} cases, "
         f"{found.measured.groups} independent units · {found.policy.created_by}",
         headline=tuple(headline(found)),
         warnings=tuple(one_line(line) for line in found.warnings),
-        rates=tuple(rate_lines(found.rates)),
+        rates=tuple(rate_lines(found.rates, promised=not of_cost)),
         nothing_kept_back="Nothing was kept back, so nothing is reported on unseen questions.",
         statement=one_line("" if guarantee is None else guarantee.statement),
         population=_population(found),
-        not_promised=tuple(
-            one_line(line)
-            for line in (*(() if guarantee is None else guarantee.not_covered), *found.not_promised)
-        ),
+        not_promised=tuple(one_line(line) for line in (*guarantee.not_covered, *found.not_promised))
+        if guarantee is not None and guarantee.certified
+        else (),
         facts=tuple(_facts(found)),
-        steps=tuple(_step(step) for step in _shown(found.steps)),
+        steps=tuple(_step(step, of_cost) for step in _shown(found.steps)),
         signals=tuple(_signal(quality) for quality in signals),
         rankings=tuple(_ranking(quality) for quality in rankings),
         coverage_column="" if risk is None else f"Coverage at risk {percent(risk)}",
+        risk_column="Mean cost" if of_cost else "Of those wrong",
         data=tuple((name, one_line(value)) for name, value in _data(found)),
     )
 
@@ -136,6 +138,11 @@ def headline(found: Calibrated) -> list[str]:
     return lines
 
 
+def promises_a_cost(guarantee: Guarantee | None) -> bool:
+    """Whether the bound is on what mishaps cost, and not on how much is wrong."""
+    return guarantee is not None and any(risk.kind == "cost" for risk in guarantee.risks)
+
+
 def _bound(found: Calibrated) -> str:
     """What is certified, as short as can be; the statement has it in full."""
     guarantee = found.policy.guarantee
@@ -143,7 +150,7 @@ def _bound(found: Calibrated) -> str:
         return "nothing"
     risk = _as_bound(guarantee.risk)
     kinds = {stored.kind for stored in guarantee.risks}
-    if "cost" in kinds:
+    if promises_a_cost(guarantee):
         return f"the mean cost per question is at most {guarantee.risk:g}"
     if found.coverage is not None:
         return f"at least {percent(found.coverage)} is let through, at most {risk} of it wrong"
@@ -159,12 +166,21 @@ def _population(found: Calibrated) -> str:
     return f"{words[:1].upper()}{words[1:]}.{calibrated_on}" if words else calibrated_on
 
 
-def rate_lines(rates: Rates | None) -> list[RateLine]:
-    """How the policy did on questions kept back; empty where there were none."""
+def rate_lines(rates: Rates | None, *, promised: bool = True) -> list[RateLine]:
+    """How the policy did on questions kept back; empty where there were none.
+
+    Args:
+        rates: on these questions.
+        promised: whether the promise is about how much is wrong.
+    """
     if rates is None:
         return []
     named: list[tuple[str, Interval, str]] = [
-        ("wrong among those let through", rates.risk, "what the promise is about"),
+        (
+            "wrong among those let through",
+            rates.risk,
+            "what the promise is about" if promised else "",
+        ),
         ("let through", rates.coverage, "of all cases; higher is better at the same risk"),
         (
             "declined without need",
@@ -200,12 +216,14 @@ def _facts(found: Calibrated) -> list[tuple[str, str]]:
     if found.coverage is not None:
         facts.append(("coverage asked for", percent(found.coverage)))
     if guarantee is not None:
+        tested = "the certificate rests" if guarantee.certified else "the test rests"
+        if guarantee.certified or found.coverage is None:
+            facts.append(("bound α", _as_bound(guarantee.risk)))
         facts += [
-            ("bound α", _as_bound(guarantee.risk)),
             ("probability δ that the promise fails by bad luck", percent(guarantee.delta)),
             ("what counts as an error", one_line(guarantee.loss)),
-            ("questions the certificate rests on", _evidence(guarantee)),
-            ("how the point was found", guarantee.method),
+            (f"questions {tested} on", _evidence(guarantee)),
+            ("how the points were tested", guarantee.method),
         ]
     return facts
 
@@ -237,7 +255,7 @@ def _shown(steps: Sequence[PathStep]) -> list[PathStep]:
     return [step for step in steps if abs(step.number - middle) <= _STEPS_AROUND]
 
 
-def _step(step: PathStep) -> StepLine:
+def _step(step: PathStep, of_cost: bool) -> StepLine:
     words, kind = ("not tested", "later") if not step.tested else ("", "")
     if step.chosen:
         words, kind = "chosen", "chosen"
@@ -246,7 +264,7 @@ def _step(step: PathStep) -> StepLine:
         relevance=decimal(step.relevance),
         confidence=decimal(step.confidence),
         coverage=_share(step.coverage),
-        risk=_share(step.risk),
+        risk=decimal(step.risk) if of_cost else _share(step.risk),
         p_value=_p_value(step.p_value),
         words=words,
         kind=kind,
@@ -291,11 +309,13 @@ def _ranking(quality: SelectiveQuality) -> RankingLine:
 def _data(found: Calibrated) -> list[tuple[str, str]]:
     policy = found.policy
     estimator = "none" if policy.estimator is None else _fingerprint(policy.estimator)
+    # Where a coverage is asked for, a part of these declares the points for the others.
+    tested = "tested on" if found.coverage is None else "points declared and tested on"
     return [
         ("measured cases", found.measured.name),
         ("sha256 of the cases", found.measured.sha256),
         ("calibrators and path learnt on", _counts(found.learn)),
-        ("certified on", _counts(found.certify)),
+        (tested, _counts(found.certify)),
         ("kept back for reporting", _counts(found.test)),
         ("seed of the split", str(found.seed)),
         ("relevance scorer", _fingerprint(policy.scorer)),

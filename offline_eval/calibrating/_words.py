@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ...guard import Policy
 from ._measured import MeasuredCase, MeasuredCases
+from ._parts import questions_to_give
 
 UNNAMED = "unnamed"
 """Kind of the fingerprint that stands for "nobody said what measured it"."""
@@ -15,8 +16,13 @@ _CROWDED = 3.0
 
 
 def limits(policy: Policy) -> list[str]:
-    """What the guarantee does not speak of, beyond what its own statement says."""
-    kinds = set() if policy.guarantee is None else {risk.kind for risk in policy.guarantee.risks}
+    """What the guarantee does not speak of, beyond what its own statement says.
+
+    Empty where nothing is certified: then there is no promise with limits.
+    """
+    if policy.guarantee is None or not policy.guarantee.certified:
+        return []
+    kinds = {risk.kind for risk in policy.guarantee.risks}
     lines = ["questions of which fewer can be answered than of these: more of what passes is wrong"]
     if not kinds & {"false_abstention", "cost"}:
         lines.append("how often it declines without need: that is measured, not bounded")
@@ -32,14 +38,36 @@ def limits(policy: Policy) -> list[str]:
     return lines
 
 
-def cautions(measured: MeasuredCases, certify: Sequence[MeasuredCase]) -> list[str]:
+def cautions(
+    measured: MeasuredCases, certify: Sequence[MeasuredCase], policy: Policy, *, share: float
+) -> list[str]:
     """What to know before trusting the promise; often nothing.
 
     Args:
         measured: all cases.
         certify: those that the certificate rests on.
+        policy: what came of it.
+        share: of the questions that was fitted on.
     """
-    return [*_unnamed(measured), *_crowded(certify), *_unjudged(measured)]
+    certified = policy.guarantee is not None and policy.guarantee.certified
+    found = [*_unnamed(measured), *(_crowded(certify) if certified else [])]
+    found += [*_off_scale(measured), *_unjudged(measured)]
+    return [*found, *_in_all(measured, certify, policy, share)]
+
+
+def _in_all(
+    measured: MeasuredCases, certify: Sequence[MeasuredCase], policy: Policy, share: float
+) -> list[str]:
+    """The number of further questions that would help, of all and not of those that certify."""
+    more = None if policy.guarantee is None else policy.guarantee.more_questions
+    if more is None:
+        return []
+    certifying = len({case.question_id for case in certify})
+    given = questions_to_give(certifying + more, share=share) - measured.questions
+    return [
+        f"The number of further questions counts those that certify, {certifying} of the "
+        f"{measured.questions} here: in all it takes about {max(more, given)} more."
+    ]
 
 
 def _unnamed(measured: MeasuredCases) -> list[str]:
@@ -64,16 +92,27 @@ def _crowded(certify: Sequence[MeasuredCase]) -> list[str]:
     lines = []
     if units < _FEW_UNITS:
         lines.append(
-            f"Only {units} independent unit{'' if units == 1 else 's'} certify: a promise from so "
-            "few hangs on each of them."
+            f"Only {units} independent unit{' certifies' if units == 1 else 's certify'}: a "
+            "promise from so few hangs on each of them."
         )
     if units and questions / units >= _CROWDED:
         lines.append(
-            f"{questions} questions come from {units} groups. Questions of one group tend to go "
-            "alike, and the test takes each for independent: more groups say more than more "
-            "questions."
+            f"{questions} questions come from {units} group{'' if units == 1 else 's'}. Questions "
+            "of one group tend to go alike, and the test takes each for independent: more groups "
+            "say more than more questions."
         )
     return lines
+
+
+def _off_scale(measured: MeasuredCases) -> list[str]:
+    """A guard takes relevance on any scale, but confidence as a probability alone."""
+    off = sum(c.confidence is not None and not 0 <= c.confidence <= 1 for c in measured.cases)
+    if not off:
+        return []
+    return [
+        f"In {off} case{'' if off == 1 else 's'} confidence lies outside 0 and 1. A guard takes "
+        "such a confidence for a failed one: bring it to 0 to 1 before measuring and serving."
+    ]
 
 
 def _unjudged(measured: MeasuredCases) -> list[str]:

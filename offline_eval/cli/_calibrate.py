@@ -115,6 +115,13 @@ def calibrate(
         raise InputError(
             "are two ways of asking", where="--risk, --coverage", mend="name one of both"
         )
+    for name, bounds in (("--per-route", per_route), ("--cost", cost is not None)):
+        if coverage is not None and bounds:
+            raise InputError(
+                "bounds what --risk names, and does not go with --coverage",
+                where=name,
+                mend="leave one of both out",
+            )
     options = SelectiveOptions(
         risk=_DEFAULT_RISK if risk is None and coverage is None else risk,
         coverage=coverage,

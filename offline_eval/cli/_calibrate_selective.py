@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -75,12 +78,31 @@ def measured_cases(run: Path | None, records: Path | None) -> MeasuredCases:
 
 def write_calibrated(found: Calibrated, policy_out: Path, report: Path | None) -> None:
     """The policy and, where asked for, its report: all of them or none."""
-    from ..calibrating import write_calibration_report  # plots and templates
+    from ..calibrating import draw_calibration_report  # plots and templates
 
-    with atomic_writer(policy_out) as stream:
+    drawn = None if report is None else draw_calibration_report(found)
+    with undisturbed(), atomic_writer(policy_out) as stream:
         stream.write(found.policy.to_json())
-        if report is not None:
-            write_calibration_report(found, report)
+        stream.flush()  # a full disk shows before the report is there
+        if drawn is not None and report is not None:
+            drawn.write(report)
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Hold Ctrl-C and SIGTERM back until the block is through, so that files go together."""
+    came: list[int] = []
+    before = {}
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with contextlib.suppress(ValueError):  # not the main thread
+            before[number] = signal.signal(number, lambda which, _frame: came.append(which))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if came:
+            signal.raise_signal(came[0])
 
 
 def promise_lines(found: Calibrated) -> list[str]:
@@ -89,7 +111,7 @@ def promise_lines(found: Calibrated) -> list[str]:
     lines = [] if policy.guarantee is None else [policy.guarantee.statement]
     lines += [
         f"population: {found.measured.population or 'questions like those of the records'}",
-        "nor does it say anything about:",
+        *(["nor does it say anything about:"] if found.not_promised else []),
         *(f"  - {line}" for line in found.not_promised),
         *(f"careful: {line}" for line in found.warnings),
         f"thresholds: {threshold_words(found)}",
@@ -115,8 +137,8 @@ def threshold_words(found: Calibrated) -> str:
 def rate_lines(rates: Rates) -> list[str]:
     """How the policy did on the questions kept back."""
     return [
-        f"on {rates.questions} questions kept back: lets through {rate_words(rates.coverage)} of "
-        f"cases, of those wrong {rate_words(rates.risk)}",
+        f"on {_counted(rates.questions, 'question')} kept back: lets through "
+        f"{rate_words(rates.coverage)} of cases, of those wrong {rate_words(rates.risk)}",
         f"declined although context or memory was right: {rate_words(rates.false_abstention)}",
     ]
 
@@ -125,9 +147,14 @@ def rate_words(rate: Interval) -> str:
     """A share with its interval."""
     if rate.value is None:
         return "an unknown share (none there)"
+    units = _counted(rate.n, "independent unit")
     if rate.low is None or rate.high is None:
-        return f"{rate.value:.1%} ({rate.n} independent units)"
-    return f"{rate.value:.1%} [{rate.low:.1%}, {rate.high:.1%}] ({rate.n} independent units)"
+        return f"{rate.value:.1%} ({units})"
+    return f"{rate.value:.1%} [{rate.low:.1%}, {rate.high:.1%}] ({units})"
+
+
+def _counted(n: int, noun: str) -> str:
+    return f"{n} {noun}{'' if n == 1 else 's'}"
 
 
 def print_written(policy_out: Path, report: Path | None) -> None:
@@ -138,7 +165,12 @@ def print_written(policy_out: Path, report: Path | None) -> None:
 
 
 def require_apart(
-    policy_out: Path, run: Path | None, records: Path | None, report: Path | None
+    policy_out: Path,
+    run: Path | None,
+    records: Path | None,
+    report: Path | None,
+    *,
+    old_policy: Path | None = None,
 ) -> None:
     """Refuse to write over what is read, or two files under one name.
 
@@ -157,9 +189,16 @@ def require_apart(
             where=str(policy_out),
             mend="give the report another name",
         )
+    files: tuple[str, ...] = _RUN_FILES
+    if run is not None and (run / "plan.json").is_file():
+        files += ("policy.json",)  # of a UniKnow run, whose guard it is
+    read = set() if old_policy is None else {old_policy.resolve()}
+    if records is not None:
+        # What measured the records may be told beside them.
+        read |= {records.resolve(), records.with_name(f"{records.stem}.manifest.json").resolve()}
     for path in paths:
-        inside = run is not None and path.parent == run.resolve() and path.name in _RUN_FILES
-        if inside or (records is not None and path == records.resolve()):
+        inside = run is not None and path.parent == run.resolve() and path.name in files
+        if inside or path in read:
             raise InputError(
                 "is a file that is read here", where=str(path), mend="choose another one"
             )
@@ -167,7 +206,7 @@ def require_apart(
 
 _RUN_FILES = (
     "manifest.json", "questions.jsonl", "rows.jsonl", "cases.jsonl", "knowledge.jsonl",
-    "calibration.json",
+    "calibration.json", "signals.jsonl", "plan.json",
 )  # fmt: skip
 
 

@@ -57,11 +57,11 @@ def recalibrate(
         raise InputError("exactly one is needed", where="--run, --records", mend="name one of both")
     old = Policy.load(policy)
     require_share_and_seed(share, seed)
-    require_apart(policy_out, run, records, report)
     if policy_out.resolve() == policy.resolve():
         raise InputError(
             "is the old policy", where=str(policy_out), mend="keep it, and choose another --out"
         )
+    require_apart(policy_out, run, records, report, old_policy=policy)
     if _promises_a_leak(old):
         _refit_leak(old, policy, run, policy_out, 0.5 if share is None else share, seed, report)
         return

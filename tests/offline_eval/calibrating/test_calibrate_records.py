@@ -26,8 +26,6 @@ def test_no_question_is_used_for_two_things() -> None:
     parts = [{c.question_id for c in part} for part in (found.learn, found.certify, found.test)]
     assert all(parts)
     assert len(parts[0] | parts[1] | parts[2]) == sum(map(len, parts)) == 300
-    fitted_on = {c.unit for c in (*found.learn, *found.certify)}
-    assert not fitted_on & {c.unit for c in found.test}
     assert {*found.learn, *found.certify, *found.test} == set(found.measured.cases)
 
 
@@ -132,6 +130,11 @@ def test_too_few_questions_to_split_are_refused() -> None:
 
     with pytest.raises(InputError, match="too few"):
         calibrate_records(measured, risk=0.2, delta=0.1)
+
+
+def test_a_share_that_leaves_nothing_to_fit_on_is_named() -> None:
+    with pytest.raises(InputError, match=r"300, of them 0.001 to fit on .* or a larger share"):
+        calibrate_records(drawn(300), risk=0.2, delta=0.1, share=0.001)
 
 
 def test_records_without_any_relevance_and_confidence_are_refused() -> None:

@@ -92,6 +92,32 @@ def test_the_interval_covers_the_true_rate_about_as_often_as_it_says() -> None:
     assert 0.90 <= covered / 200 <= 0.99
 
 
+def test_of_two_units_the_interval_is_that_of_students_t() -> None:
+    trials = [(("group", "a"), 1.0, i < 18) for i in range(100)]
+    trials += [(("group", "b"), 1.0, i < 22) for i in range(100)]
+
+    rate = clustered_rate(trials)
+
+    # The standard error is (.22 − .18) / 2 = .02, and t at 97.5 % with one degree 12.706.
+    assert rate.value == pytest.approx(0.2)
+    assert (rate.low, rate.n) == (0.0, 2)
+    assert rate.high == pytest.approx(0.2 + 12.7062 * 0.02, abs=1e-5)
+
+
+def test_the_interval_of_few_units_covers_the_true_rate_too() -> None:
+    rng = np.random.default_rng(2)
+    covered = 0
+    for _ in range(200):
+        trials = []
+        for unit in range(4):
+            chance = rng.beta(4, 8)
+            trials += [(("group", str(unit)), 1.0, bool(rng.random() < chance)) for _ in range(30)]
+        rate = clustered_rate(trials)
+        covered += (rate.low or 0) <= 1 / 3 <= (rate.high or 0)
+    # Resampling alone covers three times in four.
+    assert covered / 200 >= 0.91
+
+
 def test_units_that_all_went_alike_have_an_interval_all_the_same() -> None:
     rate = clustered_rate([(("group", str(i // 2)), 1.0, False) for i in range(20)])
 

@@ -96,8 +96,9 @@ def test_two_tellings_that_differ_are_refused(tmp_path: Path) -> None:
         ({"context_right": 1}, "'context_right' must be true, false or null"),
         ({"closed_book_right": "yes"}, "'closed_book_right' must be true, false or null"),
         ({"conflict": 0}, "'conflict' must be true, false or null"),
-        ({"weight": 0}, "'weight' must be a number above 0"),
-        ({"weight": None}, "'weight' must be a number above 0"),
+        ({"weight": 0}, "'weight' must be a number from 1e-09 to 1e+09"),
+        ({"weight": None}, "'weight' must be a number from 1e-09 to 1e+09"),
+        ({"weight": 1e308}, "'weight' must be a number from 1e-09 to 1e+09"),
         ({"question_id": ""}, "'question_id' must be text or a whole number"),
         ({"question_id": None}, "'question_id' must be text or a whole number"),
         ({"group": ["a"]}, "'group' must be text"),
@@ -146,6 +147,7 @@ def test_a_question_in_two_groups_is_refused(tmp_path: Path) -> None:
         ({"estimator": {"kind": "x", "colour": 1}}, "field 'estimator.colour'"),
         ({"aggregator": "median"}, "unknown aggregator 'median'"),
         ({"scorer": None, "population": 3}, "field 'population' must be text"),
+        ({"scorer": None, "estimater": {"kind": "x"}}, "field 'estimater' says nothing about"),
     ],
 )
 def test_a_bad_header_is_named(tmp_path: Path, header: dict[str, Any], words: str) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from knowgate.calibration.risk_control import LossTable
 from knowgate.guard import InputError
 from knowgate.offline_eval.calibrating import (
     Calibrated,
@@ -148,6 +149,31 @@ def test_a_policy_that_nothing_certifies_is_reported_too(tmp_path: Path) -> None
     text = _text(write_calibration_report(found, tmp_path / "page.html").html)
 
     assert "Nothing could be certified, so this policy always abstains." in text
+
+
+def test_what_is_bounded_is_called_by_its_name(tmp_path: Path) -> None:
+    loss = LossTable(wrong_follow=1.0, wrong_answer=1.0, false_abstention=0.2)
+    of_cost = calibrate_records(drawn(400), risk=0.35, delta=0.1, loss=loss)
+    of_wrong = calibrate_records(drawn(400), risk=0.25, delta=0.1)
+
+    costs = _text(write_calibration_report(of_cost, tmp_path / "cost.html").html)
+    wrong = _text(write_calibration_report(of_wrong, tmp_path / "wrong.html").html)
+
+    assert "Mean cost" in costs
+    for words in ("Of those wrong", "what the promise is about", "the points of the declared path"):
+        assert words not in costs
+        assert words in wrong
+
+
+def test_a_coverage_that_is_not_certified_names_no_bound(tmp_path: Path) -> None:
+    found = calibrate_records(drawn(200), coverage=0.999, delta=0.1)
+
+    text = _text(write_calibration_report(found, tmp_path / "page.html").html)
+
+    assert "Nothing could be certified" in text
+    assert "bound α" not in text
+    assert "bound on the risk" not in text
+    assert "points declared and tested on" in text
 
 
 def test_a_place_that_cannot_be_written_leaves_nothing(

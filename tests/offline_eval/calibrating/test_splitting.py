@@ -4,68 +4,69 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowgate.offline_eval.calibrating import MeasuredCase, split_cases
+from knowgate.offline_eval.calibrating import (
+    MeasuredCase,
+    MeasuredCases,
+    calibrate_records,
+    deal_questions,
+)
 from tests.offline_eval.calibrating.measured import drawn
 
 
-@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 30)), max_size=80), st.integers(0, 5))
-def test_no_question_is_in_two_parts_and_no_group_unless_there_are_few(
-    drawn_ones: list[tuple[int, int]], seed: int
+@given(st.lists(st.integers(0, 30), max_size=80), st.floats(0, 1), st.integers(0, 5))
+def test_no_question_is_in_two_parts_and_none_is_lost(
+    numbers: list[int], share: float, seed: int
 ) -> None:
-    group_of: dict[str, str] = {}
-    cases = []
-    for number, (i, group) in enumerate(drawn_ones):
-        # Every third question is a group of its own.
-        own = group_of.setdefault(f"q{i}", "" if i % 3 == 0 else str(group))
-        cases.append(MeasuredCase(f"q{i}", 0.5, 0.5, True, True, own, case=str(number)))
+    cases = [
+        MeasuredCase(f"q{i}", 0.5, 0.5, True, True, str(i % 3), case=str(number))
+        for number, i in enumerate(numbers)
+    ]
 
-    parts = split_cases(cases, (0.3, 0.5, 0.2), seed=seed)
+    parts = deal_questions(cases, share, seed=seed)
 
     assert sorted((c for part in parts for c in part), key=lambda c: int(c.case)) == cases
-    questions = [{c.question_id for c in part} for part in parts]
-    assert len(set().union(*questions)) == sum(map(len, questions))
-    units = [{c.unit for c in part} for part in parts]
-    if len(set().union(*units)) >= 10:
-        assert len(set().union(*units)) == sum(map(len, units))
+    first, second = ({c.question_id for c in part} for part in parts)
+    assert not first & second
+    assert len(first) == round(share * len(first | second))
 
 
-def test_a_few_domains_are_each_in_every_part() -> None:
-    cases = [MeasuredCase(str(i), 0.5, 0.5, True, True, f"d{i % 2}") for i in range(40)]
+def test_a_group_is_in_every_part_as_often_as_among_all() -> None:
+    cases = [MeasuredCase(str(i), 0.5, 0.5, True, True, f"d{i % 2}") for i in range(400)]
 
-    for part in split_cases(cases, (1, 1)):
-        assert {case.group for case in part} == {"d0", "d1"}
-
-
-def test_the_shares_are_of_questions_not_of_cases() -> None:
-    cases = drawn(400, variants=3).cases
-
-    parts = split_cases(cases, (0.3, 0.5, 0.2), seed=3)
-
-    sizes = [len({c.question_id for c in part}) for part in parts]
-    assert sum(sizes) == 400
-    assert all(abs(size - wanted) <= 2 for size, wanted in zip(sizes, (120, 200, 80), strict=True))
+    for part in deal_questions(cases, 0.5):
+        assert 80 < sum(case.group == "d0" for case in part) < 120
 
 
 def test_the_seed_alone_decides_and_another_one_decides_otherwise() -> None:
     cases = drawn(50).cases
 
-    assert split_cases(cases, (1, 1), seed=1) == split_cases(cases, (1, 1), seed=1)
-    assert split_cases(cases, (1, 1), seed=1) != split_cases(cases, (1, 1), seed=2)
+    assert deal_questions(cases, 0.5, seed=1) == deal_questions(cases, 0.5, seed=1)
+    assert deal_questions(cases, 0.5, seed=1) != deal_questions(cases, 0.5, seed=2)
 
 
 def test_the_order_of_the_file_does_not_matter() -> None:
     cases = drawn(50).cases
 
-    first = {c.question_id for c in split_cases(cases, (1, 1))[0]}
+    first = {c.question_id for c in deal_questions(cases, 0.5)[0]}
 
-    assert {c.question_id for c in split_cases(cases[::-1], (1, 1))[0]} == first
-
-
-def test_a_part_without_a_share_stays_empty() -> None:
-    assert split_cases(drawn(20).cases, (1, 1, 0))[2] == []
+    assert {c.question_id for c in deal_questions(cases[::-1], 0.5)[0]} == first
 
 
-@pytest.mark.parametrize("shares", [(), (0.0,), (0.5, -0.1)])
-def test_shares_that_are_none_are_refused(shares: tuple[float, ...]) -> None:
-    with pytest.raises(ValueError, match="shares"):
-        split_cases(drawn(2).cases, shares)
+@pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
+def test_a_share_that_is_none_is_refused(share: float) -> None:
+    with pytest.raises(ValueError, match="share"):
+        deal_questions(drawn(2).cases, share)
+
+
+def test_each_part_of_a_calibration_is_a_sample_of_all_documents() -> None:
+    # One large document and eleven small ones: dealt whole, some would be missing.
+    cases = tuple(
+        MeasuredCase(str(i), i % 7, None, i % 3 > 0, None, "large" if i % 2 else f"d{i % 22}")
+        for i in range(1100)
+    )
+
+    found = calibrate_records(MeasuredCases(cases, "drawn"), risk=0.5, delta=0.1)
+
+    for part in (found.learn, found.certify, found.test):
+        assert len({case.group for case in part}) == 12
+        assert 0.4 < sum(case.group == "large" for case in part) / len(part) < 0.6

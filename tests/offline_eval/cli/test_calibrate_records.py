@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from knowgate.guard import FingerprintMismatchError, Guard, InputError, Policy
 from knowgate.guard.testing import FakeEstimator, FakeScorer
 from knowgate.offline_eval.calibrating import record_lines
+from knowgate.offline_eval.cli._calibrate_selective import undisturbed
 from tests.offline_eval.calibrating.measured import drawn
 from tests.offline_eval.cli.commands import Knowgate, Outcome, refused, write_lines
 
@@ -177,6 +179,10 @@ def test_an_ookb_run_can_be_promised_otherwise(knowgate: Knowgate, workplace: Pa
     [
         (["--run", "x"], "--run, --records: exactly one"),
         (["--risk", "0.1", "--coverage", "0.5"], "--risk, --coverage: are two ways"),
+        (["--coverage", "0.5", "--per-route"], "--per-route: bounds what --risk names"),
+        (["--coverage", "0.5", "--cost", "wrong_answer=1"], "--cost: bounds what --risk names"),
+        (["--cost", "wrong_answer=0,wrong_follow=0"], "--cost: nothing costs anything"),
+        (["--share", "0.0001"], "too few questions to split: 400, of them 0.0001 to fit on"),
         (["--answer-from-memory", "0.7"], "--answer-from-memory: does not go with"),
         (["--promise", "leak"], "--records: does not go with the promise 'leak'"),
         (["--coverage", "1.5"], "--coverage: must be between 0 and 1"),
@@ -215,8 +221,67 @@ def test_nothing_is_written_over_the_records(knowgate: Knowgate, records: Path) 
 
     refused(knowgate("calibrate", "--records", records, "--out", records), "is a file that is read")
     refused(_calibrate(knowgate, records, "--report", records.with_name("policy.html")), "one file")
+    manifest = records.with_name("records.manifest.json")
+    refused(
+        knowgate("calibrate", "--records", records, "--out", manifest), "is a file that is read"
+    )
 
     assert records.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["signals.jsonl", "plan.json", "policy.json"])
+def test_nothing_is_written_over_a_uniknow_run(
+    knowgate: Knowgate, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "plan.json").write_text("{}", encoding="utf-8")
+    (tmp_path / "manifest.json").write_text('{"suite": "uniknow"}', encoding="utf-8")
+
+    outcome = knowgate(
+        "calibrate", "--run", tmp_path, "--promise", "selective", "--out", tmp_path / name
+    )
+
+    refused(outcome, "is a file that is read here")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full")
+def test_a_full_disk_leaves_no_report_without_its_policy(knowgate: Knowgate, records: Path) -> None:
+    page = records.with_name("page.html")
+
+    outcome = knowgate(
+        "calibrate", "--records", records, "--out", "/dev/full", "--risk", "0.25", "--report", page
+    )
+
+    refused(outcome, "No space left")
+    assert not page.exists()
+    assert not page.with_suffix(".json").exists()
+
+
+def test_a_signal_waits_until_the_files_are_there() -> None:
+    came: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _frame: came.append(number))
+    try:
+        with undisturbed():
+            signal.raise_signal(signal.SIGTERM)
+            assert came == []
+        assert came == [signal.SIGTERM]
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_what_was_not_certified_has_no_limits_of_a_promise(
+    knowgate: Knowgate, tmp_path: Path
+) -> None:
+    records = write_lines(tmp_path / "r.jsonl", list(record_lines(drawn(40))))
+    page = tmp_path / "page.html"
+
+    outcome = _calibrate(knowgate, records, "--risk", "0.01", "--report", page)
+
+    assert outcome.code == 0
+    assert "nor does it say" not in outcome.out
+    assert (
+        "careful: The number of further questions counts those that certify, 19 of" in outcome.out
+    )
+    assert "What is not promised" not in page.read_text(encoding="utf-8")
 
 
 def test_a_broken_record_is_named_by_its_line(knowgate: Knowgate, records: Path) -> None:

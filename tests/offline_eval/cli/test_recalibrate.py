@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -115,6 +116,55 @@ def test_the_old_policy_is_not_written_over(knowgate: Knowgate, old: Path) -> No
 
     refused(outcome, "is the old policy")
     assert old.read_bytes() == before
+
+    outcome = knowgate(
+        "recalibrate", "--policy", old, "--records", records, "--out", old.with_name("new.json"),
+        "--report", old.with_suffix(".html"),
+    )  # fmt: skip
+
+    refused(outcome, "is a file that is read here")
+    assert old.read_bytes() == before
+    assert not old.with_name("new.json").exists()
+
+
+@pytest.mark.parametrize(
+    "risk",
+    [
+        {"kind": "wild", "bound": 0.1, "n": 1, "loss": 0, "p_value": 0.5},
+        {"kind": "cost", "bound": 0.1, "n": 1, "loss": 0, "p_value": 0.5, "losses": {"wild": 1}},
+        {"kind": "abstention", "bound": 1 - 1e-12, "n": 1, "loss": 0, "p_value": 0.5},
+    ],
+)
+def test_a_promise_of_an_unknown_kind_is_refused(
+    knowgate: Knowgate, old: Path, risk: dict[str, object]
+) -> None:
+    policy = json.loads(old.read_text(encoding="utf-8"))
+    policy["guarantee"]["risks"] = [risk]
+    old.write_text(json.dumps(policy), encoding="utf-8")
+
+    outcome = _recalibrate(knowgate, old, drawn(100, seed=1))
+
+    refused(outcome, "old.json: the policy's guarantee has a bound that is not known here")
+
+
+def test_conflicts_of_another_kind_are_refused(knowgate: Knowgate, old: Path) -> None:
+    Policy.load(old).model_copy(
+        update={"check_conflict": True, "conflict_between": "passages"}
+    ).save(old)
+
+    outcome = _recalibrate(knowgate, old, drawn(100, seed=1))
+
+    refused(outcome, "a conflict with 'memory', the old policy with 'passages'")
+
+
+def test_a_coverage_is_taken_over_to_the_digit(knowgate: Knowgate, old: Path) -> None:
+    old.unlink()
+    knowgate("calibrate", "--records", old.with_suffix(".jsonl"), "--coverage", "0.3", "--out", old)
+
+    outcome = _recalibrate(knowgate, old, drawn(400, seed=1))
+
+    assert outcome.code == 0
+    assert "at least 30% of the questions are let through" in outcome.out
 
 
 def test_a_promise_about_unanswerable_questions_is_renewed_from_a_run(
