@@ -61,9 +61,9 @@ class CalibrationRecord:
         context_right: whether the answer from the context is right; None where nobody
             knows, which counts as wrong.
         closed_book_right: whether the answer from memory is right; None likewise.
-        group: document or domain, kept together where calibrators are compared and results
-            on questions kept back are reported; policies say so where groups are few.
-            Empty: the question is a group of its own.
+        group: document or domain, kept together where calibrators are compared, and the
+            unit of intervals; policies say so where groups are few. Empty: the question is
+            a group of its own.
         conflict: whether the answers that the policy compares differ; None: not measured.
         weight: how common such records are in service against the others; above 0.
         case: which situation this is, e.g. `in_kb` or `left_out`.
