@@ -62,6 +62,11 @@ class PointResult:
         return max(result.p_value for result in self.results)
 
     @property
+    def main(self) -> TargetResult:
+        """What is let through wrongly, where that was asked for; else what was asked for first."""
+        return min(self.results, key=lambda result: result.target.kind != "selective")
+
+    @property
     def let_through(self) -> int:
         """Questions not abstained from."""
         return self.counts[Route.FOLLOW_CONTEXT] + self.counts[Route.ANSWER]

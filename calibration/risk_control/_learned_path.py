@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ...guard import ConflictBetween
 from .._calibration_record import CalibrationRecord
-from ._correctness_model import fit_correctness
+from ._correctness_model import CorrectnessModel, fit_correctness
 from ._evidence import Evidence, let_through_wrongly, route_codes
 from ._loss import RiskTarget
 from ._path import ConflictRule, PathPoint
@@ -117,8 +117,9 @@ def forecast_path(
 
     Arguments as for `learn_path`.
     """
+    learned = _learn(records)
     forecasts = [
-        _forecasts(records, router, targets, delta, questions, conflict_between)
+        _forecasts(learned, router, targets, delta, questions, conflict_between)
         for router in _routers(records, may_follow, may_answer, conflict_between)
     ]
     # The simplest router comes last and wins ties: fewer routes, no conflict to measure.
@@ -153,18 +154,30 @@ def _routers(
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Learned:
+    """What is the same for every router."""
+
+    evidence: Evidence
+    weights: Floats
+    relevance_model: CorrectnessModel
+
+
+def _learn(records: Sequence[CalibrationRecord]) -> _Learned:
+    evidence, weights = Evidence.of(records), _weights(records)
+    right = evidence.context_right.astype(float)
+    return _Learned(evidence, weights, fit_correctness(evidence.relevance, right, weights))
+
+
 def _forecasts(
-    records: Sequence[CalibrationRecord],
+    learned: _Learned,
     router: _Router,
     targets: Sequence[RiskTarget],
     delta: float,
     questions: int,
     conflict_between: ConflictBetween,
 ) -> list[Forecast]:
-    evidence, weights = Evidence.of(records), _weights(records)
-    relevance_model = fit_correctness(
-        evidence.relevance, evidence.context_right.astype(float), weights
-    )
+    evidence, weights, relevance_model = learned.evidence, learned.weights, learned.relevance_model
     context = relevance_model.probability(evidence.relevance)
     # Memory is asked where the context does not suffice, so such questions count for more.
     memory_weights = weights * (1.0 - context) if router.follow else weights

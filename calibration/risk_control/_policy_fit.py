@@ -233,8 +233,7 @@ def _guarantee(
     else:
         shown = chosen
         statement = certified_statement(chosen, certificate.questions, delta, _groups(units))
-    # What is let through wrongly, where that was asked for; else what was asked for first.
-    main = min(shown.results, key=lambda result: result.target.kind != "selective")
+    main = shown.main
     return Guarantee(
         statement=statement,
         risk=main.target.bound,
@@ -280,14 +279,13 @@ def _stored(result: TargetResult) -> GuaranteedRisk:
 
 
 def _point(found: PointResult) -> PolicyPoint:
-    main = min(found.results, key=lambda result: result.target.kind != "selective")
     return PolicyPoint(
         relevance=found.point.relevance,
         confidence=found.point.confidence,
         on_conflict=found.point.on_conflict,
         p_value=min(1.0, found.p_value),
         let_through=found.let_through,
-        errors=math.ceil(main.loss - 1e-9),
+        errors=math.ceil(found.main.loss - 1e-9),
     )
 
 

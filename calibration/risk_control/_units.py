@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from typing import Protocol, TypeVar
 
 import numpy as np
 
 from .._calibration_record import CalibrationRecord
+
+Of = TypeVar("Of", bound="OfAQuestion")
 
 
 def one_per_question(
@@ -40,9 +43,18 @@ def one_per_question(
     return kept
 
 
+class OfAQuestion(Protocol):
+    """A record, case or anything else that is about one question."""
+
+    @property
+    def question_id(self) -> str:
+        """What is about one question shares it."""
+        ...
+
+
 def split_questions(
-    records: Sequence[CalibrationRecord], *, share: float, seed: int
-) -> tuple[list[CalibrationRecord], list[CalibrationRecord]]:
+    records: Sequence[Of], *, share: float, seed: int = 0
+) -> tuple[list[Of], list[Of]]:
     """Two parts without a common question, dealt at random.
 
     Questions are dealt, not their groups. The second part has to be a sample of all the
@@ -52,9 +64,22 @@ def split_questions(
 
     Args:
         records: with all variants of each question.
-        share: of the questions that the first part gets; in (0, 1).
+        share: of the questions that the first part gets; in [0, 1].
         seed: of the deal, 0 or more.
+
+    Returns:
+        The parts, each in the order of `records`.
+
+    Raises:
+        ValueError: `share` is out of its range.
+
+    Example:
+        >>> twice = [CalibrationRecord(str(i // 2), 0.5, None, True, None) for i in range(40)]
+        >>> [len(part) for part in split_questions(twice, share=0.25)]
+        [10, 30]
     """
+    if not 0.0 <= share <= 1.0:
+        raise ValueError(f"share must be from 0 to 1, not {share}")
     questions = sorted({record.question_id for record in records})
     order = np.random.default_rng(seed).permutation(len(questions))
     first = {questions[index] for index in order[: round(share * len(questions))]}

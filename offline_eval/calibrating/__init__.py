@@ -23,7 +23,6 @@ from ._report import (
     draw_calibration_report,
     write_calibration_report,
 )
-from ._splitting import deal_questions
 
 __all__ = [
     "Calibrated",
@@ -37,7 +36,6 @@ __all__ = [
     "Recalibrated",
     "calibrate_records",
     "clustered_rate",
-    "deal_questions",
     "draw_calibration_report",
     "is_leak_promise",
     "outcomes_under",

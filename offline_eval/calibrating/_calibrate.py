@@ -18,6 +18,7 @@ from ...calibration.risk_control import (
     fit_policy_for_coverage,
     learn_path,
     one_per_question,
+    split_questions,
 )
 from ...guard import ConflictBetween, Fingerprint, InputError, Policy, Route
 from ._calibrated import Calibrated
@@ -26,7 +27,6 @@ from ._measured import MeasuredCase, MeasuredCases
 from ._outcomes import outcomes_under, rates_of
 from ._parts import learning_share
 from ._path_steps import PathStep, steps_of_certificate, steps_of_coverage
-from ._splitting import deal_questions
 from ._words import UNNAMED, cautions, limits
 
 _ALL_ROUTES = (Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN)
@@ -232,9 +232,9 @@ def _parts(
     """
     if not 0.0 < share <= 1.0:
         raise ValueError(f"share must be above 0 and at most 1, not {share}")
-    fit_on, test = deal_questions(measured.cases, share, seed=seed)
+    fit_on, test = split_questions(measured.cases, share=share, seed=seed)
     learning = learning_share(len({case.question_id for case in fit_on}))
-    learn, certifying = deal_questions(fit_on, learning, seed=seed)
+    learn, certifying = split_questions(fit_on, share=learning, seed=seed)
     if not learn or not certifying:
         raise InputError(
             f"too few questions to split: {measured.questions}, of them {share:g} to fit on",

@@ -263,8 +263,8 @@ def test_few_questions_are_not_taken_for_a_proof_that_more_would_not_help() -> N
 def test_a_route_that_no_bound_speaks_of_is_named() -> None:
     target = RiskTarget("answer", 0.3)
     guarantee = _guarantee(fit_policy(_sample(2000), risk=target, delta=0.1))
-    if guarantee.routes[Route.FOLLOW_CONTEXT]:
-        assert "Nothing is promised of questions that follow the context." in guarantee.statement
+    assert guarantee.routes[Route.FOLLOW_CONTEXT]
+    assert "Nothing is promised of questions that follow the context." in guarantee.statement
 
 
 def test_the_artefact_holds_the_path_the_evidence_and_the_histograms() -> None:

@@ -4,12 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowgate.offline_eval.calibrating import (
-    MeasuredCase,
-    MeasuredCases,
-    calibrate_records,
-    deal_questions,
-)
+from knowgate.calibration.risk_control import split_questions
+from knowgate.offline_eval.calibrating import MeasuredCase, MeasuredCases, calibrate_records
 from tests.offline_eval.calibrating.measured import drawn
 
 
@@ -22,7 +18,7 @@ def test_no_question_is_in_two_parts_and_none_is_lost(
         for number, i in enumerate(numbers)
     ]
 
-    parts = deal_questions(cases, share, seed=seed)
+    parts = split_questions(cases, share=share, seed=seed)
 
     assert sorted((c for part in parts for c in part), key=lambda c: int(c.case)) == cases
     first, second = ({c.question_id for c in part} for part in parts)
@@ -33,29 +29,29 @@ def test_no_question_is_in_two_parts_and_none_is_lost(
 def test_a_group_is_in_every_part_as_often_as_among_all() -> None:
     cases = [MeasuredCase(str(i), 0.5, 0.5, True, True, f"d{i % 2}") for i in range(400)]
 
-    for part in deal_questions(cases, 0.5):
+    for part in split_questions(cases, share=0.5):
         assert 80 < sum(case.group == "d0" for case in part) < 120
 
 
 def test_the_seed_alone_decides_and_another_one_decides_otherwise() -> None:
     cases = drawn(50).cases
 
-    assert deal_questions(cases, 0.5, seed=1) == deal_questions(cases, 0.5, seed=1)
-    assert deal_questions(cases, 0.5, seed=1) != deal_questions(cases, 0.5, seed=2)
+    assert split_questions(cases, share=0.5, seed=1) == split_questions(cases, share=0.5, seed=1)
+    assert split_questions(cases, share=0.5, seed=1) != split_questions(cases, share=0.5, seed=2)
 
 
 def test_the_order_of_the_file_does_not_matter() -> None:
     cases = drawn(50).cases
 
-    first = {c.question_id for c in deal_questions(cases, 0.5)[0]}
+    first = {c.question_id for c in split_questions(cases, share=0.5)[0]}
 
-    assert {c.question_id for c in deal_questions(cases[::-1], 0.5)[0]} == first
+    assert {c.question_id for c in split_questions(cases[::-1], share=0.5)[0]} == first
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
 def test_a_share_that_is_none_is_refused(share: float) -> None:
     with pytest.raises(ValueError, match="share"):
-        deal_questions(drawn(2).cases, share)
+        split_questions(drawn(2).cases, share=share)
 
 
 def test_each_part_of_a_calibration_is_a_sample_of_all_documents() -> None:
