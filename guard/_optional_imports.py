@@ -20,6 +20,9 @@ INSTALL_HINTS = MappingProxyType(
         "tokenizers": "knowgate",
         "peft": "knowgate",
         "bitsandbytes": "bitsandbytes",
+        "ray": "knowgate[ray]",
+        "pyoxigraph": "knowgate[kg]",
+        "httpx": "knowgate[kg]",
     }
 )
 

@@ -30,7 +30,7 @@ from ...guard import (
     PromptTooLongError,
 )
 from ...guard._deadline import AllWorkersBusyError
-from ._transient import is_timeout, is_transient
+from ...guard._transient import is_timeout, is_transient
 
 _LONGEST_WAIT = 8.0
 

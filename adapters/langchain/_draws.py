@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from ...guard import Generation, LanguageModelError, PartialGenerationsError
-from ._transient import is_transient
+from ...guard._transient import is_transient
 
 # So many calls in a row, each after all its attempts, and the provider is down.
 _OUTAGE = 3

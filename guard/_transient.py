@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...guard._deadline import DeadlineExceededError
+from ._deadline import DeadlineExceededError
 
 # Request timeout, too early, too many requests, and servers that are down or overloaded.
 _STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504, 529})

@@ -1,0 +1,74 @@
+"""A program whose runs are killed: imports once, then forks a run per line on its input.
+
+    python killed_runs.py STEM KIND ITEMS
+
+Every run notes in `asked` (one line per call, before it) and `told` (one line per row that
+the store says is on disk) beside the rows. Prints `started` and its process id for a run,
+`storing` once it has stored a row, and `ended` and its wait status.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from knowgate.offline_eval.runner import CallProgress, open_store, run_calls_sync
+
+
+def _run(stem: Path, kind: Literal["jsonl", "sqlite"], items: int) -> None:
+    asked = os.open(stem.with_name("asked"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    told = os.open(stem.with_name("told"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    async def call(item: int) -> dict[str, Any]:
+        os.write(asked, f"{item}\n".encode())
+        await asyncio.sleep(0.004 + 0.0001 * (item * 7919 % 31))
+        if item % 50 == 0:
+            raise ValueError
+        return {"id": str(item), "text": "x" * (item % 997), "calls": 1}
+
+    def progress(state: CallProgress) -> None:
+        if state.done == already + 1:
+            print("storing", 0, flush=True)
+
+    with open_store(stem, key="id", kind=kind) as store:
+        already = len(store.done)
+        submit = store.submit
+
+        def noting(row: Any) -> Any:
+            stored = submit(row)
+            stored.add_done_callback(lambda _: os.write(told, f"{row['id']}\n".encode()))
+            return stored
+
+        store.submit = noting  # type: ignore[method-assign]
+        run_calls_sync(
+            range(items),
+            call,
+            store,
+            key=str,
+            failed=lambda item, error: {"id": str(item), "error": type(error).__name__},
+            max_concurrency=8,
+            max_attempts=1,
+            on_progress=progress,
+        )
+
+
+def main() -> None:
+    stem, kind, items = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+    for _ in sys.stdin:
+        child = os.fork()
+        if not child:
+            try:
+                _run(stem, cast("Literal['jsonl', 'sqlite']", kind), items)
+            except BaseException:  # noqa: BLE001 - the fork must not go on as the parent
+                sys.excepthook(*sys.exc_info())
+                os._exit(1)
+            os._exit(0)
+        print("started", child, flush=True)
+        print("ended", os.waitpid(child, 0)[1], flush=True)
+
+
+if __name__ == "__main__":
+    main()
