@@ -70,6 +70,8 @@ class OokbQuestion(_Stored):
 
     Attributes:
         passage_id: questions with the same passage share one; see `own_passage`.
+        knowledge_base: name of the one that it belongs to; empty where there is one only.
+        topic: what it is about, where the input says so.
     """
 
     question_id: Identifier
@@ -78,6 +80,8 @@ class OokbQuestion(_Stored):
     passage: str = ""
     passage_id: str = ""
     source: str | None = None
+    knowledge_base: str = ""
+    topic: str | None = None
 
     @property
     def own_passage(self) -> str:

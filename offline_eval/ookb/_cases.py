@@ -10,10 +10,18 @@ from ..knowledge_base import KnowledgeBase, QuestionRecord
 
 
 class CaseKind(StrEnum):
-    """Whether the question's own passage is in the knowledge base."""
+    """Whether the knowledge base holds the answer.
+
+    With the whole knowledge base; without the question's own passage; or for a question
+    made about its topics that it never answered.
+    """
 
     IN_KB = "in_kb"
     LEFT_OUT = "left_out"
+    SYNTHETIC = "synthetic"
+
+
+TWINS = (CaseKind.IN_KB, CaseKind.LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +31,10 @@ class Case:
     Attributes:
         case_id: `<question id>/<kind>`.
         question_id: of the question.
-        kind: in the knowledge base, or left out.
+        kind: what the knowledge base holds of the answer.
         question: what is asked; the only thing the retriever sees.
-        passage_id: the question's own passage.
+        passage_id: the question's own passage; empty for a made-up question, whose answer
+            no passage holds.
     """
 
     case_id: str
@@ -35,8 +44,12 @@ class Case:
     passage_id: str
 
 
-def build_cases(questions: Sequence[QuestionRecord], knowledge_base: KnowledgeBase) -> list[Case]:
-    """Two cases per question, in the order of the questions.
+def build_cases(
+    questions: Sequence[QuestionRecord],
+    knowledge_base: KnowledgeBase,
+    kinds: Sequence[CaseKind] = TWINS,
+) -> list[Case]:
+    """One case per question and kind, in the order of the questions.
 
     Source: leave-one-out construction of KnowOrNot, with the in-KB twin added so
     that false abstention can be measured on the same questions.
@@ -50,5 +63,5 @@ def build_cases(questions: Sequence[QuestionRecord], knowledge_base: KnowledgeBa
             passage_id=knowledge_base.passage_of[record.question_id],
         )
         for record in questions
-        for kind in CaseKind
+        for kind in kinds
     ]

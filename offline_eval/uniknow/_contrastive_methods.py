@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, Protocol, runtime_checkable
 
 from ...guard import InputError, KnowgateError
-from ._asking import each_or_error
+from ..models import each_or_error
 from ._cases import Reply, ScenarioCase
 from ._datasets import PromptSet
 from ._methods import reply_from

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ...guard import InputError, KnowgateError, LanguageModel
 from ...guard.confidence import CurtailedSampling
-from ._asking import error_note, generate_each
+from ..models import error_note, generate_each
 from ._cases import Knowledge, SuiteQuestion
 from ._datasets import PromptSet
 from ._exact_match import is_right

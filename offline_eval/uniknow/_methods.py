@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from ...guard import KnowgateError, LanguageModel
 from ...guard.abstention import load_rule
-from ._asking import error_note, generate_each
+from ..models import error_note, generate_each
 from ._cases import Reply, ScenarioCase
 from ._datasets import PromptSet
 from ._exact_match import is_right

@@ -16,7 +16,7 @@ from ...guard import (
     Route,
     SignalValueError,
 )
-from ._asking import each_or_error, error_note
+from ..models import each_or_error, error_note
 from ._cases import ScenarioCase
 from ._exact_match import is_right
 from ._methods import Method
