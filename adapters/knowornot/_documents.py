@@ -1,0 +1,140 @@
+"""Reading and writing KnowOrNot's documents as files."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from ...guard import InputError
+from ...guard.files import read_json, read_text, write_text
+from ._positions import line_of
+from ._schemas import (
+    NO_CITATION,
+    Document,
+    EvaluatedDocument,
+    ExperimentMetadata,
+    InputDocument,
+    ModelReply,
+    OutputDocument,
+    QuestionDocument,
+)
+
+RETRIEVAL_TYPES = ("DIRECT", "LONG_IN_CONTEXT", "BASIC_RAG", "HYDE_RAG")
+CLIENTS = ("AZURE_OPENAI", "GEMINI", "OPENAI", "OPENROUTER")
+CONTEXT_PARTS = ("question", "expected_answer", "context", "cited_qa")
+
+_MEND = "name a question, input, output or evaluated document that KnowOrNot wrote"
+
+
+def read_document(path: str | os.PathLike[str]) -> Document:
+    """One of KnowOrNot's documents; which one it is, its fields tell.
+
+    Raises:
+        InputError: the file cannot be read, is no such document, or a field that is
+            needed is missing or of the wrong kind; names file and line.
+    """
+    value = read_json(path)
+    kind = _kind(value)
+    if kind is None:
+        raise InputError("no KnowOrNot document", where=f"{os.fspath(path)}:1", mend=_MEND)
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(str(part) for part in fault["loc"])
+        line = line_of(read_text(path), fault["loc"])
+        raise InputError(
+            f"field {place!r}: {fault['msg']}",
+            where=f"{os.fspath(path)}:{line}",
+            mend="mend the field; KnowOrNot writes it otherwise",
+        ) from None
+
+
+def write_document(path: str | os.PathLike[str], document: Document) -> None:
+    """Write a document that KnowOrNot itself can load.
+
+    Raises:
+        InputError: something that it demands is missing or unknown to it, see
+            `check_document`; or the file cannot be written.
+    """
+    check_document(document, where=os.fspath(path))
+    write_text(path, document.model_dump_json(indent=2) + "\n")
+
+
+def check_document(document: Document, *, where: str) -> None:
+    """Refuse what KnowOrNot would not load.
+
+    Raises:
+        InputError: a missing path or time, or a retrieval or client that it does not know.
+    """
+    match document:
+        case QuestionDocument():
+            _require("path_to_store", document.path_to_store, where)
+            _require_time(document.creation_timestamp, where)
+        case InputDocument():
+            _check_metadata(document.metadata, where)
+        case OutputDocument():
+            _check_metadata(document.metadata, where)
+            for reply in document.responses:
+                _check_reply(reply.llm_response, where)
+        case EvaluatedDocument():
+            _require("path_to_store", document.path_to_store, where)
+            _check_metadata(document.experiment_metadata, where)
+            for spec in document.evaluation_metadata:
+                _one_of("evaluator_client_enum", spec.evaluator_client_enum, CLIENTS, where)
+                for part in spec.in_context:
+                    _one_of("in_context", part, CONTEXT_PARTS, where)
+            for judged in document.responses:
+                _check_reply(judged.llm_response.llm_response, where)
+                for verdict in judged.evaluations:
+                    _require_time(verdict.evaluation_timestamp, where)
+
+
+def _kind(value: Any) -> type[Document] | None:
+    if not isinstance(value, dict):
+        return None
+    if "responses" in value:
+        judged = "experiment_metadata" in value or "evaluation_metadata" in value
+        return EvaluatedDocument if judged else OutputDocument
+    if "questions" in value:
+        return InputDocument if "metadata" in value else QuestionDocument
+    return None
+
+
+def _check_metadata(metadata: ExperimentMetadata, where: str) -> None:
+    _require("input_path", metadata.input_path, where)
+    _require("output_path", metadata.output_path, where)
+    _require_time(metadata.creation_timestamp, where)
+    _one_of("retrieval_type", metadata.retrieval_type, RETRIEVAL_TYPES, where)
+    _one_of("client_enum", metadata.client_enum, CLIENTS, where)
+
+
+def _check_reply(reply: ModelReply, where: str) -> None:
+    if not isinstance(reply.citation, int):
+        _one_of("citation", reply.citation or "", (NO_CITATION,), where)
+
+
+def _require(name: str, value: str, where: str) -> None:
+    if not value:
+        raise InputError(f"field '{name}' is empty", where=where, mend="give it a value")
+
+
+def _require_time(value: str, where: str) -> None:
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:
+        raise InputError(
+            f"{value[:40]!r} is not an ISO 8601 time", where=where, mend="give the time of the file"
+        ) from None
+
+
+def _one_of(name: str, value: str, allowed: tuple[str, ...], where: str) -> None:
+    if value not in allowed:
+        raise InputError(
+            f"KnowOrNot knows no {name} {value[:40]!r}",
+            where=where,
+            mend=f"use one of {', '.join(allowed)}",
+        )

@@ -1,0 +1,220 @@
+"""Sample logs of the lm-evaluation-harness, as its versions write them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowgate.adapters.lm_eval import Sample, read_samples
+from knowgate.guard import InputError
+from tests.offline_eval.cli.commands import write_lines
+
+GENERATION = {
+    "doc_id": 0,
+    "doc": {"question": "Colour of the bus?", "answer": {"value": "Red"}},
+    "target": ["Red", "red"],
+    "arguments": {"gen_args_0": {"arg_0": "Q: Colour of the bus?\nA:", "arg_1": {"until": ["\n"]}}},
+    "resps": [[" Red. Yes."]],
+    "filtered_resps": ["Red."],
+    "filter": "none",
+    "metrics": ["exact_match"],
+    "doc_hash": "0",
+    "prompt_hash": "1",
+    "target_hash": "2",
+    "exact_match": 1.0,
+}
+CHOICE = {
+    "doc_id": 1,
+    "doc": {"query": "The sky is", "choices": ["blue", "green"], "gold": 0},
+    "target": 0,
+    "arguments": [["The sky is", " blue"], ["The sky is", " green"]],
+    "resps": [[[-3.5, False]], [[-1.25, True]]],
+    "filtered_resps": [[-3.5, False], [-1.25, True]],
+    "acc": 0.0,
+    "acc_norm": 1.0,
+}
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=6),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+def _one(folder: Path, value: dict[str, Any]) -> Sample:
+    (sample,) = read_samples(write_lines(folder / "samples_task.jsonl", [value])).samples
+    return sample
+
+
+def test_a_generation_is_read(tmp_path: Path) -> None:
+    sample = _one(tmp_path, GENERATION)
+
+    assert (sample.doc_id, sample.question) == ("0", "Colour of the bus?")
+    assert (sample.expected, sample.response) == ("Red", "Red.")
+    assert (sample.filter, dict(sample.metrics)) == ("none", {"exact_match": 1.0})
+    assert sample.context is None
+
+
+def test_the_likeliest_choice_is_the_reply(tmp_path: Path) -> None:
+    sample = _one(tmp_path, CHOICE)
+
+    assert (sample.question, sample.expected, sample.response) == ("The sky is", "blue", "green")
+    assert sample.metrics == {"acc": 0.0, "acc_norm": 1.0}
+
+
+def test_numbers_written_as_text_count_as_numbers(tmp_path: Path) -> None:
+    requests = {
+        "gen_args_0": {"arg_0": "The sky is", "arg_1": " blue"},
+        "gen_args_1": {"arg_0": "The sky is", "arg_1": " green"},
+    }
+    resps = [[["-3.5", "False"]], [["-11.25", "True"]]]
+
+    sample = _one(tmp_path, {**CHOICE, "arguments": requests, "resps": resps, "target": "0"})
+
+    assert (sample.expected, sample.response) == ("blue", "blue")
+
+
+def test_choices_rated_without_the_question_are_no_choices(tmp_path: Path) -> None:
+    arguments = [*CHOICE["arguments"], ["Answer:", " blue"], ["Answer:", " green"]]  # type: ignore[misc]
+    resps = [*CHOICE["resps"], [[-0.1, False]], [[-0.2, False]]]  # type: ignore[misc]
+
+    assert _one(tmp_path, {**CHOICE, "arguments": arguments, "resps": resps}).response == "green"
+
+
+def test_prompts_are_the_choices_where_the_continuation_is_one(tmp_path: Path) -> None:
+    arguments = [["The bus was", " late."], ["The tram was", " late."]]
+
+    sample = _one(tmp_path, {**CHOICE, "arguments": arguments, "target": 1})
+
+    assert (sample.expected, sample.response) == ("The tram was", "The tram was")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "resps"),
+    [
+        ([["a text"]], [[-123.4]]),
+        ([["a text"]], [["-123.4"]]),
+        ([["She saw the", " bus"]], [[[-1.0, True]]]),
+    ],
+)
+def test_requests_that_ask_for_no_answer_have_no_reply(
+    tmp_path: Path, arguments: list[Any], resps: list[Any]
+) -> None:
+    value = {**CHOICE, "arguments": arguments, "resps": resps, "filtered_resps": resps[0]}
+
+    assert _one(tmp_path, value).response is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "response"),
+    [
+        ({"filtered_resps": [["Red."]]}, "Red."),
+        ({"filtered_resps": ["[invalid]"]}, " Red. Yes."),
+        ({"filtered_resps": []}, " Red. Yes."),
+        ({"filtered_resps": [""]}, ""),
+        ({"arguments": None, "resps": None}, "Red."),
+    ],
+)
+def test_the_filtered_response_is_the_reply_where_there_is_one(
+    tmp_path: Path, changes: dict[str, Any], response: str
+) -> None:
+    assert _one(tmp_path, {**GENERATION, **changes}).response == response
+
+
+def test_a_chat_without_a_question_of_its_own_asks_its_last_message(tmp_path: Path) -> None:
+    chat = [{"role": "user", "content": "One?"}, {"role": "user", "content": "Two?"}]
+    arguments = {"gen_args_0": {"arg_0": [json.dumps(chat)], "arg_1": {}}}
+
+    assert _one(tmp_path, {**GENERATION, "doc": {}, "arguments": arguments}).question == "Two?"
+
+
+def test_a_context_counts_if_it_stood_in_the_prompt(tmp_path: Path) -> None:
+    doc = {"question": "Colour of the bus?", "context": "Buses are red."}
+    arguments = [["Buses are red. Colour of the bus?", {}]]
+
+    assert _one(tmp_path, {**GENERATION, "doc": doc}).context is None
+    sample = _one(tmp_path, {**GENERATION, "doc": doc, "arguments": arguments})
+    assert sample.context == "Buses are red."
+
+
+def test_metrics_that_are_no_numbers_are_left_out(tmp_path: Path) -> None:
+    more = {"a": float("nan"), "b": float("inf"), "c": [1, 2], "d": True, "e": 10**400}
+
+    assert _one(tmp_path, {**CHOICE, **more}).metrics == {"acc": 0.0, "acc_norm": 1.0, "d": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("path", "task", "model"),
+    [
+        ("org__name/samples_trivia_qa_2025-01-02T03-04-05.678.jsonl", "trivia_qa", "org/name"),
+        ("runs/samples_arc_easy.jsonl", "arc_easy", ""),
+        ("runs/mine.jsonl", "mine", ""),
+    ],
+)
+def test_folder_and_file_tell_model_and_task(
+    tmp_path: Path, path: str, task: str, model: str
+) -> None:
+    (tmp_path / path).parent.mkdir()
+    log = read_samples(write_lines(tmp_path / path, [GENERATION]))
+
+    assert (log.task, log.model) == (task, model)
+
+
+def test_a_folder_with_results_is_named_after_the_model(tmp_path: Path) -> None:
+    (tmp_path / "gpt2").mkdir()
+    (tmp_path / "gpt2" / "results_2025.json").write_text("{}")
+
+    assert (
+        read_samples(write_lines(tmp_path / "gpt2" / "samples_t.jsonl", [CHOICE])).model == "gpt2"
+    )
+
+
+def test_a_list_is_read_as_early_versions_wrote_it(tmp_path: Path) -> None:
+    path = tmp_path / "samples_t.jsonl"
+    path.write_text(json.dumps([GENERATION, CHOICE], indent=2), encoding="utf-8")
+
+    assert [sample.doc_id for sample in read_samples(path).samples] == ["0", "1"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [({"doc_id": None}, "'doc_id'"), ({"doc": {}, "arguments": []}, "names no question")],
+)
+def test_a_line_that_is_no_sample_is_named(
+    tmp_path: Path, changes: dict[str, Any], word: str
+) -> None:
+    path = write_lines(tmp_path / "samples_t.jsonl", [GENERATION, {**GENERATION, **changes}])
+
+    with pytest.raises(InputError, match=word) as caught:
+        read_samples(path)
+    assert caught.value.where == f"{path}:2"
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.dictionaries(st.sampled_from(sorted(GENERATION)), _JSON, max_size=4), st.booleans())
+def test_any_json_is_a_sample_or_an_input_error(
+    tmp_path_factory: pytest.TempPathFactory, changes: dict[str, Any], choice: bool
+) -> None:
+    path = tmp_path_factory.mktemp("any") / "samples_t.jsonl"
+    path.write_text(json.dumps({**(CHOICE if choice else GENERATION), **changes}), "utf-8")
+    try:
+        (sample,) = read_samples(path).samples
+    except InputError:
+        return
+    json.dumps([sample.response, dict(sample.metrics)], allow_nan=False).encode()
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"[1]", b"\xff", b"[" * 5000, b"NaN", b'"x"'])
+def test_what_is_no_log_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "samples_t.jsonl"
+    path.write_bytes(content)
+
+    with pytest.raises(InputError):
+        read_samples(path)
