@@ -1,0 +1,247 @@
+"""Rates that a judge counted, corrected for the judge's own errors.
+
+A judge that is right 90 times in 100 counts a rate that is off by up to .10, however many
+replies it reads. A sample with people's labels says how it errs; both functions put that
+into the value and into its interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from ._case_arrays import Floats, Numbers
+from ._intervals import UNDEFINED, Interval, wilson_interval
+
+
+def rogan_gladen(
+    positives: int,
+    n: int,
+    *,
+    true_positives: float,
+    human_positives: float,
+    true_negatives: float,
+    human_negatives: float,
+    level: float = 0.95,
+) -> Interval:
+    """The rate behind `positives` of `n`, by a judge of estimated sensitivity and specificity.
+
+    The value is cut to [0, 1]. The interval of Lang and Reiczigel carries the chance in all
+    three samples; they assume that those are independent. Where the labelled replies are
+    some of the `n`, or were drawn with unequal chances, `prediction_powered_rate` fits better.
+
+    In 1,000 simulated samples each (rate .1 and .4, n 200 and 1,000, 60 and 60 labelled,
+    sensitivity .9, specificity .8 and .95), nominal 95 % intervals covered the truth in 95.5
+    to 96.5 %; Wilson intervals of the judge's own rate did in 0 to 64 %.
+
+    Args:
+        positives: replies that the judge called positive.
+        n: replies that it judged.
+        true_positives: labelled positive by people, and by the judge.
+        human_positives: labelled positive by people, judged at all.
+        true_negatives: labelled negative by people, and by the judge.
+        human_negatives: labelled negative by people, judged at all. These four may be
+            effective numbers of a weighted sample, with fractions.
+        level: coverage in (0, 1).
+
+    Returns:
+        The interval; `n` is that of the judged replies. Undefined without replies, without
+        labels of both kinds, and where sensitivity + specificity ≤ 1: such a judge says
+        nothing about the rate.
+
+    Raises:
+        ValueError: counts that cannot be, or a level out of range.
+
+    Source: Rogan & Gladen 1978, Estimating prevalence from the results of a screening test;
+    Lang & Reiczigel 2014, Confidence limits for prevalence of disease adjusted for
+    estimated sensitivity and specificity.
+
+    Example:
+        >>> rate = rogan_gladen(
+        ...     30, 100, true_positives=45, human_positives=50, true_negatives=80,
+        ...     human_negatives=100,
+        ... )
+        >>> round(rate.value, 3), round(rate.low, 3), round(rate.high, 3)
+        (0.143, 0.0, 0.306)
+    """
+    _check_counts(positives, n, true_positives, human_positives, true_negatives, human_negatives)
+    z = _z(level)
+    if not n or human_positives <= 0 or human_negatives <= 0:
+        return UNDEFINED
+    sensitivity, specificity = true_positives / human_positives, true_negatives / human_negatives
+    if sensitivity + specificity <= 1.0:
+        return UNDEFINED
+    value = _unit((positives / n + specificity - 1) / (sensitivity + specificity - 1))
+    # Pseudo-observations: z² for the rate, two each for sensitivity and specificity.
+    apparent = (positives + z * z / 2) / (n + z * z)
+    more, less = human_positives + 2, human_negatives + 2
+    sensitivity, specificity = (true_positives + 1) / more, (true_negatives + 1) / less
+    spread = sensitivity + specificity - 1
+    if spread <= 0:
+        return UNDEFINED
+    centre = (apparent + specificity - 1) / spread
+    missed = sensitivity * (1 - sensitivity) / more
+    alarms = specificity * (1 - specificity) / less
+    variance = (
+        apparent * (1 - apparent) / (n + z * z)
+        + missed * centre * centre
+        + alarms * (1 - centre) * (1 - centre)
+    )
+    centre += 2 * z * z * (centre * missed - (1 - centre) * alarms)
+    half = z * math.sqrt(variance) / spread
+    return Interval(value, min(value, _unit(centre - half)), max(value, _unit(centre + half)), n)
+
+
+def prediction_powered_rate(
+    human: Sequence[bool] | Numbers,
+    judge: Sequence[bool] | Numbers,
+    judge_unlabelled: Sequence[bool] | Numbers,
+    *,
+    weights: Numbers | None = None,
+    groups: Sequence[str] | None = None,
+    groups_unlabelled: Sequence[str] | None = None,
+    power_tuning: bool = True,
+    level: float = 0.95,
+) -> Interval:
+    """The rate of people's positives over all replies, from few labels and many judgements.
+
+    The judge's rate over all replies plus the mean difference between people and judge on
+    the labelled ones; the judge counts as much as it has earned there (power tuning), so
+    that a useless one does no harm. Without weights and groups the same as PPI++ for a mean.
+
+    Where people and judge agree on every label, their difference has no spread to estimate a
+    variance from; then the interval is widened to what 0 disagreements of n leave possible.
+
+    In 1,000 simulated samples each (1,000 replies, 100 to 200 labelled), nominal 95 %
+    intervals covered the truth in 94.1 to 95.0 %, in 95.0 % with unequal chances and weights
+    (7.9 % without the weights), and in 94.4 % with four replies per question and groups
+    (82.7 % without them); Wilson intervals of the judge's own rate never did.
+
+    Args:
+        human: people's labels, 1 for the positive outcome, shape (n,).
+        judge: the judge's for the same replies, shape (n,).
+        judge_unlabelled: the judge's for all other replies, shape (m,).
+        weights: of the labelled replies, where their chances to be labelled were unequal:
+            one over that chance, on any scale; shape (n,).
+        groups: unit of each labelled reply, say its question; replies of one unit may
+            depend on each other.
+        groups_unlabelled: likewise of the others; both or none.
+        power_tuning: False for weight 1 on the judge.
+        level: coverage in (0, 1).
+
+    Returns:
+        The interval, cut to [0, 1]; `n` counts labelled replies. Undefined without labels;
+        with a single one there is a value and no interval.
+
+    Raises:
+        ValueError: lengths differ, a value is off its range, or one kind of groups alone.
+
+    Source: Angelopoulos et al. 2023, Prediction-powered inference; Angelopoulos, Duchi &
+    Zrnic 2023, PPI++; for unequal chances the difference estimator of survey sampling
+    (Särndal, Swensson & Wretman 1992).
+
+    Example:
+        >>> rate = prediction_powered_rate([1, 1, 0, 0] * 25, [1, 1, 1, 0] * 25, [1, 1, 0] * 300)
+        >>> round(rate.value, 2), rate.low < 0.5 < rate.high
+        (0.46, True)
+    """
+    labelled, other = _unit_values(judge), _unit_values(judge_unlabelled)
+    truth, z = _unit_values(human), _z(level)
+    if len(truth) != len(labelled):
+        raise ValueError(f"{len(truth)} labels for {len(labelled)} judgements")
+    shares = _shares(weights, len(truth))
+    units = _units(groups, groups_unlabelled, len(truth), len(other))
+    if not len(truth):
+        return UNDEFINED
+    everything = np.concatenate([labelled, other])
+    tuned = _power(truth, labelled, other, shares, tuning=power_tuning)
+    difference = truth - tuned * labelled
+    value = _unit(tuned * float(everything.mean()) + float(shares @ difference))
+    if len(truth) < 2:
+        return Interval(value, None, None, len(truth))
+    # What each reply adds to the error; the two kinds are centred apart.
+    part = tuned * everything / len(everything)
+    mine = part[: len(truth)] + shares * (difference - shares @ difference)
+    error = np.concatenate([mine - mine.mean(), part[len(truth) :] - _mean(part[len(truth) :])])
+    variance = float(np.sum(np.bincount(units, weights=error) ** 2))
+    if np.array_equal(truth, labelled):
+        effective = min(int(1 / float(shares @ shares)), len(np.unique(units[: len(truth)])))
+        variance += ((wilson_interval(0, effective, level).high or 0.0) / z) ** 2
+    half = z * math.sqrt(variance)
+    return Interval(value, max(0.0, value - half), min(1.0, value + half), len(truth))
+
+
+def _power(
+    truth: Floats, labelled: Floats, other: Floats, shares: Floats, *, tuning: bool
+) -> float:
+    """Weight of the judge's rate over all replies, such that the variance is least.
+
+    PPI++ states it for the unlabelled replies alone; over all replies it is larger by the
+    share of those.
+    """
+    if not len(other):
+        return 0.0
+    of_rest = len(other) / (len(truth) + len(other))
+    spread = float(np.var(np.concatenate([labelled, other]), ddof=1))
+    if not tuning:
+        found = 1.0
+    elif spread == 0.0:
+        return 0.0
+    else:
+        together = float(shares @ ((truth - shares @ truth) * (labelled - shares @ labelled)))
+        found = min(1.0, max(0.0, together * of_rest / spread))
+    return found / of_rest
+
+
+def _shares(weights: Numbers | None, n: int) -> Floats:
+    """Weights with sum 1, shape (n,)."""
+    found = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
+    if found.shape != (n,) or not np.isfinite(found).all() or (n and found.min() <= 0):
+        raise ValueError("there must be one weight above 0 per label")
+    shares: Floats = found / found.sum() if n else found
+    return shares
+
+
+def _units(
+    groups: Sequence[str] | None, others: Sequence[str] | None, n: int, m: int
+) -> np.ndarray[tuple[int, ...], np.dtype[np.intp]]:
+    """Number of the unit of each reply, the labelled ones first, shape (n + m,)."""
+    if groups is None and others is None:
+        return np.arange(n + m)
+    if groups is None or others is None or len(groups) != n or len(others) != m:
+        raise ValueError("groups must be given for labelled and unlabelled replies, one each")
+    names = [str(name) for name in (*groups, *others)]
+    _, owner = np.unique(np.asarray(names), return_inverse=True)
+    return np.asarray(owner, dtype=np.intp)
+
+
+def _unit_values(values: Sequence[bool] | Numbers) -> Floats:
+    found = np.asarray(values, dtype=np.float64)
+    if found.ndim != 1 or not np.all((found >= 0) & (found <= 1)):
+        raise ValueError("labels and judgements must be numbers from 0 to 1, in one row")
+    return found
+
+
+def _check_counts(positives: int, n: int, *labels: float) -> None:
+    both = [(positives, n), (labels[0], labels[1]), (labels[2], labels[3])]
+    for part, whole in both:
+        if not 0 <= part <= whole or not math.isfinite(whole):
+            raise ValueError(f"{part} of {whole} cannot be")
+
+
+def _z(level: float) -> float:
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"level must be between 0 and 1, not {level}")
+    from scipy.stats import norm
+
+    return float(norm.ppf(0.5 + level / 2))
+
+
+def _mean(values: Floats) -> float:
+    return float(values.mean()) if len(values) else 0.0
+
+
+def _unit(value: float) -> float:
+    return min(1.0, max(0.0, value))

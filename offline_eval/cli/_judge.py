@@ -1,0 +1,116 @@
+"""`knowgate judge`: verdicts on the replies of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from shlex import quote
+from typing import Annotated
+
+import typer
+
+from ..judges import (
+    DEFAULT_JUDGES,
+    JudgePlan,
+    JudgeTotals,
+    judge_run,
+    plan_judging,
+    read_criterion,
+)
+from ..runner import CallProgress
+from ._app import app
+from ._console import out, progress_bar
+
+
+class _Store(StrEnum):
+    JSONL = "jsonl"
+    SQLITE = "sqlite"
+
+
+@app.command()
+def judge(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder with replies.")],
+    judges: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--judge",
+            help="detector, estimate, llm:MODEL or python:module:attribute; may be repeated. "
+            f"By default: {', '.join(DEFAULT_JUDGES)}.",
+        ),
+    ] = None,
+    criterion: Annotated[
+        list[Path] | None,
+        typer.Option(help="Criterion of your own for llm judges (.toml or .json); repeatable."),
+    ] = None,
+    bundled: Annotated[
+        bool,
+        typer.Option(help="llm judges also judge abstention, factuality and failure."),
+    ] = True,
+    concurrency: Annotated[int, typer.Option(min=1, help="Verdicts under way at once.")] = 8,
+    rate: Annotated[
+        float | None, typer.Option(help="Most calls begun per second; no limit by default.")
+    ] = None,
+    timeout: Annotated[float, typer.Option(help="Seconds per attempt at a verdict.")] = 120.0,
+    max_attempts: Annotated[int, typer.Option(min=1, help="Attempts per verdict.")] = 3,
+    store: Annotated[
+        _Store | None, typer.Option(help="Kind of file; by default that of the run.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what it would cost, and stop.")
+    ] = False,
+) -> None:
+    """Judge every reply of a run: abstention, factuality, how it fails, or what you ask.
+
+    Verdicts are appended to the run. Those that are there are never asked for again, so
+    a killed command goes on where it stopped. `detector` and `estimate` work offline; the
+    latter's verdicts are marked as estimates.
+
+    Example: `knowgate judge run --judge detector --judge llm:openai:gpt-4.1 --dry-run`
+    """
+    names = tuple(judges or DEFAULT_JUDGES)
+    criteria = [read_criterion(path) for path in criterion or ()]
+    if dry_run:
+        _show_plan(plan_judging(run, names, criteria=criteria, bundled=bundled))
+        return
+    with progress_bar("judging replies") as advance:
+
+        def on_progress(progress: CallProgress) -> None:
+            advance(progress.done, progress.total)
+
+        totals = judge_run(
+            run,
+            names,
+            criteria=criteria,
+            bundled=bundled,
+            store=None if store is None else store.value,
+            max_concurrency=concurrency,
+            rate=rate,
+            timeout=timeout,
+            max_attempts=max_attempts,
+            on_progress=on_progress,
+        )
+    _show_totals(totals, run)
+
+
+def _show_plan(plans: Sequence[JudgePlan]) -> None:
+    for plan in plans:
+        cost = f", {plan.calls} calls, about {plan.input_tokens} input tokens" if plan.calls else ""
+        out.print(f"{plan.judge}: {plan.criterion}: {plan.verdicts} verdicts{cost}", markup=False)
+    calls, tokens = sum(p.calls for p in plans), sum(p.input_tokens for p in plans)
+    out.print(
+        f"at most {calls} calls of language models and about {tokens} input tokens, reminders "
+        "left out; nothing was asked",
+        markup=False,
+    )
+
+
+def _show_totals(totals: JudgeTotals, run: Path) -> None:
+    spent = f", {totals.calls} calls" if totals.calls else ""
+    if totals.input_tokens is not None:
+        spent += f", {totals.input_tokens} + {totals.output_tokens} tokens"
+    out.print(
+        f"{totals.stored} verdicts added ({totals.failed} failed), {totals.already} there "
+        f"before{spent} → {run}\nnext: knowgate report {quote(str(run))}",
+        markup=False,
+    )

@@ -1,0 +1,239 @@
+"""How well judges agree with people."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...calibration import UNDEFINED, Interval, bootstrap_interval, wilson_interval
+from ..replies import ABSTENTION, FACTUALITY, TIERS, RepliesRun
+from ._criterion import NOT_APPLICABLE
+from ._labels import LabelsLike, labels_for, weights_for
+
+Floats = NDArray[np.float64]
+# Fewer labels than this cannot tell a judge of 80 % from one of 95 %.
+FEW_LABELS = 50
+POOR_KAPPA = 0.6
+_POSITIVE = {ABSTENTION: ("yes",), FACTUALITY: TIERS[:2]}
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeValidation:
+    """A judge against people's labels, by one criterion.
+
+    Attributes:
+        judge: its name.
+        criterion: that was judged.
+        positive: outcomes that count as positive in precision, recall and specificity;
+            empty where none is known, and then these three are undefined.
+        n: replies with both a label and a verdict.
+        no_verdict: labelled replies on which the judge has none.
+        accuracy: share of equal outcomes, all outcomes told apart.
+        precision: share of people's positives among the judge's.
+        recall: share of the judge's positives among people's (sensitivity).
+        specificity: share of the judge's negatives among people's.
+        kappa: Cohen's, all outcomes told apart.
+        confusion: (people's outcome, judge's outcome) → replies.
+        warnings: what a reader must know before trusting the judge, one sentence each.
+    """
+
+    judge: str
+    criterion: str
+    positive: tuple[str, ...]
+    n: int
+    no_verdict: int
+    accuracy: Interval
+    precision: Interval
+    recall: Interval
+    specificity: Interval
+    kappa: Interval
+    confusion: Mapping[tuple[str, str], int]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Pairs:
+    """Labels and verdicts on the same replies, with weights and questions."""
+
+    human: list[str]
+    judge: list[str]
+    weights: Floats
+    questions: list[str]
+    weighted: bool
+
+    def rate(self, among: list[bool], right: list[bool]) -> Interval:
+        """Share of `right` among `among`, by question where questions repeat."""
+        chosen = [index for index, is_in in enumerate(among) if is_in]
+        if not chosen:
+            return UNDEFINED
+        questions = [self.questions[index] for index in chosen]
+        hits = [right[index] for index in chosen]
+        if not self.weighted and len(set(questions)) == len(questions):
+            return wilson_interval(sum(hits), len(hits))
+        weights = self.weights[chosen]
+
+        def share(picked: Floats, _: Floats) -> float | None:
+            index = picked.astype(np.intp)
+            return float(np.average(np.asarray(hits, float)[index], weights=weights[index]))
+
+        return bootstrap_interval(
+            share, np.arange(len(hits), dtype=np.float64), hits, groups=questions
+        )
+
+    def kappa(self) -> Interval:
+        """Cohen's kappa, by question where questions repeat."""
+        if not self.human:
+            return UNDEFINED
+        names = sorted({*self.human, *self.judge})
+        human = np.asarray([names.index(outcome) for outcome in self.human])
+        judge = np.asarray([names.index(outcome) for outcome in self.judge])
+
+        def agreement(picked: Floats, _: Floats) -> float | None:
+            index = picked.astype(np.intp)
+            return weighted_kappa(human[index], judge[index], self.weights[index], len(names))
+
+        return bootstrap_interval(
+            agreement,
+            np.arange(len(human), dtype=np.float64),
+            np.zeros(len(human)),
+            groups=self.questions,
+        )
+
+
+def validate_judges(
+    run: RepliesRun,
+    labels: LabelsLike,
+    *,
+    weights: Mapping[str, float] | None = None,
+    positive: Mapping[str, tuple[str, ...]] | None = None,
+) -> tuple[JudgeValidation, ...]:
+    """Every judge of the run against people's labels, by every criterion with both.
+
+    Args:
+        run: with verdicts.
+        labels: see `LabelsLike`.
+        weights: reply id → one over the chance to be labelled, where chances were unequal;
+            None for what the labels themselves know of that.
+        positive: criterion → outcomes that count as positive, for criteria other than
+            abstention (yes) and factuality (tier_1, tier_2).
+
+    Returns:
+        In the order of criteria and judges in the run. Intervals are Wilson's where each
+        question was labelled once, and otherwise bootstrap intervals over questions.
+    """
+    asked: dict[tuple[str, str], dict[str, str]] = {}
+    for judgement in run.judgements.values():
+        found = asked.setdefault((judgement.criterion, judgement.judge), {})
+        if judgement.outcome is not None:
+            found[judgement.reply_id] = judgement.outcome
+    known = {**_POSITIVE, **(positive or {})}
+    validations = []
+    for (criterion, judge), verdicts in sorted(asked.items(), key=lambda entry: entry[0][0]):
+        people = {
+            name: outcome
+            for name, outcome in labels_for(labels, criterion).items()
+            if name in run.replies
+        }
+        if people:
+            validations.append(
+                _validated(
+                    run,
+                    judge,
+                    criterion,
+                    verdicts,
+                    people,
+                    weights_for(labels, weights, people),
+                    known.get(criterion, ()),
+                )
+            )
+    return tuple(validations)
+
+
+def weighted_kappa(
+    human: NDArray[np.intp], judge: NDArray[np.intp], weights: Floats, outcomes: int
+) -> float | None:
+    """Cohen's kappa of two raters, each pair with its weight; None where chance is certain.
+
+    Source: Cohen 1960, A coefficient of agreement for nominal scales.
+    """
+    table = np.zeros((outcomes, outcomes))
+    np.add.at(table, (human, judge), weights)
+    table /= table.sum()
+    by_chance = float(table.sum(axis=1) @ table.sum(axis=0))
+    if by_chance >= 1.0 - 1e-12:
+        return None
+    return (float(np.trace(table)) - by_chance) / (1.0 - by_chance)
+
+
+def _validated(
+    run: RepliesRun,
+    judge: str,
+    criterion: str,
+    verdicts: Mapping[str, str],
+    people: Mapping[str, str],
+    weights: Mapping[str, float] | None,
+    wanted: tuple[str, ...],
+) -> JudgeValidation:
+    both = [name for name in people if name in verdicts]
+    pairs = _Pairs(
+        human=[people[name] for name in both],
+        judge=[verdicts[name] for name in both],
+        weights=np.asarray([(weights or {}).get(name, 1.0) for name in both], dtype=np.float64),
+        questions=[run.question_of(run.replies[name]).question_id for name in both],
+        weighted=weights is not None,
+    )
+    mine = [outcome in wanted for outcome in pairs.judge]
+    yours = [outcome in wanted for outcome in pairs.human]
+    if criterion == FACTUALITY:
+        # Whether a reply abstains is another question: only answers are right or wrong.
+        answered = [
+            NOT_APPLICABLE not in pair for pair in zip(pairs.human, pairs.judge, strict=True)
+        ]
+    else:
+        answered = [bool(wanted)] * len(both)
+    negative = [here and not yes for here, yes in zip(answered, yours, strict=True)]
+    found = JudgeValidation(
+        judge=judge,
+        criterion=criterion,
+        positive=wanted,
+        n=len(both),
+        no_verdict=len(people) - len(both),
+        accuracy=pairs.rate(
+            [True] * len(both), [a == b for a, b in zip(pairs.human, pairs.judge, strict=True)]
+        ),
+        precision=pairs.rate([a and b for a, b in zip(answered, mine, strict=True)], yours),
+        recall=pairs.rate([a and b for a, b in zip(answered, yours, strict=True)], mine),
+        specificity=pairs.rate(negative, [not yes for yes in mine]),
+        kappa=pairs.kappa(),
+        confusion=dict(sorted(Counter(zip(pairs.human, pairs.judge, strict=True)).items())),
+    )
+    return _with_warnings(found)
+
+
+# More warnings, say of a judge that follows its own beliefs, are added here.
+_WARNINGS: tuple[Callable[[JudgeValidation], str | None], ...] = (
+    lambda found: (
+        f"only {found.n} replies have both a label and a verdict" if found.n < FEW_LABELS else None
+    ),
+    lambda found: (
+        f"agreement beyond chance is poor (kappa {found.kappa.value:.2f})"
+        if found.kappa.value is not None and found.kappa.value < POOR_KAPPA
+        else None
+    ),
+    lambda found: (
+        "the judge says nothing about the rate (recall + specificity is 1 or less)"
+        if found.recall.value is not None
+        and found.specificity.value is not None
+        and found.recall.value + found.specificity.value <= 1.0
+        else None
+    ),
+)
+
+
+def _with_warnings(found: JudgeValidation) -> JudgeValidation:
+    said = [warning(found) for warning in _WARNINGS]
+    return replace(found, warnings=tuple(text for text in said if text is not None))

@@ -1,0 +1,1 @@
+"""What language models are told when they judge replies: one file per criterion."""
