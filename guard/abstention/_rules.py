@@ -19,23 +19,27 @@ _UNIKNOW = re.compile(
     "|not relevant",
     re.IGNORECASE,
 )
-_UAQFACT = re.compile(
-    r"There is no| no |non-existent|not a|#none|none"
-    r"|\b(?:not|no|sorry|don't|doesn't|didn't|can't|couldn't|won't|wouldn't|isn't|unknown|unclear)\b",
-    re.IGNORECASE,
+_UAQFACT = re.compile(r"There is no| no |non-existent|not a|#none|none", re.IGNORECASE)
+# Searched for in the lower-cased reply: a few letters (long s, Kelvin) are not what a search
+# that ignores case takes them for.
+_UAQFACT_WORDS = re.compile(
+    r"\b(?:not|no|sorry|don't|doesn't|didn't|can't|couldn't|won't|wouldn't|isn't|unknown|unclear)\b"
 )
 
 
 class PatternRule:
-    """Abstained where one pattern is found anywhere in the raw reply.
+    """Abstained where a pattern is found anywhere in the raw reply.
 
     Args:
         name: how fingerprints call it.
         pattern: what to search for.
+        lowered: what to search for in the reply in lower case, where that matters.
     """
 
-    def __init__(self, name: str, pattern: re.Pattern[str]) -> None:
-        self._name, self._pattern = name, pattern
+    def __init__(
+        self, name: str, pattern: re.Pattern[str], lowered: re.Pattern[str] | None = None
+    ) -> None:
+        self._name, self._pattern, self._lowered = name, pattern, lowered
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -47,7 +51,10 @@ class PatternRule:
     ) -> AbstentionVerdict:
         """The verdict on one reply; `question` and `citation` play no part."""
         del question, citation
-        found = self._pattern.search(reply_text(response)) is not None
+        text = reply_text(response)
+        found = self._pattern.search(text) is not None
+        if not found and self._lowered is not None:
+            found = self._lowered.search(text.lower()) is not None
         return AbstentionVerdict(abstained=found, probability=float(found))
 
     def detect_many(
@@ -68,7 +75,7 @@ class PatternRule:
 
 _RULES: dict[str, Callable[[], AbstentionRule]] = {
     "default": AbstentionDetector,
-    "uaqfact": lambda: PatternRule("uaqfact", _UAQFACT),
+    "uaqfact": lambda: PatternRule("uaqfact", _UAQFACT, _UAQFACT_WORDS),
     "uniknow": lambda: PatternRule("uniknow", _UNIKNOW),
 }
 

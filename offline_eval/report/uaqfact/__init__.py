@@ -1,0 +1,11 @@
+"""The report of a run of UAQFact: who declines when, and what it knows.
+
+run folder ─► read_uaqfact_run ─► scores under both rules ─► view ─► report.json, .md, .html
+"""
+
+from __future__ import annotations
+
+from ._summary import UaqSummary, summarise_uaqfact
+from ._writing import uaqfact_report
+
+__all__ = ["UaqSummary", "summarise_uaqfact", "uaqfact_report"]

@@ -1,0 +1,184 @@
+"""Putting questions to a model, batch by batch; a failure costs one question."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from ...guard import (
+    Generation,
+    InputError,
+    KnowgateError,
+    LanguageModel,
+    LanguageModelError,
+    ScoringLanguageModel,
+)
+from ..models import each_or_error, generate_each
+from ..multiple_choice import parse_choices
+from ._items import ChoiceItem, UaqItem
+from ._plan import Planned
+from ._prompting import LETTERS, Asked, Prompter, clue_facts
+from ._replay import ReplayedReplies
+from ._retrieved_facts import FactRetriever
+from ._rows import MODEL_SYSTEM, UaqRow, row_id
+
+
+class Answerer(Protocol):
+    """What gives rows to questions."""
+
+    def answer(self, batch: Sequence[Planned]) -> list[UaqRow]:
+        """One row per question of equal form, in order."""
+        ...
+
+
+class ModelAnswerer:
+    """A language model, asked as the suite wants it.
+
+    Args:
+        lm: one that scores options is not asked for letters.
+        prompter: makes the prompts.
+        retriever: for the form `retrieved`; None where that is not asked.
+    """
+
+    def __init__(
+        self, lm: LanguageModel, prompter: Prompter, retriever: FactRetriever | None
+    ) -> None:
+        self._lm, self._prompter, self._retriever = lm, prompter, retriever
+
+    def answer(self, batch: Sequence[Planned]) -> list[UaqRow]:
+        """One row per question of equal form, in order."""
+        form = batch[0].form
+        if form == "choice":
+            return self._choose([p.item for p in batch if isinstance(p.item, ChoiceItem)])
+        items = [p.item for p in batch if isinstance(p.item, UaqItem)]
+        asked = [self._asked(form, item) for item in items] if form != "retrieved" else []
+        if form == "retrieved":
+            asked = [
+                self._prompter.with_facts(item, facts)
+                for item, facts in zip(items, self._retrieved(items), strict=True)
+            ]
+        found = generate_each(self._lm, [one.prompt for one in asked])
+        return [
+            _reply_row(form, item, one.shots, reply)
+            for item, one, reply in zip(items, asked, found, strict=True)
+        ]
+
+    def _asked(self, form: str, item: UaqItem) -> Asked:
+        if form == "question":
+            return self._prompter.question(item)
+        if form == "clue":
+            return self._prompter.with_clue(item)
+        return self._prompter.with_facts(item, clue_facts(item))
+
+    def _retrieved(self, items: Sequence[UaqItem]) -> list[list[str]]:
+        if self._retriever is None:
+            raise InputError("facts are to be retrieved and there is no retriever")
+        return self._retriever.retrieve(items)
+
+    def _choose(self, items: Sequence[ChoiceItem]) -> list[UaqRow]:
+        prompts = [self._prompter.choice(item).prompt for item in items]
+        if not isinstance(self._lm, ScoringLanguageModel):
+            replies = generate_each(self._lm, prompts)
+            return [_letter_row(item, reply) for item, reply in zip(items, replies, strict=True)]
+        scoring = self._lm
+        options = [f" ({letter})" for letter in LETTERS]
+
+        def score(some: Sequence[str]) -> list[int | KnowgateError]:
+            values = scoring.score_options(some, options)
+            if not np.isfinite(values).all():
+                raise LanguageModelError("the model gave a likelihood that is not finite")
+            return [int(best) for best in values.argmax(axis=1)]
+
+        best = each_or_error(score, prompts)
+        return [_scored_row(item, found) for item, found in zip(items, best, strict=True)]
+
+
+class ReplayAnswerer:
+    """Logged replies: a question without one is a row with an error.
+
+    Args:
+        replies: see there.
+    """
+
+    def __init__(self, replies: ReplayedReplies) -> None:
+        self._replies = replies
+
+    def answer(self, batch: Sequence[Planned]) -> list[UaqRow]:
+        """One row per question of equal form, in order."""
+        return [self._row(planned) for planned in batch]
+
+    def _row(self, planned: Planned) -> UaqRow:
+        response = self._replies.find(planned)
+        found: list[Generation] | KnowgateError = LanguageModelError("no reply was logged")
+        if response is not None:
+            found = [Generation(response)]
+        if isinstance(planned.item, ChoiceItem):
+            return _letter_row(planned.item, found)
+        return _reply_row(planned.form, planned.item, 0, found)
+
+
+def chosen_letter(reply: str, item: ChoiceItem) -> str | None:
+    """The one letter that a reply chooses; None for none and for several."""
+    found = parse_choices(reply, item.options)
+    return found[0] if found is not None and len(found) == 1 else None
+
+
+def first_paragraph(text: str) -> str:
+    """A reply up to its first blank line, where the published set-up stops."""
+    return text.lstrip().partition("\n\n")[0].rstrip()
+
+
+def _reply_row(
+    form: Any, item: UaqItem, shots: int, reply: list[Generation] | KnowgateError
+) -> UaqRow:
+    row: dict[str, Any] = {
+        "row_id": row_id(MODEL_SYSTEM, form, item.key),
+        "system": MODEL_SYSTEM,
+        "form": form,
+        "key": item.key,
+        "language": item.language,
+        "type": item.type,
+        "kind": item.kind,
+        "shots": shots,
+    }
+    if isinstance(reply, KnowgateError):
+        return UaqRow(**row, error=_error(reply))
+    return UaqRow(**row, response=first_paragraph(reply[0].text))
+
+
+def _letter_row(item: ChoiceItem, reply: list[Generation] | KnowgateError) -> UaqRow:
+    if isinstance(reply, KnowgateError):
+        return UaqRow(**_choice_fields(item), error=_error(reply))
+    letter = chosen_letter(reply[0].text, item)
+    return UaqRow(
+        **_choice_fields(item), response=reply[0].text, letter=letter, right=_is_right(item, letter)
+    )
+
+
+def _scored_row(item: ChoiceItem, best: int | KnowgateError) -> UaqRow:
+    if isinstance(best, KnowgateError):
+        return UaqRow(**_choice_fields(item), error=_error(best))
+    letter = LETTERS[best]
+    return UaqRow(**_choice_fields(item), letter=letter, right=_is_right(item, letter))
+
+
+def _is_right(item: ChoiceItem, letter: str | None) -> bool:
+    # Where the right text is offered twice, either letter names it.
+    return letter is not None and item.options[LETTERS.index(letter)] == item.target
+
+
+def _choice_fields(item: ChoiceItem) -> dict[str, Any]:
+    return {
+        "row_id": row_id(MODEL_SYSTEM, "choice", item.key),
+        "system": MODEL_SYSTEM,
+        "form": "choice",
+        "key": item.key,
+        "language": item.language,
+        "type": item.type,
+    }
+
+
+def _error(error: KnowgateError) -> dict[str, str]:
+    return {"type": type(error).__name__, "detail": str(error)}

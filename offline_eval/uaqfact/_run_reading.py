@@ -1,0 +1,97 @@
+"""Reading a run of this suite: everything is checked before anything is computed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from ...guard import InputError
+from ..runner import stored_rows
+from ..runs import read_manifest
+from ._items import UaqData
+from ._reading import read_layout
+from ._rows import QUESTIONS, SUITE, UaqManifest, UaqRow
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+_MEND = "run `knowgate eval uaqfact` again into another folder"
+
+
+@dataclass(frozen=True, slots=True)
+class UaqRun:
+    """A checked run.
+
+    Attributes:
+        manifest: the checked fields.
+        data: the questions that were asked.
+        rows: in the order in which they were stored; an unfinished run has fewer than the
+            manifest says.
+    """
+
+    manifest: UaqManifest
+    data: UaqData
+    rows: tuple[UaqRow, ...]
+
+    @property
+    def tasks(self) -> tuple[int, ...]:
+        """That were asked for."""
+        return tuple(self.manifest.settings["tasks"])
+
+
+def read_uaqfact_run(folder: str | os.PathLike[str]) -> UaqRun:
+    """A run of this suite, finished or not.
+
+    Raises:
+        InputError: no such run there, or a file that is missing, broken or written by a newer
+            knowgate; names file and line.
+    """
+    root = Path(folder)
+    value = read_manifest(root)
+    where = str(root / "manifest.json")
+    if value.get("suite") != SUITE:
+        raise InputError(
+            f"the run is of suite {value.get('suite')!r}, not {SUITE!r}",
+            where=where,
+            mend="name a run made with `knowgate eval uaqfact`",
+        )
+    manifest = _model(UaqManifest, value, where)
+    settings = manifest.settings
+    tasks, languages = settings.get("tasks"), settings.get("languages")
+    if not isinstance(tasks, list) or not isinstance(languages, list):
+        raise InputError("settings lack tasks or languages", where=where, mend=_MEND)
+    data = read_layout(root / QUESTIONS, languages=languages, tasks=tasks)
+    rows: dict[str, UaqRow] = {}
+    for place, row_value in stored_rows(root / "rows"):
+        row = _model(UaqRow, row_value, place)
+        if row.system not in manifest.systems:
+            raise InputError(f"the run has no system {row.system[:60]!r}", where=place, mend=_MEND)
+        rows[row.row_id] = row
+    known = {item.key for item in data.items} | {choice.key for choice in data.choices}
+    for row in rows.values():
+        if row.key not in known:
+            raise InputError(
+                f"row {row.row_id[:80]!r} answers no question of the run",
+                where=str(root / "rows"),
+                mend=_MEND,
+            )
+    if not rows:
+        raise InputError(
+            f"the run is not finished (0 of {manifest.rows} rows)",
+            where=str(root),
+            mend="start the same `knowgate eval uaqfact` again, it goes on where it stopped",
+        )
+    return UaqRun(manifest, data, tuple(rows.values()))
+
+
+def _model(kind: type[_Model], value: Mapping[str, object], where: str) -> _Model:
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        name = ".".join(str(part) for part in fault["loc"])
+        raise InputError(f"field {name!r}: {fault['msg']}", where=where, mend=_MEND) from None

@@ -1,0 +1,78 @@
+"""`knowgate eval uaqfact`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from knowgate.offline_eval.uaqfact import read_uaqfact_run, write_layout
+from tests.offline_eval.cli.commands import Knowgate, refused
+from tests.offline_eval.uaqfact.questions import small_set
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_layout(small_set(), tmp_path / "set")
+
+
+def test_a_dry_run_counts_and_asks_nothing(
+    knowgate: Knowgate, shared_data: Path, tmp_path: Path
+) -> None:
+    counts = tmp_path / "counts.json"
+    data = str(shared_data / "uaqfact")
+    said = knowgate("eval", "uaqfact", "--data", data, "--dry-run", "--json", str(counts))
+    assert "total en: 360" in said.out
+    found = json.loads(counts.read_text())
+    assert found["total"] == {"en": 360, "zh": 360}
+    assert found["counts"]["task1"]["zh"]["time"] == {"ua": 60, "ab": 60}
+    assert found["counts"]["task2"]["en"]["inter"] == 120
+
+
+def test_logged_replies_are_run_and_reported(
+    knowgate: Knowgate, folder: Path, tmp_path: Path
+) -> None:
+    log, run = tmp_path / "log.jsonl", tmp_path / "run"
+    lines = [
+        {"qid": "inter_ua_1", "response": "没有合适的答案"},
+        {"qid": "inter_ab_1", "response": "Ann Li"},
+        {"qid": "fact_inter", "task": 2, "response": "(B)"},
+    ]
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    arguments = ["--data", str(folder), "--model", "replay", "--replies", str(log)]
+    assert knowgate("eval", "uaqfact", *arguments, "--tasks", "1,2", "--out", str(run)).code == 0
+    assert len(read_uaqfact_run(run).rows) == 9
+    assert knowgate("report", str(run)).code == 0
+    found = json.loads((run / "report.json").read_text())
+    assert (found["r_ua"]["value"], found["accuracy"]["value"]) == (1.0, 1.0)
+    assert found["failures"] == {"LanguageModelError": 6}
+
+
+def test_the_embedded_model_is_asked(knowgate: Knowgate, folder: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    knowgate("eval", "uaqfact", "--data", str(folder), "--tasks", "2", "--out", str(run))
+    assert {row.letter for row in read_uaqfact_run(run).rows} <= set("ABCD")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--tasks", "4"], "no task '4'"),
+        (["--forms", "prose"], "no form 'prose'"),
+        (["--lang", "zh"], "'zh'"),
+        ([], "--out"),
+        (["--model", "replay", "--out", "x"], "--replies"),
+        (["--json", "x.json", "--out", "x"], "--dry-run"),
+    ],
+)
+def test_bad_input_is_one_line(
+    knowgate: Knowgate, folder: Path, arguments: list[str], message: str
+) -> None:
+    refused(knowgate("eval", "uaqfact", "--data", str(folder), *arguments), message)
+
+
+def test_a_partial_folder_is_one_line(knowgate: Knowgate, folder: Path) -> None:
+    shutil.rmtree(folder / "task3")
+    refused(knowgate("eval", "uaqfact", "--data", str(folder), "--dry-run"), "task3")
