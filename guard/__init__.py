@@ -64,6 +64,12 @@ from ._matching import canonical_answer, is_refusal, normalise_answer, same_answ
 from ._metrics import GuardMetrics
 from ._passages import clean_text, passage_text, passage_texts
 from ._policy import SCHEMA_VERSION, Histogram, Policy
+from ._premise_finding import (
+    Answerability,
+    AnswerabilityDetector,
+    Premise,
+    PremiseFault,
+)
 from ._routes import Mode, OnError, Reason, Route, Scenario, SignalName
 from ._routing import Signals, Verdict, decide_route, next_signal
 
@@ -73,6 +79,8 @@ __all__ = [
     "DEFAULT_DEADLINES",
     "SCHEMA_VERSION",
     "AnswerMatcher",
+    "Answerability",
+    "AnswerabilityDetector",
     "BatchConfidenceEstimator",
     "Calibrator",
     "Confidence",
@@ -110,6 +118,8 @@ __all__ = [
     "PolicyError",
     "PolicyPoint",
     "PolicyVersionError",
+    "Premise",
+    "PremiseFault",
     "PromptTooLongError",
     "QuestionError",
     "Reason",

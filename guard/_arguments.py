@@ -18,7 +18,7 @@ from ._routes import Mode, OnError, SignalName
 from ._scoring import judges_sets
 
 DEFAULT_DEADLINES: Mapping[str, float | None] = MappingProxyType(
-    {"relevance": 10.0, "confidence": 60.0, "conflict": 30.0}
+    {"answerability": 30.0, "relevance": 10.0, "confidence": 60.0, "conflict": 30.0}
 )
 _Choice = TypeVar("_Choice", Mode, OnError)
 

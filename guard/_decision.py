@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from ._conflict_finding import View
+from ._premise_finding import Answerability
 from ._routes import Mode, Reason, Route, Scenario
 
 
@@ -22,6 +23,8 @@ class Decision(BaseModel):
             is right, None when it was not needed or failed.
         conflict: whether there is a conflict of the kind that the policy looks for,
             None likewise.
+        answerability: what the passages tell of the question's premise; None where
+            nothing was given to ask.
         kept: indices of the passages that belong into the prompt; empty unless
             the route is `follow_context`.
         raw_relevance: the question's relevance before calibration, on the scorer's own
@@ -35,7 +38,8 @@ class Decision(BaseModel):
             does; empty where none was looked for, or the detector does not tell.
         failed_signals: names of signals that were asked for and failed.
         mode: `enforce` or `shadow`.
-        timings: seconds per stage (`relevance`, `confidence`, `conflict`, `total`).
+        timings: seconds per stage (`answerability`, `relevance`, `confidence`,
+            `conflict`, `total`).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -47,6 +51,7 @@ class Decision(BaseModel):
     raw_relevance: float | None = None
     confidence: float | None = None
     conflict: bool | None = None
+    answerability: Answerability | None = None
     kept: tuple[int, ...] = ()
     scores: tuple[float | None, ...] = ()
     closed_book_answer: str | None = None

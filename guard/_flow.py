@@ -8,7 +8,7 @@ how they fulfil a need, so they cannot disagree on what follows from it.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ._aggregators import Aggregator
 from ._conflict_finding import ConflictFinding, View
@@ -17,6 +17,7 @@ from ._decision import Decision
 from ._errors import KnowgateError, QuestionError, UnsupportedLanguageError
 from ._passages import passage_texts, question_text
 from ._policy import Policy, finite_or_none
+from ._premise_finding import Answerability, Premise
 from ._routes import Mode, OnError, Reason, Route, SignalName
 from ._routing import Signals, Verdict, decide_route, next_signal
 
@@ -38,7 +39,7 @@ class Failure:
     error: KnowgateError
 
 
-Outcome = Sequence[float] | SetScore | Confidence | ConflictFinding | bool | Failure
+Outcome = Sequence[float] | SetScore | Confidence | ConflictFinding | Answerability | bool | Failure
 Flow = Generator[Need, tuple[Outcome, float], Decision]
 
 
@@ -51,6 +52,8 @@ class _Trace:
     raw_relevance: float | None = None
     closed_book_answer: str | None = None
     views: tuple[View, ...] = ()
+    answerability: Answerability | None = None
+    premise_failed: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
 
 
@@ -64,6 +67,7 @@ class FlowSettings:
     on_invalid_input: OnError
     on_unsupported_language: OnError
     mode: Mode
+    asks_answerability: bool = False
 
 
 def decision_flow(settings: FlowSettings, question: object, passages: object) -> Flow:
@@ -85,6 +89,11 @@ def decision_flow(settings: FlowSettings, question: object, passages: object) ->
     trace.scores = (None,) * len(texts)
     if not usable:
         trace.signals = Signals(relevance=0.0, nothing_retrieved=True)
+    if settings.asks_answerability and usable:
+        found = yield Need(SignalName.ANSWERABILITY, text, kept_texts)
+        verdict = _premise(settings, trace, found, usable)
+        if verdict is not None:
+            return _decision(settings, trace, verdict, usable)
     while (name := next_signal(settings.policy, trace.signals)) is not None:
         need = Need(name, text, kept_texts, _memory(settings.policy, trace))
         outcome, seconds = yield need
@@ -102,6 +111,29 @@ def decision_flow(settings: FlowSettings, question: object, passages: object) ->
         else:
             _take(settings, trace, name, outcome, usable)
     return _decision(settings, trace, decide_route(settings.policy, trace.signals), usable)
+
+
+def _premise(
+    settings: FlowSettings, trace: _Trace, found: tuple[Outcome, float], usable: tuple[int, ...]
+) -> Verdict | None:
+    """What follows from the look at the premise alone; None: the signals decide."""
+    name = SignalName.ANSWERABILITY
+    outcome, trace.seconds[name.value] = found
+    if isinstance(outcome, Failure):
+        action = settings.on_error[name]
+        if action is OnError.RAISE:
+            raise outcome.error
+        trace.premise_failed = True
+        if action is OnError.FOLLOW_CONTEXT:
+            # The look at the premise is an addition: the guard decides as it would without it.
+            return None
+        return Verdict(Route.ABSTAIN, Reason.ANSWERABILITY_FAILED, None)
+    if isinstance(outcome, Answerability):
+        decided_by = tuple(usable[index] for index in outcome.passages)
+        trace.answerability = replace(outcome, passages=decided_by)
+        if outcome.premise is Premise.UNANSWERABLE:
+            return Verdict(Route.ABSTAIN, Reason.FALSE_PREMISE, None)
+    return None
 
 
 def _unsupported(
@@ -137,7 +169,7 @@ def _take(
     settings: FlowSettings,
     trace: _Trace,
     name: SignalName,
-    outcome: Sequence[float] | SetScore | Confidence | ConflictFinding | bool,
+    outcome: Sequence[float] | SetScore | Confidence | ConflictFinding | Answerability | bool,
     usable: tuple[int, ...],
 ) -> None:
     policy = settings.policy
@@ -150,7 +182,7 @@ def _take(
         trace.signals = trace.signals.with_value(name, outcome.counts(policy.conflict_between))
     elif isinstance(outcome, bool):
         trace.signals = trace.signals.with_value(name, outcome)
-    else:
+    elif not isinstance(outcome, Answerability):
         joint = outcome.joint if isinstance(outcome, SetScore) else None
         of_passages = outcome.scores if isinstance(outcome, SetScore) else outcome
         scores: list[float | None] = list(trace.scores)
@@ -161,6 +193,13 @@ def _take(
         trace.raw_relevance = finite_or_none(raw)
         value = policy.relevance_calibrator.apply(raw)
         trace.signals = trace.signals.with_value(name, value)
+
+
+def _failed_names(trace: _Trace) -> tuple[str, ...]:
+    names = {name.value for name in trace.signals.failed}
+    if trace.premise_failed:
+        names.add(SignalName.ANSWERABILITY.value)
+    return tuple(sorted(names))
 
 
 def _decision(
@@ -175,11 +214,12 @@ def _decision(
         raw_relevance=trace.raw_relevance,
         confidence=signals.confidence,
         conflict=signals.conflict,
+        answerability=trace.answerability,
         kept=usable if verdict.route is Route.FOLLOW_CONTEXT else (),
         scores=trace.scores,
         closed_book_answer=trace.closed_book_answer,
         views=trace.views,
-        failed_signals=tuple(sorted(name.value for name in signals.failed)),
+        failed_signals=_failed_names(trace),
         mode=settings.mode,
         timings=trace.seconds,
     )

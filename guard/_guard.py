@@ -30,6 +30,7 @@ from ._measure import Instruments, failure_of, keeps_hanging
 from ._metrics import GuardMetrics
 from ._observers import Observer, Observers
 from ._policy import Policy
+from ._premise_finding import AnswerabilityDetector
 from ._routes import Mode, OnError, SignalName
 
 if TYPE_CHECKING:
@@ -48,9 +49,12 @@ class Guard:
             samples until its own threshold is decided is made to stop at the policy's,
             unless the policy was calibrated on it as it is.
         conflict_detector: needed where the policy checks conflicts.
+        answerability: looks at every question's premise first, whatever the policy: one that
+            nothing in the passages can satisfy is abstained from, reason `false_premise`.
         mode: `enforce`, or `shadow` to decide and count without acting.
         on_error: what a failed signal leads to (`abstain`, `follow_context`,
-            `raise`), for all signals or by signal name. Input that cannot be read
+            `raise`), for all signals or by signal name; `follow_context` after a failed
+            look at the premise goes on with the other signals. Input that cannot be read
             counts under the name `input`; it can be raised or abstained from. A
             question in a language that the scorer does not know counts under the name
             `language`; its relevance is then not measured.
@@ -76,6 +80,7 @@ class Guard:
         scorer: RelevanceScorer | None = None,
         estimator: ConfidenceEstimator | None = None,
         conflict_detector: ConflictDetector | None = None,
+        answerability: AnswerabilityDetector | None = None,
         mode: Mode | str = Mode.ENFORCE,
         on_error: OnError | str | Mapping[str, OnError | str] = OnError.ABSTAIN,
         deadlines: Mapping[str, float | None] = MappingProxyType({}),
@@ -94,9 +99,14 @@ class Guard:
             on_invalid_input=actions["input"],
             on_unsupported_language=actions["language"],
             mode=choice(Mode, mode, "mode"),
+            asks_answerability=answerability is not None,
         )
         self._instruments = Instruments(
-            scorer, decided_by(policy, estimator), conflict_detector, policy.aggregator == JOINT
+            scorer,
+            decided_by(policy, estimator),
+            conflict_detector,
+            policy.aggregator == JOINT,
+            answerability,
         )
         self._deadlines = merged_deadlines(deadlines)
         if not isinstance(max_concurrency, int) or max_concurrency < 1:
@@ -115,6 +125,7 @@ class Guard:
         scorer: RelevanceScorer | None = None,
         estimator: ConfidenceEstimator | None = None,
         conflict_detector: ConflictDetector | None = None,
+        answerability: AnswerabilityDetector | None = None,
         mode: Mode | str = Mode.ENFORCE,
         on_error: OnError | str | Mapping[str, OnError | str] = OnError.ABSTAIN,
         deadlines: Mapping[str, float | None] = MappingProxyType({}),
@@ -142,6 +153,7 @@ class Guard:
             scorer=scorer,
             estimator=estimator,
             conflict_detector=conflict_detector,
+            answerability=answerability,
             mode=mode,
             on_error=on_error,
             deadlines=deadlines,
@@ -223,7 +235,7 @@ class Guard:
             needing = batch.split()
             for part in batch.chunks(needing[SignalName.RELEVANCE]):
                 batch.answer(part, self._score_together([batch.needs[i] for i in part]))
-            alone = list(needing[SignalName.CONFLICT])
+            alone = needing[SignalName.ANSWERABILITY] + needing[SignalName.CONFLICT]
             for part in batch.chunks(needing[SignalName.CONFIDENCE]):
                 found = self._estimate_together([batch.needs[i] for i in part])
                 if found is None:
@@ -255,7 +267,7 @@ class Guard:
             for part in batch.chunks(needing[SignalName.RELEVANCE]):
                 needs = [batch.needs[i] for i in part]
                 batch.answer(part, await self._ascore_together(needs))
-            alone = list(needing[SignalName.CONFLICT])
+            alone = needing[SignalName.ANSWERABILITY] + needing[SignalName.CONFLICT]
             for part in batch.chunks(needing[SignalName.CONFIDENCE]):
                 found = await self._aestimate_together([batch.needs[i] for i in part])
                 if found is None:

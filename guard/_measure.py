@@ -26,6 +26,7 @@ from ._errors import (
 )
 from ._flow import Failure, Need, Outcome
 from ._passages import clean_text
+from ._premise_finding import Answerability, AnswerabilityDetector, Premise, PremiseFault
 from ._routes import SignalName
 from ._scoring import measured_relevance, measured_relevances
 
@@ -44,6 +45,7 @@ class Instruments:
     estimator: ConfidenceEstimator | None
     conflict: ConflictDetector | None
     joint: bool = False
+    answerability: AnswerabilityDetector | None = None
 
     def task(self, need: Need) -> Callable[[], Outcome]:
         """A blocking call that measures `need`."""
@@ -64,6 +66,11 @@ class Instruments:
             return lambda: checked_conflict(
                 detector.detect(need.question, need.closed_book_answer, need.passages)
             )
+        if need.signal is SignalName.ANSWERABILITY and self.answerability is not None:
+            examined = self.answerability
+            return lambda: checked_answerability(
+                examined.detect(need.question, need.passages), len(need.passages)
+            )
         raise SignalError(need.signal, "nothing was given to measure it with")
 
     def native(self, need: Need) -> Awaitable[Outcome] | None:
@@ -72,6 +79,8 @@ class Instruments:
             return self._confidence(self.estimator, need)
         if need.signal is SignalName.CONFLICT and self.conflict is not None:
             return self._conflict(self.conflict, need)
+        if need.signal is SignalName.ANSWERABILITY and self.answerability is not None:
+            return self._answerability(self.answerability, need)
         return None
 
     def relevances(self, needs: Sequence[Need]) -> list[Outcome]:
@@ -105,6 +114,11 @@ class Instruments:
     @staticmethod
     async def _confidence(estimator: ConfidenceEstimator, need: Need) -> Outcome:
         return checked_confidence(await estimator.aestimate(need.question))
+
+    @staticmethod
+    async def _answerability(detector: AnswerabilityDetector, need: Need) -> Outcome:
+        found = await detector.adetect(need.question, need.passages)
+        return checked_answerability(found, len(need.passages))
 
     @staticmethod
     async def _conflict(detector: ConflictDetector, need: Need) -> Outcome:
@@ -141,6 +155,33 @@ def _each_checked(found: Sequence[Any], count: int) -> list[Confidence | Knowgat
         except SignalValueError as error:
             checked.append(error)
     return checked
+
+
+def checked_answerability(found: Any, count: int) -> Answerability:
+    """The verdict on a question's premise, with `count` passages.
+
+    Raises:
+        SignalValueError: another type, or values that it cannot have.
+    """
+    if not isinstance(found, Answerability):
+        raise SignalValueError("answerability", f"the detector returned {type(found).__name__}")
+    try:
+        premise = Premise(found.premise)
+        fault = None if found.fault is None else PremiseFault(found.fault)
+    except ValueError:
+        raise SignalValueError(
+            "answerability", "the detector returned an unknown verdict"
+        ) from None
+    probability = _plain(found.probability)
+    if probability is not None and not (
+        isinstance(probability, int | float) and 0.0 <= probability <= 1.0
+    ):
+        raise SignalValueError("answerability", "the probability is not in [0, 1]")
+    if not all(isinstance(index, int) and 0 <= index < count for index in found.passages):
+        raise SignalValueError("answerability", f"a passage beyond the {count} given")
+    return Answerability(
+        premise, fault, None if probability is None else float(probability), tuple(found.passages)
+    )
 
 
 def checked_conflict(conflict: Any) -> bool:

@@ -43,6 +43,7 @@ class Reason(StrEnum):
     INSUFFICIENT_CONTEXT = "insufficient_context"
     NEITHER_KNOWS = "neither_knows"
     CONFLICT = "conflict"
+    FALSE_PREMISE = "false_premise"
     NO_THRESHOLD = "no_threshold"
     INVALID_INPUT = "invalid_input"
     UNSUPPORTED_LANGUAGE = "unsupported_language"
@@ -50,6 +51,7 @@ class Reason(StrEnum):
     RELEVANCE_FAILED = "relevance_failed"
     CONFIDENCE_FAILED = "confidence_failed"
     CONFLICT_FAILED = "conflict_failed"
+    ANSWERABILITY_FAILED = "answerability_failed"
     REPLY_ABSTAINED = "reply_abstained"
 
 
@@ -71,6 +73,7 @@ class OnError(StrEnum):
 class SignalName(StrEnum):
     """The measured quantities, in the order in which the guard asks for them."""
 
+    ANSWERABILITY = "answerability"
     RELEVANCE = "relevance"
     CONFIDENCE = "confidence"
     CONFLICT = "conflict"
