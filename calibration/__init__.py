@@ -5,6 +5,7 @@ Pure statistics stand apart from what makes policies of them:
     intervals, binomial, discrimination, selective   numbers in, numbers out
     leak_rates, calibration_error, brier             likewise
     reliability, selective_metrics, bootstrap        likewise
+    agreement, judge_error, paired_tests             people, judges, systems compared
     platt, temperature, isotonic, venn_abers         scores → probabilities
     calibrator_choice                                which of these, by cross-validation
     threshold, cascade_bands                         one choice each
@@ -16,6 +17,7 @@ Pure statistics stand apart from what makes policies of them:
 
 from __future__ import annotations
 
+from ._agreement import cohens_kappa, fleiss_kappa, krippendorff_alpha
 from ._binomial import SMALLEST_PROBABILITY, binomial_p_value, errors_allowed, questions_needed
 from ._bootstrap import bootstrap_interval
 from ._brier import brier_score
@@ -27,8 +29,10 @@ from ._discrimination import auroc, bootstrap_auroc
 from ._hidden_state_probe import ProbedLanguageModel, ProbeFit, fit_hidden_state_probe
 from ._intervals import UNDEFINED, Interval, wilson_interval
 from ._isotonic import fit_isotonic
+from ._judge_error import prediction_powered_rate, rogan_gladen
 from ._leak_rates import false_abstention_at_leak
 from ._leave_one_out import fit_leave_one_out_policy
+from ._paired_tests import holm_adjusted, mcnemar_p_value, paired_difference
 from ._platt import fit_platt
 from ._records import LeaveOneOutRecord, one_per_group, records_sha256, split_by_group
 from ._reliability import ReliabilityBin, ReliabilityDiagram, reliability_diagram
@@ -85,6 +89,7 @@ __all__ = [
     "brier_score",
     "choose_calibrator",
     "choose_threshold",
+    "cohens_kappa",
     "coverage_at_risk",
     "debiased_calibration_error",
     "diagonal_path",
@@ -101,12 +106,19 @@ __all__ = [
     "fit_policy_for_coverage",
     "fit_temperature",
     "fit_venn_abers",
+    "fleiss_kappa",
     "hoeffding_bentkus_p_value",
+    "holm_adjusted",
+    "krippendorff_alpha",
+    "mcnemar_p_value",
     "one_per_group",
+    "paired_difference",
+    "prediction_powered_rate",
     "questions_needed",
     "records_sha256",
     "reliability_diagram",
     "risk_coverage_curve",
+    "rogan_gladen",
     "selective_curve",
     "split_by_group",
     "wilson_interval",

@@ -1,0 +1,301 @@
+"""Agreement between people who labelled the same items, beyond what chance would give.
+
+All three are 1 − observed disagreement / disagreement expected by chance: 1 where all
+agree, 0 where they agree as often as chance, below 0 where less. They differ in what they
+do with labels that are missing:
+
+    Cohen's kappa           two annotators; the items that both labelled
+    Fleiss' kappa           any number of annotators, but equally many labels per item
+    Krippendorff's alpha    any number, labels may be missing; items with at least two count
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._case_arrays import Floats
+from ._intervals import UNDEFINED, Interval, wilson_interval
+
+Ratings = Sequence[Sequence[str | None]]
+"""Per item the labels that it got; None stands for one that is missing."""
+
+_Disagreement = Callable[[Floats], tuple[Floats, Floats, Floats]]
+# Sums of features, one row per draw → observed and expected disagreement and the largest
+# disagreement that one pair of labels can have, one of each per draw.
+
+
+def cohens_kappa(
+    first: Sequence[str | None],
+    second: Sequence[str | None],
+    *,
+    groups: Sequence[str] | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Interval:
+    """Cohen's kappa of two annotators over the items that both labelled.
+
+    Args:
+        first: labels of one annotator, None where there is none.
+        second: of the other, for the same items in the same order.
+        groups: of each item, such as the question that several replies answer; items of
+            one group are drawn together. Without it every item is drawn by itself.
+        resamples: draws for the interval, at least 1.
+        seed: of the draws.
+        level: coverage in (0, 1).
+
+    Returns:
+        Kappa with its percentile bootstrap interval; `n` counts items that both
+        labelled, or their groups. Undefined where there is none, or where both use one and the same
+        label throughout: agreement by chance is then certain.
+
+    Raises:
+        ValueError: lengths differ, or an argument is out of range.
+
+    Source: Cohen 1960, A coefficient of agreement for nominal scales.
+
+    Example:
+        >>> cohens_kappa(["yes", "yes", "no", "no"], ["yes", "no", "no", "no"]).value
+        0.5
+    """
+    if len(first) != len(second):
+        raise ValueError(f"{len(first)} labels against {len(second)}")
+    owners = _owners(groups, len(first))
+    both = [
+        (a, b, owner)
+        for a, b, owner in zip(first, second, owners, strict=True)
+        if a is not None and b is not None
+    ]
+    names = _names([(a, b) for a, b, _ in both])
+    cells = np.zeros((len(both), len(names), len(names)))
+    for item, (a, b, _) in enumerate(both):
+        cells[item, names[a], names[b]] = 1.0
+
+    def disagreement(sums: Floats) -> tuple[Floats, Floats, Floats]:
+        together = sums.reshape(-1, len(names), len(names))
+        shares = together / together.sum(axis=(1, 2), keepdims=True)
+        observed = 1.0 - np.trace(shares, axis1=1, axis2=2)
+        expected = 1.0 - (shares.sum(axis=1) * shares.sum(axis=2)).sum(axis=1)
+        return observed, expected, np.ones(len(sums))
+
+    features = _by_group(cells.reshape(len(both), len(names) ** 2), [owner for _, _, owner in both])
+    return _with_interval(features, disagreement, resamples, seed, level)
+
+
+def fleiss_kappa(
+    ratings: Ratings,
+    *,
+    groups: Sequence[str] | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Interval:
+    """Fleiss' kappa of any number of annotators with equally many labels per item.
+
+    Args:
+        ratings: per item its labels, in any order; None is no label.
+        groups: as in `cohens_kappa`.
+        resamples: likewise.
+        seed: likewise.
+        level: likewise.
+
+    Returns:
+        Kappa with its bootstrap interval; `n` counts items, or their groups.
+        Undefined without items, with one label per item, or with one and the same label
+        throughout.
+
+    Raises:
+        ValueError: items differ in how many labels they have (take
+            `krippendorff_alpha`, or only items that all labelled), or an argument is out
+            of range.
+
+    Source: Fleiss 1971, Measuring nominal scale agreement among many raters.
+
+    Example:
+        >>> round(fleiss_kappa([["a", "a", "a"], ["a", "b", "b"], ["b", "b", "b"]]).value, 3)
+        0.55
+    """
+    counts, _ = _counts(ratings)
+    sizes = counts.sum(axis=1)
+    if len(set(sizes.tolist())) > 1:
+        raise ValueError("Fleiss' kappa needs equally many labels for each item")
+    each = float(sizes[0]) if len(sizes) else 0.0
+    if each < 2:
+        return UNDEFINED
+    agreeing = (counts * (counts - 1)).sum(axis=1, keepdims=True) / (each * (each - 1))
+
+    def disagreement(sums: Floats) -> tuple[Floats, Floats, Floats]:
+        items = sums[:, 1:].sum(axis=1) / each
+        shares = sums[:, 1:] / (items * each)[:, None]
+        observed = 1.0 - sums[:, 0] / items
+        return observed, 1.0 - (shares**2).sum(axis=1), np.ones(len(sums))
+
+    features = _by_group(np.hstack([agreeing, counts]), _owners(groups, len(counts)))
+    return _with_interval(features, disagreement, resamples, seed, level)
+
+
+def krippendorff_alpha(
+    ratings: Ratings,
+    *,
+    order: Sequence[str] | None = None,
+    groups: Sequence[str] | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Interval:
+    """Krippendorff's alpha, nominal or ordinal; labels may be missing.
+
+    The interval resamples items. Krippendorff's own bootstrap resamples disagreements
+    and takes them for independent, which those of one item are not.
+
+    Args:
+        ratings: per item its labels, in any order; None is no label.
+        order: all labels from one end of the scale to the other, for ordinal alpha;
+            nominal without it.
+        groups: as in `cohens_kappa`.
+        resamples: likewise.
+        seed: likewise.
+        level: likewise.
+
+    Returns:
+        Alpha with its bootstrap interval; `n` counts items with two labels or more, which
+        are the only ones that say something, or their groups. Undefined where there is
+        none, or one and the same label throughout.
+
+    Raises:
+        ValueError: a label is not in `order`, or an argument is out of range.
+
+    Source: Krippendorff 2011, Computing Krippendorff's alpha-reliability.
+
+    Example:
+        >>> found = krippendorff_alpha([["a", "a", None], ["b", "b", "b"], ["a", "b", None]])
+        >>> round(found.value, 3), found.n
+        (0.5, 3)
+    """
+    everything, names = _counts(ratings, order)
+    useful = np.flatnonzero(everything.sum(axis=1) >= 2)
+    counts = everything[useful]
+    owners = _owners(groups, len(ratings))
+    kinds = len(names)
+    pairs = counts[:, :, None] * counts[:, None, :]
+    diagonal = np.arange(kinds)
+    pairs[:, diagonal, diagonal] -= counts
+    pairs /= (counts.sum(axis=1) - 1)[:, None, None]
+
+    def disagreement(sums: Floats) -> tuple[Floats, Floats, Floats]:
+        together = sums.reshape(-1, kinds, kinds)
+        values = together.sum(axis=2)
+        total = values.sum(axis=1)
+        apart = _distances(values, ordinal=order is not None)
+        observed = (together * apart).sum(axis=(1, 2)) / total
+        chance = (values[:, :, None] * values[:, None, :] * apart).sum(axis=(1, 2))
+        return observed, chance / (total * (total - 1)), apart.max(axis=(1, 2))
+
+    features = _by_group(pairs.reshape(len(counts), kinds**2), [owners[item] for item in useful])
+    return _with_interval(features, disagreement, resamples, seed, level)
+
+
+def _distances(values: Floats, *, ordinal: bool) -> Floats:
+    """Squared differences between labels, one matrix per row of label counts."""
+    kinds = values.shape[1]
+    if not ordinal:
+        return np.broadcast_to(1.0 - np.eye(kinds), (len(values), kinds, kinds))
+    # Ranks at the middle of each label's values: as far apart as values lie between.
+    middle = np.cumsum(values, axis=1) - values / 2
+    difference: Floats = (middle[:, :, None] - middle[:, None, :]) ** 2
+    return difference
+
+
+def _owners(groups: Sequence[str] | None, items: int) -> list[str]:
+    """The group of each item; its own where there are none."""
+    if groups is None:
+        return [str(item) for item in range(items)]
+    if len(groups) != items:
+        raise ValueError(f"{items} items, {len(groups)} groups")
+    return list(groups)
+
+
+def _by_group(features: Floats, owners: Sequence[str]) -> Floats:
+    """Sums of the features of each group's items."""
+    rows = {name: row for row, name in enumerate(dict.fromkeys(owners))}
+    sums = np.zeros((len(rows), features.shape[1]))
+    np.add.at(sums, [rows[name] for name in owners], features)
+    return sums
+
+
+def _with_interval(
+    features: Floats, disagreement: _Disagreement, resamples: int, seed: int, level: float
+) -> Interval:
+    """1 − observed / expected of the sum of all features, one row per group."""
+    if not 0.0 < level < 1.0 or resamples < 1:
+        raise ValueError("level must be in (0, 1), and there must be a resample")
+    n = len(features)
+    if n == 0:
+        return UNDEFINED
+    observed, expected, largest = disagreement(features.sum(axis=0, keepdims=True))
+    if not _positive(expected)[0]:
+        return Interval(None, None, None, n)
+    value = 1.0 - float(observed[0] / expected[0])
+    # Rows that are alike are drawn together: as many numbers as there are kinds.
+    kinds, times = np.unique(features, axis=0, return_counts=True)
+    rng = np.random.default_rng(seed)
+    drawn_sums = rng.multinomial(n, times / n, size=resamples) @ kinds
+    above, below, _ = disagreement(drawn_sums)
+    defined = _positive(below)
+    drawn = 1.0 - above[defined] / below[defined]
+    tail = (1 - level) / 2
+    low, high = np.quantile(drawn, [tail, 1 - tail]) if len(drawn) else (value, value)
+    # Equal up to rounding: the draws say nothing about chance.
+    if high - low > 1e-9:
+        return Interval(value, min(value, float(low)), max(value, float(high)), n)
+    return _from_wilson(value, float(observed[0]), float(expected[0]), float(largest[0]), n, level)
+
+
+def _from_wilson(
+    value: float, observed: float, expected: float, largest: float, n: int, level: float
+) -> Interval:
+    """An honest order of magnitude where every draw gives the same value.
+
+    Full agreement on ten items is no proof of full agreement: the interval is that of a
+    share of n items that agree, at the expected disagreement that was found.
+    """
+    agreeing = min(1.0, max(0.0, 1.0 - observed / largest)) * n
+    least = wilson_interval(math.floor(agreeing + 1e-9), n, level).low
+    most = wilson_interval(math.ceil(agreeing - 1e-9), n, level).high
+    assert least is not None
+    assert most is not None
+    low = 1.0 - (1.0 - least) * largest / expected
+    high = 1.0 - (1.0 - most) * largest / expected
+    return Interval(value, min(value, max(-1.0, low)), max(value, min(1.0, high)), n)
+
+
+def _positive(expected: Floats) -> NDArray[np.bool_]:
+    # Sums of shares miss zero by rounding.
+    positive: NDArray[np.bool_] = np.nan_to_num(expected) > 1e-12
+    return positive
+
+
+def _counts(ratings: Ratings, order: Sequence[str] | None = None) -> tuple[Floats, dict[str, int]]:
+    """How often each item got each label, and the labels' columns."""
+    if order is None:
+        names = _names(ratings)
+    else:
+        names = {name: column for column, name in enumerate(order)}
+        strangers = sorted(set(_names(ratings)) - names.keys())
+        if strangers:
+            raise ValueError(f"the label {strangers[0]!r} is not in the order {list(order)}")
+    counts = np.zeros((len(ratings), len(names)))
+    for item, labels in enumerate(ratings):
+        for label in labels:
+            if label is not None:
+                counts[item, names[label]] += 1.0
+    return counts, names
+
+
+def _names(ratings: Ratings) -> dict[str, int]:
+    found = sorted({label for labels in ratings for label in labels if label is not None})
+    return {name: column for column, name in enumerate(found)}

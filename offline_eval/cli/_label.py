@@ -1,0 +1,221 @@
+"""`knowgate label`: people's labels of a run's replies, on a page in the browser."""
+
+from __future__ import annotations
+
+import os
+import sys
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from ...guard import InputError
+from ._app import app
+from ._console import out
+
+if TYPE_CHECKING:
+    from ...calibration import Interval
+    from ..labelling import Agreement, LabelSession
+    from ..replies import RepliesRun
+
+
+_Sample = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Replies to label, the same for all annotators; it may grow.  "
+        "[default: 100, or as many as before]",
+    ),
+]
+_Seed = Annotated[
+    int | None, typer.Option(min=0, help="Of the sample and the orders.  [default: 0]")
+]
+_Criterion = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="abstention, factuality, or a .toml or .json file; repeatable.  "
+        "[default: what was labelled before, or abstention and factuality]"
+    ),
+]
+
+
+@app.command()
+def label(
+    run: Annotated[Path, typer.Argument(help="A finished run of replies.")],
+    annotator: Annotated[
+        str | None, typer.Option(help="Label under this name; one page per annotator.")
+    ] = None,
+    consensus: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Settle under this name what annotators disagree on."),
+    ] = None,
+    show_agreement: Annotated[
+        bool, typer.Option("--agreement", help="Print how far annotators agree.")
+    ] = False,
+    export: Annotated[
+        Path | None, typer.Option(help="Write all labels to this file, .csv or .jsonl.")
+    ] = None,
+    sample: _Sample = None,
+    seed: _Seed = None,
+    criterion: _Criterion = None,
+    show_names: Annotated[
+        bool, typer.Option("--show-names", help="With --consensus: say who said what.")
+    ] = False,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Of the page on 127.0.0.1; 0: a free one.")
+    ] = 0,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Only print the page's address.")
+    ] = False,
+) -> None:
+    """Label replies in the browser, settle disagreements, print agreement, export.
+
+    Annotators label the same stratified sample in orders of their own, and see neither
+    judgements nor each other's labels nor which system replied. Every label is on disk
+    before the page goes on; the same command continues where it stopped.
+
+    Example: `knowgate label run --annotator anna --sample 100`
+    """
+    _require_one(annotator, consensus, show_agreement, export)
+    _require_fitting(annotator, consensus, sample, seed, criterion, show_names)
+    from ..replies import read_replies_run
+
+    found = read_replies_run(run)
+    if annotator is not None:
+        _serve(_annotating(found, annotator, sample, seed, criterion or []), port, no_browser)
+    elif consensus is not None:
+        from ..labelling import consensus_session
+
+        session = consensus_session(found, consensus, show_names=show_names)
+        _serve(session, port, no_browser)
+    elif export is not None:
+        from ..labelling import export_labels
+
+        number = export_labels(found, export)
+        out.print(f"{number} replies → {export}", markup=False)
+    else:
+        _print_agreement(found)
+
+
+def _require_one(*modes: object) -> None:
+    if sum(bool(mode) for mode in modes) != 1:
+        raise InputError(
+            "exactly one is needed",
+            where="--annotator, --consensus, --agreement, --export",
+            mend="name one of them",
+        )
+
+
+def _require_fitting(
+    annotator: str | None,
+    consensus: str | None,
+    sample: int | None,
+    seed: int | None,
+    criterion: list[str] | None,
+    show_names: bool,
+) -> None:
+    """Options that would silently do nothing are refused."""
+    for name, given, fits in (
+        ("--sample", sample is not None, annotator is not None),
+        ("--seed", seed is not None, annotator is not None),
+        ("--criterion", bool(criterion), annotator is not None),
+        ("--show-names", show_names, consensus is not None),
+    ):
+        if given and not fits:
+            option = "--consensus" if name == "--show-names" else "--annotator"
+            raise InputError(f"goes with {option} only", where=name, mend="leave it out")
+
+
+def _annotating(
+    run: RepliesRun, annotator: str, size: int | None, seed: int | None, criteria: list[str]
+) -> LabelSession:
+    from ..labelling import checked_annotator, load_criterion, open_sample, open_session
+
+    wanted = [load_criterion(name) for name in dict.fromkeys(criteria)]
+    # Before the sample: a bad name must not leave one behind.
+    name = checked_annotator(annotator, where="--annotator")
+    sample = open_sample(run, size=size, seed=seed, criteria=wanted)
+    return open_session(run, sample, name, wanted)
+
+
+def _serve(session: LabelSession, port: int, no_browser: bool) -> None:
+    """Until Ctrl-C."""
+    from ..labelling import LabelServer
+
+    if len(session) == 0:
+        out.print("there is nothing to settle: no reply has labels that differ")
+        return
+    with LabelServer(session, port) as server:
+        out.print(f"{_progress(session)} — {server.url}", markup=False)
+        out.print("stop with Ctrl-C; every label is stored at once")
+        sys.stdout.flush()
+        if not no_browser and _has_browser():
+            webbrowser.open(server.url)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            out.print(_progress(session), markup=False)
+
+
+def _progress(session: LabelSession) -> str:
+    statuses = session.state()["statuses"]
+    words = "settled" if session.settles else "labelled"
+    skipped = statuses.count("skipped")
+    tail = f", {skipped} skipped" if skipped else ""
+    return f"{statuses.count('done')} of {len(statuses)} replies {words}{tail}"
+
+
+def _has_browser() -> bool:
+    # Without a display Python would start a text browser over this very output.
+    linux = sys.platform.startswith("linux")
+    return not linux or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def _print_agreement(run: RepliesRun) -> None:
+    from ..labelling import agreement, read_labels
+
+    labels = read_labels(run.folder)
+    if not labels.annotators:
+        raise InputError(
+            "nobody has labelled this run yet",
+            where=str(run.folder),
+            mend="start with `knowgate label RUN --annotator NAME`",
+        )
+    for criterion in labels.criteria:
+        _print_criterion(agreement(labels, criterion.name, run=run))
+    out.print(
+        "95 % intervals by resampling questions with all their replies. Cohen's kappa takes the "
+        "replies that both labelled, Fleiss' kappa those that all labelled, Krippendorff's alpha "
+        "all with two labels or more."
+    )
+
+
+def _print_criterion(found: Agreement) -> None:
+    table = Table(title=escape(found.criterion), title_justify="left")
+    for name in ("agreement", "value", "95 % interval", "questions"):
+        table.add_column(name, justify="left" if name == "agreement" else "right")
+    rows: list[tuple[str, Interval]] = [
+        (f"Cohen's kappa, {a} and {b}", value) for (a, b), value in found.cohen.items()
+    ]
+    rows += [("Fleiss' kappa", found.fleiss), ("Krippendorff's alpha", found.alpha)]
+    if found.ordinal_alpha is not None:
+        rows.append(("Krippendorff's alpha, ordinal", found.ordinal_alpha))
+    for name, value in rows:
+        table.add_row(name, *_cells(value), str(value.n))
+    out.print(table)
+    out.print(
+        f"{found.replies} replies labelled by at least one of {len(found.annotators)}, "
+        f"{found.by_two} by two or more, {found.by_all} by all; {found.disagreements} with "
+        "different labels"
+    )
+
+
+def _cells(value: Interval) -> tuple[str, str]:
+    if value.value is None:
+        return "undefined", "–"
+    if value.low is None or value.high is None:
+        return f"{value.value:.3f}", "–"
+    return f"{value.value:.3f}", f"{value.low:.3f} to {value.high:.3f}"

@@ -1,0 +1,199 @@
+"""The sample of a run, drawn once for all annotators and kept in the run's folder."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from ...guard import InputError
+from ...guard.files import write_json
+from ..replies import RepliesRun
+from ..runs import SCHEMA_VERSION, read_versioned
+from ._artefacts import LabelSample, SampledReply
+from ._criteria import ABSTENTION_CRITERION, FACTUALITY_CRITERION, LabelCriterion, in_asking_order
+from ._sampling import draw_sample, strata_of
+
+FOLDER = "labels"
+_FILE = "_sample.json"
+_USUAL_SIZE = 100
+_USUAL_CRITERIA = (ABSTENTION_CRITERION, FACTUALITY_CRITERION)
+
+
+def read_sample(folder: str | os.PathLike[str]) -> LabelSample | None:
+    """The sample of a run, None where none was drawn yet.
+
+    Args:
+        folder: of the run.
+
+    Raises:
+        InputError: the file is broken or was written by a newer knowgate.
+    """
+    path = Path(folder) / FOLDER / _FILE
+    if not path.exists():
+        return None
+    value = read_versioned(path, mend="mend it, or move the labels folder away")
+    try:
+        return LabelSample.model_validate(value)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        name = ".".join(str(part) for part in fault["loc"])
+        raise InputError(
+            f"field {name!r}: {fault['msg']}",
+            where=str(path),
+            mend="mend it, or move the labels folder away",
+        ) from None
+
+
+def open_sample(
+    run: RepliesRun,
+    *,
+    size: int | None = None,
+    seed: int | None = None,
+    criteria: Sequence[LabelCriterion] = (),
+) -> LabelSample:
+    """The sample of a run: drawn and stored, found, or grown.
+
+    What was sampled stays sampled. Safe to call from several processes at once.
+
+    Args:
+        run: finished; its replies may not change any more.
+        size: replies to label; the stored number, or else 100, where it is None.
+        seed: of the draw; the stored one, or else 0, where it is None.
+        criteria: to label by, added to those that are stored; abstention and factuality
+            where none is named or stored.
+
+    Raises:
+        InputError: the run is unfinished, has no replies, or differs from what was
+            sampled; or the arguments contradict what is stored.
+    """
+    _require_finished(run)
+    with _locked(run.folder / FOLDER):
+        found = read_sample(run.folder)
+        wanted = _merged(found, criteria)
+        if found is None:
+            sample = _drawn(run, _USUAL_SIZE if size is None else size, seed or 0, wanted)
+        else:
+            _require_same(run, found, size, seed)
+            sample = _grown(run, found, size, wanted)
+        if sample != found:
+            value = {"schema_version": SCHEMA_VERSION, **sample.model_dump(mode="json")}
+            write_json(run.folder / FOLDER / _FILE, value)
+    return sample
+
+
+def _drawn(
+    run: RepliesRun, size: int, seed: int, criteria: tuple[LabelCriterion, ...]
+) -> LabelSample:
+    strata = strata_of(run, seed)
+    return LabelSample(
+        seed=seed,
+        replies_sha256=_replies_sha256(run),
+        population=sum(len(stratum.replies) for stratum in strata),
+        criteria=criteria,
+        replies=tuple(draw_sample(strata, size)),
+    )
+
+
+def _grown(
+    run: RepliesRun, found: LabelSample, size: int | None, criteria: tuple[LabelCriterion, ...]
+) -> LabelSample:
+    now = len(found.replies)
+    if size is None or min(size, found.population) <= now:
+        return found.model_copy(update={"criteria": criteria})
+    batches = {reply.reply_id: reply.batch for reply in found.replies}
+    new_batch = max(batches.values(), default=-1) + 1
+    replies = tuple(
+        SampledReply(
+            reply_id=reply.reply_id,
+            inclusion_probability=reply.inclusion_probability,
+            batch=batches.get(reply.reply_id, new_batch),
+        )
+        for reply in draw_sample(strata_of(run, found.seed), size)
+    )
+    return found.model_copy(update={"criteria": criteria, "replies": replies})
+
+
+def _merged(
+    found: LabelSample | None, criteria: Sequence[LabelCriterion]
+) -> tuple[LabelCriterion, ...]:
+    stored = {} if found is None else {known.name: known for known in found.criteria}
+    for wanted in criteria or (() if stored else _USUAL_CRITERIA):
+        known = stored.setdefault(wanted.name, wanted)
+        if known.outcomes != wanted.outcomes or known.ordinal != wanted.ordinal:
+            raise InputError(
+                f"{wanted.name!r} has other outcomes here than what was labelled before",
+                where="--criterion",
+                mend="give the new criterion another name",
+            )
+    return in_asking_order(stored.values())
+
+
+def _require_finished(run: RepliesRun) -> None:
+    have, whole = len(run.replies), run.manifest.replies
+    if have < whole:
+        raise InputError(
+            f"the run is not finished ({have} of {whole} replies): a sample of what is there "
+            "would not speak for the rest",
+            where=str(run.folder),
+            mend="finish it with the command that began it",
+        )
+    if all(reply.response is None for reply in run.replies.values()):
+        raise InputError(
+            "the run has no reply that could be labelled",
+            where=str(run.folder),
+            mend="name a run whose calls went well",
+        )
+
+
+def _require_same(run: RepliesRun, found: LabelSample, size: int | None, seed: int | None) -> None:
+    where = str(run.folder / FOLDER / _FILE)
+    if found.replies_sha256 != _replies_sha256(run):
+        raise InputError(
+            "the replies are not those that were sampled",
+            where=where,
+            mend="label the new replies in a folder of their own, or move the labels away",
+        )
+    if seed is not None and seed != found.seed:
+        raise InputError(
+            f"the sample was drawn with seed {found.seed}, not {seed}",
+            where=where,
+            mend="leave --seed out",
+        )
+    if size is not None and size < len(found.replies):
+        raise InputError(
+            f"the sample has {len(found.replies)} replies already and can only grow",
+            where=where,
+            mend="leave --sample out",
+        )
+
+
+def _replies_sha256(run: RepliesRun) -> str:
+    texts = sorted(
+        (reply.reply_id, reply.response)
+        for reply in run.replies.values()
+        if reply.response is not None
+    )
+    return hashlib.sha256(json.dumps(texts).encode("ascii")).hexdigest()
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Alone with the sample: two annotators may start at the same moment."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        stream: Any = (folder / "_sample.lock").open("ab")
+    except OSError as error:
+        raise InputError(
+            f"cannot be written ({error.strerror})", where=str(folder), mend="mend that"
+        ) from None
+    with stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,1 @@
+"""The labelling page; a package, so that builds carry its files."""

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from knowgate.calibration._paired_tests import (
+    holm_adjusted,
+    mcnemar_p_value,
+    paired_difference,
+)
+
+# statsmodels 0.15.0: mcnemar([[7, b], [c, 9]], exact=True) and (exact=False, correction=True).
+STATSMODELS = (
+    (0, 5, 0.0625, 0.07363827012030258),
+    (1, 8, 0.0390625, 0.04550026389635857),
+    (12, 30, 0.007915897334896727, 0.008711912962379598),
+    (3, 2, 1.0, 1.0),
+    (10, 40, 2.3861331676755526e-05, 4.109787809945878e-05),
+    (600, 500, 0.0028195449914364284, 0.0028361326556546836),
+)
+
+
+@pytest.mark.parametrize(("first", "second", "exact", "corrected"), STATSMODELS)
+def test_mcnemar_agrees_with_statsmodels(
+    first: int, second: int, exact: float, corrected: float
+) -> None:
+    assert mcnemar_p_value(first, second, exact=True) == pytest.approx(exact, rel=1e-9)
+    assert mcnemar_p_value(first, second, exact=False) == pytest.approx(corrected, rel=1e-9)
+
+
+def test_mcnemar_is_exact_for_few_pairs_and_approximate_for_many() -> None:
+    assert mcnemar_p_value(1, 8) == mcnemar_p_value(1, 8, exact=True)
+    assert mcnemar_p_value(600, 500) == mcnemar_p_value(600, 500, exact=False)
+
+
+def test_no_pair_that_differs_shows_no_difference() -> None:
+    assert mcnemar_p_value(0, 0) == 1.0
+    assert mcnemar_p_value(25, 25) == 1.0
+    assert mcnemar_p_value(700, 700) == 1.0
+
+
+def test_a_negative_count_is_refused() -> None:
+    with pytest.raises(ValueError, match="negative"):
+        mcnemar_p_value(-1, 3)
+
+
+def test_holm_agrees_with_statsmodels() -> None:
+    # statsmodels 0.15.0: multipletests(…, method="holm")
+    found = holm_adjusted([0.01, 0.04, 0.03, 0.005, 0.2, 0.2, 0.9])
+
+    assert found == pytest.approx([0.06, 0.16, 0.15, 0.035, 0.6, 0.6, 0.9])
+    assert holm_adjusted([]) == []
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.1, math.nan])
+def test_holm_refuses_what_is_no_p_value(value: float) -> None:
+    with pytest.raises(ValueError, match="out of"):
+        holm_adjusted([0.5, value])
+
+
+def test_the_paired_difference_is_that_of_the_means_and_its_interval_holds_it() -> None:
+    found = paired_difference([1, 1, 0, 1, 0], [0, 1, 0, 0, 1])
+
+    assert found.value == pytest.approx(0.2)
+    assert found.low is not None
+    assert found.high is not None
+    assert -1 <= found.low <= 0.2 <= found.high <= 1
+    assert found.n == 5
+
+
+def test_pairs_of_one_group_count_once() -> None:
+    alone = paired_difference([1, 0] * 20, [0, 1] * 10 + [0, 0] * 10)
+    grouped = paired_difference(
+        [1, 0] * 20, [0, 1] * 10 + [0, 0] * 10, groups=[i // 4 for i in range(40)]
+    )
+
+    assert grouped.value == alone.value
+    assert grouped.n == 10
+
+
+def test_without_a_difference_the_interval_still_has_a_width() -> None:
+    found = paired_difference([1] * 20, [1] * 20)
+
+    assert found.value == 0.0
+    assert found.low is not None
+    assert found.low < -0.1
+    assert found.high is not None
+    assert found.high > 0.1
+
+
+def test_no_pairs_have_no_difference() -> None:
+    found = paired_difference([], [])
+
+    assert found.value is None
+    assert found.n == 0
+
+
+@pytest.mark.parametrize(
+    ("second", "changes"),
+    [
+        ([1], {}),
+        ([1, 0], {"groups": ["a"]}),
+        ([1, 0], {"resamples": 0}),
+        ([1, 0], {"confidence": 1}),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused(
+    second: list[int], changes: dict[str, object]
+) -> None:
+    with pytest.raises(ValueError, match="must"):
+        paired_difference([1, 0], second, **changes)  # type: ignore[arg-type]
+
+
+def test_the_same_seed_gives_the_same_interval() -> None:
+    first, second = [1, 0, 1, 1, 0, 1, 0], [0, 0, 1, 0, 0, 1, 1]
+
+    assert paired_difference(first, second, seed=3) == paired_difference(first, second, seed=3)
+
+
+def test_intervals_cover_the_true_difference_as_often_as_they_say() -> None:
+    rng = np.random.default_rng(7)
+    covered, trials, size = 0, 300, 150
+    for trial in range(trials):
+        # Hard questions are hard for both: the pairs are correlated.
+        hard = rng.random(size)
+        first = hard < 0.6
+        second = (hard < 0.5) ^ (rng.random(size) < 0.1)
+        found = paired_difference(
+            first.astype(float), second.astype(float), resamples=400, seed=trial
+        )
+        assert found.low is not None
+        assert found.high is not None
+        # 0.6 − (0.9 · 0.5 + 0.1 · 0.5)
+        covered += found.low <= 0.1 <= found.high
+    assert 0.91 <= covered / trials <= 0.985
+
+
+def test_mcnemar_rejects_a_true_hypothesis_no_more_often_than_it_says() -> None:
+    rng = np.random.default_rng(11)
+    rejected = 0
+    for _ in range(2000):
+        first, second = rng.random(60) < 0.3, rng.random(60) < 0.3
+        rejected += (
+            mcnemar_p_value(int((first & ~second).sum()), int((second & ~first).sum())) <= 0.05
+        )
+    assert rejected / 2000 <= 0.05
