@@ -1,0 +1,256 @@
+"""The whole filter: duplicates, then words, then meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from ...guard import InputError
+from ..knowledge_base import QuestionRecord
+from ..ookb import Encoder
+from ._duplicates import remove_duplicates
+from ._farthest_first import farthest_first
+from ._keywords import keyword_distinct
+from ._original import original_keyword_scores, original_keyword_selection
+
+StageProgress = Callable[[str, int, int], None]
+_TEXTS_AT_ONCE = 64
+
+
+class KeywordMethod(StrEnum):
+    """How questions are told apart by their words."""
+
+    UNIQUENESS = "uniqueness"
+    ORIGINAL = "original"
+    OFF = "off"
+
+
+class SemanticMethod(StrEnum):
+    """How questions are told apart by their meaning."""
+
+    FARTHEST_FIRST = "farthest_first"
+    OFF = "off"
+
+
+class DropReason(StrEnum):
+    """Why a question was dropped."""
+
+    DUPLICATE = "duplicate"
+    NEAR_DUPLICATE = "near_duplicate"
+    KEYWORDS = "keywords"
+    MEANING = "meaning"
+
+
+@dataclass(frozen=True, slots=True)
+class DiversitySettings:
+    """What the filter goes by.
+
+    Attributes:
+        keyword: see `KeywordMethod`.
+        semantic: see `SemanticMethod`.
+        keyword_threshold: in [0, 1]; the least uniqueness, or the share of the range of
+            scores with the original's formula.
+        semantic_threshold: the least cosine distance, above 0 and at most 2.
+        near_duplicates: in [0, 1], see `remove_duplicates`; 0 for exact ones only.
+    """
+
+    keyword: KeywordMethod = KeywordMethod.UNIQUENESS
+    semantic: SemanticMethod = SemanticMethod.FARTHEST_FIRST
+    keyword_threshold: float = 0.3
+    semantic_threshold: float = 0.3
+    near_duplicates: float = 0.05
+
+    def __post_init__(self) -> None:
+        for name, value in (
+            ("keyword_threshold", self.keyword_threshold),
+            ("near_duplicates", self.near_duplicates),
+        ):
+            if not 0.0 <= value <= 1.0:
+                raise InputError(
+                    f"must be from 0 to 1, not {value:g}", where=name, mend="use e.g. 0.3"
+                )
+        if not 0.0 < self.semantic_threshold <= 2.0:
+            raise InputError(
+                f"must be above 0 and at most 2, not {self.semantic_threshold:g}",
+                where="semantic_threshold",
+                mend="use e.g. 0.3, or leave the semantic filter out",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A question that was not kept.
+
+    Attributes:
+        question_id: of the question.
+        question: as it stood there.
+        reason: the stage that dropped it.
+        nearest: id of the question that it is too near to; None where the original's
+            formula dropped it, which compares with none.
+        score: what was too small: uniqueness of its words, cosine distance, or the
+            original's score.
+        least: what it had to reach; None for exact duplicates.
+        same_answer: whether both have the same answer; None without `nearest`. Where they
+            have not, the knowledge base may contradict itself.
+    """
+
+    question_id: str
+    question: str
+    reason: DropReason
+    nearest: str | None
+    score: float
+    least: float | None
+    same_answer: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Diverse:
+    """What the filter left, and what not.
+
+    Attributes:
+        kept: in the order of the input.
+        dropped: in the order of the stages, and within one in that of the input.
+    """
+
+    kept: tuple[QuestionRecord, ...]
+    dropped: tuple[Dropped, ...]
+
+
+def diverse_questions(
+    questions: Sequence[QuestionRecord],
+    encoder: Encoder | None = None,
+    settings: DiversitySettings | None = None,
+    *,
+    on_progress: StageProgress | None = None,
+) -> Diverse:
+    """The questions that differ from each other, by words and by meaning.
+
+    First duplicates go, exact and near ones; then questions whose words are not unique;
+    then, by farthest-first selection from the first one left, those whose meaning is
+    near to one that was picked.
+
+    Args:
+        questions: any number.
+        encoder: needed for the last stage.
+        settings: thresholds of 0.3, and our own keyword score, by default.
+        on_progress: called with (stage, done, in all).
+
+    Raises:
+        InputError: the last stage has no encoder, or the original's formula finds no word.
+    """
+    settings = settings or DiversitySettings()
+    if settings.semantic is not SemanticMethod.OFF and encoder is None:
+        raise InputError(
+            "the semantic filter needs an encoder",
+            where="encoder",
+            mend="give one, or set the semantic method to `off`",
+        )
+    stages = _Stages(questions, settings, on_progress)
+    stages.drop_duplicates()
+    if settings.keyword is KeywordMethod.UNIQUENESS:
+        stages.drop_by_words()
+    elif settings.keyword is KeywordMethod.ORIGINAL:
+        stages.drop_by_original_score()
+    if settings.semantic is SemanticMethod.FARTHEST_FIRST and encoder is not None:
+        stages.drop_by_meaning(encoder)
+    return Diverse(tuple(questions[index] for index in stages.left), tuple(stages.dropped))
+
+
+class _Stages:
+    """The questions that are left after each stage."""
+
+    def __init__(
+        self,
+        questions: Sequence[QuestionRecord],
+        settings: DiversitySettings,
+        on_progress: StageProgress | None,
+    ) -> None:
+        self.left = list(range(len(questions)))
+        self.dropped: list[Dropped] = []
+        self._questions, self._settings, self._on_progress = questions, settings, on_progress
+
+    def drop_duplicates(self) -> None:
+        near = self._settings.near_duplicates
+        self.left, found = remove_duplicates(
+            self._texts(), near=near, on_progress=self._advance("duplicates")
+        )
+        for one in found:
+            reason = DropReason.DUPLICATE if one.exact else DropReason.NEAR_DUPLICATE
+            least = None if one.exact else near
+            self._drop(one.index, reason, one.of, one.uniqueness, least)
+
+    def drop_by_words(self) -> None:
+        least = self._settings.keyword_threshold
+        found = keyword_distinct(
+            self._texts(), min_uniqueness=least, on_progress=self._advance("keywords")
+        )
+        kept = set(found.kept.tolist())
+        for row, index in enumerate(self.left):
+            if row not in kept:
+                of = self.left[found.nearest[row]]
+                self._drop(index, DropReason.KEYWORDS, of, float(found.uniqueness[row]), least)
+        self.left = [self.left[row] for row in found.kept]
+
+    def drop_by_original_score(self) -> None:
+        if not self.left:
+            return
+        scores = original_keyword_scores(self._texts())
+        share = self._settings.keyword_threshold
+        kept = original_keyword_selection(scores, threshold=share)
+        least = float(scores.min() + share * (scores.max() - scores.min()))
+        for row in sorted(set(range(len(self.left))) - set(kept.tolist())):
+            self._drop(self.left[row], DropReason.KEYWORDS, None, float(scores[row]), least)
+        self.left = [self.left[row] for row in kept]
+
+    def drop_by_meaning(self, encoder: Encoder) -> None:
+        if not self.left:
+            return
+        texts, advance = self._texts(), self._advance("embedding")
+        blocks = []
+        for start in range(0, len(texts), _TEXTS_AT_ONCE):
+            blocks.append(encoder.embed(texts[start : start + _TEXTS_AT_ONCE]))
+            if advance is not None:
+                advance(min(start + _TEXTS_AT_ONCE, len(texts)), len(texts))
+        vectors = np.concatenate(blocks).astype(np.float64)
+        least = self._settings.semantic_threshold
+        picked = np.sort(
+            farthest_first(vectors, min_distance=least, on_progress=self._advance("meaning"))
+        )
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        for row in sorted(set(range(len(self.left))) - set(picked.tolist())):
+            cosines = vectors[picked] @ vectors[row]
+            best = int(cosines.argmax())
+            of = self.left[int(picked[best])]
+            self._drop(
+                self.left[row], DropReason.MEANING, of, max(0.0, 1.0 - float(cosines[best])), least
+            )
+        self.left = [self.left[row] for row in picked]
+
+    def _texts(self) -> list[str]:
+        return [self._questions[index].question for index in self.left]
+
+    def _advance(self, stage: str) -> Callable[[int, int], None] | None:
+        told = self._on_progress
+        return None if told is None else lambda done, total: told(stage, done, total)
+
+    def _drop(
+        self, index: int, reason: DropReason, of: int | None, score: float, least: float | None
+    ) -> None:
+        record = self._questions[index]
+        other = None if of is None else self._questions[of]
+        self.dropped.append(
+            Dropped(
+                question_id=record.question_id,
+                question=record.question,
+                reason=reason,
+                nearest=None if other is None else other.question_id,
+                score=score,
+                least=least,
+                same_answer=None
+                if other is None
+                else " ".join(other.answer.split()) == " ".join(record.answer.split()),
+            )
+        )

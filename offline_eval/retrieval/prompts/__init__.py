@@ -1,0 +1,1 @@
+"""Prompts of retrieval and of synthetic questions, as files."""
