@@ -28,6 +28,7 @@ class QuestionRecord:
         answer: as the knowledge base has it.
         passage: the text of the knowledge base that holds the answer, if given.
         source: where that text is from, if given.
+        topic: what it is about, if given.
     """
 
     question_id: str
@@ -35,6 +36,7 @@ class QuestionRecord:
     answer: str
     passage: str | None = None
     source: str | None = None
+    topic: str | None = None
 
 
 def read_questions(path: str | os.PathLike[str]) -> list[QuestionRecord]:
@@ -162,6 +164,7 @@ def _record(value: Mapping[str, Any], where: str, *, default_id: str) -> Questio
         answer=_text(value, "answer", where),
         passage=_optional_text(value, "passage", where),
         source=_optional_text(value, "source", where),
+        topic=_optional_text(value, "topic", where),
     )
 
 

@@ -1,0 +1,159 @@
+"""What the files of a built knowledge base hold, line by line."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Name = Annotated[str, Field(min_length=1)]
+Count = Annotated[int, Field(ge=0)]
+
+
+class SentenceKind(StrEnum):
+    """What a stretch of text is in its document."""
+
+    SENTENCE = "sentence"
+    FRAGMENT = "fragment"
+    ITEM = "item"
+    HEADING = "heading"
+    TABLE_ROW = "table_row"
+
+
+class Stage(StrEnum):
+    """Where in the build something failed."""
+
+    DOCUMENTS = "documents"
+    FACTS = "facts"
+    QUESTIONS = "questions"
+
+
+class _Stored(BaseModel):
+    # Unknown fields are left alone: a later writer may add some without a new schema.
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class DocumentRow(_Stored):
+    """A line of `documents.jsonl`.
+
+    Attributes:
+        document: path below the folder that was named, or the file's name; unique.
+        sha256: of its bytes; empty where they could not be read.
+        kind: `text`, `markdown`, `html`, `pdf`, `table` or `records`; empty where unread.
+        sentences: found in it.
+        pairs: of question and answer that stand in it as such.
+        failure: why nothing came of it, None where something did.
+        detail: more about that; never the document's text.
+    """
+
+    document: Name
+    sha256: str = ""
+    kind: str = ""
+    sentences: Count = 0
+    pairs: Count = 0
+    failure: str | None = None
+    detail: str = ""
+
+
+class SentenceRow(_Stored):
+    """A line of `sentences.jsonl`.
+
+    Attributes:
+        sentence_id: `<document>#<index>`.
+        index: within its document, from 0; what facts cite.
+        kind: what it is.
+        topic: the heading that it stands under, where there is one.
+        boilerplate: repeated on many documents, a page number, a menu: nothing is asked
+            about it.
+    """
+
+    sentence_id: Name
+    document: Name
+    index: Count
+    text: Name
+    kind: SentenceKind = SentenceKind.SENTENCE
+    topic: str | None = None
+    boilerplate: bool = False
+
+
+class FactRow(_Stored):
+    """A line of `facts.jsonl`: one atomic fact.
+
+    Attributes:
+        fact_id: unique; made of document and text, so that it stays when others change.
+        citations: indices of the sentences of `document` that state it, ascending; empty
+            where the document has the answer as such.
+        passage: those sentences.
+    """
+
+    fact_id: Name
+    document: Name
+    text: Name
+    citations: tuple[Count, ...]
+    passage: Name
+    topic: str | None = None
+
+
+class QuestionRow(_Stored):
+    """A line of `questions.jsonl`, as `knowledge_base.read_questions` reads it.
+
+    Attributes:
+        id: that of the fact.
+        passage: the cited sentences.
+        source: the document.
+        fact: the fact that is asked for.
+        origin: `model`, `cloze`, or `document` for a pair that stands there as such.
+    """
+
+    id: Name
+    question: Name
+    answer: Name
+    passage: Name
+    source: Name
+    topic: str | None = None
+    fact: str = ""
+    citations: tuple[Count, ...] = ()
+    origin: str = "model"
+
+
+class FailureRow(_Stored):
+    """A line of `failures.jsonl`: what did not become what it should have.
+
+    Attributes:
+        stage: where.
+        type: of the failure, one word.
+        detail: one clause.
+        document: which one.
+        about: sentence or fact ids; empty for whole documents.
+    """
+
+    stage: Stage
+    type: Name
+    detail: str = ""
+    document: str = ""
+    about: tuple[str, ...] = ()
+
+
+class CallRow(_Stored):
+    """A line of `calls/facts.jsonl` or `calls/questions.jsonl`: one finished request.
+
+    Attributes:
+        key: sha256 of what was sent, prompt and model name: the same is never asked twice.
+        reply: the checked reply; None exactly where `error` is set.
+        rejected: parts of the reply that failed the checks to the last, as (type, detail).
+        error: (type, detail) of why there is no reply.
+        calls: of the model, failed and repeated ones included.
+        input_tokens: of those calls that were answered.
+        output_tokens: likewise.
+        estimated: the provider did not count tokens, they are estimated from the text.
+    """
+
+    key: Name
+    reply: dict[str, object] | None = None
+    rejected: tuple[tuple[str, str], ...] = ()
+    error: tuple[str, str] | None = None
+    calls: Count = 0
+    input_tokens: Count = 0
+    output_tokens: Count = 0
+    estimated: bool = False

@@ -1,0 +1,234 @@
+"""What in a sentence is best asked for: numbers and dates, names, phrases."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from ._checks import words_of
+
+BLANK = "____"
+
+_MONTH = (
+    r"(?:January|February|March|April|May|June|July|August|September|October|November|December|"
+    r"Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\.?"
+)
+_DATE = re.compile(
+    rf"\b\d{{1,2}}(?:st|nd|rd|th)?\s+{_MONTH}(?:\s+\d{{4}})?\b"
+    rf"|\b{_MONTH}\s+\d{{1,2}}(?:st|nd|rd|th)?(?:,?\s+\d{{4}})?\b"
+    rf"|\b{_MONTH}\s+\d{{4}}\b|\b\d{{4}}-\d{{2}}-\d{{2}}\b|\b\d{{1,2}}[./]\d{{1,2}}[./]\d{{2,4}}\b"
+    r"|\d{4}年(?:\d{1,2}月(?:\d{1,2}日)?)?|\d{1,2}月\d{1,2}日"
+)
+_UNIT = (
+    r"(?:%|per ?cent|km/h|kmh|mph|km|kg|cm|mm|ml|m|g|l|seconds?|minutes?|hours?|days?|"
+    r"weeks?|months?|years?(?: old)?|dollars?|cents?|metres?|meters?|kilometres?|kilometers?|"
+    r"kilograms?|points?|times?|people|persons?|passengers?|million|billion|degrees?|am|pm|"
+    r"[ap]\.m\.)"
+)
+_QUANTITY = re.compile(
+    r"(?<![\w.,/#-])(?:(?:S|US|HK|A)?[$£€¥]\s?\d[\d,]*(?:\.\d+)?(?:\s(?:million|billion))?"
+    rf"|\d[\d,]*(?:\.\d+)?\s?{_UNIT}(?![\w/])|\d[\d,]*\.\d+|\d[\d,]*\d)(?![\w/-])(?!\.\d)"
+)
+_QUANTITY_CHINESE = re.compile(
+    r"\d+(?:\.\d+)?(?:万|亿)?(?:元|米|公里|千米|公斤|岁|天|小时|分钟|秒|年|个月|周|人|次|%|％)"
+)
+_WORD_NUMBER = re.compile(
+    r"\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|fifty|hundred)"
+    rf"\s{_UNIT}(?!\w)",
+    re.IGNORECASE,
+)
+_QUOTED = re.compile(r"[“‘「《\"]([^”’」》\"]{2,50})[”’」》\"]")
+_NAME = re.compile(
+    r"[A-Z][A-Za-z]*(?:['’-]\w+)*(?:(?: of the| of| and| for)? [A-Z][A-Za-z]*(?:['’-]\w+)*){0,5}"
+)
+_PHRASE = re.compile(
+    r"\b(?:the|an?|your|its|their|any|each|every)\s+([a-z][a-z-]{2,}(?:\s[a-z][a-z-]+){0,2})"
+    r"(?=[.,;:)](?:\s|$)|\s(?P<next>[a-z]+))"
+)
+_LAST_CHINESE = re.compile(
+    r"(?:必须|应当|需要|使用|包括|称为|叫做|位于)([\u3400-\u9fff]{2,12})(?=[。，；！])"
+)
+_FUNCTION = frozenset(
+    [
+        *("the", "of", "and", "or", "to", "in", "on", "at", "by", "for", "from", "with", "is"),
+        *("are", "was", "were", "be", "must", "may", "can", "should", "will", "that", "which"),
+        *("who", "when", "if", "as", "a", "an", "than", "not", "it", "they", "you", "your"),
+        *("has", "have", "had", "been", "before", "after", "while", "during", "unless", "until"),
+        *("so", "but", "into", "up", "out", "off", "because", "where", "there", "under", "over"),
+        *("through", "without", "within", "between", "behind", "whose", "he", "she", "him", "her"),
+        *("his", "its", "their", "do", "does", "did", "ahead", "towards", "except", "such"),
+        *("all", "any", "each", "every", "other", "others", "same", "about", "upon", "around"),
+    ]
+)
+_DULL = frozenset(
+    [
+        *("able", "order", "case", "time", "times", "way", "ways", "part", "parts", "thing"),
+        *("things", "number", "person", "people", "example", "addition", "general", "following"),
+        *("same", "other", "others", "due", "most", "first", "second", "end", "start", "side"),
+        *("possible", "necessary", "required", "manner", "purpose", "reason", "place", "places"),
+        *("kind", "type", "types", "fact", "idea", "area", "areas", "day", "year", "use", "need"),
+    ]
+)
+_NUMBERED_NAME = re.compile(
+    r"\b(?:section|rule|part|page|chapter|table|figure|class|item|step|type|level|no\.?|number)s?"
+    r"\s*(?:\d\w*(?:\s*(?:,|/|-|and|or|to)\s*|\s+))*$",
+    re.IGNORECASE,
+)
+_SHORT_BEFORE = 60
+_SCORES = {"date": 6.0, "quantity": 5.0, "quoted": 4.0, "name": 3.0, "phrase": 1.0}
+_RARE_SHARE, _RARE_COUNT = 0.005, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """What all sentences together say about their words.
+
+    Attributes:
+        sentences: how many.
+        words: in how many of them each word stands.
+        small: words that stand somewhere in small letters: those are no names.
+        phrases: in how many sentences each noun phrase stands.
+    """
+
+    sentences: int = 0
+    words: Counter[str] = field(default_factory=Counter)
+    small: frozenset[str] = frozenset()
+    phrases: Counter[str] = field(default_factory=Counter)
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> Corpus:
+        """The statistics of all sentences."""
+        words: Counter[str] = Counter()
+        phrases: Counter[str] = Counter()
+        small: set[str] = set()
+        count = 0
+        for text in texts:
+            count += 1
+            words.update(set(words_of(text)))
+            small.update(re.findall(r"\b[a-z]+\b", text))
+            phrases.update({text[start:end] for start, end, _ in _phrases(text)})
+        return cls(count, words, frozenset(small), phrases)
+
+    def is_rare(self, word: str) -> bool:
+        """Whether a word stands in few sentences."""
+        return self.words[word] <= max(_RARE_COUNT, self.sentences * _RARE_SHARE)
+
+
+def best_blank(text: str, corpus: Corpus) -> tuple[int, int] | None:
+    """Start and end of what is best left out of a sentence, None if nothing is.
+
+    It stands in the sentence once. A phrase of common words is not asked for: too
+    many others would fit.
+
+    Args:
+        text: of the sentence.
+        corpus: of all sentences.
+
+    Example:
+        >>> text = "Tyres wear out when their tread is less than 1.6 mm deep."
+        >>> start, end = best_blank(text, Corpus.of([text]))
+        >>> text[start:end]
+        '1.6 mm'
+    """
+    found: list[tuple[float, int, int]] = []
+    words = words_of(text)
+    for kind, start, end in _candidates(text, corpus):
+        answer = words_of(text[start:end])
+        if not answer or all(word in _DULL for word in answer) or not _once(answer, words):
+            continue
+        rarest = min((corpus.words[word] or 1 for word in answer), default=1)
+        # Towards the end: what is new usually stands there, and something precedes it.
+        found.append((_SCORES[kind] + 1.0 / rarest + 0.2 * start / len(text), -start, end))
+    if not found:
+        return None
+    _, start, end = max(found)
+    return -start, end
+
+
+def last_cell(line: str) -> tuple[int, int] | None:
+    """Start and end of the last value of a row of a table, None if that is too long.
+
+    Example:
+        >>> line = "Class: 3A; Minimum age: 18 years"
+        >>> start, end = last_cell(line)
+        >>> line[start:end]
+        '18 years'
+    """
+    start = line.rfind("; ") + 2
+    colon = line.find(": ", start)
+    if start < 2 or colon < 0:
+        return None
+    value = line[colon + 2 :]
+    return (colon + 2, len(line)) if value.strip() and len(value.split()) <= 8 else None
+
+
+def _candidates(text: str, corpus: Corpus) -> Iterator[tuple[str, int, int]]:
+    taken: list[tuple[int, int]] = []
+    for kind, start, end in _found(text, corpus):
+        if not any(start < other_end and first < end for first, other_end in taken):
+            taken.append((start, end))
+            yield kind, start, end
+
+
+def _found(text: str, corpus: Corpus) -> Iterator[tuple[str, int, int]]:
+    for match in _DATE.finditer(text):
+        yield "date", *match.span()
+    for pattern in (_QUANTITY, _QUANTITY_CHINESE, _WORD_NUMBER):
+        for match in pattern.finditer(text):
+            if not _NUMBERED_NAME.search(
+                text[max(0, match.start() - _SHORT_BEFORE) : match.start()]
+            ):
+                yield "quantity", *match.span()
+    for match in _QUOTED.finditer(text):
+        yield "quoted", *match.span(1)
+    for match in _NAME.finditer(text):
+        if _is_name(text, match, corpus):
+            yield "name", *match.span()
+    for start, end, closed in _phrases(text):
+        parts = text[start:end].split()
+        known = len(parts) > 1 and corpus.phrases[text[start:end]] > 1
+        if (closed or known) and any(corpus.is_rare(word) for word in parts):
+            yield "phrase", start, end
+    for match in _LAST_CHINESE.finditer(text):
+        yield "phrase", *match.span(1)
+
+
+def _phrases(text: str) -> Iterator[tuple[int, int, bool]]:
+    """What may be noun phrases; and whether punctuation ends them, a good sign."""
+    for match in _PHRASE.finditer(text):
+        parts = match.group(1).split()
+        while parts and not parts[0]:
+            parts.pop(0)
+        cut = next((n for n, word in enumerate(parts) if word in _FUNCTION), len(parts))
+        closed = cut == len(parts) and match["next"] is None
+        bounded = closed or cut < len(parts) or match["next"] in _FUNCTION
+        phrase = parts[:cut]
+        if phrase and bounded and not phrase[-1].endswith(("ly", "ing", "ed")):
+            start = match.start(1)
+            yield start, start + len(" ".join(phrase)), closed
+
+
+def _is_name(text: str, match: re.Match[str], corpus: Corpus) -> bool:
+    """A run of capitals within a sentence that is not a heading run into it."""
+    before = text[: match.start()].rstrip()
+    previous = before.split()[-1] if before else ""
+    if not previous or not re.match(r"[\"'“‘(]?[a-z]", previous) or before[-1] in ".!?:":
+        return False
+    if len(before) == match.start() or text[match.end() : match.end() + 1] in ("-", "/", "_"):
+        return False
+    name = match.group()
+    if len(name) < 2 or (name.isupper() and len(name.split()) > 2):
+        return False
+    # "Plate", "Licence": a common noun in its Sunday best.
+    return any(
+        part.lower() not in corpus.small or (part.isupper() and len(part) > 1)
+        for part in name.split()
+        if part[0].isupper()
+    ) or (len(name.split()) > 1)
+
+
+def _once(answer: list[str], words: list[str]) -> bool:
+    n = len(answer)
+    return sum(words[i : i + n] == answer for i in range(len(words) - n + 1)) == 1

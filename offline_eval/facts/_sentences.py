@@ -1,0 +1,139 @@
+"""From blocks to sentences, and which of them are no content."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+
+from sentencex import segment
+
+from ._artefacts import SentenceKind, SentenceRow
+from ._blocks import Block, BlockKind
+from ._documents import ReadDocument
+
+_CJK = re.compile(r"[\u3400-\u9fff]")
+_KANA = re.compile(r"[\u3040-\u30ff]")
+_LETTER = re.compile(r"[^\W\d_]")
+_ENDS = re.compile(r"[.!?。！？…][\"'”’)）」』\]]*$")
+# Where the rules take a unit for an initial: "… is 50 km/h. Do not …".
+_AFTER_UNIT = re.compile(
+    r"(?<=[ \d](?:km|cm|mm|kg)\.)\s+(?=[A-Z][a-z])|(?<=km/h\.)\s+(?=[A-Z][a-z])"
+)
+_CUTS = (". ", "! ", "? ", "。", "！", "？")
+_DIGITS = re.compile(r"\d+")
+# A text repeated on this share of the documents, and on this many, is no content.
+_REPEATED_SHARE, _REPEATED_ON = 0.1, 3
+# The rules take time that grows with the square of the text.
+_LONGEST, _LONGEST_BLOCK = 2_000, 10_000
+
+
+def language_of(text: str) -> str:
+    """`zh`, `ja` or `en`, by the script: all that segmenting asks for.
+
+    Example:
+        >>> language_of("交通灯变红时必须停车。"), language_of("Stop at red.")
+        ('zh', 'en')
+    """
+    if _KANA.search(text):
+        return "ja"
+    cjk = len(_CJK.findall(text))
+    return "zh" if cjk * 3 > len(_LETTER.findall(text)) else "en"
+
+
+def split_sentences(text: str) -> list[str]:
+    """The sentences of one block, by rules; nothing is downloaded.
+
+    Example:
+        >>> split_sentences("Dr. Tan pays $5.50, e.g. on Jan. 3. He left.")
+        ['Dr. Tan pays $5.50, e.g. on Jan. 3.', 'He left.']
+    """
+    found: list[str] = []
+    for piece in _pieces(text, _LONGEST_BLOCK):
+        for part in segment(language_of(piece), piece):
+            for sentence in _AFTER_UNIT.split(part):
+                found += _pieces(sentence.strip(), _LONGEST)
+    return found
+
+
+def _pieces(text: str, longest: int) -> Iterator[str]:
+    """The text, cut where it is too long: after a sentence, or else at a space."""
+    while len(text) > longest:
+        after = max(text.rfind(mark, 1, longest) for mark in _CUTS) + 1
+        cut = after or text.rfind(" ", 1, longest)
+        cut = cut if cut > 0 else longest
+        yield text[:cut].strip()
+        text = text[cut:].strip()
+    if text:
+        yield text
+
+
+def sentences_of(documents: Sequence[ReadDocument]) -> list[SentenceRow]:
+    """All sentences, in the order of the documents.
+
+    What stands on many documents (at least three, and a tenth of all) is marked as
+    boilerplate, as are numbers of pages.
+    """
+    rows: list[SentenceRow] = []
+    for document in documents:
+        index = 0
+        for block in document.content.blocks if document.content else ():
+            for text, kind in _kinds(block):
+                rows.append(
+                    SentenceRow(
+                        sentence_id=f"{document.name}#{index}",
+                        document=document.name,
+                        index=index,
+                        text=text,
+                        kind=kind,
+                        topic=block.topic,
+                        boilerplate=block.boilerplate or not _LETTER.search(text),
+                    )
+                )
+                index += 1
+    return _repeated_marked(rows, len(documents))
+
+
+def _kinds(block: Block) -> list[tuple[str, SentenceKind]]:
+    if block.kind is BlockKind.HEADING:
+        return [(block.text, SentenceKind.HEADING)]
+    if block.kind is BlockKind.TABLE_ROW:
+        return [(block.text, SentenceKind.TABLE_ROW)]
+    found: list[tuple[str, SentenceKind]] = []
+    for text in split_sentences(block.text):
+        unfinished = SentenceKind.ITEM if block.kind is BlockKind.ITEM else SentenceKind.FRAGMENT
+        found.append((text, SentenceKind.SENTENCE if _ENDS.search(text) else unfinished))
+    return found
+
+
+def _repeated_marked(rows: list[SentenceRow], documents: int) -> list[SentenceRow]:
+    holders: dict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        holders[_shape(row)].add(row.document)
+    threshold = max(_REPEATED_ON, documents * _REPEATED_SHARE)
+    repeated = {shape for shape, names in holders.items() if len(names) >= threshold}
+    topics = _running_heads(rows, documents)
+    return [
+        row.model_copy(
+            update={
+                "boilerplate": row.boilerplate or _shape(row) in repeated,
+                "topic": None if row.topic in topics else row.topic,
+            }
+        )
+        for row in rows
+    ]
+
+
+def _running_heads(rows: Sequence[SentenceRow], documents: int) -> set[str]:
+    """Headings on every other document, the title of a book say: no topic of anything."""
+    seen = Counter(
+        topic for topic, _ in {(row.topic, row.document) for row in rows} if topic is not None
+    )
+    return {topic for topic, n in seen.items() if documents >= 4 and n * 2 >= documents}
+
+
+def _shape(row: SentenceRow) -> str:
+    """The text; "Page 12" without its number, which a sentence keeps: it may be what it says."""
+    plain = " ".join(row.text.split()).lower()
+    loose = row.kind in (SentenceKind.FRAGMENT, SentenceKind.HEADING)
+    return _DIGITS.sub("#", plain) if loose else plain
