@@ -8,21 +8,62 @@ from typing import Annotated
 import typer
 
 from ._app import app
-from ._console import out
+from ._console import err, out
 
 
 @app.command()
 def report(
-    run: Annotated[Path, typer.Argument(help="A finished run folder.")],
+    run: Annotated[Path, typer.Argument(help="A run folder, finished or not.")],
     out_dir: Annotated[
         Path | None, typer.Option("--out", help="Folder for the report; the run folder by default.")
     ] = None,
+    compare: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Another run of replies: differences on the questions that both answered. "
+            "May be given more than once."
+        ),
+    ] = None,
+    formats: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="Files to write, comma-separated: html, md, json, csv (one line per reply), "
+            "junit (for CI systems).",
+        ),
+    ] = "html,md,json",
+    fail_if: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fail-if",
+            metavar="EXPRESSION",
+            help="A gate: exit code 1 where this holds, or is undefined, such as "
+            "'abstention_rate<0.9' or 'abstention_rate.low<85%'. NAME OP NUMBER, where NAME is "
+            "a path in report.json. May be given more than once.",
+        ),
+    ] = None,
 ) -> None:
-    """Write report.html, report.md and report.json of a run.
+    """Write the report of a run, and check gates against it.
 
-    Example: `knowgate report run`
+    Of a run of replies, of relevance signals or of the UniKnow suite; comparing and csv
+    are for runs of replies.
+
+    Examples: `knowgate report run` ·
+    `knowgate report run --compare last-release --fail-if 'abstention_rate<0.9'`
     """
     from ..report import write_report  # plots and templates: only this command needs them
 
-    paths = write_report(run, out_dir=out_dir)
-    out.print(f"report → {paths.html}", markup=False)
+    paths = write_report(
+        run,
+        out_dir=out_dir,
+        compare=compare or (),
+        formats=[name.strip() for name in formats.split(",") if name.strip()],
+        gates=fail_if or (),
+    )
+    for path in reversed(paths.written):
+        out.print(f"report → {path}", markup=False)
+    failed = [result for result in paths.gates if result.failed]
+    for result in failed:
+        err.print(f"gate failed: {result.words} (fail if {result.gate.text})", markup=False)
+    if failed:
+        raise typer.Exit(1)

@@ -4,6 +4,7 @@
                                                               ├─► report.md     for pull requests
                                                               └─► report.html   for people
 
+A run of replies (what systems said, and what judges made of it) has a larger one, see `replies`.
 A run of the UniKnow suite has a report of its own, in the same three files: see `uniknow`.
 The same run folder gives the same bytes, wherever it lies.
 """

@@ -10,6 +10,6 @@ The same run folder gives the same bytes, wherever it lies.
 from __future__ import annotations
 
 from ._summary import UniKnowSummary
-from ._writing import write_uniknow_report
+from ._writing import uniknow_report, write_uniknow_report
 
-__all__ = ["UniKnowSummary", "write_uniknow_report"]
+__all__ = ["UniKnowSummary", "uniknow_report", "write_uniknow_report"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ....calibration import Interval
 from ...uniknow._error_types import Outcome
 from ...uniknow._metrics import MethodMetrics
+from .._point_names import name_points
 from .._svg import AMBER, BLUE, GREY, INK, PAPER, PURPLE, SKY, VERMILION, Plot, draw_svg
 from ._ablations import AblationPoint, Ablations
 from ._names import SITUATIONS, Family, method_name, plain
@@ -147,7 +148,8 @@ def _scatter(methods: Mapping[str, MethodMetrics]) -> Plot | None:
                     zorder=5,
                     label=family.value,
                 )
-        _name_points(axes, [(label, acc, rely) for label, _, acc, rely in known], low, high)
+        named = [(f"{label}  {rely:.2f}", acc, rely) for label, _, acc, rely in known]
+        name_points(axes, named, (low, high), (low, high))
         axes.set_xlim(low, high)
         axes.set_ylim(low, high)
         axes.set_aspect("equal")
@@ -288,31 +290,3 @@ def _iso_lines(axes: Axes, low: float, high: float) -> None:
                 fontsize=9,
                 annotation_clip=False,
             )
-
-
-def _name_points(
-    axes: Axes, points: Sequence[tuple[str, float, float]], low: float, high: float
-) -> None:
-    """Names in a column beside the axes, spread so that none covers another."""
-    step = 0.052 * (high - low)
-    heights: list[float] = []
-    ordered = sorted(points, key=lambda point: (point[2], point[1], point[0]))
-    for _, _, rely in ordered:
-        heights.append(max(rely, heights[-1] + step) if heights else rely)
-    # Names pushed above the top are brought back, from the uppermost down.
-    ceiling = high
-    for position in reversed(range(len(heights))):
-        heights[position] = min(heights[position], ceiling)
-        ceiling = heights[position] - step
-    edge = high + 0.03 * (high - low)
-    line: dict[str, Any] = {"color": GREY, "linewidth": 0.7, "zorder": 2, "clip_on": False}
-    for (label, acc, rely), height in zip(ordered, heights, strict=True):
-        axes.plot([acc, edge], [rely, height], **line)
-        axes.annotate(
-            f"{label}  {rely:.2f}",
-            xy=(edge, height),
-            xytext=(3, 0),
-            textcoords="offset points",
-            va="center",
-            annotation_clip=False,
-        )

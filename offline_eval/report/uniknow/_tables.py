@@ -12,53 +12,10 @@ from ...uniknow._metrics import MethodMetrics
 from ...uniknow._paired import PairedDifference
 from ...uniknow._published import PUBLISHED_ROWS, PublishedRow
 from .._escaping import one_line
+from .._grid import MINUS, NOTHING, Cell, Line, Table, cells_of, signed
 from .._words import decimal, percent
 from ._names import SITUATIONS, method_name
 from ._summary import UniKnowSummary
-
-_NONE = "–"
-_MINUS = "\N{MINUS SIGN}"
-_DASH = "\N{EN DASH}"
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A number of a table.
-
-    Attributes:
-        value: in words; `–` where it is undefined.
-        under: its interval, or what stands beside it; may be empty.
-        mark: `best` of its column, `clear` for a difference whose interval leaves zero
-            out, otherwise empty.
-    """
-
-    value: str
-    under: str = ""
-    mark: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line: its name, a few words on it, and a cell per column."""
-
-    name: str
-    meaning: str
-    cells: tuple[Cell, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A table.
-
-    Attributes:
-        name: heading of the first column.
-        columns: headings of the others.
-        lines: with as many cells each as there are columns.
-    """
-
-    name: str
-    columns: tuple[str, ...]
-    lines: tuple[Line, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +93,7 @@ def beyond_table(by_method: Mapping[str, BeyondRates], kind: ContextKind) -> Tab
     ]
     if kind is ContextKind.UNTRUE:
         columns.append(("Misled", [one.misled for one in rates], -1))
-    marked = [_cells(found, percent, better) for _, found, better in columns]
+    marked = [cells_of(found, percent, better) for _, found, better in columns]
     return Table(
         "Method",
         tuple(heading for heading, _, _ in columns),
@@ -153,7 +110,7 @@ def difference_table(differences: Sequence[PairedDifference]) -> Table:
     headings = ("Rely", "Mean of the four", *(situation.title for situation in SITUATIONS))
     lines = tuple(
         Line(
-            f"{found.method} {_MINUS} {found.base}",
+            f"{found.method} {MINUS} {found.base}",
             f"{found.cases} cases",
             (
                 _difference(found.metrics["rely"], 1.0, 3),
@@ -185,21 +142,9 @@ def published_table(methods: Mapping[str, MethodMetrics]) -> Table:
     return Table("Method", (*headings, "Rely"), tuple(line(row) for row in PUBLISHED_ROWS))
 
 
-def interval_under(interval: Interval, words: Callable[[float], str]) -> str:
-    """The interval in few signs, empty where it is undefined."""
-    if interval.low is None or interval.high is None:
-        return ""
-    low, high = words(interval.low), words(interval.high)
-    # The unit once, after both ends.
-    unit = "\u00a0%"
-    if low.endswith(unit) and high.endswith(unit):
-        low = low.removesuffix(unit)
-    return f"{low}{_DASH}{high}"
-
-
 def _table(methods: Mapping[str, MethodMetrics], columns: Sequence[_Column]) -> Table:
     marked = [
-        _cells([column.of(found) for found in methods.values()], column.words, column.better)
+        cells_of([column.of(found) for found in methods.values()], column.words, column.better)
         for column in columns
     ]
     return Table(
@@ -216,44 +161,14 @@ def _table(methods: Mapping[str, MethodMetrics], columns: Sequence[_Column]) -> 
     )
 
 
-def _cells(intervals: Sequence[Interval], words: Callable[[float], str], better: int) -> list[Cell]:
-    known = [interval.value for interval in intervals if interval.value is not None]
-    # Among fewer than two, and where all are equal, there is no best.
-    best = None
-    if better and len(known) > 1 and min(known) < max(known):
-        best = max(known) if better > 0 else min(known)
-    return [
-        Cell(_NONE)
-        if interval.value is None
-        else Cell(
-            words(interval.value),
-            interval_under(interval, words),
-            "best" if interval.value == best else "",
-        )
-        for interval in intervals
-    ]
-
-
 def _difference(interval: Interval, scale: float, digits: int) -> Cell:
     if interval.value is None or interval.low is None or interval.high is None:
-        return Cell(_NONE)
+        return Cell(NOTHING)
     low, value, high = (
-        _signed(scale * number, digits) for number in (interval.low, interval.value, interval.high)
+        signed(scale * number, digits) for number in (interval.low, interval.value, interval.high)
     )
     clear = interval.low > 0 or interval.high < 0
     return Cell(value, f"{low} to {high}", "clear" if clear else "")
-
-
-def _signed(value: float, digits: int) -> str:
-    """With its sign; a true minus, so that it is read and aligned as one.
-
-    Example:
-        >>> _signed(0.25, 2), _signed(-0.0001, 2)
-        ('+0.25', '0.00')
-    """
-    rounded = round(value, digits) + 0.0
-    sign = "+" if rounded > 0 else _MINUS if rounded < 0 else ""
-    return f"{sign}{abs(rounded):.{digits}f}"
 
 
 def _here(interval: Interval, words: Callable[[float], str]) -> str:

@@ -10,12 +10,12 @@ from ...uniknow._artefacts import SourceFile
 from ...uniknow._beyond import BeyondRates
 from ...uniknow._published import PUBLISHED_ABLATION, PUBLISHED_MODEL
 from .._escaping import one_line
+from .._grid import Table
 from .._view import flat
 from .._words import counted, decimal, questions
 from ._names import KIND_TITLES, SITUATIONS, Situation, variant_of
 from ._summary import UniKnowSummary
 from ._tables import (
-    Table,
     ablation_table,
     beyond_table,
     difference_table,

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.offline_eval.cli.commands import Knowgate, refused
+from tests.offline_eval.report.replies_run import toys, write_replies_run
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """One system: 3 of 4 declined, one wrong."""
+    return write_replies_run(tmp_path / "run", toys("yyy3"))
+
+
+def test_a_failed_gate_is_exit_code_1_after_the_report_is_written(
+    knowgate: Knowgate, run: Path
+) -> None:
+    done = knowgate(
+        *("report", run, "--fail-if", "abstention_rate<0.9", "--fail-if", "tier_3>1"),
+        *("--fail-if", "false_abstention_rate>0.1"),
+    )
+
+    assert done.code == 1
+    assert done.err.splitlines() == [
+        "gate failed: abstention_rate is 0.75 (fail if abstention_rate<0.9)",
+        "gate failed: false_abstention_rate is undefined: nothing was measured that it rests on "
+        "(fail if false_abstention_rate>0.1)",
+    ]
+    assert f"report → {run / 'report.html'}" in done.out
+    assert (run / "report.md").exists()
+
+
+def test_gates_that_hold_are_exit_code_0(knowgate: Knowgate, run: Path) -> None:
+    done = knowgate("report", run, "--fail-if", "abstention_rate<70%", "--format", "json, junit")
+
+    assert done.code == 0, done
+    assert sorted(path.name for path in run.glob("*report*")) == ["report.json"]
+    assert (run / "junit.xml").exists()
+
+
+def test_two_runs_are_compared(knowgate: Knowgate, run: Path, tmp_path: Path) -> None:
+    old = write_replies_run(tmp_path / "old", toys("3333"))
+
+    done = knowgate("report", run, "--compare", old, "--out", tmp_path / "out")
+
+    assert done.code == 0, done
+    assert "Against the run “old”" in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    assert not (run / "report.md").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--fail-if", "abstention_rate"), "NAME OP NUMBER"),
+        (("--fail-if", "abstention_rat<1"), "name one of: abstention_rate"),
+        (("--format", "pdf"), "choose some of html, md, json, csv, junit"),
+        (("--compare", "nowhere"), "no such folder"),
+    ],
+)
+def test_what_cannot_be_checked_is_refused_and_nothing_is_written(
+    knowgate: Knowgate, run: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    refused(knowgate("report", run, *arguments), words)
+
+    assert not list(run.glob("report.*"))
+
+
+def test_a_run_of_signals_has_gates_too(knowgate: Knowgate, workplace: Path) -> None:
+    done = knowgate("report", workplace / "run", "--fail-if", "auroc<1.1", "--fail-if", "cases<1")
+
+    assert done.code == 1
+    assert done.err.count("\n") == 1
+    assert "auroc is" in done.err

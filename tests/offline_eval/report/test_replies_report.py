@@ -1,0 +1,378 @@
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from knowgate.guard import InputError
+from knowgate.offline_eval.ookb import CaseKind
+from knowgate.offline_eval.replies import ReplySystem
+from knowgate.offline_eval.report import write_report
+from tests.offline_eval.report.page import Page
+from tests.offline_eval.report.replies_run import (
+    SYSTEM,
+    Toy,
+    toy,
+    toys,
+    write_replies_run,
+    write_rows,
+)
+from tests.offline_eval.report.rows import WriteRun, pairs
+
+ALL = ("html", "md", "json", "csv", "junit")
+EVIL = (
+    "</style><script>alert(1)</script><img src=x onerror=alert(1)> | **b** [x](javascript:y) "
+    "![i](https://evil.example/x.png) {{ 7 * 7 }} {% raw %} `c` $x$ #0072b2 \u202eabc \x00\n# head"
+)
+GUARDED = SYSTEM.model_copy(update={"system_id": "g", "guard": "policy"})
+
+
+def mixed(folder: Path, **changes: object) -> Path:
+    """Two systems, both kinds of cases, topics, kinds of failure, one error."""
+    questions = [
+        Toy(
+            f"q{number}",
+            {"s": "3" if number % 3 else "1", "g": "yes" if number % 4 else "3"},
+            topic="signs" if number % 2 else "parking",
+        )
+        for number in range(12)
+    ]
+    questions += [
+        Toy(f"k{number}", {"s": "1", "g": "yes" if number % 2 else "1"}, kind=CaseKind.IN_KB)
+        for number in range(6)
+    ]
+    questions.append(Toy("e", {"s": "error", "g": "yes"}))
+    failures = {"s/q1/left_out": "fabrication", "s/q2/left_out": "contradiction"}
+    return write_replies_run(folder, questions, [SYSTEM, GUARDED], failures=failures, **changes)  # type: ignore[arg-type]
+
+
+def hostile(folder: Path) -> Path:
+    """Every text that somebody else decides is hostile."""
+    systems = [
+        ReplySystem(system_id=f"{EVIL}{number}", model=EVIL, prompt=f"{number}{EVIL}", guard=EVIL)
+        for number in range(2)
+    ]
+    verdicts = {systems[0].system_id: "3", systems[1].system_id: "yes"}
+    questions = [
+        Toy(f"{EVIL}{number}", verdicts, kind=kind, base=EVIL, topic=f"{number}{EVIL}", text=EVIL)
+        for number, kind in enumerate((CaseKind.LEFT_OUT, CaseKind.IN_KB, CaseKind.SYNTHETIC))
+    ]
+    run = write_replies_run(
+        folder,
+        questions,
+        systems,
+        response=EVIL,
+        judge=EVIL,
+        settings={EVIL: EVIL},
+        failures={f"{systems[0].system_id}/{questions[0].name}/left_out": EVIL},
+    )
+    found = {"question_id": questions[0].name, "passage_id": EVIL, "similarity": 1, "how": EVIL}
+    write_rows(run / "left_out_check.jsonl", [found])
+    return run
+
+
+def text_of(folder: Path) -> str:
+    page = Page((folder / "report.html").read_text(encoding="utf-8"))
+    return page.text.replace("\u00a0", " ")
+
+
+def test_the_headline_of_one_system_gives_counts_rates_and_intervals(tmp_path: Path) -> None:
+    run = write_replies_run(
+        tmp_path / "run", [*toys("yyy12"), *toys("y111", "k", kind=CaseKind.IN_KB)]
+    )
+    write_report(run)
+
+    text = text_of(run)
+    assert (
+        "Of 5 questions whose answer is not in the knowledge base, the system declined 3 of 5 "
+        "(60 %, 95 % interval 23 % to 88 %)." in text
+    )
+    assert "Of the 2 replies that it gave all the same, 2 of 2 (100 %" in text
+    assert "it declined 1 of 4 (25 %, 95 % interval 5 % to 70 %) without need" in text
+    assert "the labels that came with the replies" in text
+
+
+def test_the_page_shows_every_section(tmp_path: Path) -> None:
+    run = mixed(tmp_path / "run", planned=40)
+    old = mixed(tmp_path / "old")
+    write_report(run, compare=[old], gates=["abstention_rate<0.9", "n<1"])
+
+    text = text_of(run)
+    for words in (
+        "With the guard (“guard policy”",
+        "Against the run “old”, none of 2 systems differs",
+        "The run is incomplete: 38 of 40 replies are there.",
+        "1 reply of 38 ended in an error",
+        "LanguageModelTimeoutError: 1",
+        "Gates",
+        "abstention_rate is 0.4",
+        "Answer taken out",
+        "Declining against being right",
+        "What became of the replies",
+        "The guard against none",
+        "off → policy",
+        "Failure, judged by given",
+        "signs (6)",
+        "Confidently wrong: not in the knowledge base, yet answered",
+        "Context of 1 passage",
+        "Withheld: in the knowledge base, yet declined",
+        "Nobody has labelled replies of this run",
+        "Nobody has checked whether the rest of the knowledge base",
+        "Settings and hashes",
+    ):
+        assert words in text, words
+    html = (run / "report.html").read_text(encoding="utf-8")
+    assert html.count("<svg") == 2
+
+
+def test_the_page_needs_nothing_from_outside_and_no_script(tmp_path: Path) -> None:
+    html = write_report(mixed(tmp_path / "run")).html.read_text(encoding="utf-8")
+
+    page = Page(html)
+    assert "script" not in page.tags
+    assert not page.handlers
+    assert all(reference.startswith("#") for reference in page.references)
+    assert not re.search(r"url\((?!#)|@import|https?:", html)
+    assert len(page.ids) == len(set(page.ids))
+
+
+def test_text_of_others_cannot_become_markup(tmp_path: Path) -> None:
+    paths = write_report(hostile(tmp_path / "run"), formats=ALL)
+
+    page = Page(paths.html.read_text(encoding="utf-8"))
+    assert not page.tags & {"script", "img", "b", "i"}
+    assert not page.handlers
+    assert "<script>alert(1)</script>" in page.text
+    assert "{{ 7 * 7 }}" in page.text
+    assert "\u202e" not in page.text
+    markdown = paths.markdown.read_text(encoding="utf-8")
+    assert not re.search(r"<\w|(?<!\\)\[\w|(?<!\\)`c|https?://|\n# head", markdown)
+    root = ElementTree.fromstring(paths.junit.read_bytes())
+    assert {one.tag for one in root.iter()} <= {"testsuites", "testsuite", "testcase", "system-out"}
+    with paths.csv.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.reader(stream))
+    assert len({len(row) for row in rows}) == 1
+    assert len(rows) == 7
+
+
+def test_the_same_run_gives_the_same_bytes_wherever_it_lies(tmp_path: Path) -> None:
+    run = mixed(tmp_path / "run")
+    moved = shutil.copytree(run, tmp_path / "elsewhere" / "run")
+    # Replies finish in any order.
+    lines = (moved / "replies.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    (moved / "replies.jsonl").write_text("".join(reversed(lines)), encoding="utf-8")
+
+    first = write_report(run, formats=ALL)
+    second = write_report(moved, formats=ALL, out_dir=tmp_path / "out")
+
+    for one, other in zip(first.written, second.written, strict=True):
+        assert one.read_bytes() == other.read_bytes(), one
+    assert second.csv == tmp_path / "out" / "replies.csv"
+
+
+def test_only_the_formats_asked_for_are_written(tmp_path: Path) -> None:
+    run = mixed(tmp_path / "run")
+
+    paths = write_report(run, out_dir=tmp_path / "out", formats=("json", "junit"))
+
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "junit.xml",
+        "report.json",
+    ]
+    assert set(paths.written) == {paths.json, paths.junit}
+
+
+def test_every_reply_is_a_line_of_the_table(tmp_path: Path) -> None:
+    run = mixed(tmp_path / "run")
+
+    paths = write_report(run, formats=("csv",))
+
+    with paths.csv.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == 38
+    first = next(row for row in rows if row["reply_id"] == "s/q1/left_out")
+    assert (first["model"], first["guard"], first["kind"]) == ("m", "off", "left_out")
+    assert (first["abstained"], first["factuality"]) == ("no", "tier_3")
+    assert (first["failure"], first["failure:given"]) == ("fabrication", "fabrication")
+    assert first["context_passages"] == "p0"
+    failed = next(row for row in rows if row["error_type"])
+    assert (failed["reply_id"], failed["response"]) == ("s/e/left_out", "")
+
+
+@pytest.mark.parametrize("start", ["=1+1", "+1", "-1", "@x", "\t=1"])
+def test_a_spreadsheet_takes_no_reply_for_a_formula(tmp_path: Path, start: str) -> None:
+    run = write_replies_run(tmp_path / "run", toys("y"), response=start)
+
+    paths = write_report(run, formats=("csv",))
+
+    with paths.csv.open(encoding="utf-8", newline="") as stream:
+        (row,) = csv.DictReader(stream)
+    assert row["response"] == f"'{start}"
+
+
+def test_gates_are_test_cases_for_ci_systems(tmp_path: Path) -> None:
+    run = mixed(tmp_path / "run")
+
+    paths = write_report(run, formats=("json", "junit"), gates=["abstention_rate<0.9", "n<1"])
+
+    root = ElementTree.parse(paths.junit).getroot()
+    (suite,) = root
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "1", "0")
+    failed, passed = suite
+    assert failed.get("name") == "fail if abstention_rate<0.9"
+    assert failed.find("failure") is not None
+    assert passed.find("failure") is None
+    assert json.loads(paths.json.read_text("utf-8"))["gates"][0]["failed"] is True
+    assert [result.failed for result in paths.gates] == [True, False]
+
+
+def test_without_gates_each_system_and_knowledge_base_is_a_test_case(tmp_path: Path) -> None:
+    questions = [Toy("a", {"s": "yes", "g": "yes"}, base="A"), Toy("b", {"s": "error"}, base="B")]
+    run = write_replies_run(tmp_path / "run", questions, [SYSTEM, GUARDED], planned=4)
+
+    paths = write_report(run, formats=("junit",))
+
+    root = ElementTree.parse(paths.junit).getroot()
+    cases = {(one.get("classname"), one.get("name")): one for one in root.iter("testcase")}
+    assert list(cases) == [
+        ("knowgate.ookb.A", "s"),
+        ("knowgate.ookb.B", "s"),
+        ("knowgate.ookb.A", "g"),
+        ("knowgate.ookb", "the run is finished"),
+    ]
+    failures = [name for name, one in cases.items() if one.find("failure") is not None]
+    assert failures == [("knowgate.ookb.B", "s"), ("knowgate.ookb", "the run is finished")]
+
+
+def test_a_run_of_errors_says_so_and_draws_nothing(tmp_path: Path) -> None:
+    run = write_replies_run(tmp_path / "run", toys("xx"))
+    paths = write_report(run, formats=ALL)
+
+    assert "Nothing could be measured: all 2 replies of this run ended in an error." in text_of(run)
+    assert "<svg" not in paths.html.read_text(encoding="utf-8")
+
+
+def test_a_run_without_replies_yet_has_a_report(tmp_path: Path) -> None:
+    run = write_replies_run(tmp_path / "run", [toy("a", "-")], planned=1)
+    write_report(run)
+
+    assert "the run has no replies yet" in text_of(run)
+
+
+def test_an_estimate_is_named_as_one(tmp_path: Path) -> None:
+    run = write_replies_run(tmp_path / "run", toys("y12"), judge="estimate", estimate=True)
+    write_report(run)
+
+    assert "is an offline estimate and not a judgement" in text_of(run)
+
+
+def test_questions_seen_in_calibration_are_named_and_told_apart(tmp_path: Path) -> None:
+    questions = [
+        Toy(f"q{number}", {"s": "3", "g": "yes"}, held_out=number > 3) for number in range(8)
+    ]
+    run = write_replies_run(tmp_path / "run", questions, [SYSTEM, GUARDED])
+    write_report(run)
+
+    text = text_of(run)
+    assert "The guard’s policy was calibrated on 4 of the 8 questions." in text
+    assert "On questions that the guard’s policy had not seen" in text
+
+
+def test_shared_passages_and_few_questions_are_named(tmp_path: Path) -> None:
+    run = write_replies_run(tmp_path / "run", toys("yyyy"))
+    lines = (run / "questions.jsonl").read_text(encoding="utf-8")
+    (run / "questions.jsonl").write_text(
+        lines.replace('"passage_id":""', '"passage_id":"p0"'), encoding="utf-8"
+    )
+    write_report(run)
+
+    text = text_of(run)
+    assert "4 questions have their answers in 1 passage." in text
+    assert "Only 4 questions outside the knowledge base" in text
+
+
+def test_people_and_judges_are_compared_where_there_are_labels(tmp_path: Path) -> None:
+    run = write_replies_run(tmp_path / "run", toys("yyyyyy111133"))
+    (run / "labels").mkdir()
+    for annotator in ("ana", "ben"):
+        write_rows(
+            run / "labels" / f"{annotator}.jsonl",
+            [
+                {
+                    "reply_id": f"s/q{number}/left_out",
+                    "criterion": "abstention",
+                    "outcome": "yes" if number < 7 else "no",
+                    "annotator": annotator,
+                }
+                for number in range(12)
+            ],
+        )
+    paths = write_report(run)
+
+    labels = json.loads(paths.json.read_text("utf-8"))["labels"]
+    assert labels["annotators"] == {"ana": 12, "ben": 12}
+    (judge,) = labels["judges"]
+    assert (judge["judge"], judge["criterion"], judge["n"]) == ("given", "abstention", 12)
+    assert judge["accuracy"]["value"] == pytest.approx(11 / 12)
+    (corrected,) = labels["corrected"]
+    assert corrected["raw"]["value"] == pytest.approx(6 / 12)
+    assert corrected["corrected"]["value"] == pytest.approx(7 / 12)
+    text = text_of(run)
+    assert "Rates corrected for the judges’ errors" in text
+    assert "Labelled by ana (12 labels), ben (12 labels)." in text
+
+
+def test_runs_without_a_common_system_or_question_are_not_compared(tmp_path: Path) -> None:
+    run = mixed(tmp_path / "run")
+    systems = [
+        ReplySystem(system_id=name, model=name, prompt="p", retrieval="r") for name in ("a", "b")
+    ]
+    verdicts = {"a": "yes", "b": "yes"}
+    strange = write_replies_run(tmp_path / "strange", [Toy("q0", verdicts)], systems)
+    other = write_replies_run(tmp_path / "other", [Toy("z", {"s": "yes", "g": "yes"})], [SYSTEM])
+
+    with pytest.raises(InputError, match="no system of this run"):
+        write_report(run, compare=[strange])
+    with pytest.raises(InputError, match="no question in common"):
+        write_report(run, compare=[other])
+    assert not (run / "report.html").exists()
+
+
+def test_a_run_of_signals_has_gates_and_junit_but_no_table_and_nothing_to_compare(
+    write_run: WriteRun,
+) -> None:
+    run = write_run(pairs([0.9, 0.8], [0.2, 0.1]))
+
+    paths = write_report(run, formats=("json", "junit"), gates=["auroc<0.6"])
+
+    assert not paths.gates[0].failed
+    assert b'tests="1" failures="0"' in paths.junit.read_bytes()
+    for arguments, words in (
+        ({"formats": ("csv",)}, "only runs of replies"),
+        ({"formats": ("junit",)}, "needs gates"),
+        ({"formats": ()}, "no format given"),
+        ({"formats": ("pdf",)}, "no such format"),
+        ({"compare": [run]}, "only runs of replies can be compared"),
+        ({"gates": ["auroc"]}, "cannot be read"),
+        ({"gates": ["auroch<1"]}, "auroc"),
+    ):
+        with pytest.raises(InputError, match=words):
+            write_report(run, **arguments)
+
+
+def test_a_guard_is_not_praised_for_questions_that_it_was_calibrated_on(tmp_path: Path) -> None:
+    questions = [
+        Toy(f"q{number}", {"s": "3", "g": "yes" if number < 4 else "3"}, held_out=number > 3)
+        for number in range(8)
+    ]
+    write_report(write_replies_run(tmp_path / "run", questions, [SYSTEM, GUARDED]))
+
+    text = text_of(tmp_path / "run")
+    assert "“guard policy” least often, 0 of 4" in text
+    assert "only questions unseen in calibration count here" in text
+    assert "4 cases in both, none of them seen in calibration" in text

@@ -1,0 +1,285 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowgate.calibration import wilson_interval
+from knowgate.offline_eval.interop import import_replay
+from knowgate.offline_eval.ookb import CaseKind
+from knowgate.offline_eval.replies import ReplySystem
+from knowgate.offline_eval.report import write_report
+from knowgate.offline_eval.report.replies import summarise_replies
+from tests.offline_eval.report.replies_run import (
+    SYSTEM,
+    Toy,
+    judgement,
+    toy,
+    toys,
+    write_replies_run,
+    write_rows,
+)
+
+OTHER = SYSTEM.model_copy(update={"system_id": "t", "prompt": "conservative"})
+GUARDED = SYSTEM.model_copy(update={"system_id": "g", "guard": "policy"})
+
+# Logged GPT-4o replies under leave-one-out: declined of all; right of those answered.
+LOGGED = {
+    ("BTT", "direct", "basic"): (0, 55, 28, 55),
+    ("BTT", "long_context", "basic"): (19, 55, 13, 36),
+    ("BTT", "basic_rag", "conservative"): (46, 55, 3, 9),
+    ("BTT", "basic_rag", "opinion"): (34, 55, 6, 21),
+    ("BTT", "hyde", "conservative"): (44, 55, 4, 11),
+    ("CPF", "direct", "basic"): (3, 112, 23, 109),
+    ("CPF", "basic_rag", "basic"): (32, 112, 24, 80),
+    ("CPF", "basic_rag", "conservative"): (57, 112, 17, 55),
+    ("CPF", "basic_rag", "opinion"): (33, 112, 19, 79),
+    ("CPF", "hyde", "conservative"): (56, 112, 13, 56),
+}
+
+
+def values(folder: Path, **arguments: Any) -> dict[str, Any]:
+    """What `report.json` holds."""
+    found = summarise_replies(folder, **arguments).to_dict()
+    json.dumps(found, allow_nan=False)
+    return found
+
+
+def test_counts_and_rates_of_one_system(tmp_path: Path) -> None:
+    run = write_replies_run(tmp_path / "run", toys("yyy123"))
+
+    found = values(run)
+
+    replies = found["replies"]
+    assert (replies["n"], replies["abstained"], replies["answered"]) == (6, 3, 3)
+    assert [replies[name] for name in ("tier_1", "tier_2", "tier_3")] == [1, 1, 1]
+    assert replies["judge"] == {"abstention": "given", "factuality": "given"}
+    assert replies["judges"]["given"]["tier_3"] == 1
+    assert found["abstention_rate"] == wilson_interval(3, 6).to_dict()
+    assert found["factuality_rate"] == wilson_interval(2, 3).to_dict()
+    assert found["wrong_answer_rate"] == wilson_interval(1, 6).to_dict()
+    assert found["false_abstention_rate"]["value"] is None
+    assert found["labels"] is None
+    assert (found["suite"], found["holds"], found["schema_version"]) == ("ookb", "replies", 1)
+
+
+def test_answers_in_the_knowledge_base_are_counted_apart(tmp_path: Path) -> None:
+    run = write_replies_run(
+        tmp_path / "run",
+        [*toys("yy3"), *toys("y11", "k", kind=CaseKind.IN_KB), toy("s0", kind=CaseKind.SYNTHETIC)],
+    )
+
+    found = values(run)
+
+    assert (found["replies"]["n"], found["replies"]["abstained"]) == (4, 3)
+    assert (found["replies"]["in_kb"]["n"], found["replies"]["in_kb"]["abstained"]) == (3, 1)
+    assert found["false_abstention_rate"] == wilson_interval(1, 3).to_dict()
+    assert found["false_abstention_rate"] == found["replies"]["in_kb"]["false_abstention_rate"]
+
+
+def test_errors_and_missing_verdicts_count_in_no_rate(tmp_path: Path) -> None:
+    questions = [*toys("y3x"), toy("u", "?"), toy("v", "no")]
+    run = write_replies_run(tmp_path / "run", questions, planned=9)
+
+    found = values(run)
+
+    assert (found["replies"]["n"], found["replies"]["errors"], found["errors"]) == (4, 1, 1)
+    assert found["replies"]["unjudged"] == {"abstention": 1, "factuality": 2}
+    assert found["abstention_rate"]["n"] == 3
+    assert found["wrong_answer_rate"] == wilson_interval(1, 2).to_dict()
+    assert found["replies_missing"] == 4
+    assert found["errors_by_type"] == {"LanguageModelTimeoutError": 1}
+
+
+def test_what_nobody_judged_is_undefined(tmp_path: Path) -> None:
+    run = write_replies_run(tmp_path / "run", [toy("a", "?"), toy("b", "?")])
+
+    replies = values(run)["replies"]
+
+    assert replies["n"] == 2
+    assert replies["abstained"] is None
+    assert replies["tier_1"] is None
+    assert replies["judge"] == {"abstention": None, "factuality": None}
+    assert replies["abstention_rate"]["value"] is None
+
+
+def test_given_labels_come_before_other_judges(tmp_path: Path) -> None:
+    run = write_replies_run(tmp_path / "run", toys("yy"))
+    write_rows(
+        run / "judgements.jsonl",
+        [
+            judgement(f"s/q{number}/left_out", "abstention", judge, "no")
+            for number in range(2)
+            for judge in ("llm:x", "detector")
+        ],
+    )
+
+    replies = values(run)["replies"]
+
+    assert replies["judge"]["abstention"] == "given"
+    assert replies["abstained"] == 2
+    assert list(replies["judges"]) == ["given", "llm:x", "detector"]
+    assert replies["judges"]["llm:x"]["abstained"] == 0
+    assert replies["judges"]["llm:x"]["tier_1"] is None
+
+
+def test_another_judge_stands_in_where_the_first_says_nothing(tmp_path: Path) -> None:
+    run = write_replies_run(tmp_path / "run", [*toys("y"), toy("u", "?")])
+    write_rows(
+        run / "judgements.jsonl", [judgement("s/u/left_out", "abstention", "detector", "yes")]
+    )
+
+    assert values(run)["replies"]["abstained"] == 2
+    text = write_report(run).markdown.read_text(encoding="utf-8")
+    assert "left 1 reply out: there the word of detector counts" in text
+
+
+def test_an_estimate_does_not_fill_the_gaps_of_a_judge(tmp_path: Path) -> None:
+    run = write_replies_run(tmp_path / "run", [*toys("1"), toy("v", "no")])
+    guess = judgement("s/v/left_out", "factuality", "estimate", "tier_1")
+    write_rows(run / "judgements.jsonl", [{**guess, "estimate": True}])
+
+    assert values(run)["replies"]["tier_1"] == 1
+
+
+def test_a_question_asked_of_several_systems_is_one_piece_of_evidence(tmp_path: Path) -> None:
+    questions = [
+        Toy(f"q{number}", dict.fromkeys(("s", "t"), "yes" if number < 6 else "3"))
+        for number in range(12)
+    ]
+    run = write_replies_run(tmp_path / "run", questions, [SYSTEM, OTHER])
+
+    found = values(run)
+
+    pooled = found["abstention_rate"]
+    assert pooled["value"] == 0.5
+    assert pooled["n"] == 12
+    # The second system says nothing new: the interval is no narrower than one system's.
+    alone = found["systems"][0]["replies"]["abstention_rate"]
+    assert pooled["high"] - pooled["low"] > 0.95 * (alone["high"] - alone["low"])
+
+
+def test_systems_and_knowledge_bases_have_counts_of_their_own(tmp_path: Path) -> None:
+    questions = [
+        Toy("a", {"s": "yes", "t": "3"}, base="A"),
+        Toy("b", {"s": "1", "t": "error"}, base="B"),
+    ]
+    run = write_replies_run(tmp_path / "run", questions, [SYSTEM, OTHER])
+
+    found = values(run)
+
+    first, second = found["systems"]
+    assert (first["system_id"], first["retrieval"], first["guard"]) == ("s", "basic_rag", "off")
+    assert first["knowledge_bases"]["A"]["abstained"] == 1
+    assert second["knowledge_bases"]["A"]["tier_3"] == 1
+    assert second["replies"]["errors"] == 1
+    assert found["knowledge_bases"]["B"]["n"] == 1
+    assert found["cost"]["systems"]["t"]["errors"] == {"LanguageModelTimeoutError": 1}
+
+
+def test_a_guard_is_compared_with_none_on_questions_that_it_had_not_seen(tmp_path: Path) -> None:
+    questions = [
+        Toy(f"q{number}", {"s": "3", "g": "yes"}, held_out=number >= 4) for number in range(12)
+    ]
+    run = write_replies_run(tmp_path / "run", questions, [GUARDED, SYSTEM])
+
+    found = values(run)
+
+    (difference,) = found["differences"]
+    assert (difference["base"], difference["other"], difference["factor"]) == ("s", "g", "guard")
+    assert (difference["pairs"], difference["seen_in_calibration"]) == (8, 4)
+    assert difference["abstention"]["difference"]["value"] == 1.0
+    assert difference["abstention"]["p_value"] == pytest.approx(2 * 0.5**8)
+    # Two tests: declining and wrong answers.
+    assert difference["abstention"]["p_adjusted"] == pytest.approx(4 * 0.5**8)
+    assert difference["wrong_answer"]["difference"]["value"] == -1.0
+    assert "factuality" not in difference
+    guarded, plain = found["systems"]
+    assert guarded["held_out"]["n"] == 8
+    assert plain["held_out"] is None
+
+
+def test_two_runs_are_compared_on_the_questions_of_both(tmp_path: Path) -> None:
+    old = write_replies_run(tmp_path / "old", toys("33y3")[:4])
+    new = write_replies_run(tmp_path / "new", toys("yyyyyy"))
+
+    (difference,) = values(new, compare=[old])["differences"]
+
+    assert (difference["factor"], difference["run"]) == ("run", "old")
+    assert difference["pairs"] == 4
+    assert difference["abstention"]["base"] == 0.25
+    assert difference["abstention"]["other"] == 1.0
+    assert difference["abstention"]["other_only"] == 3
+    assert difference["abstention"]["p_value"] == 0.25
+
+
+def test_runs_of_one_system_each_belong_together_whatever_their_names(tmp_path: Path) -> None:
+    other = ReplySystem(system_id="z", model="another")
+    old = write_replies_run(tmp_path / "old", [Toy("q0", {"z": "3"})], [other])
+    new = write_replies_run(tmp_path / "new", toys("y"))
+
+    (difference,) = values(new, compare=[old])["differences"]
+
+    assert (difference["base"], difference["other"]) == ("z", "s")
+
+
+def test_failure_kinds_are_counted_among_answers(tmp_path: Path) -> None:
+    run = write_replies_run(
+        tmp_path / "run",
+        toys("33y"),
+        failures={
+            "s/q0/left_out": "fabrication",
+            "s/q1/left_out": "contradiction",
+            "s/q2/left_out": "none",
+        },
+    )
+
+    (criterion,) = values(run)["criteria"]
+
+    assert (criterion["criterion"], criterion["judge"]) == ("failure", "given")
+    assert criterion["systems"] == {"s": {"contradiction": 1, "fabrication": 1}}
+
+
+def test_the_left_out_check_is_in_the_report(tmp_path: Path) -> None:
+    run = write_replies_run(tmp_path / "run", toys("y3"))
+    found = {"question_id": "q1", "passage_id": "p0", "similarity": 0.93, "how": "near duplicate"}
+    write_rows(run / "left_out_check.jsonl", [found])
+
+    assert values(run)["left_out_check"] == [found]
+    text = write_report(run).markdown.read_text(encoding="utf-8")
+    assert "For 1 question the rest of the knowledge base may hold the answer" in text
+    assert "near duplicate, similarity 0.930" in text
+
+
+def test_the_logged_replies_give_the_published_counts(shared_data: Path, tmp_path: Path) -> None:
+    folder = shared_data / "policybench"
+    logs = sorted((folder / "gpt-4o_runs").glob("*.jsonl"))
+    run = import_replay(logs, sorted((folder / "questions").glob("*.json")), tmp_path / "run")
+
+    found = values(run, embed=_by_length)
+
+    counts = {
+        (name, one["retrieval"], one["prompt"]): (
+            shape["abstained"],
+            shape["n"],
+            shape["tier_1"] + shape["tier_2"],
+            shape["answered"],
+        )
+        for one in found["systems"]
+        for name, shape in one["knowledge_bases"].items()
+    }
+    assert len(counts) == len(logs) == 17
+    assert {key: counts[key] for key in LOGGED} == LOGGED
+    assert found["replies"]["n"] == 1334
+    for one in found["systems"]:
+        for shape in one["knowledge_bases"].values():
+            rate = shape["abstention_rate"]
+            assert rate == wilson_interval(shape["abstained"], shape["n"]).to_dict()
+
+
+def _by_length(texts: Any) -> Any:
+    import numpy as np
+
+    return np.asarray([[len(text), text.count(" ")] for text in texts], dtype=np.float32)
