@@ -111,6 +111,9 @@ _REFUSALS = (
     (Strength.EXPLICIT, rf"\b(?:it is |is )?(?:not possible|impossible|not feasible|no way|^not able) (?:for me )?to {_ANSWER}\b"),
     (Strength.EXPLICIT, r"\b(?:can|could) not (?:be )?(?:\w+ly )?(?:answer|respond to|address) (?:this|that|the|your)\b(?: \w+){0,2}? ?(?:question|query|request)"),
     (Strength.EXPLICIT, rf"\b(?:not|nothing) (?:something|a question|anything)? ?(?:that |which )?{_SELF} (?:can|could|am able to|are able to) {_ANSWER}\b"),
+    (Strength.EXPLICIT, rf"{_SELF} (?:can|could) not {_ADVERBS}(?:(?:check|judge|assess|evaluate|work out)(?: at the moment| right now| reliably)? (?:whether|if)\b|(?:read|understand|make sense of) (?:your|this|the) (?:question|query|message|request)\b|search (?:the|my|our) (?:documents?|knowledge base|sources?|database|index)\b)"),
+    (Strength.EXPLICIT, rf"{_SELF} (?:have )?found nothing (?:about|on|regarding|concerning|that|to|in)\b"),
+    (Strength.EXPLICIT, r"\b(?:question|query|it|this|that) has no (?:correct|right|valid|true|definite|possible|known) answer\b"),
     # The source does not say.
     (Strength.SILENT, r"\b(?:has|have|was|were|is|are) not (?:been )?(?:made available|provided|given|supplied|shared|available|known) (?:to|with) (?:me|us)\b"),
     (Strength.SILENT, r"\bi (?:have|was|am) not (?:been )?(?:given|provided|supplied|told|shown)\b"),

@@ -15,7 +15,7 @@ from ...guard import InputError, Policy, clean_text
 from ...guard.files import read_jsonl
 from ..runs import read_manifest, read_versioned
 from ._artefacts import CalibrationFile, OokbManifest, OokbQuestion, OokbRow
-from ._cases import CaseKind
+from ._cases import TWINS, CaseKind
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -121,6 +121,13 @@ def _read_manifest(root: Path) -> tuple[OokbManifest, dict[str, Any]]:
             where=path,
             mend="name a run made with `knowgate eval ookb`",
         )
+    if value.get("holds") == "replies":
+        raise InputError(
+            "the run holds replies, not relevance signals",
+            where=path,
+            mend="calibrate on a run without --model and --replay: `knowgate eval ookb "
+            "--questions … --scorer … --out …`",
+        )
     value = _cleaned(value, where=path, mend=_RUN_AGAIN)
     try:
         manifest = OokbManifest.model_validate(value)
@@ -218,7 +225,7 @@ def _require_complete(
     rows: tuple[OokbRow, ...],
 ) -> None:
     """Refuse anything but each question's two cases, in order, with its passage named."""
-    expected = [(f"{name}/{kind}", name, kind) for name in questions for kind in CaseKind]
+    expected = [(f"{name}/{kind}", name, kind) for name in questions for kind in TWINS]
     found = [(row.case_id, row.question_id, row.kind) for row in rows]
     if len(found) < len(expected) and found == expected[: len(found)]:
         raise _not_finished(root, manifest, len(found))

@@ -149,6 +149,7 @@ class ReplyRow(_Stored):
         output_tokens: likewise.
         calls: of language models; 0 where none was needed (a guard that abstained).
         seconds: from the first call's start to the reply; None for logged replies.
+        reused: the model said it before to the very same prompt, and was not asked again.
         error: why there is no reply.
     """
 
@@ -166,6 +167,7 @@ class ReplyRow(_Stored):
     output_tokens: int | None = None
     calls: int | None = None
     seconds: FiniteFloat | None = None
+    reused: bool = False
     error: RowError | None = None
 
 

@@ -1,0 +1,136 @@
+"""Knowledge bases that are asked about, one per question file, under ids of one run."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ...guard import InputError, clean_text
+from ...guard.files import file_sha256, read_json
+from ..knowledge_base import (
+    KnowledgeBase,
+    PassageKind,
+    QuestionRecord,
+    build_knowledge_base,
+    read_questions,
+)
+from ..ookb import InputFile, OokbQuestion
+from ..replies import StoredPassage
+
+
+@dataclass(frozen=True, slots=True)
+class AskedBase:
+    """One knowledge base.
+
+    Attributes:
+        name: unique in the run.
+        records: all its questions, with ids that are unique in the run.
+        asked: those of them that are put to the systems.
+        original_ids: id in the file → id in the run.
+        knowledge_base: passages, all of them.
+        file: that it was read from.
+    """
+
+    name: str
+    records: tuple[QuestionRecord, ...]
+    asked: tuple[QuestionRecord, ...]
+    original_ids: dict[str, str]
+    knowledge_base: KnowledgeBase
+    file: InputFile
+
+    def questions(self) -> list[OokbQuestion]:
+        """The asked questions as the run stores them."""
+        return [self.question(record) for record in self.asked]
+
+    def question(self, record: QuestionRecord) -> OokbQuestion:
+        """One question as the run stores it."""
+        passage_id = self.knowledge_base.passage_of[record.question_id]
+        return OokbQuestion(
+            question_id=record.question_id,
+            question=record.question,
+            answer=record.answer,
+            passage=self.knowledge_base.passages[passage_id],
+            passage_id=passage_id,
+            source=record.source,
+            knowledge_base=self.name,
+            topic=getattr(record, "topic", None),
+        )
+
+    def passages(self) -> list[StoredPassage]:
+        """All passages as the run stores them."""
+        sources = {record.question_id: record.source for record in self.records}
+        return [
+            StoredPassage(
+                passage_id=name, text=text, knowledge_base=self.name, source=sources.get(name)
+            )
+            for name, text in self.knowledge_base.passages.items()
+        ]
+
+
+def read_bases(
+    paths: Sequence[str | os.PathLike[str]],
+    passage: PassageKind = PassageKind.ANSWER,
+    *,
+    limit: int | None = None,
+) -> tuple[AskedBase, ...]:
+    """The knowledge bases of several question files.
+
+    A base is called what the document's `knowledge_base_identifier` says, else what
+    the file is called. Ids that stand in more than one file get the base's name in
+    front, so that every id says one thing in the run.
+
+    Args:
+        paths: see `read_questions`.
+        passage: what stands in a passage.
+        limit: ask at most so many questions per base, the first ones; its passages stay
+            whole.
+
+    Raises:
+        InputError: no file, a file that cannot be used, or two bases of one name.
+    """
+    if not paths:
+        raise InputError("none is named", where="--questions", mend="name a file of questions")
+    names = [_name(Path(path)) for path in paths]
+    for at, name in enumerate(names):
+        if name in names[:at]:
+            raise InputError(
+                f"two knowledge bases are called {name!r}",
+                where=os.fspath(paths[at]),
+                mend="rename the file, or its field 'knowledge_base_identifier'",
+            )
+    found = [read_questions(path) for path in paths]
+    count = Counter(record.question_id for records in found for record in records)
+    bases = []
+    for name, path, records in zip(names, paths, found, strict=True):
+        clashing = {r.question_id for r in records if count[r.question_id] > 1}
+        ids = {
+            r.question_id: f"{name}/{r.question_id}" if r.question_id in clashing else r.question_id
+            for r in records
+        }
+        renamed = tuple(replace(r, question_id=ids[r.question_id]) for r in records)
+        bases.append(
+            AskedBase(
+                name=name,
+                records=renamed,
+                asked=renamed[:limit],
+                original_ids=ids,
+                knowledge_base=build_knowledge_base(renamed, passage, where=os.fspath(path)),
+                file=InputFile(name=Path(path).name, sha256=file_sha256(path)),
+            )
+        )
+    return tuple(bases)
+
+
+def _name(path: Path) -> str:
+    if path.suffix.lower() == ".json":
+        try:
+            document = read_json(path)
+        except InputError:
+            document = None  # JSON lines by another name; reading the questions says what is wrong
+        named = document.get("knowledge_base_identifier") if isinstance(document, dict) else None
+        if isinstance(named, str) and clean_text(named).strip():
+            return clean_text(named).strip()
+    return path.stem

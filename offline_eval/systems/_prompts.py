@@ -1,0 +1,121 @@
+"""Prompts of the systems under test: each with a form for passages and one for none."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from ...guard import InputError
+from ...guard.files import read_text
+from ...guard.prompts import Prompt, load_prompt
+
+PROMPTS = ("basic", "conservative", "opinion")
+_CLOSED_BOOK_FILE = "{stem}.closed_book{suffix}"
+
+
+@dataclass(frozen=True, slots=True)
+class SystemPrompt:
+    """How a model is asked.
+
+    Attributes:
+        name: as runs and reports call it.
+        with_context: has the slots `{context}` and `{question}`.
+        closed_book: has the slot `{question}` and nothing of a context.
+    """
+
+    name: str
+    with_context: Prompt
+    closed_book: Prompt
+
+    @property
+    def sha256(self) -> str:
+        """Hexadecimal sha256 over both forms."""
+        both = self.with_context.sha256 + self.closed_book.sha256
+        return hashlib.sha256(both.encode("ascii")).hexdigest()
+
+    def filled(self, question: str, passages: Sequence[str]) -> str:
+        """The text to send: passages numbered from 1; without any, the closed-book form.
+
+        Example:
+            >>> load_system_prompt("basic").filled("Why?", ["Because."]).splitlines()[2]
+            '[1] Because.'
+        """
+        if not passages:
+            return self.closed_book.fill(question=question)
+        numbered = (f"[{number}] {text}" for number, text in enumerate(passages, start=1))
+        return self.with_context.fill(question=question, context="\n\n".join(numbered))
+
+
+def load_system_prompt(name: str) -> SystemPrompt:
+    """A prompt by name, or from a file of the user's own.
+
+    Args:
+        name: one of `PROMPTS`; or a text file with the slots `{question}` and
+            `{context}`. What is asked without passages is the file
+            `<stem>.closed_book<suffix>` beside it where there is one, and otherwise the
+            same text without the paragraph that holds `{context}`.
+
+    Raises:
+        InputError: neither, or a slot is missing or unknown.
+    """
+    if name in PROMPTS:
+        return SystemPrompt(name, _bundled(name, "with_context"), _bundled(name, "closed_book"))
+    path = Path(name)
+    if not path.is_file():
+        raise InputError(
+            "there is no such prompt",
+            where=name,
+            mend=f"one of: {', '.join(PROMPTS)}; or a text file with {{question}} and {{context}}",
+        )
+    with_context = load_prompt(path)
+    _require_slots(with_context, {"question", "context"}, where=name)
+    beside = path.with_name(_CLOSED_BOOK_FILE.format(stem=path.stem, suffix=path.suffix))
+    text = read_text(beside).rstrip("\n") if beside.is_file() else _without_context(with_context)
+    closed_book = Prompt(f"{with_context.name}.closed_book", text)
+    where = str(beside) if beside.is_file() else name
+    _require_slots(closed_book, {"question"}, where=where)
+    return SystemPrompt(with_context.name, with_context, closed_book)
+
+
+def load_system_prompts(names: Sequence[str]) -> tuple[SystemPrompt, ...]:
+    """Several; no two of one name.
+
+    Raises:
+        InputError: as `load_system_prompt`, or a name comes twice.
+    """
+    found = tuple(load_system_prompt(name) for name in names)
+    for at, prompt in enumerate(found):
+        if prompt.name in {other.name for other in found[:at]}:
+            raise InputError(
+                f"two prompts are called {prompt.name!r}", where=names[at], mend="name it once"
+            )
+    return found
+
+
+def _bundled(name: str, form: str) -> Prompt:
+    file = resources.files(f"{__package__}.prompts").joinpath(f"{name}.{form}.txt")
+    return Prompt(f"{name}.{form}", file.read_text(encoding="utf-8").rstrip("\n"))
+
+
+def _without_context(prompt: Prompt) -> str:
+    paragraphs = re.split(r"\n\s*\n", prompt.text)
+    return "\n\n".join(part for part in paragraphs if "{context}" not in part)
+
+
+def _require_slots(prompt: Prompt, slots: set[str], *, where: str) -> None:
+    if prompt.slots == slots:
+        return
+    wanted = " and ".join(f"{{{slot}}}" for slot in sorted(slots, reverse=True))
+    mend = f"a prompt has {wanted} and no other slot"
+    if slots == {"question"}:
+        mend = (
+            "give {context} a paragraph of its own, or put the text without it into "
+            "<name>.closed_book.txt beside the file, with the slot {question}"
+        )
+    raise InputError(
+        f"has the slots {', '.join(sorted(prompt.slots)) or 'none'}", where=where, mend=mend
+    )

@@ -1,0 +1,291 @@
+"""Logged replies as systems under test, with guards put in front of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ...guard import Decision, Route
+from ..interop import (
+    InteropWarning,
+    KnownBase,
+    bases_of_logs,
+    read_replay_log,
+    replay_rows,
+    replay_systems,
+)
+from ..ookb import Case, OokbQuestion
+from ..replies import (
+    ABSTENTION,
+    FACTUALITY,
+    GIVEN_JUDGE,
+    Judgement,
+    ReplyCase,
+    ReplyContext,
+    ReplyRow,
+    ReplySystem,
+    StoredPassage,
+)
+from ._bases import AskedBase
+from ._guard_choices import OFF, GuardChoice
+from ._plan import guarded_id
+
+_NONE = ReplyContext(kind="none")
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedSystem:
+    """A system whose replies are logged, with a guard put in front, or none.
+
+    Attributes:
+        system: as the manifest has it.
+        model: its name.
+        guard: name of the choice.
+    """
+
+    system: ReplySystem
+    model: str
+    guard: str
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """One reply to be taken from a log.
+
+    Attributes:
+        system: whose reply it is.
+        case: that it answers.
+        base: name of the knowledge base.
+        logged: the row without a guard.
+        closed_book: the same model's logged reply without context, where there is one.
+    """
+
+    system: ReplayedSystem
+    case: Case
+    base: str
+    logged: ReplyRow
+    closed_book: ReplyRow | None = None
+
+    @property
+    def context(self) -> ReplyContext:
+        """What the logged reply was given to read."""
+        return self.logged.context or ReplyContext(kind="unknown")
+
+    @property
+    def reply_id(self) -> str:
+        """`<system id>/<case id>`."""
+        return f"{self.system.system.system_id}/{self.case.case_id}"
+
+    def row(self, logged: ReplyRow, decision: Decision | None = None) -> ReplyRow:
+        """The row of this item, with a logged reply that the guard let through."""
+        changed: dict[str, object] = {
+            "reply_id": self.reply_id,
+            "system_id": self.system.system.system_id,
+        }
+        if decision is not None:
+            changed |= {
+                "route": decision.route,
+                "reason": decision.reason.value,
+                "relevance": decision.relevance,
+                "confidence": decision.confidence,
+            }
+        return logged.model_copy(update=changed)
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """All logs, read.
+
+    Attributes:
+        systems: with and without guards.
+        items: replies to be taken, in the order of the logs.
+        cases: as the run stores them, without what the guards have seen.
+        questions: of those cases.
+        passages: of the knowledge bases, and texts that none of them holds.
+        judgements: labels of the logs, of replies without a guard.
+        warnings: what was left out.
+    """
+
+    systems: tuple[ReplayedSystem, ...] = ()
+    items: tuple[Replayed, ...] = ()
+    cases: tuple[ReplyCase, ...] = ()
+    questions: tuple[OokbQuestion, ...] = ()
+    passages: tuple[StoredPassage, ...] = ()
+    judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)
+    warnings: tuple[InteropWarning, ...] = ()
+
+
+def read_replay(
+    paths: Sequence[str | os.PathLike[str]],
+    bases: Sequence[AskedBase],
+    guards: Sequence[GuardChoice],
+    *,
+    limit: int | None = None,
+    taken: Collection[str] = (),
+) -> Replay:
+    """Logs as systems: one per model, retrieval and prompt that they name, and guard.
+
+    Args:
+        paths: of the logs; see `interop.read_replay_log`.
+        bases: that their questions are from; without any, the questions and expected
+            answers in the logs stand in for them.
+        guards: put in front of every system.
+        limit: questions per knowledge base at most, the first ones.
+        taken: ids of systems that are asked now; logged ones get other ids.
+
+    Raises:
+        InputError: a log cannot be read, or does not go with the questions.
+    """
+    if not paths:
+        return Replay()
+    logs = [read_replay_log(path) for path in paths]
+    known = [_known(base) for base in bases] or list(bases_of_logs(logs))
+    found = replay_rows(logs, known)
+    asked = {
+        question.question_id: question
+        for base in known
+        for question in list(base.questions.values())[:limit]
+    }
+    cases = {name: case for name, case in found.cases.items() if case.question_id in asked}
+    rows = [row for row in found.replies.values() if row.case_id in cases]
+    logged = {system.system_id: system for system in replay_systems(logs)}
+    systems, items = _guarded(logged, rows, cases, asked, guards, taken)
+    judgements: dict[str, list[Judgement]] = {}
+    for one in found.judgements:
+        judgements.setdefault(one.reply_id, []).append(one)
+    return Replay(
+        systems=tuple(systems),
+        items=tuple(items),
+        cases=tuple(cases.values()),
+        questions=tuple(
+            asked[name] for name in dict.fromkeys(c.question_id for c in cases.values())
+        ),
+        passages=tuple(passage for base in known for passage in base.passages.values()),
+        judgements=judgements,
+        warnings=tuple(found.warnings.warnings()),
+    )
+
+
+def given_judgements(replay: Replay, rows: Mapping[str, ReplyRow]) -> list[Judgement]:
+    """The labels that came with the logs, as judgements of the rows that hold those replies.
+
+    Where the guard spoke in the model's place, its reply is an abstention by what it is;
+    so it is labelled, provided that the logs are.
+
+    Args:
+        replay: the logs.
+        rows: of the run, by reply id.
+    """
+    found = []
+    for item in replay.items:
+        row = rows.get(item.reply_id)
+        if row is None or row.response is None or not replay.judgements:
+            continue
+        if item.system.guard == OFF or row.route is Route.FOLLOW_CONTEXT:
+            if row.response == item.logged.response:
+                found += _copied(replay.judgements.get(item.logged.reply_id, ()), row)
+        elif row.route is Route.ANSWER and item.closed_book is not None:
+            found += _copied(replay.judgements.get(item.closed_book.reply_id, ()), row)
+        elif row.route is Route.ABSTAIN:
+            found += [_of_guard(row, ABSTENTION, "yes"), _of_guard(row, FACTUALITY, "NA")]
+    return found
+
+
+def _known(base: AskedBase) -> KnownBase:
+    return KnownBase(
+        base.name,
+        {
+            original: base.question(record)
+            for original, record in zip(base.original_ids, base.records, strict=True)
+        },
+        {passage.passage_id: passage for passage in base.passages()},
+    )
+
+
+def _guarded(
+    logged: Mapping[str, ReplySystem],
+    rows: Sequence[ReplyRow],
+    cases: Mapping[str, ReplyCase],
+    questions: Mapping[str, OokbQuestion],
+    guards: Sequence[GuardChoice],
+    taken: Collection[str],
+) -> tuple[list[ReplayedSystem], list[Replayed]]:
+    memory = _closed_book(logged, rows, cases)
+    systems, items = [], []
+    for system in logged.values():
+        own = [row for row in rows if row.system_id == system.system_id]
+        sizes = [
+            len(row.context.passages)
+            for row in own
+            if row.context is not None and row.context.kind == "passages"
+        ]
+        ids = [guarded_id(system.system_id, guard.name) for guard in guards]
+        base_id = f"{system.system_id}·logged" if set(ids) & set(taken) else system.system_id
+        for guard in guards if own else ():
+            tested = system.model_copy(
+                update={
+                    "system_id": guarded_id(base_id, guard.name),
+                    "guard": guard.name,
+                    "guard_sha256": guard.sha256,
+                    "top_k": max(sizes, default=None),
+                }
+            )
+            replayed = ReplayedSystem(tested, system.model, guard.name)
+            systems.append(replayed)
+            for row in own:
+                case = cases[row.case_id]
+                question = questions[case.question_id]
+                by_model = memory.get((system.model, system.prompt, case.question_id))
+                items.append(
+                    Replayed(
+                        system=replayed,
+                        case=Case(
+                            case_id=case.case_id,
+                            question_id=case.question_id,
+                            kind=case.kind,
+                            question=question.question,
+                            passage_id=question.own_passage,
+                        ),
+                        base=case.knowledge_base,
+                        logged=row,
+                        closed_book=by_model or memory.get((system.model, None, case.question_id)),
+                    )
+                )
+    return systems, items
+
+
+def _closed_book(
+    logged: Mapping[str, ReplySystem], rows: Sequence[ReplyRow], cases: Mapping[str, ReplyCase]
+) -> dict[tuple[str, str | None, str], ReplyRow]:
+    """Logged replies without context by model, prompt and question; None for any prompt."""
+    found: dict[tuple[str, str | None, str], ReplyRow] = {}
+    for row in rows:
+        if row.context == _NONE and row.response is not None:
+            system, question = logged[row.system_id], cases[row.case_id].question_id
+            found[system.model, system.prompt, question] = row
+            found.setdefault((system.model, None, question), row)
+    return found
+
+
+def _copied(judgements: Sequence[Judgement], row: ReplyRow) -> list[Judgement]:
+    return [
+        one.model_copy(
+            update={
+                "reply_id": row.reply_id,
+                "judgement_id": f"{row.reply_id}/{one.criterion}/{one.judge}",
+            }
+        )
+        for one in judgements
+    ]
+
+
+def _of_guard(row: ReplyRow, criterion: str, outcome: str) -> Judgement:
+    return Judgement(
+        judgement_id=f"{row.reply_id}/{criterion}/{GIVEN_JUDGE}",
+        reply_id=row.reply_id,
+        judge=GIVEN_JUDGE,
+        criterion=criterion,
+        outcome=outcome,
+        reasoning="the guard's own reply",
+    )

@@ -1,0 +1,252 @@
+"""One reply: decide, ask, and note what came of it."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...adapters.langchain import Replies
+from ...guard import Decision, Guard, InputError, LanguageModelError, Reason, Route, clean_text
+from ..ookb import RowError
+from ..replies import ReplyContext, ReplyRow
+from ._citations import split_citation
+from ._contexts import FoundContext, Shared, context_id, row_error
+from ._guard_choices import OFF
+from ._guarding import Scorers, decide, make_guard
+from ._material import Material, Shown, picked
+from ._models_under_test import Asker, CallMeter, ModelUnderTest, context_input, prompted
+from ._plan import Asked, LiveSystem
+from ._replayed import Replayed, ReplayedSystem
+
+_CLOSED_BOOK = Shown(ReplyContext(kind="none"), ())
+
+
+class Replier:
+    """Makes the replies of a run; serves many at once on one event loop.
+
+    A decision that several systems share (they differ by prompt alone) is taken once. A
+    model that decodes greedily is asked once where a guard lets the very prompt pass that
+    the system without a guard gets: the row then says `reused`, and counts no call.
+
+    Args:
+        material: what replies are made from.
+    """
+
+    def __init__(self, material: Material) -> None:
+        self._material = material
+        self._models = {name: model.loaded() for name, model in material.models.items()}
+        self._scorers = Scorers(material.scorer)
+        self._guards: dict[tuple[str, str], Guard] = {}
+        self._asker = Asker()
+        self._decisions, self._said = Shared(), Shared()
+        self._replies = Replies()
+
+    def require_guards(self, pairs: Sequence[tuple[str, str]]) -> None:
+        """Make the guards for these (guard, model) now.
+
+        Raises:
+            InputError: one of them cannot be made.
+        """
+        for guard, model in pairs:
+            if guard != OFF:
+                self._guard(guard, model)
+
+    async def __call__(self, item: Asked | Replayed) -> Mapping[str, Any]:
+        """The row of one item.
+
+        Raises:
+            Exception: the reply could not be had; see `failed`.
+        """
+        if isinstance(item, Replayed):
+            return await self._replay(item)
+        return await self._ask(item)
+
+    def failed(self, item: Asked | Replayed, error: Exception) -> Mapping[str, Any]:
+        """The row of an item without a reply."""
+        return failed_row(self._material, item, error)
+
+    # -- a system that is asked now -----------------------------------------------
+
+    async def _ask(self, item: Asked) -> Mapping[str, Any]:
+        started, meter = time.perf_counter(), CallMeter()
+        live = item.system
+        found = self._material.contexts[context_id(live.retrieval, item.case.case_id)]
+        if found.context is None:
+            assert found.error is not None
+            return _row(item, error=found.error)
+        shown = self._material.shown(found.context, item.base)
+        if self._material.paid_by.get(live.retrieval) == live.system.system_id:
+            _add_retrieving(meter, found)
+        decision: Decision | None = None
+        if live.guard != OFF:
+            decision = await self._decided(item, shown, meter)
+            reply = self._without_asking(decision, shown)
+            if reply is not None:
+                return _row(item, shown, reply, decision, meter, started)
+            shown = _let_through(decision, shown, found.context)
+        model = self._models[live.model]
+        text, reused = await self._answer(model, item, shown, meter)
+        return _row(item, shown, text, decision, meter, started, reused=reused)
+
+    async def _answer(
+        self, model: ModelUnderTest, item: Asked, shown: Shown, meter: CallMeter
+    ) -> tuple[str, bool]:
+        question, prompt = item.case.question, item.system.prompt
+        if prompt is None:
+            given = context_input(question, self._documents(shown, item.base))
+            return await self._asker.ask(model.asked, given, meter), False
+        text = prompt.filled(question, shown.texts)
+        messages = prompted(text)
+        if not model.repeats_itself:
+            return await self._asker.ask(model.asked, messages, meter), False
+        said, mine = await self._said.get(
+            (model.name, _digest(text)), lambda: self._asker.ask(model.asked, messages, meter)
+        )
+        return said, not mine
+
+    def _documents(self, shown: Shown, base: str) -> list[dict[str, Any]]:
+        names = shown.context.passages
+        if shown.context.kind == "all_but":
+            names = tuple(self._material.texts(shown.context, base))
+        return [
+            {"page_content": text, "metadata": {"passage_id": name}}
+            for name, text in zip(names, shown.texts, strict=True)
+        ]
+
+    # -- the guard ----------------------------------------------------------------
+
+    async def _decided(self, item: Asked | Replayed, shown: Shown, meter: CallMeter) -> Decision:
+        """The decision on what a guard gets to see, shared where it is the same one."""
+        name, model = item.system.guard, item.system.model
+        guard = self._guard(name, model)
+        texts = self._seen_by_guard(item, shown)
+        asks = guard.policy.needs_estimator or guard.policy.check_conflict
+        key = (name, model if asks else "", _digest(item.case.question, *texts))
+        decision, _ = await self._decisions.get(
+            key, lambda: decide(guard, item.case.question, texts, meter)
+        )
+        return decision
+
+    def _seen_by_guard(self, item: Asked | Replayed, shown: Shown) -> tuple[str, ...]:
+        if shown.context.kind != "all_but":
+            return shown.texts
+        # All of a long context would cost a score per passage of the knowledge base.
+        nearest = self._material.contexts[context_id("basic_rag", item.case.case_id)]
+        if nearest.context is None:
+            raise LanguageModelError("the passages nearest to the question could not be found")
+        return tuple(self._material.texts(nearest.context, item.base).values())
+
+    def _guard(self, name: str, model: str) -> Guard:
+        if (name, model) not in self._guards:
+            policy = self._material.guards[name].policy
+            assert policy is not None
+            self._guards[name, model] = make_guard(policy, self._scorers, self._models.get(model))
+        return self._guards[name, model]
+
+    def _without_asking(self, decision: Decision, shown: Shown) -> str | None:
+        """What the user gets where nothing is generated."""
+        if decision.route is Route.ABSTAIN:
+            return self._replies.to(decision.reason)
+        if decision.reason is Reason.CONFLICT_SHOWS_BOTH:
+            return self._replies.showing(decision.views, shown.texts)
+        return None
+
+    # -- a logged reply -----------------------------------------------------------
+
+    async def _replay(self, item: Replayed) -> Mapping[str, Any]:
+        if item.system.guard == OFF:
+            return item.row(item.logged).model_dump(mode="json")
+        if item.context.kind == "unknown":
+            raise InputError("the log does not say what the model was given to read")
+        try:
+            texts = self._material.texts(item.context, item.base)
+        except KeyError:
+            raise InputError("the log does not hold the texts of its context") from None
+        shown, meter = Shown(item.context, tuple(texts.values())), CallMeter()
+        decision = await self._decided(item, shown, meter)
+        reply = self._without_asking(decision, shown)
+        if reply is not None:
+            return _row(item, shown, reply, decision, meter)
+        if decision.route is Route.FOLLOW_CONTEXT:
+            return item.row(item.logged, decision).model_dump(mode="json")
+        if item.closed_book is None:
+            raise InputError(
+                "the guard lets the model answer from memory, and the logs hold no reply "
+                "without context to this question"
+            )
+        return item.row(item.closed_book, decision).model_dump(mode="json")
+
+
+def failed_row(material: Material, item: Asked | Replayed, error: Exception) -> Mapping[str, Any]:
+    """The row that says why there is no reply."""
+    shown: Shown | None = None
+    if isinstance(item, Replayed):
+        shown = Shown(item.context, ())
+    else:
+        found = material.contexts.get(context_id(item.system.retrieval, item.case.case_id))
+        if found is not None and found.context is not None:
+            shown = material.shown(found.context, item.base)
+    return _row(item, shown, error=row_error(error))
+
+
+def make_replier(material: Material) -> Replier:
+    """A replier, in whatever process this is called."""
+    return Replier(material)
+
+
+def _row(
+    item: Asked | Replayed,
+    shown: Shown | None = None,
+    reply: str | None = None,
+    decision: Decision | None = None,
+    meter: CallMeter | None = None,
+    started: float | None = None,
+    *,
+    reused: bool = False,
+    error: RowError | None = None,
+) -> Mapping[str, Any]:
+    system: LiveSystem | ReplayedSystem = item.system
+    response, citation = (None, None) if reply is None else split_citation(clean_text(reply))
+    read, written = (None, None) if meter is None else meter.tokens()
+    row = ReplyRow(
+        reply_id=item.reply_id,
+        case_id=item.case.case_id,
+        system_id=system.system.system_id,
+        context=None if shown is None else shown.context,
+        response=None if response is None else response.strip(),
+        citation=citation,
+        route=None if decision is None else decision.route,
+        reason="" if decision is None else decision.reason.value,
+        relevance=None if decision is None else decision.relevance,
+        confidence=None if decision is None else decision.confidence,
+        input_tokens=read,
+        output_tokens=written,
+        calls=None if meter is None else meter.calls,
+        seconds=None if started is None else round(time.perf_counter() - started, 4),
+        error=error,
+    ).model_dump(mode="json")
+    return {**row, "reused": True} if reused else row
+
+
+def _digest(*texts: str) -> bytes:
+    """Stands for texts that are too long to be kept for every reply."""
+    lengths = ",".join(str(len(text)) for text in texts)
+    whole = "\n".join([lengths, *texts])
+    return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).digest()
+
+
+def _add_retrieving(meter: CallMeter, found: FoundContext) -> None:
+    meter.add(found.calls, found.input_tokens or 0, found.output_tokens or 0)
+    if found.input_tokens is None or found.output_tokens is None:
+        meter.unmetered += 1
+
+
+def _let_through(decision: Decision, shown: Shown, found: ReplyContext) -> Shown:
+    """What a model is given once the guard let the question pass."""
+    if decision.route is Route.ANSWER:
+        return _CLOSED_BOOK
+    if shown.context.kind == "all_but":
+        return shown  # the guard saw the nearest of them only
+    return picked(shown, decision.kept)

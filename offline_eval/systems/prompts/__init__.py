@@ -1,0 +1,1 @@
+"""Prompts of the systems under test: `<name>.with_context.txt` and `<name>.closed_book.txt`."""

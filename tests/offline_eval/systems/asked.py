@@ -1,0 +1,73 @@
+"""A toy knowledge base, a scripted model that reads its passages, and a policy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+
+from knowgate.guard import Policy, Route
+from knowgate.guard.relevance import LexicalScorer
+from knowgate.offline_eval.ookb import calibrate_ookb
+from knowgate.offline_eval.systems import Comparison, RepliesDone, run_replies
+from tests.offline_eval.ookb.toy import ToyEncoder, run_toy, write_toy_questions
+from tests.support.scripted_chat import ScriptedTextChat
+
+_DOOR = re.compile(r"When does the (\w+) open\?")
+
+
+def read_the_passages(messages: Sequence[BaseMessage]) -> str:
+    """Says when the thing asked about opens, if a passage of the prompt says so."""
+    prompt = messages[-1].text
+    asked = _DOOR.findall(prompt)[-1]
+    for number, line in re.findall(r"\[(\d+)\] (.+)", prompt):
+        if line.startswith(f"The {asked} opens"):
+            return f"{line}\nCitation: {number}"
+    return "I do not know.\nCitation: none"
+
+
+def reader(**settings: Any) -> ScriptedTextChat:
+    """A chat model that answers from its passages alone."""
+    return ScriptedTextChat(script=read_the_passages, **settings)
+
+
+class GreedyReader(ScriptedTextChat):
+    """The same, and it says that it decodes greedily."""
+
+    temperature: float = 0.0
+
+
+def write_lexical_policy(path: Path, threshold: float = 1.0) -> Path:
+    """A policy by hand on the lexical scorer."""
+    Policy(scorer=LexicalScorer().fingerprint, relevance_threshold=threshold).save(path)
+    return path
+
+
+def calibrated_run(folder: Path, questions: int = 40) -> Path:
+    """A run of relevance signals with a policy calibrated on it."""
+    run = run_toy(write_toy_questions(folder / "kb.jsonl", questions), folder / "run")
+    calibrate_ookb(run, folder / "policy.json", risk=0.3, delta=0.2)
+    return run
+
+
+def run(
+    questions: Path | Sequence[Path], out: Path, comparison: Comparison, **more: Any
+) -> RepliesDone:
+    """A run with the toy encoder."""
+    files = [questions] if isinstance(questions, Path) else questions
+    return run_replies(files, out, comparison, encoder=ToyEncoder, **more)
+
+
+def answering_policy(path: Path) -> Path:
+    """A policy that answers from memory where the context does not pass, which is always."""
+    policy = Policy(
+        scorer=LexicalScorer().fingerprint,
+        relevance_threshold=1.0,
+        confidence_threshold=0.5,
+        allowed_routes=tuple(Route),
+    )
+    policy.save(path)
+    return path

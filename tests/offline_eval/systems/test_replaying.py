@@ -1,0 +1,247 @@
+"""Logged replies as systems under test."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowgate.guard import InputError, Route
+from knowgate.offline_eval.knowledge_base import PassageKind
+from knowgate.offline_eval.replies import RepliesRun, read_replies_run
+from knowgate.offline_eval.systems import Comparison, RepliesSettings
+from tests.offline_eval.systems.asked import (
+    answering_policy,
+    calibrated_run,
+    reader,
+    run,
+    write_lexical_policy,
+)
+from tests.support.scripted_chat import ScriptedTextChat
+
+
+def write_log(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def labels_of(found: RepliesRun, system: str) -> dict[str, int]:
+    return dict(
+        Counter(
+            f"{one.criterion} {one.outcome}"
+            for one in found.judgements.values()
+            if found.replies[one.reply_id].system_id == system
+        )
+    )
+
+
+LEFT_OUT = [
+    # The first context has the words of its question, the second has nothing of them.
+    {
+        "id": "0-ü",
+        "response": "At seven.",
+        "contexts": ["When does the library open? It opens at seven."],
+        "abstained": "no",
+        "factuality": "tier_2",
+    },
+    {
+        "id": "1-ü",
+        "response": "At ten.",
+        "contexts": ["Bread is baked at night."],
+        "abstained": "no",
+        "factuality": "tier_3",
+    },
+]
+
+
+def test_a_guard_before_a_log_keeps_or_replaces_what_was_logged(tmp_path: Path) -> None:
+    guard = calibrated_run(tmp_path)
+    log = write_log(tmp_path / "m_runs" / "kb_BASIC_RAG_basic.jsonl", LEFT_OUT)
+
+    run(tmp_path / "kb.jsonl", tmp_path / "out", Comparison(replay=(log,), guards=("off", guard)))
+
+    found = read_replies_run(tmp_path / "out")
+    free, guarded = "m·basic_rag·basic", "m·basic_rag·basic·guard-run"
+    assert list(found.systems) == [free, guarded]
+    assert all(system.replayed for system in found.systems.values())
+    said = {name: row.response for name, row in found.replies.items()}
+    assert said[f"{free}/0-ü/left_out"] == said[f"{guarded}/0-ü/left_out"] == "At seven."
+    assert said[f"{free}/1-ü/left_out"] == "At ten."
+    assert said[f"{guarded}/1-ü/left_out"] not in ("At ten.", None)
+    assert found.replies[f"{guarded}/0-ü/left_out"].route is Route.FOLLOW_CONTEXT
+    refused = found.replies[f"{guarded}/1-ü/left_out"]
+    assert (refused.route, refused.calls) == (Route.ABSTAIN, 0)
+    assert labels_of(found, free) == {
+        "abstention no": 2,
+        "factuality tier_2": 1,
+        "factuality tier_3": 1,
+    }
+    assert labels_of(found, guarded) == {
+        "abstention no": 1,
+        "abstention yes": 1,
+        "factuality tier_2": 1,
+        "factuality NA": 1,
+    }
+
+
+def test_logs_without_labels_get_none(tmp_path: Path) -> None:
+    guard = calibrated_run(tmp_path)
+    log = write_log(tmp_path / "log.jsonl", [{"id": "0-ü", "response": "Hm.", "contexts": []}])
+
+    run(tmp_path / "kb.jsonl", tmp_path / "out", Comparison(replay=(log,), guards=(guard,)))
+
+    found = read_replies_run(tmp_path / "out")
+    assert [row.route for row in found.replies.values()] == [Route.ABSTAIN]
+    assert not found.judgements
+
+
+def test_models_and_logs_stand_in_one_run(tmp_path: Path) -> None:
+    guard = calibrated_run(tmp_path)
+    log = write_log(tmp_path / "m_runs" / "kb_BASIC_RAG_basic.jsonl", LEFT_OUT)
+    comparison = Comparison(models={"reader": reader()}, replay=(log,), guards=("off", guard))
+
+    done = run(
+        tmp_path / "kb.jsonl", tmp_path / "out", comparison, settings=RepliesSettings(limit=2)
+    )
+
+    found = read_replies_run(tmp_path / "out")
+    assert len(found.systems) == 4
+    assert done.totals.total == len(found.replies) == 2 * 4 + 2 * 2
+    assert len(found.cases) == 4
+
+
+def test_a_log_cannot_be_asked_how_sure_its_model_is(tmp_path: Path) -> None:
+    calibrated_run(tmp_path)
+    log = write_log(tmp_path / "log.jsonl", LEFT_OUT)
+    policy = answering_policy(tmp_path / "answering.json")
+
+    with pytest.raises(InputError, match="a log cannot be asked"):
+        run(tmp_path / "kb.jsonl", tmp_path / "out", Comparison(replay=(log,), guards=(policy,)))
+
+    assert not (tmp_path / "out").exists()
+
+
+def test_with_its_model_at_hand_a_log_is_answered_from_its_own_direct_replies(
+    tmp_path: Path,
+) -> None:
+    calibrated_run(tmp_path)
+    near = write_log(
+        tmp_path / "reader_runs" / "kb_BASIC_RAG_basic.jsonl",
+        [{**row, "contexts": ["Bread is baked at night."]} for row in LEFT_OUT],
+    )
+    direct = write_log(
+        tmp_path / "reader_runs" / "kb_DIRECT_basic.jsonl",
+        [{"id": "0-ü", "response": "At six.", "abstained": "no", "factuality": "tier_1"}],
+    )
+    model = ScriptedTextChat(script=lambda messages: "At six.")
+    comparison = Comparison(
+        models={"reader": model},
+        retrievals=("direct",),
+        replay=(near, direct),
+        guards=(answering_policy(tmp_path / "answering.json"),),
+    )
+
+    run(tmp_path / "kb.jsonl", tmp_path / "out", comparison, settings=RepliesSettings(limit=2))
+
+    found = read_replies_run(tmp_path / "out")
+    assert "reader·direct·basic·logged·guard-answering" in found.systems
+    guarded = "reader·basic_rag·basic·guard-answering"
+    answered = found.replies[f"{guarded}/0-ü/left_out"]
+    assert (answered.route, answered.response) == (Route.ANSWER, "At six.")
+    assert answered.context is not None
+    assert answered.context.kind == "none"
+    # Nobody logged what the model says to the other question without context.
+    lacking = found.replies[f"{guarded}/1-ü/left_out"]
+    assert lacking.error is not None
+    assert "hold no reply without context" in lacking.error.detail
+    assert labels_of(found, guarded) == {"abstention no": 1, "factuality tier_1": 1}
+
+
+def test_contexts_that_a_log_did_not_keep_are_failures_of_the_guard_only(tmp_path: Path) -> None:
+    calibrated_run(tmp_path)
+    log = write_log(
+        tmp_path / "log.jsonl",
+        [
+            {"id": "0-ü", "response": "Hm."},
+            {"id": "1-ü", "response": "So.", "context_ids": ["nobody knows"]},
+        ],
+    )
+    policy = write_lexical_policy(tmp_path / "policy.json")
+
+    run(tmp_path / "kb.jsonl", tmp_path / "out", Comparison(replay=(log,), guards=("off", policy)))
+
+    found = read_replies_run(tmp_path / "out")
+    rows = sorted(found.replies.values(), key=lambda row: row.case_id)
+    assert [row.response for row in rows if row.error is None] == ["Hm.", "So."]
+    assert [row.error.detail for row in rows if row.error] == [
+        "the log does not say what the model was given to read",
+        "the log does not hold the texts of its context",
+    ]
+
+
+def test_a_guard_before_logged_long_contexts_needs_the_questions(tmp_path: Path) -> None:
+    guard = calibrated_run(tmp_path, 8)
+    rows = [
+        {
+            "id": f"{i}-ü",
+            "question": f"Q{i}?",
+            "expected_answer": f"A{i}.",
+            "response": "Hm.",
+            "context_ids": [f"{k}-ü" for k in range(8) if k != i],
+        }
+        for i in range(8)
+    ]
+    log = write_log(tmp_path / "m_runs" / "kb_LONG_IN_CONTEXT_basic.jsonl", rows)
+
+    with pytest.raises(InputError, match="--questions"):
+        run([], tmp_path / "out", Comparison(replay=(log,), guards=(guard,)))
+    run([], tmp_path / "out", Comparison(replay=(log,)))
+
+    found = read_replies_run(tmp_path / "out")
+    assert {row.context.kind for row in found.replies.values() if row.context} == {"all_but"}
+
+
+# Logged abstentions, and tier 1 and 2 of the others, as published with the logs.
+PUBLISHED = {
+    "BTT_DIRECT_basic": (0, 28),
+    "BTT_LONG_IN_CONTEXT_basic": (19, 13),
+    "BTT_BASIC_RAG_conservative": (46, 3),
+    "BTT_BASIC_RAG_opinion": (34, 6),
+    "BTT_HYDE_RAG_conservative": (44, 4),
+    "CPF_DIRECT_basic": (3, 23),
+    "CPF_BASIC_RAG_basic": (32, 24),
+    "CPF_BASIC_RAG_conservative": (57, 17),
+    "CPF_BASIC_RAG_opinion": (33, 19),
+    "CPF_HYDE_RAG_conservative": (56, 13),
+}
+
+
+@pytest.mark.parametrize("domain", ["BTT", "CPF"])
+def test_logged_counts_come_out_as_published(
+    shared_data: Path, tmp_path: Path, domain: str
+) -> None:
+    bench = shared_data / "policybench"
+    logs = {name: bench / "gpt-4o_runs" / f"{name}.jsonl" for name in PUBLISHED}
+    mine = tuple(path for name, path in logs.items() if name.startswith(domain))
+
+    run(
+        bench / "questions" / f"{domain}.json",
+        tmp_path / "out",
+        Comparison(replay=mine),
+        settings=RepliesSettings(passage=PassageKind.QUESTION_ANSWER),
+    )
+
+    found = read_replies_run(tmp_path / "out")
+    assert len(found.systems) == 5
+    for path in mine:
+        _, rest = path.stem.split("_", 1)
+        retrieval, prompt = rest.rsplit("_", 1)
+        names = {"BASIC_RAG": "basic_rag", "HYDE_RAG": "hyde", "LONG_IN_CONTEXT": "long_context"}
+        system = f"gpt-4o·{names.get(retrieval, 'direct')}·{prompt}"
+        labels = labels_of(found, system)
+        right = labels.get("factuality tier_1", 0) + labels.get("factuality tier_2", 0)
+        assert (labels.get("abstention yes", 0), right) == PUBLISHED[path.stem]

@@ -1,0 +1,163 @@
+"""Contexts of a run: found once, paid for once, and the user's own retriever."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.messages import BaseMessage
+
+from knowgate.guard import InputError
+from knowgate.offline_eval.ookb import CaseKind
+from knowgate.offline_eval.replies import read_replies_run
+from knowgate.offline_eval.systems import Comparison, RepliesSettings, prepare
+from knowgate.offline_eval.systems._material import Material
+from knowgate.offline_eval.systems._replying import make_replier
+from tests.offline_eval.ookb.toy import write_toy_questions
+from tests.offline_eval.systems.asked import calibrated_run, read_the_passages, run
+from tests.support.scripted_chat import ScriptedTextChat
+
+
+def writes_and_reads(messages: Sequence[BaseMessage]) -> str:
+    """Writes a hypothetical passage where it is asked for one, and reads otherwise."""
+    prompt = messages[-1].text
+    if "<passage>" in prompt:
+        return "<passage>The bakery opens at 12 — every day.</passage>"
+    return read_the_passages(messages)
+
+
+MADE_UP = ["Who painted these frescoes?", "Which architect drew our staircase?"]
+
+
+def makes_up(messages: Sequence[BaseMessage]) -> str:
+    """Makes up two questions, finds none of them answered, and reads otherwise."""
+    prompt = messages[-1].text
+    if "<question>" in prompt:
+        return "".join(f"<question>{one}</question>" for one in MADE_UP)
+    if "<answerable>" in prompt:
+        return "Nothing of it stands there. <answerable>no</answerable>"
+    return "I do not know."
+
+
+def found_for(question: str) -> list[Document]:
+    """A retriever that finds the harbour first, and a text that no base holds."""
+    del question
+    return [
+        Document("The harbour opens at 8 — every day, “always”."),
+        Document("Harbours are wet."),
+        Document("The market opens at 10 — every day, “always”."),
+    ]
+
+
+def test_what_hyde_writes_is_paid_for_by_one_system(tmp_path: Path) -> None:
+    questions = write_toy_questions(tmp_path / "kb.jsonl", 8)
+    model = ScriptedTextChat(script=writes_and_reads)
+    comparison = Comparison(models={"m": model}, prompts=("basic", "opinion"), retrievals=("hyde",))
+
+    done = run(questions, tmp_path / "out", comparison)
+
+    rows = read_replies_run(tmp_path / "out").replies.values()
+    assert {row.system_id: row.calls for row in rows} == {"m·hyde·basic": 2, "m·hyde·opinion": 1}
+    assert model.calls == done.totals.calls == 16 * 3
+
+
+def test_hyde_is_not_asked_again_when_a_run_goes_on(tmp_path: Path) -> None:
+    questions = write_toy_questions(tmp_path / "kb.jsonl", 8)
+    model = ScriptedTextChat(script=writes_and_reads)
+    comparison = Comparison(models={"m": model}, retrievals=("hyde",))
+    run(questions, tmp_path / "out", comparison)
+    (tmp_path / "out" / "replies.jsonl").unlink()
+    asked = model.calls
+
+    run(questions, tmp_path / "out", comparison)
+
+    assert model.calls - asked == 16
+
+
+def test_texts_that_only_the_users_retriever_finds_are_kept_with_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    questions = write_toy_questions(tmp_path / "kb.jsonl", 8)
+    (tmp_path / "mine.py").write_text(
+        "from langchain_core.runnables import RunnableLambda\n"
+        "from tests.offline_eval.systems.test_retrieving import found_for\n"
+        "def make():\n    return RunnableLambda(found_for)\n",
+        encoding="utf-8",
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    comparison = Comparison(
+        models={"m": ScriptedTextChat(script=read_the_passages)},
+        retrievals=("python:mine:make",),
+    )
+
+    for _ in range(2):
+        run(questions, tmp_path / "out", comparison, settings=RepliesSettings(limit=2))
+
+    found = read_replies_run(tmp_path / "out")
+    texts = {
+        row.case_id: [passage.text for passage in found.context_passages(row)]
+        for row in found.replies.values()
+    }
+    assert "Harbours are wet." in texts["0-ü/left_out"]
+    # The question about the harbour does not get to see its own passage.
+    assert [text[:11] for text in texts["1-ü/left_out"]] == ["Harbours ar", "The market "]
+    assert [text[:11] for text in texts["1-ü/in_kb"]] == [
+        "The harbour",
+        "Harbours ar",
+        "The market ",
+    ]
+    [outside] = [p for p in found.passages.values() if not p.knowledge_base]
+    assert outside.text == "Harbours are wet."
+
+
+def test_what_makes_replies_travels_to_other_processes(tmp_path: Path) -> None:
+    guard = calibrated_run(tmp_path, 20)
+    comparison = Comparison(models=("embedded",), guards=("off", guard))
+    prepared = prepare([tmp_path / "kb.jsonl"], comparison, RepliesSettings(limit=2))
+    material = Material(models=prepared.models, guards=prepared.guards)
+
+    factory = pickle.loads(pickle.dumps(partial(make_replier, material)))
+    items = pickle.loads(pickle.dumps(prepared.items()))
+
+    assert factory.args[0].guards["run"].policy == prepared.guards["run"].policy
+    assert [item.reply_id for item in items] == [item.reply_id for item in prepared.items()]
+
+
+def test_a_run_without_a_model_to_write_says_so(tmp_path: Path) -> None:
+    questions = write_toy_questions(tmp_path / "kb.jsonl", 8)
+    from langchain_core.runnables import RunnableLambda
+
+    comparison = Comparison(
+        models={"chain": RunnableLambda(lambda given: json.dumps(sorted(given)))},
+        retrievals=("hyde",),
+    )
+
+    with pytest.raises(InputError, match="language model"):
+        run(questions, tmp_path / "out", comparison)
+
+    assert not (tmp_path / "out").exists()
+
+
+def test_made_up_questions_are_asked_and_made_up_once(tmp_path: Path) -> None:
+    questions = write_toy_questions(tmp_path / "kb.jsonl", 10)
+    model = ScriptedTextChat(script=makes_up)
+    settings = RepliesSettings(cases=(CaseKind.LEFT_OUT, CaseKind.SYNTHETIC))
+    comparison = Comparison(models={"m": model})
+    run(questions, tmp_path / "out", comparison, settings=settings)
+    found = read_replies_run(tmp_path / "out")
+    before, asked = (tmp_path / "out" / "manifest.json").read_bytes(), model.calls
+
+    run(questions, tmp_path / "out", comparison, settings=settings)
+
+    made_up = [case for case in found.cases.values() if case.kind is CaseKind.SYNTHETIC]
+    assert [found.questions[case.question_id].question for case in made_up] == MADE_UP
+    assert all(case.knowledge_base == "kb" for case in made_up)
+    assert len(found.replies) == 10 + 2
+    assert model.calls == asked
+    assert (tmp_path / "out" / "manifest.json").read_bytes() == before

@@ -1,0 +1,379 @@
+"""Models × prompts × retrievals × guards, asked about cases."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.runnables import RunnableLambda
+
+from knowgate.adapters.langchain import GuardedRAG
+from knowgate.guard import FingerprintMismatchError, Guard, InputError, Policy, Route
+from knowgate.guard.relevance import LexicalScorer
+from knowgate.offline_eval.ookb import CaseKind
+from knowgate.offline_eval.replies import RepliesRun, ReplyRow, read_replies_run
+from knowgate.offline_eval.systems import (
+    CallLimits,
+    Comparison,
+    RepliesSettings,
+    load_system_prompt,
+    run_replies,
+)
+from tests.offline_eval.ookb.toy import ToyEncoder, write_toy_questions
+from tests.offline_eval.systems.asked import (
+    GreedyReader,
+    answering_policy,
+    calibrated_run,
+    read_the_passages,
+    reader,
+    run,
+    write_lexical_policy,
+)
+from tests.support.scripted_chat import ScriptedError, ScriptedTextChat
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`kb.jsonl` of 40 questions, the calibrated `run` over it; only to be read."""
+    folder = tmp_path_factory.mktemp("systems")
+    calibrated_run(folder)
+    return folder
+
+
+def always(found: list[Document]) -> RunnableLambda[Any, Any]:
+    """A retriever that finds the same whatever it is asked."""
+
+    def retrieve(question: str) -> list[Document]:
+        del question
+        return found
+
+    return RunnableLambda(retrieve)
+
+
+def rows_of(found: RepliesRun, system: str) -> dict[str, ReplyRow]:
+    return {row.case_id: row for row in found.replies.values() if row.system_id == system}
+
+
+def test_every_combination_answers_every_case(workplace: Path, tmp_path: Path) -> None:
+    comparison = Comparison(
+        models={"a": reader(), "b": reader()},
+        prompts=("basic", "conservative"),
+        retrievals=("basic_rag", "direct"),
+        guards=("off", workplace / "run"),
+    )
+
+    run(workplace / "kb.jsonl", tmp_path / "out", comparison, settings=RepliesSettings(limit=2))
+    found = read_replies_run(tmp_path / "out")
+
+    assert len(found.systems) == 2 * 2 * 2 * 2
+    assert list(found.cases) == ["0-ü/left_out", "0-ü/in_kb", "1-ü/left_out", "1-ü/in_kb"]
+    assert len(found.replies) == found.manifest.replies == 16 * 4
+    assert "b·direct·conservative·guard-run" in found.systems
+
+
+def test_left_out_questions_never_see_their_own_passage(workplace: Path, tmp_path: Path) -> None:
+    run(workplace / "kb.jsonl", tmp_path / "out", Comparison(models={"reader": reader()}))
+    found = read_replies_run(tmp_path / "out")
+
+    for row in found.replies.values():
+        case, question = found.case_of(row), found.question_of(row)
+        assert row.context is not None
+        held = question.own_passage in row.context.passages
+        assert row.error is None
+        if case.kind is CaseKind.LEFT_OUT:
+            assert not held
+            assert row.response == "I do not know."
+            assert row.citation == "none"
+        elif held:
+            # The reader found it, and named where it stood.
+            assert row.response == question.passage
+            assert row.context.passages[int(row.citation or "0") - 1] == question.own_passage
+    assert sum(row.response != "I do not know." for row in found.replies.values()) > 30
+
+
+def test_a_guarded_system_says_what_the_guarded_chain_would(
+    workplace: Path, tmp_path: Path
+) -> None:
+    prompt, model = load_system_prompt("basic"), reader()
+
+    def fill(given: dict[str, Any]) -> str:
+        texts = [document.page_content for document in given["documents"]]
+        return prompt.filled(given["question"], texts)
+
+    comparison = Comparison(models={"reader": model}, guards=("off", workplace / "run"))
+    run(workplace / "kb.jsonl", tmp_path / "out", comparison)
+    found = read_replies_run(tmp_path / "out")
+    policy = Policy.load(workplace / "policy.json")
+    guard = Guard(policy, scorer=LexicalScorer(), metrics=False)
+    free = rows_of(found, "reader·basic_rag·basic")
+
+    routes = set()
+    for row in rows_of(found, "reader·basic_rag·basic·guard-run").values():
+        context = free[row.case_id].context
+        assert context is not None
+        found_texts = [Document(found.passages[name].text) for name in context.passages]
+        chain = GuardedRAG(
+            guard=guard,
+            retriever=always(found_texts),
+            with_context=RunnableLambda(fill) | model,
+        )
+        answer = chain.invoke(found.question_of(row).question)
+        assert row.route is answer.decision.route
+        assert row.relevance == answer.decision.relevance
+        assert row.response == answer.answer.partition("\nCitation:")[0]
+        assert (row.calls == 0) == answer.abstained
+        routes.add(row.route)
+    assert routes == {Route.FOLLOW_CONTEXT, Route.ABSTAIN}
+
+
+def test_direct_gives_the_guard_nothing_so_it_abstains(workplace: Path, tmp_path: Path) -> None:
+    model = reader()
+    comparison = Comparison(
+        models={"reader": model}, retrievals=("direct",), guards=(workplace / "run",)
+    )
+
+    run(workplace / "kb.jsonl", tmp_path / "out", comparison, settings=RepliesSettings(limit=3))
+
+    rows = read_replies_run(tmp_path / "out").replies.values()
+    assert {row.route for row in rows} == {Route.ABSTAIN}
+    assert model.calls == 0
+
+
+def test_a_guard_decides_on_the_nearest_passages_of_a_long_context(
+    workplace: Path, tmp_path: Path
+) -> None:
+    comparison = Comparison(
+        models={"reader": reader()},
+        retrievals=("long_context", "basic_rag"),
+        guards=("off", workplace / "run"),
+    )
+
+    run(workplace / "kb.jsonl", tmp_path / "out", comparison)
+
+    found = read_replies_run(tmp_path / "out")
+    long = rows_of(found, "reader·long_context·basic·guard-run")
+    near = rows_of(found, "reader·basic_rag·basic·guard-run")
+    assert {name: row.relevance for name, row in long.items()} == {
+        name: row.relevance for name, row in near.items()
+    }
+    followed = [row for row in long.values() if row.route is Route.FOLLOW_CONTEXT]
+    assert followed
+    for row in followed:
+        assert row.context is not None
+        assert row.context.kind == "all_but"
+        gone = int(found.case_of(row).kind is CaseKind.LEFT_OUT)
+        assert len(found.context_passages(row)) == 40 - gone
+
+
+def test_a_greedy_model_is_not_asked_one_thing_twice(workplace: Path, tmp_path: Path) -> None:
+    model = GreedyReader(script=read_the_passages)
+    comparison = Comparison(models={"greedy": model}, guards=("off", workplace / "run"))
+
+    done = run(workplace / "kb.jsonl", tmp_path / "out", comparison)
+
+    lines = (tmp_path / "out" / "replies.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
+    rows = [json.loads(line) for line in lines]
+    reused = [row for row in rows if row.get("reused")]
+    assert reused
+    assert all(row["calls"] == 0 and row["response"] for row in reused)
+    assert model.calls == done.totals.calls == sum(row["calls"] for row in rows)
+    found = read_replies_run(tmp_path / "out")
+    free = rows_of(found, "greedy·basic_rag·basic")
+    guarded = rows_of(found, "greedy·basic_rag·basic·guard-run").values()
+    passed = [row for row in guarded if row.route is Route.FOLLOW_CONTEXT]
+    assert all(free[row.case_id].response == row.response for row in passed)
+
+
+def test_what_fails_for_good_is_a_row_and_the_rest_goes_on(workplace: Path, tmp_path: Path) -> None:
+    model = reader(failure_rate=0.6, seed=3)
+    limits = CallLimits(max_attempts=1)
+
+    done = run(
+        workplace / "kb.jsonl",
+        tmp_path / "out",
+        Comparison(models={"reader": model}),
+        limits=limits,
+    )
+
+    found = read_replies_run(tmp_path / "out")
+    failed = [row for row in found.replies.values() if row.error is not None]
+    assert done.totals.failed == len(failed) == model.failed_calls > 0
+    assert len(found.replies) == 80
+    assert {row.error.type for row in failed if row.error} == {ScriptedError.__name__}
+    assert all(row.response is None and row.context is not None for row in failed)
+
+
+def test_passing_failures_are_tried_again(workplace: Path, tmp_path: Path) -> None:
+    model = reader(failure_rate=0.3, seed=1)
+
+    done = run(
+        workplace / "kb.jsonl",
+        tmp_path / "out",
+        Comparison(models={"reader": model}),
+        settings=RepliesSettings(limit=5),
+        limits=CallLimits(max_attempts=12),
+    )
+
+    assert done.totals.failed == 0
+    assert model.failed_calls > 0
+
+
+def test_a_run_goes_on_where_it_stopped(workplace: Path, tmp_path: Path) -> None:
+    class StoppedError(Exception):
+        pass
+
+    def stop(progress: Any) -> None:
+        if progress.stage == "asking" and progress.done >= 25:
+            raise StoppedError
+
+    model = reader()
+    comparison = Comparison(models={"reader": model})
+    with pytest.raises(StoppedError):
+        run(workplace / "kb.jsonl", tmp_path / "out", comparison, on_progress=stop)
+    manifest = (tmp_path / "out" / "manifest.json").read_bytes()
+    before = len(read_replies_run(tmp_path / "out").replies)
+    assert 25 <= before < 80
+    asked = model.calls
+
+    done = run(workplace / "kb.jsonl", tmp_path / "out", comparison)
+
+    assert done.totals.already == before
+    assert model.calls - asked == 80 - before
+    assert len(read_replies_run(tmp_path / "out").replies) == 80
+    assert (tmp_path / "out" / "manifest.json").read_bytes() == manifest
+
+
+def test_other_arguments_do_not_go_on_with_a_run(workplace: Path, tmp_path: Path) -> None:
+    comparison = Comparison(models={"reader": reader()})
+    run(workplace / "kb.jsonl", tmp_path / "out", comparison, settings=RepliesSettings(limit=2))
+
+    with pytest.raises(InputError, match="another run"):
+        run(workplace / "kb.jsonl", tmp_path / "out", comparison, settings=RepliesSettings(limit=3))
+
+
+def test_a_chain_of_the_users_own_brings_its_own_prompt(workplace: Path, tmp_path: Path) -> None:
+    given: list[dict[str, Any]] = []
+
+    def chain(asked: dict[str, Any]) -> str:
+        given.append(asked)
+        return f"I read {len(asked['documents'])} documents."
+
+    comparison = Comparison(
+        models={"chain": RunnableLambda(chain)},
+        prompts=("basic", "opinion"),
+        retrievals=("basic_rag", "direct"),
+    )
+
+    run(workplace / "kb.jsonl", tmp_path / "out", comparison, settings=RepliesSettings(limit=1))
+
+    found = read_replies_run(tmp_path / "out")
+    assert list(found.systems) == ["chain·basic_rag", "chain·direct"]
+    said = {row.reply_id: (row.response, row.calls) for row in found.replies.values()}
+    assert said["chain·basic_rag/0-ü/in_kb"] == ("I read 5 documents.", 1)
+    assert said["chain·direct/0-ü/in_kb"] == ("I read 0 documents.", 1)
+    assert set(given[0]) == {"question", "context", "documents"}
+
+
+def test_contexts_are_kept_to_what_a_small_model_can_read(workplace: Path, tmp_path: Path) -> None:
+    settings = RepliesSettings(limit=3, context_chars=100)
+
+    run(
+        workplace / "kb.jsonl",
+        tmp_path / "out",
+        Comparison(models={"r": reader()}),
+        settings=settings,
+    )
+
+    found = read_replies_run(tmp_path / "out")
+    sizes = [
+        [len(passage.text) for passage in found.context_passages(row)]
+        for row in found.replies.values()
+    ]
+    assert all(sum(lengths) <= 100 for lengths in sizes)
+    assert {len(lengths) for lengths in sizes} == {2}
+
+
+def test_a_policy_of_another_scorer_is_refused_before_anything_is_written(
+    workplace: Path, tmp_path: Path
+) -> None:
+    policy = Policy.load(write_lexical_policy(tmp_path / "policy.json"))
+    other = policy.scorer.model_copy(update={"settings": {"k1": 9.0}})
+    policy.model_copy(update={"scorer": other}).save(tmp_path / "other.json")
+    comparison = Comparison(models={"reader": reader()}, guards=(tmp_path / "other.json",))
+
+    with pytest.raises(FingerprintMismatchError):
+        run(workplace / "kb.jsonl", tmp_path / "out", comparison)
+
+    assert not (tmp_path / "out").exists()
+
+
+def test_answers_from_memory_are_asked_without_context_and_counted(
+    workplace: Path, tmp_path: Path
+) -> None:
+    policy = answering_policy(tmp_path / "policy.json")
+    model = ScriptedTextChat(script=lambda messages: "At nine.")
+    comparison = Comparison(models={"reader": model}, guards=(policy,))
+
+    run(
+        workplace / "kb.jsonl",
+        tmp_path / "out",
+        comparison,
+        settings=RepliesSettings(limit=1, cases=(CaseKind.LEFT_OUT,)),
+    )
+
+    [row] = read_replies_run(tmp_path / "out").replies.values()
+    assert row.route is Route.ANSWER
+    assert row.context is not None
+    assert row.context.kind == "none"
+    assert row.confidence == 1.0
+    # One greedy answer, samples until they have decided, and the answer itself.
+    assert row.calls == model.calls > 2
+    assert row.input_tokens is not None
+    assert row.input_tokens > 0
+
+
+def test_a_chain_cannot_be_asked_how_sure_it_is(workplace: Path, tmp_path: Path) -> None:
+    policy = answering_policy(tmp_path / "policy.json")
+    chain = always([])
+    comparison = Comparison(models={"chain": chain}, guards=(policy,))
+
+    with pytest.raises(InputError, match="no chat model"):
+        run(workplace / "kb.jsonl", tmp_path / "out", comparison)
+
+
+def test_several_bases_are_asked_apart(tmp_path: Path) -> None:
+    one = write_toy_questions(tmp_path / "one.jsonl", 6)
+    two = write_toy_questions(tmp_path / "two.jsonl", 4)
+
+    run([one, two], tmp_path / "out", Comparison(models={"reader": reader()}))
+
+    found = read_replies_run(tmp_path / "out")
+    assert [(b.name, b.questions) for b in found.manifest.knowledge_bases] == [
+        ("one", 6),
+        ("two", 4),
+    ]
+    for row in found.replies.values():
+        base = found.case_of(row).knowledge_base
+        assert {p.knowledge_base for p in found.context_passages(row)} == {base}
+
+
+def test_replies_may_go_into_a_database(workplace: Path, tmp_path: Path) -> None:
+    run_replies(
+        [workplace / "kb.jsonl"],
+        tmp_path / "out",
+        Comparison(models={"reader": reader()}),
+        encoder=ToyEncoder,
+        settings=RepliesSettings(limit=2),
+        limits=CallLimits(store="sqlite"),
+    )
+
+    assert (tmp_path / "out" / "replies.sqlite").exists()
+    assert len(read_replies_run(tmp_path / "out").replies) == 4
+
+
+def test_nothing_under_test_is_refused(workplace: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="nothing is under test"):
+        run(workplace / "kb.jsonl", tmp_path / "out", Comparison())
