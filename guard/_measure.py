@@ -180,7 +180,10 @@ def checked_answerability(found: Any, count: int) -> Answerability:
     if not all(isinstance(index, int) and 0 <= index < count for index in found.passages):
         raise SignalValueError("answerability", f"a passage beyond the {count} given")
     return Answerability(
-        premise, fault, None if probability is None else float(probability), tuple(found.passages)
+        premise,
+        fault,
+        None if probability is None else float(probability),
+        tuple(sorted(set(found.passages))),
     )
 
 

@@ -14,6 +14,7 @@ Example:
 
 from __future__ import annotations
 
+from ._answerability import ScriptedAnswerability
 from ._detectors import FakeConflictDetector
 from ._estimators import FakeEstimator
 from ._language_models import ScriptedLanguageModel
@@ -25,6 +26,7 @@ __all__ = [
     "FakeEstimator",
     "FakeScorer",
     "FakeSetScorer",
+    "ScriptedAnswerability",
     "ScriptedLanguageModel",
     "SlowScorer",
 ]

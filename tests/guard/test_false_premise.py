@@ -1,0 +1,222 @@
+"""A guard that looks at the question's premise first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+
+from knowgate.adapters.langchain import GuardedRAG
+from knowgate.guard import (
+    Answerability,
+    Decision,
+    Guard,
+    LanguageModelError,
+    Premise,
+    PremiseFault,
+    Reason,
+    Route,
+    SignalError,
+    SignalTimeoutError,
+    SignalValueError,
+)
+from knowgate.guard.answerability import PremiseChecker
+from knowgate.guard.testing import FakeEstimator, FakeScorer, ScriptedAnswerability
+from tests.support.guards import guard_with, without_timings
+
+FORMS = ["decide", "adecide", "decide_batch", "adecide_batch"]
+FALSE = "Who is both?"
+TRUE = "Who is one?"
+NOBODY = Answerability(
+    Premise.UNANSWERABLE, PremiseFault.EMPTY_INTERSECTION, probability=0.1, passages=(0, 1)
+)
+FOUND = Answerability(Premise.ANSWERABLE, passages=(1,))
+
+
+async def decided(form: str, guard: Guard, question: Any, passages: Any) -> Decision:
+    if form == "decide":
+        return guard.decide(question, passages)
+    if form == "adecide":
+        return await guard.adecide(question, passages)
+    if form == "decide_batch":
+        [decision] = guard.decide_batch([question], [passages])
+    else:
+        [decision] = await guard.adecide_batch([question], [passages])
+    return decision
+
+
+def guard_asking(detector: Any, **changes: Any) -> Guard:
+    return guard_with(scorer=FakeScorer(default=0.9), answerability=detector, **changes)
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_a_false_premise_abstains_in_every_form_before_anything_is_scored(form: str) -> None:
+    scorer, estimator = FakeScorer(default=0.9), FakeEstimator()
+    guard = guard_with(
+        scorer=scorer,
+        estimator=estimator,
+        answerability=ScriptedAnswerability({FALSE: NOBODY, TRUE: FOUND}),
+    )
+
+    decision = await decided(form, guard, FALSE, ["", "first", "second"])
+
+    assert (decision.route, decision.reason) == (Route.ABSTAIN, Reason.FALSE_PREMISE)
+    assert decision.kept == ()
+    assert decision.relevance is None
+    assert decision.answerability is not None
+    assert decision.answerability.fault is PremiseFault.EMPTY_INTERSECTION
+    # Indices of the passages as they were given, the empty one counted.
+    assert decision.answerability.passages == (1, 2)
+    assert "answerability" in decision.timings
+    assert "relevance" not in decision.timings
+    assert estimator.calls == 0
+
+    other = await decided(form, guard, TRUE, ["first", "second"])
+    assert other.route is Route.FOLLOW_CONTEXT
+    assert other.answerability == FOUND
+
+
+async def test_sync_async_and_batches_agree_on_every_question() -> None:
+    guard = guard_asking(ScriptedAnswerability({FALSE: NOBODY, TRUE: FOUND}))
+    questions = [FALSE, TRUE, "Anything?", FALSE, "", "Empty?"]
+    passages = [["a", "b"], ["a", "b"], ["a"], ["", "a", "b"], ["a"], []]
+
+    one_by_one = [guard.decide(q, p) for q, p in zip(questions, passages, strict=True)]
+    others = [
+        [await guard.adecide(q, p) for q, p in zip(questions, passages, strict=True)],
+        guard.decide_batch(questions, passages),
+        await guard.adecide_batch(questions, passages),
+    ]
+
+    expected = [without_timings(decision) for decision in one_by_one]
+    for decisions in others:
+        assert [without_timings(decision) for decision in decisions] == expected
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_a_failed_look_abstains_goes_on_or_raises_as_it_was_told(form: str) -> None:
+    broken = ScriptedAnswerability(error=RuntimeError("down"))
+
+    abstained = await decided(form, guard_asking(broken), "q", ["p"])
+    assert (abstained.route, abstained.reason) == (Route.ABSTAIN, Reason.ANSWERABILITY_FAILED)
+    followed = await decided(form, guard_asking(broken, on_error="follow_context"), "q", ["p"])
+    # It was an addition: without it the guard decides by relevance.
+    assert (followed.route, followed.reason) == (Route.FOLLOW_CONTEXT, Reason.SUFFICIENT_CONTEXT)
+    assert followed.answerability is None
+    assert abstained.failed_signals == followed.failed_signals == ("answerability",)
+    with pytest.raises(SignalError) as raised:
+        await decided(form, guard_asking(broken, on_error={"answerability": "raise"}), "q", ["p"])
+    assert raised.value.signal == "answerability"
+    assert "down" not in str(raised.value)
+
+
+async def test_a_typed_failure_of_a_language_model_is_raised_as_it_is() -> None:
+    broken = ScriptedAnswerability(error=LanguageModelError("no reply"))
+
+    with pytest.raises(LanguageModelError):
+        await guard_asking(broken, on_error="raise").adecide("q", ["p"])
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_a_look_that_takes_too_long_fails_by_its_deadline(form: str) -> None:
+    slow = ScriptedAnswerability(seconds=0.3)
+    guard = guard_asking(slow, deadlines={"answerability": 0.02}, on_error="raise")
+
+    with pytest.raises(SignalTimeoutError):
+        await decided(form, guard, "q", ["p"])
+
+
+@pytest.mark.parametrize(
+    "rubbish",
+    [
+        None,
+        "unanswerable",
+        True,
+        Answerability("perhaps"),  # type: ignore[arg-type]
+        Answerability(Premise.UNANSWERABLE, "too hard"),  # type: ignore[arg-type]
+        Answerability(Premise.ANSWERABLE, probability=1.5),
+        Answerability(Premise.ANSWERABLE, probability=float("nan")),
+        Answerability(Premise.ANSWERABLE, probability="half"),  # type: ignore[arg-type]
+        Answerability(Premise.ANSWERABLE, passages=(1,)),
+        Answerability(Premise.ANSWERABLE, passages=(-1,)),
+        Answerability(Premise.ANSWERABLE, passages=("0",)),  # type: ignore[arg-type]
+    ],
+)
+async def test_a_detector_that_returns_rubbish_fails_its_signal(rubbish: Any) -> None:
+    guard = guard_asking(ScriptedAnswerability({"q": rubbish}), on_error="raise")
+
+    with pytest.raises(SignalValueError):
+        guard.decide("q", ["p"])
+    with pytest.raises(SignalValueError):
+        await guard.adecide("q", ["p"])
+    careful = guard_asking(ScriptedAnswerability({"q": rubbish}))
+    assert careful.decide("q", ["p"]).reason is Reason.ANSWERABILITY_FAILED
+
+
+def test_passages_come_back_rising_and_once_each() -> None:
+    found = Answerability(Premise.ANSWERABLE, passages=(2, 0, 2))
+    guard = guard_asking(ScriptedAnswerability({"q": found}))
+
+    answerability = guard.decide("q", ["a", "", "b", "c"]).answerability
+
+    assert answerability is not None
+    assert answerability.passages == (0, 3)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("nothing", [None, [], ["", "  "]])
+async def test_where_nothing_was_retrieved_the_premise_is_not_asked_about(
+    form: str, nothing: Any
+) -> None:
+    detector = ScriptedAnswerability({FALSE: NOBODY})
+
+    decision = await decided(form, guard_asking(detector), FALSE, nothing)
+
+    assert detector.calls == 0
+    assert decision.reason is not Reason.FALSE_PREMISE
+    assert decision.answerability is None
+
+
+def test_without_a_detector_a_decision_holds_no_verdict() -> None:
+    assert guard_with().decide("q", ["p"]).answerability is None
+
+
+def chain_with(guard: Guard, asked: list[Any]) -> GuardedRAG:
+    def with_context(inputs: Any) -> str:
+        asked.append(inputs)
+        return "from context"
+
+    return GuardedRAG(
+        guard=guard,
+        retriever=lambda _: [
+            Document("Who leads Rill? Bo Rask"),
+            Document("The mother of Ann is? Mary Lund"),
+        ],
+        with_context=with_context,
+        closed_book=lambda inputs: "from memory",
+    )
+
+
+def test_a_chain_says_that_the_question_does_not_fit_what_the_documents_say() -> None:
+    asked: list[Any] = []
+    chain = chain_with(guard_asking(PremiseChecker()), asked)
+
+    answer = chain.invoke("Who leads Rill and is also the mother of Ann?")
+
+    assert answer.abstained
+    assert asked == []
+    assert answer.decision.reason is Reason.FALSE_PREMISE
+    assert "does not fit what the documents say" in answer.answer
+    assert chain.invoke("Who leads Rill?").answer == "from context"
+
+
+def test_in_shadow_mode_a_false_premise_is_decided_and_changes_nothing() -> None:
+    asked: list[Any] = []
+    chain = chain_with(guard_asking(PremiseChecker(), mode="shadow"), asked)
+
+    answer = chain.invoke("Who leads Rill and is also the mother of Ann?")
+
+    assert answer.answer == "from context"
+    assert len(asked) == 1
+    assert answer.decision.reason is Reason.FALSE_PREMISE
