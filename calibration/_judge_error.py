@@ -109,15 +109,20 @@ def prediction_powered_rate(
 
     The judge's rate over all replies plus the mean difference between people and judge on
     the labelled ones; the judge counts as much as it has earned there (power tuning), so
-    that a useless one does no harm. Without weights and groups the same as PPI++ for a mean.
+    that a useless one does no harm. Without weights and groups the value is that of PPI++
+    for a mean.
 
-    Where people and judge agree on every label, their difference has no spread to estimate a
-    variance from; then the interval is widened to what 0 disagreements of n leave possible.
+    The interval of PPI++ takes the spread of the labels at hand for the true one, which
+    rare outcomes and few labels do not show: with 50 labels and a rate of .03 it covered
+    the truth in 85 %, with a rate of .97 in 81 %, of 1,500 simulated samples. So two
+    pseudo-observations are added, a miss and a false alarm. Where people and judge agree on
+    every label, the interval is at least what 0 disagreements of n leave possible.
 
     In 1,000 simulated samples each (1,000 replies, 100 to 200 labelled), nominal 95 %
-    intervals covered the truth in 94.1 to 95.0 %, in 95.0 % with unequal chances and weights
-    (7.9 % without the weights), and in 94.4 % with four replies per question and groups
-    (82.7 % without them); Wilson intervals of the judge's own rate never did.
+    intervals covered the truth in 94.6 to 95.8 %, in 95.7 % with unequal chances and weights
+    (7.5 % without the weights), in 97.6 % with four replies per question and groups (84.1 %
+    without them), and in 95.7 to 100 % of samples with rates of .03, .1 and .97 and 20 to 100
+    labels; Wilson intervals of the judge's own rate never did in the first of these.
 
     Args:
         human: people's labels, 1 for the positive outcome, shape (n,).
@@ -133,14 +138,16 @@ def prediction_powered_rate(
 
     Returns:
         The interval, cut to [0, 1]; `n` counts labelled replies. Undefined without labels;
-        with a single one there is a value and no interval.
+        with labels of a single unit there is a value and no interval.
 
     Raises:
         ValueError: lengths differ, a value is off its range, or one kind of groups alone.
 
     Source: Angelopoulos et al. 2023, Prediction-powered inference; Angelopoulos, Duchi &
     Zrnic 2023, PPI++; for unequal chances the difference estimator of survey sampling
-    (Särndal, Swensson & Wretman 1992).
+    (Särndal, Swensson & Wretman 1992); for the pseudo-observations Bonett & Price 2012,
+    Adjusted Wald confidence interval for a difference of binomial proportions based on
+    paired data, and Agresti & Coull 1998.
 
     Example:
         >>> rate = prediction_powered_rate([1, 1, 0, 0] * 25, [1, 1, 1, 0] * 25, [1, 1, 0] * 300)
@@ -166,11 +173,42 @@ def prediction_powered_rate(
     mine = part[: len(truth)] + shares * (difference - shares @ difference)
     error = np.concatenate([mine - mine.mean(), part[len(truth) :] - _mean(part[len(truth) :])])
     variance = float(np.sum(np.bincount(units, weights=error) ** 2))
+    effective = min(1 / float(shares @ shares), len(np.unique(units[: len(truth)])))
+    if effective < 2:
+        return Interval(value, None, None, len(truth))
+    mean, variance = _with_rare_disagreements(
+        float(shares @ difference), variance, tuned, effective, z
+    )
+    centre, half = tuned * float(everything.mean()) + mean, z * math.sqrt(variance)
     if np.array_equal(truth, labelled):
-        effective = min(int(1 / float(shares @ shares)), len(np.unique(units[: len(truth)])))
-        variance += ((wilson_interval(0, effective, level).high or 0.0) / z) ** 2
-    half = z * math.sqrt(variance)
-    return Interval(value, max(0.0, value - half), min(1.0, value + half), len(truth))
+        half = max(half, wilson_interval(0, int(effective), level).high or 0.0)
+    return Interval(
+        value, min(value, _unit(centre - half)), max(value, _unit(centre + half)), len(truth)
+    )
+
+
+def _with_rare_disagreements(
+    mean: float, variance: float, tuned: float, n: float, z: float
+) -> tuple[float, float]:
+    """Mean difference and variance with z²/4 pseudo-observations of each disagreement.
+
+    A miss and a false alarm that are rare may not be among the labels at all, and their
+    spread then counts for nothing. With weight 1 on the judge this is the adjustment of
+    Bonett and Price for paired shares, with weight 0 that of Agresti and Coull with one
+    pseudo-observation of each kind.
+
+    Args:
+        mean: of the differences of `n` labels.
+        variance: of the rate.
+        tuned: weight of the judge; a miss is a difference of 1, a false alarm of −tuned.
+        n: effective number of labels.
+        z: normal quantile.
+    """
+    added, whole = z * z / 4, n + z * z / 2
+    weight = min(1.0, tuned)
+    shrunk = (n * mean + added * (1 - weight)) / whole
+    spread = added * ((1 - shrunk) ** 2 + (weight + shrunk) ** 2) / whole**2
+    return shrunk, variance * (n / whole) ** 2 + spread
 
 
 def _power(

@@ -20,8 +20,9 @@ from rich.progress import (
 
 from ...guard import InputError
 
-out = Console(highlight=False, soft_wrap=True)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+# Without emoji: `:x:` is part of a name, say of `provider:x:model`.
+out = Console(highlight=False, soft_wrap=True, emoji=False)
+err = Console(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 
 _SHOWN_AFTER_SECONDS = 1.0
 

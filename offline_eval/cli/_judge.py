@@ -20,7 +20,7 @@ from ..judges import (
 )
 from ..runner import CallProgress
 from ._app import app
-from ._console import out, progress_bar
+from ._console import err, out, progress_bar
 
 
 class _Store(StrEnum):
@@ -28,21 +28,25 @@ class _Store(StrEnum):
     SQLITE = "sqlite"
 
 
+_Judges = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--judge",
+        help="detector, estimate, llm:MODEL or python:module:attribute; may be repeated. "
+        f"By default: {', '.join(DEFAULT_JUDGES)}.",
+    ),
+]
+_Criteria = Annotated[
+    list[Path] | None,
+    typer.Option(help="Criterion of your own for llm judges (.toml or .json); repeatable."),
+]
+
+
 @app.command()
 def judge(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder with replies.")],
-    judges: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--judge",
-            help="detector, estimate, llm:MODEL or python:module:attribute; may be repeated. "
-            f"By default: {', '.join(DEFAULT_JUDGES)}.",
-        ),
-    ] = None,
-    criterion: Annotated[
-        list[Path] | None,
-        typer.Option(help="Criterion of your own for llm judges (.toml or .json); repeatable."),
-    ] = None,
+    judges: _Judges = None,
+    criterion: _Criteria = None,
     bundled: Annotated[
         bool,
         typer.Option(help="llm judges also judge abstention, factuality and failure."),
@@ -56,22 +60,28 @@ def judge(
     store: Annotated[
         _Store | None, typer.Option(help="Kind of file; by default that of the run.")
     ] = None,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Ask again for verdicts that failed before.")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what it would cost, and stop.")
     ] = False,
 ) -> None:
     """Judge every reply of a run: abstention, factuality, how it fails, or what you ask.
 
-    Verdicts are appended to the run. Those that are there are never asked for again, so
-    a killed command goes on where it stopped. `detector` and `estimate` work offline; the
-    latter's verdicts are marked as estimates.
+    Verdicts are appended to the run. Those that are there are not asked for again, so a
+    killed command goes on where it stopped; failed ones are with --retry-failed. `detector`
+    and `estimate` work offline; the latter's verdicts are marked as estimates.
 
     Example: `knowgate judge run --judge detector --judge llm:openai:gpt-4.1 --dry-run`
     """
     names = tuple(judges or DEFAULT_JUDGES)
     criteria = [read_criterion(path) for path in criterion or ()]
     if dry_run:
-        _show_plan(plan_judging(run, names, criteria=criteria, bundled=bundled))
+        plans = plan_judging(
+            run, names, criteria=criteria, bundled=bundled, retry_failed=retry_failed
+        )
+        _show_plan(plans)
         return
     with progress_bar("judging replies") as advance:
 
@@ -84,6 +94,7 @@ def judge(
             criteria=criteria,
             bundled=bundled,
             store=None if store is None else store.value,
+            retry_failed=retry_failed,
             max_concurrency=concurrency,
             rate=rate,
             timeout=timeout,
@@ -109,6 +120,13 @@ def _show_totals(totals: JudgeTotals, run: Path) -> None:
     spent = f", {totals.calls} calls" if totals.calls else ""
     if totals.input_tokens is not None:
         spent += f", {totals.input_tokens} + {totals.output_tokens} tokens"
+    if totals.failed:
+        err.print(
+            f"warning: {totals.failed} verdicts failed; the rows in {run / 'judgements'} say why, "
+            "--retry-failed asks again",
+            style="yellow",
+            markup=False,
+        )
     out.print(
         f"{totals.stored} verdicts added ({totals.failed} failed), {totals.already} there "
         f"before{spent} → {run}\nnext: knowgate report {quote(str(run))}",

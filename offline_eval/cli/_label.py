@@ -204,7 +204,7 @@ def _print_criterion(found: Agreement) -> None:
     if found.ordinal_alpha is not None:
         rows.append(("Krippendorff's alpha, ordinal", found.ordinal_alpha))
     for name, value in rows:
-        table.add_row(name, *_cells(value), str(value.n))
+        table.add_row(escape(name), *_cells(value), str(value.n))
     out.print(table)
     out.print(
         f"{found.replies} replies labelled by at least one of {len(found.annotators)}, "

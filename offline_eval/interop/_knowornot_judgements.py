@@ -9,6 +9,7 @@ from typing import Any
 
 from ...adapters.knowornot import EvaluationSpec, Verdict
 from ...guard import InputError
+from ..judges import ESTIMATE
 from ..ookb import RowError
 from ..replies import ABSTENTION, GIVEN_JUDGE, Judgement, ReplyRow
 from ._knowornot_experiments import Judged, QuestionKey
@@ -63,6 +64,7 @@ class _Judging:
             criterion=criterion,
             outcome=outcome or None,
             reasoning=tags_as_text(verdict.additional_tags_info),
+            estimate=name == ESTIMATE,
             judge_sha256=hashlib.sha256(content.encode()).hexdigest() if content else "",
             error=None if outcome else RowError(type="NoOutcome", detail="logged without one"),
         )

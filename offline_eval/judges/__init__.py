@@ -29,7 +29,7 @@ from ._criterion import (
 )
 from ._detector_judge import DetectorJudge
 from ._errors import EarlierVerdictError, JudgeError, NoVerdictError
-from ._estimate import EstimateJudge
+from ._estimate import ESTIMATE, EstimateJudge
 from ._labels import HumanLabels, LabelsLike, labels_of_judge
 from ._llm_judge import LLMJudge
 from ._material import JudgedReply, judged_reply
@@ -40,6 +40,7 @@ from ._validation import JudgeValidation, validate_judges
 
 __all__ = [
     "DEFAULT_JUDGES",
+    "ESTIMATE",
     "FAILURE",
     "NOT_APPLICABLE",
     "AnswerSimilarity",

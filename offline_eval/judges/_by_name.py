@@ -66,8 +66,8 @@ def _load(name: str, criteria: tuple[Criterion, ...]) -> Judge:
         return DetectorJudge()
     if name == ESTIMATE:
         return EstimateJudge()
-    if name.startswith(PREFIX):
-        model = name.removeprefix(PREFIX)
+    # No name of a model would be that of the folder one stands in.
+    if name.startswith(PREFIX) and (model := name.removeprefix(PREFIX).strip()):
         return LLMJudge(load_chat_model(model), name=model, criteria=criteria)
     if name.startswith(_PYTHON):
         return _checked(load_object(name), name)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Literal
 
-from ...calibration import UNDEFINED, Interval
-from ...calibration._judge_error import prediction_powered_rate, rogan_gladen
+from ...calibration import UNDEFINED, Interval, prediction_powered_rate, rogan_gladen
 from ..replies import RepliesRun
 from ._labels import LabelsLike, labels_for, weights_for
 

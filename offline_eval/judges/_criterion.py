@@ -23,6 +23,8 @@ FAILURE = "failure"
 NOT_APPLICABLE = "NA"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 _TAG = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+# What `labelling.LabelCriterion` has beyond these.
+_OF_LABELS = ("question", "meanings", "ordinal")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,8 @@ def read_criterion(path: str | os.PathLike[str]) -> Criterion:
     """A criterion from a TOML or JSON file.
 
     Fields as in `Criterion`; `prompt` names a text file beside it, `tag` is the name where
-    it is missing.
+    it is missing. `question`, `meanings` and `ordinal`, which people's labels know, are
+    left alone, so that one file serves both.
 
     Raises:
         InputError: the file or its prompt cannot be read, or a field is not what it
@@ -101,8 +104,8 @@ def read_criterion(path: str | os.PathLike[str]) -> Criterion:
     """
     where = os.fspath(path)
     value = _parsed(Path(path))
-    known = {item.name for item in fields(Criterion)}
-    strangers = sorted(set(value) - known)
+    known = [item.name for item in fields(Criterion)]
+    strangers = sorted(set(value) - {*known, *_OF_LABELS})
     if strangers:
         raise InputError(
             f"unknown field {strangers[0]!r}", where=where, mend=f"fields: {', '.join(known)}"
@@ -169,14 +172,16 @@ def bundled_prompt(name: str) -> Prompt:
 
 
 def _parsed(path: Path) -> dict[str, Any]:
-    if path.suffix == ".json":
+    kind = path.suffix.lower()
+    if kind == ".json":
         value = read_json(path)
-    elif path.suffix == ".toml":
+    elif kind == ".toml":
         try:
             value = tomllib.loads(read_text(path))
-        except tomllib.TOMLDecodeError as error:
+        except (ValueError, RecursionError) as error:
+            detail = "nested too deeply" if isinstance(error, RecursionError) else str(error)
             raise InputError(
-                f"broken TOML ({error})", where=str(path), mend="mend the file"
+                f"broken TOML ({detail})", where=str(path), mend="mend the file"
             ) from None
     else:
         raise InputError("is no criterion", where=str(path), mend="name a .toml or .json file")

@@ -13,7 +13,8 @@ class HumanLabels(Protocol):
     """What people agreed on; `labelling.read_labels` gives one.
 
     Labels of a sample with unequal chances also have `inclusion_probability(reply_id)`, the
-    chance in (0, 1] with which a reply was drawn, None where unknown.
+    chance in (0, 1] with which a reply was drawn, None where unknown. Those that know on
+    which replies people disagree have `unsettled(criterion)`, the ids of these.
     """
 
     def consensus(self, criterion: str) -> Mapping[str, str]:
@@ -30,6 +31,13 @@ def labels_for(labels: LabelsLike, criterion: str) -> Mapping[str, str]:
     if isinstance(labels, Mapping):
         return labels.get(criterion, {})
     return labels.consensus(criterion)
+
+
+def unsettled_in(labels: LabelsLike, criterion: str) -> Collection[str]:
+    """Labelled replies that people did not agree on, as far as the labels know of any."""
+    found = getattr(labels, "unsettled", None)
+    ids: Collection[str] = () if found is None else found(criterion)
+    return ids
 
 
 def weights_for(

@@ -37,7 +37,8 @@ class LLMJudge:
             most words with reply and expected answer.
 
     Raises:
-        InputError: no criteria, two of one name, or one that depends on a later one.
+        InputError: no criteria, two of one name, or one that depends on a later one or on an
+            outcome that the other one has not.
     """
 
     estimate = False
@@ -182,15 +183,26 @@ def _filled(material: JudgedReply, field: str) -> bool:
 def _check_order(criteria: Sequence[Criterion]) -> None:
     if not criteria:
         raise InputError("a judge needs a criterion", where="criteria")
-    earlier: set[str] = set()
+    earlier: dict[str, set[str]] = {}
     for criterion in criteria:
         if criterion.name in earlier:
             raise InputError(f"two criteria are called {criterion.name!r}", where="criteria")
-        missing = sorted(set(criterion.only_where) - earlier)
+        missing = sorted(criterion.only_where.keys() - earlier.keys())
         if missing:
             raise InputError(
                 f"depends on {missing[0]!r}, which is not asked before it",
                 where=f"criterion {criterion.name!r}",
                 mend="judge by that one too",
             )
-        earlier.add(criterion.name)
+        for name, outcomes in criterion.only_where.items():
+            # It would never be asked, and every reply would silently get `otherwise`.
+            strangers = sorted(set(outcomes) - earlier[name])
+            if strangers or not outcomes:
+                never = f"an outcome {strangers[0]!r} of" if strangers else "no outcome of"
+                raise InputError(
+                    f"waits for {never} {name!r}, which has {', '.join(sorted(earlier[name]))}",
+                    where=f"criterion {criterion.name!r}",
+                    mend="name outcomes of that criterion, or judge without the bundled criteria",
+                )
+        otherwise = () if criterion.otherwise is None else (criterion.otherwise,)
+        earlier[criterion.name] = {*criterion.outcomes, *otherwise}

@@ -17,6 +17,7 @@ from ._by_name import DEFAULT_JUDGES, load_judges
 from ._contract import Judge, Verdict
 from ._criterion import Criterion
 from ._errors import JudgeError, NoVerdictError
+from ._failed_verdicts import drop_failed_verdicts
 from ._llm_judge import LLMJudge
 from ._material import JudgedReply, judged_reply
 
@@ -85,6 +86,7 @@ def judge_run(
     criteria: Sequence[Criterion] = (),
     bundled: bool = True,
     store: StoreKind | None = None,
+    retry_failed: bool = False,
     max_concurrency: int = 8,
     rate: float | None = None,
     timeout: float | None = 120.0,
@@ -94,8 +96,9 @@ def judge_run(
     """Judge every reply of a run and append the verdicts to `judgements`.
 
     What is there already is not asked again, so a killed round goes on where it stopped.
-    Rows of failed replies are not judged. A judge's failure is a row, too. Not to be called
-    where an event loop runs: use `asyncio.to_thread` there.
+    Rows of failed replies are not judged. A judge's failure is a row, too, and is asked
+    again on demand alone. Not to be called where an event loop runs: use
+    `asyncio.to_thread` there.
 
     Args:
         folder: of the run of replies.
@@ -103,6 +106,7 @@ def judge_run(
         criteria: further ones for language models.
         bundled: whether language models judge by the bundled criteria.
         store: kind of file; None for that of verdicts there already, else of the replies.
+        retry_failed: take the failures of these judges out of the run, to ask again.
         max_concurrency: most verdicts under way at once.
         rate: most attempts per second, None for no limit.
         timeout: seconds per attempt at a verdict, reminders included; None for none.
@@ -119,7 +123,11 @@ def judge_run(
     root = Path(folder)
     run = read_replies_run(root)
     loaded = load_judges(judges, criteria, bundled=bundled)
-    _refuse_other_versions(run, loaded)
+    kind = store or _kind_there(root)
+    _refuse_other_versions(run, loaded, failed_too=not retry_failed)
+    names = {judge.name for judge in loaded}
+    if retry_failed and drop_failed_verdicts(root / "judgements", names, kind):
+        run = read_replies_run(root)
     judging = _Judging(run, loaded)
     limits: dict[str, Any] = {
         "max_concurrency": max_concurrency,
@@ -128,9 +136,7 @@ def judge_run(
         "max_attempts": max_attempts,
         "on_progress": on_progress,
     }
-    with open_store(
-        root / "judgements", key="judgement_id", kind=store or _kind_there(root)
-    ) as rows:
+    with open_store(root / "judgements", key="judgement_id", kind=kind) as rows:
         rounds = run_interruptibly(judging.all_rounds(rows, limits))
     return _sum(rounds, time.monotonic() - began)
 
@@ -141,6 +147,7 @@ def plan_judging(
     *,
     criteria: Sequence[Criterion] = (),
     bundled: bool = True,
+    retry_failed: bool = False,
 ) -> tuple[JudgePlan, ...]:
     """What `judge_run` would ask, without asking.
 
@@ -150,7 +157,8 @@ def plan_judging(
     """
     run = read_replies_run(folder)
     loaded = load_judges(judges, criteria, bundled=bundled)
-    _refuse_other_versions(run, loaded)
+    _refuse_other_versions(run, loaded, failed_too=not retry_failed)
+    there = {name for name, row in run.judgements.items() if row.error is None or not retry_failed}
     judging = _Judging(run, loaded)
     found = []
     for judge in loaded:
@@ -158,7 +166,7 @@ def plan_judging(
             todo = [
                 item
                 for item in judging.items_of(judge, criterion, at_most=True)
-                if item.key not in run.judgements
+                if item.key not in there
             ]
             asked = isinstance(judge, LLMJudge)
             characters = (
@@ -269,13 +277,15 @@ def _row(item: _Item, verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _refuse_other_versions(run: RepliesRun, judges: Sequence[Judge]) -> None:
+def _refuse_other_versions(run: RepliesRun, judges: Sequence[Judge], *, failed_too: bool) -> None:
     wanted = {
         (judge.name, criterion): judge.version(criterion)
         for judge in judges
         for criterion in judge.criteria
     }
     for judgement in run.judgements.values():
+        if judgement.error is not None and not failed_too:
+            continue
         version = wanted.get((judgement.judge, judgement.criterion))
         if version is not None and judgement.judge_sha256 != version:
             raise InputError(

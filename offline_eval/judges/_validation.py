@@ -9,10 +9,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...calibration import UNDEFINED, Interval, bootstrap_interval, wilson_interval
+from ...calibration import (
+    UNDEFINED,
+    Interval,
+    bootstrap_interval,
+    cohens_kappa,
+    wilson_interval,
+)
 from ..replies import ABSTENTION, FACTUALITY, TIERS, RepliesRun
 from ._criterion import NOT_APPLICABLE
-from ._labels import LabelsLike, labels_for, weights_for
+from ._labels import LabelsLike, labels_for, unsettled_in, weights_for
 
 Floats = NDArray[np.float64]
 # Fewer labels than this cannot tell a judge of 80 % from one of 95 %.
@@ -32,6 +38,7 @@ class JudgeValidation:
             empty where none is known, and then these three are undefined.
         n: replies with both a label and a verdict.
         no_verdict: labelled replies on which the judge has none.
+        unsettled: labelled replies that people do not agree on; they count nowhere.
         accuracy: share of equal outcomes, all outcomes told apart.
         precision: share of people's positives among the judge's.
         recall: share of the judge's positives among people's (sensitivity).
@@ -53,6 +60,7 @@ class JudgeValidation:
     kappa: Interval
     confusion: Mapping[tuple[str, str], int]
     warnings: tuple[str, ...] = ()
+    unsettled: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +94,9 @@ class _Pairs:
 
     def kappa(self) -> Interval:
         """Cohen's kappa, by question where questions repeat."""
-        if not self.human:
-            return UNDEFINED
+        if not self.weighted or self.human == self.judge:
+            # Where all agree, resampling says nothing of chance: its interval does.
+            return cohens_kappa(self.human, self.judge, groups=self.questions)
         names = sorted({*self.human, *self.judge})
         human = np.asarray([names.index(outcome) for outcome in self.human])
         judge = np.asarray([names.index(outcome) for outcome in self.judge])
@@ -148,6 +157,7 @@ def validate_judges(
                     people,
                     weights_for(labels, weights, people),
                     known.get(criterion, ()),
+                    unsettled=sum(name in verdicts for name in unsettled_in(labels, criterion)),
                 )
             )
     return tuple(validations)
@@ -177,6 +187,8 @@ def _validated(
     people: Mapping[str, str],
     weights: Mapping[str, float] | None,
     wanted: tuple[str, ...],
+    *,
+    unsettled: int,
 ) -> JudgeValidation:
     both = [name for name in people if name in verdicts]
     pairs = _Pairs(
@@ -202,6 +214,7 @@ def _validated(
         positive=wanted,
         n=len(both),
         no_verdict=len(people) - len(both),
+        unsettled=unsettled,
         accuracy=pairs.rate(
             [True] * len(both), [a == b for a, b in zip(pairs.human, pairs.judge, strict=True)]
         ),
@@ -218,6 +231,12 @@ def _validated(
 _WARNINGS: tuple[Callable[[JudgeValidation], str | None], ...] = (
     lambda found: (
         f"only {found.n} replies have both a label and a verdict" if found.n < FEW_LABELS else None
+    ),
+    lambda found: (
+        f"{found.unsettled} replies that people disagree on are left out until they are settled: "
+        "they are likely to be the hard ones, and the judge to look better than it is"
+        if found.unsettled
+        else None
     ),
     lambda found: (
         f"agreement beyond chance is poor (kappa {found.kappa.value:.2f})"

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
-from ...calibration import Interval
-from ...calibration._agreement import cohens_kappa, fleiss_kappa, krippendorff_alpha
+from ...calibration import Interval, cohens_kappa, fleiss_kappa, krippendorff_alpha
 from ..replies import RepliesRun
 from ._labels import Labels
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -13,6 +13,8 @@ from pydantic import ValidationError
 from ...guard import InputError
 from ..runner import stored_rows
 from ._artefacts import HumanLabel
+
+Outcomes = Mapping[str, Sequence[str]]
 
 
 class LabelLog:
@@ -32,16 +34,20 @@ class LabelLog:
         except OSError:
             return 0
 
-    def read(self) -> list[HumanLabel]:
+    def read(self, outcomes: Outcomes | None = None) -> list[HumanLabel]:
         """All labels; a last line that a kill cut off does not count.
 
+        Args:
+            outcomes: criterion → the outcomes that it has; labels by other criteria may
+                have any. None for no check.
+
         Raises:
-            InputError: the file is broken, with the line.
+            InputError: the file is broken, or a label is none of the outcomes, with the line.
         """
         labels = []
         for where, value in stored_rows(self.path.with_suffix("")):
             try:
-                labels.append(HumanLabel.model_validate(value))
+                label = HumanLabel.model_validate(value)
             except ValidationError as error:
                 fault = error.errors()[0]
                 name = ".".join(str(part) for part in fault["loc"])
@@ -50,6 +56,14 @@ class LabelLog:
                     where=where,
                     mend="mend the line, or move the file away",
                 ) from None
+            allowed = (outcomes or {}).get(label.criterion)
+            if label.outcome is not None and allowed and label.outcome not in allowed:
+                raise InputError(
+                    f"{label.outcome[:60]!r} is no outcome of {label.criterion[:60]!r}",
+                    where=where,
+                    mend=f"choose one of {', '.join(allowed)}, or move the file away",
+                )
+            labels.append(label)
         return labels
 
     def append(self, labels: Sequence[HumanLabel]) -> int:

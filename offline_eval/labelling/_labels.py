@@ -103,6 +103,22 @@ class Labels:
             name for name, votes in self.votes(criterion).items() if len(set(votes.values())) > 1
         )
 
+    def unsettled(self, criterion: str) -> tuple[str, ...]:
+        """Ids of replies that have labels and no consensus, because no outcome has a majority.
+
+        Those that the criterion turned out not to be asked of are not among them.
+        """
+        agreed = self.consensus(criterion)
+        before = {other: self.consensus(other) for other in self._conditions(criterion)}
+        asked = self._conditions(criterion)
+        return tuple(
+            name
+            for name, votes in self.votes(criterion).items()
+            if name not in agreed
+            and majority(tuple(votes.values())) is None
+            and all(before[other].get(name) in (None, *asked[other]) for other in asked)
+        )
+
     def notes(self, reply_id: str) -> dict[str, str]:
         """Annotator → note on a reply, where there is one."""
         found = {}
@@ -146,15 +162,19 @@ def read_labels(folder: str | os.PathLike[str]) -> Labels:
         folder: of the run.
 
     Raises:
-        InputError: a file is broken, with its line.
+        InputError: a file is broken, or a label is none of its criterion's outcomes, with
+            its line.
     """
     root = Path(folder) / FOLDER
+    sample = read_sample(folder)
+    criteria = (ABSTENTION_CRITERION, FACTUALITY_CRITERION, *(sample.criteria if sample else ()))
+    outcomes = {criterion.name: criterion.outcomes for criterion in criteria}
     given = {}
     for path in sorted(root.glob("*.jsonl")):
         if not path.name.startswith(("_", ".")):
-            given[path.stem] = latest(LabelLog(path).read())
-    settled = latest(LabelLog(root / f"{CONSENSUS}.jsonl").read())
-    return Labels(sample=read_sample(folder), given=given, settled=settled)
+            given[path.stem] = latest(LabelLog(path).read(outcomes))
+    settled = latest(LabelLog(root / f"{CONSENSUS}.jsonl").read(outcomes))
+    return Labels(sample=sample, given=given, settled=settled)
 
 
 def latest(labels: Sequence[HumanLabel]) -> tuple[HumanLabel, ...]:

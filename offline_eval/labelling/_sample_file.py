@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -160,6 +161,14 @@ def _require_same(run: RepliesRun, found: LabelSample, size: int | None, seed: i
             "the replies are not those that were sampled",
             where=where,
             mend="label the new replies in a folder of their own, or move the labels away",
+        )
+    names = Counter(reply.reply_id for reply in found.replies)
+    strangers = [name for name, times in names.items() if times > 1 or name not in run.replies]
+    if strangers:
+        raise InputError(
+            f"the reply {strangers[0][:80]!r} is not in the run, or twice in the sample",
+            where=where,
+            mend="mend it, or move the labels folder away",
         )
     if seed is not None and seed != found.seed:
         raise InputError(

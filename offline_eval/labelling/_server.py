@@ -186,7 +186,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _require_our_page(self) -> None:
         """Refuse other sites' pages (even with a host name that they point here)."""
-        host = self.headers.get("Host", "")
+        hosts = self.headers.get_all("Host", [])
+        host = hosts[0] if len(hosts) == 1 else ""
         if not _HOST.fullmatch(host):
             raise _RefusedError(HTTPStatus.FORBIDDEN, "this address is not served here")
         origin = self.headers.get("Origin")
@@ -212,8 +213,11 @@ class _Handler(BaseHTTPRequestHandler):
             raise _RefusedError(HTTPStatus.LENGTH_REQUIRED, "Content-Length is needed")
         if int(length) > _LONGEST_BODY:
             raise _RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too long")
+        data = self.rfile.read(int(length))
+        if len(data) < int(length):
+            raise _RefusedError(HTTPStatus.BAD_REQUEST, "the request was cut off")
         try:
-            value = json.loads(self.rfile.read(int(length)))
+            value = json.loads(data)
         except (ValueError, RecursionError):
             value = None
         if not isinstance(value, dict):

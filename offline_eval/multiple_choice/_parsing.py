@@ -45,6 +45,8 @@ _NEGATION = re.compile(
     r"|不是|并非|不选|而非)[^.;,。；，]{0,40}$",
     re.IGNORECASE,
 )
+# Its longest words, what may follow them, and room for a word boundary.
+_NEGATION_REACH = 80
 
 
 def parse_choices(reply: str, options: Sequence[str]) -> tuple[str, ...] | None:
@@ -123,7 +125,7 @@ def _bracketed(text: str, letters: str, options: Sequence[str]) -> set[str]:
         found = {
             match.group(1)
             for match in _BRACKETED.finditer(sentence)
-            if match.group(1) in letters and not _NEGATION.search(sentence[: match.start()])
+            if match.group(1) in letters and not _denied(sentence, match.start())
         }
         if found:
             return found
@@ -156,10 +158,17 @@ def _options_in(folded: str, letters: str, options: Sequence[str]) -> set[str]:
         for match in re.finditer(edge + re.escape(name) + tail, folded):
             # Within a longer option's name it is not this one that is named.
             inside = any(start <= match.start() and match.end() <= end for start, end in taken)
-            if not inside and not _NEGATION.search(folded[: match.start()]):
+            if not inside and not _denied(folded, match.start()):
                 found.add(letter)
             taken.append(match.span())
     return found
+
+
+def _denied(text: str, position: int) -> bool:
+    """Whether a negation stands shortly before a position."""
+    # Only as far back as one can reach: else long replies take quadratic time.
+    start = max(0, position - _NEGATION_REACH)
+    return _NEGATION.search(text[start:position]) is not None
 
 
 def _list_at_start(text: str, letters: str, *, loose: bool) -> set[str]:

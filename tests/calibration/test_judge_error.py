@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from knowgate.calibration import Interval, wilson_interval
-from knowgate.calibration._judge_error import prediction_powered_rate, rogan_gladen
+from knowgate.calibration import Interval, prediction_powered_rate, rogan_gladen, wilson_interval
 
 DRAWS = 1_000
 LEVEL = 0.95
@@ -62,8 +61,17 @@ def test_prediction_powered_rates_equal_those_of_ppi_python(
     others = [1] * rest[0] + [0] * (rest[1] - rest[0])
     found = prediction_powered_rate(human, judge, others, power_tuning=tuning)
     assert found.value == pytest.approx(value, abs=1e-9)
-    assert found.low == pytest.approx(low, abs=1e-9)
-    assert found.high == pytest.approx(high, abs=1e-9)
+    # To the interval of ppi-python two pseudo-labels are added, a miss and a false alarm.
+    n, z = len(human), 1.959963984540054
+    of_judge, of_all = sum(judge) / n, (sum(judge) + rest[0]) / (n + rest[1])
+    tuned = (value - sum(human) / n) / (of_all - of_judge)
+    weight, added, whole = min(1.0, tuned), z**2 / 4, n + z**2 / 2
+    mean = (n * (sum(human) / n - tuned * of_judge) + added * (1 - weight)) / whole
+    more = added * ((1 - mean) ** 2 + (weight + mean) ** 2) / whole**2
+    half = z * math.sqrt(((high - low) / 2 / z * n / whole) ** 2 + more)
+    centre = tuned * of_all + mean
+    assert found.low == pytest.approx(centre - half, abs=1e-7)
+    assert found.high == pytest.approx(centre + half, abs=1e-7)
     assert found.n == sum(table)
 
 
@@ -242,10 +250,56 @@ def test_agreement_on_few_questions_proves_less_than_on_as_many_replies() -> Non
     assert (together.high or 0) - (together.low or 0) > (apart.high or 0) - (apart.low or 0)
 
 
+@pytest.mark.parametrize(
+    ("human", "judge"),
+    [([0] * 50, [1] * 3 + [0] * 47), ([1] * 30, [1] * 28 + [0] * 2), ([0.5] * 30, [1] * 30)],
+)
+def test_labels_that_are_all_alike_are_no_proof_of_a_rate(
+    human: list[float], judge: list[int]
+) -> None:
+    found = prediction_powered_rate(human, judge, [1, 0] * 200)
+    assert found.low is not None
+    assert found.high is not None
+    # 0 of 50 leaves 3 / 50 possible.
+    assert found.high - found.low > 0.05
+    assert found.low <= (found.value or 0.0) <= found.high
+
+
+@pytest.mark.parametrize(
+    ("rate", "labelled", "sensitivity", "specificity"),
+    [(0.03, 50, 0.8, 0.98), (0.03, 100, 0.8, 0.98), (0.97, 50, 0.95, 0.8), (0.1, 20, 0.8, 0.95)],
+)
+def test_intervals_of_rare_outcomes_and_few_labels_cover_the_truth(
+    rate: float, labelled: int, sensitivity: float, specificity: float
+) -> None:
+    rng = np.random.default_rng(37)
+    right = 0
+    for _ in range(DRAWS):
+        truth = rng.random(1_000) < rate
+        judge = judged(rng, truth, sensitivity, specificity)
+        human = truth[:labelled]
+        right += covers(
+            prediction_powered_rate(
+                human.astype(float), judge[:labelled].astype(float), judge[labelled:].astype(float)
+            ),
+            rate,
+        )
+    assert right / DRAWS >= LEAST
+    print(f"rate {rate} labelled {labelled}: {right / DRAWS:.3f}")
+
+
+def test_labels_of_one_question_alone_give_a_value_and_no_interval() -> None:
+    found = prediction_powered_rate(
+        [1, 0] * 5, [1, 1] * 5, [1] * 50, groups=["a"] * 10, groups_unlabelled=["b"] * 50
+    )
+    assert (found.value, found.low, found.high) == (0.5, None, None)
+
+
 def test_without_unlabelled_replies_the_labels_speak_alone() -> None:
     found = prediction_powered_rate([1, 1, 0, 0], [1, 0, 1, 0], [])
     assert found.value == 0.5
-    half = 1.959963984540054 * 0.25
+    # Agresti and Coull's, with z²/4 added to each side: 1.96 * sqrt(.25 / (4 + 1.92)).
+    half = 1.959963984540054 * math.sqrt(0.25 / (4 + 1.959963984540054**2 / 2))
     assert found.low == pytest.approx(0.5 - half)
     assert found.high == pytest.approx(0.5 + half)
 

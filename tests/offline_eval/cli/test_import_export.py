@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-import knowgate.offline_eval.cli._export
-import knowgate.offline_eval.cli._import  # noqa: F401 - registers the commands
 from knowgate.offline_eval.replies import read_replies_run
 from tests.adapters.knowornot.experiments import asked, metadata, replied, store
 from tests.adapters.lm_eval.test_lm_eval_samples import GENERATION

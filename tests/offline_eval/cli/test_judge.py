@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-import knowgate.offline_eval.cli._judge  # noqa: F401 - registers the command
 from knowgate.offline_eval.replies import read_replies_run
 from tests.offline_eval.cli.commands import Knowgate, refused
 from tests.offline_eval.judges.runs import ANSWER, REFUSAL, replies_run
@@ -21,6 +20,18 @@ def says_no():
         outcome = "curt" if tag == "tone" else "no"
         return AIMessage(f"Hm. <{tag}>{outcome}</{tag}>")
     return RunnableLambda(speak)
+"""
+DOWN = """
+import os
+
+def _shaky(messages):
+    if os.environ.get("JUDGE_IS_DOWN"):
+        raise OSError
+    tag = next(t for t in ("abstention", "factuality", "failure") if f"<{t}>" in messages[0].text)
+    outcome = {"abstention": "no", "factuality": "tier_1", "failure": "none"}[tag]
+    return AIMessage(f"<{tag}>{outcome}</{tag}>")
+
+shaky = RunnableLambda(_shaky)
 """
 TONE = """
 name = "tone"
@@ -81,10 +92,30 @@ def test_a_dry_run_tells_the_cost_and_writes_nothing(
     assert not (run / "judgements.jsonl").exists()
 
 
+def test_failed_verdicts_are_told_and_asked_again(
+    knowgate: Knowgate, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "judging_down.py").write_text(MODULE + DOWN, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    options = ("--judge", "llm:python:judging_down:shaky", "--max-attempts", "1")
+    monkeypatch.setenv("JUDGE_IS_DOWN", "1")
+    first = knowgate("judge", run, *options)
+    assert "failed; the rows in" in first.err
+    assert "--retry-failed" in first.err
+    monkeypatch.delenv("JUDGE_IS_DOWN")
+    assert "0 verdicts added" in knowgate("judge", run, *options).out
+    assert "(0 failed)" in knowgate("judge", run, *options, "--retry-failed").out
+
+
+def test_a_colon_in_a_name_makes_no_picture(knowgate: Knowgate, run: Path) -> None:
+    refused(knowgate("judge", run, "--judge", "oracle:x:7"), "oracle:x:7")
+
+
 def test_bad_input_is_one_line_and_nothing_is_written(
     knowgate: Knowgate, run: Path, tmp_path: Path
 ) -> None:
     refused(knowgate("judge", run, "--judge", "oracle"), "oracle", "no such judge")
+    refused(knowgate("judge", run, "--judge", "llm:"), "llm:", "no such judge")
     refused(knowgate("judge", tmp_path / "nowhere"), "nowhere")
     assert knowgate("judge", run, "--rate", "0").code == 2
     (tmp_path / "broken.toml").write_text("name = ", encoding="utf-8")

@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-import knowgate.offline_eval.cli._label  # noqa: F401 - registers the command
 from knowgate.offline_eval.labelling import open_sample, open_session, read_labels, read_sample
 from knowgate.offline_eval.replies import RepliesRun
 from tests.offline_eval.cli.commands import Knowgate, refused
@@ -77,6 +76,29 @@ def test_agreement_is_printed_with_intervals(knowgate: Knowgate, run: RepliesRun
     ):
         assert words in outcome.out
     assert re.search(r"\d\.\d{3} to \d\.\d{3}", outcome.out)
+
+
+def test_a_label_that_is_no_outcome_is_refused_with_its_line(
+    knowgate: Knowgate, run: RepliesRun
+) -> None:
+    label_all(run, "anna", "yes")
+    path = run.folder / "labels" / "anna.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    row = {**json.loads(lines[-1]), "criterion": "factuality", "outcome": "tier_4"}
+    path.write_text("\n".join([*lines, json.dumps(row), ""]), encoding="utf-8")
+
+    outcome = knowgate("label", run.folder, "--agreement")
+
+    refused(outcome, f"{path}:{len(lines) + 1}: 'tier_4' is no outcome of 'factuality'", "tier_3")
+
+
+def test_a_name_with_brackets_is_printed_as_it_is(knowgate: Knowgate, run: RepliesRun) -> None:
+    label_all(run, "anna", "yes")
+    label_all(run, "bert", "no")
+    folder = run.folder / "labels"
+    (folder / "bert.jsonl").rename(folder / "[red]:x:.jsonl")
+
+    assert "Cohen's kappa, [red]:x: and anna" in knowgate("label", run.folder, "--agreement").out
 
 
 def test_labels_are_exported(knowgate: Knowgate, run: RepliesRun, tmp_path: Path) -> None:

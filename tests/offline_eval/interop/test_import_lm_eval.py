@@ -47,6 +47,12 @@ def test_a_second_filter_judges_the_same_reply(tmp_path: Path) -> None:
     ]
 
 
+def test_a_second_filter_judges_a_reply_once(tmp_path: Path) -> None:
+    second = {**GENERATION, "filter": "loose", "exact_match": 0.5}
+    with pytest.raises(InputError, match="is answered twice"):
+        _run(tmp_path, GENERATION, second, {**second, "exact_match": 0.0})
+
+
 def test_two_models_answer_one_task(tmp_path: Path) -> None:
     logs = []
     for model in ("a__b", "c__d"):

@@ -352,13 +352,37 @@ def test_every_judge_gets_a_document_of_its_own(tmp_path: Path) -> None:
         outcome="yes",
         reasoning="It says nothing.",
     )
+    guess = Judgement(
+        judgement_id=f"{reply_id}/factuality/estimate",
+        reply_id=reply_id,
+        judge="estimate",
+        criterion="factuality",
+        outcome="tier_1",
+        estimate=True,
+    )
     with open_store(run.folder / "judgements", key="judgement_id") as store_:
         store_.append(own.model_dump(mode="json"))
+        store_.append(guess.model_dump(mode="json"))
 
     again = _again(read_replies_run(run.folder), tmp_path)
 
     assert again.judgements[own.judgement_id] == own
-    assert Counter(one.judge for one in again.judgements.values()) == {"given": 1, "llm:judge": 1}
+    assert again.judgements[guess.judgement_id].estimate
+    assert Counter(one.judge for one in again.judgements.values()) == {
+        "given": 1,
+        "llm:judge": 1,
+        "estimate": 1,
+    }
+
+
+def test_systems_that_differ_in_case_alone_get_files_of_their_own(tmp_path: Path) -> None:
+    rows = [
+        {"question": "Why?", "expected_answer": "So.", "response": "No.", "model": model}
+        for model in ("GPT", "gpt")
+    ]
+    run = import_replay([write_lines(tmp_path / "log.jsonl", rows)], [], tmp_path / "run")
+    names = [path.name.casefold() for path in export_knowornot(run, tmp_path / "documents")]
+    assert len(names) == len(set(names)) == 5
 
 
 @pytest.mark.parametrize("guard", ["off", "policy.json", "a [guard b]"])

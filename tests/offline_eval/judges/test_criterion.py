@@ -18,6 +18,7 @@ from knowgate.offline_eval.judges import (
     read_criterion,
 )
 from knowgate.offline_eval.judges._by_name import _criteria
+from knowgate.offline_eval.labelling import load_criterion
 from tests.offline_eval.judges.runs import ScriptedJudge
 
 TOML = """
@@ -51,6 +52,29 @@ def test_a_criterion_is_read_from_toml(tmp_path: Path) -> None:
         only_where={"abstention": ("no",)},
         otherwise="NA",
     )
+
+
+def test_a_file_of_labels_serves_for_judges_and_the_other_way_round(tmp_path: Path) -> None:
+    labels = (
+        'question = "Is it friendly?"\nmeanings = ["warm", "cold"]\nordinal = true\n'
+        'name = "tone"\nprompt = "tone.txt"\noutcomes = ["friendly", "curt"]\n'
+    )
+    path = written(tmp_path, labels, "TONE.TOML")
+    assert read_criterion(path).outcomes == load_criterion(path).outcomes == ("friendly", "curt")
+
+
+def test_toml_nested_without_end_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="broken TOML"):
+        read_criterion(written(tmp_path, "a = " + "[" * 100_000))
+
+
+def test_a_criterion_that_waits_for_an_outcome_that_never_comes_is_refused(tmp_path: Path) -> None:
+    # In place of the bundled abstention, whose "no" factuality waits for.
+    mine = TOML.replace('"tone"', '"abstention"').replace('[only_where]\nabstention = ["no"]', "")
+    criterion = read_criterion(written(tmp_path, mine))
+    model = ScriptedJudge(lambda _: "")
+    with pytest.raises(InputError, match="waits for an outcome 'no' of 'abstention'"):
+        LLMJudge(model.model, name="m", criteria=_criteria([criterion], bundled=True))
 
 
 def test_a_criterion_is_read_from_json(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from knowgate.offline_eval.judges import (
 )
 from knowgate.offline_eval.judges._material import FIELDS, shown
 from knowgate.offline_eval.replies import Judgement, read_replies_run
+from knowgate.offline_eval.runner import StoreKind
 from tests.offline_eval.judges.runs import (
     REFUSAL,
     Replies,
@@ -175,6 +176,37 @@ def test_one_failing_call_is_a_row_and_the_others_go_on(tmp_path: Path) -> None:
     assert "sk-secret" not in (folder / "judgements.jsonl").read_text()
     assert totals.failed == 3
     assert verdicts(folder)["s/right/factuality/llm:scripted"].outcome == "tier_1"
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "sqlite"])
+def test_failures_are_asked_again_on_demand_and_nothing_else_is(
+    tmp_path: Path, kind: StoreKind
+) -> None:
+    run = replies_run(tmp_path / "run", REPLIES, kind=kind)
+    up = ScriptedJudge(sensible)
+    down = ScriptedJudge(
+        lambda messages: OSError() if "3 mm" in messages[1].text else sensible(messages)
+    )
+    broken = FunctionJudge("broken", "tone", lambda _: 1 / 0)  # type: ignore[arg-type,return-value]
+    judge_run(run, [LLMJudge(down.model, name="m"), "detector", broken], max_attempts=1)
+    others = {name for name, row in verdicts(run).items() if row.judge == "broken"}
+    failed = {name for name, row in verdicts(run).items() if row.error is not None} - others
+    assert failed == {f"s/wrong/{name}/llm:m" for name in ("abstention", "factuality", "failure")}
+
+    judge = LLMJudge(up.model, name="m")
+    assert judge_run(run, [judge]).stored == 0
+    planned = [
+        sum(plan.verdicts for plan in plan_judging(run, [judge], retry_failed=again))
+        for again in (False, True)
+    ]
+    assert planned[1] - planned[0] == 3
+    totals = judge_run(run, [judge], retry_failed=True)
+
+    assert (totals.stored, totals.failed, len(up.asked)) == (3, 0, 3)
+    assert verdicts(run)["s/wrong/failure/llm:m"].outcome == "contradiction"
+    assert others <= verdicts(run).keys()
+    assert sum(row.judge == "detector" for row in verdicts(run).values()) == 3
+    assert not [path.name for path in run.iterdir() if path.name.startswith(".")]
 
 
 def test_a_judge_that_hangs_is_a_row(tmp_path: Path) -> None:

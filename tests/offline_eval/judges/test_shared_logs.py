@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from knowgate.calibration import wilson_interval
-from knowgate.calibration._judge_error import prediction_powered_rate
+from knowgate.calibration import prediction_powered_rate, wilson_interval
 from knowgate.offline_eval.judges import DetectorJudge, JudgedReply
 from knowgate.offline_eval.judges._validation import weighted_kappa
 

@@ -7,7 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from knowgate.calibration import Interval, wilson_interval
+from knowgate.calibration import (
+    Interval,
+    cohens_kappa,
+    prediction_powered_rate,
+    rogan_gladen,
+    wilson_interval,
+)
 from knowgate.offline_eval.judges import (
     FunctionJudge,
     JudgedReply,
@@ -19,6 +25,7 @@ from knowgate.offline_eval.judges import (
     validate_judges,
 )
 from knowgate.offline_eval.judges._validation import weighted_kappa
+from knowgate.offline_eval.labelling import HumanLabel, Labels
 from knowgate.offline_eval.replies import RepliesRun, read_replies_run
 from tests.offline_eval.judges.runs import replies_run
 
@@ -77,13 +84,44 @@ def test_agreement_is_what_the_table_says(tmp_path: Path) -> None:
     assert "kappa 0.40" in found.warnings[1]
 
 
+def test_replies_that_people_disagree_on_are_told_of(tmp_path: Path) -> None:
+    run = judged(tmp_path / "run", JUDGE)
+
+    def labels(name: str, outcomes: list[str]) -> tuple[HumanLabel, ...]:
+        return tuple(
+            HumanLabel(
+                reply_id=f"s/q{index}", criterion="abstention", outcome=outcome, annotator=name
+            )
+            for index, outcome in enumerate(outcomes)
+        )
+
+    both = Labels(None, {"a": labels("a", HUMAN), "b": labels("b", [*HUMAN[:8], "yes", "yes"])})
+    [found] = validate_judges(run, both)
+    assert (found.n, found.unsettled) == (8, 2)
+    assert any("2 replies that people disagree on" in text for text in found.warnings)
+    settled = Labels(None, both.given, labels("c", HUMAN))
+    assert validate_judges(run, settled)[0].unsettled == 0
+
+
+@pytest.mark.parametrize("weights", [None, {"s/q0": 3.0}])
+def test_full_agreement_on_lopsided_outcomes_proves_little_beyond_chance(
+    tmp_path: Path, weights: dict[str, float] | None
+) -> None:
+    outcomes = ["yes"] * 30 + ["no"] * 3
+    run = judged(tmp_path / "run", outcomes)
+    [found] = validate_judges(run, people(outcomes), weights=weights)
+    assert found.kappa.value == 1.0
+    # 10 % more disagreements are possible, where chance alone gives 17 %.
+    assert found.kappa.low is not None
+    assert found.kappa.low < 0.5
+
+
 def test_kappa_equals_that_of_the_project_where_nothing_is_weighted() -> None:
-    agreement = pytest.importorskip("knowgate.calibration._agreement")
     names = ["no", "yes"]
     human = np.asarray([names.index(name) for name in HUMAN])
     judge = np.asarray([names.index(name) for name in JUDGE])
     mine = weighted_kappa(human, judge, np.ones(10), 2)
-    assert mine == pytest.approx(agreement.cohens_kappa(HUMAN, JUDGE).value)
+    assert mine == pytest.approx(cohens_kappa(HUMAN, JUDGE).value)
 
 
 def test_weights_stand_for_replies_that_were_not_labelled(tmp_path: Path) -> None:
@@ -167,11 +205,52 @@ def test_a_rate_is_corrected_by_the_labelled_replies(tmp_path: Path) -> None:
 
 
 def test_only_the_chosen_replies_count(tmp_path: Path) -> None:
-    run = judged(tmp_path / "run", JUDGE * 2)
+    # Of the others the judge says something else.
+    run = judged(tmp_path / "run", [*JUDGE, *["yes"] * 10])
     some = [f"s/q{index}" for index in range(10)]
     found = corrected_rate(run, "mine", "abstention", {"yes"}, people(HUMAN), among=some)
     assert found.value == pytest.approx(0.5)
     assert found.n == 10
+
+
+def test_replies_to_one_question_are_one_unit_of_a_corrected_rate(tmp_path: Path) -> None:
+    systems = ("s", "t", "u", "v")
+    run = judged(tmp_path / "run", JUDGE * 3, systems=systems)
+    names = [f"{system}/q{index}" for system in systems for index in range(10)]
+    labels = {"abstention": dict(zip(names, HUMAN * 4, strict=True))}
+    questions = [f"q{index}" for index in range(10)] * 4
+    rest = [f"q{index}" for index in range(10, 30)] * 4
+    wanted = prediction_powered_rate(
+        [outcome == "yes" for outcome in HUMAN * 4],
+        [outcome == "yes" for outcome in JUDGE * 4],
+        [outcome == "yes" for outcome in JUDGE * 8],
+        groups=questions,
+        groups_unlabelled=rest,
+    )
+    found = corrected_rate(run, "mine", "abstention", "yes", labels)
+    assert (found.low, found.high) == pytest.approx((wanted.low, wanted.high))
+
+
+def test_unequal_weights_make_fewer_labels_of_a_sample(tmp_path: Path) -> None:
+    run = judged(tmp_path / "run", JUDGE * 20)
+    found = corrected_rate(
+        run,
+        "mine",
+        "abstention",
+        "yes",
+        people(HUMAN * 20),
+        weights={f"s/q{index}": 3.0 for index in range(100)},
+        method="rogan_gladen",
+    )
+    # Of each kind 50 of weight 3 and 50 of weight 1 are worth 200² / 500 = 80.
+    wanted = rogan_gladen(
+        120, 200, true_positives=64, human_positives=80, true_negatives=48, human_negatives=80
+    )
+    assert wanted.low is not None
+    assert wanted.low > 0.0
+    assert (found.value, found.low, found.high) == pytest.approx(
+        (wanted.value, wanted.low, wanted.high)
+    )
 
 
 def test_a_judge_can_be_measured_against_another_one(tmp_path: Path) -> None:
@@ -182,12 +261,13 @@ def test_a_judge_can_be_measured_against_another_one(tmp_path: Path) -> None:
 
 def test_the_best_judge_speaks_for_the_run(tmp_path: Path) -> None:
     folder = replies_run(tmp_path / "run", {"q0": "I don't know."})
-    names = ["llm:m", "given", "mine"]
+    # By the alphabet "a judge of mine" comes first.
+    names = ["llm:m", "given", "a judge of mine"]
     others = [
         FunctionJudge(name, "abstention", lambda _: "yes") for name in names if name != "given"
     ]
     judge_run(folder, ["detector", *others])
     run = read_replies_run(folder)
-    assert judges_of(run, "abstention") == ("llm:m", "mine", "detector")
+    assert judges_of(run, "abstention") == ("llm:m", "a judge of mine", "detector")
     assert primary_judge(run, "abstention") == "llm:m"
     assert primary_judge(run, "factuality") is None

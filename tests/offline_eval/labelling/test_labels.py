@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.calibration._agreement import cohens_kappa
+from knowgate.calibration import cohens_kappa
 from knowgate.guard import InputError
 from knowgate.offline_eval.labelling import (
     HumanLabel,
@@ -53,6 +53,15 @@ def test_more_than_half_make_a_consensus_and_a_tie_makes_none() -> None:
 
     assert labels.consensus("abstention") == {"r0": "yes", "r2": "no", "r3": "yes"}
     assert labels.disagreements("abstention") == ("r0", "r1", "r2")
+
+
+def test_what_has_no_majority_is_unsettled_unless_it_is_not_asked() -> None:
+    # r0: the tiers differ; r1: they do where two of three say that it abstains; r2: settled
+    # by a majority; r3: whether it abstains is open, and so is all else.
+    labels = said(a="1 1 1 yes", b="2 yes 1 1", c="- yes 2 -")
+
+    assert labels.unsettled("abstention") == ("r3",)
+    assert labels.unsettled("factuality") == ("r0",)
 
 
 def test_factuality_has_no_consensus_where_people_agree_on_abstention() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import Counter
 from pathlib import Path
@@ -205,6 +206,19 @@ def test_a_broken_sample_file_is_named(run: RepliesRun) -> None:
     path.write_text('{"schema_version": 99}', "utf-8")
     with pytest.raises(InputError, match="upgrade knowgate"):
         read_sample(run.folder)
+
+
+@pytest.mark.parametrize("name", ["elsewhere", "of the second"])
+def test_a_sample_of_strange_or_repeated_replies_is_refused(run: RepliesRun, name: str) -> None:
+    open_sample(run, size=4)
+    path = run.folder / "labels" / "_sample.json"
+    value = json.loads(path.read_text(encoding="utf-8"))
+    other = value["replies"][1]["reply_id"] if name == "of the second" else name
+    value["replies"][0]["reply_id"] = other
+    path.write_text(json.dumps(value), encoding="utf-8")
+
+    with pytest.raises(InputError, match="not in the run, or twice"):
+        open_sample(run)
 
 
 def test_a_run_kept_in_a_database_is_sampled_alike(run: RepliesRun, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -152,6 +153,31 @@ def test_bad_requests_are_refused_and_the_server_goes_on(
     assert json.loads(text)["error"]
     assert not (run.folder / "labels" / "anna.jsonl").exists()
     assert ask(url, "state")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("lines", "status"),
+    [
+        # Cut off in its body: nothing of it may be done.
+        (
+            ["Host: 127.0.0.1", "Content-Type: application/json", "Content-Length: 50", "", "{}"],
+            400,
+        ),
+        (["Host: 127.0.0.1", "Host: elsewhere.example", "Content-Length: 0", "", ""], 403),
+    ],
+)
+def test_a_request_that_is_cut_off_or_names_two_hosts_is_refused(
+    run: RepliesRun, url: str, lines: list[str], status: int
+) -> None:
+    body = {"criterion": "abstention", "outcome": "yes"}
+    assert ask(url, "replies/0/label", body)[0] == 200
+    parts = urlsplit(url)
+    with socket.create_connection((parts.hostname, parts.port or 0), timeout=20) as connection:
+        connection.sendall("\r\n".join([f"POST {parts.path}undo HTTP/1.1", *lines]).encode())
+        connection.shutdown(socket.SHUT_WR)
+        answer = connection.makefile("rb").readline()
+    assert answer.startswith(f"HTTP/1.1 {status} ".encode())
+    assert len(read_labels(run.folder).consensus("abstention")) == 1
 
 
 def test_other_methods_are_not_served(url: str) -> None:

@@ -96,3 +96,10 @@ def test_a_huge_reply_takes_no_time_to_read() -> None:
 def test_too_few_or_too_many_options_are_refused(count: int) -> None:
     with pytest.raises(ValueError, match="options"):
         parse_choices("A", ["x"] * count)
+
+
+@pytest.mark.parametrize("words", ["not", "rather than", "instead of", "neither"])
+@pytest.mark.parametrize("gap", [0, 10, 30])
+def test_a_negation_counts_however_long_the_text_before_it_is(words: str, gap: int) -> None:
+    reply = f"{'so ' * 500}it is (A), {words} {'x' * gap} (B) I think"
+    assert parse_choices(reply, ["Ann Li", "Bo Ek"]) == ("A",)
