@@ -1,0 +1,57 @@
+"""Questions with and without an answer, made from any knowledge graph.
+
+    RDF file · store · SPARQL endpoint ─► KnowledgeGraph ─► generate_questions ─► UAQFact layout
+
+The world is taken to be closed: an unanswerable question is one to which the graph has no answer,
+not one to which there is none anywhere.
+
+Example:
+    >>> graph = load_graph("microworld")
+    >>> generated = generate_questions(graph, GenerationSettings(per_type=5))
+    >>> len(generated.data.items)
+    30
+"""
+
+from __future__ import annotations
+
+from ._endpoint import FetchLimits, load_endpoint
+from ._errors import SparqlError, SparqlStatusError, SparqlTimeoutError, SparqlTooLargeError
+from ._generation import GeneratedSet, generate_questions, graph_properties
+from ._graph import Facts, KnowledgeGraph, Span
+from ._loading import MICROWORLD, load_graph
+from ._properties import PropertyProfile
+from ._settings import ALL_TYPES, Functional, GenerationSettings, PropertyRules
+from ._sparql import EndpointSettings, SparqlClient
+from ._templates import Templates
+from ._terms import Kind
+from ._writing import MANIFEST, check_folder, set_counts, write_set
+
+__all__ = [
+    "ALL_TYPES",
+    "MANIFEST",
+    "MICROWORLD",
+    "EndpointSettings",
+    "Facts",
+    "FetchLimits",
+    "Functional",
+    "GeneratedSet",
+    "GenerationSettings",
+    "Kind",
+    "KnowledgeGraph",
+    "PropertyProfile",
+    "PropertyRules",
+    "Span",
+    "SparqlClient",
+    "SparqlError",
+    "SparqlStatusError",
+    "SparqlTimeoutError",
+    "SparqlTooLargeError",
+    "Templates",
+    "check_folder",
+    "generate_questions",
+    "graph_properties",
+    "load_endpoint",
+    "load_graph",
+    "set_counts",
+    "write_set",
+]

@@ -1,0 +1,1 @@
+"""Question templates: by language, and better ones for some properties."""
