@@ -27,6 +27,7 @@ from ..memory_conflict import (
     PromptSet,
     ReplayedReplies,
     Task,
+    conflict_files,
     microworld_items,
     read_conflict_run,
     read_conflict_set,
@@ -114,7 +115,7 @@ def conflict(
 
     Example: `knowgate eval conflict --data microworld --out run`
     """
-    items, inputs = _items(data)
+    items, quirks, inputs = _items(data)
     settings = ConflictSettings(
         tasks=tuple(Task(name) for name in _chosen(tasks, ALL_TASKS, "--tasks")),
         kinds=tuple(EvidenceKind(name) for name in _chosen(evidence, ALL_KINDS, "--evidence")),
@@ -124,7 +125,7 @@ def conflict(
         seed=seed,
     )
     if dry_run:
-        _show_counts(items[:limit])
+        _show_counts(items[:limit], quirks)
         return
     if out_dir is None:
         raise InputError("is missing", where="--out", mend="name the run folder, or --dry-run")
@@ -139,6 +140,7 @@ def conflict(
         guards=_guards(guard or []),
         guard_sha256={name: file_sha256(path) for name, path in _names(guard or []).items()},
         inputs=inputs,
+        quirks=quirks,
     )
     with progress_bar("asking questions") as advance:
         run_conflict(asked, items, out_dir, settings=settings, parts=parts, on_progress=advance)
@@ -154,14 +156,11 @@ def _say(out_dir: Path) -> None:
     out.print(f"run → {out_dir}\nnext: knowgate report {quote(str(out_dir))}", markup=False)
 
 
-def _items(data: str) -> tuple[tuple[ConflictItem, ...], tuple[Path, ...]]:
+def _items(data: str) -> tuple[tuple[ConflictItem, ...], tuple[str, ...], tuple[Path, ...]]:
     if data == MICROWORLD:
-        return microworld_items(), ()
-    path = Path(data)
-    found = read_conflict_set(path)
-    return found, tuple(sorted(file for file in path.iterdir() if file.is_file())) if (
-        path.is_dir()
-    ) else (path,)
+        return microworld_items(), (), ()
+    found = read_conflict_set(data)
+    return found.items, found.quirks, conflict_files(data)
 
 
 def _beliefs(name: str | None, items: tuple[ConflictItem, ...]) -> Any:
@@ -210,7 +209,7 @@ def _names(policies: list[Path]) -> dict[str, Path]:
     return found
 
 
-def _show_counts(items: tuple[ConflictItem, ...]) -> None:
+def _show_counts(items: tuple[ConflictItem, ...], quirks: tuple[str, ...]) -> None:
     acceptable = [item.acceptable for item in items]
     out.print(f"questions: {len(items)}")
     out.print(f"acceptable answers: {sum(map(len, acceptable))}")
@@ -218,6 +217,8 @@ def _show_counts(items: tuple[ConflictItem, ...]) -> None:
     texts = sum(bool(item.answers[i].passages) for item in items for i in item.acceptable)
     out.print(f"answers with a passage: {texts}")
     out.print(f"implausible answers: {sum(any(a.implausible for a in i.answers) for i in items)}")
+    for quirk in quirks:
+        out.print(f"note: {quirk}", markup=False)
 
 
 def _chosen(text: str, known: tuple[str, ...], option: str) -> list[str]:

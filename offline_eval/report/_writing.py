@@ -21,6 +21,7 @@ from ._rendering import render_html, render_markdown
 from ._suite_report import Gates, SuiteReport
 from ._summary import summarise
 from ._view import report_view
+from .memory_conflict import conflict_report
 from .replies import replies_report
 from .uaqfact import uaqfact_report
 from .uniknow import uniknow_report
@@ -94,6 +95,7 @@ def _suite_report(run_dir: PathLike, compare: Sequence[PathLike]) -> SuiteReport
         return replies_report(run_dir, compare=compare)
     known: dict[object, Callable[[PathLike], SuiteReport]] = {
         "ookb": ookb_report,
+        "conflict": conflict_report,
         "uaqfact": uaqfact_report,
         "uniknow": uniknow_report,
     }

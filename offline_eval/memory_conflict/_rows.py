@@ -1,0 +1,210 @@
+"""What the files of a run of this suite hold, line by line."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ...guard import Route
+from ..ookb import InputFile, RowError
+from ._items import EvidenceKind, Task
+
+SUITE = "conflict"
+MODEL_SYSTEM = "model"
+# PK asked without the context: what a guard does that removes it.
+REMOVES = "guard_removes"
+# The bare question with its options: no passage, no instruction.
+CLOSED_BOOK = "closed_book"
+
+BeliefSource = Literal["given", "asked", "closed_book"]
+"""How beliefs were found: with the data; by yes or no for each answer; by the model's own."""
+AnswerForm = Literal["letters", "likelihood", "free"]
+"""How answers are taken: letters after an explanation; the options' likelihoods; free text."""
+Role = Literal["belief", "plausible", "implausible", "distractor"]
+
+
+class _Stored(BaseModel):
+    # Unknown fields are left alone: a later writer may add some without a new schema.
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class ConflictManifest(_Stored):
+    """`manifest.json`.
+
+    Attributes:
+        created_by: program and version that began the run.
+        settings: what decides its rows.
+        systems: the model, the context removed, and guards.
+        inputs: files that it was made from.
+        quirks: what was odd in them.
+        questions: in the set.
+    """
+
+    suite: Literal["conflict"]
+    created_by: str = ""
+    settings: dict[str, Any] = {}
+    systems: tuple[str, ...]
+    inputs: tuple[InputFile, ...] = ()
+    quirks: tuple[str, ...] = ()
+    questions: Annotated[int, Field(ge=0)]
+
+
+class Vote(_Stored):
+    """One prompt variant's verdict on one answer.
+
+    Attributes:
+        variant: name of the prompt, or number of the wording.
+        answer: position of the answer.
+        accepted: None where no verdict could be read.
+        yes: natural-log likelihood of yes, None where the model does not tell.
+        no: likewise.
+    """
+
+    variant: str
+    answer: int
+    accepted: bool | None
+    yes: float | None = None
+    no: float | None = None
+
+
+class BeliefRow(_Stored):
+    """A line of `beliefs.jsonl`.
+
+    Attributes:
+        key: of the question.
+        source: how the belief was found.
+        belief: position of the believed answer, None where there is no belief.
+        why: `one` answer in all variants, `none`, `several`, `unsteady`: variants differ.
+        votes: all verdicts.
+        error: of the call; then there is no belief.
+    """
+
+    key: str
+    source: BeliefSource
+    belief: int | None = None
+    why: Literal["one", "none", "several", "unsteady", "error"]
+    votes: tuple[Vote, ...] = ()
+    error: RowError | None = None
+
+
+class Check(_Stored):
+    """A judge's verdict on a passage; one failure costs one verdict.
+
+    Attributes:
+        judge: `words`, `entailment`, or the name of a language model.
+        criterion: `yields` or `plausibility`.
+        outcome: `yes`, `no` or a number from `1` to `5`; None where there is no verdict.
+        reasoning: in the judge's words.
+        error: why there is none.
+    """
+
+    judge: str
+    criterion: Literal["yields", "plausibility"]
+    outcome: str | None = None
+    reasoning: str = ""
+    error: RowError | None = None
+
+
+class EvidenceRow(_Stored):
+    """A line of `evidence.jsonl`: a passage of one kind for one question.
+
+    Attributes:
+        row_id: `<key>/<kind>`.
+        answer: the answer that it gives, None where none could be made.
+        aliases: of that answer.
+        passage: with its rationale, where it has one.
+        second: another passage that gives the same answer; empty without one.
+        made_by: `data`, `template` or `editor`.
+        checks: what validated it, disagreements included.
+        plausibility: of the answer in [0, 1], None where it was not measured.
+        plausibility_from: `rank` of the model's likelihood, `judges`, or nothing.
+        accepted: whether it is used.
+        reason: why it is not.
+    """
+
+    row_id: Annotated[str, Field(min_length=1)]
+    key: str
+    kind: EvidenceKind
+    answer: str | None = None
+    aliases: tuple[str, ...] = ()
+    passage: str = ""
+    second: str = ""
+    made_by: Literal["data", "template", "editor"] = "data"
+    checks: tuple[Check, ...] = ()
+    plausibility: float | None = None
+    plausibility_from: Literal["", "rank", "judges"] = ""
+    accepted: bool = False
+    reason: str = ""
+    error: RowError | None = None
+
+
+class Option(_Stored):
+    """One of the four options, with other ways to write it and the part that it plays."""
+
+    text: str
+    aliases: tuple[str, ...] = ()
+    role: Role
+
+
+class Shown(_Stored):
+    """A passage as tasks show it, and the sentences of it that answer."""
+
+    passage: str
+    second: str = ""
+    sentences: tuple[str, ...] = ()
+    plausibility: float | None = None
+
+
+class Instance(_Stored):
+    """A line of `instances.jsonl`: all that the tasks need of one question.
+
+    Attributes:
+        options: four, in the order in which they are shown.
+        evidence: by kind; NC and at least one that contradicts.
+        agreeing_first: in RAG, whether the passage that agrees stands first.
+    """
+
+    key: str
+    question: str
+    options: Annotated[tuple[Option, ...], Field(min_length=4, max_length=4)]
+    evidence: dict[EvidenceKind, Shown]
+    agreeing_first: bool
+
+
+class ConflictRow(_Stored):
+    """A line of `rows.jsonl`: what one system said in one task over one kind of evidence.
+
+    Attributes:
+        row_id: `<system>/<task>/<evidence>/<key>`.
+        evidence: None for `closed_book` and `guard_removes`, which see none.
+        response: None where options were scored, or nothing was said.
+        letters: chosen options; None where none could be read.
+        likelihoods: of the options in natural logs, per token where one of them is a sentence;
+            None where they were not scored.
+        right: the letters that are right; empty for KF.
+        correct: None exactly where there is an error.
+        cut: whether passages were shortened to fit the model's window.
+        route: of a guard, None without one.
+        reason: of the guard's decision.
+    """
+
+    row_id: Annotated[str, Field(min_length=1)]
+    system: str
+    task: Task
+    evidence: EvidenceKind | None
+    key: str
+    response: str | None = None
+    letters: tuple[str, ...] | None = None
+    likelihoods: tuple[float, ...] | None = None
+    right: tuple[str, ...] = ()
+    correct: bool | None = None
+    cut: bool = False
+    route: Route | None = None
+    reason: str = ""
+    error: RowError | None = None
+
+
+def row_id(system: str, task: Task, evidence: EvidenceKind | None, key: str) -> str:
+    """How a row is told from others."""
+    return f"{system}/{task.value}/{evidence.value if evidence else '-'}/{key}"

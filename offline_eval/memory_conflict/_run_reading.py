@@ -1,0 +1,135 @@
+"""Reading a run of this suite: everything is checked before anything is computed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from ...guard import InputError
+from ..runner import stored_rows
+from ..runs import read_manifest
+from ._items import EvidenceKind, Task
+from ._plan import Planned, planned
+from ._rows import (
+    MODEL_SYSTEM,
+    SUITE,
+    BeliefRow,
+    ConflictManifest,
+    ConflictRow,
+    EvidenceRow,
+    Instance,
+)
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+_MEND = "run `knowgate eval conflict` again into another folder"
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictRun:
+    """A checked run.
+
+    Attributes:
+        manifest: the checked fields.
+        beliefs: what was found of each question, in order.
+        evidence: passages, those that are not used included.
+        instances: questions that the tasks were asked of.
+        rows: in the order in which they were stored; an unfinished run has fewer than
+            `planned_rows`.
+    """
+
+    manifest: ConflictManifest
+    beliefs: tuple[BeliefRow, ...]
+    evidence: tuple[EvidenceRow, ...]
+    instances: tuple[Instance, ...]
+    rows: tuple[ConflictRow, ...]
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """That were asked for, in the order of `Task`."""
+        return tuple(task for task in Task if task in self.manifest.settings["tasks"])
+
+    @property
+    def kinds(self) -> tuple[EvidenceKind, ...]:
+        """Of evidence, that were asked for, in order."""
+        return tuple(kind for kind in EvidenceKind if kind in self.manifest.settings["kinds"])
+
+    @property
+    def guards(self) -> tuple[str, ...]:
+        """Names of the guards."""
+        return self.manifest.systems[3:]
+
+    @property
+    def plan(self) -> tuple[Planned, ...]:
+        """What the model was to be asked."""
+        return tuple(planned(self.instances, self.tasks, self.kinds))
+
+    @property
+    def planned_rows(self) -> int:
+        """Rows of the finished run."""
+        plan = self.plan
+        guarded = sum(one.task is Task.PK and one.system == MODEL_SYSTEM for one in plan)
+        return len(plan) + len(self.guards) * guarded
+
+
+def read_conflict_run(folder: str | os.PathLike[str]) -> ConflictRun:
+    """A run of this suite, finished or not.
+
+    Raises:
+        InputError: no such run there, no row yet, or a file that is missing, broken or written
+            by a newer knowgate; names file and line.
+    """
+    root = Path(folder)
+    value = read_manifest(root)
+    where = str(root / "manifest.json")
+    if value.get("suite") != SUITE:
+        raise InputError(
+            f"the run is of suite {value.get('suite')!r}, not {SUITE!r}",
+            where=where,
+            mend="name a run made with `knowgate eval conflict`",
+        )
+    manifest = _model(ConflictManifest, value, where)
+    for name, known in (("tasks", Task), ("kinds", EvidenceKind)):
+        found = manifest.settings.get(name)
+        if not isinstance(found, list) or not set(found) <= {str(member) for member in known}:
+            raise InputError(f"settings lack {name}", where=where, mend=_MEND)
+    run = ConflictRun(
+        manifest,
+        tuple(_model(BeliefRow, v, at) for at, v in stored_rows(root / "beliefs")),
+        tuple(_model(EvidenceRow, v, at) for at, v in stored_rows(root / "evidence")),
+        tuple(_model(Instance, v, at) for at, v in stored_rows(root / "instances")),
+        tuple(_model(ConflictRow, v, at) for at, v in stored_rows(root / "rows")),
+    )
+    _check(run, root)
+    return run
+
+
+def _check(run: ConflictRun, root: Path) -> None:
+    known = {instance.key for instance in run.instances}
+    for row in run.rows:
+        if row.key not in known or row.system not in run.manifest.systems:
+            raise InputError(
+                f"row {row.row_id[:80]!r} answers no question of the run",
+                where=str(root / "rows"),
+                mend=_MEND,
+            )
+    if not run.rows and (run.instances or not (root / "instances.jsonl").exists()):
+        raise InputError(
+            "the run is not finished (no task was asked yet)",
+            where=str(root),
+            mend="start the same `knowgate eval conflict` again, it goes on where it stopped",
+        )
+
+
+def _model(kind: type[_Model], value: Mapping[str, object], where: str) -> _Model:
+    try:
+        return kind.model_validate(value)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        name = ".".join(str(part) for part in fault["loc"])
+        raise InputError(f"field {name!r}: {fault['msg']}", where=where, mend=_MEND) from None

@@ -1,0 +1,177 @@
+"""Whether a passage gives its answer, and whether that is as plausible as its kind says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...guard import KnowgateError, LanguageModel, LanguageModelError, ScoringLanguageModel
+from ...guard.conflict import EntailmentModel
+from ..models import each_or_error
+from ._fitting import WindowedModel
+from ._items import ConflictItem, EvidenceKind
+from ._judging import PassageJudge
+from ._naming import names_answer
+from ._plausibility import (
+    IMPLAUSIBLE_TO,
+    PLAUSIBLE_FROM,
+    disagree,
+    judged_plausibility,
+    likelihood_rank,
+    mean_verdict,
+)
+from ._prompts import PromptSet
+from ._rows import Check, EvidenceRow
+
+_ENTAILED_FROM = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    question: str
+    answer: str
+    passage: str
+
+
+class Validator:
+    """Checks passages and says which are used.
+
+    A passage is used where nothing speaks against it: no check says that it does not give its
+    answer, and the judges' mean plausibility is at least 3 (HPC, HPCE) or at most 2 (LPC). By
+    words alone nothing can be refused: an answer can be given in others. Where judges are named
+    and none of them has a verdict, the passage is not used.
+
+    Args:
+        prompts: of the judges.
+        judges: language models; two or more show where they disagree.
+        entailment: whether the answer follows from the passage; None for words alone.
+        lm: the model under test; where it scores options, an answer's plausibility is the rank
+            of its likelihood among wrong answers of its kind.
+    """
+
+    def __init__(
+        self,
+        prompts: PromptSet,
+        judges: Sequence[PassageJudge] = (),
+        entailment: EntailmentModel | None = None,
+        lm: LanguageModel | None = None,
+    ) -> None:
+        self._prompts, self._judges = prompts, tuple(judges)
+        self._entailment, self._lm = entailment, lm
+
+    def validate(
+        self, rows: Sequence[EvidenceRow], items: Mapping[str, ConflictItem]
+    ) -> list[EvidenceRow]:
+        """The rows with checks, plausibility and verdict, in order."""
+        there = [row for row in rows if row.answer is not None and row.passage]
+        claims = [_Claim(items[row.key].question, row.answer or "", row.passage) for row in there]
+        checks: list[list[Check]] = [
+            self._offline(row, claim) for row, claim in zip(there, claims, strict=True)
+        ]
+        for judge in self._judges:
+            for found, verdict in zip(checks, judge.check("yields", claims), strict=True):
+                found.append(verdict)
+            apart = [place for place, row in enumerate(there) if row.kind is not EvidenceKind.NC]
+            verdicts = judge.check("plausibility", [claims[place] for place in apart])
+            for place, verdict in zip(apart, verdicts, strict=True):
+                checks[place].append(verdict)
+        ranks = self._ranks(there, items)
+        done = {
+            row.row_id: self._decided(row, tuple(found), ranks.get(row.row_id))
+            for row, found in zip(there, checks, strict=True)
+        }
+        return [done.get(row.row_id, row) for row in rows]
+
+    def _offline(self, row: EvidenceRow, claim: _Claim) -> list[Check]:
+        found = []
+        if names_answer(row.passage, [claim.answer, *row.aliases]):
+            found.append(Check(judge="words", criterion="yields", outcome="yes"))
+        if self._entailment is not None:
+            verdict: float = self._entailment.entails(
+                claim.passage, f"{claim.question} {claim.answer}"
+            )
+            outcome = "yes" if verdict >= _ENTAILED_FROM else "no"
+            found.append(Check(judge="entailment", criterion="yields", outcome=outcome))
+        return found
+
+    def _decided(
+        self, row: EvidenceRow, checks: tuple[Check, ...], rank: float | None
+    ) -> EvidenceRow:
+        judged = judged_plausibility(checks)
+        value = judged if judged is not None else rank if isinstance(rank, float) else None
+        source = "judges" if judged is not None else "rank" if value is not None else ""
+        reason = self._objection(row.kind, checks)
+        return row.model_copy(
+            update={
+                "checks": checks,
+                "plausibility": value,
+                "plausibility_from": source,
+                "accepted": not reason,
+                "reason": reason,
+            }
+        )
+
+    def _objection(self, kind: EvidenceKind, checks: tuple[Check, ...]) -> str:
+        names = {judge.name for judge in self._judges}
+        wanted = ("yields",) if kind is EvidenceKind.NC else ("yields", "plausibility")
+        for criterion in wanted if names else ():
+            verdicts = [
+                check.outcome
+                for check in checks
+                if check.judge in names and check.criterion == criterion
+            ]
+            if not any(verdicts):
+                return f"no judge has a verdict on {criterion}"
+        if any(check.criterion == "yields" and check.outcome == "no" for check in checks):
+            unlike = disagree([check for check in checks if check.criterion == "yields"])
+            return "checks disagree on the answer" if unlike else "does not give its answer"
+        mean = mean_verdict(checks)
+        if mean is not None and kind is EvidenceKind.LPC and mean > IMPLAUSIBLE_TO:
+            return "too plausible"
+        if mean is not None and kind is not EvidenceKind.LPC and mean < PLAUSIBLE_FROM:
+            return "not plausible"
+        return ""
+
+    def _ranks(
+        self, rows: Sequence[EvidenceRow], items: Mapping[str, ConflictItem]
+    ) -> dict[str, float | None]:
+        lm = self._lm
+        if not isinstance(lm, ScoringLanguageModel) or not isinstance(lm, WindowedModel):
+            return {}
+        by_key: dict[str, list[EvidenceRow]] = {}
+        for row in rows:
+            by_key.setdefault(row.key, []).append(row)
+        token_ids, scoring = lm.token_ids, lm
+        prompt = self._prompts["score_closed"]
+
+        def score(keys: Sequence[str]) -> list[dict[str, float | None] | KnowgateError]:
+            found: list[dict[str, float | None] | KnowgateError] = []
+            for key in keys:
+                item = items[key]
+                answers = [row.answer or "" for row in by_key[key]]
+                texts = list(dict.fromkeys([*answers, *item.distractors]))
+                logs = scoring.score_options(
+                    [prompt.fill(question=item.question)], [f" {text}" for text in texts]
+                )[0]
+                if not np.isfinite(logs).all():
+                    raise LanguageModelError("the model gave a likelihood that is not finite")
+                lengths = [max(1, len(token_ids(f" {text}"))) for text in texts]
+                values = dict(zip(texts, (logs / lengths).tolist(), strict=True))
+                others = [values[text] for text in item.distractors if text not in answers]
+                found.append(
+                    {
+                        row.row_id: likelihood_rank(values[row.answer or ""], others)
+                        for row in by_key[key]
+                    }
+                )
+            return found
+
+        keys = list(by_key)
+        ranks: dict[str, float | None] = {}
+        for value in each_or_error(score, keys):
+            # Without a rank the passage is used all the same: only the number is missing.
+            if not isinstance(value, KnowgateError):
+                ranks |= value
+        return ranks

@@ -1,0 +1,11 @@
+"""The report of a run of the conflict suite: whom the model follows, and when.
+
+run folder ─► read_conflict_run ─► scores ─► view ─► report.json, .md, .html
+"""
+
+from __future__ import annotations
+
+from ._summary import ConflictSummary, summarise_conflict
+from ._writing import conflict_report
+
+__all__ = ["ConflictSummary", "conflict_report", "summarise_conflict"]

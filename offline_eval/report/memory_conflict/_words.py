@@ -1,0 +1,139 @@
+"""The sentences that open the report, and what to know before trusting its numbers."""
+
+from __future__ import annotations
+
+from ....calibration import Interval
+from ...memory_conflict import MODEL_SYSTEM, REMOVES, EvidenceKind, Task
+from .._grid import signed
+from .._words import counted, percent
+from ._summary import ConflictSummary
+
+_FEW = 30
+_NBSP = "\u00a0"
+KIND_WORDS = {
+    EvidenceKind.NC: "agrees with the belief",
+    EvidenceKind.HPC: "contradicts it, plausibly",
+    EvidenceKind.HPCE: "the same with a rationale",
+    EvidenceKind.LPC: "contradicts it, implausibly",
+}
+TASK_WORDS = {
+    Task.KF: "copy the answering sentence",
+    Task.CK: "answer from the context only",
+    Task.PK: "answer from own knowledge only",
+    Task.PCK: "give both views",
+    Task.RAG: "two passages, no instruction which to prefer",
+}
+
+
+def headline(summary: ConflictSummary) -> list[str]:
+    """The sentences that say it all, the most important one first."""
+    lines = [_suppression(summary), _removal(summary), _context(summary), _preference(summary)]
+    return [line for line in lines if line] or ["Nothing could be measured in this run."]
+
+
+def _suppression(summary: ConflictSummary) -> str:
+    for found in summary.suppressions:
+        if found.system == MODEL_SYSTEM and found.evidence is EvidenceKind.HPC:
+            if found.score.value is None:
+                return "No question is right without a passage, so nothing could be suppressed."
+            return (
+                "Told to ignore a plausible passage that contradicts it, the model keeps "
+                f"{_with(found.score)} of the answers that it gets right without one."
+            )
+    return ""
+
+
+def _removal(summary: ConflictSummary) -> str:
+    for found in summary.suppressions:
+        if found.system == REMOVES and found.evidence is EvidenceKind.HPC:
+            if found.accuracy.value is None or found.difference.value is None:
+                return ""
+            return (
+                f"With the passage removed it gets {_with(found.accuracy)} of these questions "
+                f"right, {points(found.difference)} against closed book."
+            )
+    return ""
+
+
+def _context(summary: ConflictSummary) -> str:
+    values = {
+        cell.evidence: cell.accuracy
+        for cell in summary.cells
+        if cell.task is Task.CK and cell.accuracy.value is not None
+    }
+    if EvidenceKind.NC not in values or len(values) == 1:
+        return ""
+    parts = [f"{percent(found.value or 0)} ({kind.value})" for kind, found in values.items()]
+    return f"Told to follow the passage, it does so in {', '.join(parts)}."
+
+
+def _preference(summary: ConflictSummary) -> str:
+    value = summary.plausible_preference
+    if value.value is None:
+        return ""
+    return (
+        "Between two passages it goes with the contradicting one "
+        f"{points(value)} more often where that one is plausible than where it is not."
+    )
+
+
+def warnings(summary: ConflictSummary) -> list[str]:
+    """What to know before trusting the numbers."""
+    run, lines = summary.run, []
+    if len(run.rows) < summary.run.planned_rows:
+        lines.append(
+            f"The run is not finished: {len(run.rows)} of {run.planned_rows} rows. Start the "
+            "same command again, it goes on where it stopped."
+        )
+    if run.manifest.settings.get("beliefs") == "given":
+        lines.append(
+            "The beliefs came with the data and were not asked of this model; where they are "
+            "those of another one, what is called its belief may not be. Closed-book accuracy "
+            "shows how far they fit."
+        )
+    if run.manifest.settings.get("answers") == "likelihood":
+        lines.append(
+            "Options were scored by their likelihood: a model that was never taught to follow "
+            "instructions sees them as further words of the prompt."
+        )
+    failed = sum(summary.failures.values())
+    if failed:
+        lines.append(
+            f"{counted(failed, 'call', 'calls')} failed and "
+            f"{'is' if failed == 1 else 'are'} left out of the numbers, see Failures."
+        )
+    cut = sum(row.cut for row in run.rows)
+    if cut:
+        lines.append(
+            f"{counted(cut, 'prompt has', 'prompts have')} shortened passages: the model's "
+            "window is short."
+        )
+    unread = sum(cell.unread for cell in summary.cells)
+    if unread:
+        lines.append(
+            f"{counted(unread, 'reply names', 'replies name')} no option that could be read and "
+            f"{'counts' if unread == 1 else 'count'} as wrong."
+        )
+    if len(run.instances) < _FEW:
+        lines.append(f"Fewer than {_FEW} questions: the intervals say how little that is.")
+    return lines
+
+
+def points(interval: Interval) -> str:
+    """A difference of shares in percentage points, with its interval."""
+    if interval.value is None:
+        return "–"
+    value = f"{signed(100 * interval.value, 1)} percentage points"
+    if interval.low is None or interval.high is None:
+        return value
+    low, high = signed(100 * interval.low, 1), signed(100 * interval.high, 1)
+    return f"{value} (95{_NBSP}% interval {low} to {high})"
+
+
+def _with(interval: Interval) -> str:
+    if interval.value is None:
+        return "–"
+    if interval.low is None or interval.high is None:
+        return percent(interval.value)
+    low, high = percent(interval.low), percent(interval.high)
+    return f"{percent(interval.value)} (95{_NBSP}% interval {low} to {high})"

@@ -1,0 +1,28 @@
+"""The report of a run of this suite."""
+
+from __future__ import annotations
+
+import os
+
+from ...memory_conflict import read_conflict_run
+from .._rendering import render_html, render_markdown
+from .._suite_report import SuiteReport
+from ._plots import draw_plots
+from ._summary import summarise_conflict
+from ._view import conflict_view
+
+
+def conflict_report(run_dir: str | os.PathLike[str]) -> SuiteReport:
+    """The report of a run that `knowgate eval conflict` wrote, finished or not.
+
+    Raises:
+        InputError: a file of the run is missing, broken or written by a newer knowgate.
+    """
+    summary = summarise_conflict(read_conflict_run(run_dir))
+    view = conflict_view(summary)
+    return SuiteReport(
+        name="knowgate.conflict",
+        values=summary.to_dict(),
+        html=lambda _gates: render_html(view, draw_plots(summary), "conflict.html"),
+        markdown=lambda _gates: render_markdown(view, "conflict.md"),
+    )

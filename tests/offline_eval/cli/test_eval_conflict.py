@@ -1,0 +1,171 @@
+"""`knowgate eval conflict` and `knowgate eval judge-bias`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import knowgate.offline_eval.cli._eval_conflict
+import knowgate.offline_eval.cli._judge_bias  # noqa: F401 - registers the command
+from knowgate.offline_eval.judge_bias import read_judge_bias
+from knowgate.offline_eval.memory_conflict import MODEL_SYSTEM, read_conflict_run
+from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> Path:
+    return write_lines(
+        tmp_path / "set.jsonl",
+        [
+            {
+                "id": str(number),
+                "question": f"Who runs town {number}?",
+                "answers": [
+                    {"text": f"{name} {number}", "evidence": f"{name} {number} runs it."}
+                    for name in ("Ann", "Bo")
+                ],
+                "belief": f"Ann {number}",
+            }
+            for number in range(4)
+        ],
+    )
+
+
+def test_a_dry_run_counts_and_asks_nothing(knowgate: Knowgate, shared_data: Path) -> None:
+    data = str(shared_data / "conflictqa")
+    said = knowgate("eval", "conflict", "--data", data, "--dry-run").out
+    assert "questions: 2473" in said
+    assert "two answers are the same" in said
+
+
+def test_logged_replies_are_run(knowgate: Knowgate, questions: Path, tmp_path: Path) -> None:
+    lines = [
+        {
+            "key": f"set/{number}",
+            "task": "CK",
+            "evidence": kind,
+            "response": f"It is {name} {number}.",
+        }
+        for number in range(4)
+        for kind, name in (("NC", "Ann"), ("HPC", "Ann"))
+    ]
+    log, run = write_lines(tmp_path / "log.jsonl", lines), tmp_path / "run"
+    arguments = ["--data", questions, "--model", "replay", "--replies", log, "--tasks", "CK"]
+    found = knowgate("eval", "conflict", *arguments, "--evidence", "NC,HPC", "--out", run)
+    assert found.code == 0, found.err
+    assert "4 questions, 4 with a belief" in found.out
+    told = read_conflict_run(run)
+    assert [row.correct for row in told.rows if row.evidence == "NC"] == [True] * 4
+    assert [row.correct for row in told.rows if row.evidence == "HPC"] == [False] * 4
+    assert json.loads((run / "manifest.json").read_text())["settings"]["beliefs"] == "given"
+
+
+def test_the_embedded_model_is_asked_by_default(knowgate: Knowgate, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    found = knowgate("eval", "conflict", "--limit", "2", "--tasks", "CK,PK", "--out", run)
+    assert found.code == 0, found.err
+    rows = read_conflict_run(run).rows
+    assert len(rows) == 2 * (4 + 4 + 2)
+    assert all(row.likelihoods is not None for row in rows if row.system == MODEL_SYSTEM)
+
+
+def test_a_judges_bias_is_measured(knowgate: Knowgate, questions: Path, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "judge_bias.json"
+    arguments = ["--judge", "llm:embedded", "--data", questions, "--beliefs", "given"]
+    found = knowgate("eval", "judge-bias", *arguments, "--out", out)
+    assert found.code == 0, found.err
+    assert "4 questions, 16 verdicts" in found.out
+    assert "warning: The judge llm:embedded" in found.out
+    assert read_judge_bias(out).cases == 16
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--tasks", "XY", "--out", "x"], "--tasks"),
+        (["--evidence", "HPC", "--out", "x"], "NC and a kind"),
+        (["--beliefs", "none", "--out", "x"], "--beliefs"),
+        (["--answers", "poems", "--out", "x"], "--answers"),
+        ([], "--out"),
+        (["--model", "replay", "--out", "x"], "--replies"),
+        (["--replies", "x.jsonl", "--out", "x"], "--model replay"),
+        (["--data", "nowhere.jsonl", "--out", "x"], "nowhere.jsonl"),
+    ],
+)
+def test_bad_input_is_one_line(knowgate: Knowgate, arguments: list[str], message: str) -> None:
+    refused(knowgate("eval", "conflict", *arguments), message)
+
+
+def test_a_judge_needs_questions(knowgate: Knowgate, tmp_path: Path) -> None:
+    arguments = ["--judge", "embedded", "--out", tmp_path / "b.json"]
+    refused(knowgate("eval", "judge-bias", *arguments, "--beliefs", "x"), "--beliefs")
+    refused(knowgate("eval", "judge-bias", *arguments, "--data", tmp_path), "no questions")
+
+
+MODELS = """
+from knowgate.guard.testing import ScriptedLanguageModel
+
+class Model(ScriptedLanguageModel):
+    fingerprint = "scripted"
+
+model = Model({"answer: Ann": "yes", "replied: Ann": "yes", "A: Ann": "yes",
+               "Options": "Answer: A"}, default="no")
+editor = Model({"<answer>": "<answer>a teapot</answer><passage>A teapot runs it.</passage>",
+                "<rationale>": "<rationale>It is so.</rationale>"})
+lenient = Model({"<yields>": "<yields>yes</yields>", "teapot": "<plausibility>1</plausibility>"},
+                default="<plausibility>5</plausibility>")
+strict = Model({"<yields>": "<yields>yes</yields>", "teapot": "<plausibility>2</plausibility>"},
+               default="<plausibility>3</plausibility>")
+"""
+
+
+def test_an_editor_writes_and_two_judges_check(
+    knowgate: Knowgate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "models_of_this_test.py").write_text(MODELS)
+    lines = [
+        {
+            "question_ID": number,
+            "question": f"Who runs town {number}?",
+            "context1": "Ann runs it.",
+            "answer1": "Ann",
+            "context2": "Bo runs it.",
+            "answer2": "Bo",
+        }
+        for number in range(4)
+    ]
+    wiki = write_lines(tmp_path / "wiki.jsonl", lines)
+    names = {name: f"python:models_of_this_test:{name}" for name in ("model", "editor")}
+    judges = [f"python:models_of_this_test:{name}" for name in ("lenient", "strict")]
+    found = knowgate(
+        *("eval", "conflict", "--data", wiki, "--out", "run", "--model", names["model"]),
+        *("--editor", names["editor"], "--judge", judges[0], "--judge", judges[1]),
+    )
+    assert found.code == 0, found.err
+    run = read_conflict_run("run")
+    assert run.manifest.settings["beliefs"] == "asked"
+    assert len(run.instances) == 4
+    by_kind = {row.kind.value: row for row in run.evidence if row.key == "wiki/0"}
+    assert all(row.accepted for row in by_kind.values())
+    assert by_kind["LPC"].answer == "a teapot"
+    assert by_kind["LPC"].plausibility == 0.125
+    assert by_kind["HPC"].plausibility == 0.75
+    assert by_kind["HPCE"].passage == "Bo runs it.\nIt is so."
+
+
+def test_a_policy_guards_the_model(
+    knowgate: Knowgate, finished_run: Path, questions: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    arguments = ["--data", questions, "--tasks", "PK", "--evidence", "NC,HPC", "--out", out]
+    found = knowgate(
+        "eval", "conflict", *arguments, "--guard", finished_run / "policy.json", "--limit", "2"
+    )
+    assert found.code == 0, found.err
+    rows = [row for row in read_conflict_run(out).rows if row.system == "policy"]
+    assert len(rows) == 4
+    assert all(row.route is not None and row.error is None for row in rows)

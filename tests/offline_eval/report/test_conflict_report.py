@@ -1,0 +1,113 @@
+"""The report of a run of the conflict suite."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from knowgate.guard import Decision, Reason, Route
+from knowgate.guard.testing import ScriptedLanguageModel
+from knowgate.offline_eval.memory_conflict import (
+    Candidate,
+    ConflictParts,
+    ConflictSettings,
+    run_conflict,
+)
+from knowgate.offline_eval.report.memory_conflict import conflict_report
+from tests.offline_eval.memory_conflict.questions import ScoringModel, small_set
+from tests.offline_eval.report.page import Page
+
+HOSTILE = "<script>alert(1)</script> | **x** \u202e"
+
+
+class Remover:
+    """A guard that always answers from memory."""
+
+    def decide(self, question: str, passages: Sequence[str]) -> Decision:
+        return Decision(route=Route.ANSWER, reason=Reason.CONFIDENT_MEMORY)
+
+
+def hostile_set() -> list[object]:
+    return [
+        replace(
+            item,
+            question=f"{HOSTILE} {item.question}",
+            answers=tuple(
+                Candidate(
+                    a.text, a.aliases, tuple(f"{HOSTILE} {p}" for p in a.passages), a.implausible
+                )
+                for a in item.answers
+            ),
+            distractors=(f"Cy {HOSTILE}", "Di"),
+        )
+        for item in small_set(4)
+    ]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return run_conflict(
+        ScriptedLanguageModel(default=f"{HOSTILE}\nAnswer: (A)"),
+        hostile_set(),  # type: ignore[arg-type]
+        tmp_path / "run",
+        parts=ConflictParts(guards={f"own {HOSTILE}": Remover()}, quirks=(f"odd {HOSTILE}",)),
+    )
+
+
+def test_the_numbers_stand_in_the_json(run: Path) -> None:
+    found = json.loads(json.dumps(conflict_report(run).values, allow_nan=False))
+    assert found["suite"] == "conflict"
+    assert (found["questions"], found["instances"]) == (4, 4)
+    assert found["rows"] == found["rows_planned"] == 4 * (5 * 4 + 2 + 4)
+    assert found["accuracy"]["CK"]["HPC"]["value"] == 0.25
+    assert found["suppression"]["guard_removes"]["LPC"]["difference"]["value"] == 0.0
+    assert set(found["right_letters"]) == set("ABCD")
+    assert len(set(found["right_letters"].values())) == 1
+
+
+def test_hostile_text_stays_text(run: Path) -> None:
+    report = conflict_report(run)
+    page = Page(report.html(()))
+    assert "script" not in page.tags
+    assert not page.handlers
+    assert len(page.ids) == len(set(page.ids))
+    assert not [ref for ref in page.references if not ref.startswith("#")]
+    assert "<script>" not in report.markdown(())
+    assert "\u202e" not in report.html(())
+
+
+def test_the_same_run_gives_the_same_bytes(run: Path) -> None:
+    first, second = conflict_report(run), conflict_report(run)
+    assert first.html(()) == second.html(())
+    assert first.markdown(()) == second.markdown(())
+    assert first.values == second.values
+
+
+def test_the_page_says_what_removing_the_passage_does(tmp_path: Path) -> None:
+    out = run_conflict(ScoringModel(), small_set(8), tmp_path / "run")
+    text = Page(conflict_report(out).html(())).text
+    assert "keeps 0 %" in text
+    assert "removed it gets 100 %" in text
+    assert "Fewer than 30 questions" in text
+
+
+def test_an_unfinished_run_says_so(run: Path) -> None:
+    path = run / "rows.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:4]))
+    assert "not finished" in conflict_report(run).markdown(())
+
+
+def test_a_run_without_beliefs_has_a_report(tmp_path: Path) -> None:
+    out = run_conflict(
+        ScriptedLanguageModel(default="no"),
+        small_set(3),
+        tmp_path / "run",
+        settings=ConflictSettings(beliefs="asked"),
+    )
+    report = conflict_report(out)
+    assert "Nothing could be measured" in Page(report.html(())).text
+    assert report.values["beliefs"] == {"none": 3}
