@@ -9,9 +9,8 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from ...guard import Guard, InputError, Policy
-from ...guard.files import file_sha256, write_json
-from ...guard.relevance import load_scorer
+from ...guard import InputError
+from ...guard.files import write_json
 from ..models import load_language_model
 from ..uaqfact import (
     ALL_TASKS,
@@ -23,6 +22,7 @@ from ..uaqfact import (
     UaqParts,
     UaqSettings,
     limited,
+    load_guards,
     read_layout,
     run_uaqfact,
 )
@@ -58,7 +58,16 @@ def uaqfact(
     ] = "clue",
     guard: Annotated[
         list[Path] | None,
-        typer.Option(help="A policy to put in front of the model in task 3. Repeatable."),
+        typer.Option(
+            help="A policy.json, or the folder of a calibrated run, to put in front of the model "
+            "in task 3. Repeatable."
+        ),
+    ] = None,
+    scorer: Annotated[
+        str | None,
+        typer.Option(
+            help="Scorer of the guards, by name or folder.  [default: what each policy names]"
+        ),
     ] = None,
     limit: Annotated[
         int | None,
@@ -86,7 +95,7 @@ def uaqfact(
     """
     settings = UaqSettings(
         tasks=_tasks(tasks),
-        languages=None if lang is None else tuple(_parts(lang)),
+        languages=None if lang is None else _languages(lang),
         forms=_forms(forms),
         shots=shots,
         limit=limit,
@@ -100,10 +109,15 @@ def uaqfact(
         raise InputError("is for --dry-run", where="--json", mend="add --dry-run or leave it out")
     if out_dir is None:
         raise InputError("is missing", where="--out", mend="name the run folder, or --dry-run")
+    if guard and 3 not in settings.tasks:
+        raise InputError("stands before task 3", where="--guard", mend="add 3 to --tasks")
+    if scorer is not None and not guard:
+        raise InputError("is for guards", where="--scorer", mend="add --guard, or leave it out")
     asked = _model(model, replies, concurrency)
-    parts = UaqParts(
-        prompts=Prompts(prompts), guards=_guards(guard or []), guard_sha256=_hashes(guard or [])
+    loaded = load_guards(
+        guard or [], None if isinstance(asked, ReplayedReplies) else asked, scorer=scorer
     )
+    parts = UaqParts(prompts=Prompts(prompts), guards=loaded.guards, guard_sha256=loaded.sha256)
     with progress_bar("asking questions") as advance:
         run_uaqfact(asked, data, out_dir, settings=settings, parts=parts, on_progress=advance)
     out.print(f"run → {out_dir}\nnext: knowgate report {quote(str(out_dir))}", markup=False)
@@ -117,22 +131,6 @@ def _model(name: str, replies: Path | None, concurrency: int) -> Any:
     if replies is not None:
         raise InputError("is for --model replay", where="--replies", mend="leave it out")
     return load_language_model(name, max_concurrency=concurrency)
-
-
-def _guards(policies: list[Path]) -> dict[str, Guard]:
-    found = {}
-    for path in policies:
-        policy = Policy.load(path)
-        name = path.stem if path.stem not in found else str(path)
-        found[name] = Guard.load(path, scorer=load_scorer(policy.scorer.kind))
-    return found
-
-
-def _hashes(policies: list[Path]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for path in policies:
-        found[path.stem if path.stem not in found else str(path)] = file_sha256(path)
-    return found
 
 
 def _show_counts(data: UaqData, json_file: Path | None) -> None:
@@ -164,6 +162,13 @@ def _tasks(text: str) -> tuple[int, ...]:
             raise InputError(f"there is no task {part!r}", where="--tasks", mend="of 1,2,3")
         found.append(int(part))
     return tuple(dict.fromkeys(found))
+
+
+def _languages(text: str) -> tuple[str, ...]:
+    found = tuple(dict.fromkeys(_parts(text)))
+    if not found:
+        raise InputError("names no language", where="--lang", mend="en, zh, or en,zh")
+    return found
 
 
 def _forms(text: str) -> tuple[Form, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ._correctness import published_hit, strict_hit
 from ._dilemma import dilemma_options
+from ._guarding import LoadedGuards, load_guards
 from ._items import (
     LANGUAGES,
     Answer,
@@ -45,6 +46,7 @@ __all__ = [
     "ChoiceLine",
     "Clue",
     "Form",
+    "LoadedGuards",
     "Prompts",
     "QuestionType",
     "RefusalMetrics",
@@ -64,6 +66,7 @@ __all__ = [
     "dilemma_options",
     "krr_value",
     "limited",
+    "load_guards",
     "passed_questions",
     "published_hit",
     "published_refusals",

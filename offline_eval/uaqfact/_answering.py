@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -23,6 +24,8 @@ from ._prompting import LETTERS, Asked, Prompter, clue_facts
 from ._replay import ReplayedReplies
 from ._retrieved_facts import FactRetriever
 from ._rows import MODEL_SYSTEM, UaqRow, row_id
+
+_THINKING = re.compile(r"^\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
 
 
 class Answerer(Protocol):
@@ -121,13 +124,24 @@ class ReplayAnswerer:
 
 def chosen_letter(reply: str, item: ChoiceItem) -> str | None:
     """The one letter that a reply chooses; None for none and for several."""
-    found = parse_choices(reply, item.options)
+    found = parse_choices(_without_thinking(reply), item.options)
     return found[0] if found is not None and len(found) == 1 else None
 
 
 def first_paragraph(text: str) -> str:
-    """A reply up to its first blank line, where the published set-up stops."""
-    return text.lstrip().partition("\n\n")[0].rstrip()
+    """A reply up to its first blank line, where the published set-up stops.
+
+    What a model thinks aloud before it, in tags, is no part of the reply.
+
+    Example:
+        >>> first_paragraph("<think>Let me\\n\\nsee.</think>\\n\\nAnn Li\\n\\nBecause")
+        'Ann Li'
+    """
+    return _without_thinking(text).lstrip().partition("\n\n")[0].rstrip()
+
+
+def _without_thinking(text: str) -> str:
+    return _THINKING.sub("", text, count=1)
 
 
 def _reply_row(

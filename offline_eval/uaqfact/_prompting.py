@@ -17,6 +17,8 @@ NO_ANSWER = "##None##"
 LETTERS = ("A", "B", "C", "D")
 # Of a list of answers: Wikidata knows hundreds of translators of one book.
 _MOST_ANSWERS = 10
+# Without these a model is not asked what it is measured by.
+_NEEDED = frozenset(("question", "facts", *(f"option_{letter.lower()}" for letter in LETTERS)))
 
 
 @runtime_checkable
@@ -54,12 +56,15 @@ class Prompts:
             taken from the bundled ones.
 
     Raises:
-        InputError: the folder is none, or a file has other slots than the bundled one.
+        InputError: the folder is none, or holds a text file of no such name, or a file
+            has slots that are not filled, or lacks one that the question needs.
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
         if folder is not None and not Path(folder).is_dir():
             raise InputError("is no folder", where=os.fspath(folder), mend="name one with prompts")
+        if folder is not None:
+            _refuse_strangers(Path(folder))
         self._prompts = {name: _prompt(name, folder) for name in _names()}
 
     @property
@@ -212,12 +217,28 @@ def _names() -> list[str]:
     return sorted(file.name[:-4] for file in folder.iterdir() if file.name.endswith(".txt"))
 
 
+def _refuse_strangers(folder: Path) -> None:
+    known = _names()
+    for path in sorted(folder.glob("*.txt")):
+        if path.stem not in known:
+            raise InputError(
+                "no prompt is called that", where=str(path), mend=f"one of: {', '.join(known)}"
+            )
+
+
 def _prompt(name: str, folder: str | os.PathLike[str] | None) -> Prompt:
     text = resources.files(f"{__package__}.prompts").joinpath(f"{name}.txt").read_text("utf-8")
     bundled = Prompt(name, text.rstrip("\n"))
     if folder is None or not Path(folder, f"{name}.txt").exists():
         return bundled
     own = load_prompt(Path(folder, f"{name}.txt"))
+    lacking = sorted((bundled.slots - own.slots) & _NEEDED)
+    if lacking:
+        raise InputError(
+            f"the prompt lacks the slots {', '.join(lacking)}",
+            where=str(Path(folder, f"{name}.txt")),
+            mend="write {" + lacking[0] + "} where it is to stand",
+        )
     strangers = sorted(own.slots - bundled.slots)
     if strangers:
         raise InputError(

@@ -9,6 +9,7 @@ from ...guard import InputError, clean_text
 from ...guard.files import read_jsonl
 from ._items import ChoiceItem, UaqItem
 from ._plan import Planned
+from ._rows import MODEL_SYSTEM
 
 _MEND = 'each line needs "response" and "key", or "qid" with "form", "language", "type", "kind"'
 _FORMS = {1: "question", 2: "choice", 3: "clue"}
@@ -20,7 +21,9 @@ class ReplayedReplies:
     Args:
         path: JSON lines with `response`, and either `key` (as in `rows.jsonl`) or `qid` with
             as much of `language`, `type` and `kind` as tells the question; `form`, or `task`,
-            says how it was put (task 1 by default, task 3 with its clue).
+            says how it was put (task 1 by default, task 3 with its clue). In a run's own
+            `rows.jsonl`, failures and the rows of guards are passed over, and a letter that
+            scores chose stands for a reply.
 
     Raises:
         InputError: a line is broken, or answers a question again with other words.
@@ -32,6 +35,8 @@ class ReplayedReplies:
         self._by_qid: dict[tuple[str, str], list[tuple[Mapping[str, object], str]]] = {}
         self.lines = 0
         for number, value in read_jsonl(path):
+            if value.get("system", MODEL_SYSTEM) != MODEL_SYSTEM or value.get("error"):
+                continue
             self._take(f"{self.path}:{number}", value)
         if not self.lines:
             raise InputError("the file holds no replies", where=self.path, mend=_MEND)
@@ -61,6 +66,8 @@ class ReplayedReplies:
 
     def _take(self, where: str, value: Mapping[str, object]) -> None:
         response, form = value.get("response"), value.get("form")
+        if response is None and form == "choice":
+            response = value.get("letter")
         if form is None:
             task = value.get("task", 1)
             form = _FORMS.get(task) if isinstance(task, int) else None

@@ -15,6 +15,7 @@ from ..runner import RowStore, open_store, stored_rows
 from ..runs import SCHEMA_VERSION, read_manifest
 from ._answering import Answerer, ModelAnswerer, ReplayAnswerer
 from ._items import UaqData, UaqItem
+from ._layout import Layout
 from ._plan import Planned, UaqSettings, batches, limited, planned
 from ._prompting import NO_ANSWER, Prompter, Prompts, clue_facts
 from ._reading import read_layout
@@ -45,7 +46,8 @@ class UaqParts:
     Attributes:
         prompts: texts; the bundled ones by default.
         guards: by name, in front of the model in task 3: facts are their passages. Where one
-            abstains, `##None##` is the reply; otherwise the model's own is.
+            abstains, `##None##` is the reply; where it answers from memory, what the model said
+            to the question alone, if the run has task 1; otherwise the model's own reply.
         guard_sha256: by name, what tells two versions of a guard apart.
         answer_tokens: kept free for the answer in prompts.
     """
@@ -167,6 +169,7 @@ def _guard(
         if identifier in store.done or not isinstance(p.item, UaqItem):
             continue
         behind = replies[row_id(MODEL_SYSTEM, p.form, p.item.key)]
+        alone = replies.get(row_id(MODEL_SYSTEM, "question", p.item.key))
         row = {**behind, "row_id": identifier, "system": name}
         try:
             decision = guard.decide(p.item.question, _facts(p, retriever))
@@ -177,6 +180,8 @@ def _guard(
             }
         else:
             row |= {"route": decision.route.value, "reason": decision.reason.value}
+            if decision.route is Route.ANSWER and alone is not None:
+                row |= {name: alone[name] for name in ("response", "error", "shots")}
             if decision.route is Route.ABSTAIN:
                 # No call of the model was needed: its failure does not matter.
                 row |= {"response": NO_ANSWER, "error": None, "shots": 0}
@@ -207,7 +212,9 @@ def _manifest(
         asked, inputs = "replay", [Path(model.path)]
     else:
         asked, inputs = model.fingerprint, []
-    inputs += sorted(folder.rglob("*.json"))
+    # Those that were read: the folder may hold other sets, and this very run.
+    layout = Layout(folder)
+    inputs += [path for name in data.languages for path in layout.needed(name, settings.tasks)]
     return {
         "schema_version": SCHEMA_VERSION,
         "suite": SUITE,

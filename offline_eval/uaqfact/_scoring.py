@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...calibration import Interval, wilson_interval
-from ._correctness import published_hit, strict_hit
+from ._correctness import published_hit, strict_hit, without_answers
 from ._items import QuestionType, UaqItem
 from ._metrics import RefusalMetrics, ScoredReply, passed_questions, refusal_metrics
 from ._plan import links
@@ -62,6 +62,8 @@ class ChoiceLine:
     """Four-option questions answered rightly (task 2), on one part of them.
 
     Attributes:
+        accuracy: of the questions with a reply.
+        kpr: unanswerable questions behind which all facts are known, whatever else was asked.
         unread: replies from which no single letter could be read; they count as wrong.
         errors: questions without a reply, left out.
     """
@@ -69,6 +71,7 @@ class ChoiceLine:
     language: str
     type: str
     accuracy: Interval
+    kpr: Interval
     unread: int
     errors: int
 
@@ -78,6 +81,7 @@ class ChoiceLine:
             "language": self.language,
             "type": self.type,
             "accuracy": self.accuracy.to_dict(),
+            "kpr": self.kpr.to_dict(),
             "unread": self.unread,
             "errors": self.errors,
         }
@@ -118,15 +122,19 @@ def score_run(run: UaqRun, *, rule: RuleName = "strict") -> list[ScoreLine]:
 def score_choices(run: UaqRun) -> list[ChoiceLine]:
     """Task 2 by language and type; `all` comes first."""
     rows = [row for row in run.rows if row.form == "choice" and row.system == MODEL_SYSTEM]
+    passed = _passed(run) or {}
+    linked = [item for item in run.data.items if item.key in passed]
     lines = []
     for language, question_type in _parts(rows):
         chosen = [row for row in rows if _in(row, language, question_type)]
+        known = [passed[item.key] for item in linked if _in(item, language, question_type)]
         asked = [row for row in chosen if row.error is None]
         lines.append(
             ChoiceLine(
                 language=language,
                 type=question_type,
                 accuracy=wilson_interval(sum(bool(row.right) for row in asked), len(asked)),
+                kpr=wilson_interval(sum(known), len(known)),
                 unread=sum(row.letter is None for row in asked),
                 errors=len(chosen) - len(asked),
             )
@@ -142,12 +150,14 @@ def verdicts(
     refuses, hits = _RULES[rule]
     refused = refuses([row.response or "" for row in answered])
     found = {}
-    for row, declined in zip(answered, refused, strict=True):
-        item = items[row.key]
-        right = None if item.unanswerable else hits(item, row.response or "")
+    for row, refusal in zip(answered, refused, strict=True):
+        item, reply, declined = items[row.key], row.response or "", refusal
+        right = None if item.unanswerable else hits(item, reply)
         if rule == "strict" and right and declined:
-            # A hedge around the answer: it declines, so it does not answer.
-            right = False
+            # An answer called "No Answer" is one. Otherwise this is a hedge around the
+            # answer: it declines, so it does not answer.
+            declined = refuses([without_answers(item, reply)])[0]
+            right = not declined
         found[row.row_id] = ScoredReply(
             key=item.key,
             cluster=f"{item.type.value}/{_number(item.qid)}",
@@ -192,5 +202,5 @@ def _parts(rows: Sequence[UaqRow]) -> list[tuple[str, str]]:
     return parts if rows else []
 
 
-def _in(row: UaqRow, language: str, question_type: str) -> bool:
+def _in(row: UaqRow | UaqItem, language: str, question_type: str) -> bool:
     return language in (ALL, row.language) and question_type in (ALL, row.type.value)

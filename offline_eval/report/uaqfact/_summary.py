@@ -55,6 +55,8 @@ class UaqSummary:
             first = self.whole[0].metrics.to_dict()
             # What gates ask for by short names: the model as it is, in its first form.
             aliases = {name: first[name] for name in first if name != "questions"}
+        elif self.choices:
+            aliases = {"kpr": self.choices[0].kpr.to_dict()}
         return {
             "schema_version": REPORT_SCHEMA_VERSION,
             "suite": manifest.suite,

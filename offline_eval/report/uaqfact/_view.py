@@ -188,6 +188,7 @@ def _choice_table(lines: Sequence[ChoiceLine]) -> Table:
     ]
     columns = [
         ("Right", cells_of([line.accuracy for line in lines], percent, 0)),
+        ("KPR", cells_of([line.kpr for line in lines], percent, 0)),
         ("Questions", [Cell(str(line.accuracy.n)) for line in lines]),
         ("No letter read", [Cell(str(line.unread)) for line in lines]),
     ]

@@ -24,6 +24,11 @@ def headline(summary: UaqSummary) -> list[str]:
             f"how far it puts them to use in declining (KRR): {decimal(plain.metrics.krr.value)}, "
             "where .5 is not at all."
         )
+    if not summary.whole and summary.choices and summary.choices[0].kpr.value is not None:
+        lines.append(
+            f"The model knows the facts behind {_with(summary.choices[0].kpr)} of the unanswerable "
+            "questions (KPR)."
+        )
     for line in summary.whole:
         if line.system == MODEL_SYSTEM and line.form != "question" and line is not plain:
             lines.append(_declines(line, _GIVEN[line.form]))
@@ -39,7 +44,11 @@ _GIVEN = {
     "facts": "With the facts that the question needs it",
     "retrieved": "With retrieved facts it",
 }
-_FORMS = {"clue": "facts handed over", "facts": "facts handed over", "retrieved": "facts retrieved"}
+_FORMS = {
+    "clue": "after the reasoning",
+    "facts": "facts handed over",
+    "retrieved": "facts retrieved",
+}
 
 
 def warnings(summary: UaqSummary) -> list[str]:

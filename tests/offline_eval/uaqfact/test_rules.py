@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 
 from knowgate.offline_eval.uaqfact import (
     UaqItem,
+    UaqRow,
     published_hit,
     published_refusals,
     read_layout,
     strict_hit,
     strict_refusals,
+    verdicts,
 )
 from tests.offline_eval.uaqfact.questions import AB, DILEMMA, item
 
@@ -131,3 +133,116 @@ def test_an_option_within_the_other_is_not_named_by_it() -> None:
 @pytest.mark.parametrize(("reply", "right"), [("是北京。", True), ("不是北京", False)])
 def test_chinese_answers_need_no_spaces_around(reply: str, right: bool) -> None:
     assert strict_hit(item("1", AB, answer="北京"), reply) is right
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        *["Both are wrong.", "There isn't one.", "There are none.", "So my answer is: None"],
+        *["X did not hold any position in 1987.", "He held no position between 1960 and 1965."],
+        *["The company had not been founded yet.", "He had already died by then.", "no", "Nil"],
+        *["There was no head coach at that time.", "No record of this exists.", "As said, no one."],
+        *["No head of government of the United States was the father of Tolui.", "∅"],
+        *["The premise of the question is incorrect.", "The intersection is empty.", "Impossible."],
+        *["Not Paris and not Rome.", "It is neither a novel nor a film.", "Does not exist."],
+        *["The answer is nobody.", "The answer is that no such person exists.", "**None**"],
+        *["There doesn't appear to be such a person.", "It references neither.", "A: ##None##"],
+        *["没有这个人", "沒有這樣的人", "没有符合条件的人", "交集为空", "查无此人", "答案是：无"],
+        *["他在1950年没有担任任何职务", "他当时还没有出生", "当时该公司尚未成立", "无解"],
+        *[
+            "既不是A也不是B",
+            "既非小说也非电影",
+            "前提错误",
+            "这个问题的前提有误",
+            "＃＃Ｎｏｎｅ＃＃",
+        ],
+        *["没有人与之相符", "两个选项都没有被引用", "没有哪位行政首脑是拖雷的父亲。"],
+    ],
+)
+def test_further_words_for_absence_decline(reply: str) -> None:
+    assert strict_refusals([reply]) == [True]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        *["None Shall Escape", "None But the Lonely Heart", "Nothing in Common", "No Such Agency"],
+        *["Neither Here nor There", "The Empty Set (film)", "Nowhere in Africa", "No Man's Land"],
+        *["False Dilemma Records", "No Common Ground", "Nonesuch Press", "Nobody Speaks"],
+        *["Not Guilty", "Dr. No", "No. 1 Squadron RAF", "There Is No Evil", "No Time to Die"],
+        *["Washington, D.C.", "3,500,000", "1. Ann Li\n2. Bo Ek", "Ann Li, who had no children."],
+        *["It was not Joe Biden but Donald Trump.", "Inter Milan. He had no other club."],
+        "Inter Milan. He did not play for any other team in that time.",
+        "First, Bo did not hold any office. Second, Ann did. Answer: Ann Li",
+        "No child of Bo's is on the list. So the answer is **Ann Li**, the only one left.",
+        *[
+            "无锡",
+            "無錫",
+            "无间道",
+            "无人区玫瑰",
+            "无人生还",
+            "《无人驾驶》",
+            "不存在的女儿",
+            "没人要的孩子",
+        ],
+        *["没有人是一座孤岛", "不丹", "否定", "是李四，不是张三", "除了李四，没有人符合条件。"],
+        *["答案是李四，因为张三没有担任任何职务。", "张三没有担任任何职务，所以答案是李四。"],
+    ],
+)
+def test_names_and_reasons_that_sound_like_absence_do_not_decline(reply: str) -> None:
+    assert strict_refusals([reply]) == [False]
+
+
+@pytest.mark.parametrize(
+    ("label", "reply", "right"),
+    [
+        ("Nobody Knows", "It is Nobody Knows.", (False, True)),
+        ("No Answer", "No Answer", (False, True)),
+        ("No Answer", "There is no answer.", (True, False)),
+        ("Ann Li", "I don't know, perhaps Ann Li.", (True, False)),
+    ],
+)
+def test_an_answer_that_sounds_like_a_refusal_is_one(
+    label: str, reply: str, right: tuple[bool, bool]
+) -> None:
+    asked = item("1", AB, answer=label)
+    row = UaqRow(
+        row_id="1",
+        system="model",
+        form="question",
+        key=asked.key,
+        language="en",
+        type=asked.type,
+        kind=asked.kind,
+        response=reply,
+    )
+    found = verdicts([row], {asked.key: asked})["1"]
+    assert (found.refused, found.correct) == right
+
+
+def test_the_wrong_option_that_holds_the_right_one_is_not_right() -> None:
+    question = item("1", AB, DILEMMA, answer="New York", options=("New York", "New York City"))
+    assert not strict_hit(question, "New York City")
+    assert strict_hit(question, "New York")
+    inside = item("1", AB, DILEMMA, answer="war", options=("war", "Star Wars"))
+    assert not strict_hit(inside, "war or Star Wars")
+
+
+@pytest.mark.parametrize(
+    ("label", "reply", "right"),
+    [
+        ("1987", "他于1987年上任", True),
+        ("NBA", "他在NBA踢球", True),
+        ("2", "2,500 people", False),
+        ("5", "1.5", False),
+        ("2", "1, 2, 3", True),
+        ("克瓦米·恩克鲁玛", "克瓦米・恩克鲁玛", True),
+        ("Star Wars – A New Hope", "Star Wars - A New Hope", True),
+        ("O'Neil", "O\u2018Neil", True),
+        ("Ann Li", "Ann Li is not the mayor; it was Bo.", False),
+        ("Ann Li", "Ann Li was not only mayor but king.", True),
+        ("北京", "北京不是首都", False),
+    ],
+)
+def test_whole_words_in_any_script(label: str, reply: str, right: bool) -> None:
+    assert strict_hit(item("1", AB, answer=label), reply) is right

@@ -16,16 +16,20 @@ from knowgate.offline_eval.runner import stored_rows
 from knowgate.offline_eval.uaqfact import (
     MODEL_SYSTEM,
     TASK3_FORMS,
+    Prompts,
     ReplayedReplies,
     UaqParts,
     UaqRow,
     UaqSettings,
+    clue_facts,
+    read_layout,
     read_uaqfact_run,
     run_uaqfact,
     score_choices,
     score_run,
     write_layout,
 )
+from knowgate.offline_eval.uaqfact._retrieved_facts import FactRetriever, _best
 from tests.offline_eval.uaqfact.questions import small_set
 
 ALL_FORMS = UaqSettings(forms=TASK3_FORMS)
@@ -183,3 +187,90 @@ def test_a_limit_keeps_twins_and_their_facts(shared_data: Path, tmp_path: Path) 
     assert sum(row.form == "question" for row in found) == 18
     assert 9 <= sum(row.form == "choice" for row in found) <= 12
     assert score_run(read_uaqfact_run(run))[0].metrics.kpr.n == 9
+
+
+def test_a_run_can_be_replayed_from_its_own_rows(folder: Path, tmp_path: Path) -> None:
+    lm = ScoringModel(default="Ann Li")
+    parts = UaqParts(guards={"wary": Suspicious()})
+    run = run_uaqfact(lm, folder, tmp_path / "run", parts=parts)
+    again = run_uaqfact(ReplayedReplies(run / "rows.jsonl"), folder, tmp_path / "again")
+    alone = {row.row_id: row for row in rows(run) if row.system == MODEL_SYSTEM}
+    for row in rows(again):
+        assert (row.letter, row.right) == (alone[row.row_id].letter, alone[row.row_id].right)
+        if row.form != "choice":
+            assert row.response == alone[row.row_id].response
+
+
+class Remembering:
+    """A guard that always answers from memory."""
+
+    def decide(self, question: str, passages: Sequence[str]) -> Decision:
+        return Decision(route=Route.ANSWER, reason=Reason.CONFIDENT_MEMORY)
+
+
+def test_an_answer_from_memory_is_what_was_said_without_facts(folder: Path, tmp_path: Path) -> None:
+    lm = ScriptedLanguageModel({"Facts:": "from facts"}, default="from memory")
+    settings = UaqSettings(tasks=(1, 3), forms=("facts",))
+    parts = UaqParts(guards={"sure": Remembering()})
+    run = run_uaqfact(lm, folder, tmp_path / "run", settings=settings, parts=parts)
+    said = {(row.system, row.form): row.response for row in rows(run)}
+    assert said[MODEL_SYSTEM, "facts"] == "from facts"
+    assert said["sure", "facts"] == "from memory"
+
+
+def test_task_two_alone_tells_the_share_of_known_facts(folder: Path, tmp_path: Path) -> None:
+    run = run_uaqfact(ScoringModel(), folder, tmp_path / "run", settings=UaqSettings(tasks=(2,)))
+    assert score_run(read_uaqfact_run(run)) == []
+    whole = score_choices(read_uaqfact_run(run))[0]
+    assert (whole.kpr.value, whole.kpr.n) == (1.0, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("answer_en.txt", "Say something.", "lacks the slots question"),
+        ("answer_en.txt", "{question} {nope}", "not filled: nope"),
+        ("choice_en.txt", "{question} {option_a}", "lacks the slots option_b"),
+        ("anwser_en.txt", "{question}", "no prompt is called that"),
+    ],
+)
+def test_prompts_that_ask_something_else_are_refused(
+    tmp_path: Path, name: str, text: str, message: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InputError, match=message):
+        Prompts(tmp_path)
+
+
+def test_facts_are_found_in_batches_as_one_by_one(shared_data: Path) -> None:
+    items = read_layout(shared_data / "uaqfact").items
+    retriever = FactRetriever(items, 3)
+    some = [*items[:70], *items[-70:]]
+    together = retriever.retrieve(some)
+    assert together == [retriever.retrieve([item])[0] for item in some]
+    assert all(len(facts) == 3 for facts in together)
+    found = sum(
+        bool(set(facts) & set(clue_facts(item))) for item, facts in zip(some, together, strict=True)
+    )
+    assert found > 0.8 * len(some)
+
+
+def test_of_equal_facts_the_first_comes_first() -> None:
+    assert _best(np.array([0.5, 0.1, 0.5, 0.5], dtype=np.float32), 2) == [0, 2]
+    assert _best(np.array([0.1, 0.5], dtype=np.float32), 5) == [1, 0]
+
+
+def test_a_run_within_the_data_folder_goes_on(folder: Path) -> None:
+    lm, out = ScriptedLanguageModel(default="A"), folder / "run"
+    run_uaqfact(lm, folder, out, settings=UaqSettings(tasks=(1,)))
+    run_uaqfact(lm, folder, out, settings=UaqSettings(tasks=(1,)))
+    names = [file.name for file in read_uaqfact_run(out).manifest.inputs]
+    assert len(names) == 9  # six of questions, three of examples
+
+
+def test_thinking_aloud_is_no_part_of_a_reply(folder: Path, tmp_path: Path) -> None:
+    thought = "<think>Is it (A)?\n\nThe answer is (A), or not.</think>\n\n"
+    lm = ScriptedLanguageModel({"(A)": f"{thought}(B)"}, default=f"{thought}Ann Li\n\nBecause.")
+    run = run_uaqfact(lm, folder, tmp_path / "run", settings=UaqSettings(tasks=(1, 2)))
+    assert {row.response for row in rows(run) if row.form == "question"} == {"Ann Li"}
+    assert {row.letter for row in rows(run) if row.form == "choice"} == {"B"}

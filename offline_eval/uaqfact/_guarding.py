@@ -1,0 +1,106 @@
+"""Guards in front of the model, from their policies."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ...guard import (
+    ConfidenceEstimator,
+    ConflictDetector,
+    Guard,
+    InputError,
+    LanguageModel,
+    Policy,
+    RelevanceScorer,
+)
+from ...guard.confidence import load_estimator
+from ...guard.conflict import AnswerConflict, PassageConflict
+from ...guard.relevance import load_scorer
+from ..systems import load_guard_choices
+
+_DEFAULT_ESTIMATOR = "sampled_consistency"
+_SIGNALS = ("relevance", "confidence", "conflict")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedGuards:
+    """Guards by name.
+
+    Attributes:
+        guards: ready to decide.
+        sha256: of the files that their policies were read from.
+    """
+
+    guards: Mapping[str, Guard]
+    sha256: Mapping[str, str]
+
+
+def load_guards(
+    specs: Sequence[str | os.PathLike[str]],
+    model: LanguageModel | None,
+    *,
+    scorer: str | None = None,
+) -> LoadedGuards:
+    """Guards by the files of their policies, or the folders of calibrated runs.
+
+    A signal that fails is a failed question here, not an abstention, and no signal has a
+    deadline: neither a broken model nor a busy machine is to look like good judgement.
+
+    Args:
+        specs: of the guards; none gives none.
+        model: whose confidence is measured where a policy asks for it; None for logged replies.
+        scorer: of relevance, by name or folder; by default the one that each policy names.
+
+    Raises:
+        InputError: a policy cannot be read or asks about a model that cannot be asked, or there is
+            no such scorer.
+        FingerprintMismatchError: scorer or estimator is not the calibrated one.
+    """
+    guards: dict[str, Guard] = {}
+    sha256: dict[str, str] = {}
+    scorers: dict[str, RelevanceScorer] = {}
+    for choice in load_guard_choices(list(specs)) if specs else ():
+        if choice.policy is None:
+            continue
+        name = scorer or choice.policy.scorer.kind
+        if name not in scorers:
+            scorers[name] = load_scorer(name)
+        # Said before the guard asks for parts that a model elsewhere would have to give.
+        choice.policy.require_scorer(scorers[name].fingerprint)
+        guards[choice.name] = _guard(choice.policy, scorers[name], model)
+        sha256[choice.name] = choice.sha256
+    return LoadedGuards(guards, sha256)
+
+
+def _guard(policy: Policy, scorer: RelevanceScorer, model: LanguageModel | None) -> Guard:
+    estimator: ConfidenceEstimator | None = None
+    detector: ConflictDetector | None = None
+    if policy.needs_estimator or (policy.check_conflict and policy.may_follow):
+        if model is None:
+            raise InputError(
+                "the policy asks how sure the model itself is, and a log cannot be asked",
+                where="--guard with --model replay",
+                mend="name that model with --model, or use a policy without answers from memory",
+            )
+        if policy.needs_estimator:
+            estimator = _estimator(policy, model)
+        if policy.check_conflict:
+            between_passages = policy.conflict_between != "memory"
+            detector = PassageConflict(model) if between_passages else AnswerConflict(model)
+    return Guard(
+        policy,
+        scorer=scorer,
+        estimator=estimator,
+        conflict_detector=detector,
+        on_error=dict.fromkeys(_SIGNALS, "raise"),
+        deadlines=dict.fromkeys(_SIGNALS),
+        metrics=False,
+    )
+
+
+def _estimator(policy: Policy, model: LanguageModel) -> ConfidenceEstimator:
+    if policy.estimator is not None:
+        return load_estimator(policy.estimator.kind, model)
+    return load_estimator(_DEFAULT_ESTIMATOR, model, threshold=policy.confidence_threshold)
