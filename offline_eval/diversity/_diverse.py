@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...guard import InputError
 from ..knowledge_base import QuestionRecord
-from ..ookb import Encoder
+from ..ookb import Encoder, embed_all
 from ._duplicates import remove_duplicates
 from ._farthest_first import farthest_first
 from ._keywords import keyword_distinct
 from ._original import original_keyword_scores, original_keyword_selection
 
 StageProgress = Callable[[str, int, int], None]
-_TEXTS_AT_ONCE = 64
+_ROWS_AT_ONCE = 512
 
 
 class KeywordMethod(StrEnum):
@@ -139,7 +140,8 @@ def diverse_questions(
         on_progress: called with (stage, done, in all).
 
     Raises:
-        InputError: the last stage has no encoder, or the original's formula finds no word.
+        InputError: the last stage has no encoder, or one that gives no proper embeddings;
+            or the original's formula finds no word.
     """
     settings = settings or DiversitySettings()
     if settings.semantic is not SemanticMethod.OFF and encoder is None:
@@ -208,25 +210,16 @@ class _Stages:
     def drop_by_meaning(self, encoder: Encoder) -> None:
         if not self.left:
             return
-        texts, advance = self._texts(), self._advance("embedding")
-        blocks = []
-        for start in range(0, len(texts), _TEXTS_AT_ONCE):
-            blocks.append(encoder.embed(texts[start : start + _TEXTS_AT_ONCE]))
-            if advance is not None:
-                advance(min(start + _TEXTS_AT_ONCE, len(texts)), len(texts))
-        vectors = np.concatenate(blocks).astype(np.float64)
+        vectors = embed_all(self._texts(), encoder, self._advance("embedding")).astype(np.float64)
         least = self._settings.semantic_threshold
         picked = np.sort(
             farthest_first(vectors, min_distance=least, on_progress=self._advance("meaning"))
         )
-        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-        for row in sorted(set(range(len(self.left))) - set(picked.tolist())):
-            cosines = vectors[picked] @ vectors[row]
-            best = int(cosines.argmax())
+        gone = np.setdiff1d(np.arange(len(vectors)), picked)
+        for row, best, cosine in zip(gone, *_nearest(vectors[gone], vectors[picked]), strict=True):
             of = self.left[int(picked[best])]
-            self._drop(
-                self.left[row], DropReason.MEANING, of, max(0.0, 1.0 - float(cosines[best])), least
-            )
+            score = max(0.0, 1.0 - float(cosine))
+            self._drop(self.left[int(row)], DropReason.MEANING, of, score, least)
         self.left = [self.left[row] for row in picked]
 
     def _texts(self) -> list[str]:
@@ -254,3 +247,18 @@ class _Stages:
                 else " ".join(other.answer.split()) == " ".join(record.answer.split()),
             )
         )
+
+
+def _nearest(
+    rows: NDArray[np.float64], others: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Per row the place of the nearest of the others, and the cosine with it."""
+    rows, others = (one / np.linalg.norm(one, axis=1, keepdims=True) for one in (rows, others))
+    places = np.zeros(len(rows), dtype=np.int64)
+    cosines = np.zeros(len(rows))
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        part = slice(start, start + _ROWS_AT_ONCE)
+        products = rows[part] @ others.T
+        places[part] = products.argmax(axis=1)
+        cosines[part] = products.max(axis=1)
+    return places, cosines

@@ -102,13 +102,19 @@ class ReadBase:
     failures: tuple[FailureRow, ...]
 
 
-def read_base(places: Sequence[str | os.PathLike[str]]) -> ReadBase:
+def read_base(
+    places: Sequence[str | os.PathLike[str]], *, without: str | os.PathLike[str] | None = None
+) -> ReadBase:
     """Read all documents and split them into sentences.
+
+    Args:
+        places: files, and folders with all below them.
+        without: a folder that is passed over.
 
     Raises:
         InputError: a place does not exist, or there is no document.
     """
-    documents = tuple(read_document(file) for file in find_documents(places))
+    documents = tuple(read_document(file) for file in find_documents(places, without=without))
     return ReadBase(
         documents,
         tuple(sentences_of(documents)),
@@ -134,7 +140,8 @@ def build_questions(
 
     Args:
         places: files, and folders with all below them.
-        out: folder of the knowledge base; made if missing.
+        out: folder of the knowledge base; made if missing. Below a folder of documents it
+            is passed over.
         model: chat model or runnable to ask; None for rules alone.
         settings: what is asked; its `model` must name `model`.
         limits: how the model is asked.
@@ -145,33 +152,35 @@ def build_questions(
         What came of it; failures are counted, and stand in `failures.jsonl`.
 
     Raises:
-        InputError: nothing to read, or the folder cannot be used.
+        InputError: nothing to read, the folder cannot be used, or another build into it is
+            under way.
     """
     settings = settings or BuildSettings()
     if (model is None) != (settings.model == NO_MODEL):
         raise InputError("model and its name do not go together", where="settings.model")
     folder = BuildFolder(out)
-    base = read_base(places)
+    base = read_base(places, without=folder.root)
     head = _manifest_head(settings, base)
-    folder.write_manifest(head | {"complete": False})
-    folder.write_rows("documents", _document_rows(base))
-    folder.write_rows("sentences", base.sentences)
-    stages: PaidStages | None = None
-    if model is None:
-        facts, made, failures = cloze_facts(base.sentences)
-    else:
-        stages = PaidStages(
-            folder,
-            model,
-            settings,
-            limits or CallLimits(),
-            retry_failed=retry_failed,
-            on_progress=on_progress,
-        )
-        facts, made, failures = _asked(folder, stages, base, settings)
-    made_of = _Made(facts, [*base.questions, *made], [*base.failures, *failures])
-    totals = _finished(folder, base, made_of, stages.spent if stages else ())
-    folder.write_manifest(head | {"complete": True} | _counts(totals))
+    with folder.for_this_process_alone():
+        folder.write_manifest(head | {"complete": False})
+        folder.write_rows("documents", _document_rows(base))
+        folder.write_rows("sentences", base.sentences)
+        stages: PaidStages | None = None
+        if model is None:
+            facts, made, failures = cloze_facts(base.sentences)
+        else:
+            stages = PaidStages(
+                folder,
+                model,
+                settings,
+                limits or CallLimits(),
+                retry_failed=retry_failed,
+                on_progress=on_progress,
+            )
+            facts, made, failures = _asked(folder, stages, base, settings)
+        made_of = _Made(facts, [*base.questions, *made], [*base.failures, *failures])
+        totals = _finished(folder, base, made_of, stages.spent if stages else ())
+        folder.write_manifest(head | {"complete": True} | _counts(totals))
     return totals
 
 

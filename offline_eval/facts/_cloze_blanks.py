@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ._checks import words_of
+from ._cloze_sentences import has_verb
 
 BLANK = "____"
 
@@ -27,9 +28,13 @@ _UNIT = (
     r"kilograms?|points?|times?|people|persons?|passengers?|million|billion|degrees?|am|pm|"
     r"[ap]\.m\.)"
 )
+# A comma after a number is not of it.
+_NUMBER = r"\d(?:[\d,]*\d)?(?:\.\d+)?"
 _QUANTITY = re.compile(
-    r"(?<![\w.,/#-])(?:(?:S|US|HK|A)?[$£€¥]\s?\d[\d,]*(?:\.\d+)?(?:\s(?:million|billion))?"
-    rf"|\d[\d,]*(?:\.\d+)?\s?{_UNIT}(?![\w/])|\d[\d,]*\.\d+|\d[\d,]*\d)(?![\w/-])(?!\.\d)"
+    # "5 to 10 seconds" is one answer: half of it would give away the other.
+    rf"(?<![\w.,/#-])(?:{_NUMBER}\s?(?:to|–|-)\s?)?"
+    rf"(?:(?:S|US|HK|A)?[$£€¥]\s?{_NUMBER}(?:\s(?:million|billion))?"
+    rf"|{_NUMBER}\s?{_UNIT}(?![\w/])|\d[\d,]*\.\d+|\d[\d,]*\d)(?![\w/-])(?!\.\d)"
 )
 _QUANTITY_CHINESE = re.compile(
     r"\d+(?:\.\d+)?(?:万|亿)?(?:元|米|公里|千米|公斤|岁|天|小时|分钟|秒|年|个月|周|人|次|%|％)"
@@ -43,6 +48,8 @@ _QUOTED = re.compile(r"[“‘「《\"]([^”’」》\"]{2,50})[”’」》\"]
 _NAME = re.compile(
     r"[A-Z][A-Za-z]*(?:['’-]\w+)*(?:(?: of the| of| and| for)? [A-Z][A-Za-z]*(?:['’-]\w+)*){0,5}"
 )
+_POSSESSIVE = re.compile(r"['’]s?(?!\w)")
+_OWNER = re.compile(rf"{_POSSESSIVE.pattern}$")
 _PHRASE = re.compile(
     r"\b(?:the|an?|your|its|their|any|each|every)\s+([a-z][a-z-]{2,}(?:\s[a-z][a-z-]+){0,2})"
     r"(?=[.,;:)](?:\s|$)|\s(?P<next>[a-z]+))"
@@ -66,7 +73,19 @@ _DULL = frozenset(
     [
         *("able", "order", "case", "time", "times", "way", "ways", "part", "parts", "thing"),
         *("things", "number", "person", "people", "example", "addition", "general", "following"),
-        *("same", "other", "others", "due", "most", "first", "second", "end", "start", "side"),
+        *(
+            "vicinity",
+            "same",
+            "other",
+            "others",
+            "due",
+            "most",
+            "first",
+            "second",
+            "end",
+            "start",
+            "side",
+        ),
         *("possible", "necessary", "required", "manner", "purpose", "reason", "place", "places"),
         *("kind", "type", "types", "fact", "idea", "area", "areas", "day", "year", "use", "need"),
     ]
@@ -76,6 +95,12 @@ _NUMBERED_NAME = re.compile(
     r"\s*(?:\d\w*(?:\s*(?:,|/|-|and|or|to)\s*|\s+))*$",
     re.IGNORECASE,
 )
+# "as your vehicle approaches, …": no noun phrase, but the beginning of a clause.
+_CLAUSE = re.compile(
+    r"\b(?:(?:approach|becom|cross|pass|reach)es?|becomes?|(?:turn|stop|remain|appear|enter|leave|move|"
+    r"start|begin|come|change|fail|break|seem|get|want|happen|occur|slow|look)s)\b"
+)
+_FEWEST_WORDS_BESIDE = 8
 _SHORT_BEFORE = 60
 _SCORES = {"date": 6.0, "quantity": 5.0, "quoted": 4.0, "name": 3.0, "phrase": 1.0}
 _RARE_SHARE, _RARE_COUNT = 0.005, 2
@@ -133,9 +158,9 @@ def best_blank(text: str, corpus: Corpus) -> tuple[int, int] | None:
         '1.6 mm'
     """
     found: list[tuple[float, int, int]] = []
-    words = words_of(text)
+    words = words_of(_POSSESSIVE.sub("", text))
     for kind, start, end in _candidates(text, corpus):
-        answer = words_of(text[start:end])
+        answer = words_of(_POSSESSIVE.sub("", text[start:end]))
         if not answer or all(word in _DULL for word in answer) or not _once(answer, words):
             continue
         rarest = min((corpus.words[word] or 1 for word in answer), default=1)
@@ -185,11 +210,15 @@ def _found(text: str, corpus: Corpus) -> Iterator[tuple[str, int, int]]:
         yield "quoted", *match.span(1)
     for match in _NAME.finditer(text):
         if _is_name(text, match, corpus):
-            yield "name", *match.span()
+            yield "name", match.start(), match.start() + len(_OWNER.sub("", match.group()))
     for start, end, closed in _phrases(text):
         parts = text[start:end].split()
         known = len(parts) > 1 and corpus.phrases[text[start:end]] > 1
-        if (closed or known) and any(corpus.is_rare(word) for word in parts):
+        if (
+            (closed or known)
+            and any(corpus.is_rare(word) for word in parts)
+            and _tells_enough(text[:start] + text[end:], parts)
+        ):
             yield "phrase", start, end
     for match in _LAST_CHINESE.finditer(text):
         yield "phrase", *match.span(1)
@@ -208,6 +237,15 @@ def _phrases(text: str) -> Iterator[tuple[int, int, bool]]:
         if phrase and bounded and not phrase[-1].endswith(("ly", "ing", "ed")):
             start = match.start(1)
             yield start, start + len(" ".join(phrase)), closed
+
+
+def _tells_enough(rest: str, parts: list[str]) -> bool:
+    """Whether so much is left beside a phrase that not just anything fits."""
+    return (
+        not _CLAUSE.search(" ".join(parts[1:]))
+        and len(words_of(rest)) >= _FEWEST_WORDS_BESIDE
+        and has_verb(rest)
+    )
 
 
 def _is_name(text: str, match: re.Match[str], corpus: Corpus) -> bool:

@@ -48,8 +48,8 @@ _BOILERPLATE = re.compile(
 _VERB = re.compile(
     r"\b(?:is|are|was|were|be|been|has|have|had|must|may|might|can|cannot|could|shall|should|"
     r"will|would|do|does|did|don['’]t|keep|give|use|make|take|stop|drive|turn|slow|check|avoid|"
-    r"ensure|allows?|apply|applies|means?|needs?|requires?|contains?|includes?|becomes?|indicates?|"
-    r"costs?|opens?|closes?|starts?|ends?|lies|stands?|provides?|consists?|takes?|gives?|runs?|"
+    r"ensure|allows?|apply|applies|means?|needs?|requires?|contains?|includes?|indicates?|"
+    r"becomes?|costs?|opens?|closes?|starts?|ends?|lies|stands?|provides?|consists?|takes?|gives?|runs?|"
     r"\w{3,}(?:ates?|izes?|ises?|ifies)|(?:build|built|found|founded|opened|closed|became|began|"
     r"went|came|won|wrote|held|led|made|took|gave|lived|died|born|moved|started|ended|died))\b",
     re.IGNORECASE,
@@ -59,6 +59,10 @@ _RUN_IN = re.compile(
     r"\w\s(?:A|An|The)\s[a-z]|[A-Za-z]\s\d{1,3}\s(?!Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|"
     r"Sep|Oct|Nov|Dec)[A-Z][a-z]"
 )
+# A heading that its sentence repeats: "Zig-zag lines Zig-zag lines show …".
+_SAID_TWICE = re.compile(r"^(?P<head>\S.{5,60}?)\W+(?P=head)\b", re.IGNORECASE)
+# Items of a list that ran into one line: "… a. sip drinks, b. read newspapers".
+_LIST = re.compile(r"\s\(?[a-h][.)]\s.*\s\(?[b-i][.)]\s")
 _BEGINS = re.compile(r"^[\"'“‘(]?(?:[A-Z\d$£€]|[\u3400-\u9fff])")
 _ENDS = re.compile(r"[.!。！][\"'”’)）」』]*$")
 
@@ -84,6 +88,18 @@ def askable(row: SentenceRow) -> bool:
         and not _SUBORDINATE.match(text)
         and not _POINTS.search(text)
         and not _RUN_IN.search(text)
+        and not _SAID_TWICE.search(text)
+        and not _LIST.search(text)
         and not lacks_antecedent(text)
-        and bool(_VERB.search(text))
+        and has_verb(text)
     )
+
+
+def has_verb(text: str) -> bool:
+    """Whether one of the verbs stands there that most sentences have.
+
+    Example:
+        >>> has_verb("Brakes become weak."), has_verb("After passing through water, the ____.")
+        (True, False)
+    """
+    return bool(_VERB.search(text))

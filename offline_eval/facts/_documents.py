@@ -60,10 +60,16 @@ class ReadDocument:
     failure: tuple[str, str] | None = None
 
 
-def find_documents(places: Sequence[str | os.PathLike[str]]) -> list[FoundFile]:
+def find_documents(
+    places: Sequence[str | os.PathLike[str]], *, without: str | os.PathLike[str] | None = None
+) -> list[FoundFile]:
     """All files that `places` name: files, and folders with all below them.
 
     Hidden files and folders are passed over, links to folders are not followed.
+
+    Args:
+        places: files and folders.
+        without: a folder that is passed over where it lies below one of them.
 
     Returns:
         In order of their names: paths below the folder that was named; where two would
@@ -73,6 +79,7 @@ def find_documents(places: Sequence[str | os.PathLike[str]]) -> list[FoundFile]:
         InputError: a place does not exist, or there is no file at all.
     """
     found: dict[Path, tuple[str, str]] = {}
+    gone = Path(without).resolve() if without is not None else None
     for place in places:
         root = Path(place)
         if not root.exists():
@@ -81,7 +88,11 @@ def find_documents(places: Sequence[str | os.PathLike[str]]) -> list[FoundFile]:
             found.setdefault(root.resolve(), (root.name, str(root.parent.resolve().name)))
             continue
         for folder, folders, files in os.walk(root):
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            folders[:] = sorted(
+                name
+                for name in folders
+                if not name.startswith(".") and Path(folder, name).resolve() != gone
+            )
             for name in sorted(files):
                 path = Path(folder, name)
                 if not name.startswith("."):

@@ -69,7 +69,7 @@ def estimate_build(
     """
     settings = settings or BuildSettings()
     folder = BuildFolder(out) if out is not None else None
-    base = read_base(places)
+    base = read_base(places, without=out)
     unread = sum(document.failure is not None for document in base.documents)
     known = BuildEstimate(len(base.documents), unread, len(base.sentences), len(base.questions))
     if settings.model == NO_MODEL:

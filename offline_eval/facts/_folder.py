@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from ...guard import InputError
 from ...guard.files import atomic_writer, write_json
-from ..runner import stored_rows
+from ..runner import sole_writer, stored_rows
 from ..runs import SCHEMA_VERSION, read_versioned
 from ._artefacts import CallRow, Stage
 
@@ -53,13 +54,30 @@ class BuildFolder:
             if value.get("holds") == HOLDS:
                 return
             raise InputError("the folder holds something else", where=where, mend=_MEND)
-        strangers = [name for name in present if not name.endswith(".tmp")]
+        # What a build leaves that is killed before anything else.
+        strangers = [name for name in present if not name.endswith((".tmp", ".lock"))]
         if strangers:
             raise InputError(
                 f"the folder is not empty and holds no knowledge base (found {strangers[0]!r})",
                 where=where,
                 mend=_MEND,
             )
+
+    @contextmanager
+    def for_this_process_alone(self) -> Iterator[None]:
+        """Make the folder if it is missing, and keep other builds out while this lasts.
+
+        Raises:
+            InputError: another build is under way, or the folder cannot be written.
+        """
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"cannot be written ({error.strerror})", where=str(self.root), mend=_MEND
+            ) from None
+        with sole_writer(self.root / "manifest"):
+            yield
 
     def write_manifest(self, value: Mapping[str, Any]) -> None:
         """Write `manifest.json`, whole or not at all."""

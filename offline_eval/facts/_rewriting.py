@@ -27,6 +27,10 @@ _CHINESE_IS = re.compile(
     r"^(?P<subject>(?![它他她这那此其该])[\u3400-\u9fffA-Za-z0-9]{2,16}?)(?:就)?(?<![不也都还只仅便])是"
     r"(?P<answer>[^，；：。]{2,40})。$"
 )
+# "The white lines": which ones was said before.
+_POINTS = re.compile(r"^The(?:\s[a-z-]+){1,2}$")
+# "Smoke and noise are a nuisance" tells what is thought of them, not what they are.
+_SEVERAL = re.compile(r"\band\b")
 _BASE = {"signifies": "signify"}
 
 
@@ -46,6 +50,10 @@ def rewritten(sentence: str) -> tuple[str, str] | None:
     for pattern in (_CALLED, _MEANS, _INDICATES, _DEFINED):
         found = pattern.match(sentence)
         if found is None or _unfit(found["subject"]):
+            continue
+        if pattern in (_MEANS, _INDICATES) and _POINTS.match(found["subject"]):
+            continue
+        if pattern is _DEFINED and _SEVERAL.search(found["subject"]):
             continue
         subject, verb, answer = _lowered(found["subject"]), found["verb"], found["answer"].strip()
         if len(answer.split()) > 30 or not answer:

@@ -16,6 +16,7 @@ from ._artefacts import (
 )
 from ._calibrate import OokbCalibrated, calibrate_ookb
 from ._cases import Case, CaseKind, build_cases
+from ._embedding import embed_all
 from ._reading import OokbCalibration, OokbRun, read_ookb_run
 from ._retrieval import BasicRag, Encoder
 from ._run import OokbSettings, run_ookb
@@ -37,6 +38,7 @@ __all__ = [
     "RowError",
     "build_cases",
     "calibrate_ookb",
+    "embed_all",
     "read_ookb_run",
     "run_ookb",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -17,6 +18,7 @@ from ._contract import Retrieved
 from ._index import PassageIndex
 
 _SLOTS = frozenset({"question", "number"})
+_TAG = re.compile(r"</?passage>", re.IGNORECASE)
 
 
 class HyDE:
@@ -73,14 +75,16 @@ class HyDE:
             LanguageModelError: the model said nothing.
         """
         saids = [await ask(self._lm, self.prompt.fill(**self._slots(case)))]
-        if not saids[0].text.strip():
+        answers = _answers_in(saids[0].text)
+        if not answers:
             saids.append(await ask(self._lm, self._plain.fill(question=case.question)))
-        text = saids[-1].text
-        answers = (tagged(text, "passage") or [text.strip()])[: self._answers]
-        if not answers[0]:
+            answers = _answers_in(saids[1].text)
+        if not answers:
             raise LanguageModelError("the model wrote no hypothetical answer")
         loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(self._thread, self._found, case, answers)
+        found = await loop.run_in_executor(
+            self._thread, self._found, case, answers[: self._answers]
+        )
         return Retrieved(
             ReplyContext(kind="passages", passages=tuple(found)),
             calls=len(saids),
@@ -97,3 +101,9 @@ class HyDE:
         # Answers that cancel each other out point nowhere; the first one still does.
         vector = mean / length if length > 1e-6 else self._index.encoder.embed(answers[:1])[0]
         return self._index.nearest_for(case, vector.astype(np.float32), self._top_k)
+
+
+def _answers_in(text: str) -> list[str]:
+    """The answers between tags; without any the whole reply, if it says something."""
+    whole = _TAG.sub(" ", text).strip()
+    return tagged(text, "passage") or ([whole] if whole else [])

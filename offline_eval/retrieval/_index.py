@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..knowledge_base import KnowledgeBase
-from ..ookb import Case, CaseKind, Encoder
+from ..ookb import Case, CaseKind, Encoder, embed_all
 from ._top_k import top_k_in_blocks
 
 Progress = Callable[[int, int], None]
-_TEXTS_AT_ONCE = 64
 
 
 class PassageIndex:
@@ -27,6 +26,9 @@ class PassageIndex:
         encoder: as given.
         ids: of the passages, in the order of the knowledge base.
         matrix: their embeddings, of shape (passages, dimensions).
+
+    Raises:
+        InputError: the encoder gives something else than embeddings.
     """
 
     def __init__(
@@ -63,15 +65,3 @@ class PassageIndex:
     def nearest_for(self, case: Case, vector: NDArray[np.float32], k: int) -> list[str]:
         """As `nearest`, without the case's own passage where it is left out."""
         return self.nearest(vector, k, case.passage_id if case.kind is CaseKind.LEFT_OUT else None)
-
-
-def embed_all(
-    texts: list[str], encoder: Encoder, on_progress: Progress | None = None
-) -> NDArray[np.float32]:
-    """Embeddings of shape (len(texts), dimensions), some texts at a time."""
-    blocks = []
-    for start in range(0, len(texts), _TEXTS_AT_ONCE):
-        blocks.append(encoder.embed(texts[start : start + _TEXTS_AT_ONCE]))
-        if on_progress is not None:
-            on_progress(min(start + _TEXTS_AT_ONCE, len(texts)), len(texts))
-    return np.concatenate(blocks) if blocks else np.zeros((0, 1), dtype=np.float32)

@@ -59,7 +59,8 @@ def left_out_check(
     fewer than four words only in a passage that is about the question: their cosine is at
     least 0.4), and one of the nearest passages whose cosine with the question's own is at
     least `same_fact` and that has all numbers of the answer. It finds restatements, not
-    what follows from several passages together.
+    what follows from several passages together; and it also reports facts that are the
+    same but for a name, since an embedding hardly tells them apart.
 
     Args:
         questions: of the knowledge base.

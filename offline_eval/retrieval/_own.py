@@ -12,13 +12,14 @@ from langchain_core.runnables.base import coerce_to_runnable
 
 from ...adapters.langchain import RetrievalError
 from ...guard import InputError, passage_text
+from ..diversity import words_of
 from ..knowledge_base import KnowledgeBase
 from ..ookb import Case, CaseKind
 from ..replies import ReplyContext, StoredPassage
 from ._basic_rag import require_top_k
 from ._contract import Retrieved
 
-# Shorter passages stand in other texts by chance.
+# Texts of fewer words stand in others by chance.
 _SHORTEST_WITHIN = 4
 
 
@@ -26,10 +27,11 @@ class OwnRetriever:
     """Any retriever from a question to documents, over the user's own index.
 
     It is asked with the question and nothing else. In a left-out case documents that are
-    the left-out passage, or hold it whole, are dropped and the next ones move up: let it
-    find one document more than `top_k`, or such a case has one less. White space and case
-    do not count when texts are compared. What it finds besides the knowledge base is
-    kept with the run.
+    the left-out passage, hold it whole, or are a piece of it are dropped and the next ones
+    move up: let it find some documents more than `top_k`, or such a case has fewer. Only
+    words count for that, without case, accents and punctuation; a passage in other words
+    is not known for what it is. What it finds besides the knowledge base is kept with the
+    run.
 
     Args:
         retriever: a LangChain retriever or runnable, or a function (async or not);
@@ -59,10 +61,10 @@ class OwnRetriever:
         self.name = name
         self._retriever: Runnable[Any, Any] = coerce_to_runnable(retriever)
         self._top_k = require_top_k(top_k)
-        self._plain = {key: _plain(text) for key, text in knowledge_base.passages.items()}
+        self._words = {key: _words(text) for key, text in knowledge_base.passages.items()}
         self._ids: dict[str, str] = {}
-        for key, plain in self._plain.items():
-            self._ids.setdefault(plain, key)
+        for key, text in knowledge_base.passages.items():
+            self._ids.setdefault(_plain(text), key)
 
     async def aretrieve(self, case: Case) -> Retrieved:
         """The documents found for the question, best first.
@@ -71,12 +73,12 @@ class OwnRetriever:
             RetrievalError: it returned something that is not documents.
         """
         texts = _texts(await self._retriever.ainvoke(case.question))
-        gone = self._plain[case.passage_id] if case.kind is CaseKind.LEFT_OUT else None
+        gone = self._words[case.passage_id] if case.kind is CaseKind.LEFT_OUT else None
         names: dict[str, str] = {}  # by what counts when texts are compared
         others: dict[str, StoredPassage] = {}
         for text in texts:
             plain = _plain(text)
-            if not plain or plain in names or (gone is not None and _holds(plain, gone)):
+            if not plain or plain in names or (gone is not None and _overlap(_words(text), gone)):
                 continue
             name = self._ids.get(plain)
             if name is None:
@@ -111,7 +113,12 @@ def _plain(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def _holds(text: str, passage: str) -> bool:
-    if text == passage:
-        return True
-    return passage.count(" ") + 1 >= _SHORTEST_WITHIN and passage in text
+def _words(text: str) -> str:
+    """The words between spaces, so that "art" does not stand in "party"."""
+    return f" {' '.join(words_of(text)) or _plain(text)} "
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Whether one of two texts stands in the other, given their words."""
+    shorter, longer = sorted((one, other), key=len)
+    return shorter == longer or (shorter.count(" ") > _SHORTEST_WITHIN and shorter in longer)

@@ -19,10 +19,9 @@ from ...guard import (
     clean_text,
 )
 from ..knowledge_base import QuestionRecord
-from ..ookb import Encoder
+from ..ookb import Encoder, embed_all
 from ._asking import TextModel, prompt_of_package, require_model, tagged
 from ._clusters import clusters_of, shares
-from ._index import embed_all
 from ._top_k import top_k_in_blocks
 
 Progress = Callable[[int, int], None]
@@ -331,7 +330,7 @@ class _Writing:
         if not texts:
             self._asker.failures.append("no question in the reply")
             return []
-        vectors = self._known.encoder.embed(texts)
+        vectors = embed_all(texts, self._known.encoder)
         near = self._known.nearest(vectors, _NEAREST)
         return [
             _Draft(text, cluster, vector, found)

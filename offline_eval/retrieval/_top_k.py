@@ -47,7 +47,7 @@ def top_k_in_blocks(
         must not find one of so few rows ends with -1 and minus infinity.
 
     Raises:
-        InputError: `k` is below 1, or the shapes do not go together.
+        InputError: `k` is below 1, a number is not finite, or the shapes do not go together.
     """
     gone = _checked(queries, matrix, k, exclude)
     queries = np.ascontiguousarray(queries, dtype=np.float32)
@@ -58,6 +58,9 @@ def top_k_in_blocks(
     if width == 0:
         return rows, values
     longest = float(np.sqrt(np.einsum("ij,ij->i", matrix, matrix).max()))
+    for name, rows_given in (("matrix", matrix), ("queries", queries)):
+        if not np.isfinite(rows_given).all():
+            raise InputError("there is a number that is not finite", where=name)
     for start in range(0, len(queries), _QUERIES):
         part = slice(start, start + _QUERIES)
         found = _candidates(queries[part], matrix, width, gone[part], longest)

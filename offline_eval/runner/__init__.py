@@ -10,6 +10,7 @@ Importing this package loads neither torch nor LangChain nor Ray.
 from __future__ import annotations
 
 from ._calls import run_calls, run_calls_sync
+from ._lock import sole_writer
 from ._progress import CallProgress, RunTotals
 from ._ray_calls import run_calls_ray, run_calls_ray_sync
 from ._rows import UnstorableRowError
@@ -28,5 +29,6 @@ __all__ = [
     "run_calls_ray",
     "run_calls_ray_sync",
     "run_calls_sync",
+    "sole_writer",
     "stored_rows",
 ]

@@ -58,7 +58,8 @@ async def run_calls(
             themselves: missed deadlines, connection errors, retryable HTTP statuses.
         stop_on: exceptions that end the run and become no row: those that every further
             call would meet, too.
-        on_progress: called after every stored row, on the event loop.
+        on_progress: called after every stored row, on the event loop; what it raises ends
+            the run, as what `failed` raises does.
 
     Returns:
         What became of the items.

@@ -49,17 +49,26 @@ class LinesFile:
         """Append rows (key, line) and force them to disk together; all of them or none.
 
         Raises:
-            InputError: the disk is full, or the like; the file is as it was before.
+            InputError: the disk is full, or the like, and the file is as it was before; or
+                it was removed, replaced or changed by somebody else.
         """
         block = memoryview(b"".join(line + b"\n" for _, line in rows))
+        if os.fstat(self._file).st_size != self._end:
+            raise unwritable(self._path, "somebody else has changed it")
         try:
             written = 0
             while written < len(block):
                 written += os.pwrite(self._file, block[written:], self._end + written)
             os.fsync(self._file)
+            in_place = os.path.samestat(os.fstat(self._file), os.stat(self._path))
+        except FileNotFoundError:
+            in_place = False
         except OSError as error:
             self._cut_back()
             raise unwritable(self._path, error.strerror) from None
+        # What nobody finds under this name is not stored.
+        if not in_place:
+            raise unwritable(self._path, "it was moved or removed under way")
         self._end += len(block)
 
     def close(self) -> None:

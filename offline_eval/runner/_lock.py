@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from ...guard import InputError
@@ -58,3 +59,17 @@ class StoreLock:
         with contextlib.suppress(OSError):
             self._path.unlink()
         os.close(self._file)
+
+
+@contextlib.contextmanager
+def sole_writer(stem: str | Path) -> Iterator[None]:
+    """Nobody else writes what `stem` names while this lasts: a store, or files of a folder.
+
+    Raises:
+        InputError: somebody else does, or the folder cannot be written.
+    """
+    lock = StoreLock(Path(stem))
+    try:
+        yield
+    finally:
+        lock.release()

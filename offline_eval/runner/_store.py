@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 from ...guard import InputError
 from ._database_file import DatabaseFile, database_rows
 from ._lines_file import LinesFile
-from ._lock import StoreLock
+from ._lock import sole_writer
 from ._rows import encode_row, whole_lines
 from ._unwritable import unwritable
 
@@ -155,8 +155,7 @@ def open_store(stem: str | Path, *, key: str, kind: StoreKind = "jsonl") -> Iter
         base.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise unwritable(base.parent, error.strerror) from None
-    lock = StoreLock(base)
-    try:
+    with sole_writer(base):
         _refuse_other_kind(base, kind)
         path = _path(base, kind)
         file = DatabaseFile(path, key) if kind == "sqlite" else LinesFile(path, key)
@@ -165,8 +164,6 @@ def open_store(stem: str | Path, *, key: str, kind: StoreKind = "jsonl") -> Iter
             yield store
         finally:
             store.close()
-    finally:
-        lock.release()
 
 
 def stored_rows(stem: str | Path) -> list[tuple[str, dict[str, Any]]]:

@@ -1,15 +1,8 @@
-"""What pools of workers do on a local Ray cluster of two CPUs; prints it as JSON.
-
-    python ray_pool.py
-
-A program of its own: Ray needs sockets and starts processes. What workers run is defined
-here, in the main module, and so travels to them.
-"""
+"""What pools of workers do on a local Ray cluster, for `ray_run.py`."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import threading
@@ -17,7 +10,9 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from knowgate.adapters.ray import PoolSize, ray_cluster, worker_pool
+from knowgate.adapters.ray import PoolSize, worker_pool
+
+_SMALL = 0.05  # CPUs: all pools find room at once, but for the one that must not
 
 _Call = Callable[[str], Awaitable[str]]
 
@@ -49,46 +44,33 @@ def _dying() -> _Call:
     raise AssertionError
 
 
-async def _outcomes(factory: Callable[[], _Call], items: list[Any], size: PoolSize) -> list[str]:
+async def _outcomes(
+    factory: Callable[[], _Call], items: list[Any], size: PoolSize, seconds: float = 60.0
+) -> list[str]:
     """What becomes of the items, asked all at once: the answer, or the error's type."""
     try:
-        async with worker_pool(factory, size, may_pass=_never, timeout=2.0) as pool:
+        async with worker_pool(factory, size, may_pass=_never, timeout=seconds) as pool:
             answers = await asyncio.gather(*map(pool.ask, items), return_exceptions=True)
     except Exception as error:  # noqa: BLE001 - what it was is what the test asks
         return [f"{type(error).__name__}: {error}"]
     return [answer if isinstance(answer, str) else type(answer).__name__ for answer in answers]
 
 
-def main() -> None:
-    small = PoolSize(workers=2, in_flight=4)
+async def outcomes() -> dict[str, list[str]]:
+    """What becomes of several pools at the same time, on one cluster of two CPUs."""
     many = [f"item {number}" for number in range(12)]
-    with ray_cluster(None, 2) as ray:
 
-        def run(factory: Callable[[], _Call], items: list[Any], size: PoolSize = small) -> Any:
-            return asyncio.run(_outcomes(factory, items, size))
+    def size(workers: int = 1, in_flight: int = 1, **more: Any) -> PoolSize:
+        return PoolSize(workers, in_flight, cpus_per_worker=_SMALL, **more)
 
-        said = {
-            "among others": run(_answering, [*many[:6], "deadly", *many[6:]]),
-            "late": run(_answering, ["a", "late", "b"], PoolSize(workers=1, in_flight=2)),
-            "blocking": run(
-                _answering, ["blocking", "a"], PoolSize(workers=1, in_flight=1, grace=0.5)
-            ),
-            "cannot travel": run(_answering, ["a", threading.Lock(), "b"]),
-            "no restarts": run(
-                _answering, ["deadly"], PoolSize(workers=1, in_flight=1, max_restarts=0)
-            ),
-            "no model": run(_no_model, ["a"]),
-            "dies at start": run(_dying, ["a"]),
-            "no room": run(_answering, ["a"], PoolSize(workers=3, start_timeout=4.0)),
-            "still connected": ray.is_initialized(),
-        }
-        deadline = time.monotonic() + 30
-        while (left := ray.available_resources().get("CPU", 0)) < 2 and time.monotonic() < deadline:
-            time.sleep(0.2)
-        said["free CPUs"] = left
-    said["connected at the end"] = ray.is_initialized()
-    print(json.dumps(said))
-
-
-if __name__ == "__main__":
-    main()
+    pools = {
+        "among others": _outcomes(_answering, [*many[:6], "deadly", *many[6:]], size(2, 4)),
+        "late": _outcomes(_answering, ["a", "late", "b"], size(in_flight=2), 3.0),
+        "blocking": _outcomes(_answering, ["blocking", "a"], size(grace=0.5), 3.0),
+        "cannot travel": _outcomes(_answering, ["a", threading.Lock(), "b"], size()),
+        "no restarts": _outcomes(_answering, ["deadly"], size(max_restarts=0)),
+        "no model": _outcomes(_no_model, ["a"], size()),
+        "dies at start": _outcomes(_dying, ["a"], size()),
+        "no room": _outcomes(_answering, ["a"], PoolSize(workers=3, start_timeout=4.0)),
+    }
+    return dict(zip(pools, await asyncio.gather(*pools.values()), strict=True))

@@ -1,10 +1,13 @@
-"""Runs on a local Ray cluster of two workers, one of which is killed; prints what happened.
+"""Runs and pools on a local Ray cluster; prints what happened, as JSON.
 
-    python ray_run.py FOLDER killed     one worker is killed in the middle
-    python ray_run.py FOLDER forever    prints `stored`, and goes on until a signal comes
+    python -m tests.support.ray_run FOLDER many
+        a run with a killed worker beside pools, on one cluster
+    python -m tests.support.ray_run FOLDER forever
+        prints `stored`, and goes on until a signal comes; then `connected` and whether a
+        cluster is left
 
 A program of its own: Ray needs sockets and starts processes. What workers run is defined
-here, in the main module, and so travels to them with the run.
+here or beside, where they find it, too.
 """
 
 from __future__ import annotations
@@ -15,18 +18,21 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from knowgate.adapters.ray import PoolSize
+from knowgate.adapters.ray import PoolSize, ray_cluster
 from knowgate.offline_eval.runner import (
     CallProgress,
     open_store,
+    run_calls_ray,
     run_calls_ray_sync,
     stored_rows,
 )
+from tests.support import ray_pool
 
 _ITEMS = 300
 
@@ -77,12 +83,11 @@ def _ray() -> Any:
     return importlib.import_module("ray")  # has no types
 
 
-def _killed(folder: Path) -> None:
+async def _killed_run(folder: Path) -> dict[str, Any]:
+    """A run of two workers, one of which is killed in the middle."""
     killed: list[int] = []
-    addresses: list[str] = []
 
     def kill_one(state: CallProgress) -> None:
-        addresses[:] = sorted({node["NodeManagerAddress"] for node in _ray().nodes()})
         if state.done >= 100 and not killed:
             killed.append(
                 next(r["worker"] for _, r in stored_rows(folder / "rows") if "calls" in r)
@@ -90,30 +95,44 @@ def _killed(folder: Path) -> None:
             os.kill(killed[0], signal.SIGKILL)
 
     with open_store(folder / "rows", key="id") as store:
-        totals = run_calls_ray_sync(
+        totals = await run_calls_ray(
             range(_ITEMS),
             partial(_factory, folder),
             store,
             key=str,
             failed=_failed,
-            size=PoolSize(workers=2, in_flight=4),
-            timeout=2.0,
+            size=PoolSize(workers=2, in_flight=4, cpus_per_worker=0.05),
+            timeout=3.0,
             max_attempts=2,
             first_wait=0.01,
             on_progress=kill_one,
         )
-        again = run_calls_ray_sync(
+        again = await run_calls_ray(
             range(_ITEMS), partial(_factory, folder), store, key=str, failed=_failed
         )
-    said = {
+    return {
         "stored": totals.stored,
         "failed": totals.failed,
         "calls": totals.calls,
         "again": again.stored,
         "killed": killed,
-        "addresses": addresses,
-        "cluster_left": _ray().is_initialized(),
     }
+
+
+def _many(folder: Path) -> None:
+    async def all_of_them() -> dict[str, Any]:
+        run, pools = await asyncio.gather(_killed_run(folder), ray_pool.outcomes())
+        return {"run": run, "pools": pools}
+
+    with ray_cluster(None, 2) as ray:
+        said = asyncio.run(all_of_them())
+        said["addresses"] = sorted({node["NodeManagerAddress"] for node in ray.nodes()})
+        said["still connected"] = ray.is_initialized()
+        deadline = time.monotonic() + 30
+        while (left := ray.available_resources().get("CPU", 0)) < 2 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        said["free CPUs"] = left
+    said["connected at the end"] = ray.is_initialized()
     print(json.dumps(said))
 
 
@@ -122,11 +141,14 @@ def _until_a_signal_comes(folder: Path) -> None:
         if state.done == 20:
             print("stored", flush=True)
 
-    with open_store(folder / "rows", key="id") as store:
-        run_calls_ray_sync(
-            range(100), _forever, store, key=str, failed=_failed, on_progress=progress
-        )
+    try:
+        with open_store(folder / "rows", key="id") as store:
+            run_calls_ray_sync(
+                range(100), _forever, store, key=str, failed=_failed, on_progress=progress
+            )
+    finally:
+        print("connected", _ray().is_initialized(), flush=True)
 
 
 if __name__ == "__main__":
-    {"killed": _killed, "forever": _until_a_signal_comes}[sys.argv[2]](Path(sys.argv[1]))
+    {"many": _many, "forever": _until_a_signal_comes}[sys.argv[2]](Path(sys.argv[1]))

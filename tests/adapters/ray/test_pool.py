@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import socket
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from knowgate.adapters.ray import PoolSize, RemoteCallError, ray_cluster
 from knowgate.guard import InputError
+from tests.support.ray_outcomes import ray_outcomes
 
-_PROGRAM = Path(__file__).resolve().parents[2] / "support" / "ray_pool.py"
 _needs_ray = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason="needs the package ray"
 )
@@ -23,12 +19,9 @@ _needs_ray = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def said() -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, str(_PROGRAM)], check=False, capture_output=True, text=True, timeout=180
-    )
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout.strip().split("\n")[-1])
-    return found
+    found = ray_outcomes().said
+    pools: dict[str, Any] = found["pools"]
+    return found | pools
 
 
 @_needs_ray

@@ -236,3 +236,34 @@ def test_what_was_dropped_says_all_that_a_reader_needs() -> None:
         "least",
         "same_answer",
     }
+
+
+class _Scattered:
+    """Some vectors near to each other, told by the number at a text's end."""
+
+    fingerprint = ToyEncoder().fingerprint
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        rows = [
+            np.random.default_rng(int(text.split()[-1]) % 700).normal(size=24)
+            + 0.05 * np.random.default_rng(int(text.split()[-1])).normal(size=24)
+            for text in texts
+        ]
+        return np.asarray(rows, dtype=np.float32)
+
+
+def test_the_nearest_kept_question_is_named_however_many_were_dropped() -> None:
+    records = _records(*(f"Question {number}" for number in range(2000)))
+    settings = DiversitySettings(keyword=KeywordMethod.OFF, near_duplicates=0.0)
+
+    found = diverse_questions(records, _Scattered(), settings)
+
+    places = {record.question_id: at for at, record in enumerate(records)}
+    vectors = _Scattered().embed([record.question for record in records]).astype(np.float64)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    kept = [places[record.question_id] for record in found.kept]
+    assert len(found.dropped) > 1024
+    for one in found.dropped:
+        cosines = vectors[kept] @ vectors[places[one.question_id]]
+        assert one.nearest == records[kept[int(cosines.argmax())]].question_id
+        assert one.score == pytest.approx(1.0 - cosines.max())

@@ -46,3 +46,14 @@ def test_another_number_makes_another_question() -> None:
 def test_texts_without_words_are_told_apart_by_their_characters() -> None:
     assert remove_duplicates(["?", "!", " ? "])[0] == [0, 1]
     assert remove_duplicates([]) == ([], [])
+
+
+def test_long_texts_that_differ_in_a_common_number_are_no_duplicates() -> None:
+    words = " ".join(f"word{n}" for n in range(60))
+    texts = [f"Case {n}: 5 or 7?" for n in "abcdefgh" * 20]
+    texts = list(dict.fromkeys(f"{text} {at * 'x'}" for at, text in enumerate(texts)))
+
+    left, found = remove_duplicates([f"{words} 5", f"{words} 7", f"{words} 7 or", *texts])
+
+    assert left[:2] == [0, 1]
+    assert (found[0].index, found[0].of, found[0].exact) == (2, 1, False)

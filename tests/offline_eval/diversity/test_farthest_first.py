@@ -73,6 +73,21 @@ def test_many_rounds_give_what_one_pick_at_a_time_gives() -> None:
     assert found.tolist() == picked
 
 
+@pytest.mark.parametrize("seed", [1, 2, 5])
+def test_of_many_equally_far_items_the_first_is_picked_in_every_round(seed: int) -> None:
+    vectors = np.random.default_rng(seed).integers(-1, 2, (400, 6)).astype(np.float64)
+    vectors[~vectors.any(axis=1)] = 1.0
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    far = np.round(1.0 - unit @ unit.T, 10)
+    picked, distances = [0], far[0].copy()
+    while (best := int(np.argmax(distances))) not in picked and distances[best] >= 0.05:
+        picked.append(best)
+        distances = np.minimum(distances, far[best])
+
+    assert len(picked) > 200
+    assert farthest_first(vectors, min_distance=0.05).tolist() == picked
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     arrays(

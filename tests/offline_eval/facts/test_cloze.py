@@ -153,3 +153,44 @@ def test_the_driving_handbook_gives_the_same_questions_every_time(
         assert row.passage is not None
         assert row.answer in row.passage
         assert not answer_in_question(row.question, row.answer)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        # The heading stands twice.
+        "Zig-zag yellow lines Zig-zag yellow lines show that stopping costs 70 dollars.",
+        # Items of a list in one line.
+        "At the lights you must not a. sip hot drinks, b. read newspapers for 10 minutes.",
+        # Which lines, was said before.
+        "The white lines indicate the middle area of roads.",
+        # Nothing but the blank says what happens.
+        "After passing through some water, the brakes become weak.",
+        # Anything fits.
+        "You must always stop before the stop-line.",
+        "Drivers know that as your large vehicle approaches, sheep may panic and run away.",
+    ],
+)
+def test_a_sentence_that_makes_a_poor_question_is_passed_over(sentence: str) -> None:
+    assert asked(sentence) == []
+
+
+def test_what_is_thought_of_things_does_not_say_what_they_are() -> None:
+    found = asked("Smoke and noise are a nuisance.")
+
+    assert not any(question.startswith("What are") for question, _ in found)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "answer"),
+    [
+        ("You should check all of the mirrors every 5 to 10 seconds on a road.", "5 to 10 seconds"),
+        ("Offenders must pay a fine of up to $5,000, if convicted in court.", "$5,000"),
+        ("Drivers must keep 2-3 metres of room beside a cyclist.", "2-3 metres"),
+        ("Drivers must follow the Traffic Police’s orders at once.", "Traffic Police"),
+    ],
+)
+def test_the_blank_is_the_whole_answer_and_nothing_more(sentence: str, answer: str) -> None:
+    ((_, found),) = asked(sentence)
+
+    assert found == answer

@@ -125,6 +125,15 @@ def test_a_model_that_keeps_to_no_form_is_searched_with_as_it_speaks() -> None:
     assert found.context.passages == ("d",)
 
 
+def test_a_tag_that_is_never_closed_is_no_part_of_the_answer() -> None:
+    encoder = RecordingEncoder()
+    lm = ScriptedLanguageModel(default="<passage>At the market.")
+
+    _ask(HyDE(PassageIndex(BASE, encoder), lm), CASES["a/in_kb"])
+
+    assert encoder.seen[len(RECORDS) :] == ["At the market."]
+
+
 def test_no_more_answers_are_used_than_were_asked_for() -> None:
     encoder = RecordingEncoder()
     lm = ScriptedLanguageModel(default="<passage>1</passage>" * 9)
@@ -134,9 +143,12 @@ def test_no_more_answers_are_used_than_were_asked_for() -> None:
     assert encoder.seen[len(RECORDS) :] == ["1", "1"]
 
 
-def test_a_model_that_says_nothing_to_an_instruction_is_asked_the_plain_question() -> None:
+@pytest.mark.parametrize("nothing", ["", " \n", "<passage></passage>", "<passage> </Passage>\n"])
+def test_a_model_that_says_nothing_to_an_instruction_is_asked_the_plain_question(
+    nothing: str,
+) -> None:
     encoder = RecordingEncoder()
-    lm = ScriptedLanguageModel({"knowledge base": ""}, default="At the market.")
+    lm = ScriptedLanguageModel({"knowledge base": nothing}, default="At the market.")
 
     found = _ask(HyDE(PassageIndex(BASE, encoder), lm, top_k=1), CASES["a/in_kb"])
 
@@ -216,6 +228,30 @@ def test_the_left_out_passage_is_dropped_from_ones_own_retriever() -> None:
     assert [passage.text for passage in left_out.passages] == ["The ferry sails at dawn."]
     assert in_kb.context.passages[0] == "b"
     assert len(in_kb.context.passages) == 2
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "The ferry costs four crowns each way",  # without its full stop
+        "the ferry — costs four crowns, each way!",
+        "costs four crowns each way.",  # a piece, as indexes of chunks have
+        "The ｆｅｒｒｙ costs four crowns each way.",
+    ],
+)
+def test_the_left_out_passage_is_known_by_its_words(document: str) -> None:
+    own = OwnRetriever(lambda question: [document, "The ferry sails at dawn."], BASE)
+
+    left_out, in_kb = _ask(own, CASES["b/left_out"]), _ask(own, CASES["b/in_kb"])
+
+    assert left_out.texts(BASE) == ["The ferry sails at dawn."]
+    assert in_kb.texts(BASE) == [document, "The ferry sails at dawn."]
+
+
+def test_a_few_words_of_the_left_out_passage_do_not_make_a_document_a_piece_of_it() -> None:
+    own = OwnRetriever(lambda question: ["Four crowns each.", "each way"], BASE)
+
+    assert len(_ask(own, CASES["b/left_out"]).context.passages) == 2
 
 
 def test_a_short_left_out_passage_is_dropped_only_where_it_stands_alone() -> None:

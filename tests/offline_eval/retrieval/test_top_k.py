@@ -119,3 +119,15 @@ def test_what_does_not_fit_is_refused(k: int, exclude: list[int] | None, message
         top_k_in_blocks(matrix, matrix, k, exclude)
     with pytest.raises(InputError, match="do not go together"):
         top_k_in_blocks(matrix, matrix[:, :1], 1)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_what_cannot_be_compared_is_refused(wrong: float) -> None:
+    good = _vectors(20, seed=0)
+    bad = good.copy()
+    bad[7, 3] = wrong
+
+    with pytest.raises(InputError, match=r"^matrix: there is a number that is not finite"):
+        top_k_in_blocks(good, bad, 3)
+    with pytest.raises(InputError, match=r"^queries: there is a number that is not finite"):
+        top_k_in_blocks(bad, good, 3)

@@ -35,6 +35,10 @@ class _JumpingLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         return self._jumping.now
 
+    def stand_still(self, seconds: float) -> None:
+        """As if a call kept the loop busy."""
+        self._jumping.now += seconds
+
 
 def _on_jumping_clock(work: Any) -> Any:
     with asyncio.Runner(loop_factory=_JumpingLoop) as runner:
@@ -74,6 +78,69 @@ def test_a_pause_is_not_made_up_for_by_a_burst() -> None:
     _on_jumping_clock(run())
 
     assert moments == pytest.approx([0.0, 5.0, 5.1, 5.2], abs=1e-6)
+
+
+def test_a_loop_that_stood_still_is_not_followed_by_a_burst() -> None:
+    moments: list[float] = []
+
+    async def run() -> None:
+        limit = RateLimit(10.0)
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, _JumpingLoop)
+
+        async def call() -> None:
+            await limit.wait()
+            moments.append(loop.time())
+            if len(moments) == 2:
+                loop.stand_still(5.0)
+
+        await asyncio.gather(*(call() for _ in range(8)))
+
+    _on_jumping_clock(run())
+
+    assert moments == pytest.approx([0.0, 0.1, *(5.1 + 0.1 * n for n in range(6))], abs=1e-6)
+
+
+def test_many_small_delays_do_not_lower_the_rate() -> None:
+    moments: list[float] = []
+
+    async def run() -> None:
+        limit = RateLimit(10.0)
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, _JumpingLoop)
+
+        async def call() -> None:
+            await limit.wait()
+            moments.append(loop.time())
+            loop.stand_still(0.11)
+
+        await asyncio.gather(*(call() for _ in range(4)))
+
+    _on_jumping_clock(run())
+
+    # Late by 0.01 s at first, and by 0.01 s more each time: not by a whole interval.
+    assert moments == pytest.approx([0.0, 0.11, 0.22, 0.33], abs=1e-6)
+
+
+def test_who_gives_up_waiting_takes_no_turn() -> None:
+    moments: list[float] = []
+
+    async def run() -> None:
+        limit = RateLimit(1.0)
+
+        async def call() -> None:
+            await limit.wait()
+            moments.append(asyncio.get_running_loop().time())
+
+        tasks = [asyncio.create_task(call()) for _ in range(4)]
+        await asyncio.sleep(0.5)
+        tasks[1].cancel()
+        tasks[2].cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    _on_jumping_clock(run())
+
+    assert moments == pytest.approx([0.0, 1.0], abs=1e-6)
 
 
 def test_without_a_rate_nobody_waits() -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import signal
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,61 +14,37 @@ import pytest
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.runner import open_store, run_calls_ray, stored_rows
+from tests.support.ray_outcomes import PROGRAM, ROOT, RayOutcomes, ray_outcomes
 
-_PROGRAM = Path(__file__).resolve().parents[2] / "support" / "ray_run.py"
 _needs_ray = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason="needs the package ray"
 )
 
 
-@dataclass(frozen=True)
-class _Outcome:
-    said: dict[str, Any]
-    rows: dict[str, dict[str, Any]]
-    times_stored: Counter[str]
-    times_asked: Counter[str]
-
-
 @pytest.fixture(scope="module")
-def killed_run(tmp_path_factory: pytest.TempPathFactory) -> _Outcome:
-    folder = tmp_path_factory.mktemp("ray")
-    done = subprocess.run(
-        [sys.executable, str(_PROGRAM), str(folder), "killed"],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=180,
-    )
-    assert done.returncode == 0, done.stderr
-    rows = [row for _, row in stored_rows(folder / "rows")]
-    asked = (folder / "asked").read_text(encoding="utf-8").split("\n")[:-1]
-    return _Outcome(
-        said=json.loads(done.stdout.strip().split("\n")[-1]),
-        rows={row["id"]: row for row in rows},
-        times_stored=Counter(row["id"] for row in rows),
-        times_asked=Counter(asked),
-    )
+def killed_run() -> RayOutcomes:
+    return ray_outcomes()
 
 
 @_needs_ray
 @pytest.mark.slow
-def test_every_item_is_stored_once_although_a_worker_was_killed(killed_run: _Outcome) -> None:
-    assert len(killed_run.said["killed"]) == 1
+def test_every_item_is_stored_once_although_a_worker_was_killed(killed_run: RayOutcomes) -> None:
+    assert len(killed_run.said["run"]["killed"]) == 1
     assert killed_run.times_stored == Counter(str(item) for item in range(300))
-    assert killed_run.said["stored"] == 300
+    assert killed_run.said["run"]["stored"] == 300
 
 
 @_needs_ray
-def test_another_worker_takes_the_place_of_the_killed_one(killed_run: _Outcome) -> None:
+def test_another_worker_takes_the_place_of_the_killed_one(killed_run: RayOutcomes) -> None:
     workers = {row["worker"] for row in killed_run.rows.values() if "worker" in row}
 
-    assert set(killed_run.said["killed"]) < workers
+    assert set(killed_run.said["run"]["killed"]) < workers
     assert len(workers) == 3
 
 
 @_needs_ray
 def test_only_what_was_under_way_at_the_killed_worker_is_asked_twice(
-    killed_run: _Outcome,
+    killed_run: RayOutcomes,
 ) -> None:
     twice = {item for item, times in killed_run.times_asked.items() if times > 1}
 
@@ -80,7 +54,7 @@ def test_only_what_was_under_way_at_the_killed_worker_is_asked_twice(
 
 
 @_needs_ray
-def test_failures_in_workers_are_rows_of_their_own_type(killed_run: _Outcome) -> None:
+def test_failures_in_workers_are_rows_of_their_own_type(killed_run: RayOutcomes) -> None:
     failures = {item: row["error"] for item, row in killed_run.rows.items() if "error" in row}
 
     assert failures == {
@@ -88,14 +62,14 @@ def test_failures_in_workers_are_rows_of_their_own_type(killed_run: _Outcome) ->
         "40": "RemoteCallError",
         "50": "LanguageModelTimeoutError",
     }
-    assert killed_run.said["failed"] == 3
-    assert killed_run.said["calls"] == 297
+    assert killed_run.said["run"]["failed"] == 3
+    assert killed_run.said["run"]["calls"] == 297
     assert killed_run.rows["40"]["said"] == "_CannotTravelError in a worker"
 
 
 @_needs_ray
 def test_whether_trying_again_may_help_is_known_although_the_cause_stays_behind(
-    killed_run: _Outcome,
+    killed_run: RayOutcomes,
 ) -> None:
     assert killed_run.times_asked["20"] >= 2
     assert "worker" in killed_run.rows["20"]
@@ -104,34 +78,34 @@ def test_whether_trying_again_may_help_is_known_although_the_cause_stays_behind(
 
 
 @_needs_ray
-def test_a_finished_run_asks_nobody_and_no_cluster_is_left(killed_run: _Outcome) -> None:
-    assert killed_run.said["again"] == 0
-    assert killed_run.said["cluster_left"] is False
+def test_a_finished_run_asks_nobody(killed_run: RayOutcomes) -> None:
+    assert killed_run.said["run"]["again"] == 0
 
 
 @_needs_ray
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere Ray sees to it by itself")
-def test_a_cluster_that_is_started_here_stays_on_loopback(killed_run: _Outcome) -> None:
+def test_a_cluster_that_is_started_here_stays_on_loopback(killed_run: RayOutcomes) -> None:
     assert killed_run.said["addresses"] == ["127.0.0.1"]
 
 
 @_needs_ray
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143)])
-def test_a_signal_ends_the_workers_and_leaves_whole_rows(
+def test_a_signal_ends_the_workers_and_the_cluster_and_leaves_whole_rows(
     tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
-    command = [sys.executable, str(_PROGRAM), str(tmp_path), "forever"]
+    command = [*PROGRAM, str(tmp_path), "forever"]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as program:
         assert program.stdout is not None
         assert "stored\n" in iter(program.stdout.readline, "")
         program.send_signal(number)
         # The calls that are left would take an hour.
-        _, said = program.communicate(timeout=120)
+        left, said = program.communicate(timeout=120)
 
     assert program.returncode == code, said
+    assert left.endswith("connected False\n")
     assert sorted(int(row["id"]) for _, row in stored_rows(tmp_path / "rows")) == list(range(20))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -337,3 +338,59 @@ def test_a_place_that_cannot_be_written_is_one_clear_error(tmp_path: Path, kind:
             pass
 
     assert not [name for name in os.listdir(tmp_path) if name.endswith(".lock")]
+
+
+@_either
+@pytest.mark.parametrize("how", ["removed", "moved", "folder"])
+def test_a_store_that_is_gone_under_way_takes_no_further_row(
+    tmp_path: Path, kind: StoreKind, how: str
+) -> None:
+    folder = tmp_path / "run"
+    path = folder / f"rows.{kind}"
+
+    with open_store(folder / "rows", key="id", kind=kind) as store:
+        store.append({"id": "a"})
+        if how == "removed":
+            path.unlink()
+        elif how == "moved":
+            path.rename(tmp_path / "elsewhere")
+        else:
+            shutil.rmtree(folder)
+
+        with pytest.raises(InputError, match="cannot be written"):
+            store.append({"id": "b"})
+        with pytest.raises(InputError, match="cannot be written"):
+            store.append({"id": "c"})
+        assert set(store.done) == {"a"}
+
+
+def test_lines_that_somebody_else_appends_are_not_written_over(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+
+    with open_store(tmp_path / "rows", key="id") as store:
+        store.append({"id": "a"})
+        with path.open("a", encoding="utf-8") as other:
+            other.write('{"id": "theirs"}\n')
+
+        with pytest.raises(InputError, match="somebody else has changed it"):
+            store.append({"id": "b"})
+
+    assert [row["id"] for row in _rows(tmp_path / "rows")] == ["a", "theirs"]
+
+
+def test_lines_are_forced_to_disk_before_they_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forced: list[int] = []
+    sync = os.fsync
+
+    def noting(descriptor: int) -> None:
+        sync(descriptor)
+        forced.append(os.fstat(descriptor).st_size)
+
+    with open_store(tmp_path / "rows", key="id") as store:
+        monkeypatch.setattr(os, "fsync", noting)
+        store.append({"id": "a"})
+        store.append({"id": "b"})
+
+    assert forced == [len('{"id": "a"}\n'), len('{"id": "a"}\n{"id": "b"}\n')]
