@@ -11,7 +11,7 @@ from rich.table import Table
 
 from ...guard import InputError
 from ...guard.files import write_json
-from ..models import load_language_model
+from ..models import EMBEDDED, load_language_model
 from ..uaqfact import (
     ALL_TASKS,
     TASK3_FORMS,
@@ -21,6 +21,7 @@ from ..uaqfact import (
     UaqData,
     UaqParts,
     UaqSettings,
+    embedded_prompts,
     limited,
     load_guards,
     read_layout,
@@ -59,8 +60,8 @@ def uaqfact(
     guard: Annotated[
         list[Path] | None,
         typer.Option(
-            help="A policy.json, or the folder of a calibrated run, to put in front of the model "
-            "in task 3. Repeatable."
+            help="`premise` (looks at the question's premise alone), a policy.json, or the folder "
+            "of a calibrated run, to put in front of the model in task 3. Repeatable."
         ),
     ] = None,
     scorer: Annotated[
@@ -99,6 +100,8 @@ def uaqfact(
         forms=_forms(forms),
         shots=shots,
         limit=limit,
+        # It was never taught letters.
+        choose_by="text" if model == EMBEDDED else "letter",
     )
     # Before a model is loaded, which takes seconds: what is wrong with the data.
     read = limited(read_layout(data, languages=settings.languages, tasks=settings.tasks), limit)
@@ -117,10 +120,16 @@ def uaqfact(
     loaded = load_guards(
         guard or [], None if isinstance(asked, ReplayedReplies) else asked, scorer=scorer
     )
-    parts = UaqParts(prompts=Prompts(prompts), guards=loaded.guards, guard_sha256=loaded.sha256)
+    parts = UaqParts(
+        prompts=_prompts(model, prompts), guards=loaded.guards, guard_sha256=loaded.sha256
+    )
     with progress_bar("asking questions") as advance:
         run_uaqfact(asked, data, out_dir, settings=settings, parts=parts, on_progress=advance)
     out.print(f"run → {out_dir}\nnext: knowgate report {quote(str(out_dir))}", markup=False)
+
+
+def _prompts(model: str, folder: Path | None) -> Prompts:
+    return embedded_prompts() if model == EMBEDDED and folder is None else Prompts(folder)
 
 
 def _model(name: str, replies: Path | None, concurrency: int) -> Any:

@@ -23,7 +23,8 @@ from ._items import (
 )
 from ._metrics import RefusalMetrics, ScoredReply, krr_value, passed_questions, refusal_metrics
 from ._plan import TASK3_FORMS, UaqSettings, limited
-from ._prompting import NO_ANSWER, Prompts, clue_facts, triple_line
+from ._premise_guard import premise_guard
+from ._prompting import NO_ANSWER, Prompts, clue_facts, embedded_prompts, triple_line
 from ._reading import ALL_TASKS, read_layout
 from ._refusal import RuleName, published_refusals, strict_refusals
 from ._replay import ReplayedReplies
@@ -64,10 +65,12 @@ __all__ = [
     "UaqSettings",
     "clue_facts",
     "dilemma_options",
+    "embedded_prompts",
     "krr_value",
     "limited",
     "load_guards",
     "passed_questions",
+    "premise_guard",
     "published_hit",
     "published_refusals",
     "read_layout",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -43,12 +43,19 @@ class ModelAnswerer:
         lm: one that scores options is not asked for letters.
         prompter: makes the prompts.
         retriever: for the form `retrieved`; None where that is not asked.
+        choose_by: see `UaqSettings`.
     """
 
     def __init__(
-        self, lm: LanguageModel, prompter: Prompter, retriever: FactRetriever | None
+        self,
+        lm: LanguageModel,
+        prompter: Prompter,
+        retriever: FactRetriever | None,
+        *,
+        choose_by: Literal["letter", "text"] = "letter",
     ) -> None:
         self._lm, self._prompter, self._retriever = lm, prompter, retriever
+        self._choose_by = choose_by
 
     def answer(self, batch: Sequence[Planned]) -> list[UaqRow]:
         """One row per question of equal form, in order."""
@@ -86,6 +93,8 @@ class ModelAnswerer:
             replies = generate_each(self._lm, prompts)
             return [_letter_row(item, reply) for item, reply in zip(items, replies, strict=True)]
         scoring = self._lm
+        if self._choose_by == "text":
+            return [self._by_text(scoring, item) for item in items]
         options = [f" ({letter})" for letter in LETTERS]
 
         def score(some: Sequence[str]) -> list[int | KnowgateError]:
@@ -96,6 +105,19 @@ class ModelAnswerer:
 
         best = each_or_error(score, prompts)
         return [_scored_row(item, found) for item, found in zip(items, best, strict=True)]
+
+    def _by_text(self, scoring: ScoringLanguageModel, item: ChoiceItem) -> UaqRow:
+        """The option that is likeliest per character as the answer to the bare question."""
+
+        def score(prompts: Sequence[str]) -> list[int | KnowgateError]:
+            texts = [f" {option}" for option in item.options]
+            values = scoring.score_options(prompts, texts) / [len(text) for text in texts]
+            if not np.isfinite(values).all():
+                raise LanguageModelError("the model gave a likelihood that is not finite")
+            return [int(values[0].argmax())]
+
+        [best] = each_or_error(score, [self._prompter.bare_choice(item)])
+        return _scored_row(item, best)
 
 
 class ReplayAnswerer:

@@ -19,8 +19,11 @@ from ...guard.confidence import load_estimator
 from ...guard.conflict import AnswerConflict, PassageConflict
 from ...guard.relevance import load_scorer
 from ..systems import load_guard_choices
+from ._premise_guard import premise_guard, premise_sha256
 
 _DEFAULT_ESTIMATOR = "sampled_consistency"
+# The built-in guard that looks at a question's premise alone.
+PREMISE = "premise"
 _SIGNALS = ("relevance", "confidence", "conflict")
 
 
@@ -49,7 +52,7 @@ def load_guards(
     deadline: neither a broken model nor a busy machine is to look like good judgement.
 
     Args:
-        specs: of the guards; none gives none.
+        specs: of the guards, `premise` for the built-in one; none gives none.
         model: whose confidence is measured where a policy asks for it; None for logged replies.
         scorer: of relevance, by name or folder; by default the one that each policy names.
 
@@ -61,7 +64,11 @@ def load_guards(
     guards: dict[str, Guard] = {}
     sha256: dict[str, str] = {}
     scorers: dict[str, RelevanceScorer] = {}
-    for choice in load_guard_choices(list(specs)) if specs else ():
+    policies = [spec for spec in specs if os.fspath(spec) != PREMISE]
+    if len(policies) < len(specs):
+        guards[PREMISE] = premise_guard()
+        sha256[PREMISE] = premise_sha256()
+    for choice in load_guard_choices(policies) if policies else ():
         if choice.policy is None:
             continue
         name = scorer or choice.policy.scorer.kind

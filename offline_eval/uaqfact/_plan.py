@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from ...guard import InputError
 from ._items import Answerability, ChoiceItem, QuestionType, UaqData, UaqItem
@@ -25,6 +26,9 @@ class UaqSettings:
         limit: at most that many questions of each type, kind and language, in the order of the
             data, with the four-option questions on the facts behind them; None for all.
         facts: retrieved ones per question.
+        choose_by: how task 2 asks a model that gives likelihoods: by the `letter` of an option,
+            as published, or by the `text` of the options after the bare question, for a model
+            that was never taught letters: the likeliest per character counts.
 
     Raises:
         InputError: a value is out of range.
@@ -36,6 +40,7 @@ class UaqSettings:
     shots: int = 4
     limit: int | None = None
     facts: int = 5
+    choose_by: Literal["letter", "text"] = "letter"
 
     def __post_init__(self) -> None:
         if not self.tasks or not set(self.tasks) <= set(ALL_TASKS):
@@ -46,6 +51,12 @@ class UaqSettings:
         if strangers:
             raise InputError(
                 f"there is no form {strangers[0]!r}", where="forms", mend=", ".join(TASK3_FORMS)
+            )
+        if self.choose_by not in ("letter", "text"):
+            raise InputError(
+                f"options are not chosen by {self.choose_by!r}",
+                where="choose_by",
+                mend="letter or text",
             )
         if self.shots < 0 or self.facts < 1 or (self.limit is not None and self.limit < 1):
             raise InputError("shots, facts and limit must be positive")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from ...guard import Guard, Policy
 from ...guard.answerability import PremiseChecker
 from ...guard.relevance import LexicalScorer
@@ -26,5 +28,14 @@ def premise_guard(*, closed_world: bool = True, now: int | None = SNAPSHOT) -> G
         Policy(scorer=scorer.fingerprint, relevance_threshold=0.0),
         scorer=scorer,
         answerability=PremiseChecker(closed_world=closed_world, now=now),
+        # Neither a fault nor a busy machine is to look like good judgement.
+        on_error="raise",
+        deadlines=dict.fromkeys(("answerability", "relevance")),
         metrics=False,
     )
+
+
+def premise_sha256(*, closed_world: bool = True, now: int | None = SNAPSHOT) -> str:
+    """What tells two versions of that guard apart."""
+    fingerprint = PremiseChecker(closed_world=closed_world, now=now).fingerprint
+    return hashlib.sha256(fingerprint.model_dump_json().encode("utf-8")).hexdigest()

@@ -48,6 +48,12 @@ class Asked:
     shots: int
 
 
+def embedded_prompts() -> Prompts:
+    """Prompts for the bundled language model, which reads the words that it was taught."""
+    with resources.as_file(resources.files(f"{__package__}.embedded_prompts")) as folder:
+        return Prompts(folder)
+
+
 class Prompts:
     """The suite's prompts, each replaceable by a file of the same name.
 
@@ -146,6 +152,11 @@ class Prompter:
         }
         prompt = self._prompts.of("choice", item.language)
         return Asked(prompt.fill(question=item.question, **options), 0)
+
+    def bare_choice(self, item: ChoiceItem) -> str:
+        """Task 2 without the options: the question as in task 1, without examples."""
+        prompt = self._prompts.of("answer", item.language)
+        return prompt.fill(examples="", question=item.question)
 
     def clue(self, item: UaqItem) -> str:
         """The reasoning that leads to the answer.

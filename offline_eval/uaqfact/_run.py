@@ -133,7 +133,7 @@ def _answerer(
         model=model,
         answer_tokens=parts.answer_tokens,
     )
-    return ModelAnswerer(model, prompter, retriever)
+    return ModelAnswerer(model, prompter, retriever, choose_by=settings.choose_by)
 
 
 def _ask(

@@ -79,3 +79,17 @@ def test_bad_input_is_one_line(
 def test_a_partial_folder_is_one_line(knowgate: Knowgate, folder: Path) -> None:
     shutil.rmtree(folder / "task3")
     refused(knowgate("eval", "uaqfact", "--data", str(folder), "--dry-run"), "task3")
+
+
+def test_the_built_in_guard_looks_at_the_premise(
+    knowgate: Knowgate, folder: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    arguments = ["--data", str(folder), "--tasks", "3", "--guard", "premise", "--out", str(run)]
+    assert knowgate("eval", "uaqfact", *arguments).code == 0
+    found = read_uaqfact_run(run)
+    assert found.manifest.systems == ("model", "premise")
+    declined = {row.key for row in found.rows if row.reason == "false_premise"}
+    # Of two halves with different answers, and of two options that are not the prizes.
+    assert "en/dilemma/ua/dilemma_ua_1" in declined
+    assert not [key for key in declined if "/ab/" in key and "/dilemma/" in key]

@@ -22,6 +22,7 @@ from knowgate.offline_eval.uaqfact import (
     UaqRow,
     UaqSettings,
     clue_facts,
+    embedded_prompts,
     read_layout,
     read_uaqfact_run,
     run_uaqfact,
@@ -274,3 +275,24 @@ def test_thinking_aloud_is_no_part_of_a_reply(folder: Path, tmp_path: Path) -> N
     run = run_uaqfact(lm, folder, tmp_path / "run", settings=UaqSettings(tasks=(1, 2)))
     assert {row.response for row in rows(run) if row.form == "question"} == {"Ann Li"}
     assert {row.letter for row in rows(run) if row.form == "choice"} == {"B"}
+
+
+class TextScoringModel(ScriptedLanguageModel):
+    """Finds the option likeliest per character that holds the year 1991, however long it is."""
+
+    def score_options(self, prompts: Sequence[str], options: Sequence[str]) -> NDArray[np.float64]:
+        assert all("(A)" not in prompt for prompt in prompts)
+        row = [len(text) * (-0.1 if "1991" in text else -0.5) for text in options]
+        return np.array([row] * len(prompts))
+
+
+def test_a_model_without_letters_chooses_by_the_text(folder: Path, tmp_path: Path) -> None:
+    settings = UaqSettings(tasks=(2,), choose_by="text")
+    run = run_uaqfact(TextScoringModel(), folder, tmp_path / "run", settings=settings)
+    assert [row.letter for row in rows(run)] == ["B"] * 3
+
+
+def test_the_bundled_model_is_asked_in_its_own_words() -> None:
+    prompts = embedded_prompts()
+    assert prompts.of("answer", "en").text == "Question: {question}\nAnswer:"
+    assert prompts.of("choice", "en").text == Prompts().of("choice", "en").text

@@ -1,0 +1,1 @@
+"""Prompts for the bundled language model, in the words that it was taught."""
