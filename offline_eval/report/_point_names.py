@@ -26,7 +26,8 @@ def name_points(
         upward: ends of the vertical one.
     """
     low, high = upward
-    step = 0.052 * (high - low)
+    # Many names stand closer, so that the column is never longer than the axes are high.
+    step = min(0.052, 1 / max(1, len(points) - 1)) * (high - low)
     heights: list[float] = []
     ordered = sorted(points, key=lambda point: (point[2], point[1], point[0]))
     for _, _, up in ordered:

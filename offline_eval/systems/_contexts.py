@@ -84,11 +84,7 @@ def find_contexts(
     retrievers: dict[tuple[str, str], Retriever] = {}
 
     async def retrieve(item: Wanted) -> Mapping[str, Any]:
-        pair = (item.retrieval, item.base)
-        if pair not in retrievers:
-            # On the loop's own thread: nothing else is of use before it is there.
-            retrievers[pair] = retriever(*pair)
-        found = await retrievers[pair].aretrieve(item.case)
+        found = await retrievers[item.retrieval, item.base].aretrieve(item.case)
         return FoundContext(
             context_id=item.context_id,
             context=found.context,
@@ -103,6 +99,11 @@ def find_contexts(
         return row.model_dump(mode="json")
 
     with open_store(folder / _STEM, key="context_id", kind=limits.store) as store:
+        # Embedding a knowledge base takes its time, which is no case's own.
+        for item in wanted:
+            pair = (item.retrieval, item.base)
+            if item.context_id not in store.done and pair not in retrievers:
+                retrievers[pair] = retriever(*pair)
         run_calls_sync(
             wanted,
             retrieve,

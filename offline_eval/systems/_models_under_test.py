@@ -23,13 +23,14 @@ from langchain_core.runnables import (
 )
 from langchain_core.runnables.base import RunnableBindingBase
 
-from ...adapters.langchain import answer_text
-from ...guard import InputError
+from ...adapters.langchain import GuardedAnswer, answer_text
+from ...guard import InputError, LanguageModelError
 from ...guard._deadline import DeadlineRunner
 from ..models import load_chat_model
 
 # Stuck calls keep their thread, so there are more of them than calls at once.
 _THREADS = 256
+_REPLY_FIELDS = ("answer", "output", "result")
 
 
 class CallMeter(BaseCallbackHandler):
@@ -156,22 +157,52 @@ class Asker:
         """The text of the reply to `given`.
 
         Raises:
+            LanguageModelError: what it put out is no reply.
             Exception: whatever the runnable raises.
         """
         config = RunnableConfig(callbacks=[meter])
         before = meter.calls
-        if _blocks(runnable):
-            context = contextvars.copy_context()
-            output = await self._threads.acall(
-                lambda: context.run(runnable.invoke, given, config), None
-            )
-        else:
-            output = await runnable.ainvoke(given, config)
-        if meter.calls == before:
-            # No language model of LangChain inside: the call is the runnable's own.
-            meter.add(1)
-            meter.unmetered += 1
+        try:
+            if _blocks(runnable):
+                context = contextvars.copy_context()
+                output = await self._threads.acall(
+                    lambda: context.run(runnable.invoke, given, config), None
+                )
+            else:
+                output = await runnable.ainvoke(given, config)
+        finally:
+            if meter.calls == before:
+                # No language model of LangChain inside: the call is the runnable's own.
+                meter.add(1)
+                meter.unmetered += 1
+        return reply_text(output)
+
+
+def reply_text(output: object) -> str:
+    """The reply in what a model or a chain put out.
+
+    Args:
+        output: text, a message, an answer of a guarded chain, or a mapping with one of
+            these under `answer`, `output` or `result`, as LangChain's chains give it.
+
+    Raises:
+        LanguageModelError: anything else; how Python shows it is nothing that a user of
+            the system would read.
+
+    Example:
+        >>> reply_text({"answer": "At nine.", "context": []})
+        'At nine.'
+    """
+    if isinstance(output, Mapping):
+        named = [output[name] for name in _REPLY_FIELDS if name in output]
+        output = named[0] if named else output
+    if isinstance(output, GuardedAnswer):
+        return output.answer
+    if isinstance(output, (str, BaseMessage)):
         return answer_text(output)
+    raise LanguageModelError(
+        f"put out {type(output).__name__}, and no text, message or mapping with 'answer'"
+    )
 
 
 def context_input(question: str, passages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

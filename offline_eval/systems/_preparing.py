@@ -99,6 +99,11 @@ class Prepared:
             found.setdefault(logged.case_id, logged.model_copy(update={"held_out": held_out}))
         return list(found.values())
 
+    def left_out(self) -> frozenset[str]:
+        """Questions whose passage is taken out in some case."""
+        cases = self.reply_cases()
+        return frozenset(one.question_id for one in cases if one.kind is CaseKind.LEFT_OUT)
+
     def questions(self) -> list[OokbQuestion]:
         """The questions of all cases."""
         asked = [question for base in self.bases for question in base.questions()]
@@ -180,6 +185,12 @@ def prepare(
     """
     _check(questions, comparison)
     guards = load_guard_choices(comparison.guards)
+    if comparison.scorer is not None and not any(choice.policy for choice in guards):
+        raise InputError(
+            "is what a guard decides by, and no guard is under test",
+            where="--scorer",
+            mend="add --guard, or leave it out",
+        )
     bases = read_bases(questions, settings.passage, limit=settings.limit) if questions else ()
     models = _models(comparison.models)
     prompts = load_system_prompts(comparison.prompts)

@@ -41,6 +41,8 @@ class Replier:
         self._guards: dict[tuple[str, str], Guard] = {}
         self._asker = Asker()
         self._decisions, self._said = Shared(), Shared()
+        # By reply, over all attempts: what failed was spent as well.
+        self._meters: dict[str, CallMeter] = {}
         self._replies = Replies()
 
     def require_guards(self, pairs: Sequence[tuple[str, str]]) -> None:
@@ -59,26 +61,36 @@ class Replier:
         Raises:
             Exception: the reply could not be had; see `failed`.
         """
+        meter = self._meter(item)
         if isinstance(item, Replayed):
-            return await self._replay(item)
-        return await self._ask(item)
+            row = await self._replay(item, meter)
+        else:
+            row = await self._ask(item, meter)
+        del self._meters[item.reply_id]
+        return row
 
     def failed(self, item: Asked | Replayed, error: Exception) -> Mapping[str, Any]:
         """The row of an item without a reply."""
-        return failed_row(self._material, item, error)
+        return failed_row(self._material, item, error, self._meters.pop(item.reply_id, None))
+
+    def _meter(self, item: Asked | Replayed) -> CallMeter:
+        if item.reply_id not in self._meters:
+            meter = self._meters[item.reply_id] = CallMeter()
+            if isinstance(item, Asked):
+                retrieval, system = item.system.retrieval, item.system.system.system_id
+                if self._material.paid_by.get(retrieval) == system:
+                    found = self._material.contexts[context_id(retrieval, item.case.case_id)]
+                    _add_retrieving(meter, found)
+        return self._meters[item.reply_id]
 
     # -- a system that is asked now -----------------------------------------------
 
-    async def _ask(self, item: Asked) -> Mapping[str, Any]:
-        started, meter = time.perf_counter(), CallMeter()
-        live = item.system
+    async def _ask(self, item: Asked, meter: CallMeter) -> Mapping[str, Any]:
+        started, live = time.perf_counter(), item.system
         found = self._material.contexts[context_id(live.retrieval, item.case.case_id)]
         if found.context is None:
-            assert found.error is not None
-            return _row(item, error=found.error)
+            raise LanguageModelError("nothing could be retrieved")
         shown = self._material.shown(found.context, item.base)
-        if self._material.paid_by.get(live.retrieval) == live.system.system_id:
-            _add_retrieving(meter, found)
         decision: Decision | None = None
         if live.guard != OFF:
             decision = await self._decided(item, shown, meter)
@@ -155,7 +167,7 @@ class Replier:
 
     # -- a logged reply -----------------------------------------------------------
 
-    async def _replay(self, item: Replayed) -> Mapping[str, Any]:
+    async def _replay(self, item: Replayed, meter: CallMeter) -> Mapping[str, Any]:
         if item.system.guard == OFF:
             return item.row(item.logged).model_dump(mode="json")
         if item.context.kind == "unknown":
@@ -164,7 +176,7 @@ class Replier:
             texts = self._material.texts(item.context, item.base)
         except KeyError:
             raise InputError("the log does not hold the texts of its context") from None
-        shown, meter = Shown(item.context, tuple(texts.values())), CallMeter()
+        shown = Shown(item.context, tuple(texts.values()))
         decision = await self._decided(item, shown, meter)
         reply = self._without_asking(decision, shown)
         if reply is not None:
@@ -179,16 +191,23 @@ class Replier:
         return item.row(item.closed_book, decision).model_dump(mode="json")
 
 
-def failed_row(material: Material, item: Asked | Replayed, error: Exception) -> Mapping[str, Any]:
-    """The row that says why there is no reply."""
-    shown: Shown | None = None
+def failed_row(
+    material: Material,
+    item: Asked | Replayed,
+    error: Exception,
+    meter: CallMeter | None = None,
+) -> Mapping[str, Any]:
+    """The row that says why there is no reply, and what that cost where it is known."""
+    shown, reason = None, row_error(error)
     if isinstance(item, Replayed):
         shown = Shown(item.context, ())
     else:
         found = material.contexts.get(context_id(item.system.retrieval, item.case.case_id))
         if found is not None and found.context is not None:
             shown = material.shown(found.context, item.base)
-    return _row(item, shown, error=row_error(error))
+        if found is not None and found.error is not None:
+            reason = found.error
+    return _row(item, shown, meter=meter, error=reason)
 
 
 def make_replier(material: Material) -> Replier:

@@ -21,6 +21,7 @@ from ..runner import CallProgress, RunTotals, open_store, run_calls_ray_sync, ru
 from ._bases import AskedBase
 from ._contexts import FoundContext, find_contexts
 from ._guard_choices import OFF
+from ._left_out import note_left_out_check
 from ._material import Material
 from ._models_under_test import ModelUnderTest
 from ._plan import Asked
@@ -143,6 +144,7 @@ class _Running:
         )
         others = _others(contexts)
         _add_passages(folder / "passages.jsonl", others)
+        note_left_out_check(folder, prepared.bases, prepared.left_out(), self._index)
         totals = self._ask(folder, contexts, others)
         self._store_given(folder)
         return RepliesDone(folder, totals, prepared)
@@ -177,12 +179,8 @@ class _Running:
         return self._encoder
 
     def _retriever(self, name: str, base: str) -> Retriever:
-        index = None
         found = self._base(base)
-        if name in ("basic_rag", "hyde"):
-            if base not in self._indices:
-                self._indices[base] = PassageIndex(found.knowledge_base, self.encoder())
-            index = self._indices[base]
+        index = self._index(found) if name in ("basic_rag", "hyde") else None
         return load_retriever(
             name,
             found.knowledge_base,
@@ -191,6 +189,11 @@ class _Running:
             top_k=self._prepared.settings.top_k,
             index=index,
         )
+
+    def _index(self, base: AskedBase) -> PassageIndex:
+        if base.name not in self._indices:
+            self._indices[base.name] = PassageIndex(base.knowledge_base, self.encoder())
+        return self._indices[base.name]
 
     def _require_retrievals(self) -> None:
         """Make what may turn out not to be there: retrievers of the user's own, a writer."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -76,6 +77,9 @@ class CallLimits:
         max_attempts: tries per call, the first one counted.
         workers: with `ray`, processes that make the calls, each its share of those at once.
         ray_address: of a cluster; None starts one on this machine.
+
+    Raises:
+        InputError: a number is out of range.
     """
 
     engine: Engine = "local"
@@ -86,6 +90,17 @@ class CallLimits:
     max_attempts: int = 3
     workers: int = 2
     ray_address: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("concurrency", "max_attempts", "workers"):
+            value = getattr(self, name)
+            if value < 1:
+                option = f"--{name.replace('_', '-')}"
+                raise InputError(f"must be at least 1, not {value}", where=option)
+        for name in ("rate", "timeout"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise InputError(f"must be a positive number, not {value:g}", where=f"--{name}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ class CriterionCounts:
     Attributes:
         criterion: `failure` or a user's own.
         judge: who judged.
+        estimate: whether these are offline estimates.
         outcomes: all that occur, the most frequent first.
         systems: per system how often each occurs; out-of-KB replies for `failure`, all
             replies for other criteria.
@@ -25,6 +26,7 @@ class CriterionCounts:
 
     criterion: str
     judge: str
+    estimate: bool
     outcomes: tuple[str, ...]
     systems: Mapping[str, Mapping[str, int]]
 
@@ -33,6 +35,7 @@ class CriterionCounts:
         return {
             "criterion": self.criterion,
             "judge": self.judge,
+            "estimate": self.estimate,
             "systems": {
                 name: {outcome: found.get(outcome, 0) for outcome in self.outcomes}
                 for name, found in self.systems.items()
@@ -53,6 +56,7 @@ def criterion_counts(evidence: Evidence) -> list[CriterionCounts]:
 def _counts(evidence: Evidence, criterion: str, judge: str) -> CriterionCounts:
     systems: dict[str, Counter[str]] = {}
     total: Counter[str] = Counter()
+    estimated = False
     for reply in evidence.replies:
         verdict = evidence.verdicts.get(reply.row.reply_id, {}).get(criterion, {}).get(judge)
         if verdict is None or verdict.outcome is None:
@@ -61,9 +65,11 @@ def _counts(evidence: Evidence, criterion: str, judge: str) -> CriterionCounts:
             continue
         systems.setdefault(reply.system.system_id, Counter())[verdict.outcome] += 1
         total[verdict.outcome] += 1
+        estimated = estimated or verdict.estimate
     return CriterionCounts(
         criterion=criterion,
         judge=judge,
+        estimate=estimated,
         outcomes=tuple(sorted(total, key=lambda outcome: (-total[outcome], outcome))),
         systems=systems,
     )

@@ -44,7 +44,8 @@ _FIELDS = (
     "failure",
 )
 # A spreadsheet takes a cell that starts so for a formula, and runs it.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+# Full-width signs count as well in some languages' versions.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 def replies_csv(evidence: Evidence) -> str:

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
-from ....calibration import Interval
-from ....calibration._paired_tests import holm_adjusted, mcnemar_p_value, paired_difference
+from ....calibration import Interval, holm_adjusted, mcnemar_p_value, paired_difference
 from ...ookb import CaseKind
 from ...replies import TIERS, ReplySystem
 from ._evidence import JudgedReply

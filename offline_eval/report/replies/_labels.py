@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ....calibration import Interval
@@ -15,6 +15,7 @@ from ._evidence import Evidence, JudgedReply
 
 # With fewer labels a corrected rate of one system says nothing.
 _FEWEST_PER_SYSTEM = 30
+_ESTIMATES = ("accuracy", "precision", "recall", "specificity", "kappa")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +92,22 @@ def summarise_labels(evidence: Evidence) -> LabelsSummary | None:
     names = [criterion.name for criterion in labels.criteria]
     return LabelsSummary(
         annotators=annotators,
-        agreements=tuple(agreement(labels, name) for name in names if labels.votes(name)),
-        validations=validate_judges(evidence.run, labels),
+        agreements=tuple(
+            agreement(labels, name, run=evidence.run) for name in names if labels.votes(name)
+        ),
+        validations=tuple(map(_honest, validate_judges(evidence.run, labels))),
         corrected=tuple(_corrected(evidence, labels)),
     )
+
+
+def _honest(found: JudgeValidation) -> JudgeValidation:
+    """Without intervals that have no width: no number of labels makes a judge certain."""
+    flat = {
+        name: replace(interval, low=None, high=None)
+        for name in _ESTIMATES
+        if (interval := getattr(found, name)).low == interval.high
+    }
+    return replace(found, **flat)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,10 +212,7 @@ def _validation(found: JudgeValidation) -> dict[str, Any]:
         "criterion": found.criterion,
         "n": found.n,
         "no_verdict": found.no_verdict,
-        **{
-            name: getattr(found, name).to_dict()
-            for name in ("accuracy", "precision", "recall", "specificity", "kappa")
-        },
+        **{name: getattr(found, name).to_dict() for name in _ESTIMATES},
         "confusion": [
             {"people": people, "judge": judge, "replies": count}
             for (people, judge), count in found.confusion.items()

@@ -9,6 +9,7 @@ from ...replies import ReplySystem
 from .._escaping import one_line, shortened
 
 FACTORS = ("model", "retrieval", "prompt", "guard")
+OFF = "off"
 SEPARATOR = " \N{MIDDLE DOT} "
 _LONGEST = 60
 # What may stand in a plot: nothing that its maker reads as markup or as a colour.
@@ -34,10 +35,26 @@ def labels(systems: Sequence[ReplySystem]) -> dict[str, str]:
         for system in systems
     }
     alike = len(set(short.values())) < len(short)
-    return {
-        name: shortened(name if alike or not label else label, _LONGEST)
-        for name, label in short.items()
-    }
+    shown = [name if alike or not label else label for name, label in short.items()]
+    return dict(zip(short, distinct(shown), strict=True))
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """Each name on one line and not too long, a number behind those that then look alike.
+
+    Example:
+        >>> distinct(["a", "b", "a\\n"])
+        ['a', 'b', 'a #2']
+    """
+    found: list[str] = []
+    for name in names:
+        label = shown = shortened(name, _LONGEST)
+        number = 1
+        while shown in found:
+            number += 1
+            shown = f"{label} #{number}"
+        found.append(shown)
+    return found
 
 
 def change(base: ReplySystem, other: ReplySystem, factor: str, factors: Sequence[str]) -> str:

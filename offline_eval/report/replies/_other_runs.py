@@ -55,18 +55,20 @@ def matching_systems(
 ) -> list[tuple[ReplySystem, ReplySystem]]:
     """Systems of two runs that belong together.
 
-    By id; else by model, prompt, retrieval and guard, then without the guard, each as far
-    as that names one system of either run; a run of one system belongs to one of one.
+    By id; those left over by model, prompt, retrieval and guard, then without the guard (a
+    new policy has another name), each as far as that names one system of either run; a run
+    of one system belongs to one of one.
     """
     by_id = {system.system_id: system for system in base}
     found = [(by_id[system.system_id], system) for system in other if system.system_id in by_id]
     for fields in _FIELDS:
-        if not found:
-            found = [
-                (first[0], second[0])
-                for key, second in _by(other, fields).items()
-                if len(second) == 1 and len(first := _by(base, fields).get(key, [])) == 1
-            ]
+        before = _by([one for one in base if one not in [pair[0] for pair in found]], fields)
+        now = _by([one for one in other if one not in [pair[1] for pair in found]], fields)
+        found += [
+            (before[key][0], same[0])
+            for key, same in now.items()
+            if len(same) == 1 and len(before.get(key, ())) == 1
+        ]
     if not found and len(base) == len(other) == 1:
         return [(base[0], other[0])]
     return found

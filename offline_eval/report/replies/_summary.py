@@ -29,9 +29,10 @@ class SystemSummary:
         system: who was asked, and how.
         shape: of all its replies.
         knowledge_bases: the same by name of the knowledge base.
-        held_out: the same over questions that the guard's policy had not seen; None where
-            it had seen none, or nothing stands in front.
-        held_out_bases: the same by name of the knowledge base; empty likewise.
+        held_out: the same over questions that the guard's policy had not seen, perhaps
+            none; None where it is not known to have seen any, or nothing stands in front.
+        held_out_bases: the same by name of the knowledge base, of those with such a
+            question; empty likewise.
     """
 
     system: ReplySystem
@@ -45,10 +46,15 @@ class SystemSummary:
 
         Args:
             base: name of a knowledge base; None: all together.
+
+        Returns:
+            None where no such question was asked.
         """
+        if self.held_out is None:
+            return self.shape if base is None else self.knowledge_bases.get(base)
         if base is None:
-            return self.shape if self.held_out is None else self.held_out
-        return self.held_out_bases.get(base) or self.knowledge_bases.get(base)
+            return self.held_out if self.held_out_bases else None
+        return self.held_out_bases.get(base)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -189,13 +195,14 @@ def _system(evidence: Evidence, system: ReplySystem) -> SystemSummary:
     replies = [reply for reply in evidence.replies if reply.system is system]
     failed = [reply for reply in evidence.failed if reply.system is system]
     unseen = [reply for reply in replies if reply.case.held_out is not False]
-    guarded = system.guard != "off" and 0 < len(unseen) < len(replies)
+    unseen_failed = [reply for reply in failed if reply.case.held_out is not False]
+    guarded = system.guard != "off" and len(unseen) < len(replies)
     return SystemSummary(
         system=system,
         shape=shape_of(replies, failed),
         knowledge_bases=_by_knowledge_base(replies, failed),
-        held_out=shape_of(unseen) if guarded else None,
-        held_out_bases=_by_knowledge_base(unseen, ()) if guarded else {},
+        held_out=shape_of(unseen, unseen_failed) if guarded else None,
+        held_out_bases=_by_knowledge_base(unseen, unseen_failed) if guarded else {},
     )
 
 

@@ -14,7 +14,7 @@ from ._counts import ReplyCounts, ReplyShape
 from ._criteria import CriterionCounts
 from ._differences import MEASURES, Comparison
 from ._evidence import Evidence
-from ._names import FACTORS, SEPARATOR, change, varying
+from ._names import FACTORS, OFF, SEPARATOR, change, distinct, varying
 from ._topics import Topic
 from ._words import judge_words, p_words, points
 
@@ -74,6 +74,8 @@ def comparison_tables(
     grouped: dict[str, list[Comparison]] = {}
     for found in comparisons:
         title = f"Against the run “{found.run}”" if found.run else titles[found.factor]
+        if found.factor == "guard" and systems[found.base].guard != OFF:
+            title = "Another guard"
         grouped.setdefault(title, []).append(found)
     return [(title, _comparisons(own, names, systems)) for title, own in grouped.items()]
 
@@ -86,11 +88,10 @@ def topic_table(topics: Sequence[Topic]) -> Table:
 
 def judge_table(shapes: Mapping[str, ReplyShape]) -> Table:
     """A line per judge, all systems together."""
-    named = {
-        one_line(name if judge_words(name) == name else f"{name}: {judge_words(name)}"): shape
-        for name, shape in shapes.items()
-    }
-    return shape_table("Judge", named, best=False)
+    named = distinct(
+        [name if judge_words(name) == name else f"{name}: {judge_words(name)}" for name in shapes]
+    )
+    return shape_table("Judge", dict(zip(named, shapes.values(), strict=True)), best=False)
 
 
 def criterion_table(found: CriterionCounts, names: Mapping[str, str]) -> Table:
@@ -204,7 +205,11 @@ def _comparisons(
 def _compared(
     found: Comparison, names: Mapping[str, str], systems: Mapping[str, ReplySystem]
 ) -> str:
-    if found.factor in FACTORS:
+    told_apart = found.factor in FACTORS and (
+        shortened(getattr(systems[found.base], found.factor), _LONGEST)
+        != shortened(getattr(systems[found.other], found.factor), _LONGEST)
+    )
+    if told_apart:
         factors = varying(tuple(systems.values()))
         return change(systems[found.base], systems[found.other], found.factor, factors)
     base, other = (names.get(one, shortened(one, _LONGEST)) for one in (found.base, found.other))

@@ -10,14 +10,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ....guard import ModelFolderError
+from ....guard import DeviceError, MissingDependencyError, ModelFolderError
 from ...ookb import OokbQuestion
 from .._escaping import one_line, shortened
 from ._counts import ReplyShape, shape_of
 from ._evidence import JudgedReply
+from ._names import distinct
 
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
-How = Literal["topic", "source", "clusters"]
+How = Literal["topic", "source", "clusters", "word_clusters"]
 
 # Fewer questions than this say nothing by cluster.
 _FEWEST = 20
@@ -81,7 +82,7 @@ def topics_of(
             members.setdefault(name, []).append(reply)
     found = [
         Topic(name, len({reply.case.question_id for reply in own}), shape_of(own))
-        for name, own in members.items()
+        for name, own in zip(distinct(list(members)), members.values(), strict=True)
     ]
     if len(found) < 2:
         return Topics(how, ())
@@ -92,51 +93,52 @@ def _named(questions: Sequence[OokbQuestion], embed: Embed | None) -> tuple[How,
     """A topic's name per question id."""
     if len({question.topic for question in questions if question.topic}) > 1:
         return "topic", {
-            question.question_id: shortened(question.topic or "", _LONGEST) or _OTHERS
+            question.question_id: one_line(question.topic or "") or _OTHERS
             for question in questions
         }
     sources = {question.source for question in questions if question.source}
     # A source for each question is no topic.
     if 1 < len(sources) <= len(questions) / 2:
         return "source", {
-            question.question_id: shortened(question.source or "", _LONGEST) or _OTHERS
+            question.question_id: one_line(question.source or "") or _OTHERS
             for question in questions
         }
     if len(questions) < _FEWEST:
         return "clusters", {}
-    return "clusters", _clustered(questions, embed)
+    return _clustered(questions, embed)
 
 
-def _clustered(questions: Sequence[OokbQuestion], embed: Embed | None) -> dict[str, str]:
+def _clustered(
+    questions: Sequence[OokbQuestion], embed: Embed | None
+) -> tuple[How, dict[str, str]]:
     from sklearn.cluster import KMeans
 
     texts = [one_line(question.question) for question in questions]
     wanted = min(_MOST_CLUSTERS, max(2, round((len(questions) / 2) ** 0.5)))
-    vectors = _vectors(texts, embed)
-    distinct = len(np.unique(vectors, axis=0))
-    if distinct < wanted:
-        return {}
+    how, vectors = _vectors(texts, embed)
+    if len(np.unique(vectors, axis=0)) < wanted:
+        return how, {}
     means = KMeans(wanted, n_init=10, random_state=_SEED).fit(vectors)
     owner = [int(cluster) for cluster in means.labels_]
     names = _keywords(texts, owner)
-    return {
+    return how, {
         question.question_id: names[cluster]
         for question, cluster in zip(questions, owner, strict=True)
     }
 
 
-def _vectors(texts: Sequence[str], embed: Embed | None) -> NDArray[np.float64]:
+def _vectors(texts: Sequence[str], embed: Embed | None) -> tuple[How, NDArray[np.float64]]:
     if embed is None and len(texts) > _MOST_EMBEDDED:
-        return _word_vectors(texts)
+        return "word_clusters", _word_vectors(texts)
     if embed is None:
         try:
             from ....guard.relevance import BiEncoderScorer
 
             # On the CPU, so that another machine finds the same clusters.
             embed = BiEncoderScorer(device="cpu").embed
-        except ModelFolderError:
-            return _word_vectors(texts)
-    return np.asarray(embed(texts), dtype=np.float64)
+        except (ModelFolderError, MissingDependencyError, DeviceError):
+            return "word_clusters", _word_vectors(texts)
+    return "clusters", np.asarray(embed(texts), dtype=np.float64)
 
 
 def _word_vectors(texts: Sequence[str]) -> NDArray[np.float64]:

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 from ...._version import __version__
 from ...gates import GateResult
+from ...judges import FAILURE
 from ...ookb import CaseKind, InputFile
 from .._escaping import one_line, shortened
 from .._grid import Table
 from .._view import flat
 from .._words import counted, decimal, questions
+from ._criteria import CriterionCounts
 from ._labels_view import LabelsView, labels_view
 from ._names import labels, shared_factors, varying
 from ._plots import shown_bases
@@ -27,7 +29,7 @@ from ._tables import (
     topic_table,
 )
 from ._warnings import warnings
-from ._words import headline, judged_words
+from ._words import headline, judge_words, judged_words
 from ._worst import WorstCases, made_up, withheld
 
 _SHOWN_ELSEWHERE = 10
@@ -45,6 +47,15 @@ _KINDS = {
     ),
     CaseKind.IN_KB: ("Answer in it", "The whole knowledge base was there.", "Answer."),
 }
+
+
+_FAILURES = (
+    "Failures are looked for in every reply that did not decline, right ones included. "
+    "Contradiction: against the context or the expected answer. Fabrication: stated without any "
+    "ground. Over-specification: right in the main, with details that nothing supports. None: "
+    "the judge found none of these, which does not make the reply right."
+)
+_MOST_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +108,7 @@ class RepliesView:
         made_up: wrong answers to questions outside the knowledge base.
         withheld: declined although the answer was there.
         criteria: headings and tables of failure kinds and users' criteria.
+        criteria_words: what the kinds of failure mean; empty where nobody judged those.
         judges: the counts by each judge; None where only one judged.
         labels: people's.
         elsewhere: what the left-out check found; None where it was not made.
@@ -125,6 +137,7 @@ class RepliesView:
     made_up: WorstCases
     withheld: WorstCases
     criteria: tuple[tuple[str, Table], ...]
+    criteria_words: str
     judges: Table | None
     labels: LabelsView
     elsewhere: tuple[ElsewhereLine, ...] | None
@@ -142,12 +155,10 @@ def replies_view(summary: RepliesSummary, gates: Sequence[GateResult] = ()) -> R
     run = evidence.run
     systems = tuple(run.systems.values())
     names = labels(systems)
-    kb_names = [shortened(name, 60) for name in summary.knowledge_bases if name]
-    title = "Out-of-knowledge-base report"
     spent = metered(summary.costs) or bool(evidence.failed)
     elsewhere = summary.left_out_check
     return RepliesView(
-        title=f"{title}: {', '.join(kb_names)}" if kb_names else title,
+        title=_title(summary),
         subtitle=_subtitle(summary),
         headline=tuple(headline(summary)),
         warnings=tuple(one_line(line) for line in warnings(summary)),
@@ -158,7 +169,11 @@ def replies_view(summary: RepliesSummary, gates: Sequence[GateResult] = ()) -> R
         bases=_bases(summary, names),
         held_out=_held_out(summary, names),
         comparisons=tuple(
-            comparison_tables(summary.differences, {**_other_names(summary), **names}, run.systems)
+            comparison_tables(
+                [one for one in summary.differences if one.differences],
+                {**_other_names(summary), **names},
+                run.systems,
+            )
         ),
         compared_words=_compared_words(summary),
         topics=topic_table(summary.topics.topics[:_MOST_TOPICS]) if summary.topics.topics else None,
@@ -166,13 +181,11 @@ def replies_view(summary: RepliesSummary, gates: Sequence[GateResult] = ()) -> R
         made_up=made_up(evidence, names),
         withheld=withheld(evidence, names),
         criteria=tuple(
-            (
-                f"{one_line(found.criterion).replace('_', ' ').capitalize()}, judged by "
-                f"{one_line(found.judge)}",
-                criterion_table(found, names),
-            )
-            for found in summary.criteria
+            (_criterion_title(found), criterion_table(found, names)) for found in summary.criteria
         ),
+        criteria_words=_FAILURES
+        if any(found.criterion == FAILURE for found in summary.criteria)
+        else "",
         judges=judge_table(summary.judges) if len(summary.judges) > 1 else None,
         labels=labels_view(summary.labels, names),
         elsewhere=None if elsewhere is None else _elsewhere(summary),
@@ -192,6 +205,23 @@ def replies_view(summary: RepliesSummary, gates: Sequence[GateResult] = ()) -> R
             ("report written by", f"knowgate {__version__}"),
         ),
     )
+
+
+def _title(summary: RepliesSummary) -> str:
+    title = "Out-of-knowledge-base report"
+    named = [shortened(name, 60) for name in summary.knowledge_bases if name]
+    if not named:
+        return title
+    more = len(named) - _MOST_NAMED
+    return f"{title}: {', '.join(named[:_MOST_NAMED])}" + (f" and {more} more" if more > 0 else "")
+
+
+def _criterion_title(found: CriterionCounts) -> str:
+    name = shortened(found.criterion, 60).replace("_", " ").capitalize()
+    judge = shortened(judge_words(found.judge), 60)
+    if found.estimate and found.judge != "estimate":
+        judge += " (an offline estimate)"
+    return f"{name}, judged by {judge}"
 
 
 def _subtitle(summary: RepliesSummary) -> str:
@@ -236,7 +266,7 @@ def _held_out(summary: RepliesSummary, names: Mapping[str, str]) -> Table | None
     shapes = {
         names[one.system.system_id]: one.held_out
         for one in summary.systems
-        if one.held_out is not None
+        if one.held_out is not None and one.held_out_bases
     }
     return shape_table("Guarded system", shapes) if shapes else None
 
@@ -257,9 +287,13 @@ def _topics_words(summary: RepliesSummary) -> str:
     how = {
         "topic": "Topics as the questions name them.",
         "source": "Topics are the sources that the questions come from.",
-        "clusters": "The questions name no topics: these were found by grouping alike questions "
-        "(embeddings, k-means with a fixed seed), and are called by the words that set them "
-        "apart. Read them as a rough map.",
+        "clusters": "The questions name no topics: these were found by grouping questions of "
+        "like meaning (embeddings, k-means with a fixed seed), and are called by the words that "
+        "set them apart. Read them as a rough map.",
+        "word_clusters": "The questions name no topics: these were found by grouping questions "
+        "of like words (k-means with a fixed seed; there are too many questions to embed, or no "
+        "embedding model), and are called by the words that set them apart. Read them as a very "
+        "rough map.",
     }[summary.topics.how]
     more = len(summary.topics.topics) - _MOST_TOPICS
     return f"{how} Not shown: {more} smaller ones." if more > 0 else how

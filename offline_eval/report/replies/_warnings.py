@@ -57,6 +57,11 @@ def _seen(summary: RepliesSummary) -> str:
     if not seen:
         return ""
     asked = {case.question_id for case in cases}
+    if len(seen) == len(asked):
+        return (
+            "The guard’s policy was calibrated on every question asked here: the rates of guarded "
+            "systems flatter them, and nothing is compared with them."
+        )
     return (
         f"The guard’s policy was calibrated on {len(seen)} of the {questions(len(asked))}. They "
         "are left out wherever a guarded system is compared; the rates of guarded systems over all "
@@ -97,7 +102,13 @@ def _unjudged(summary: RepliesSummary, criterion: str) -> str:
             )
         return ""
     replies = counted(count, "reply has", "replies have")
-    return f"{replies} no verdict on {criterion} and count in no rate of it."
+    line = f"{replies} no verdict on {criterion} and count in no rate of it."
+    if criterion == FACTUALITY and shape.out_of_kb.unjudged_factuality:
+        line += (
+            " Every reply that declined counts among all, so the share of wrong answers among "
+            "all is likely too low."
+        )
+    return line
 
 
 def _stood_in(summary: RepliesSummary) -> list[str]:

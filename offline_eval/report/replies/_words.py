@@ -11,7 +11,7 @@ from .._grid import signed
 from .._words import counted, percent, questions
 from ._counts import ReplyCounts, ReplyShape
 from ._differences import Comparison
-from ._names import labels
+from ._names import OFF, labels
 from ._summary import RepliesSummary
 
 _SPACE = "\u00a0"
@@ -24,13 +24,14 @@ def headline(summary: RepliesSummary) -> list[str]:
     if not summary.evidence.replies:
         return [_nothing(summary)]
     names = labels(tuple(summary.evidence.run.systems.values()))
-    compared = [*_guarded(summary, names), *_since(summary, names)]
+    guarded, since = _guarded(summary, names), _since(summary, names)
     if len(summary.systems) == 1:
-        return [*_alone(summary), *compared]
+        return [*_alone(summary), *since]
     lines = _every(summary)
     for base in _bases(summary):
         lines += _extremes(summary, base, names)
-    return [*lines, *compared]
+    # Rates over systems with and without a guard say little: what it changes comes first.
+    return [*guarded, *lines, *since]
 
 
 def judged_words(summary: RepliesSummary) -> str:
@@ -38,6 +39,8 @@ def judged_words(summary: RepliesSummary) -> str:
     first, second = (
         judge_words(summary.evidence.primary(name)) for name in (ABSTENTION, FACTUALITY)
     )
+    if first == second == "nobody":
+        return "Nobody has judged whether replies decline, nor whether they are right."
     if first == second:
         return f"Abstention and factuality are judged by {first}."
     return f"Abstention is judged by {first}, factuality by {second}."
@@ -93,12 +96,17 @@ def _nothing(summary: RepliesSummary) -> str:
 
 
 def _alone(summary: RepliesSummary) -> list[str]:
-    shape = summary.shape
-    return [
-        line
-        for line in (_declined(shape.out_of_kb), _answered(shape.out_of_kb), _without_need(shape))
-        if line
-    ]
+    (system,) = summary.systems
+    shape = system.fair(None)
+    if shape is None:
+        return [
+            "Nothing can be said of this guard: its policy was calibrated on every question "
+            "that was asked here."
+        ]
+    lines = [_declined(shape.out_of_kb), _answered(shape.out_of_kb), _without_need(shape)]
+    if system.held_out is not None:
+        lines.append("These are the questions that the guard’s policy was not calibrated on.")
+    return [line for line in lines if line]
 
 
 def _declined(found: ReplyCounts) -> str:
@@ -112,7 +120,7 @@ def _declined(found: ReplyCounts) -> str:
     judged = found.n - found.unjudged_abstention
     return (
         f"Of {questions(judged)} whose answer is not in the knowledge base, the system declined "
-        f"{share_words(found.abstained, judged, found.abstention_rate)}."
+        f"{found.abstained} ({_rate_words(found.abstention_rate)})."
     )
 
 
@@ -120,12 +128,16 @@ def _answered(found: ReplyCounts) -> str:
     tiered = _tiered(found)
     if not tiered:
         return ""
-    right = tiered - (found.tiers["tier_3"] or 0)
+    wrong = found.tiers["tier_3"] or 0
     return (
         f"Of the {counted(tiered, 'reply', 'replies')} that it gave all the same, "
-        f"{share_words(right, tiered, found.factuality_rate)} were right or nearly so; the "
-        f"other {tiered - right} were wrong or misleading."
+        f"{_were(tiered - wrong)} right or nearly so ({_rate_words(found.factuality_rate)}); "
+        f"{_were(wrong)} wrong or misleading."
     )
+
+
+def _were(count: int) -> str:
+    return counted(count, "was", "were")
 
 
 def _without_need(shape: ReplyShape) -> str:
@@ -135,7 +147,7 @@ def _without_need(shape: ReplyShape) -> str:
     judged = found.n - found.unjudged_abstention
     return (
         f"Of {questions(judged)} whose answer is in the knowledge base, it declined "
-        f"{share_words(found.abstained, judged, found.abstention_rate)} without need."
+        f"{found.abstained} without need ({_rate_words(found.abstention_rate)})."
     )
 
 
@@ -152,10 +164,10 @@ def _every(summary: RepliesSummary) -> list[str]:
     ]
     tiered = _tiered(found)
     if tiered:
-        wrong = found.tiers["tier_3"]
+        wrong = found.tiers["tier_3"] or 0
         lines.append(
-            f"Of the {tiered} that did not decline, {tiered - (wrong or 0)} were right or nearly "
-            f"so ({_rate_words(found.factuality_rate)}); {wrong} were wrong or misleading."
+            f"Of the {tiered} that did not decline, {_were(tiered - wrong)} right or nearly so "
+            f"({_rate_words(found.factuality_rate)}); {_were(wrong)} wrong or misleading."
         )
     in_kb = summary.shape.in_kb
     if in_kb.n and in_kb.abstained is not None:
@@ -189,12 +201,12 @@ def _extremes(summary: RepliesSummary, base: str | None, names: Mapping[str, str
         if (shape := one.fair(base)) is not None
     ]
     unseen = any(one.held_out is not None for one in summary.systems)
-    note = " (of guarded systems only questions unseen in calibration count here)" if unseen else ""
+    note = " (questions known from a guard’s calibration do not count for it)" if unseen else ""
     ranked = sorted(
         (
             (found.out_of_kb, name)
             for name, found in shapes
-            if found.out_of_kb.abstained is not None
+            if found.out_of_kb.abstention_rate.value is not None
         ),
         key=lambda item: (-(item[0].abstention_rate.value or 0.0), item[1]),
     )
@@ -205,6 +217,9 @@ def _extremes(summary: RepliesSummary, base: str | None, names: Mapping[str, str
     lines = [
         f"{where}“{best}” declined most often, {_of(most)}; “{worst}” least often, {_of(least)}"
         f"{note}."
+        if most.abstention_rate.value != least.abstention_rate.value
+        else f"{where}{'all' if where else 'All'} systems declined equally often, "
+        f"{percent(most.abstention_rate.value or 0.0)} of the time{note}."
     ]
     wrong = sorted(
         (
@@ -214,11 +229,11 @@ def _extremes(summary: RepliesSummary, base: str | None, names: Mapping[str, str
         ),
         key=lambda item: (item[0], item[1]),
     )
-    if len(wrong) > 1:
+    if len(wrong) > 1 and wrong[0][0] < wrong[-1][0]:
         low, high = wrong[0], wrong[-1]
         lines.append(
-            f"{where}The fewest wrong answers came from “{low[1]}” ({_wrong(low[2])}), the most "
-            f"from “{high[1]}” ({_wrong(high[2])})."
+            f"{where}{'the' if where else 'The'} fewest wrong answers came from “{low[1]}” "
+            f"({_wrong(low[2])}), the most from “{high[1]}” ({_wrong(high[2])})."
         )
     return lines
 
@@ -239,11 +254,18 @@ def _tiered(found: ReplyCounts) -> int:
 
 
 def _guarded(summary: RepliesSummary, names: Mapping[str, str]) -> list[str]:
-    found = [one for one in summary.differences if one.factor == "guard" and one.differences]
-    lines = [_compared(one, names) for one in found[:_MOST_COMPARED]]
+    systems = summary.evidence.run.systems
+    found = [
+        (one, line)
+        for one in summary.differences
+        if one.factor == "guard"
+        and systems[one.base].guard == OFF
+        and (line := _compared(one, names))
+    ]
+    lines = [line for _, line in found[:_MOST_COMPARED]]
     if len(found) > _MOST_COMPARED:
-        more = counted(len(found) - _MOST_COMPARED, "guarded system", "guarded systems")
-        lines.append(f"Compared below: {more} more.")
+        more = counted(len(found) - _MOST_COMPARED, "guarded system is", "guarded systems are")
+        lines.append(f"{more} compared below.")
     return lines
 
 
@@ -253,12 +275,12 @@ def _since(summary: RepliesSummary, names: Mapping[str, str]) -> list[str]:
     for one in summary.differences:
         if one.run:
             by_run.setdefault(one.run, []).append(one)
-    lines = []
+    lines: list[str] = []
     for run, found in by_run.items():
         clear = [one for one in found if any(test.shown for test in one.differences.values())]
         if len(found) == 1:
             clear = found
-        lines += [_compared(one, names) for one in clear[:_MOST_COMPARED]]
+        lines += filter(None, (_compared(one, names) for one in clear[:_MOST_COMPARED]))
         if not clear:
             lines.append(
                 f"Against the run “{run}”, none of {len(found)} systems differs by more than "
@@ -282,7 +304,7 @@ def _compared(found: Comparison, names: Mapping[str, str]) -> str:
     if not parts:
         return ""
     cases = counted(found.pairs, "case", "cases")
-    unseen = ", none of them seen in calibration" if found.seen else ""
+    unseen = f", without {found.seen} known from calibration" if found.seen else ""
     return f"{what} (“{who}”, {cases} in both{unseen}), in percentage points: {'; '.join(parts)}."
 
 

@@ -67,26 +67,46 @@ class ShownCase:
 
 @dataclass(frozen=True, slots=True)
 class WorstCases:
-    """Cases of one kind, the worst first, and how many there are in all."""
+    """Cases of one kind, the worst first.
+
+    Attributes:
+        cases: how many there are in all.
+        shown: the first of them.
+        unknown: why there is nothing to show although there may be such cases; empty where
+            replies were looked at.
+    """
 
     cases: int
     shown: tuple[ShownCase, ...]
+    unknown: str = ""
 
 
 def made_up(evidence: Evidence, names: Mapping[str, str]) -> WorstCases:
     """Not in the knowledge base, yet answered and wrong: those of most systems first."""
-    chosen = [reply for reply in evidence.replies if reply.out_of_kb and reply.wrong]
-    return _worst(evidence, chosen, names)
+    among = [reply for reply in evidence.replies if reply.out_of_kb]
+    unknown = ""
+    if not among:
+        unknown = "No reply to a question outside the knowledge base."
+    elif all(reply.wrong is None for reply in among):
+        unknown = "Not known: nobody judged whether what was answered is right."
+    chosen = [reply for reply in among if reply.wrong]
+    return _worst(evidence, chosen, names, unknown)
 
 
 def withheld(evidence: Evidence, names: Mapping[str, str]) -> WorstCases:
     """In the knowledge base, yet declined."""
-    chosen = [reply for reply in evidence.replies if not reply.out_of_kb and reply.abstained]
-    return _worst(evidence, chosen, names)
+    among = [reply for reply in evidence.replies if not reply.out_of_kb]
+    unknown = ""
+    if not among:
+        unknown = "No reply to a question whose answer is in the knowledge base."
+    elif all(reply.abstained is None for reply in among):
+        unknown = "Not known: nobody judged whether replies decline."
+    chosen = [reply for reply in among if reply.abstained]
+    return _worst(evidence, chosen, names, unknown)
 
 
 def _worst(
-    evidence: Evidence, chosen: Sequence[JudgedReply], names: Mapping[str, str]
+    evidence: Evidence, chosen: Sequence[JudgedReply], names: Mapping[str, str], unknown: str
 ) -> WorstCases:
     by_case: dict[str, list[JudgedReply]] = {}
     for reply in chosen:
@@ -103,6 +123,7 @@ def _worst(
     return WorstCases(
         len(by_case),
         tuple(_shown(evidence, by_case[name], asked[name], names) for name in order),
+        unknown,
     )
 
 
@@ -139,7 +160,9 @@ def _context(
     for reply in replies:
         text = shortened(reply.row.response or "", _REPLY_LIMIT) or "(an empty reply)"
         reasoning = _reasoning(evidence, reply)
-        failure = shortened((reply.failure or "").replace("_", " "), 60)
+        # "none": the judge of failures saw none, which is no word on a wrong answer.
+        kind = "" if reply.failure in (None, "none") else reply.failure
+        failure = shortened(kind.replace("_", " "), 60)
         texts.setdefault((text, failure, reasoning), []).append(names[reply.system.system_id])
     return ShownContext(
         words=_context_words(evidence, first, context),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from knowgate.guard import ModelFolderError
+from knowgate.guard import DeviceError, MissingDependencyError, ModelFolderError
 from knowgate.offline_eval.ookb import CaseKind, OokbQuestion
 from knowgate.offline_eval.replies import ReplyCase, ReplyRow, ReplySystem
 from knowgate.offline_eval.report.replies._evidence import JudgedReply
@@ -90,14 +90,18 @@ def test_few_or_equal_questions_have_no_clusters() -> None:
     assert same.topics == ()
 
 
-def test_without_the_embedded_model_words_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [DeviceError, MissingDependencyError, ModelFolderError])
+def test_without_the_embedded_model_words_stand_in(
+    monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
     def missing(*_: object, **__: object) -> None:
-        raise ModelFolderError("the model is not installed")
+        raise error("the model is not installed")
 
     monkeypatch.setattr("knowgate.guard.relevance.BiEncoderScorer", missing)
 
     found = breakdown(questions(30))
 
+    assert found.how == "word_clusters"
     assert sum(topic.questions for topic in found.topics) == 30
     assert len(found.topics) > 1
 

@@ -11,6 +11,7 @@ import pytest
 from knowgate.guard import InputError
 from knowgate.offline_eval.knowledge_base import PassageKind
 from knowgate.offline_eval.systems import load_guard_choices, read_bases
+from knowgate.offline_eval.systems._guard_choices import held_out_of
 from tests.offline_eval.systems.asked import calibrated_run, write_lexical_policy
 
 
@@ -105,3 +106,21 @@ def test_a_run_without_a_policy_says_what_to_do(tmp_path: Path) -> None:
 
     with pytest.raises(InputError, match="knowgate calibrate --run"):
         load_guard_choices([run])
+
+
+def test_beside_a_policy_that_cannot_tell_no_question_is_known_to_be_unseen(
+    tmp_path: Path,
+) -> None:
+    calibrated = calibrated_run(tmp_path)
+    bare = write_lexical_policy(tmp_path / "bare.json")
+    off, known, unknown = load_guard_choices(["off", calibrated, bare])
+    noted = json.loads((calibrated / "calibration.json").read_text("utf-8"))
+    lines = (calibrated / "questions.jsonl").read_text("utf-8").splitlines()
+    texts = {row["question_id"]: row["question"] for row in map(json.loads, lines)}
+    seen = texts[noted["calibration_questions"][0]]
+    unseen = texts[noted["test_questions"][0]]
+
+    assert held_out_of([off, known], unseen) is True
+    assert held_out_of([off, known, unknown], unseen) is None
+    assert held_out_of([off, known, unknown], seen) is False
+    assert held_out_of([off], seen) is None

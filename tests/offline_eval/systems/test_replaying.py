@@ -12,7 +12,8 @@ import pytest
 from knowgate.guard import InputError, Route
 from knowgate.offline_eval.knowledge_base import PassageKind
 from knowgate.offline_eval.replies import RepliesRun, read_replies_run
-from knowgate.offline_eval.systems import Comparison, RepliesSettings
+from knowgate.offline_eval.systems import Comparison, RepliesSettings, load_guard_choices
+from knowgate.offline_eval.systems._replayed import given_judgements, read_replay
 from tests.offline_eval.systems.asked import (
     answering_policy,
     calibrated_run,
@@ -245,3 +246,23 @@ def test_logged_counts_come_out_as_published(
         labels = labels_of(found, system)
         right = labels.get("factuality tier_1", 0) + labels.get("factuality tier_2", 0)
         assert (labels.get("abstention yes", 0), right) == PUBLISHED[path.stem]
+
+
+def test_what_a_guard_says_of_two_views_has_not_the_labels_of_the_logged_reply(
+    tmp_path: Path,
+) -> None:
+    row = {
+        "id": "a",
+        "question": "Which?",
+        "response": "One.",
+        "context_ids": [],
+        "abstained": "no",
+    }
+    log = write_log(tmp_path / "log.jsonl", [row])
+    replay = read_replay([log], (), load_guard_choices([write_lexical_policy(tmp_path / "p.json")]))
+    (item,) = replay.items
+    followed = item.row(item.logged).model_copy(update={"route": Route.FOLLOW_CONTEXT})
+    both = followed.model_copy(update={"response": "Two views."})
+
+    assert len(given_judgements(replay, {item.reply_id: followed})) == 1
+    assert given_judgements(replay, {item.reply_id: both}) == []

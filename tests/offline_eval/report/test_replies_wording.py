@@ -1,0 +1,248 @@
+"""Whether every sentence of a report of replies is true of its numbers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from markdown_it import MarkdownIt
+
+from knowgate.offline_eval.ookb import CaseKind
+from knowgate.offline_eval.replies import ReplySystem
+from knowgate.offline_eval.report import write_report
+from tests.offline_eval.report.page import Page
+from tests.offline_eval.report.replies_run import (
+    SYSTEM,
+    Toy,
+    toy,
+    toys,
+    write_replies_run,
+    write_rows,
+)
+
+GUARDED = SYSTEM.model_copy(update={"system_id": "g", "guard": "policy"})
+
+
+def text_of(folder: Path) -> str:
+    page = Page((folder / "report.html").read_text(encoding="utf-8"))
+    return page.text.replace("\u00a0", " ")
+
+
+def test_a_guard_alone_is_not_praised_for_questions_that_it_was_calibrated_on(
+    tmp_path: Path,
+) -> None:
+    questions = [
+        Toy(f"q{number}", {"g": "yes" if number < 6 else "3"}, held_out=number > 3)
+        for number in range(8)
+    ]
+    write_report(write_replies_run(tmp_path / "run", questions, [GUARDED]))
+
+    text = text_of(tmp_path / "run")
+    assert "Of 4 questions whose answer is not in the knowledge base, the system declined 2" in text
+    assert "the questions that the guard’s policy was not calibrated on" in text
+
+
+def test_of_a_guard_that_has_seen_all_questions_nothing_is_said(tmp_path: Path) -> None:
+    alone = [Toy(f"q{number}", {"g": "yes"}, held_out=False) for number in range(4)]
+    both = [Toy(f"q{number}", {"s": "3", "g": "yes"}, held_out=False) for number in range(4)]
+    write_report(write_replies_run(tmp_path / "alone", alone, [GUARDED]))
+    write_report(write_replies_run(tmp_path / "both", both, [SYSTEM, GUARDED]))
+
+    text = text_of(tmp_path / "alone")
+    assert "Nothing can be said of this guard" in text
+    assert "calibrated on every question asked here" in text
+    assert "Without the questions known from the guard’s calibration" not in text
+    text = text_of(tmp_path / "both")
+    assert "declined most often" not in text
+    assert "The guard against none" not in text
+
+
+def test_a_guard_is_not_praised_for_a_knowledge_base_that_it_was_calibrated_on(
+    tmp_path: Path,
+) -> None:
+    questions = [
+        Toy(f"{base}{number}", {"s": "3", "g": "yes"}, base=base, held_out=base == "new")
+        for base in ("new", "old")
+        for number in range(3)
+    ]
+    write_report(write_replies_run(tmp_path / "run", questions, [SYSTEM, GUARDED]))
+
+    text = text_of(tmp_path / "run")
+    assert "new: “guard policy” declined most often" in text
+    assert "old: “guard policy”" not in text
+
+
+def test_systems_with_names_that_look_alike_are_all_there(tmp_path: Path) -> None:
+    systems = [
+        ReplySystem(system_id=f"{'x' * 10_000}{number}", model=f"{'m' * 10_000}{number}")
+        for number in range(3)
+    ]
+    verdicts = {one.system_id: verdict for one, verdict in zip(systems, "123", strict=True)}
+    questions = [Toy(f"q{number}", verdicts) for number in range(5)]
+    paths = write_report(write_replies_run(tmp_path / "run", questions, systems))
+
+    markdown = paths.markdown.read_text(encoding="utf-8")
+    for tiers in ("5 / 0 / 0", "0 / 5 / 0", "0 / 0 / 5"):
+        assert tiers in markdown
+    assert "… → m" in markdown
+
+
+def test_topics_with_names_that_look_alike_are_told_apart(tmp_path: Path) -> None:
+    questions = [toy(f"q{number}", topic=f"{'t' * 100}{number % 2}") for number in range(4)]
+    paths = write_report(write_replies_run(tmp_path / "run", questions))
+
+    topics = json.loads(paths.json.read_text("utf-8"))["topics"]
+    assert [one["questions"] for one in topics] == [2, 2]
+    assert len({one["topic"] for one in topics}) == 2
+
+
+def test_systems_that_do_equally_well_are_not_ranked(tmp_path: Path) -> None:
+    questions = [Toy(f"q{number}", {"s": "3", "g": "3"}) for number in range(4)]
+    write_report(write_replies_run(tmp_path / "run", questions, [SYSTEM, GUARDED]))
+
+    text = text_of(tmp_path / "run")
+    assert "All systems declined equally often, 0 % of the time." in text
+    assert "most often" not in text
+    assert "The fewest wrong answers" not in text
+
+
+def test_a_system_without_a_reply_out_of_the_knowledge_base_is_not_ranked(tmp_path: Path) -> None:
+    other = SYSTEM.model_copy(update={"system_id": "o", "model": "other"})
+    questions = [
+        *(Toy(f"q{number}", {"s": "yes", "g": "3"}) for number in range(4)),
+        Toy("k", {"s": "1", "g": "1", "o": "1"}, kind=CaseKind.IN_KB),
+    ]
+    write_report(write_replies_run(tmp_path / "run", questions, [SYSTEM, GUARDED, other]))
+
+    text = text_of(tmp_path / "run")
+    assert "“m · guard policy” least often, 0 of 4" in text
+    assert "not measured" not in text
+
+
+def test_what_nobody_judged_is_not_called_absent(tmp_path: Path) -> None:
+    run = write_replies_run(tmp_path / "run", [toy("a", "?"), toy("b", "?", kind=CaseKind.IN_KB)])
+    write_report(run)
+
+    text = text_of(run)
+    assert "Not known: nobody judged whether what was answered is right." in text
+    assert "Not known: nobody judged whether replies decline." in text
+    assert "Nobody has judged whether replies decline, nor whether they are right." in text
+    assert "No such case." not in text
+
+
+def test_a_wrong_answer_is_not_tagged_with_the_failure_that_nobody_found(tmp_path: Path) -> None:
+    run = write_replies_run(tmp_path / "run", toys("3"), failures={"s/q0/left_out": "none"})
+    paths = write_report(run)
+
+    assert '<span class="tag wrong">' not in paths.html.read_text(encoding="utf-8")
+
+
+def test_markdown_lists_stay_nested_beyond_the_ninth_case(tmp_path: Path) -> None:
+    run = write_replies_run(tmp_path / "run", toys("3" * 10))
+    markdown = write_report(run).markdown.read_text(encoding="utf-8")
+
+    html = MarkdownIt().enable("table").render(markdown)
+    cases = html[html.index("<ol>") : html.index("</ol>")]
+    assert cases.count("expected: Six.") == cases.count("It costs five. ·") == 10
+
+
+def test_replies_without_a_tier_are_said_to_flatter(tmp_path: Path) -> None:
+    run = write_replies_run(tmp_path / "run", [*toys("yy3"), toy("n", "no")])
+    write_report(run)
+
+    text = text_of(run)
+    assert "1 reply has no verdict on factuality" in text
+    assert "the share of wrong answers among all is likely too low" in text
+
+
+@pytest.mark.parametrize(("tier", "words"), [("1", "1 was right or"), ("3", "1 was wrong or")])
+def test_a_single_answer_is_spoken_of_in_the_singular(
+    tmp_path: Path, tier: str, words: str
+) -> None:
+    run = write_replies_run(tmp_path / "run", toys(tier))
+    write_report(run)
+
+    text = text_of(run)
+    assert (
+        "Of 1 question whose answer is not in the knowledge base, the system declined 0 (" in text
+    )
+    assert words in text
+
+
+def test_a_new_policy_is_compared_with_the_old_one_of_another_name(tmp_path: Path) -> None:
+    newer = GUARDED.model_copy(update={"system_id": "n", "guard": "newer"})
+    old = [Toy(f"q{number}", {"s": "3", "g": "3"}) for number in range(4)]
+    new = [Toy(f"q{number}", {"s": "3", "n": "yes"}) for number in range(4)]
+    base = write_replies_run(tmp_path / "base", old, [SYSTEM, GUARDED])
+    run = write_replies_run(tmp_path / "run", new, [SYSTEM, newer])
+    paths = write_report(run, compare=[base])
+
+    found = json.loads(paths.json.read_text("utf-8"))["differences"]
+    assert [(one["base"], one["other"]) for one in found if one["run"]] == [("s", "s"), ("g", "n")]
+    assert found[1]["abstention"]["difference"]["value"] == 1.0
+
+
+def test_a_title_names_a_few_knowledge_bases_only(tmp_path: Path) -> None:
+    run = write_replies_run(tmp_path / "run", [toy(f"q{n}", base=f"kb{n}") for n in range(40)])
+
+    markdown = write_report(run).markdown.read_text(encoding="utf-8")
+
+    first = markdown.splitlines()[0]
+    assert first == "# Out-of-knowledge-base report: kb0, kb1, kb2 and 37 more"
+
+
+def test_what_a_guard_changes_comes_first_and_two_guards_are_no_guard_against_none(
+    tmp_path: Path,
+) -> None:
+    other = GUARDED.model_copy(update={"system_id": "o", "guard": "other"})
+    questions = [Toy(f"q{number}", {"s": "3", "g": "yes", "o": "3"}) for number in range(4)]
+    paths = write_report(write_replies_run(tmp_path / "run", questions, [SYSTEM, GUARDED, other]))
+
+    lines = paths.markdown.read_text(encoding="utf-8").splitlines()
+    assert lines[4].startswith("**With the guard (“guard policy”, 4 cases in both)")
+    assert sum("With the guard (" in line for line in lines) == 2
+    assert lines.count("### The guard against none") == lines.count("### Another guard") == 1
+
+
+def labelled(run: Path, annotator: str, outcomes: dict[str, str]) -> None:
+    (run / "labels").mkdir(exist_ok=True)
+    rows = [
+        {
+            "reply_id": reply,
+            "criterion": "abstention",
+            "outcome": outcome,
+            "annotator": annotator,
+        }
+        for reply, outcome in outcomes.items()
+    ]
+    write_rows(run / "labels" / f"{annotator}.jsonl", rows)
+
+
+def test_a_judge_that_agrees_with_people_throughout_is_not_called_certain(tmp_path: Path) -> None:
+    run = write_replies_run(tmp_path / "run", toys("yyy333"))
+    people = {f"s/q{n}/left_out": "yes" if n < 3 else "no" for n in range(6)}
+    labelled(run, "ana", people)
+
+    labels = json.loads(write_report(run).json.read_text("utf-8"))["labels"]
+
+    (judge,) = labels["judges"]
+    assert judge["kappa"]["value"] == 1.0
+    assert judge["kappa"]["low"] is None or judge["kappa"]["low"] < 0.9
+
+
+def test_replies_to_one_question_are_not_taken_for_independent_labels(tmp_path: Path) -> None:
+    questions = [Toy(f"q{n}", {"s": "yes" if n < 3 else "3", "g": "yes"}) for n in range(6)]
+    run = write_replies_run(tmp_path / "run", questions, [SYSTEM, GUARDED])
+    for annotator, first in (("ana", 3), ("ben", 2)):
+        outcomes = {
+            f"{system}/q{n}/left_out": "yes" if n < first else "no"
+            for system in "sg"
+            for n in range(6)
+        }
+        labelled(run, annotator, outcomes)
+
+    labels = json.loads(write_report(run).json.read_text("utf-8"))["labels"]
+
+    assert labels["agreement"]["abstention"]["replies"] == 12
+    assert labels["agreement"]["abstention"]["alpha"]["n"] == 6

@@ -1,0 +1,156 @@
+"""What goes wrong is a row, is counted, and costs what it costs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage
+from langchain_core.runnables import RunnableLambda
+
+from knowgate.adapters.langchain import GuardedAnswer
+from knowgate.guard import Decision, InputError, Reason, Route
+from knowgate.offline_eval.ookb import CaseKind
+from knowgate.offline_eval.replies import read_replies_run
+from knowgate.offline_eval.systems import (
+    CallLimits,
+    Comparison,
+    RepliesSettings,
+    _contexts,
+    run_replies,
+)
+from tests.offline_eval.ookb.toy import ToyEncoder, embed, write_toy_questions
+from tests.offline_eval.systems.asked import reader, run
+from tests.support.scripted_chat import ScriptedError, ScriptedTextChat
+
+ONE = RepliesSettings(limit=1, cases=(CaseKind.LEFT_OUT,))
+ANSWER = GuardedAnswer("At nine.", Decision(route=Route.ABSTAIN, reason=Reason.NOTHING_RETRIEVED))
+
+
+@pytest.mark.parametrize(
+    "output",
+    ["At nine.", AIMessage("At nine."), {"answer": "At nine.", "context": ["x"]}, ANSWER],
+)
+def test_the_reply_of_a_chain_is_found_in_what_it_puts_out(tmp_path: Path, output: object) -> None:
+    questions = write_toy_questions(tmp_path / "kb.jsonl", 2)
+    chain: RunnableLambda[Any, Any] = RunnableLambda(lambda _asked: output)
+
+    run(questions, tmp_path / "out", Comparison(models={"chain": chain}), settings=ONE)
+
+    (row,) = read_replies_run(tmp_path / "out").replies.values()
+    assert row.response == "At nine."
+
+
+@pytest.mark.parametrize("output", [None, 42, ["a"], {"context": "x"}, {"answer": None}])
+def test_what_is_no_reply_is_an_error_and_not_how_python_shows_it(
+    tmp_path: Path, output: object
+) -> None:
+    questions = write_toy_questions(tmp_path / "kb.jsonl", 2)
+    chain: RunnableLambda[Any, Any] = RunnableLambda(lambda _asked: output)
+
+    done = run(questions, tmp_path / "out", Comparison(models={"chain": chain}), settings=ONE)
+
+    (row,) = read_replies_run(tmp_path / "out").replies.values()
+    assert row.response is None
+    assert row.error is not None
+    assert row.error.type == "LanguageModelError"
+    assert "put out" in row.error.detail
+    assert (done.totals.failed, row.calls) == (1, 1)
+
+
+def test_a_context_that_could_not_be_found_is_a_failed_reply(tmp_path: Path) -> None:
+    questions = write_toy_questions(tmp_path / "kb.jsonl", 2)
+
+    def broken(question: str) -> list[Document]:
+        raise ValueError(question)
+
+    retriever: RunnableLambda[Any, Any] = RunnableLambda(broken)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tests.offline_eval.systems.test_what_fails.RETRIEVER", retriever)
+        comparison = Comparison(
+            models={"reader": reader()},
+            retrievals=("python:tests.offline_eval.systems.test_what_fails:RETRIEVER",),
+        )
+        done = run(questions, tmp_path / "out", comparison)
+
+    found = read_replies_run(tmp_path / "out")
+    assert done.totals.failed == len(found.replies) == 4
+    assert all(row.error is not None for row in found.replies.values())
+
+
+RETRIEVER: RunnableLambda[Any, Any] = RunnableLambda(lambda _question: [])
+
+
+def test_embedding_the_knowledge_base_takes_no_case_over_its_deadline(tmp_path: Path) -> None:
+    questions = write_toy_questions(tmp_path / "kb.jsonl", 3)
+
+    def slowly(texts: Sequence[str]) -> Any:
+        time.sleep(0.3 if len(texts) > 1 else 0.0)
+        return embed(texts)
+
+    done = run_replies(
+        [questions],
+        tmp_path / "out",
+        Comparison(models={"reader": reader()}),
+        encoder=lambda: ToyEncoder(slowly),
+        limits=CallLimits(timeout=0.25, max_attempts=1),
+    )
+
+    contexts = _contexts.read_contexts(tmp_path / "out")
+    assert all(found.error is None for found in contexts.values())
+    assert done.totals.failed == 0
+
+
+def test_attempts_that_failed_are_counted_with_the_reply(tmp_path: Path) -> None:
+    questions = write_toy_questions(tmp_path / "kb.jsonl", 2)
+    outcomes = iter(["busy", "At nine.", "busy", "busy", "busy"])
+
+    def script(_messages: object) -> str:
+        said = next(outcomes)
+        if said == "busy":
+            raise ScriptedError
+        return said
+
+    model = ScriptedTextChat(script=script)
+
+    run(
+        questions,
+        tmp_path / "out",
+        Comparison(models={"m": model}, retrievals=("direct",)),
+        settings=RepliesSettings(limit=2, cases=(CaseKind.LEFT_OUT,)),
+        limits=CallLimits(concurrency=1, max_attempts=3),
+    )
+
+    first, second = read_replies_run(tmp_path / "out").replies.values()
+    assert (first.response, first.calls) == ("At nine.", 2)
+    assert (second.response, second.calls) == (None, 3)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rate": 0},
+        {"rate": float("nan")},
+        {"timeout": -1.0},
+        {"timeout": float("inf")},
+        {"max_attempts": 0},
+        {"concurrency": 0},
+        {"workers": 0},
+    ],
+)
+def test_limits_out_of_range_are_refused_before_there_is_a_folder(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=f"--{next(iter(wrong)).replace('_', '-')}"):
+        CallLimits(**wrong)
+
+
+def test_a_scorer_without_a_guard_is_refused(tmp_path: Path) -> None:
+    questions = write_toy_questions(tmp_path / "kb.jsonl", 2)
+
+    with pytest.raises(InputError, match="no guard is under test"):
+        run(questions, tmp_path / "out", Comparison(models={"r": reader()}, scorer="lexical"))
+
+    assert not (tmp_path / "out").exists()
