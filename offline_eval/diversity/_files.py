@@ -31,8 +31,9 @@ def filter_questions_file(
 
     Args:
         questions: see `read_questions`.
-        out: the kept ones: JSON lines for JSON lines, a document for a document, with
-            every field as it was. A record without an id gets the one that it goes by.
+        out: the kept ones: JSON lines for JSON lines, and under a name that ends so; else a
+            document for a document. Every field of a question is as it was; one without
+            an id gets the one that it goes by.
         dropped: JSON lines, one per dropped question, see `Dropped`.
         encoder: see `diverse_questions`.
         settings: likewise.
@@ -52,7 +53,7 @@ def filter_questions_file(
             where=os.fspath(questions),
             mend="lower the thresholds",
         )
-    text = document.text({record.question_id for record in found.kept})
+    text = document.text({record.question_id for record in found.kept}, _is_lines(out))
     # Both or neither: each is begun before either takes its place.
     with atomic_writer(out) as kept, atomic_writer(dropped) as report:
         kept.write(text)
@@ -66,7 +67,7 @@ class _Document:
 
     def __init__(self, path: Path, records: Sequence[QuestionRecord]) -> None:
         self._whole: Any = None
-        if path.suffix.lower() not in (".jsonl", ".ndjson"):
+        if not _is_lines(path):
             try:
                 self._whole = json.loads(read_text(path))
             except ValueError:  # lines under another name
@@ -80,13 +81,17 @@ class _Document:
             for record, value in zip(records, values, strict=True)
         ]
 
-    def text(self, kept: set[str]) -> str:
-        """The file without the records that are not kept."""
+    def text(self, kept: set[str], lines: bool) -> str:
+        """The file without the records that are not kept; `lines` where its name promises them."""
         rows = [value for name, value in self._rows if name in kept]
-        if self._whole is None:
+        if self._whole is None or lines:
             return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         whole = {**self._whole, "questions": rows} if isinstance(self._whole, dict) else rows
         return json.dumps(whole, ensure_ascii=False, indent=2) + "\n"
+
+
+def _is_lines(path: str | os.PathLike[str]) -> bool:
+    return Path(path).suffix.lower() in (".jsonl", ".ndjson")
 
 
 def _named(value: Mapping[str, Any], identifier: str) -> dict[str, Any]:

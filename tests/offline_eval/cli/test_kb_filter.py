@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -101,3 +102,19 @@ def test_a_broken_question_is_named_before_a_model_is_loaded(
     done = knowgate("kb", "filter", path, "--out", tmp_path / "kept", "--encoder", "no/such")
 
     refused(done, "kb.jsonl:2", "field 'answer' is missing")
+
+
+def test_a_document_becomes_lines_where_the_name_promises_lines(
+    knowgate: Knowgate, tmp_path: Path
+) -> None:
+    document, out = tmp_path / "kb.json", tmp_path / "kept.jsonl"
+    questions = [
+        {"question": "When does the library open?", "answer": "At nine."},
+        {"question": "What does a parking permit cost?", "answer": "40 euros a year."},
+        {"question": "Who collects garden waste?", "answer": "The city, on Mondays."},
+    ]
+    document.write_text(json.dumps({"questions": questions}), encoding="utf-8")
+    assert knowgate("kb", "filter", document, "--out", out, "--semantic", "off").code == 0
+    assert [record.question for record in read_questions(out)] == [
+        one["question"] for one in questions
+    ]
