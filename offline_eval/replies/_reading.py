@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from ...guard import InputError
 from ...guard.files import read_jsonl
 from ..ookb import OokbQuestion
 from ..runner import stored_rows
-from ..runs import read_manifest
+from ..runs import checked_model, read_manifest
 from ._artefacts import (
     HOLDS_REPLIES,
     Judgement,
@@ -111,7 +111,9 @@ def read_replies_run(folder: str | os.PathLike[str]) -> RepliesRun:
             mend="name a run made with `knowgate eval ookb --model …` or `--replay …`, or with "
             "`knowgate import`",
         )
-    manifest = _model(RepliesManifest, value, where=str(root / "manifest.json"))
+    manifest = checked_model(
+        RepliesManifest, value, where=str(root / "manifest.json"), mend=_MAKE_AGAIN
+    )
     questions = _keyed(root, "questions", OokbQuestion, "question_id")
     cases = _keyed(root, "cases", ReplyCase, "case_id")
     _known(root, "cases", cases, "question_id", questions)
@@ -137,7 +139,7 @@ def _keyed(
     """The checked rows of one file by their ids."""
     found: dict[str, _Model] = {}
     for where, value in _rows(root, name, missing_ok=missing_ok):
-        row = _model(kind, value, where=where)
+        row = checked_model(kind, value, where=where, mend=_MAKE_AGAIN)
         identifier = getattr(row, key)
         if identifier in found:
             raise InputError(
@@ -168,12 +170,3 @@ def _known(
                 where=str(root / f"{name}.jsonl"),
                 mend=_MAKE_AGAIN,
             )
-
-
-def _model(kind: type[_Model], value: Any, *, where: str) -> _Model:
-    try:
-        return kind.model_validate(value)
-    except ValidationError as error:
-        fault = error.errors()[0]
-        name = ".".join(str(part) for part in fault["loc"])
-        raise InputError(f"field {name!r}: {fault['msg']}", where=where, mend=_MAKE_AGAIN) from None

@@ -10,10 +10,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from ..._version import __version__
-from ...guard import InputError
 from ...guard.files import read_text, write_json, write_text
 from ..ookb import InputFile, OokbQuestion
-from ..runs import SCHEMA_VERSION, read_manifest
+from ..runs import SCHEMA_VERSION, holds_run
 from ._artefacts import (
     HOLDS_REPLIES,
     ReplyCase,
@@ -67,7 +66,7 @@ def start_replies_run(
         "cases": len(cases),
         "replies": replies,
     }
-    if _is_this_run(root, manifest):
+    if holds_run(root, manifest, own=_OURS):
         return root
     # The manifest goes last: a folder with one has all that it speaks of.
     _write(root / "questions.jsonl", questions)
@@ -75,33 +74,6 @@ def start_replies_run(
     _write(root / "cases.jsonl", cases)
     write_json(root / "manifest.json", manifest)
     return root
-
-
-def _is_this_run(root: Path, manifest: Mapping[str, Any]) -> bool:
-    """True: go on with it. False: the folder is new."""
-    if not root.exists():
-        return False
-    if not (root / "manifest.json").exists():
-        present = {item.name for item in root.iterdir()} if root.is_dir() else {root.name}
-        # A kill before the manifest was written leaves these.
-        strangers = sorted(name for name in present - _OURS if not name.endswith(".tmp"))
-        if strangers:
-            raise InputError(
-                f"the folder is not empty and holds no run (found {strangers[0]!r})",
-                where=str(root),
-                mend="choose another --out",
-            )
-        return False
-    found = read_manifest(root)
-    for name in sorted((found.keys() | manifest.keys()) - {"created_by"}):
-        if found.get(name) != manifest.get(name):
-            what = "input files' content" if name == "inputs" else name
-            raise InputError(
-                f"the folder holds another run: {what} differ",
-                where=str(root),
-                mend="choose another --out, or remove the folder",
-            )
-    return True
 
 
 def _knowledge_bases(

@@ -12,10 +12,8 @@ from types import TracebackType
 from typing import Any
 
 from ...guard import InputError
-from ...guard.files import read_json, read_jsonl, write_json
-
-SCHEMA_VERSION = 1
-_NOT_COMPARED = ("created_by",)
+from ...guard.files import read_jsonl, write_json
+from ._folder import holds_run
 
 
 class RunStore:
@@ -55,7 +53,7 @@ class RunStore:
         try:
             self._lock()
             # Under the lock: of two processes that start at once, one gives the manifest.
-            if not self._same_run():
+            if not holds_run(self._folder, self._manifest, own=[self._rows_path.name]):
                 write_json(self._manifest_path, self._manifest)
             self.done = self._whole_rows()
         except BaseException:
@@ -97,23 +95,15 @@ class RunStore:
     def _make_folder(self) -> None:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            present = {item.name for item in self._folder.iterdir()}
             # A kill before the manifest was written leaves these.
-            if self._rows_path.is_file() and self._rows_path.stat().st_size == 0:
-                present.discard(self._rows_path.name)
+            empty = self._rows_path.is_file() and self._rows_path.stat().st_size == 0
         except OSError as error:
             raise InputError(
                 f"cannot be used as a run folder ({error.strerror})",
                 where=str(self._folder),
                 mend="choose another --out",
             ) from None
-        strangers = sorted(name for name in present if not name.endswith(".tmp"))
-        if strangers and not self._same_run():
-            raise InputError(
-                f"the folder is not empty and holds no run (found {strangers[0]!r})",
-                where=str(self._folder),
-                mend="choose another --out",
-            )
+        holds_run(self._folder, self._manifest, own=[self._rows_path.name] if empty else [])
 
     def _lock(self) -> None:
         try:
@@ -126,25 +116,6 @@ class RunStore:
             ) from None
         except OSError as error:
             raise self._unwritable(error) from None
-
-    def _same_run(self) -> bool:
-        """True if the folder holds this run, False if it holds none.
-
-        Raises:
-            InputError: it holds another run.
-        """
-        if not self._manifest_path.exists():
-            return False
-        found = read_manifest(self._folder)
-        for name in sorted(set(found) | set(self._manifest)):
-            if name not in _NOT_COMPARED and found.get(name) != self._manifest.get(name):
-                raise InputError(
-                    "the folder holds another run "
-                    f"(its {_difference(name, found.get(name), self._manifest.get(name))} differs)",
-                    where=str(self._folder),
-                    mend="choose another --out, or remove the folder",
-                )
-        return True
 
     def _unwritable(self, error: OSError) -> InputError:
         return InputError(
@@ -169,72 +140,6 @@ class RunStore:
                 )
             count += 1
         return count
-
-
-def _difference(name: str, found: Any, wanted: Any) -> str:
-    """The name of what differs, one level deep where both sides are objects."""
-    if name == "inputs":
-        return "input files' content"
-    if isinstance(found, dict) and isinstance(wanted, dict):
-        inner = sorted(k for k in found.keys() | wanted.keys() if found.get(k) != wanted.get(k))
-        return f"{name}.{inner[0]}"
-    return name
-
-
-def read_manifest(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """The manifest of a run folder.
-
-    Raises:
-        InputError: no run there, or one written by a newer knowgate.
-    """
-    path = Path(folder) / "manifest.json"
-    if not path.is_file():
-        root = path.parent
-        if root.exists() and not root.is_dir():
-            what = "is a file, not a run folder"
-        else:
-            missing = "manifest.json is missing" if root.exists() else "there is no such folder"
-            what = f"no run in this folder ({missing})"
-        raise InputError(
-            what,
-            where=os.fspath(folder),
-            mend="make one with `knowgate eval ookb` or `knowgate eval uniknow`",
-        )
-    return read_versioned(path, mend="remove the run folder and start again")
-
-
-def read_versioned(path: str | os.PathLike[str], *, mend: str) -> dict[str, Any]:
-    """A JSON object of a run folder whose `schema_version` is known here.
-
-    Args:
-        path: of the file.
-        mend: what to do about a broken one.
-
-    Raises:
-        InputError: the file cannot be read, is no such object, holds NaN or infinity,
-            or was written by a newer knowgate.
-    """
-    where = os.fspath(path)
-    value = read_json(path)
-    version = value.get("schema_version") if isinstance(value, dict) else None
-    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise InputError(
-            "field 'schema_version' is missing or not a positive number", where=where, mend=mend
-        )
-    if version > SCHEMA_VERSION:
-        raise InputError(
-            f"run schema {version} is newer than {SCHEMA_VERSION}, the newest known here",
-            where=where,
-            mend="upgrade knowgate",
-        )
-    try:
-        json.dumps(value, allow_nan=False)
-    except ValueError:
-        raise InputError("a number is NaN or infinite", where=where, mend=mend) from None
-    except RecursionError:
-        raise InputError("nested too deeply", where=where, mend=mend) from None
-    found: dict[str, Any] = value
-    return found
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from ..._version import __version__
 from ...guard import Decision, InputError, KnowgateError, LanguageModel, Route
 from ...guard.files import file_sha256, write_json
 from ..runner import RowStore, open_store, stored_rows
-from ..runs import SCHEMA_VERSION, read_manifest
+from ..runs import SCHEMA_VERSION, holds_run
 from ._answering import Answerer, ModelAnswerer, ReplayAnswerer
 from ._items import UaqData, UaqItem
 from ._layout import Layout
@@ -28,7 +28,6 @@ Progress = Callable[[int, int], None]
 
 # Questions put at one time: what a kill can cost.
 _AT_ONCE = 64
-_MEND = "choose another --out, or remove the folder"
 
 
 class Decider(Protocol):
@@ -237,23 +236,7 @@ def _manifest(
 
 def _start(root: Path, manifest: Mapping[str, Any], data: UaqData) -> None:
     """Write the manifest, or find that the folder holds this very run."""
-    path = root / "manifest.json"
-    if not path.exists():
-        strangers = sorted(item.name for item in root.iterdir()) if root.is_dir() else []
-        strangers = [name for name in strangers if not name.endswith(".tmp") and name != QUESTIONS]
-        if strangers:
-            raise InputError(
-                f"the folder is not empty and holds no run (found {strangers[0]!r})",
-                where=str(root),
-                mend="choose another --out",
-            )
+    if not holds_run(root, manifest, own=[QUESTIONS]):
         # First the questions: a folder with a manifest has all that it speaks of.
         write_layout(data, root / QUESTIONS)
-        write_json(path, dict(manifest))
-        return
-    found = read_manifest(root)
-    for name in sorted((found.keys() | manifest.keys()) - {"created_by"}):
-        if found.get(name) != manifest.get(name):
-            raise InputError(
-                f"the folder holds another run: {name} differ", where=str(root), mend=_MEND
-            )
+        write_json(root / "manifest.json", dict(manifest))

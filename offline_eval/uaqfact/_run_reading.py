@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from ...guard import InputError
 from ..runner import stored_rows
-from ..runs import read_manifest
+from ..runs import checked_model, read_manifest
 from ._items import UaqData
 from ._reading import read_layout
 from ._rows import QUESTIONS, SUITE, UaqManifest, UaqRow
@@ -59,7 +58,7 @@ def read_uaqfact_run(folder: str | os.PathLike[str]) -> UaqRun:
             where=where,
             mend="name a run made with `knowgate eval uaqfact`",
         )
-    manifest = _model(UaqManifest, value, where)
+    manifest = checked_model(UaqManifest, value, where=where, mend=_MEND)
     settings = manifest.settings
     tasks, languages = settings.get("tasks"), settings.get("languages")
     if not isinstance(tasks, list) or not isinstance(languages, list):
@@ -67,7 +66,7 @@ def read_uaqfact_run(folder: str | os.PathLike[str]) -> UaqRun:
     data = read_layout(root / QUESTIONS, languages=languages, tasks=tasks)
     rows: dict[str, UaqRow] = {}
     for place, row_value in stored_rows(root / "rows"):
-        row = _model(UaqRow, row_value, place)
+        row = checked_model(UaqRow, row_value, where=place, mend=_MEND)
         if row.system not in manifest.systems:
             raise InputError(f"the run has no system {row.system[:60]!r}", where=place, mend=_MEND)
         rows[row.row_id] = row
@@ -86,12 +85,3 @@ def read_uaqfact_run(folder: str | os.PathLike[str]) -> UaqRun:
             mend="start the same `knowgate eval uaqfact` again, it goes on where it stopped",
         )
     return UaqRun(manifest, data, tuple(rows.values()))
-
-
-def _model(kind: type[_Model], value: Mapping[str, object], where: str) -> _Model:
-    try:
-        return kind.model_validate(value)
-    except ValidationError as error:
-        fault = error.errors()[0]
-        name = ".".join(str(part) for part in fault["loc"])
-        raise InputError(f"field {name!r}: {fault['msg']}", where=where, mend=_MEND) from None
