@@ -84,7 +84,7 @@ def test_the_same_call_goes_on_with_the_run(tmp_path: Path) -> None:
 
 def test_another_run_in_the_folder_is_refused(tmp_path: Path) -> None:
     run = start(tmp_path / "run")
-    with pytest.raises(InputError, match="another run \\(its settings.seed differs\\)"):
+    with pytest.raises(InputError, match=r"another run \(its settings\.seed differs\)"):
         start(run, settings={"seed": 1})
 
 
