@@ -12,6 +12,8 @@ No language model, no network; the same numbers every time.
    world's documents about their subjects as passages.
 3. Ordinary questions whose passage answers them: every finding is a false alarm.
 4. A model that never declines, with and without `premise_guard()` in front of it.
+5. Ordinary questions written to be mistaken (`ordinary_questions.jsonl`), by fault: all have an
+   answer, or one that their passages leave open.
 
 `--set` measures another folder in the published layout, such as the full set, in part 1 and 4.
 """
@@ -163,6 +165,19 @@ def false_alarms(data: Path) -> None:
         )
 
 
+def mistakable() -> None:
+    """Part 5."""
+    path = Path(__file__).with_name("ordinary_questions.jsonl")
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    print(f"\n{len(rows)} ordinary questions written to be mistaken\n")
+    print("| world | false alarms | by fault |\n|---|---|---|")
+    for world, checker in WORLDS.items():
+        found = [checker.detect(row["question"], row["passages"]) for row in rows]
+        faults = Counter(one.fault.value for one in found if one.fault is not None)
+        told = ", ".join(f"{fault} {count}" for fault, count in sorted(faults.items()))
+        print(f"| {world} | {faults.total()} | {told} |")
+
+
 def system(folder: Path, forms: tuple[Form, ...]) -> None:
     """Part 4."""
     model = ScriptedLanguageModel(default=NEVER_DECLINES)
@@ -202,7 +217,7 @@ def main() -> None:
     parser.add_argument("--set", type=Path, default=None, help="published layout; DATA/uaqfact")
     parser.add_argument("--per-type", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--parts", default="1,2,3,4")
+    parser.add_argument("--parts", default="1,2,3,4,5")
     chosen = parser.parse_args()
     folder = chosen.set or chosen.data / "uaqfact"
     for part in chosen.parts.split(","):
@@ -212,6 +227,8 @@ def main() -> None:
             microworld(chosen.per_type, chosen.seed)
         elif part == "3":
             false_alarms(chosen.data)
+        elif part == "5":
+            mistakable()
         else:
             system(folder, ("clue", "retrieved"))
 

@@ -89,7 +89,8 @@ def decision_flow(settings: FlowSettings, question: object, passages: object) ->
     trace.scores = (None,) * len(texts)
     if not usable:
         trace.signals = Signals(relevance=0.0, nothing_retrieved=True)
-    if settings.asks_answerability and usable:
+    # Where no route is open the verdict would change nothing.
+    if settings.asks_answerability and usable and next_signal(settings.policy, trace.signals):
         found = yield Need(SignalName.ANSWERABILITY, text, kept_texts)
         verdict = _premise(settings, trace, found, usable)
         if verdict is not None:

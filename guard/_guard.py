@@ -4,30 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import math
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ._aggregators import JOINT, aggregator
 from ._arguments import choice, decided_by, error_actions, merged_deadlines, require_parts
-from ._batch import Batch, shared_time
-from ._contracts import Confidence, ConfidenceEstimator, ConflictDetector, RelevanceScorer
-from ._deadline import (
-    AllWorkersBusyError,
-    DeadlineExceededError,
-    DeadlineRunner,
-    asked_to_stop,
-    within,
-)
+from ._batch import Batch
+from ._contracts import ConfidenceEstimator, ConflictDetector, RelevanceScorer
 from ._decision import Decision
-from ._errors import InputError, KnowgateError
-from ._flow import Failure, FlowSettings, Need, Outcome, decision_flow
-from ._measure import Instruments, failure_of, keeps_hanging
+from ._errors import InputError
+from ._flow import FlowSettings, Need, Outcome, decision_flow
+from ._measure import Instruments
 from ._metrics import GuardMetrics
+from ._needs_met import Asking
 from ._observers import Observer, Observers
 from ._policy import Policy
 from ._premise_finding import AnswerabilityDetector
@@ -49,8 +42,9 @@ class Guard:
             samples until its own threshold is decided is made to stop at the policy's,
             unless the policy was calibrated on it as it is.
         conflict_detector: needed where the policy checks conflicts.
-        answerability: looks at every question's premise first, whatever the policy: one that
-            nothing in the passages can satisfy is abstained from, reason `false_premise`.
+        answerability: looks at the premise of every question that has passages first, unless
+            the policy abstains from everything: one that nothing in the passages can satisfy is
+            abstained from, reason `false_premise`.
         mode: `enforce`, or `shadow` to decide and count without acting.
         on_error: what a failed signal leads to (`abstain`, `follow_context`,
             `raise`), for all signals or by signal name; `follow_context` after a failed
@@ -101,21 +95,20 @@ class Guard:
             mode=choice(Mode, mode, "mode"),
             asks_answerability=answerability is not None,
         )
-        self._instruments = Instruments(
+        instruments = Instruments(
             scorer,
             decided_by(policy, estimator),
             conflict_detector,
             policy.aggregator == JOINT,
             answerability,
         )
-        self._deadlines = merged_deadlines(deadlines)
+        waits = merged_deadlines(deadlines)
         if not isinstance(max_concurrency, int) or max_concurrency < 1:
             raise InputError("max_concurrency must be a whole number, at least 1")
         self._max_concurrency = max_concurrency
-        # Stuck calls keep their threads, so there are more of them than a batch needs at once.
-        self._runner = DeadlineRunner(max(64, 2 * max_concurrency))
         self._observers = Observers(observers)
         self._metrics = GuardMetrics.on(registry) if metrics else None
+        self._asking = Asking(instruments, waits, max_concurrency, self._metrics)
 
     @classmethod
     def load(
@@ -197,7 +190,7 @@ class Guard:
         try:
             need = next(flow)
             while True:
-                need = flow.send(self._timed(need))
+                need = flow.send(self._asking.timed(need))
         except StopIteration as stop:
             return self._finish(stop.value, started)
 
@@ -208,7 +201,7 @@ class Guard:
         try:
             need = next(flow)
             while True:
-                need = flow.send(await self._atimed(need))
+                need = flow.send(await self._asking.atimed(need))
         except StopIteration as stop:
             return self._finish(stop.value, started)
 
@@ -234,10 +227,10 @@ class Guard:
         while batch.needs:
             needing = batch.split()
             for part in batch.chunks(needing[SignalName.RELEVANCE]):
-                batch.answer(part, self._score_together([batch.needs[i] for i in part]))
+                batch.answer(part, self._asking.score_together([batch.needs[i] for i in part]))
             alone = needing[SignalName.ANSWERABILITY] + needing[SignalName.CONFLICT]
             for part in batch.chunks(needing[SignalName.CONFIDENCE]):
-                found = self._estimate_together([batch.needs[i] for i in part])
+                found = self._asking.estimate_together([batch.needs[i] for i in part])
                 if found is None:
                     alone += part
                 else:
@@ -246,7 +239,7 @@ class Guard:
                 with ThreadPoolExecutor(min(self._max_concurrency, len(alone))) as pool:
                     # Each in a copy of the caller's context, as tracing wants it.
                     jobs = [(contextvars.copy_context(), batch.needs[i]) for i in alone]
-                    singly = pool.map(lambda job: job[0].run(self._timed, job[1]), jobs)
+                    singly = pool.map(lambda job: job[0].run(self._asking.timed, job[1]), jobs)
                     batch.answer(alone, list(singly))
             batch.advance()
         return [self._finish(decision, batch.started) for decision in batch.decisions()]
@@ -260,16 +253,16 @@ class Guard:
 
         async def bounded(need: Need) -> tuple[Outcome, float]:
             async with room:
-                return await self._atimed(need)
+                return await self._asking.atimed(need)
 
         while batch.needs:
             needing = batch.split()
             for part in batch.chunks(needing[SignalName.RELEVANCE]):
                 needs = [batch.needs[i] for i in part]
-                batch.answer(part, await self._ascore_together(needs))
+                batch.answer(part, await self._asking.ascore_together(needs))
             alone = needing[SignalName.ANSWERABILITY] + needing[SignalName.CONFLICT]
             for part in batch.chunks(needing[SignalName.CONFIDENCE]):
-                found = await self._aestimate_together([batch.needs[i] for i in part])
+                found = await self._asking.aestimate_together([batch.needs[i] for i in part])
                 if found is None:
                     alone += part
                 else:
@@ -283,127 +276,6 @@ class Guard:
         if self._metrics is not None:
             self._metrics.count_decision(decision)
         self._observers.tell(decision)
-
-    # -- one need ---------------------------------------------------------------
-
-    def _timed(self, need: Need) -> tuple[Outcome, float]:
-        started = time.perf_counter()
-        try:
-            outcome = self._runner.call(self._instruments.task(need), self._seconds(need))
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - all become outcomes
-            outcome = self._failed(need.signal, error)
-        return outcome, time.perf_counter() - started
-
-    async def _atimed(self, need: Need) -> tuple[Outcome, float]:
-        started = time.perf_counter()
-        try:
-            native = self._instruments.native(need)
-            if native is None:
-                task = self._instruments.task(need)
-                outcome = await self._runner.acall(task, self._seconds(need))
-            else:
-                outcome = await within(native, self._seconds(need))
-        except (Exception, asyncio.CancelledError) as error:
-            if isinstance(error, asyncio.CancelledError) and asked_to_stop():
-                raise  # the caller cancelled this decision, not the signal itself
-            outcome = self._failed(need.signal, error)
-        return outcome, time.perf_counter() - started
-
-    def _seconds(self, need: Need) -> float | None:
-        return self._deadlines[need.signal]
-
-    def _failed(self, signal: SignalName, error: BaseException) -> Failure:
-        failure = failure_of(signal, error)
-        if self._metrics is not None:
-            self._metrics.count_error(signal, failure.error)
-        return failure
-
-    # -- relevance of several questions at once --------------------------------
-
-    def _score_together(self, needs: list[Need]) -> list[tuple[Outcome, float]]:
-        task, seconds = self._joint_task(needs)
-        started = time.perf_counter()
-        try:
-            outcomes = self._runner.call(task, seconds)
-        except AllWorkersBusyError as error:
-            return self._all_failed(needs, error, started)
-        except (Exception, asyncio.CancelledError):  # noqa: BLE001 - see the next line
-            # One pair that is bad, or on which the scorer hangs, must not fail its neighbours.
-            alone: list[tuple[Outcome, float]] = []
-            for need in needs:
-                hangs = keeps_hanging(alone)
-                alone.append((self._given_up(need), 0.0) if hangs else self._timed(need))
-            return alone
-        return shared_time(outcomes, started)
-
-    async def _ascore_together(self, needs: list[Need]) -> list[tuple[Outcome, float]]:
-        task, seconds = self._joint_task(needs)
-        started = time.perf_counter()
-        try:
-            outcomes = await self._runner.acall(task, seconds)
-        except AllWorkersBusyError as error:
-            return self._all_failed(needs, error, started)
-        except Exception:  # noqa: BLE001 - as in the sync form
-            alone: list[tuple[Outcome, float]] = []
-            for need in needs:
-                hangs = keeps_hanging(alone)
-                alone.append((self._given_up(need), 0.0) if hangs else await self._atimed(need))
-            return alone
-        return shared_time(outcomes, started)
-
-    # -- confidence of several questions at once -------------------------------
-
-    def _estimate_together(self, needs: list[Need]) -> list[tuple[Outcome, float]] | None:
-        """None where each question is to be asked alone: a joint call cannot be made, or failed.
-
-        It has the time that the questions would have, so many side by side.
-        """
-        if len(needs) < 2 or not self._instruments.estimates_many:
-            return None
-        started = time.perf_counter()
-        seconds = self._seconds_together(needs)
-        try:
-            found = self._runner.call(lambda: self._instruments.confidences(needs), seconds)
-        except (Exception, asyncio.CancelledError):  # noqa: BLE001 - fails again, typed, alone
-            return None
-        return shared_time([self._outcome(one) for one in found], started)
-
-    async def _aestimate_together(self, needs: list[Need]) -> list[tuple[Outcome, float]] | None:
-        if len(needs) < 2 or not self._instruments.estimates_many:
-            return None
-        started = time.perf_counter()
-        try:
-            found = await within(
-                self._instruments.aconfidences(needs), self._seconds_together(needs)
-            )
-        except (Exception, asyncio.CancelledError) as error:
-            if isinstance(error, asyncio.CancelledError) and asked_to_stop():
-                raise
-            return None
-        return shared_time([self._outcome(one) for one in found], started)
-
-    def _seconds_together(self, needs: list[Need]) -> float | None:
-        seconds = self._deadlines[SignalName.CONFIDENCE]
-        return None if seconds is None else seconds * math.ceil(len(needs) / self._max_concurrency)
-
-    def _outcome(self, found: Confidence | KnowgateError) -> Outcome:
-        if isinstance(found, Confidence):
-            return found
-        return self._failed(SignalName.CONFIDENCE, found)
-
-    def _given_up(self, need: Need) -> Failure:
-        return self._failed(need.signal, DeadlineExceededError())
-
-    def _joint_task(self, needs: list[Need]) -> tuple[Callable[[], list[Outcome]], float | None]:
-        per_question = self._deadlines[SignalName.RELEVANCE]
-        seconds = None if per_question is None else per_question * len(needs)
-        return lambda: self._instruments.relevances(needs), seconds
-
-    def _all_failed(
-        self, needs: list[Need], error: Exception, started: float
-    ) -> list[tuple[Outcome, float]]:
-        seconds = (time.perf_counter() - started) / len(needs)
-        return [(self._failed(need.signal, error), seconds) for need in needs]
 
     def _finish(self, decision: Decision, started: float) -> Decision:
         decision.timings["total"] = time.perf_counter() - started

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -172,18 +172,28 @@ def checked_answerability(found: Any, count: int) -> Answerability:
         raise SignalValueError(
             "answerability", "the detector returned an unknown verdict"
         ) from None
+    if fault is not None and premise is not Premise.UNANSWERABLE:
+        raise SignalValueError("answerability", f"the detector found a fault and {premise.value}")
     probability = _plain(found.probability)
-    if probability is not None and not (
-        isinstance(probability, int | float) and 0.0 <= probability <= 1.0
+    if probability is not None and (
+        isinstance(probability, bool)
+        or not isinstance(probability, int | float)
+        or not 0.0 <= probability <= 1.0
     ):
         raise SignalValueError("answerability", "the probability is not in [0, 1]")
-    if not all(isinstance(index, int) and 0 <= index < count for index in found.passages):
+    if not isinstance(found.passages, Iterable):
+        raise SignalValueError("answerability", "the passages are no indices")
+    indices: list[Any] = [_plain(index) for index in found.passages]
+    if not all(
+        isinstance(index, int) and not isinstance(index, bool) and 0 <= index < count
+        for index in indices
+    ):
         raise SignalValueError("answerability", f"a passage beyond the {count} given")
     return Answerability(
         premise,
         fault,
         None if probability is None else float(probability),
-        tuple(sorted(set(found.passages))),
+        tuple(sorted(set(indices))),
     )
 
 

@@ -24,6 +24,10 @@ _WHEN = re.compile(
     r"\bwhen\b|\b(?:which|what) year\b|时间|時間|什么时候|何时|哪一?年|第一次|最后一次",
     re.IGNORECASE,
 )
+_OF_ALL = re.compile(
+    r"\bthe (?:very )?(?:first|last) time\b|(?:第一次|最[后後]一次).*(?:[时時][间間候]|何[时時])",
+    re.IGNORECASE,
+)
 _TURN = re.compile(r"第一次|最后一次|最後一次|首次|何时")
 _YEAR = re.compile(r"(?<![\d.,-])(\d{3,4})(?![\d.,]*\d)")
 _RAW = re.compile(r"[^\W_]+(?:[.'-][^\W_]+)*")
@@ -49,14 +53,18 @@ class Bounds:
     passages: tuple[int, ...]
 
 
-def read_bounds(timeless: str, statements: Sequence[Statement], *, anywhere: bool) -> Bounds | None:
+def read_bounds(
+    timeless: str, statements: Sequence[Statement], *, closed_world: bool
+) -> Bounds | None:
     """The first beginning and the last end of what a question is about.
 
     Args:
         timeless: the question, folded, without its period.
         statements: of all passages.
-        anywhere: whether it is enough that a clue speaks of the question's subject, as "when
-            did Ann become mayor of Rill" does of Rill; otherwise it must be about it.
+        closed_world: whether it is enough that a clue speaks of the question's subject, as
+            "when did Ann become mayor of Rill" does of Rill; otherwise it must be about it, and
+            ask for the first or the last time of all: "when did Apple start selling phones?"
+            does not say since when it has sold anything.
 
     Returns:
         None where nothing tells.
@@ -69,7 +77,9 @@ def read_bounds(timeless: str, statements: Sequence[Statement], *, anywhere: boo
         return None
     for clue in clues:
         side = _side(clue.text)
-        if side is None or not _concerns(timeless, clue.text, anywhere=anywhere):
+        if side is None or not (closed_world or _OF_ALL.search(clue.text)):
+            continue
+        if not _concerns(timeless, clue.text, anywhere=closed_world):
             continue
         years = [float(year) for year in _YEAR.findall(clue.answer)]
         if not years:

@@ -15,7 +15,7 @@ from ._phrases import read_phrase
 from ._statements import Statement, plain, read_statements
 from ._when import check_time, impossible_by_itself
 
-_VERSION = 1
+_VERSION = 2
 # A question longer than this carries material of its own, which nobody has asked to judge.
 _LONGEST_QUESTION = 1000
 # More statements than this nobody retrieves for one question; reading on would only take time.
@@ -34,10 +34,11 @@ class PremiseChecker:
     Args:
         closed_world: whether sentences and triples are taken to tell all there is: what they
             do not state does not hold. Without it they count as complete only where they say
-            so ("the only …"), or where there can be but one (a mother, a birthplace). A
-            question with its answer ("The mother of Ann is? Mary") always counts as complete,
-            unless its list is so long that it may have been cut: ten answers and more, of two
-            lists five and more without a closed world.
+            so ("the only …"), or where there can be but one (a mother, a birthplace), and two
+            options are ruled out by proper names only, never by sentences. A question with its
+            answer ("The mother of Ann is? Mary") counts as complete, unless its list is so long
+            that it may have been cut: ten answers and more, of two lists five and more without
+            a closed world.
         now: the year in which the passages were written, where known. A time that reaches it
             is not ruled out by what has ended before: something else may have begun since.
 

@@ -6,38 +6,59 @@ import re
 from collections.abc import Iterator, Sequence
 
 from .._premise_finding import Answerability, Premise, PremiseFault
-from ._linking import LONGEST_LIST, find_answers, words_by_passage
+from ._asking import asks_for_a_thing, asks_for_a_value, asks_where, question_words
+from ._linking import LONGEST_LIST, Answers, find_answers, words_by_passage
 from ._names import Likeness, nearest
-from ._phrases import Phrase, read_phrase
-from ._statements import Statement
+from ._phrases import Phrase, read_phrase, words_of
+from ._statements import Form, Statement
 
 _AND = re.compile(
     r",? (?:and|as well as|while|who|but)(?: (?:is|was|has|who|at the same time|simultaneously|"
     r"also|been))*(?= )|(?:的人)?[中里]?[,，] ?(?=有?[谁誰哪])|"
-    r"的同时[,，] ?(?:该人)?也?|[,，]? ?(?:又|同时|同時|并且|而且|以及|也)",
+    r"的同时[,，] ?(?:该人)?也?|[,，]? ?(?:又|同时|同時|并且|而且|也)",
     re.IGNORECASE,
 )
 _BOTH = re.compile(r"\bboth\b|既", re.IGNORECASE)
+# What says that one and the same thing is to meet both.
+_AT_ONCE = re.compile(
+    r"\b(?:also|both|at the same time|simultaneously)\b|(?:and|who|but) (?:is|was|has)\b"
+    r"|[又也既]|同时|同時|并且|而且|[中里]?[,，] ?有?[谁誰哪]",
+    re.IGNORECASE,
+)
+# "A doctor", of whom there are others.
+_INDEFINITE = re.compile(r"\b(?:an?|some|any)\b", re.IGNORECASE)
 _EDGES = " ,，?？.。"
 # Four translators of a book are all of them; five may be the best known.
 _SELECTION = 5
 # Places at which a question is taken apart.
 _MOST = 12
+# A condition that is a bare word, "tall" or 作家, holds of more than anybody lists.
+_SHORTEST = 2
+_SHORTEST_ZH = 3
 
 
 def splits(question: str) -> Iterator[tuple[str, str]]:
-    """The ways to take a folded question apart.
+    """The ways to take a folded question apart into conditions on one thing.
+
+    Two questions in one, "who wrote A and who wrote B", are not taken apart, nor is what may
+    be meant as two: "the capital of A and the capital of B".
 
     Example:
         >>> list(splits("Who is the author of A and also the mother of B?"))
         [('Who is the author of A', 'the mother of B')]
+        >>> list(splits("Who is the author of A and who is the author of B?"))
+        []
     """
+    if question_words(question) != 1:
+        return
     text = _BOTH.sub(" ", question.strip(_EDGES), count=1)
+    both = len(text) < len(question.strip(_EDGES))
     for number, match in enumerate(_AND.finditer(text)):
         if number >= _MOST:
             return
         first, second = text[: match.start()].strip(_EDGES), text[match.end() :].strip(_EDGES)
-        if first and second:
+        at_once = both or _AT_ONCE.search(match.group() + text[match.end() : match.end() + 2])
+        if first and second and at_once:
             yield first, second
 
 
@@ -51,6 +72,9 @@ def check_halves(
         statements: of all passages.
         closed_world: see `find_answers`.
     """
+    # A place may meet two conditions that two places in it meet: "where was A born, and also B?"
+    if not (asks_for_a_thing(question) or (closed_world and asks_where(question))):
+        return None
     found = Answerability(Premise.UNDECIDED)
     cut_at = LONGEST_LIST if closed_world else _SELECTION
     asked = False
@@ -72,12 +96,47 @@ def check_halves(
         )
         if alike is Likeness.SAME:
             return Answerability(Premise.ANSWERABLE, passages=passages)
-        complete = first.complete and second.complete and second.names
+        complete = (
+            first.complete
+            and second.complete
+            and second.names
+            and (closed_world or all(map(_is_definite, parts)))
+            and not _two_values(question, halves, (first, second))
+            and not _told_together(first.names, halves[1], statements)
+            and not _told_together(second.names, halves[0], statements)
+        )
         if alike is Likeness.DIFFERENT and complete and not _met_at_once(halves, statements):
             found = Answerability(
                 Premise.UNANSWERABLE, PremiseFault.EMPTY_INTERSECTION, passages=passages
             )
     return found if asked else None
+
+
+def _is_definite(part: str) -> bool:
+    words = read_phrase(part).texts
+    shortest = _SHORTEST if all(word.isascii() for word in words) else _SHORTEST_ZH
+    return len(words) >= shortest and _INDEFINITE.search(part) is None
+
+
+def _two_values(question: str, halves: Sequence[Phrase], answers: Sequence[Answers]) -> bool:
+    """Whether two values are asked for, as by "what is the height of A and also of B"."""
+    if any(_QUANTITY.match(name) for found in answers for name in found.names):
+        return True
+    asked = [{word.text for word in half.words if not word.named} for half in halves]
+    return bool(asks_for_a_value(question) and asked[0] and asked[0] == asked[1])
+
+
+_QUANTITY = re.compile(r"\W*\d(?![\d.,]*(?:st|nd|rd|th)\b)")
+
+
+def _told_together(names: Sequence[str], half: Phrase, statements: Sequence[Statement]) -> bool:
+    """Whether a sentence names what meets one condition beside what the other is about."""
+    about = {word.text for word in half.words if word.named}
+    if not about:
+        return False
+    answers = [set(words_of(name)) for name in names]
+    sentences = (set(words_of(s.text)) for s in statements if s.form is Form.SENTENCE)
+    return any(about <= words and any(name <= words for name in answers) for words in sentences)
 
 
 def _met_at_once(halves: Sequence[Phrase], statements: Sequence[Statement]) -> bool:

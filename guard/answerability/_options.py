@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from .._premise_finding import Answerability, Premise, PremiseFault
+from ._asking import asks_for_a_thing, asks_for_what_nests, asks_how, asks_openly
 from ._linking import Answers, find_answers, words_by_passage
-from ._names import Likeness, likeness, nearest
+from ._names import Likeness, is_proper, likeness, nearest
 from ._phrases import read_phrase, words_of
 from ._statements import Form, Statement
 
@@ -16,7 +17,6 @@ _COMMA = re.compile(r"[,，:：] ?")
 _EDGES = " ,，?？.。:："
 # A question with more of them offers no two options.
 _MOST = 6
-_WHERE = re.compile(r"\bwhere\b|哪里|哪儿|何处|什么地方", re.IGNORECASE)
 _LAST_IS = re.compile(r"是(?=[^是]*$)")
 
 
@@ -57,27 +57,26 @@ def check_options(
     offered = left_open = False
     for stem, first, second in splits(question):
         offered = True
+        # "Is it open, mornings or evenings?" may be answered in any words.
+        left_open = left_open or asks_how(stem) or not asks_openly(stem)
+        left_open = left_open or not (closed_world or asks_for_a_thing(stem))
         answers = find_answers(read_phrase(stem), statements, closed_world=closed_world)
         if answers is None:
             continue
         options = (first, second)
         # A sentence that has one of them may say so in words not understood.
         left_open = left_open or (not answers.one_source and _spoken_of(options, statements))
-        seen.append((answers, _stands(first, answers), _stands(second, answers)))
+        left_open = left_open or not (closed_world or _tells(question, options, answers))
+        one_source = closed_world and answers.one_source
+        is_first = _stands(first, answers, one_source=one_source)
+        seen.append((answers, is_first, _stands(second, answers, one_source=one_source)))
     if not offered:
         return None
     if not seen:
         return Answerability(Premise.UNDECIDED)
     passages = tuple(sorted({index for answers, _, _ in seen for index in answers.passages}))
     unlike = all(first is second is Likeness.DIFFERENT for _, first, second in seen)
-    if (
-        unlike
-        and not left_open
-        and all(
-            answers.complete and (closed_world or _tells(question, answers))
-            for answers, _, _ in seen
-        )
-    ):
+    if unlike and not left_open and all(answers.complete for answers, _, _ in seen):
         return Answerability(Premise.UNANSWERABLE, PremiseFault.FALSE_OPTIONS, passages=passages)
     if any({first, second} == {Likeness.SAME, Likeness.DIFFERENT} for _, first, second in seen):
         return Answerability(Premise.ANSWERABLE, passages=passages)
@@ -93,21 +92,27 @@ def _spoken_of(options: tuple[str, str], statements: Sequence[Statement]) -> boo
     )
 
 
-def _tells(question: str, answers: Answers) -> bool:
-    # "Born in France" does not rule out Paris; what was asked word for word was answered.
-    return Form.ANSWERED in answers.forms or _WHERE.search(question) is None
+def _tells(question: str, options: tuple[str, str], answers: Answers) -> bool:
+    """Whether what is told in any words can rule two options out.
+
+    Not a place, which may lie in another; not what goes by many words, as common things do
+    ("petrol", "the buyer", 买家) and quantities; not what a sentence says by the way.
+    """
+    if Form.SENTENCE in answers.forms or asks_for_what_nests(question):
+        return False
+    return all(map(is_proper, (*options, *answers.names)))
 
 
-def _stands(option: str, answers: Answers) -> Likeness:
+def _stands(option: str, answers: Answers, *, one_source: bool) -> Likeness:
     """How like the option is to any of the answers, or to a run of words in them."""
     words = words_of(option)
-    if not answers.one_source and _has_digit(option) and not any(map(_has_digit, answers.whole)):
+    if not one_source and _has_digit(option) and not any(map(_has_digit, answers.whole)):
         # Asked was a number, and a name is told: where for when.
         return Likeness.MAYBE
     for whole in answers.whole:
         if likeness(option, whole) is Likeness.SAME or _contains(words_of(whole), words):
             return Likeness.SAME
-    found = nearest(option, answers.names, one_source=answers.one_source)
+    found = nearest(option, answers.names, one_source=one_source)
     if found is Likeness.SAME and any("," in whole for whole in answers.whole):
         return Likeness.SAME
     return found

@@ -24,22 +24,6 @@ _HALF_OPEN = re.compile(r"\((?:(\d{3,4})\s*-\s*\??|\??\s*-\s*(\d{3,4}))\)")
 _DATED = re.compile(r"(?<!\d)(\d{4})-\d{2}-\d{2}(?!\d)")
 _NOT_OURS = re.compile(r"\b(?:BC|BCE|B\.C)\b|公元前|前\d")
 _NAME_GOES_ON = re.compile(r"\s+[A-Z]")
-_MONTHS = {
-    name: days
-    for names, days in (
-        ("january march may july august october december", 31),
-        ("april june september november", 30),
-        ("february", 29),
-    )
-    for name in names.split()
-}
-_NAMES = "|".join(_MONTHS)
-_DAY = re.compile(
-    rf"\b(?:(?P<m1>{_NAMES})\s+(?P<d1>\d{{1,2}})|(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?"
-    rf"(?P<m2>{_NAMES}))(?:st|nd|rd|th)?\b(?!\s*[-:%])|(?<!\d)(?P<m3>\d{{1,2}})月(?P<d3>\d{{1,2}})[日号]",
-    re.IGNORECASE,
-)
-_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _AFTER = frozenset({"since", "after", "以后", "之后", "后", "以来"})
 
 
@@ -110,25 +94,3 @@ def _open(match: re.Match[str]) -> Period:
     word = match["en"] or match["zh"]
     # Whether the year itself counts, people disagree: it does.
     return Period(year, math.inf) if word in _AFTER else Period(-math.inf, year)
-
-
-def impossible_day(text: str) -> str | None:
-    """A day that no calendar has, as written; None where there is none.
-
-    Example:
-        >>> impossible_day("What happened on 30 February 1990?")
-        '30 February'
-    """
-    for match in _DAY.finditer(text):
-        name = match["m1"] or match["m2"]
-        day = int(match["d1"] or match["d2"] or match["d3"])
-        if name:
-            days = _MONTHS[name.casefold()]
-        else:
-            month = int(match["m3"])
-            if not 1 <= month <= 12:
-                return match.group()
-            days = _DAYS[month - 1]
-        if not 1 <= day <= days:
-            return match.group()
-    return None

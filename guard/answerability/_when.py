@@ -7,22 +7,36 @@ import re
 from collections.abc import Sequence
 
 from .._premise_finding import Answerability, Premise, PremiseFault
-from ._bounds import read_bounds
+from ._bounds import Bounds, read_bounds
 from ._linking import LONGEST_LIST
-from ._periods import Period, impossible_day, read_periods
-from ._phrases import Phrase, read_phrase, related
+from ._periods import Period, read_periods
+from ._phrases import Phrase, read_phrase, related, words_of
 from ._statements import Form, Statement
 from ._topics import topics
+from ._written_times import day_stands_in, future_year, impossible_day, span_reversed
 
-_MEASURE = re.compile(
-    r"\d{3,4} ?(?:m|km|kg|miles?|met(?:er|re)s?|feet|people|dollars|degrees|words|percent|"
-    r"米|公里|元|人|名|个|%)(?![^\W\d_])",
+# A day may be asked about because there is none.
+_ABOUT_CALENDARS = re.compile(
+    r"\b(?:calendars?|exists?|existed|valid|invalid|no|not|ever|missing)\b|n't\b|[有没沒无無吗嗎]|存在",
+    re.IGNORECASE,
+)
+# What falls "from 2000 to 1500" is no time.
+_CHANGE = re.compile(
+    r"\b(?:fall|fell|drop|decline|decrease|sink|sank|shrink|shrank|go|went|change|reduc|lower|cut|"
+    r"slip|descend|count|rank|move|score|rat)\w*|[降减減跌下变變]",
+    re.IGNORECASE,
+)
+# Of the future one may ask, and a story's present lies there; of a past in it by mistake only.
+_PAST = re.compile(
+    r"\b(?:was|were|did|had|won|led|held|took|wrote|\w+ed)\b|[了过過曾]", re.IGNORECASE
+)
+_PLANNED = re.compile(
+    r"\b(?:will|would|shall|should|may|might|could|can|is|are|be|expect\w*|project\w*|"
+    r"predict\w*|plan\w*)\b|'ll\b|[会會将將能可预預]",
     re.IGNORECASE,
 )
 # What ended in one year is often taken up in the next, by what no passage tells of.
 _NEXT_YEAR = 1
-# From which on no question asks about what has been.
-_FUTURE = 2200
 
 
 def check_time(
@@ -46,10 +60,11 @@ def check_time(
     if len(periods) > 1:
         return Answerability(Premise.UNDECIDED)
     asked, about = periods[0], read_phrase(timeless)
-    bounds = read_bounds(timeless, statements, anywhere=closed_world)
-    if bounds is not None and (
-        asked.end < bounds.start
-        or (asked.start > bounds.end + _NEXT_YEAR and (now is None or asked.end < now))
+    bounds = read_bounds(timeless, statements, closed_world=closed_world)
+    if (
+        bounds is not None
+        and _beyond(asked, bounds, now)
+        and not _spoken_of(asked, about, statements)
     ):
         return _impossible(bounds.passages)
     found = [s for s in statements if s.form is not Form.ANSWERED and _is_about(about, s)]
@@ -59,7 +74,7 @@ def check_time(
         return Answerability(Premise.ANSWERABLE, passages=passages)
     if (
         closed_world
-        and not _spoken_of(asked, statements)
+        and not _spoken_of(asked, about, statements)
         and stated
         and len(stated) < LONGEST_LIST
         and all(asked.outside(period) for s in stated for period in s.periods)
@@ -72,34 +87,50 @@ def check_time(
 def impossible_by_itself(question: str, passages: str) -> bool:
     """Whether a folded question asks about a time that cannot be, whatever anybody states.
 
+    Only what can be nothing but a time is taken for one: not the numbers of "after 2500 points",
+    "ISO 9001-2015" or "from 2200 to 0600".
+
     Args:
         question: folded.
         passages: all of their text, folded: a time that they speak of is left to them.
     """
+    if _ABOUT_CALENDARS.search(question):
+        return False
     day = impossible_day(question)
     if day is not None:
-        return day not in passages
-    if _MEASURE.search(question):
+        return not day_stands_in(day, passages)
+    year = future_year(question)
+    if year is not None and _PAST.search(question) and not _PLANNED.search(question):
+        return str(year) not in passages
+    reversed_span = span_reversed(question)
+    if reversed_span is None or _CHANGE.search(question):
         return False
-    for period in read_periods(question)[0]:
-        if period.start >= _FUTURE and math.isfinite(period.start):
-            return f"{period.start:.0f}" not in passages
-        # 1000: below, a number is as likely no year.
-        if period.end < period.start and period.end >= 1000:
-            return True
-    return False
+    return not all(str(year) in passages for year in reversed_span)
+
+
+def _beyond(asked: Period, bounds: Bounds, now: int | None) -> bool:
+    """Whether a period lies before all beginnings or after all ends."""
+    if asked.end < bounds.start:
+        return True
+    return asked.start > bounds.end + _NEXT_YEAR and (now is None or asked.end < now)
 
 
 def _impossible(passages: tuple[int, ...]) -> Answerability:
     return Answerability(Premise.UNANSWERABLE, PremiseFault.IMPOSSIBLE_TIME, passages=passages)
 
 
-def _spoken_of(asked: Period, statements: Sequence[Statement]) -> bool:
-    """Whether a sentence names the year asked about: it may answer in words not understood."""
+def _spoken_of(asked: Period, about: Phrase, statements: Sequence[Statement]) -> bool:
+    """Whether a sentence or triple speaks of that time, perhaps in words not understood."""
+    names = {word.text for word in about.words if word.named}
     years = {f"{year:.0f}" for year in (asked.start, asked.end) if math.isfinite(year)}
-    return any(
-        year in s.text for s in statements if s.form is Form.SENTENCE and s.text for year in years
-    )
+    told = [s for s in statements if s.form is not Form.ANSWERED]
+    if any(
+        not asked.outside(period) and names <= set(words_of(s.text))
+        for s in told
+        for period in s.periods
+    ):
+        return True
+    return any(year in s.text for s in told if s.form is Form.SENTENCE for year in years)
 
 
 def _timed(statement: Statement) -> bool:

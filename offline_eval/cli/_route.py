@@ -14,6 +14,8 @@ from ._app import app
 from ._console import checked_id, json_line, out, progress_bar
 
 _MEND = '"relevance" and "confidence" are numbers in [0, 1] or null, "conflict" is a bool or null'
+# What the guard sees of a question and its passages, and no line of signals has.
+_NOT_LOGGED = frozenset({"answerability", "timings", "kept", "scores", "views"})
 
 
 @app.command()
@@ -104,7 +106,7 @@ def _decision(policy: Policy, signals: Signals) -> dict[str, Any]:
         conflict=signals.conflict,
         failed_signals=tuple(sorted(name.value for name in signals.failed)),
     )
-    return decision.model_dump(mode="json", exclude={"timings", "kept", "scores", "views"})
+    return decision.model_dump(mode="json", exclude=_NOT_LOGGED)
 
 
 def _reaches(value: float | None, threshold: float | None) -> bool | None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import pickle
+from copy import deepcopy
 from typing import Any
 
+import numpy as np
 import pytest
 from langchain_core.documents import Document
+from prometheus_client import CollectorRegistry, generate_latest
 
 from knowgate.adapters.langchain import GuardedRAG
+from knowgate.calibration.monitoring import DecisionMonitor
 from knowgate.guard import (
     Answerability,
     Decision,
@@ -23,7 +29,7 @@ from knowgate.guard import (
 )
 from knowgate.guard.answerability import PremiseChecker
 from knowgate.guard.testing import FakeEstimator, FakeScorer, ScriptedAnswerability
-from tests.support.guards import guard_with, without_timings
+from tests.support.guards import guard_with, policy_with, without_timings
 
 FORMS = ["decide", "adecide", "decide_batch", "adecide_batch"]
 FALSE = "Who is both?"
@@ -141,6 +147,12 @@ async def test_a_look_that_takes_too_long_fails_by_its_deadline(form: str) -> No
         Answerability(Premise.ANSWERABLE, passages=(1,)),
         Answerability(Premise.ANSWERABLE, passages=(-1,)),
         Answerability(Premise.ANSWERABLE, passages=("0",)),  # type: ignore[arg-type]
+        Answerability(Premise.ANSWERABLE, passages=(False,)),
+        Answerability(Premise.ANSWERABLE, passages=None),  # type: ignore[arg-type]
+        Answerability(Premise.ANSWERABLE, passages=([0],)),  # type: ignore[arg-type]
+        Answerability(Premise.ANSWERABLE, probability=True),
+        Answerability(Premise.ANSWERABLE, PremiseFault.IMPOSSIBLE_TIME),
+        Answerability(Premise.UNDECIDED, PremiseFault.FALSE_OPTIONS),
     ],
 )
 async def test_a_detector_that_returns_rubbish_fails_its_signal(rubbish: Any) -> None:
@@ -176,6 +188,75 @@ async def test_where_nothing_was_retrieved_the_premise_is_not_asked_about(
     assert detector.calls == 0
     assert decision.reason is not Reason.FALSE_PREMISE
     assert decision.answerability is None
+
+
+def test_indices_and_probabilities_of_a_numerical_library_are_as_good() -> None:
+    found = Answerability(
+        Premise.ANSWERABLE,
+        probability=np.float32(0.5),  # type: ignore[arg-type]
+        passages=(np.int64(1), 0, np.int32(1)),  # type: ignore[arg-type]
+    )
+
+    answerability = guard_asking(ScriptedAnswerability({"q": found})).decide("q", ["a", "b"])
+
+    assert answerability.answerability == Answerability(
+        Premise.ANSWERABLE, probability=0.5, passages=(0, 1)
+    )
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_a_guard_that_abstains_from_everything_does_not_look_at_the_premise(
+    form: str,
+) -> None:
+    detector = ScriptedAnswerability({FALSE: NOBODY}, error=RuntimeError("down"))
+    policy = policy_with(relevance_threshold=None, confidence_threshold=None)
+
+    decision = await decided(form, guard_asking(detector, policy=policy), FALSE, ["p"])
+
+    assert decision.reason is Reason.NO_THRESHOLD
+    assert detector.calls == 0
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_a_question_is_looked_at_once(form: str) -> None:
+    detector = ScriptedAnswerability({TRUE: FOUND})
+
+    await decided(form, guard_asking(detector), TRUE, ["first", "second"])
+
+    assert detector.calls == 1
+
+
+def test_a_decision_with_its_verdict_survives_json_pickle_and_copies() -> None:
+    decision = guard_asking(ScriptedAnswerability({FALSE: NOBODY})).decide(FALSE, ["a", "b"])
+
+    for copy in (
+        Decision.model_validate_json(decision.model_dump_json()),
+        Decision.model_validate(json.loads(json.dumps(decision.model_dump(mode="json")))),
+        pickle.loads(pickle.dumps(decision)),
+        deepcopy(decision),
+    ):
+        assert copy == decision
+        assert copy.answerability == NOBODY
+
+
+def test_a_decision_from_before_there_were_verdicts_is_read() -> None:
+    old = '{"route": "abstain", "reason": "neither_knows", "relevance": 0.1, "scores": [0.1]}'
+
+    assert Decision.model_validate_json(old).answerability is None
+
+
+@pytest.mark.parametrize("detector", [ScriptedAnswerability({FALSE: NOBODY}), None])
+def test_false_premises_are_told_apart_in_metrics_by_few_labels(detector: Any) -> None:
+    registry = CollectorRegistry()
+    guard = guard_asking(detector, metrics=True, registry=registry)
+
+    for question in (FALSE, "secret one", "secret two"):
+        guard.decide(question, ["p", "q"])
+
+    text = generate_latest(registry).decode()
+    assert "secret" not in text
+    assert ('reason="false_premise"' in text) == (detector is not None)
+    assert text.count("knowgate_decisions_total{") == (2 if detector else 1)
 
 
 def test_without_a_detector_a_decision_holds_no_verdict() -> None:
@@ -220,3 +301,42 @@ def test_in_shadow_mode_a_false_premise_is_decided_and_changes_nothing() -> None
     assert answer.answer == "from context"
     assert len(asked) == 1
     assert answer.decision.reason is Reason.FALSE_PREMISE
+
+
+QUESTION = "Who leads Rill and is also the mother of Ann?"
+
+
+async def test_every_way_through_a_chain_tells_the_same() -> None:
+    chain = chain_with(guard_asking(PremiseChecker()), [])
+    expected = chain.invoke(QUESTION)
+
+    answers = [
+        await chain.ainvoke(QUESTION),
+        *chain.batch([QUESTION, QUESTION]),
+        *await chain.abatch([QUESTION]),
+    ]
+    streamed = list(chain.stream(QUESTION))
+    also = [chunk async for chunk in chain.astream(QUESTION)]
+
+    for answer in answers:
+        assert answer.answer == expected.answer
+        assert without_timings(answer.decision) == without_timings(expected.decision)
+    assert expected.abstained
+    for chunks in (streamed, also):
+        whole = chunks[0]
+        for chunk in chunks[1:]:
+            whole = whole + chunk
+        assert whole.answer == expected.answer
+        assert whole.decision.reason is Reason.FALSE_PREMISE
+
+
+def test_monitors_take_false_premises_for_abstentions_without_a_relevance() -> None:
+    guard = guard_asking(ScriptedAnswerability({FALSE: NOBODY}))
+    monitor = DecisionMonitor(guard.policy, window=100, metrics=False)
+
+    for question in (FALSE, TRUE):
+        monitor(guard.decide(question, ["a", "b"]))
+
+    report = monitor.report()
+    assert report.decisions == 2
+    assert report.abstention.rate.value == 0.5

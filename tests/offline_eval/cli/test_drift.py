@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from knowgate.guard import Decision, Policy, Reason, Route
+from knowgate.guard import (
+    Answerability,
+    Decision,
+    Policy,
+    Premise,
+    PremiseFault,
+    Reason,
+    Route,
+)
 from tests.calibration.monitoring.populations import calibrated_policy, histogram, questions
 from tests.offline_eval.cli.commands import Knowgate, Outcome, refused, write_lines
 
@@ -132,6 +140,27 @@ def test_logged_decisions_are_read_as_they_are(knowgate: Knowgate, folder: Path)
 
     assert outcome.code == 0
     assert "too few: 3 live and 600 calibration values" in outcome.out
+
+
+def test_decisions_about_false_premises_are_read_as_abstentions(
+    knowgate: Knowgate, folder: Path
+) -> None:
+    found = Answerability(Premise.UNANSWERABLE, PremiseFault.FALSE_OPTIONS, passages=(0,))
+    refused_by_premise = Decision(
+        route=Route.ABSTAIN, reason=Reason.FALSE_PREMISE, answerability=found
+    )
+    failed = Decision(
+        route=Route.ABSTAIN,
+        reason=Reason.ANSWERABILITY_FAILED,
+        failed_signals=("answerability",),
+    )
+    lines = [one.model_dump(mode="json") for one in (refused_by_premise, failed)]
+    write_lines(folder / "decisions.jsonl", lines)
+
+    outcome = drift(knowgate, folder)
+
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.startswith("2 decisions")
 
 
 def test_no_decisions_are_told_as_none(knowgate: Knowgate, folder: Path) -> None:

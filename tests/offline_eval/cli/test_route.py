@@ -238,3 +238,21 @@ def test_a_pipe_is_written_to_and_not_replaced(knowgate: Knowgate, workplace: Pa
         assert json.loads(os.read(reader, 65536))["relevance"] == 0.5
     finally:
         os.close(reader)
+
+
+def test_a_line_holds_what_signals_can_tell_and_nothing_else(
+    tmp_path: Path, knowgate: Knowgate
+) -> None:
+    Policy(scorer=Fingerprint(kind="fake"), relevance_threshold=0.5).save(tmp_path / "policy.json")
+    write_lines(tmp_path / "signals.jsonl", [{"relevance": 0.7}])
+
+    knowgate(
+        "route", "--policy", tmp_path / "policy.json", "--input", tmp_path / "signals.jsonl",
+        "--output", tmp_path / "decisions.jsonl",
+    )  # fmt: skip
+
+    [line] = read_lines(tmp_path / "decisions.jsonl")
+    assert list(line) == [
+        "route", "reason", "scenario", "relevance", "raw_relevance", "confidence", "conflict",
+        "closed_book_answer", "failed_signals", "mode",
+    ]  # fmt: skip
