@@ -166,7 +166,9 @@ def generate(
         made = generate_questions(loaded, settings, templates=texts, on_progress=advance)
     if not made.data.items:
         raise InputError(
-            "the graph gives no questions", where=graph, mend="--dry-run says what was left out"
+            "the graph gives no questions",
+            where=loaded.source,
+            mend="--dry-run says what was left out",
         )
     assert out_dir is not None
     write_set(made, out_dir, graph=loaded, settings=settings, templates=texts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from random import Random
@@ -79,11 +79,6 @@ class Material:
         """The usable properties, by IRI."""
         return tuple(sorted(self.profiles))
 
-    def keys(self, view: View) -> Ids:
-        """What the view can be asked about, ascending."""
-        facts = self.facts(view)
-        return np.unique(facts.objects if view.inverse else facts.subjects)
-
     def members(self, view: View) -> Ids:
         """Everything that answers the view for some key, ascending."""
         if view not in self._members:
@@ -125,24 +120,27 @@ class Material:
         none of their names overlaps with an answer's.
         """
         pool = self.members(asked.view)
-        classes = self.graph.classes(like)
         picked: list[int] = []
         for _ in range(_TRIES):
             node = int(pool[rng.randrange(len(pool))])
-            if node in asked.answers or node == asked.key or node in picked:
-                continue
-            if any(self.graph.are_linked(node, known) for known in (asked.key, *asked.answers)):
-                continue
-            if classes and not classes & self.graph.classes(node):
-                continue
-            if not self.labels.fit(node):
-                continue
-            if any(self.labels.overlap(node, other) for other in (*asked.answers, *picked)):
-                continue
-            picked.append(node)
+            if self.is_wrong(node, asked, like, picked):
+                picked.append(node)
             if len(picked) == number:
                 return tuple(picked)
         return None
+
+    def is_wrong(self, node: int, asked: AnswerSet, like: int, beside: Sequence[int]) -> bool:
+        """Whether a node can be offered as a wrong answer, beside others that already are."""
+        if node in asked.answers or node == asked.key or node in beside:
+            return False
+        if any(self.graph.are_linked(node, known) for known in (asked.key, *asked.answers)):
+            return False
+        classes = self.graph.classes(like)
+        if classes and not classes & self.graph.classes(node):
+            return False
+        if not self.labels.fit(node):
+            return False
+        return not any(self.labels.overlap(node, other) for other in (*asked.answers, *beside))
 
     def entity_views(self) -> list[View]:
         """Views whose answers are entities, asked about entities."""

@@ -245,17 +245,20 @@ class GraphBuilder:
 
         Statements without any bound are dated facts as well: it is not known when they hold.
         """
-        about, prop, value, start, end = (np.full(n, -1, dtype=np.int32) for _ in range(5))
         node, subject, named = (rank[column] for column in self._heads.arrays())
-        about[node] = subject
-        prop[node[named >= 0]] = named[named >= 0]
-        node, named = (rank[column] for column in self._statement_predicates.arrays())
-        prop[node] = named
+        about = _single(n, node, subject)
+        more = [rank[column] for column in self._statement_predicates.arrays()]
+        prop = _single(
+            n,
+            np.concatenate([node[named >= 0], more[0]]),
+            np.concatenate([named[named >= 0], more[1]]),
+        )
         node, obj = (rank[column] for column in self._bodies.arrays())
-        value[node] = obj
-        for column, rows in ((start, self._starts), (end, self._ends)):
-            node, year = rows.arrays()
-            column[rank[node]] = year
+        value = _single(n, node, obj, several=-1)
+        start, end = (
+            _single(n, rank[node], year, several=NO_YEAR)
+            for node, year in (self._starts.arrays(), self._ends.arrays())
+        )
         is_statement = about >= 0
         whole = np.flatnonzero(is_statement & (prop >= 0) & (value >= 0))
         refused = np.isin(
@@ -272,6 +275,20 @@ class GraphBuilder:
             np.maximum(end[kept], NO_YEAR),
         )
         return dated, (prop[bad], about[bad]), is_statement
+
+
+def _single(n: int, nodes: Ids, values: Ids, several: int | None = None) -> Ids:
+    """Every node's value, -1 without one; of different ones the least, or `several`."""
+    order = np.lexsort((values, nodes))
+    nodes, values = nodes[order], values[order]
+    again = nodes[1:] == nodes[:-1]
+    found = np.full(n, -1, dtype=np.int32)
+    first = np.ones(len(nodes), dtype=np.bool_)
+    first[1:] = ~again
+    found[nodes[first]] = values[first]
+    if several is not None:
+        found[nodes[1:][again & (values[1:] != values[:-1])]] = several
+    return found
 
 
 def _skip(_subject: Any, _obj: Any) -> None:

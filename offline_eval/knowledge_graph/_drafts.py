@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..uaqfact import QuestionType
 from ._answer_sets import AnswerSet
@@ -18,7 +18,8 @@ class Draft:
         type: of question.
         parts: the plain questions behind it: two of an intersection, else one.
         answers: empty exactly where it is unanswerable.
-        options: the two of a dilemma, in order.
+        options: the two of a dilemma, in order; the right one, where there is one, comes first
+            until the pair is taken.
         window: the years asked about, of a question about a time.
     """
 
@@ -61,6 +62,11 @@ class Twins:
     answerable: Draft
     unanswerable: Draft
     facts: tuple[FactDraft, ...]
+
+    def turned(self) -> Twins:
+        """The same with the options of the answerable question the other way round."""
+        options = self.answerable.options[::-1]
+        return replace(self, answerable=replace(self.answerable, options=options))
 
     def fact_keys(self) -> Iterator[tuple[int, int]]:
         """(property, subject) of every fact that either stands on."""

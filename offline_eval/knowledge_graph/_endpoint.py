@@ -15,6 +15,7 @@ from typing import Any
 from ...guard import InputError
 from ...guard._optional_imports import optional_import
 from ._building import GraphBuilder
+from ._errors import SparqlError
 from ._graph import KnowledgeGraph
 from ._sparql import EndpointSettings, SparqlClient
 from ._terms import (
@@ -117,13 +118,13 @@ class _Fetch:
             f"SELECT ?p (COUNT(*) AS ?n) WHERE {{ {self._chosen}?s ?p ?o FILTER(isIRI(?s)) }} "
             f"GROUP BY ?p ORDER BY DESC(?n) ?p LIMIT {4 * self._limits.properties}"
         )
-        found = [row[0].value for row in self._client.select(query, ("p", "n"))]
+        found = [row[0].value for row in self._asked(query, ("p", "n"))]
         # Facts that are stated with bounds only have no triple of their own.
         query = (
             f"SELECT ?p (COUNT(*) AS ?n) WHERE {{ ?s <{STATEMENT_PREDICATE}> ?p }} "
             f"GROUP BY ?p ORDER BY DESC(?n) ?p LIMIT {self._limits.properties}"
         )
-        found += [row[0].value for row in self._client.select(query, ("p", "n"))]
+        found += [row[0].value for row in self._asked(query, ("p", "n"))]
         skipped = (*LABELS, *ALIASES, TYPE)
         usable = [
             prop
@@ -134,6 +135,17 @@ class _Fetch:
             and not _is_statement_form(prop)
         ]
         return usable[: self._limits.properties]
+
+    def _asked(self, query: str, names: Sequence[str]) -> list[Any]:
+        return self._bound(self._client.select(query, names), names)
+
+    def _bound(self, rows: list[Any], needed: Sequence[str]) -> list[Any]:
+        """The rows, of which the first columns must not be empty."""
+        for row in rows:
+            for name, value in zip(needed, row, strict=False):
+                if value is None:
+                    raise SparqlError(f"{self._client.name}: an answer in which ?{name} is missing")
+        return rows
 
     def property(self, prop: str) -> None:
         """The facts of a property with their bounds, of as many subjects as there is room for."""
@@ -177,14 +189,14 @@ class _Fetch:
                 )
 
             for rows in self._client.pages(page, ("s", "p", "o"), _MOST_NAMES):
-                for subject, predicate, obj in rows:
+                for subject, predicate, obj in self._bound(rows, ("s", "p", "o")):
                     self._add(subject, predicate.value, obj, see=False)
 
     # --- facts --------------------------------------------------------------------------------
 
     def _plain(self, prop: str) -> tuple[list[tuple[str, Any]], str | None]:
         pattern = f"?s <{prop}> ?o FILTER(isIRI(?s))"
-        rows, end = self._rows(pattern, ("s", "o"), "?s ?o")
+        rows, end = self._rows(pattern, ("s", "o"), "?s ?o", needed=2)
         return [(row[0].value, (row[0], prop, row[1])) for row in rows], end
 
     def _reified(self, prop: str) -> tuple[list[tuple[str, Any]], str | None]:
@@ -192,7 +204,7 @@ class _Fetch:
             f"?x <{STATEMENT_PREDICATE}> <{prop}> ; <{STATEMENT_SUBJECT}> ?s ; "
             f"<{STATEMENT_OBJECT}> ?o . OPTIONAL {{ ?x ?q ?v FILTER(isLiteral(?v)) }}"
         )
-        rows, end = self._rows(pattern, ("s", "x", "o", "q", "v"), "?s ?x ?o ?q ?v")
+        rows, end = self._rows(pattern, ("s", "x", "o", "q", "v"), "?s ?x ?o ?q ?v", needed=3)
         named = self._named(prop)
         found: list[tuple[str, Any]] = []
         for subject, node, obj, qualifier, value in rows:
@@ -213,7 +225,8 @@ class _Fetch:
             f"OPTIONAL {{ ?x <{base}/prop/qualifier/P582> ?b }} "
             f"OPTIONAL {{ ?x <{RANK}> ?r }}"
         )
-        rows, end = self._rows(pattern, ("s", "x", "o", "a", "b", "r"), "?s ?x ?o ?a ?b")
+        names = ("s", "x", "o", "a", "b", "r")
+        rows, end = self._rows(pattern, names, "?s ?x ?o ?a ?b", needed=2)
         predicates = (
             f"{base}/prop/statement/{name}",
             f"{base}/prop/qualifier/P580",
@@ -231,8 +244,13 @@ class _Fetch:
             ]
         return found, end
 
-    def _rows(self, pattern: str, names: Sequence[str], order: str) -> tuple[list[Any], str | None]:
-        """Rows, and the subject at which they were cut off; None when they are all."""
+    def _rows(
+        self, pattern: str, names: Sequence[str], order: str, *, needed: int
+    ) -> tuple[list[Any], str | None]:
+        """Rows, and the subject at which they were cut off; None when they are all.
+
+        In each row, the first `needed` columns must be there.
+        """
         variables = " ".join(f"?{name}" for name in names)
 
         def page(limit: int, offset: int) -> str:
@@ -243,7 +261,7 @@ class _Fetch:
 
         rows: list[Any] = []
         for found in self._client.pages(page, names, self._limits.facts):
-            rows += found
+            rows += self._bound(found, names[:needed])
         cut = len(rows) >= self._limits.facts
         return rows, rows[-1][0].value if cut else None
 

@@ -37,10 +37,10 @@ def year_facts(
     steps = [("begin", first)] + ([("finish", last)] if last is not None else [])
     found = []
     for step, year in steps:
-        near = [
-            other
-            for other in range(max(1, year - _FARTHEST), year + _FARTHEST + 1)
-            if other not in taken
-        ]
-        found.append(FactDraft(asked, year, tuple(rng.sample(near, _OPTIONS - 1)), step))
+        before = [one for one in range(max(1, year - _FARTHEST), year) if one not in taken]
+        after = [one for one in range(year + 1, year + _FARTHEST + 1) if one not in taken]
+        # In the middle of its options, a right year would be guessed.
+        earlier = min(rng.randrange(_OPTIONS), len(before))
+        wrong = rng.sample(before, earlier) + rng.sample(after, _OPTIONS - 1 - earlier)
+        found.append(FactDraft(asked, year, tuple(wrong), step))
     return tuple(found)

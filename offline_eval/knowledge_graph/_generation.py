@@ -163,7 +163,10 @@ class _Generation:
             if keys & self._reserved:
                 self._left_out["the fact stands in an example"] += 1
                 continue
-            written = self._written(twins, f"{prefix}{len(found) + 1}")
+            # Of two pairs in a row, one has the right option first, the other has it second.
+            block = seeded(self._settings.seed, "place", prefix, len(found) // 2).random() < 0.5
+            turned = twins.turned() if block is (len(found) % 2 == 0) else twins
+            written = self._written(turned, f"{prefix}{len(found) + 1}")
             if written is None:
                 continue
             self._kept = True

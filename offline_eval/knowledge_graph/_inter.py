@@ -55,7 +55,6 @@ def _meeting(material: Material, views: list[View]) -> Iterator[tuple[View, View
 def _draw(material: Material, one: View, other: View) -> Iterator[Twins]:
     rng = seeded(material.settings.seed, "inter", _name(material, one), _name(material, other))
     shared = np.intersect1d(material.members(one), material.members(other), assume_unique=True)
-    other_keys = material.keys(other)
     misses = 0
     # A common answer has, as a rule, several pairs of questions to it.
     for node in (node for _ in range(_ROUNDS) for node in shuffled(shared, rng)):
@@ -72,7 +71,7 @@ def _draw(material: Material, one: View, other: View) -> Iterator[Twins]:
             continue
         if second.key in common:
             continue
-        empty = _disjoint(material, first, other, node, other_keys, rng)
+        empty = _disjoint(material, first, other, node, shared, rng)
         if empty is None or empty.key == second.key:
             continue
         facts = [value_facts(material, part, rng) for part in (first, empty)]
@@ -94,16 +93,21 @@ def _holding(material: Material, view: View, node: int, rng: Random) -> AnswerSe
 
 
 def _disjoint(
-    material: Material, first: AnswerSet, other: View, like: int, keys: Ids, rng: Random
+    material: Material, first: AnswerSet, other: View, like: int, shared: Ids, rng: Random
 ) -> AnswerSet | None:
-    """A set of the same kind that has nothing in common with the first, by any fact or name."""
+    """A set of the same kind that has nothing in common with the first, by any fact or name.
+
+    Drawn as the set that it takes the place of, from `shared`, the answers that both views have:
+    or keys with many answers would stand in answerable questions more often.
+    """
     classes = material.graph.classes(like)
     for _ in range(_TRIES):
-        key = int(keys[rng.randrange(len(keys))])
-        found = material.answer_set(other, key)
-        if found is None or key == first.key or key in first.answers:
+        node = int(shared[rng.randrange(len(shared))])
+        found = None if node in first.answers else _holding(material, other, node, rng)
+        if found is None or found.key == first.key or found.key in first.answers:
             continue
-        if first.key in found.answers or set(found.answers) & set(first.answers):
+        key = found.key
+        if first.key in found.answers:
             continue
         if classes and not any(classes & material.graph.classes(node) for node in found.answers):
             continue

@@ -12,6 +12,8 @@ _LONGEST = 100
 # Below this many letters, an alias is found within almost every name. Chinese says more in two.
 _LEAST_LETTERS, _LEAST_SIGNS = 3, 2
 _IDENTIFIER = re.compile(r"[QPLqpl]\d+")
+# What makes a name that only repeats the IRI's last part, such as "item_7", no name.
+_CODE = re.compile(r"[\d_]")
 _SLOT = re.compile(r"\{\w+\}")
 # Words that the layout or the suite's prompts use for "no answer".
 _RESERVED = frozenset({"none", "-1", "##none##"})
@@ -117,7 +119,8 @@ class Labels:
         return (
             0 < len(name) <= _LONGEST
             and any(letter.isalnum() for letter in name)
-            and name not in (iri, local_name(iri))
+            and name != iri
+            and not (name == local_name(iri) and _CODE.search(name))
             and folded(name) not in _RESERVED
             and not _IDENTIFIER.fullmatch(name)
             and not _SLOT.search(name)

@@ -247,6 +247,8 @@ def _meaning(status: int) -> str:
         return " (the query is not understood)"
     if status in (401, 403):
         return " (not allowed)"
+    if status == 429:
+        return " (too many requests: come back later, or give a longer deadline)"
     if 300 <= status < 400:
         return " (it has moved: name its new address)"
     return " (no such address)" if status == 404 else ""

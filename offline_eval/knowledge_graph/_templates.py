@@ -7,6 +7,7 @@ its `question_year` and `question_number`, where the file gives none.
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
@@ -42,6 +43,7 @@ _SLOTS: Mapping[str, frozenset[str]] = {
 _ALWAYS = frozenset({"property", "asks"})
 _FRAMES = frozenset({"inter", "inter_inverse", "dilemma"})
 _OWN = frozenset({"label", "asks"})
+_SLOT, _BRACE = re.compile(r"\{\w+\}"), re.compile(r"[{}]")
 _ANY = ""
 """Stands for all properties."""
 
@@ -225,3 +227,9 @@ def _check(text: str, name: str, where: str) -> None:
     missing = sorted(_SLOTS[name] - slots)
     if missing:
         raise InputError(f"lacks the slot {{{missing[0]}}}", where=where)
+    if _BRACE.search(_SLOT.sub("", text)) or not text.isprintable():
+        raise InputError(
+            "has a brace that is part of no slot, or more than one line",
+            where=where,
+            mend="slots are written {subject}",
+        )

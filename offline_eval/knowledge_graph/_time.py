@@ -11,10 +11,9 @@ from ..uaqfact import QuestionType
 from ._answer_sets import MOST_MISSES, Material, View, seeded, shuffled
 from ._drafts import Draft, Twins
 from ._facts import value_facts, year_facts
-from ._graph import Span
+from ._graph import NO_YEAR, Span
 
 _NEAREST, _FARTHEST = 3, 30
-_LONGEST = 15
 _FAR = 10**6
 Group = Callable[[], Iterator[Twins]]
 Window = tuple[int, int]
@@ -34,7 +33,8 @@ def _draw(material: Material, prop: int) -> Iterator[Twins]:
     rng = seeded(material.settings.seed, "time", iri)
     facts = material.graph.facts[prop]
     years = np.concatenate([facts.span_starts, facts.span_ends])
-    latest = int(years.max()) if len(years) else 0
+    years = years[years != NO_YEAR]
+    within = (int(years.min()), int(years.max())) if len(years) else (0, 0)
     view = View(prop)
     by_value = material.templates.time_choice(iri) == "value"
     misses = 0
@@ -44,14 +44,15 @@ def _draw(material: Material, prop: int) -> Iterator[Twins]:
             return
         asked = material.answer_set(view, subject)
         spans = facts.spans(subject)
-        # A value without a known beginning may hold in any year.
-        if asked is None or not all(span.start for span in spans):
+        # A value without a known beginning may hold in any year; one that ends before it begins
+        # is mistaken, nobody knows how.
+        if asked is None or not all(span.start and not _reversed(span) for span in spans):
             continue
         if {span.value for span in spans} != set(asked.answers):
             continue
         single = not by_value and rng.random() < material.settings.single_years
         met = met_window(spans, single, rng)
-        unmet = None if met is None else unmet_window(spans, met[0], latest, rng)
+        unmet = None if met is None else unmet_window(spans, met[0], within, rng)
         if (
             met is None
             or unmet is None
@@ -112,22 +113,28 @@ def met_window(
     return None
 
 
-def unmet_window(spans: Sequence[Span], like: Window, latest: int, rng: Random) -> Window | None:
-    """Years of about the same length before everything or after it; None where neither can be.
+def unmet_window(spans: Sequence[Span], like: Window, within: Window, rng: Random) -> Window | None:
+    """As many years before everything or after it; None where neither can be.
 
-    Nothing is asked about years after `latest`, the last that the graph speaks of.
+    Nothing is asked about years outside `within`, those that the graph speaks of: by its length
+    or its years alone, an unanswerable question must not be told from an answerable one.
     """
-    length = min(like[1] - like[0], _LONGEST)
+    length = like[1] - like[0]
     first, last = bounds(spans)
     found = []
-    gap = rng.randint(_NEAREST, _FARTHEST)
-    if first - gap - length > 0:
-        found.append((first - gap - length, first - gap))
-    room = 0 if last is None else latest - length - last
+    room = first - length - within[0]
+    if room >= _NEAREST:
+        end = first - rng.randint(_NEAREST, min(_FARTHEST, room))
+        found.append((end - length, end))
+    room = 0 if last is None else within[1] - length - last
     if last is not None and room >= _NEAREST:
         start = last + rng.randint(_NEAREST, min(_FARTHEST, room))
         found.append((start, start + length))
     return rng.choice(found) if found else None
+
+
+def _reversed(span: Span) -> bool:
+    return span.start is not None and span.end is not None and span.end < span.start
 
 
 def _overlaps(span: Span, window: Window) -> bool:

@@ -106,6 +106,16 @@ def test_an_endpoint_that_refuses_is_one_line(knowgate: Knowgate, tmp_path: Path
     assert not (tmp_path / "set").exists()
 
 
+@pytest.mark.enable_socket
+def test_a_password_in_an_address_is_not_shown(knowgate: Knowgate, tmp_path: Path) -> None:
+    with serving(Endpoint(pyoxigraph.Store())) as endpoint:
+        address = endpoint.url.replace("//", "//me:secret@")
+        said = knowgate("kg", "generate", address, "--out", tmp_path / "set", "--pause", 0)
+    assert said.code == 2
+    assert "gives no questions" in said.err
+    assert "secret" not in said.err + said.out
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [

@@ -18,6 +18,8 @@ _PLACES += [f"{first}stad" for first in ("Gra", "Hil", "Iss", "Jul", "Kro", "Lun
 _ZH = {"Q5": "人物", "Q515": "地方", "Q4164871": "职位", "Q11424": "影片"}
 _KEPT = ("gate", "lamp", "mill", "oath", "pond", "road", "seal", "tide", "vine", "wall")
 _COLOURS = ("Amber", "Blue", "Crimson", "Dim", "Elm", "Frozen")
+_SYLLABLES = ("ba", "dor", "el", "ko", "lu", "mo", "ni", "qu", "ri", "sa", "ten", "vi")
+_P = "http://example.org/people/"
 _THINGS = ("Hour", "Isle", "Jewel", "Knot", "Lake")
 PROPERTIES = {
     "P19": ("place of birth", "出生地", "lieu de naissance"),
@@ -117,3 +119,37 @@ class WikidataLike:
             if goes_on:
                 return
             year = end + self._draw.choice((0, 1, 4))
+
+
+def skewed_people(number: int = 600, seed: int = 0) -> str:
+    """People, a few countries of whom many are citizens, and offices held for 1 to 40 years."""
+    draw = random.Random(seed)
+    lines = [
+        f'<{_P}{prop}> <{RDFS}label> "{prop}"@en .'
+        for prop in ("citizenship", "residence", "office")
+    ]
+    for kind, many in (("Country", 40), ("Office", 40), ("Person", number)):
+        for at in range(many):
+            name = "".join(draw.sample(_SYLLABLES, 4)).title() + "xyz"[at % 3]
+            lines.append(f'<{_P}{kind}{at}> <{RDFS}label> "{name}"@en .')
+            lines.append(f"<{_P}{kind}{at}> <{RDF}type> <{_P}{kind}> .")
+    shares = [1 / (at + 1) ** 1.2 for at in range(40)]
+    for at in range(number):
+        person = f"<{_P}Person{at}>"
+        for prop in ("citizenship", "residence"):
+            (country,) = draw.choices(range(40), shares)
+            lines.append(f"{person} <{_P}{prop}> <{_P}Country{country}> .")
+        year = draw.randint(1500, 1900)
+        for held in range(2):
+            (office,) = draw.choices(range(40), shares)
+            node = f"<{_P}held{at}-{held}>"
+            end = year + draw.randint(1, 40)
+            lines += [
+                f"{node} <{RDF}subject> {person} .",
+                f"{node} <{RDF}predicate> <{_P}office> .",
+                f"{node} <{RDF}object> <{_P}Office{office}> .",
+                f'{node} <{_P}start> "{year}"^^<{XSD}gYear> .',
+                f'{node} <{_P}end> "{end}"^^<{XSD}gYear> .',
+            ]
+            year = end
+    return "\n".join(lines) + "\n"

@@ -230,6 +230,18 @@ def test_an_answer_that_is_none_is_an_error(wikidata_store: pyoxigraph.Store, bo
         client.select(_COUNT, ("n",))
 
 
+@pytest.mark.parametrize("properties", [(), ("http://example.org/p",), ("P19",)])
+def test_an_answer_without_what_was_asked_for_is_an_error(properties: tuple[str, ...]) -> None:
+    names = ", ".join(f'"{name}"' for name in "spoxnqvabr")
+    row = '{"r": {"type": "literal", "value": "1"}}'
+    body = f'{{"head": {{"vars": [{names}]}}, "results": {{"bindings": [{row}]}}}}'
+    with (
+        serving(Endpoint(pyoxigraph.Store(), fault=always(200, body.encode()))) as endpoint,
+        pytest.raises(SparqlError, match=r"\?[sp] is missing"),
+    ):
+        load_endpoint(endpoint.url, properties=properties, settings=quick())
+
+
 def test_a_server_that_does_not_answer_is_given_up(wikidata_store: pyoxigraph.Store) -> None:
     def silent(_endpoint: Endpoint, handler: BaseHTTPRequestHandler) -> bool:
         sleep(0.6)
@@ -240,6 +252,25 @@ def test_a_server_that_does_not_answer_is_given_up(wikidata_store: pyoxigraph.St
         serving(Endpoint(wikidata_store, fault=silent)) as endpoint,
         SparqlClient(endpoint.url, quick(timeout=0.2, max_attempts=1)) as client,
         pytest.raises(SparqlTimeoutError, match=r"no answer within 0\.2 s"),
+    ):
+        client.select(_COUNT, ("n",))
+
+
+def test_an_answer_that_trickles_in_is_given_up(wikidata_store: pyoxigraph.Store) -> None:
+    def trickle(_endpoint: Endpoint, handler: BaseHTTPRequestHandler) -> bool:
+        with suppress(ConnectionError):
+            handler.send_response(200)
+            handler.send_header("Content-Length", "60")
+            handler.end_headers()
+            for _ in range(60):
+                handler.wfile.write(b" ")
+                sleep(0.02)
+        return True
+
+    with (
+        serving(Endpoint(wikidata_store, fault=trickle)) as endpoint,
+        SparqlClient(endpoint.url, quick(timeout=0.2, max_attempts=1)) as client,
+        pytest.raises(SparqlTimeoutError, match="does not end in time"),
     ):
         client.select(_COUNT, ("n",))
 

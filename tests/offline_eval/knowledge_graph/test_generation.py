@@ -24,8 +24,8 @@ from knowgate.offline_eval.knowledge_graph import (
 )
 from knowgate.offline_eval.knowledge_graph._time import bounds, met_window, unmet_window
 from knowgate.offline_eval.uaqfact import QuestionType, read_layout
-from tests.offline_eval.knowledge_graph.graphs import ALIAS, RDF, RDFS
-from tests.offline_eval.knowledge_graph.test_loading import write
+from tests.offline_eval.knowledge_graph.graphs import ALIAS, RDF, RDFS, WD, WikidataLike, entity
+from tests.offline_eval.knowledge_graph.test_loading import node, write
 
 _E = "http://example.org/"
 
@@ -307,12 +307,27 @@ def test_in_a_met_window_exactly_its_values_hold_all_the_time(
 @given(st.lists(_SPAN, min_size=1, max_size=6), st.integers(0, 10**6), st.integers(0, 30))
 def test_in_an_unmet_window_nothing_can_hold(spans: list[Span], seed: int, length: int) -> None:
     latest = max(year for span in spans for year in (span.start, span.end) if year is not None)
-    window = unmet_window(spans, (1900, 1900 + length), latest, Random(seed))
+    window = unmet_window(spans, (1900, 1900 + length), (1880, latest), Random(seed))
     if window is None:
         return
-    assert 0 < window[0] <= window[1] <= latest
+    assert 1880 <= window[0] <= window[1] <= latest
+    assert window[1] - window[0] == length
     for year in range(window[0], window[1] + 1):
         assert not any(one.start <= year <= (one.end or 9999) for one in spans)  # type: ignore[operator]
+
+
+def test_nobody_is_asked_about_whose_years_run_backwards(tmp_path: Path) -> None:
+    world = WikidataLike()
+    for at in range(20):
+        world.fact(f"Q{100 + at}", "P39", entity(f"Q{300 + at % 10}"), 1990, 1950)
+    path = tmp_path / "g.nt"
+    path.write_text(world.text(), encoding="utf-8")
+    graph = load_graph(path)
+    backwards = {graph.labels["en"][node(graph, f"{WD}entity/Q{100 + at}")] for at in range(20)}
+    made = generate_questions(graph, GenerationSettings(types=(QuestionType.TIME,)))
+    asked = {triple.subject for item in made.data.items for triple in item.triples}
+    assert asked
+    assert not asked & backwards
 
 
 def test_bounds_are_the_first_beginning_and_the_last_end() -> None:

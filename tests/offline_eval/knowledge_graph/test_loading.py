@@ -110,6 +110,28 @@ def test_statements_are_facts_with_their_years(tmp_path: Path) -> None:
     ]
 
 
+def test_statements_that_contradict_themselves_are_read_alike_in_any_order(tmp_path: Path) -> None:
+    lines = [
+        f"<{_E}s> <{RDF}subject> <{_E}a>",
+        f"<{_E}s> <{RDF}predicate> <{_E}p>",
+        f"<{_E}s> <{RDF}object> <{_E}b>",
+        f'<{_E}s> <{_E}start> "1950"^^<{XSD}gYear>',
+        f'<{_E}s> <{_E}end> "1960"^^<{XSD}gYear>',
+        f'<{_E}s> <{_E}end> "1970"^^<{XSD}gYear>',  # which of them?
+        f"<{_E}t> <{RDF}subject> <{_E}c>",
+        f"<{_E}t> <{RDF}predicate> <{_E}p>",
+        f"<{_E}t> <{RDF}object> <{_E}b>",
+        f"<{_E}t> <{RDF}object> <{_E}d>",  # and what?
+    ]
+    for at, order in enumerate((lines, lines[::-1])):
+        graph = load_graph(write(tmp_path / f"{at}.nt", *order))
+        a, b, c = (node(graph, _E + name) for name in "abc")
+        found = graph.facts[node(graph, _E + "p")]
+        assert found.spans(a) == (Span(b, 1950, None),)
+        assert not found.is_doubtful(a)
+        assert found.is_doubtful(c)
+
+
 def test_qualifiers_of_wikidata_are_read_and_deprecated_statements_make_a_subject_doubtful(
     tmp_path: Path,
 ) -> None:

@@ -65,9 +65,8 @@ def test_the_reason_is_given_for_every_property_left_out(mixed: KnowledgeGraph) 
         "nameless": "no label in: en",
         "about": "its values have no names",
         "rare": "fewer than 5 facts",
-        # A label that is the last part of the IRI is none.
-        "twin": "no label in: en",
-        "height": "no label in: en",
+        "twin": "",
+        "height": "",
     }
 
 
@@ -140,3 +139,21 @@ def test_settings_out_of_range_are_refused(given: dict[str, object], where: str)
         PropertyRules(max_values=0)
     with pytest.raises(InputError, match="functional"):
         PropertyRules(functional="mostly")  # type: ignore[arg-type]
+
+
+def test_a_label_may_be_the_last_part_of_the_iri_unless_it_is_a_code(tmp_path: Path) -> None:
+    lines = []
+    for at, town in enumerate(("Aber", "Bree", "Cork", "Dale", "Esk", "Fenn")):
+        lines += [
+            f'<http://e.org/{town}> <{RDFS}label> "{town}"@en',
+            f'<http://e.org/r{at}> <{RDFS}label> "River {town} Water"@en',
+            f"<http://e.org/r{at}> <http://e.org/mouth> <http://e.org/{town}>",
+            f"<http://e.org/r{at}> <http://e.org/p_1> <http://e.org/{town}>",
+        ]
+    lines.append(f'<http://e.org/mouth> <{RDFS}label> "mouth"@en')
+    lines.append(f'<http://e.org/p_1> <{RDFS}label> "p_1"@en')
+    graph = load_graph(write(tmp_path / "g.nt", *lines))
+    reasons = {
+        profile.iri: profile.left_out for profile in graph_properties(graph, GenerationSettings())
+    }
+    assert reasons == {"http://e.org/mouth": "", "http://e.org/p_1": "no label in: en"}
