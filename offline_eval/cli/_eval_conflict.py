@@ -9,10 +9,8 @@ from typing import Annotated, Any, get_args
 import typer
 
 from ...adapters.huggingface import HuggingFaceLM
-from ...guard import Guard, InputError, LanguageModel, Policy
+from ...guard import InputError, LanguageModel
 from ...guard.conflict import CrossEncoderEntailment
-from ...guard.files import file_sha256
-from ...guard.relevance import load_scorer
 from ..memory_conflict import (
     ALL_KINDS,
     ALL_TASKS,
@@ -34,6 +32,7 @@ from ..memory_conflict import (
     run_conflict,
 )
 from ..models import load_language_model
+from ..uaqfact import load_guards
 from ._console import out, progress_bar
 from ._eval import suites
 
@@ -97,7 +96,10 @@ def conflict(
     ] = None,
     guard: Annotated[
         list[Path] | None,
-        typer.Option(help="A policy that decides whether PK's passage is removed. Repeatable."),
+        typer.Option(
+            help="A policy that decides whether PK's passage is removed; what it asks of a model "
+            "it asks of --model. Repeatable."
+        ),
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="At most that many questions.")] = None,
     seed: Annotated[int, typer.Option(help="Of the options' places.")] = 0,
@@ -131,14 +133,15 @@ def conflict(
         raise InputError("is missing", where="--out", mend="name the run folder, or --dry-run")
     texts = PromptSet(prompts)
     asked = _model(model, replies, concurrency, settings)
+    loaded = load_guards(guard or [], None if isinstance(asked, ReplayedReplies) else asked)
     parts = ConflictParts(
         prompts=texts,
         editor=None if editor is None else _writer(editor, concurrency),
         editor_name=editor or "",
         judges=tuple(PassageJudge(name, _writer(name, concurrency), texts) for name in judge or ()),
         entailment=None if nli is None else CrossEncoderEntailment(nli),
-        guards=_guards(guard or []),
-        guard_sha256={name: file_sha256(path) for name, path in _names(guard or []).items()},
+        guards=loaded.guards,
+        guard_sha256=loaded.sha256,
         inputs=inputs,
         quirks=quirks,
     )
@@ -193,20 +196,6 @@ def _explaining(name: str) -> HuggingFaceLM | None:
     if not Path(name).is_dir():
         return None
     return HuggingFaceLM(name, max_new_tokens=_EXPLAINED_TOKENS, stop=())
-
-
-def _guards(policies: list[Path]) -> dict[str, Guard]:
-    return {
-        name: Guard.load(path, scorer=load_scorer(Policy.load(path).scorer.kind))
-        for name, path in _names(policies).items()
-    }
-
-
-def _names(policies: list[Path]) -> dict[str, Path]:
-    found: dict[str, Path] = {}
-    for path in policies:
-        found[path.stem if path.stem not in found else str(path)] = path
-    return found
 
 
 def _show_counts(items: tuple[ConflictItem, ...], quirks: tuple[str, ...]) -> None:

@@ -10,17 +10,22 @@ from typing import Annotated
 
 import typer
 
+from ...guard import InputError
+from ..judge_bias import JudgeBias, judge_bias_warning, keep_judge_biases, read_judge_bias
 from ..judges import (
     DEFAULT_JUDGES,
     JudgePlan,
     JudgeTotals,
     judge_run,
+    load_judges,
     plan_judging,
     read_criterion,
 )
 from ..runner import CallProgress
 from ._app import app
 from ._console import err, out, progress_bar
+
+_LANGUAGE_MODEL = "llm:"
 
 
 class _Store(StrEnum):
@@ -51,6 +56,13 @@ def judge(
         bool,
         typer.Option(help="llm judges also judge abstention, factuality and failure."),
     ] = True,
+    bias: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="What `knowgate eval judge-bias` found out about one of these judges; the report "
+            "warns of a judge that goes by its own beliefs. Repeatable."
+        ),
+    ] = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Verdicts under way at once.")] = 8,
     rate: Annotated[
         float | None, typer.Option(help="Most calls begun per second; no limit by default.")
@@ -77,6 +89,7 @@ def judge(
     """
     names = tuple(judges or DEFAULT_JUDGES)
     criteria = [read_criterion(path) for path in criterion or ()]
+    biases = _biases(bias or (), names)
     if dry_run:
         plans = plan_judging(
             run, names, criteria=criteria, bundled=bundled, retry_failed=retry_failed
@@ -101,7 +114,33 @@ def judge(
             max_attempts=max_attempts,
             on_progress=on_progress,
         )
+    if biases:
+        keep_judge_biases(run, biases)
     _show_totals(totals, run)
+
+
+def _biases(paths: Sequence[Path], judges: Sequence[str]) -> list[JudgeBias]:
+    """The measurements in files, each of one of the judges; said aloud where one is biased."""
+    biases = [read_judge_bias(path) for path in paths]
+    named = {name for judge in judges for name in _names_of(judge)} if paths else set()
+    for path, bias in zip(paths, biases, strict=True):
+        if bias.judge not in named:
+            raise InputError(
+                f"is of the judge {bias.judge[:80]!r}, which is not asked here",
+                where=str(path),
+                mend=f"judges: {', '.join(sorted(named))}",
+            )
+        warning = judge_bias_warning(bias)
+        if warning is not None:
+            err.print(f"warning: {warning}", style="yellow", markup=False)
+    return biases
+
+
+def _names_of(judge: str) -> tuple[str, ...]:
+    if judge.startswith(_LANGUAGE_MODEL):
+        # By name alone: to load a model for it would take as long as to ask it.
+        return (_LANGUAGE_MODEL + judge.removeprefix(_LANGUAGE_MODEL).strip(),)
+    return tuple(loaded.name for loaded in load_judges([judge]))
 
 
 def _show_plan(plans: Sequence[JudgePlan]) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from ._artefact import JudgeBias, judge_bias_warning, read_judge_bias, write_judge_bias
 from ._cases import BiasCase, bias_cases
 from ._measuring import CaseVerdict, JudgeBiasPlan, measure_bias, measure_judge_bias
+from ._of_run import bias_warnings, judge_biases_of, keep_judge_biases
 from ._verdicts import BiasJudge
 
 __all__ = [
@@ -21,7 +22,10 @@ __all__ = [
     "JudgeBias",
     "JudgeBiasPlan",
     "bias_cases",
+    "bias_warnings",
     "judge_bias_warning",
+    "judge_biases_of",
+    "keep_judge_biases",
     "measure_bias",
     "measure_judge_bias",
     "read_judge_bias",

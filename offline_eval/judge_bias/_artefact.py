@@ -81,12 +81,21 @@ def read_judge_bias(path: str | os.PathLike[str]) -> JudgeBias:
     where = os.fspath(path)
     if value.get("kind") != "judge_bias":
         raise InputError("is no measurement of a judge's bias", where=where, mend=_MEND)
+    return checked_bias(value, where, _MEND)
+
+
+def checked_bias(value: object, where: str, mend: str) -> JudgeBias:
+    """The artefact in a JSON value.
+
+    Raises:
+        InputError: it is none; `where` and `mend` are said with it.
+    """
     try:
         return JudgeBias.model_validate(value)
     except ValidationError as error:
         fault = error.errors()[0]
         name = ".".join(str(part) for part in fault["loc"])
-        raise InputError(f"field {name!r}: {fault['msg']}", where=where, mend=_MEND) from None
+        raise InputError(f"field {name!r}: {fault['msg']}", where=where, mend=mend) from None
 
 
 def judge_bias_warning(bias: JudgeBias) -> str | None:
@@ -116,10 +125,10 @@ def judge_bias_warning(bias: JudgeBias) -> str | None:
             f"The judge {bias.judge} agrees poorly with known labels when it judges by the "
             f"context (kappa {kappa.value:.2f})."
         )
-    if bias.questions < _FEW:
+    if effect.n < _FEW:
         return (
             f"Whether the judge {bias.judge} follows its own beliefs was measured on "
-            f"{bias.questions} questions only."
+            f"{effect.n} {'question' if effect.n == 1 else 'questions'} only."
         )
     return None
 

@@ -116,6 +116,7 @@ def measure_bias(verdicts: Sequence[CaseVerdict], *, judge: str) -> JudgeBias:
         kappa=cohens_kappa(
             ["right" if right else "wrong" for _, right in told],
             ["right" if case.label else "wrong" for case, _ in told],
+            groups=[case.key for case, _ in told],
         ),
         follows_belief=_error_rate(conflicting),
         rejects_disbelieved=wilson_interval(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -119,6 +119,7 @@ def validate_judges(
     *,
     weights: Mapping[str, float] | None = None,
     positive: Mapping[str, tuple[str, ...]] | None = None,
+    known_of: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[JudgeValidation, ...]:
     """Every judge of the run against people's labels, by every criterion with both.
 
@@ -129,6 +130,8 @@ def validate_judges(
             None for what the labels themselves know of that.
         positive: criterion → outcomes that count as positive, for criteria other than
             abstention (yes) and factuality (tier_1, tier_2).
+        known_of: judge → what was found out about it elsewhere, such as
+            `judge_bias.bias_warnings` of the run; goes before the other warnings.
 
     Returns:
         In the order of criteria and judges in the run. Intervals are Wilson's where each
@@ -148,18 +151,18 @@ def validate_judges(
             if name in run.replies
         }
         if people:
-            validations.append(
-                _validated(
-                    run,
-                    judge,
-                    criterion,
-                    verdicts,
-                    people,
-                    weights_for(labels, weights, people),
-                    known.get(criterion, ()),
-                    unsettled=sum(name in verdicts for name in unsettled_in(labels, criterion)),
-                )
+            validation = _validated(
+                run,
+                judge,
+                criterion,
+                verdicts,
+                people,
+                weights_for(labels, weights, people),
+                known.get(criterion, ()),
+                unsettled=sum(name in verdicts for name in unsettled_in(labels, criterion)),
             )
+            said = (*(known_of or {}).get(judge, ()), *validation.warnings)
+            validations.append(replace(validation, warnings=said))
     return tuple(validations)
 
 
@@ -227,7 +230,7 @@ def _validated(
     return _with_warnings(found)
 
 
-# More warnings, say of a judge that follows its own beliefs, are added here.
+# More warnings that follow from the numbers are added here; others come as `known_of`.
 _WARNINGS: tuple[Callable[[JudgeValidation], str | None], ...] = (
     lambda found: (
         f"only {found.n} replies have both a label and a verdict" if found.n < FEW_LABELS else None

@@ -25,7 +25,7 @@ from ._items import (
 )
 from ._judging import PassageJudge
 from ._microworld_set import MICROWORLD, microworld_items
-from ._naming import answering_sentences, names_answer, sentences_of
+from ._naming import answering_sentences, answers_named, names_answer, sentences_of
 from ._plan import ALL_KINDS, ALL_TASKS, ConflictSettings, Planned, planned, right_roles
 from ._plausibility import disagree, judged_plausibility, likelihood_rank
 from ._prompts import PromptSet
@@ -35,6 +35,7 @@ from ._rows import (
     CLOSED_BOOK,
     MODEL_SYSTEM,
     REMOVES,
+    SYSTEMS,
     AnswerForm,
     BeliefRow,
     BeliefSource,
@@ -58,6 +59,7 @@ from ._scoring import (
     accuracy_cells,
     confident_keys,
     evidence_differences,
+    guard_routes,
     plausibility_bands,
     plausible_preference,
     preferences,
@@ -76,6 +78,7 @@ __all__ = [
     "MICROWORLD",
     "MODEL_SYSTEM",
     "REMOVES",
+    "SYSTEMS",
     "AccuracyCell",
     "AnswerForm",
     "BeliefCollector",
@@ -112,12 +115,14 @@ __all__ = [
     "Vote",
     "accuracy_cells",
     "answering_sentences",
+    "answers_named",
     "believed",
     "confident_keys",
     "conflict_files",
     "disagree",
     "evidence_differences",
     "free_letters",
+    "guard_routes",
     "judged_plausibility",
     "likeliest",
     "likelihood_rank",

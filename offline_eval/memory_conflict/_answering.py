@@ -23,7 +23,7 @@ from ._asking_tasks import Asked, TaskPrompter, instance_letters, lettered
 from ._fitting import WindowedModel
 from ._items import Task
 from ._judging import PassageJudge
-from ._naming import names_answer
+from ._naming import answers_named, names_answer
 from ._plan import Planned, right_roles
 from ._replay import ReplayedReplies
 from ._rows import AnswerForm, ConflictRow, Instance
@@ -102,12 +102,15 @@ class ModelAnswerer:
             if places:
                 raise LanguageModelError("the model does not score options")
             return {}
-        # One call per instance: all its tasks have the same options.
-        by_key: dict[str, list[int]] = {}
+        # One call per instance and size of prompt: all tasks of an instance have the same
+        # options, and a short prompt beside a long one would be read at its length.
+        groups: dict[tuple[str, bool, bool], list[int]] = {}
         for place in places:
-            by_key.setdefault(batch[place].instance.key, []).append(place)
+            one = batch[place]
+            kind = (one.instance.key, one.evidence is None, one.task is Task.RAG)
+            groups.setdefault(kind, []).append(place)
         rows = {}
-        for mine in by_key.values():
+        for mine in groups.values():
             texts = [option.text for option in batch[mine[0]].instance.options]
             found = each_or_error(
                 partial(_likelihoods, lm, texts), [asked[place].prompt for place in mine]
@@ -218,11 +221,8 @@ def read_reply(planned: Planned, reply: str, form: AnswerForm, *, cut: bool = Fa
 def free_letters(reply: str, instance: Instance) -> tuple[str, ...]:
     """The options that a free reply names after its last "Answer:", or anywhere without one."""
     final = _FINAL.split(reply)[-1]
-    found = []
-    for letter, option in zip(LETTERS, instance.options, strict=False):
-        if names_answer(final, [option.text, *option.aliases]):
-            found.append(letter)
-    return tuple(found)
+    names = [(option.text, *option.aliases) for option in instance.options]
+    return tuple(LETTERS[number] for number in answers_named(final, names))
 
 
 def judged(

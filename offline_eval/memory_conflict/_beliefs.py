@@ -9,7 +9,7 @@ from ...guard.prompts import Prompt
 from ..models import each_or_error, generate_each
 from ..ookb import RowError
 from ._items import ConflictItem
-from ._naming import names_answer
+from ._naming import answers_named
 from ._prompts import PromptSet
 from ._rows import BeliefRow, BeliefSource, Vote
 from ._yes_no import parse_yes_no
@@ -61,21 +61,23 @@ class BeliefCollector:
         places = [
             (number, wording)
             for number, item in enumerate(items)
-            for wording in (item.question, *item.wordings)
+            for wording in range(1, 2 + len(item.wordings))
         ]
-        replies = generate_each(lm, [prompt.fill(question=wording) for _, wording in places])
+        questions = [(item.question, *item.wordings) for item in items]
+        replies = generate_each(
+            lm, [prompt.fill(question=questions[number][wording - 1]) for number, wording in places]
+        )
         votes: list[list[Vote | KnowgateError]] = [[] for _ in items]
-        for (number, _), reply in zip(places, replies, strict=True):
-            wording = len({vote.variant for vote in votes[number] if isinstance(vote, Vote)})
+        for (number, wording), reply in zip(places, replies, strict=True):
+            if isinstance(reply, KnowgateError):
+                votes[number].append(reply)
+                continue
             item = items[number]
-            for answer in item.acceptable:
-                if isinstance(reply, KnowgateError):
-                    votes[number].append(reply)
-                    break
-                named = names_answer(reply[0].text, item.answers[answer].names)
-                votes[number].append(
-                    Vote(variant=f"wording {wording + 1}", answer=answer, accepted=named)
-                )
+            named = answers_named(reply[0].text, [answer.names for answer in item.answers])
+            votes[number] += [
+                Vote(variant=f"wording {wording}", answer=answer, accepted=answer in named)
+                for answer in item.acceptable
+            ]
         return [_row(item, "closed_book", found) for item, found in zip(items, votes, strict=True)]
 
 

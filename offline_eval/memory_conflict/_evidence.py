@@ -6,7 +6,13 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ...guard import KnowgateError, LanguageModel, LanguageModelError, clean_text
+from ...guard import (
+    KnowgateError,
+    LanguageModel,
+    LanguageModelError,
+    clean_text,
+    same_answer,
+)
 from ..models import generate_each
 from ..ookb import RowError
 from ._items import Candidate, ConflictItem, EvidenceKind
@@ -135,22 +141,27 @@ class EvidenceMaker:
     def _explained(
         self, believed: Sequence[Believed], plain: Sequence[EvidenceRow]
     ) -> list[EvidenceRow]:
-        values = [
-            {"question": one.item.question, "answer": row.answer or "", "passage": row.passage}
-            for one, row in zip(believed, plain, strict=True)
+        # Without a passage there is nothing to argue for.
+        places = [place for place, row in enumerate(plain) if row.passage]
+        prompt = self._prompts["rationale" if self._editor is None else "edit_rationale"]
+        texts = [
+            prompt.fill(
+                question=believed[place].item.question,
+                answer=plain[place].answer or "",
+                passage=plain[place].passage,
+            )
+            for place in places
         ]
-        if self._editor is None:
-            template = self._prompts["rationale"]
-            found: list[str | KnowgateError] = [template.fill(**value) for value in values]
-        else:
-            prompts = [self._prompts["edit_rationale"].fill(**value) for value in values]
+        found: Sequence[str | KnowgateError] = texts
+        if self._editor is not None:
             found = [
                 reply if isinstance(reply, KnowgateError) else _tagged(reply[0].text, "rationale")
-                for reply in generate_each(self._editor, prompts)
+                for reply in generate_each(self._editor, texts)
             ]
+        rationales = dict(zip(places, found, strict=True))
         return [
-            _with_rationale(one, row, rationale, edited=self._editor is not None)
-            for one, row, rationale in zip(believed, plain, found, strict=True)
+            _with_rationale(one, row, rationales.get(place, ""), edited=self._editor is not None)
+            for place, (one, row) in enumerate(zip(believed, plain, strict=True))
         ]
 
 
@@ -180,6 +191,8 @@ def _written(one: Believed, kind: EvidenceKind, reply: object) -> EvidenceRow:
         return _failed(one, kind, passage)
     if isinstance(answer, KnowgateError):
         return _failed(one, kind, answer)
+    if kind is EvidenceKind.LPC and _taken(one, answer):
+        return _failed(one, kind, EditorReplyError("the editor's answer is one that was taken"))
     aliases = one.rival.aliases if kind is EvidenceKind.HPC else ()
     return EvidenceRow(
         row_id=f"{one.item.key}/{kind.value}",
@@ -190,6 +203,11 @@ def _written(one: Believed, kind: EvidenceKind, reply: object) -> EvidenceRow:
         passage=passage,
         made_by="editor",
     )
+
+
+def _taken(one: Believed, answer: str) -> bool:
+    names = (name for other in one.item.answers for name in other.names)
+    return any(same_answer(answer, name) for name in names)
 
 
 def _with_rationale(

@@ -46,28 +46,47 @@ def fitted(
     if not isinstance(lm, WindowedModel) or lm.context_window is None:
         return prompt, False
     room = lm.context_window - answer_tokens
-    size = len(lm.token_ids(prompt))
-    if size <= room:
+    if len(lm.token_ids(prompt)) <= room:
         return prompt, False
     texts = [list(sentences_of(passage)) for passage in passages]
-    sizes = {text: len(lm.token_ids(text)) for sentences in texts for text in sentences}
-    while any(len(sentences) > 1 for sentences in texts):
-        size -= sizes[_drop(texts, kept)]
-        # A count of the whole costs more than the dropping: only where it may do.
-        if size <= room:
-            prompt = fill([" ".join(sentences) for sentences in texts])
-            size = len(lm.token_ids(prompt))
-            if size <= room:
-                return prompt, True
-    return fill([" ".join(sentences) for sentences in texts]), True
+    drops = _drops(texts, kept)
+
+    def without(count: int) -> str:
+        gone: list[set[int]] = [set() for _ in texts]
+        for passage, sentence in drops[:count]:
+            gone[passage].add(sentence)
+        return fill(
+            [
+                " ".join(text for place, text in enumerate(sentences) if place not in mine)
+                for sentences, mine in zip(texts, gone, strict=True)
+            ]
+        )
+
+    # Counting a prompt's tokens costs most: halving finds the fewest drops that do.
+    least, most = 1, len(drops)
+    while least < most:
+        middle = (least + most) // 2
+        if len(lm.token_ids(without(middle))) <= room:
+            most = middle
+        else:
+            least = middle + 1
+    return without(most), True
 
 
-def _drop(texts: list[list[str]], kept: Sequence[Sequence[str]]) -> str:
-    """Take a sentence out of the longest text that has several; which one it was."""
-    longest = max(
-        (n for n, sentences in enumerate(texts) if len(sentences) > 1),
-        key=lambda n: sum(map(len, texts[n])),
-    )
-    sentences, stay = texts[longest], set(kept[longest])
-    spare = [place for place, text in enumerate(sentences) if text not in stay]
-    return sentences.pop(spare[-1] if spare else -1)
+def _drops(texts: Sequence[Sequence[str]], kept: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
+    """Which sentence of which text goes first, second, …: one of the longest text each time."""
+    orders = []
+    for sentences, stay in zip(texts, map(set, kept), strict=True):
+        last_first = range(len(sentences) - 1, -1, -1)
+        spare = [place for place in last_first if sentences[place] not in stay]
+        answering = [place for place in last_first if sentences[place] in stay]
+        # One sentence of each text stays; the next to go stands last.
+        orders.append([*spare, *answering][:-1][::-1])
+    sizes = [sum(map(len, sentences)) for sentences in texts]
+    drops = []
+    while any(orders):
+        longest = max((n for n, order in enumerate(orders) if order), key=lambda n: sizes[n])
+        place = orders[longest].pop()
+        sizes[longest] -= len(texts[longest][place])
+        drops.append((longest, place))
+    return drops

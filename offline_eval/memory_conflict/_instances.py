@@ -24,7 +24,7 @@ def make_instances(
     The options are the belief, the plausible rival, the implausible answer, and wrong answers
     for what is missing: the item's own distractors, its further answers, or those of other
     questions. Of every four instances in a row each part stands in each place once, so that
-    each letter is right equally often in every task over every kind of evidence.
+    each letter is right equally often in every task over every kind that all of them have.
 
     Args:
         believed: questions in order.

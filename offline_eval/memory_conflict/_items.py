@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ...guard import InputError
+from ...guard import InputError, canonical_answer
 
 
 class Task(StrEnum):
@@ -98,7 +98,7 @@ class ConflictItem:
         texts = [answer.text for answer in self.answers]
         if not self.question.strip() or not all(text.strip() for text in texts):
             raise UnusableQuestionError("the question or an answer is empty", where=self.key)
-        if len(set(texts)) < len(texts):
+        if self._repeats():
             raise UnusableQuestionError("two answers are the same", where=self.key)
         if len(self.acceptable) < 2:
             raise UnusableQuestionError("needs two or more acceptable answers", where=self.key)
@@ -107,7 +107,22 @@ class ConflictItem:
                 "the belief is none of the acceptable answers", where=self.key
             )
 
+    def _repeats(self) -> bool:
+        """Whether an answer is another one written in another way, or one of its aliases."""
+        names = [{_folded(name) for name in answer.names} for answer in self.answers]
+        return any(
+            _folded(answer.text) in others
+            for number, answer in enumerate(self.answers)
+            for place, others in enumerate(names)
+            if place != number
+        )
+
     @property
     def acceptable(self) -> tuple[int, ...]:
         """Positions of the answers that may be believed."""
         return tuple(i for i, answer in enumerate(self.answers) if not answer.implausible)
+
+
+def _folded(text: str) -> str:
+    # What is nothing but signs has no canonical form.
+    return canonical_answer(text) or text

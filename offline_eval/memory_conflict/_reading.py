@@ -68,6 +68,10 @@ def read_conflict_set(path: str | os.PathLike[str]) -> ConflictSet:
             if item.key in items:
                 raise InputError(f"the id of {item.key[:80]!r} came before", where=where)
             items[item.key] = item
+    if quirks and not items:
+        raise InputError(
+            f"no question is left of {len(quirks)}", where=os.fspath(path), mend=quirks[0]
+        )
     if not items:
         raise InputError("holds no questions", where=os.fspath(path), mend=_MEND)
     return ConflictSet(tuple(items.values()), tuple(quirks))
@@ -102,10 +106,12 @@ def _lines(file: Path) -> Iterator[tuple[str, int, _Fields]]:
 
 def _entries(file: Path) -> list[Any]:
     found = read_json(file)
-    if isinstance(found, dict):
+    if isinstance(found, dict) and "question" in found:
+        found = [found]
+    elif isinstance(found, dict):
         # {"data": […]}, or questions by their ids.
         lists = [value for value in found.values() if isinstance(value, list)]
-        found = lists[0] if len(lists) == 1 and "question" not in found else [*found.values()]
+        found = lists[0] if len(lists) == 1 else [*found.values()]
     if not isinstance(found, list):
         raise InputError("expected a list of questions", where=str(file), mend=_MEND)
     return found

@@ -16,6 +16,8 @@ MODEL_SYSTEM = "model"
 REMOVES = "guard_removes"
 # The bare question with its options: no passage, no instruction.
 CLOSED_BOOK = "closed_book"
+# The systems of every run; guards come after them.
+SYSTEMS = (MODEL_SYSTEM, CLOSED_BOOK, REMOVES)
 
 BeliefSource = Literal["given", "asked", "closed_book"]
 """How beliefs were found: with the data; by yes or no for each answer; by the model's own."""

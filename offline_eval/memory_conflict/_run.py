@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -27,10 +27,9 @@ from ._plan import ConflictSettings, Planned, batches, planned
 from ._prompts import PromptSet
 from ._replay import ReplayedReplies
 from ._rows import (
-    CLOSED_BOOK,
     MODEL_SYSTEM,
-    REMOVES,
     SUITE,
+    SYSTEMS,
     AnswerForm,
     BeliefRow,
     EvidenceRow,
@@ -99,13 +98,15 @@ def run_conflict(
         The run folder.
 
     Raises:
-        InputError: settings or folder cannot be used, or no question is left.
+        InputError: settings, a guard's name or the folder cannot be used, or no question is
+            left.
     """
     settings, parts = settings or ConflictSettings(), parts or ConflictParts()
     form = _form(model, settings)
     chosen = list(items[: settings.limit])
     if not chosen:
         raise InputError("no question is left to ask", where="questions")
+    _check_guards(parts.guards or {})
     root, prompts = Path(out), parts.prompts or PromptSet()
     _start(root, _manifest(model, chosen, settings, form, parts, prompts))
     instances = _instances(root, model, chosen, settings, parts, prompts)
@@ -125,6 +126,14 @@ def _form(model: LanguageModel | ReplayedReplies, settings: ConflictSettings) ->
             "the model does not score options", where="answers", mend="use letters or free"
         )
     return form
+
+
+def _check_guards(guards: Collection[str]) -> None:
+    for name in guards:
+        if name in SYSTEMS:
+            raise InputError(
+                f"a guard cannot be called {name!r}", where="guards", mend="give it another name"
+            )
 
 
 def _ask(
@@ -252,7 +261,7 @@ def _manifest(
             "prompts": prompts.sha256,
             "guards": {name: (parts.guard_sha256 or {}).get(name, "") for name in guards},
         },
-        "systems": [MODEL_SYSTEM, CLOSED_BOOK, REMOVES, *guards],
+        "systems": [*SYSTEMS, *guards],
         "inputs": [{"name": path.name, "sha256": file_sha256(path)} for path in inputs],
         "quirks": list(parts.quirks),
         "questions": len(items),

@@ -18,11 +18,13 @@ from ._plan import Planned, planned
 from ._rows import (
     MODEL_SYSTEM,
     SUITE,
+    SYSTEMS,
     BeliefRow,
     ConflictManifest,
     ConflictRow,
     EvidenceRow,
     Instance,
+    row_id,
 )
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -62,7 +64,7 @@ class ConflictRun:
     @property
     def guards(self) -> tuple[str, ...]:
         """Names of the guards."""
-        return self.manifest.systems[3:]
+        return self.manifest.systems[len(SYSTEMS) :]
 
     @property
     def plan(self) -> tuple[Planned, ...]:
@@ -72,9 +74,18 @@ class ConflictRun:
     @property
     def planned_rows(self) -> int:
         """Rows of the finished run."""
+        return len(self.planned_ids)
+
+    @property
+    def planned_ids(self) -> frozenset[str]:
+        """Ids of the rows of the finished run."""
         plan = self.plan
-        guarded = sum(one.task is Task.PK and one.system == MODEL_SYSTEM for one in plan)
-        return len(plan) + len(self.guards) * guarded
+        guarded = [one for one in plan if one.task is Task.PK and one.system == MODEL_SYSTEM]
+        return frozenset(one.row_id for one in plan) | {
+            row_id(name, one.task, one.evidence, one.instance.key)
+            for name in self.guards
+            for one in guarded
+        }
 
 
 def read_conflict_run(folder: str | os.PathLike[str]) -> ConflictRun:
@@ -110,9 +121,9 @@ def read_conflict_run(folder: str | os.PathLike[str]) -> ConflictRun:
 
 
 def _check(run: ConflictRun, root: Path) -> None:
-    known = {instance.key for instance in run.instances}
+    known = run.planned_ids
     for row in run.rows:
-        if row.key not in known or row.system not in run.manifest.systems:
+        if row_id(row.system, row.task, row.evidence, row.key) not in known:
             raise InputError(
                 f"row {row.row_id[:80]!r} answers no question of the run",
                 where=str(root / "rows"),

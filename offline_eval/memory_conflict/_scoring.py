@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...calibration import Interval, paired_difference, wilson_interval
+from ...guard import Route
 from ..multiple_choice import LETTERS
 from ._items import CHOICE_TASKS, CONFLICTS, EvidenceKind, Task
 from ._rows import CLOSED_BOOK, MODEL_SYSTEM, REMOVES, ConflictRow, Instance
@@ -207,6 +208,19 @@ def suppressions(run: ConflictRun) -> list[Suppression]:
             for system in (MODEL_SYSTEM, REMOVES, *run.guards)
             if values[system]
         ]
+    return found
+
+
+def guard_routes(run: ConflictRun) -> dict[str, dict[EvidenceKind, dict[Route, int]]]:
+    """What each guard did with PK's passages: how often it followed, removed and abstained.
+
+    By guard, kind of evidence and route; decisions that failed are in none.
+    """
+    found: dict[str, dict[EvidenceKind, dict[Route, int]]] = {name: {} for name in run.guards}
+    for row in run.rows:
+        if row.route is not None and row.evidence is not None and row.system in found:
+            routes = found[row.system].setdefault(row.evidence, dict.fromkeys(Route, 0))
+            routes[row.route] += 1
     return found
 
 

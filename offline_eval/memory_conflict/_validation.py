@@ -10,6 +10,7 @@ import numpy as np
 from ...guard import KnowgateError, LanguageModel, LanguageModelError, ScoringLanguageModel
 from ...guard.conflict import EntailmentModel
 from ..models import each_or_error
+from ..ookb import RowError
 from ._fitting import WindowedModel
 from ._items import ConflictItem, EvidenceKind
 from ._judging import PassageJudge
@@ -89,12 +90,18 @@ class Validator:
         if names_answer(row.passage, [claim.answer, *row.aliases]):
             found.append(Check(judge="words", criterion="yields", outcome="yes"))
         if self._entailment is not None:
-            verdict: float = self._entailment.entails(
-                claim.passage, f"{claim.question} {claim.answer}"
-            )
-            outcome = "yes" if verdict >= _ENTAILED_FROM else "no"
-            found.append(Check(judge="entailment", criterion="yields", outcome=outcome))
+            found.append(self._entailed(self._entailment, claim))
         return found
+
+    @staticmethod
+    def _entailed(model: EntailmentModel, claim: _Claim) -> Check:
+        try:
+            verdict = model.entails(claim.passage, f"{claim.question} {claim.answer}")
+        except KnowgateError as error:
+            note = RowError(type=type(error).__name__, detail=str(error))
+            return Check(judge="entailment", criterion="yields", error=note)
+        outcome = "yes" if verdict >= _ENTAILED_FROM else "no"
+        return Check(judge="entailment", criterion="yields", outcome=outcome)
 
     def _decided(
         self, row: EvidenceRow, checks: tuple[Check, ...], rank: float | None

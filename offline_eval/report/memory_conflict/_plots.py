@@ -21,7 +21,8 @@ _MARKS = {
     EvidenceKind.LPC: ("^", AMBER),
 }
 _NBSP = "\N{NO-BREAK SPACE}"
-_LINE, _FRAME, _STEP = 0.62, 1.1, 0.17
+_LINE, _FRAME, _STEP, _BAND = 0.62, 1.1, 0.17, 0.85
+_GUARDS = "Guards are numbered in the order of the table. "
 
 
 def draw_plots(summary: ConflictSummary) -> list[Plot]:
@@ -79,6 +80,8 @@ def _suppression(found: Sequence[Suppression]) -> Plot:
         axes = figure.subplots()
         seen: set[str] = set()
         systems = [MODEL_SYSTEM, REMOVES, *guards]
+        # Many guards stand closer, not among those of the next kind.
+        step = min(_STEP, _BAND / len(systems))
         for one in found:
             # Guards are numbered: their names come from files of the user's.
             number = systems.index(one.system)
@@ -86,7 +89,7 @@ def _suppression(found: Sequence[Suppression]) -> Plot:
                 f"guard {number - 1}"
             )  # fmt: skip
             colour = (VERMILION, BLUE, PURPLE)[min(number, 2)]
-            height = kinds.index(one.evidence) + (number - (len(systems) - 1) / 2) * _STEP
+            height = kinds.index(one.evidence) + (number - (len(systems) - 1) / 2) * step
             _dot(axes, one.accuracy, height, colour, "sDov^P"[min(number, 5)],
                  "" if name in seen else name)  # fmt: skip
             seen.add(name)
@@ -107,8 +110,8 @@ def _suppression(found: Sequence[Suppression]) -> Plot:
         title="Ignoring a passage, and removing it",
         caption="How many questions are right when the model is to answer from its own "
         "knowledge, over passages that contradict it: told to ignore the passage, and with the "
-        "passage removed. The dashed line is the bare question without a passage. "
-        f"95{_NBSP}% intervals.",
+        f"passage removed. {_GUARDS if guards else ''}The dashed line is the bare question "
+        f"without a passage. 95{_NBSP}% intervals.",
         svg=draw_svg("suppression", draw, (8.4, _FRAME + _LINE * len(kinds))),
     )
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...._version import __version__
 from ....calibration import Interval
+from ....guard import Route
 from ...memory_conflict import (
     AccuracyCell,
     ConflictRun,
@@ -21,6 +22,7 @@ from ...memory_conflict import (
     confident_keys,
     disagree,
     evidence_differences,
+    guard_routes,
     plausibility_bands,
     plausible_preference,
     preferences,
@@ -62,6 +64,7 @@ class ConflictSummary:
         preferences: of RAG.
         plausible_preference: HPC minus LPC.
         suppressions: by system and kind.
+        routes: by guard, kind and route: what guards did with PK's passages.
         bands: by measured plausibility.
         confident: questions in the high-confidence subset.
         letters: how often each letter is right among rows of one right answer.
@@ -76,6 +79,7 @@ class ConflictSummary:
     preferences: tuple[Preference, ...]
     plausible_preference: Interval
     suppressions: tuple[Suppression, ...]
+    routes: Mapping[str, Mapping[EvidenceKind, Mapping[Route, int]]]
     bands: tuple[PlausibilityBand, ...]
     confident: int
     letters: Mapping[str, int]
@@ -128,6 +132,13 @@ class ConflictSummary:
             },
             "plausible_preference": self.plausible_preference.to_dict(),
             "suppression": suppression,
+            "guard_routes": {
+                name: {
+                    kind.value: {route.value: number for route, number in counts.items()}
+                    for kind, counts in kinds.items()
+                }
+                for name, kinds in self.routes.items()
+            },
             "plausibility": [asdict(band) for band in self.bands],
             "right_letters": dict(self.letters),
             "quirks": list(manifest.quirks),
@@ -141,7 +152,9 @@ _SUPPRESSION = ("accuracy", "closed_book", "score", "difference")
 
 def summarise_conflict(run: ConflictRun) -> ConflictSummary:
     """The summary of a run; the same run gives the same numbers."""
-    failed = Counter(row.error.type for row in run.rows if row.error is not None)
+    # A guard that keeps the model's reply keeps its failure, which is no second call.
+    own = [row for row in run.rows if row.route is None]
+    failed = Counter(row.error.type for row in own if row.error is not None)
     failed.update(row.error.type for row in run.beliefs if row.error is not None)
     failed.update(row.error.type for row in run.evidence if row.error is not None)
     letters = Counter(row.right[0] for row in run.rows if len(row.right) == 1)
@@ -154,6 +167,7 @@ def summarise_conflict(run: ConflictRun) -> ConflictSummary:
         preferences=tuple(preferences(run)),
         plausible_preference=plausible_preference(run),
         suppressions=tuple(suppressions(run)),
+        routes=guard_routes(run),
         bands=tuple(plausibility_bands(run)),
         confident=len(confident_keys(run)),
         letters=dict(sorted(letters.items())),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ...._version import __version__
 from ....calibration import Interval
+from ....guard import Route
 from ...memory_conflict import (
     CLOSED_BOOK,
     MODEL_SYSTEM,
@@ -38,6 +39,11 @@ _BELIEFS = {
     "given": "with the data",
     "asked": "asked for yes or no, answer by answer",
     "closed_book": "the model's own answer in all wordings",
+}
+_ROUTES = {
+    Route.FOLLOW_CONTEXT: "Passage kept",
+    Route.ANSWER: "Passage removed",
+    Route.ABSTAIN: "Abstained",
 }
 _ANSWERS = {
     "letters": "by letter, after an explanation",
@@ -77,6 +83,7 @@ class ConflictView:
         confident: the same in the high-confidence subset.
         lost: what contradiction costs, by task.
         suppression: instruction, removal and guards, by evidence.
+        routes: what guards did with the passages; None without guards.
         preference: of RAG.
         bands: by measured plausibility.
         evidence: passages made and used.
@@ -96,6 +103,7 @@ class ConflictView:
     confident_words: str
     lost: Table | None
     suppression: Table | None
+    routes: Table | None
     preference: Table | None
     bands: Table | None
     evidence: Table
@@ -131,6 +139,7 @@ def conflict_view(summary: ConflictSummary) -> ConflictView:
         confident_words=counted(summary.confident, "question is", "questions are"),
         lost=_lost(summary),
         suppression=_suppression(summary),
+        routes=_routes(summary),
         preference=_preference(summary),
         bands=_bands(summary),
         evidence=_evidence(summary),
@@ -213,6 +222,20 @@ def _suppression(summary: ConflictSummary) -> Table | None:
     )
     columns = ("PK right", "Closed book right", "Difference, points", "Suppression score")
     return Table("Evidence and system", columns, lines) if lines else None
+
+
+def _routes(summary: ConflictSummary) -> Table | None:
+    lines = tuple(
+        Line(
+            f"{kind.value}, {system_name(name)}",
+            "",
+            tuple(Cell(str(kinds[kind][route])) for route in _ROUTES),
+        )
+        for name, kinds in summary.routes.items()
+        for kind in summary.run.kinds
+        if kind in kinds
+    )
+    return Table("Evidence and guard", tuple(_ROUTES.values()), lines) if lines else None
 
 
 def _preference(summary: ConflictSummary) -> Table | None:

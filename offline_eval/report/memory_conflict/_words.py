@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from ....calibration import Interval
+from ....guard import Route
 from ...memory_conflict import MODEL_SYSTEM, REMOVES, EvidenceKind, Task
+from .._escaping import shortened
 from .._grid import signed
 from .._words import counted, percent
 from ._summary import ConflictSummary
 
-_FEW = 30
+_FEW, _MOST_GUARDS = 30, 3
 _NBSP = "\u00a0"
 KIND_WORDS = {
     EvidenceKind.NC: "agrees with the belief",
@@ -27,7 +29,13 @@ TASK_WORDS = {
 
 def headline(summary: ConflictSummary) -> list[str]:
     """The sentences that say it all, the most important one first."""
-    lines = [_suppression(summary), _removal(summary), _context(summary), _preference(summary)]
+    lines = [
+        _suppression(summary),
+        _removal(summary),
+        *_guards(summary),
+        _context(summary),
+        _preference(summary),
+    ]
     return [line for line in lines if line] or ["Nothing could be measured in this run."]
 
 
@@ -49,10 +57,24 @@ def _removal(summary: ConflictSummary) -> str:
             if found.accuracy.value is None or found.difference.value is None:
                 return ""
             return (
-                f"With the passage removed it gets {_with(found.accuracy)} of these questions "
+                f"With every passage removed it gets {_with(found.accuracy)} of these questions "
                 f"right, {points(found.difference)} against closed book."
             )
     return ""
+
+
+def _guards(summary: ConflictSummary) -> list[str]:
+    """What guards make of plausible contradictions; a few of them."""
+    lines = []
+    for found in summary.suppressions:
+        routes = summary.routes.get(found.system, {}).get(EvidenceKind.HPC)
+        if found.evidence is EvidenceKind.HPC and routes and found.accuracy.value is not None:
+            lines.append(
+                f"The guard {shortened(found.system, 60)} removes the passage in "
+                f"{routes[Route.ANSWER]} of {counted(sum(routes.values()), 'case', 'cases')} and "
+                f"abstains in {routes[Route.ABSTAIN]}: with it {_with(found.accuracy)} are right."
+            )
+    return lines[:_MOST_GUARDS]
 
 
 def _context(summary: ConflictSummary) -> str:
@@ -102,7 +124,7 @@ def warnings(summary: ConflictSummary) -> list[str]:
             f"{counted(failed, 'call', 'calls')} failed and "
             f"{'is' if failed == 1 else 'are'} left out of the numbers, see Failures."
         )
-    cut = sum(row.cut for row in run.rows)
+    cut = sum(row.cut for row in run.rows if row.system not in run.guards)
     if cut:
         lines.append(
             f"{counted(cut, 'prompt has', 'prompts have')} shortened passages: the model's "

@@ -10,6 +10,7 @@ from ....calibration import Interval
 from ...judges import JudgeValidation, corrected_rate, validate_judges
 from ...labelling import Agreement, Labels, agreement, read_labels
 from ...replies import ABSTENTION, FACTUALITY, TIERS
+from ._biases import judge_warnings
 from ._counts import rate
 from ._evidence import Evidence, JudgedReply
 
@@ -95,9 +96,13 @@ def summarise_labels(evidence: Evidence) -> LabelsSummary | None:
         agreements=tuple(
             agreement(labels, name, run=evidence.run) for name in names if labels.votes(name)
         ),
-        validations=tuple(map(_honest, validate_judges(evidence.run, labels))),
+        validations=tuple(map(_honest, _validations(evidence, labels))),
         corrected=tuple(_corrected(evidence, labels)),
     )
+
+
+def _validations(evidence: Evidence, labels: Labels) -> tuple[JudgeValidation, ...]:
+    return validate_judges(evidence.run, labels, known_of=judge_warnings(evidence.run))
 
 
 def _honest(found: JudgeValidation) -> JudgeValidation:

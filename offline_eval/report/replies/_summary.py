@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...._version import __version__
+from ...judge_bias import judge_biases_of
 from ...replies import ABSTENTION, FACTUALITY, ReplySystem
 from .._summary import REPORT_SCHEMA_VERSION
 from ._cost import Cost, judge_costs, reply_costs
@@ -143,6 +144,10 @@ class RepliesSummary:
             "cost": {
                 "systems": {name: cost.to_dict() for name, cost in self.costs.items()},
                 "judges": {name: cost.to_dict() for name, cost in self.judge_costs.items()},
+            },
+            "judge_bias": {
+                name: bias.model_dump(mode="json")
+                for name, bias in sorted(judge_biases_of(self.evidence.run.folder).items())
             },
             "labels": None if self.labels is None else self.labels.to_dict(),
             "left_out_check": None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...ookb import CaseKind
 from ...replies import ABSTENTION, FACTUALITY
 from .._words import counted, questions
+from ._biases import judge_warnings
 from ._evidence import error_types
 from ._summary import RepliesSummary
 
@@ -21,6 +22,7 @@ def warnings(summary: RepliesSummary) -> list[str]:
         _unjudged(summary, ABSTENTION),
         _unjudged(summary, FACTUALITY),
         *_stood_in(summary),
+        *_biased(summary),
         _answered_elsewhere(summary),
         _shared_passages(summary),
         _few(summary),
@@ -126,6 +128,11 @@ def _stood_in(summary: RepliesSummary) -> list[str]:
                 f"{counted(count, 'reply', 'replies')} out: there the word of {judge} counts."
             )
     return lines
+
+
+def _biased(summary: RepliesSummary) -> list[str]:
+    said = judge_warnings(summary.evidence.run)
+    return [line for judge in sorted(said) for line in said[judge]]
 
 
 def _answered_elsewhere(summary: RepliesSummary) -> str:

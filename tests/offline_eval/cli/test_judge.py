@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from knowgate.calibration import Interval
+from knowgate.offline_eval.judge_bias import JudgeBias, judge_biases_of, write_judge_bias
 from knowgate.offline_eval.replies import read_replies_run
 from tests.offline_eval.cli.commands import Knowgate, refused
 from tests.offline_eval.judges.runs import ANSWER, REFUSAL, replies_run
@@ -105,6 +108,60 @@ def test_failed_verdicts_are_told_and_asked_again(
     monkeypatch.delenv("JUDGE_IS_DOWN")
     assert "0 verdicts added" in knowgate("judge", run, *options).out
     assert "(0 failed)" in knowgate("judge", run, *options, "--retry-failed").out
+
+
+def measured(path: Path, judge: str, follows: float) -> Path:
+    """A measurement of a judge's bias: so many verdicts follow its belief."""
+    share = Interval(follows, max(0.0, follows - 0.1), min(1.0, follows + 0.1), 50)
+    none = Interval(0.0, 0.0, 0.07, 50)
+    bias = JudgeBias(
+        judge=judge, questions=50, cases=200, kappa=Interval(1 - follows, 0.1, 1.0, 50),
+        follows_belief=share, rejects_disbelieved=share, accepts_believed=share,
+        control_errors=none, belief_effect=share,
+    )  # fmt: skip
+    write_judge_bias(bias, path)
+    return path
+
+
+def test_a_judge_that_follows_its_beliefs_is_warned_of(
+    knowgate: Knowgate, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "judging_down.py").write_text(MODULE + DOWN, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    judge = "llm:python:judging_down:shaky"
+    options = ["--judge", judge, "--judge", "detector"]
+    bias = measured(tmp_path / "bias.json", judge, 0.3)
+    planned = knowgate("judge", run, *options, "--bias", bias, "--dry-run")
+    assert f"warning: The judge {judge} follows its own beliefs" in planned.err
+    assert not (run / "judge_bias.json").exists()
+    found = knowgate("judge", run, *options, "--bias", bias)
+    assert found.code == 0
+    assert "against the context in 30 %" in found.err
+    assert list(judge_biases_of(run)) == [judge]
+    assert knowgate("report", run).code == 0
+    told = json.loads((run / "report.json").read_text(encoding="utf-8"))
+    assert told["judge_bias"][judge]["follows_belief"]["value"] == 0.3
+    for name in ("report.md", "report.html"):
+        assert "follows its own beliefs against the context" in (run / name).read_text("utf-8")
+
+
+def test_nothing_is_said_of_an_unbiased_judge(
+    knowgate: Knowgate, run: Path, tmp_path: Path
+) -> None:
+    found = knowgate("judge", run, "--bias", measured(tmp_path / "bias.json", "detector", 0.0))
+    assert (found.code, found.err) == (0, "")
+    knowgate("report", run)
+    assert "own beliefs" not in (run / "report.md").read_text("utf-8")
+    assert json.loads((run / "report.json").read_text("utf-8"))["judge_bias"]["detector"]
+
+
+def test_the_bias_of_another_judge_is_refused(
+    knowgate: Knowgate, run: Path, tmp_path: Path
+) -> None:
+    bias = measured(tmp_path / "bias.json", "llm:other", 0.3)
+    refused(knowgate("judge", run, "--bias", bias), "bias.json", "llm:other", "not asked here")
+    assert not (run / "judgements.jsonl").exists()
+    refused(knowgate("judge", run, "--bias", tmp_path / "none.json"), "none.json")
 
 
 def test_a_colon_in_a_name_makes_no_picture(knowgate: Knowgate, run: Path) -> None:

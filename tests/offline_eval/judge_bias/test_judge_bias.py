@@ -20,7 +20,10 @@ from knowgate.offline_eval.judge_bias import (
     JudgeBias,
     JudgeBiasPlan,
     bias_cases,
+    bias_warnings,
     judge_bias_warning,
+    judge_biases_of,
+    keep_judge_biases,
     measure_bias,
     measure_judge_bias,
     read_judge_bias,
@@ -104,6 +107,12 @@ def test_a_question_without_both_passages_is_left_out() -> None:
     assert bias_cases([Believed(bare, 0)]) == []
 
 
+def test_the_first_passage_of_an_answer_is_the_context() -> None:
+    answers = tuple(Candidate(name, (), (f"{name} did.", "Others say so.")) for name in ("A", "B"))
+    found = bias_cases([Believed(ConflictItem("k", "Who?", answers, 0), 0)])
+    assert {case.context for case in found} == {"A did.", "B did."}
+
+
 def verdicts(size: int, wrong: set[tuple[int, int]]) -> list[CaseVerdict]:
     """All right but for (question, number of the case)."""
     return [
@@ -123,6 +132,69 @@ def test_the_numbers_are_those_counted_by_hand() -> None:
     assert found.belief_effect.value == pytest.approx(2 / 8)
     # 12 of 16 agree; the judge says yes 6 times, labels 8: chance (6·8 + 10·8) / 256 = .5.
     assert found.kappa.value == pytest.approx((12 / 16 - 0.5) / 0.5)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.6, 1.0])
+def test_a_judge_that_goes_by_its_belief_so_often_is_found_to(share: float) -> None:
+    # Whole questions go one way: verdicts on one question are no independent ones.
+    rng, inside = np.random.default_rng(7), {"follows": 0, "effect": 0, "kappa": 0}
+    for _ in range(40):
+        leans = rng.random(50) < share
+        told = [
+            CaseVerdict(case, case.believed if leans[number // 4] else case.label)
+            for number, case in enumerate(cases(50))
+        ]
+        found = measure_bias(told, judge="j")
+        assert found.kappa.n == 50
+        for name, interval, truth in (
+            ("follows", found.follows_belief, share),
+            ("effect", found.belief_effect, share),
+            ("kappa", found.kappa, 1 - share),
+        ):
+            assert interval.low is not None
+            assert interval.high is not None
+            inside[name] += interval.low - 1e-9 <= truth <= interval.high + 1e-9
+    assert min(inside.values()) >= 35, inside
+
+
+@pytest.mark.parametrize("always", [True, False])
+def test_one_verdict_for_all_is_no_belief_and_no_agreement(always: bool) -> None:
+    found = measure_bias([CaseVerdict(case, always) for case in cases(40)], judge="j")
+    assert (found.kappa.value, found.belief_effect.value) == (0.0, 0.0)
+    assert (found.follows_belief.value, found.control_errors.value) == (0.5, 0.5)
+    assert "poorly" in (judge_bias_warning(found) or "")
+
+
+def test_few_measured_questions_are_said_however_many_were_asked() -> None:
+    told = [
+        CaseVerdict(case, case.label if number < 80 else None)
+        for number, case in enumerate(cases(50))
+    ]
+    assert "20 questions only" in (judge_bias_warning(measure_bias(told, judge="j")) or "")
+
+
+def test_a_run_keeps_what_is_known_of_its_judges(tmp_path: Path) -> None:
+    assert judge_biases_of(tmp_path) == {}
+    poor = bias(judge="poor", kappa=Interval(0.1, 0.0, 0.2, 50))
+    keep_judge_biases(tmp_path, [poor])
+    keep_judge_biases(tmp_path, [bias(judge="good")])
+    assert judge_biases_of(tmp_path) == {"poor": poor, "good": bias(judge="good")}
+    assert list(bias_warnings(tmp_path, ["poor", "good"])) == ["poor"]
+    assert bias_warnings(tmp_path, ["good"]) == {}
+    keep_judge_biases(tmp_path, [bias(judge="poor")])
+    assert bias_warnings(tmp_path, ["poor"]) == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{", '{"schema_version": 1}', '{"schema_version": 1, "kind": "judge_biases", "judges": 7}',
+     '{"schema_version": 1, "kind": "judge_biases", "judges": [{"judge": "j"}]}',
+     '{"schema_version": 1, "kind": "judge_biases", "judges": ["j"]}'],
+)  # fmt: skip
+def test_a_broken_file_of_the_run_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "judge_bias.json").write_text(text)
+    with pytest.raises(InputError, match=r"judge_bias\.json"):
+        judge_biases_of(tmp_path)
 
 
 def test_missing_verdicts_are_counted_and_left_out() -> None:
@@ -172,7 +244,7 @@ def bias(**fields: object) -> JudgeBias:
         ({"belief_effect": Interval(0.2, -0.1, 0.3, 50)}, None),
         ({"belief_effect": Interval(0.03, 0.01, 0.05, 50)}, None),
         ({"kappa": Interval(0.5, 0.4, 0.6, 50)}, "poorly"),
-        ({"questions": 29}, "29 questions only"),
+        ({"belief_effect": Interval(0.0, 0.0, 0.1, 29)}, "29 questions only"),
         ({"kappa": Interval(None, None, None, 0)}, "too few"),
     ],
 )

@@ -84,6 +84,15 @@ def test_agreement_is_what_the_table_says(tmp_path: Path) -> None:
     assert "kappa 0.40" in found.warnings[1]
 
 
+def test_what_is_known_of_a_judge_goes_before_its_warnings(tmp_path: Path) -> None:
+    run = judged(tmp_path / "run", JUDGE)
+    [plain] = validate_judges(run, people(HUMAN))
+    [found] = validate_judges(run, people(HUMAN), known_of={plain.judge: ("It believes.",)})
+    assert found.warnings == ("It believes.", *plain.warnings)
+    [other] = validate_judges(run, people(HUMAN), known_of={"other": ("It believes.",)})
+    assert other.warnings == plain.warnings
+
+
 def test_replies_that_people_disagree_on_are_told_of(tmp_path: Path) -> None:
     run = judged(tmp_path / "run", JUDGE)
 

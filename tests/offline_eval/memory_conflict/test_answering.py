@@ -86,6 +86,7 @@ def test_a_reply_without_a_letter_is_wrong_and_unread() -> None:
         ("It is Bo.", ("C",)),
         ("Final answer: nobody", ()),
         ("Bold claims", ()),
+        ("Answer: Ann Li of Bo", ("B", "C")),
     ],
 )
 def test_free_replies_are_matched_after_the_last_announcement(
@@ -145,6 +146,32 @@ def test_the_answers_sentence_goes_last() -> None:
 def test_one_sentence_always_stays() -> None:
     prompt, cut = fitted(fill, ["A b c d e f. G h i j k l.", "M n."], [[], []], Window(3), 2)
     assert (prompt, cut) == ("A b c d e f. | M n.", True)
+
+
+def test_as_many_sentences_stay_as_fit() -> None:
+    passage = " ".join(f"Sentence {n} is here." for n in range(50)) + " Ann runs it."
+    prompt, cut = fitted(
+        fill, [passage, "Bo ran it. He left."], [["Ann runs it."], []], Window(40), 3
+    )
+    assert cut
+    first, second = prompt.split(" | ")
+    # 37 words: 7 sentences of 4, the answer's 3 and the other passage's 5 with the bar between.
+    assert first == " ".join(f"Sentence {n} is here." for n in range(7)) + " Ann runs it."
+    assert second == "Bo ran it. He left."
+
+
+def test_a_huge_passage_is_cut_in_few_counts() -> None:
+    class Counting(Window):
+        counted = 0
+
+        def token_ids(self, text: str) -> list[int]:
+            self.counted += len(text)
+            return super().token_ids(text)
+
+    window, passage = Counting(60), "Some words stand in here. " * 20_000
+    prompt, cut = fitted(fill, [passage], [[]], window, 10)
+    assert (len(prompt.split()), cut) == (50, True)
+    assert window.counted < 4 * len(passage)
 
 
 def test_a_passage_is_halved_at_a_sentence() -> None:

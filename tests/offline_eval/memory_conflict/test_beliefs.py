@@ -15,6 +15,8 @@ from knowgate.guard import Generation, InputError, LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.memory_conflict import (
     BeliefCollector,
+    Candidate,
+    ConflictItem,
     PromptSet,
     Vote,
     believed,
@@ -78,6 +80,7 @@ def votes(*accepted: tuple[bool | None, ...]) -> list[Vote]:
         ([(True, False), (False, False)], (None, "unsteady")),
         ([(True, True), (False, None)], (None, "unsteady")),
         ([(True, True), (False, True)], (None, "unsteady")),
+        ([(True, True), (None, None)], (None, "unsteady")),
     ],
 )
 def test_exactly_one_answer_must_be_accepted_in_all_variants(
@@ -117,6 +120,19 @@ def test_the_models_own_answer_counts_where_it_names_one() -> None:
     lm = ScriptedLanguageModel({"Rill": "I think Annie Rill."}, default="nobody")
     rows = BeliefCollector(lm, PromptSet(), "closed_book").collect([item(0), item(1)])
     assert [(row.belief, row.why) for row in rows] == [(0, "one"), (None, "none")]
+
+
+@pytest.mark.parametrize(
+    ("reply", "wanted"),
+    [("New York City, I think.", 1), ("It is New York.", 0), ("NYC or New York", None)],
+)
+def test_an_answer_within_anothers_name_was_not_given(reply: str, wanted: int | None) -> None:
+    cities = (Candidate("New York"), Candidate("New York City", ("NYC",)))
+    one = ConflictItem("k", "Where?", cities, wordings=("In which place?",))
+    rows = BeliefCollector(ScriptedLanguageModel(default=reply), PromptSet(), "closed_book")
+    row = rows.collect([one])[0]
+    assert row.belief == wanted
+    assert [vote.variant for vote in row.votes] == ["wording 1"] * 2 + ["wording 2"] * 2
 
 
 def test_a_failed_call_costs_one_question() -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from knowgate.guard import LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.memory_conflict import (
     ALL_KINDS,
@@ -22,6 +23,7 @@ from knowgate.offline_eval.memory_conflict import (
     PromptSet,
     Validator,
     answering_sentences,
+    answers_named,
     disagree,
     judged_plausibility,
     likelihood_rank,
@@ -96,6 +98,22 @@ def test_any_editors_reply_gives_a_row(reply: str) -> None:
     assert all(bool(row.passage) != (row.error is not None) for row in found.values())
 
 
+@pytest.mark.parametrize("answer", ["Ann Rill", "annie rill.", "The Bo Rill"])
+def test_an_editors_implausible_answer_must_be_a_new_one(answer: str) -> None:
+    script = EDITOR | {"nobody would believe": f"<answer>{answer}</answer><passage>It.</passage>"}
+    error = made(ScriptedLanguageModel(script), bare())[LPC].error
+    assert error is not None
+    assert "was taken" in error.detail
+
+
+def test_no_rationale_is_asked_for_without_a_passage() -> None:
+    full = item(absurd=False)
+    empty = replace(full, answers=tuple(replace(a, passages=()) for a in full.answers))
+    lm = ScriptedLanguageModel(EDITOR)
+    assert not any(row.passage for row in made(lm, empty).values())
+    assert lm.prompts == []
+
+
 def judge(name: str, yields: str, plausible: str) -> PassageJudge:
     script = {
         "<yields>": f"Because. <yields>{yields}</yields>",
@@ -164,6 +182,19 @@ def test_entailment_refuses_a_passage_without_its_answer() -> None:
     assert not found[NC].accepted
 
 
+def test_a_failing_entailment_model_costs_one_check() -> None:
+    class Broken(Entailment):
+        def entails(self, premise: str, hypothesis: str) -> float:
+            if "Bo" in premise:
+                raise LanguageModelError("down")
+            return 0.9
+
+    found = validated(entailment=Broken())
+    assert all(row.accepted for row in found.values())
+    errors = [check.error.type for check in found[HPC].checks if check.error is not None]
+    assert errors == ["LanguageModelError"]
+
+
 def test_a_scoring_model_ranks_answers_among_others_of_their_kind() -> None:
     found = validated(lm=ScoringModel())
     assert found[NC].plausibility == 1.0
@@ -185,6 +216,16 @@ def test_an_answer_is_named_by_whole_words_and_in_other_figures() -> None:
     assert names_answer("It has 6,922 people", ["6922"])
     assert not names_answer("In 18401 sheep", ["1840"])
     assert not names_answer("anything", [""])
+
+
+def test_the_longest_name_is_the_one_that_is_given() -> None:
+    answers = [["New York"], ["New York City", "NYC"], ["York"]]
+    assert answers_named("New York City it is", answers) == (1,)
+    assert answers_named("York, and not NYC", answers) == (1, 2)
+    assert answers_named("nothing", answers) == ()
+    assert answers_named("Robert", [["Bo", "Robert"], ["Robert"]]) == (0, 1)
+    assert answers_named("他在北京出生。", [["北京"], ["上海"]]) == (0,)
+    assert answers_named("Yorkshire", answers) == ()
 
 
 def test_a_sentence_answers_that_names_or_nearly_repeats_it() -> None:

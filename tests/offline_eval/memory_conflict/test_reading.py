@@ -88,6 +88,33 @@ def test_a_question_without_a_conflict_is_left_out_and_named(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
+    "answers",
+    [
+        ["The Beatles", "the beatles."],
+        ["1,200", "1200"],
+        [{"text": "Bo", "aliases": ["Robert"]}, "Robert"],
+    ],
+)
+def test_one_answer_in_two_spellings_is_no_conflict(tmp_path: Path, answers: object) -> None:
+    line = {"question": "Who?", "answers": answers}
+    found = read_conflict_set(write(tmp_path / "qa.jsonl", CONFLICTQA, line))
+    assert found.quirks == ("qa.jsonl, 2: two answers are the same; left out",)
+    with pytest.raises(InputError, match="no question is left of 1"):
+        read_conflict_set(write(tmp_path / "qa.jsonl", line))
+
+
+def test_signs_are_answers_too(tmp_path: Path) -> None:
+    line = {"question": "Which sign?", "answers": ["?", "!"]}
+    assert len(read_conflict_set(write(tmp_path / "qa.jsonl", line)).items) == 1
+
+
+def test_one_question_may_be_a_file(tmp_path: Path) -> None:
+    line = {"question": "Who?", "answers": ["a b", "c"]}
+    (tmp_path / "one.json").write_text(json.dumps(line))
+    assert read_conflict_set(tmp_path / "one.json").items[0].question == "Who?"
+
+
+@pytest.mark.parametrize(
     "line",
     [
         {"question": "Who?"},

@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from knowgate.guard import Decision, InputError, LanguageModelError, Reason, Route
 from knowgate.guard.testing import ScriptedLanguageModel
@@ -24,6 +26,7 @@ from knowgate.offline_eval.memory_conflict import (
     ReplayedReplies,
     Task,
     accuracy_cells,
+    guard_routes,
     microworld_items,
     planned,
     read_conflict_run,
@@ -32,7 +35,7 @@ from knowgate.offline_eval.memory_conflict import (
 )
 from knowgate.offline_eval.models import EMBEDDED, load_language_model
 
-from .questions import ScoringModel, small_set
+from .questions import TOWNS, ScoringModel, small_set
 
 ITEMS = small_set(8)
 HPC, LPC, NC = EvidenceKind.HPC, EvidenceKind.LPC, EvidenceKind.NC
@@ -75,6 +78,19 @@ def test_prompts_hold_what_their_task_promises(tmp_path: Path) -> None:
     assert len(alone) == 2  # closed book, and with the passage removed
 
 
+def test_either_passage_stands_first_equally_often(tmp_path: Path) -> None:
+    lm = ScriptedLanguageModel(default="A")
+    settings = ConflictSettings(tasks=(Task.RAG,), kinds=(NC, HPC))
+    run_conflict(lm, ITEMS, tmp_path / "run", settings=settings)
+    firsts = [
+        prompt.find(f"Ann {town} runs") < prompt.find(f"Bo {town} runs")
+        for prompt in lm.prompts
+        for town in TOWNS
+        if f"Bo {town} runs" in prompt
+    ]
+    assert (len(firsts), sum(firsts)) == (8, 4)
+
+
 def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
     out, lm = tmp_path / "run", ScoringModel(default="x")
     run_conflict(lm, ITEMS, out)
@@ -103,6 +119,14 @@ def test_another_run_in_the_folder_is_refused(tmp_path: Path) -> None:
         run_conflict(lm, ITEMS, out, settings=ConflictSettings(seed=1))
     with pytest.raises(InputError, match="another run"):
         run_conflict(lm, ITEMS[::-1], out)
+    judge = PassageJudge("judge", ScriptedLanguageModel(), PromptSet())
+    with pytest.raises(InputError, match="another run"):
+        run_conflict(lm, ITEMS, out, parts=ConflictParts(judges=(judge,)))
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "ck.txt").write_text("{context} {question} {options}")
+    with pytest.raises(InputError, match="another run"):
+        run_conflict(lm, ITEMS, out, parts=ConflictParts(prompts=PromptSet(own)))
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "letter.txt").write_text("hello")
     with pytest.raises(InputError, match="not empty"):
@@ -151,6 +175,58 @@ def test_a_guard_removes_the_passage_where_it_decides_so(tmp_path: Path) -> None
     assert found["remover", HPC].accuracy.n == 7  # one failed
     assert found["remover", LPC].accuracy.value == 0.0
     assert found[MODEL_SYSTEM, HPC].accuracy.value == 0.0
+
+
+@pytest.mark.parametrize("name", [MODEL_SYSTEM, CLOSED_BOOK, REMOVES])
+def test_a_guard_cannot_take_the_models_name(tmp_path: Path, name: str) -> None:
+    parts = ConflictParts(guards={name: Remover()})
+    with pytest.raises(InputError, match="cannot be called"):
+        run_conflict(ScoringModel(), ITEMS, tmp_path / "run", parts=parts)
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_guards_decided_is_counted(tmp_path: Path) -> None:
+    parts = ConflictParts(guards={"remover": Remover()})
+    settings = ConflictSettings(tasks=(Task.PK,))
+    run = read_conflict_run(
+        run_conflict(ScoringModel(), ITEMS, tmp_path / "run", parts=parts, settings=settings)
+    )
+    kept, removed, abstained = Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN
+    assert guard_routes(run)["remover"] == {
+        NC: {kept: 0, removed: 7, abstained: 0},  # "Boats" stand in every passage
+        HPC: {kept: 0, removed: 7, abstained: 0},
+        EvidenceKind.HPCE: {kept: 0, removed: 7, abstained: 0},
+        LPC: {kept: 0, removed: 0, abstained: 7},
+    }
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"evidence": None}, {"task": "KF"}, {"system": "other"}, {"key": "set/9"}],
+)
+def test_a_row_that_was_never_planned_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
+    settings = ConflictSettings(tasks=(Task.CK,))
+    out = run_conflict(ScoringModel(), ITEMS[:1], tmp_path / "run", settings=settings)
+    row = json.loads((out / "rows.jsonl").read_text().splitlines()[0]) | change
+    (out / "rows.jsonl").write_text(json.dumps(row) + "\n")
+    with pytest.raises(InputError, match="answers no question"):
+        read_conflict_run(out)
+
+
+def test_prompts_of_one_length_are_scored_together(tmp_path: Path) -> None:
+    sizes: list[int] = []
+
+    class Recording(ScoringModel):
+        def score_options(
+            self, prompts: Sequence[str], options: Sequence[str]
+        ) -> NDArray[np.float64]:
+            sizes.append(len(prompts))
+            return super().score_options(prompts, options)
+
+    tasks = (Task.CK, Task.PK, Task.PCK, Task.RAG)
+    run_conflict(Recording(), ITEMS[:1], tmp_path / "run", settings=ConflictSettings(tasks=tasks))
+    # Plausibility; then CK, PK and PCK, what has no passage, and RAG with its two.
+    assert sizes == [1, 12, 2, 4]
 
 
 def test_logged_replies_take_the_models_place(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -184,3 +185,11 @@ def test_bands_hold_what_was_measured() -> None:
     assert [band.follows.value for band in found] == [0.5, None, None, 1.0]
     assert found[3].ignores.value == 0.0
     assert plausibility_bands(run(*rows)) == []
+
+
+def test_what_agrees_is_in_no_band() -> None:
+    measured = run(row("1", Task.CK, NC, "A", "A"), row("1", Task.CK, HPC, "B", "B"))
+    (one,) = measured.instances
+    shown = {kind: Shown(passage="p", plausibility=0.9) for kind in one.evidence}
+    measured = replace(measured, instances=(one.model_copy(update={"evidence": shown}),))
+    assert [band.follows.n for band in plausibility_bands(measured)] == [0, 0, 0, 1]

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.guard import Decision, Reason, Route
+from knowgate.guard import Decision, LanguageModelError, Reason, Route
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.memory_conflict import (
     Candidate,
     ConflictParts,
     ConflictSettings,
+    EvidenceKind,
+    Task,
     run_conflict,
 )
 from knowgate.offline_eval.report.memory_conflict import conflict_report
@@ -93,6 +95,47 @@ def test_the_page_says_what_removing_the_passage_does(tmp_path: Path) -> None:
     assert "keeps 0 %" in text
     assert "removed it gets 100 %" in text
     assert "Fewer than 30 questions" in text
+
+
+def test_what_a_guard_decided_is_told_apart_from_removing_always(tmp_path: Path) -> None:
+    parts = ConflictParts(guards={"mine": Remover()})
+    out = run_conflict(ScoringModel(), small_set(8), tmp_path / "run", parts=parts)
+    report = conflict_report(out)
+    text = Page(report.html(())).text
+    for said in (text, report.markdown(())):
+        assert "The guard mine removes the passage in 8 of 8 cases and abstains in 0" in said
+        assert "not what any guard decided" in said
+        assert "What the guards decided" in said
+    counts = {"follow_context": 0, "answer": 8, "abstain": 0}
+    assert report.values["guard_routes"]["mine"]["HPC"] == counts
+
+
+def test_a_guards_copies_of_rows_count_once(tmp_path: Path) -> None:
+    class Keeper:
+        def decide(self, question: str, passages: Sequence[str]) -> Decision:
+            return Decision(route=Route.FOLLOW_CONTEXT, reason=Reason.SUFFICIENT_CONTEXT)
+
+    parts = ConflictParts(guards={"keeper": Keeper()})
+    lm = ScriptedLanguageModel(error=LanguageModelError("down"))
+    settings = ConflictSettings(tasks=(Task.PK,), kinds=(EvidenceKind.NC, EvidenceKind.HPC))
+    out = run_conflict(lm, small_set(2), tmp_path / "run", parts=parts, settings=settings)
+    found = conflict_report(out).values
+    assert found["rows"] == 2 * (2 + 2 + 2)
+    assert found["failures"] == {"LanguageModelError": 2 * (2 + 2)}
+
+
+def test_shortened_prompts_are_counted_once(tmp_path: Path) -> None:
+    class Narrow(ScoringModel):
+        context_window = 86
+
+    class Keeper:
+        def decide(self, question: str, passages: Sequence[str]) -> Decision:
+            return Decision(route=Route.FOLLOW_CONTEXT, reason=Reason.SUFFICIENT_CONTEXT)
+
+    settings = ConflictSettings(tasks=(Task.PK,), kinds=(EvidenceKind.NC, EvidenceKind.HPC))
+    parts = ConflictParts(guards={"keeper": Keeper()})
+    out = run_conflict(Narrow(), small_set(2), tmp_path / "run", parts=parts, settings=settings)
+    assert "4 prompts have shortened passages" in conflict_report(out).markdown(())
 
 
 def test_an_unfinished_run_says_so(run: Path) -> None:
