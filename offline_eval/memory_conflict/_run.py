@@ -14,7 +14,7 @@ from ...guard import InputError, LanguageModel, ScoringLanguageModel
 from ...guard.conflict import EntailmentModel
 from ...guard.files import atomic_writer, file_sha256, write_json
 from ..runner import RowStore, open_store, stored_rows
-from ..runs import SCHEMA_VERSION, read_manifest
+from ..runs import SCHEMA_VERSION, holds_run
 from ._answering import Answerer, ModelAnswerer, ReplayAnswerer
 from ._asking_tasks import TaskPrompter
 from ._beliefs import BeliefCollector
@@ -42,7 +42,6 @@ Progress = Callable[[int, int], None]
 # Questions put at one time, and those with all their tasks: what a kill can cost.
 _AT_ONCE = 64
 _INSTANCES_AT_ONCE = 4
-_MEND = "choose another --out, or remove the folder"
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,22 +274,6 @@ def _sha256(items: Sequence[ConflictItem]) -> str:
 
 def _start(root: Path, manifest: Mapping[str, Any]) -> None:
     """Write the manifest, or find that the folder holds this very run."""
-    path = root / "manifest.json"
-    if not path.exists():
-        strangers = sorted(item.name for item in root.iterdir()) if root.is_dir() else []
-        strangers = [name for name in strangers if not name.endswith(".tmp")]
-        if strangers:
-            raise InputError(
-                f"the folder is not empty and holds no run (found {strangers[0]!r})",
-                where=str(root),
-                mend="choose another --out",
-            )
+    if not holds_run(root, manifest):
         root.mkdir(parents=True, exist_ok=True)
-        write_json(path, dict(manifest))
-        return
-    found = read_manifest(root)
-    for name in sorted((found.keys() | manifest.keys()) - {"created_by"}):
-        if found.get(name) != manifest.get(name):
-            raise InputError(
-                f"the folder holds another run: {name} differ", where=str(root), mend=_MEND
-            )
+        write_json(root / "manifest.json", dict(manifest))

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
-
-from pydantic import BaseModel, ValidationError
 
 from ...guard import InputError
 from ..runner import stored_rows
-from ..runs import read_manifest
+from ..runs import checked_model, read_manifest
 from ._items import EvidenceKind, Task
 from ._plan import Planned, planned
 from ._rows import (
@@ -26,8 +22,6 @@ from ._rows import (
     Instance,
     row_id,
 )
-
-_Model = TypeVar("_Model", bound=BaseModel)
 
 _MEND = "run `knowgate eval conflict` again into another folder"
 
@@ -104,17 +98,29 @@ def read_conflict_run(folder: str | os.PathLike[str]) -> ConflictRun:
             where=where,
             mend="name a run made with `knowgate eval conflict`",
         )
-    manifest = _model(ConflictManifest, value, where)
+    manifest = checked_model(ConflictManifest, value, where=where, mend=_MEND)
     for name, known in (("tasks", Task), ("kinds", EvidenceKind)):
         found = manifest.settings.get(name)
         if not isinstance(found, list) or not set(found) <= {str(member) for member in known}:
             raise InputError(f"settings lack {name}", where=where, mend=_MEND)
     run = ConflictRun(
         manifest,
-        tuple(_model(BeliefRow, v, at) for at, v in stored_rows(root / "beliefs")),
-        tuple(_model(EvidenceRow, v, at) for at, v in stored_rows(root / "evidence")),
-        tuple(_model(Instance, v, at) for at, v in stored_rows(root / "instances")),
-        tuple(_model(ConflictRow, v, at) for at, v in stored_rows(root / "rows")),
+        tuple(
+            checked_model(BeliefRow, v, where=at, mend=_MEND)
+            for at, v in stored_rows(root / "beliefs")
+        ),
+        tuple(
+            checked_model(EvidenceRow, v, where=at, mend=_MEND)
+            for at, v in stored_rows(root / "evidence")
+        ),
+        tuple(
+            checked_model(Instance, v, where=at, mend=_MEND)
+            for at, v in stored_rows(root / "instances")
+        ),
+        tuple(
+            checked_model(ConflictRow, v, where=at, mend=_MEND)
+            for at, v in stored_rows(root / "rows")
+        ),
     )
     _check(run, root)
     return run
@@ -135,12 +141,3 @@ def _check(run: ConflictRun, root: Path) -> None:
             where=str(root),
             mend="start the same `knowgate eval conflict` again, it goes on where it stopped",
         )
-
-
-def _model(kind: type[_Model], value: Mapping[str, object], where: str) -> _Model:
-    try:
-        return kind.model_validate(value)
-    except ValidationError as error:
-        fault = error.errors()[0]
-        name = ".".join(str(part) for part in fault["loc"])
-        raise InputError(f"field {name!r}: {fault['msg']}", where=where, mend=_MEND) from None

@@ -5,9 +5,6 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
-
-from pydantic import BaseModel
 
 from ...guard import InputError
 from ..runner import stored_rows
@@ -15,8 +12,6 @@ from ..runs import checked_model, read_manifest
 from ._items import UaqData
 from ._reading import read_layout
 from ._rows import QUESTIONS, SUITE, UaqManifest, UaqRow
-
-_Model = TypeVar("_Model", bound=BaseModel)
 
 _MEND = "run `knowgate eval uaqfact` again into another folder"
 
