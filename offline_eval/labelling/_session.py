@@ -194,7 +194,7 @@ class LabelSession:
             return self._store(position, [row])
 
     def undo(self) -> dict[str, Any]:
-        """Take the last change of this session back; `position` says of which reply.
+        """Take the last change back; `position` says of which reply.
 
         `position` is None where there is nothing to take back.
         """
