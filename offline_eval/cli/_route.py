@@ -15,7 +15,7 @@ from ._console import checked_id, json_line, out, progress_bar
 
 _MEND = '"relevance" and "confidence" are numbers in [0, 1] or null, "conflict" is a bool or null'
 # What the guard sees of a question and its passages, and no line of signals has.
-_NOT_LOGGED = frozenset({"answerability", "timings", "kept", "scores", "views"})
+_NOT_LOGGED = {"answerability", "timings", "kept", "scores", "views"}
 
 
 @app.command()
