@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ...calibration import Interval
 from ...guard import Fingerprint, Guarantee
 from ..report._escaping import one_line
-from ..report._words import decimal, exact_percent, percent
+from ..report._numbers import decimal, exact_percent, percent
 from ._calibrated import Calibrated
 from ._measured import MeasuredCase
 from ._outcomes import Rates

@@ -25,13 +25,13 @@ from ...guard import UnsupportedLanguageError
 from ...guard.conflict import Rule, judge_by_rules
 from ...guard.relevance import TokenEncoder
 from ..replies import FACTUALITY, TIERS
+from ..replies._artefacts import ESTIMATE
 from ._answer_similarity import AnswerSimilarity, new_numbers, numbers_clash
 from ._contract import Known, Verdict, sha256_of
 from ._criterion import FAILURE, NOT_APPLICABLE
 from ._detector_judge import DetectorJudge
 from ._material import JudgedReply
 
-ESTIMATE = "estimate"
 # Fitted on both knowledge bases: greatest kappa of "tier 1+2 or not", then greatest
 # quadratically weighted kappa of the tiers.
 ACCEPTABLE, EQUIVALENT = 0.76, 0.82

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
 from ...guard import Fingerprint
-from ._cases import CaseKind
 
 Identifier = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=0)]
+
+
+class CaseKind(StrEnum):
+    """Whether the knowledge base holds the answer.
+
+    With the whole knowledge base; without the question's own passage; or for a question
+    made about its topics that it never answered.
+    """
+
+    IN_KB = "in_kb"
+    LEFT_OUT = "left_out"
+    SYNTHETIC = "synthetic"
+
+
+TWINS = (CaseKind.IN_KB, CaseKind.LEFT_OUT)
 
 
 class _Stored(BaseModel):

@@ -4,24 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from ..knowledge_base import KnowledgeBase, QuestionRecord
-
-
-class CaseKind(StrEnum):
-    """Whether the knowledge base holds the answer.
-
-    With the whole knowledge base; without the question's own passage; or for a question
-    made about its topics that it never answered.
-    """
-
-    IN_KB = "in_kb"
-    LEFT_OUT = "left_out"
-    SYNTHETIC = "synthetic"
-
-
-TWINS = (CaseKind.IN_KB, CaseKind.LEFT_OUT)
+from ._artefacts import TWINS, CaseKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ HOLDS_REPLIES = "replies"
 ABSTENTION, FACTUALITY = "abstention", "factuality"
 TIERS = ("tier_1", "tier_2", "tier_3")
 # Labels that came along with logged replies.
+ESTIMATE = "estimate"
 GIVEN_JUDGE = "given"
 
 _Name = Annotated[str, Field(min_length=1)]

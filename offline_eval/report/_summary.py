@@ -14,8 +14,7 @@ from ...calibration import Interval, bootstrap_auroc, wilson_interval
 from ...guard import Policy
 from ..ookb import CaseKind, InputFile, OokbRun, read_ookb_run
 from ._cases import Case, measured_cases
-
-REPORT_SCHEMA_VERSION = 1
+from ._numbers import REPORT_SCHEMA_VERSION
 
 # Of the bootstrap; fixed, so that the same run gives the same report.
 _SEED = 0

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ..ookb import InputFile, OokbRun
 from ._cases import Case
 from ._escaping import one_line
+from ._numbers import decimal, exact_percent, flat, percent, questions
 from ._summary import Estimate, OokbSummary
-from ._words import (
-    decimal,
-    exact_percent,
-    headline,
-    interval_words,
-    percent,
-    questions,
-    warnings,
-)
+from ._words import headline, interval_words, warnings
 from ._worst import ShownCase, least_relevant_found, most_relevant_left_out
 
 
@@ -196,14 +188,3 @@ def _policy(summary: OokbSummary) -> PolicyView | None:
         certified=certified,
         guarantee=tuple(facts),
     )
-
-
-def flat(prefix: str, value: Any) -> list[tuple[str, str]]:
-    """Nested settings as pairs of a dotted name and its value in words."""
-    if isinstance(value, dict) and value:
-        return [
-            pair
-            for key, item in value.items()
-            for pair in flat(f"{prefix}.{key}" if prefix else key, item)
-        ]
-    return [(one_line(prefix), "–" if value is None else one_line(str(value)))]

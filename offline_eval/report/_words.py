@@ -2,37 +2,9 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-
+from ._numbers import SPACE as _SPACE
+from ._numbers import counted, decimal, percent, questions
 from ._summary import Estimate, OokbSummary, PolicySummary
-
-# No line break between a number and its sign.
-_SPACE = "\u00a0"
-
-
-def percent(share: float) -> str:
-    """A share in [0, 1] as percent; never rounds a part to nothing or to everything.
-
-    Example:
-        >>> [percent(share).replace("\\xa0", " ") for share in (0.0, 0.914, 0.997, 1.0)]
-        ['0 %', '91 %', '99.7 %', '100 %']
-    """
-    value = 100 * share
-    if 0 < value < 1 or 99 < value < 100:
-        # Cut off, not rounded up to a full hundred.
-        value = min(99.9, max(0.1, round(value, 1)))
-        return f"{value:.1f}{_SPACE}%"
-    return f"{value:.0f}{_SPACE}%"
-
-
-def exact_percent(share: float) -> str:
-    """A share that someone asked for, with all its digits.
-
-    Example:
-        >>> [exact_percent(share).replace("\\xa0", " ") for share in (0.1, 0.025, 0.0004)]
-        ['10 %', '2.5 %', '0.04 %']
-    """
-    return f"{(100 * Decimal(str(share))).normalize():f}{_SPACE}%"
 
 
 def interval_words(estimate: Estimate) -> str:
@@ -47,34 +19,6 @@ def estimate_words(estimate: Estimate) -> str:
     if estimate.value is None:
         return "not measured"
     return f"{percent(estimate.value)}, 95{_SPACE}% interval {interval_words(estimate)}"
-
-
-def decimal(value: float | None, digits: int = 3) -> str:
-    """A number with a fixed count of decimals, `–` where there is none.
-
-    Example:
-        >>> decimal(0.8567), decimal(None), decimal(-0.00001)
-        ('0.857', '–', '0.000')
-    """
-    if value is None:
-        return "–"
-    # Adding zero turns a rounded -0.0 into 0.0.
-    return f"{round(value, digits) + 0.0:.{digits}f}"
-
-
-def counted(n: int, one: str, many: str) -> str:
-    """A count with its noun.
-
-    Example:
-        >>> counted(1, "case", "cases"), counted(0, "case", "cases")
-        ('1 case', '0 cases')
-    """
-    return f"{n} {one if n == 1 else many}"
-
-
-def questions(n: int) -> str:
-    """As `counted`, for questions."""
-    return counted(n, "question", "questions")
 
 
 def headline(summary: OokbSummary) -> list[str]:

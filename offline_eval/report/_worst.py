@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..ookb import OokbQuestion
 from ._cases import Case
 from ._escaping import one_line, shortened
-from ._words import decimal
+from ._numbers import decimal
 
 SHOWN = 10
 _QUESTION_LIMIT = 300

@@ -28,7 +28,7 @@ from ...memory_conflict import (
     preferences,
     suppressions,
 )
-from .._summary import REPORT_SCHEMA_VERSION
+from .._numbers import REPORT_SCHEMA_VERSION
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,7 @@ from ...memory_conflict import (
 from ...ookb import InputFile
 from .._escaping import one_line, shortened
 from .._grid import DASH, NOTHING, Cell, Line, Table, interval_under, signed
-from .._view import flat
-from .._words import counted, decimal, percent
+from .._numbers import counted, decimal, flat, percent
 from ._summary import ConflictSummary
 from ._words import KIND_WORDS, TASK_WORDS, headline, warnings
 

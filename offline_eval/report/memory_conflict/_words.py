@@ -7,7 +7,7 @@ from ....guard import Route
 from ...memory_conflict import MODEL_SYSTEM, REMOVES, EvidenceKind, Task
 from .._escaping import shortened
 from .._grid import signed
-from .._words import counted, percent
+from .._numbers import counted, percent
 from ._summary import ConflictSummary
 
 _FEW, _MOST_GUARDS = 30, 3

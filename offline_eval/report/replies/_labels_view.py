@@ -9,7 +9,7 @@ from ....calibration import Interval
 from ...judges import JudgeValidation
 from .._escaping import one_line, shortened
 from .._grid import Cell, Table, cells_of, table_of
-from .._words import counted, decimal, percent
+from .._numbers import counted, decimal, percent
 from ._labels import CorrectedRate, LabelsSummary
 
 _RATE_NAMES = {

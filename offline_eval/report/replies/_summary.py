@@ -10,7 +10,7 @@ from typing import Any
 from ...._version import __version__
 from ...judge_bias import judge_biases_of
 from ...replies import ABSTENTION, FACTUALITY, ReplySystem
-from .._summary import REPORT_SCHEMA_VERSION
+from .._numbers import REPORT_SCHEMA_VERSION
 from ._cost import Cost, judge_costs, reply_costs
 from ._counts import ReplyShape, judge_counts, shape_of
 from ._criteria import CriterionCounts, criterion_counts

@@ -8,7 +8,7 @@ from ....calibration import Interval
 from ...replies import ReplySystem
 from .._escaping import one_line, shortened
 from .._grid import NOTHING, Cell, Line, Table, cells_of, table_of
-from .._words import percent
+from .._numbers import percent
 from ._cost import Cost
 from ._counts import ReplyCounts, ReplyShape
 from ._criteria import CriterionCounts

@@ -11,8 +11,7 @@ from ...judges import FAILURE
 from ...ookb import CaseKind, InputFile
 from .._escaping import one_line, shortened
 from .._grid import Table
-from .._view import flat
-from .._words import counted, decimal, questions
+from .._numbers import counted, decimal, flat, questions
 from ._criteria import CriterionCounts
 from ._labels_view import LabelsView, labels_view
 from ._names import labels, shared_factors, varying

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...ookb import CaseKind
 from ...replies import ABSTENTION, FACTUALITY
-from .._words import counted, questions
+from .._numbers import counted, questions
 from ._biases import judge_warnings
 from ._evidence import error_types
 from ._summary import RepliesSummary

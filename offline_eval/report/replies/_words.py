@@ -8,7 +8,7 @@ from ....calibration import Interval
 from ...replies import ABSTENTION, FACTUALITY
 from .._escaping import shortened
 from .._grid import signed
-from .._words import counted, percent, questions
+from .._numbers import counted, percent, questions
 from ._counts import ReplyCounts, ReplyShape
 from ._differences import Comparison
 from ._names import OFF, labels

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from .._escaping import one_line
 from .._junit import Check
+from .._numbers import percent
 from .._rendering import render_html, render_markdown
 from .._suite_report import SuiteReport
-from .._words import percent
 from ._counts import ReplyCounts, ReplyShape
 from ._csv import replies_csv
 from ._plots import draw_plots

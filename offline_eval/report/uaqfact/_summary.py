@@ -19,7 +19,7 @@ from ...uaqfact import (
     score_run,
     verdicts,
 )
-from .._summary import REPORT_SCHEMA_VERSION
+from .._numbers import REPORT_SCHEMA_VERSION
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,7 @@ from ...ookb import InputFile
 from ...uaqfact import ALL, MODEL_SYSTEM, ChoiceLine, Form, ScoreLine, UaqItem, UaqRow
 from .._escaping import one_line
 from .._grid import Cell, Line, Table, cells_of, signed, table_of
-from .._view import flat
-from .._words import counted, decimal, percent
+from .._numbers import counted, decimal, flat, percent
 from ._summary import UaqSummary
 from ._words import headline, warnings
 

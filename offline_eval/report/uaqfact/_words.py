@@ -5,7 +5,7 @@ from __future__ import annotations
 from ....calibration import Interval
 from ...uaqfact import MODEL_SYSTEM, ScoreLine
 from .._escaping import one_line
-from .._words import counted, decimal, percent
+from .._numbers import counted, decimal, percent
 from ._summary import UaqSummary
 
 _FEW = 30

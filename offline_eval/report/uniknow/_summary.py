@@ -14,7 +14,7 @@ from ...uniknow._counts import question_key
 from ...uniknow._metrics import MethodMetrics, uniknow_metrics
 from ...uniknow._paired import PairedDifference, paired_difference
 from ...uniknow._published import PUBLISHED_ABLATION, PUBLISHED_MODEL, PUBLISHED_ROWS
-from .._summary import REPORT_SCHEMA_VERSION
+from .._numbers import REPORT_SCHEMA_VERSION
 from ._ablations import Ablations, find_ablations
 from ._evidence import Evidence
 from ._names import PAIRS, in_order, variant_of

@@ -13,7 +13,7 @@ from ...uniknow._paired import PairedDifference
 from ...uniknow._published import PUBLISHED_ROWS, PublishedRow
 from .._escaping import one_line
 from .._grid import MINUS, NOTHING, Cell, Line, Table, cells_of, signed
-from .._words import decimal, percent
+from .._numbers import decimal, percent
 from ._names import SITUATIONS, method_name
 from ._summary import UniKnowSummary
 

@@ -11,8 +11,7 @@ from ...uniknow._beyond import BeyondRates
 from ...uniknow._published import PUBLISHED_ABLATION, PUBLISHED_MODEL
 from .._escaping import one_line
 from .._grid import Table
-from .._view import flat
-from .._words import counted, decimal, questions
+from .._numbers import counted, decimal, flat, questions
 from ._names import KIND_TITLES, SITUATIONS, Situation, variant_of
 from ._summary import UniKnowSummary
 from ._tables import (

@@ -8,7 +8,7 @@ from ....calibration import Interval
 from ...uniknow._metrics import MethodMetrics
 from ...uniknow._paired import PairedDifference
 from .._escaping import one_line
-from .._words import counted, decimal, percent, questions
+from .._numbers import counted, decimal, percent, questions
 from ._names import SITUATIONS, Family, method_name
 from ._summary import UniKnowSummary
 
