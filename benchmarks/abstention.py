@@ -32,11 +32,11 @@ from knowgate.guard.abstention import (
     AbstentionDetector,
     AbstentionModel,
     Citation,
+    features,
     load_rule,
     read_citation,
+    read_reply,
 )
-from knowgate.guard.abstention._features import features
-from knowgate.guard.abstention._reading import read_reply
 from knowgate.guard.files import write_json
 
 QUICK = re.compile(

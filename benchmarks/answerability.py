@@ -29,23 +29,24 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from knowgate.guard.answerability import Premise, PremiseChecker
+from knowgate.guard.contracts import Premise
+from knowgate.guard.signals.answerability import PremiseChecker
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.knowledge_graph import GenerationSettings, generate_questions, load_graph
-from knowgate.offline_eval.microworld import World, default_world
-from knowgate.offline_eval.uaqfact import (
+from knowgate.offline_eval.data.graph import GenerationSettings, generate_questions, load_graph
+from knowgate.offline_eval.data.uaqfact import UaqItem, read_layout
+from knowgate.offline_eval.suites.uaqfact import (
+    SNAPSHOT,
+    FactRetriever,
     Form,
-    UaqItem,
     UaqParts,
     UaqSettings,
     clue_facts,
-    read_layout,
+    premise_guard,
     read_uaqfact_run,
     run_uaqfact,
     score_run,
 )
-from knowgate.offline_eval.uaqfact._premise_guard import SNAPSHOT, premise_guard
-from knowgate.offline_eval.uaqfact._retrieved_facts import FactRetriever
+from knowgate.offline_eval.testbed import World, default_world
 
 Passages = Callable[[UaqItem], Sequence[str]]
 # The published set reaches up to that year.

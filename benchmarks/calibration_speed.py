@@ -8,7 +8,7 @@ the same 21 × 21 thresholds, the same questions and the same promise: with conf
 a share α of the questions that are answered is answered wrongly. CPU seconds, the least of some
 rounds, and how the chosen thresholds do on 200,000 fresh questions.
 
-- knowgate, grid declared: `knowgate.calibration.risk_control.fit_policy` with all pairs as its
+- knowgate, grid declared: `knowgate.calibration.risk.fit_policy` with all pairs as its
   path, those with the larger sum first, on all questions;
 - knowgate, path learned: `fit_policy` as it is, its path learned on a part of the questions;
 - MAPIE, split_fixed_sequence: the order of the pairs learned on one half, tested on the other;
@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from overhead import machine
 
 from knowgate.calibration import CalibrationRecord
-from knowgate.calibration.risk_control import fit_policy, grid_path
+from knowgate.calibration.risk import fit_policy, grid_path
 from knowgate.guard import Policy
 from knowgate.guard.files import write_json
 

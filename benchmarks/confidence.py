@@ -32,14 +32,11 @@ from knowgate.calibration import (
     fit_cascade_bands,
     fit_hidden_state_probe,
 )
-from knowgate.guard import Confidence, KnowgateError, same_answer
-from knowgate.guard.confidence import StepwiseEstimator, load_estimator
+from knowgate.guard import Confidence, KnowgateError
+from knowgate.guard.matching import same_answer
 from knowgate.guard.prompts import Prompt
-from knowgate.offline_eval.microworld import (
-    default_world,
-    microworld_model_path,
-    prompt_template,
-)
+from knowgate.guard.signals.confidence import StepwiseEstimator, load_estimator
+from knowgate.offline_eval.testbed import default_world, microworld_model_path, prompt_template
 
 SAMPLES, THRESHOLD = 10, 0.7
 # A base model of this size cannot judge itself; a few questions are enough to show it.

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from knowgate.adapters.huggingface import HuggingFaceLM
-from knowgate.guard import canonical_answer
+from knowgate.guard.matching import canonical_answer
 
 Estimate = Callable[[Sequence[str]], list[float]]
 

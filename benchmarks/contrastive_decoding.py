@@ -23,15 +23,9 @@ from typing import Any
 
 import torch
 
-from knowgate.adapters.huggingface import HuggingFaceLM
-from knowgate.adapters.huggingface._encoding import pad_left
-from knowgate.adapters.huggingface._identity import end_ids
+from knowgate.adapters.huggingface import HuggingFaceLM, end_ids, pad_left
 from knowgate.guard import KnowgateError
-from knowgate.offline_eval.microworld import (
-    default_world,
-    microworld_model_path,
-    prompt_template,
-)
+from knowgate.offline_eval.testbed import default_world, microworld_model_path, prompt_template
 
 CHUNK = 50
 

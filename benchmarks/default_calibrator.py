@@ -14,8 +14,8 @@ import random
 from pathlib import Path
 
 from knowgate.calibration import fit_platt
-from knowgate.guard import PlattCalibrator
-from knowgate.guard.relevance import BiEncoderScorer
+from knowgate.guard.engine import BiEncoderScorer
+from knowgate.guard.policy import PlattCalibrator
 
 PAIRS = 4000
 

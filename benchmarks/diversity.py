@@ -38,15 +38,15 @@ from numpy.typing import NDArray
 from overhead import machine
 
 from knowgate.guard.files import write_json
-from knowgate.offline_eval.diversity import (
+from knowgate.offline_eval.data import read_questions
+from knowgate.offline_eval.data.diversity import (
     farthest_first,
     keyword_distinct,
     keyword_uniqueness,
     original_keyword_scores,
     original_keyword_selection,
 )
-from knowgate.offline_eval.knowledge_base import read_questions
-from knowgate.offline_eval.retrieval import top_k_in_blocks
+from knowgate.offline_eval.systems import top_k_in_blocks
 
 DIMENSIONS, LEAST, SEED = 384, 0.3, 0
 Floats = NDArray[np.float64]

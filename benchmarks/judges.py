@@ -20,11 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import cohen_kappa_score, roc_auc_score
 
-from knowgate.guard.conflict import Rule, judge_by_rules
 from knowgate.guard.files import write_json
-from knowgate.offline_eval.judges import AnswerSimilarity, DetectorJudge, JudgedReply
-from knowgate.offline_eval.judges._answer_similarity import numbers_clash
-from knowgate.offline_eval.judges._estimate import ACCEPTABLE, EQUIVALENT
+from knowgate.guard.signals.conflict import Rule, judge_by_rules
+from knowgate.offline_eval.judging import (
+    ACCEPTABLE,
+    EQUIVALENT,
+    AnswerSimilarity,
+    DetectorJudge,
+    JudgedReply,
+    numbers_clash,
+)
 
 Floats = NDArray[np.float64]
 Tiers = NDArray[np.int64]

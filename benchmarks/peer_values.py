@@ -44,12 +44,8 @@ WORDINGS: dict[str, Any] = {
 
 def microworld_cases(count: int) -> list[dict[str, Any]]:
     from knowgate.adapters.huggingface import HuggingFaceLM
-    from knowgate.guard import normalise_answer
-    from knowgate.offline_eval.microworld import (
-        default_world,
-        microworld_model_path,
-        prompt_template,
-    )
+    from knowgate.guard.matching import normalise_answer
+    from knowgate.offline_eval.testbed import default_world, microworld_model_path, prompt_template
 
     world = default_world()
     facts = Random(3).sample(world.facts, count)

@@ -43,8 +43,8 @@ from policybench_rates import shown
 
 from knowgate.guard import KnowgateError, Policy
 from knowgate.guard.files import write_json
-from knowgate.guard.relevance import load_scorer
-from knowgate.offline_eval.knowledge_base import PassageKind
+from knowgate.guard.signals.relevance import load_scorer
+from knowgate.offline_eval.data import PassageKind
 
 HEAD = (
     "| run | replies | the model abstains | unsafe, no guard | unsafe, guard | guard stops "

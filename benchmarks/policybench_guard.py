@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from policybench_logs import Document
 
-from knowgate.guard import Fingerprint, Guard, Policy, RelevanceScorer, Route, SetScore
-from knowgate.guard.relevance import BiEncoderScorer
-from knowgate.offline_eval.ookb import Encoder
+from knowgate.guard import Fingerprint, Guard, Policy, RelevanceScorer, Route
+from knowgate.guard.contracts import SetScore
+from knowgate.guard.engine import BiEncoderScorer
+from knowgate.offline_eval.data import Encoder
 
 TOP = 5
 # A prompt of more passages than this is no retrieval: it holds the whole knowledge base.

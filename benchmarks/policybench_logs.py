@@ -14,7 +14,7 @@ from typing import Any
 
 from knowgate.guard import InputError
 from knowgate.guard.files import read_jsonl
-from knowgate.offline_eval.knowledge_base import (
+from knowgate.offline_eval.data import (
     KnowledgeBase,
     PassageKind,
     QuestionRecord,

@@ -33,16 +33,14 @@ from policybench_logs import Document, Run, read_document, read_runs
 from policybench_measures import Part, Result, measured
 from policybench_rates import shown
 
-from knowgate.calibration import (
-    LeaveOneOutRecord,
-    fit_leave_one_out_policy,
-    split_by_group,
-)
+from knowgate.calibration import LeaveOneOutRecord, split_by_group
+from knowgate.calibration.risk import fit_leave_one_out_policy
 from knowgate.guard import KnowgateError, Policy
 from knowgate.guard.files import write_json, write_text
-from knowgate.guard.relevance import default_aggregator, load_scorer
-from knowgate.offline_eval.knowledge_base import PassageKind
-from knowgate.offline_eval.ookb import OokbSettings, read_ookb_run, run_ookb
+from knowgate.guard.signals.relevance import default_aggregator, load_scorer
+from knowgate.offline_eval.data import PassageKind
+from knowgate.offline_eval.run import read_ookb_run
+from knowgate.offline_eval.suites.ookb import OokbSettings, run_ookb
 
 HEAD = (
     "| passages | scorer | α | fitted on | tested on | source left out, passes | unsafe, no guard "

@@ -25,7 +25,7 @@ from typing import IO, Any
 from overhead import machine
 
 from knowgate.guard.files import write_json
-from knowgate.offline_eval.knowledge_graph import (
+from knowgate.offline_eval.data.graph import (
     GenerationSettings,
     Templates,
     generate_questions,

@@ -21,12 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.progress import Progress
 
-from knowgate.calibration import CalibrationRecord, RiskTarget, fit_policy
-from knowgate.calibration.risk_control import (
+from knowgate.calibration import CalibrationRecord
+from knowgate.calibration.risk import (
     Evidence,
     PathPoint,
+    RiskTarget,
     bonferroni,
     certify,
+    fit_policy,
     grid_path,
     holm,
 )

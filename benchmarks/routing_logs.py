@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 
 from knowgate.calibration import Interval, wilson_interval
 from knowgate.guard import InputError, KnowgateError
-from knowgate.guard._matching import is_refusal, normalise_answer
 from knowgate.guard.files import read_jsonl, write_json
+from knowgate.guard.matching import is_refusal, normalise_answer
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -195,7 +195,7 @@ def _overlap(first: Sequence[str], second: Sequence[str]) -> float:
 
 def feature_sets(log: Sequence[LoggedQuestion]) -> dict[str, list[Block]]:
     """The sets that are compared, the main one among them."""
-    from knowgate.guard.relevance import BiEncoderScorer
+    from knowgate.guard.engine import BiEncoderScorer
 
     values = np.array([row.scores for row in log], dtype=np.float64)
     answers = np.array([answer_features(row) for row in log], dtype=np.float64)

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from knowgate.offline_eval.runner import StoreKind, open_store, run_calls
+from knowgate.offline_eval.run import StoreKind, open_store, run_calls
 
 KINDS: tuple[StoreKind, ...] = ("jsonl", "sqlite")
 TEXT = "The registry opens at nine on weekdays and closes at five. " * 5

@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from knowgate.guard.conflict import Rule, judge_by_rules
-from knowgate.guard.relevance import BiEncoderScorer
+from knowgate.guard.engine import BiEncoderScorer
+from knowgate.guard.signals.conflict import Rule, judge_by_rules
 
 Pair = tuple[str, str]
 MOST_FALSE = 0.01

@@ -39,8 +39,9 @@ from sufficiency_report import examples, markdown
 
 from knowgate import __version__
 from knowgate.guard import InputError, KnowgateError
+from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.files import write_json, write_text
-from knowgate.guard.relevance import BiEncoderScorer, load_scorer, scorer_names
+from knowgate.guard.signals.relevance import load_scorer, scorer_names
 
 SCORERS = ("lexical", "bi_encoder", "late_interaction", "sufficiency", "fused")
 ADAPTED = "fused+adapted"

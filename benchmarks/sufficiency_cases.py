@@ -15,10 +15,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from knowgate.guard import InputError, normalise_answer
+from knowgate.guard import InputError
+from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.files import read_json, read_jsonl
-from knowgate.guard.relevance import BiEncoderScorer, LexicalScorer
-from knowgate.offline_eval.microworld import Fact, World, default_world
+from knowgate.guard.matching import normalise_answer
+from knowgate.guard.signals.relevance import LexicalScorer
+from knowgate.offline_eval.testbed import Fact, World, default_world
 
 TOP = 5
 MICROWORLD_QUESTIONS, SEED = 300, 0

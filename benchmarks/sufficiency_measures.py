@@ -14,15 +14,13 @@ from typing import Any
 
 from sufficiency_cases import Case, CaseSet
 
-from knowgate.calibration import (
-    Interval,
-    bootstrap_auroc,
-    expected_calibration_error,
-    false_abstention_at_leak,
-)
-from knowgate.calibration.sufficiency import TrainingQuestion, tune_relevance
-from knowgate.guard import RelevanceScorer, aggregator, relevance
-from knowgate.guard.relevance import FusedScorer, default_calibrator
+from knowgate.calibration import Interval, bootstrap_auroc, expected_calibration_error
+from knowgate.calibration.risk import false_abstention_at_leak
+from knowgate.calibration.training.sufficiency import TrainingQuestion, tune_relevance
+from knowgate.guard import RelevanceScorer
+from knowgate.guard.policy import aggregator
+from knowgate.guard.signals import relevance
+from knowgate.guard.signals.relevance import FusedScorer, default_calibrator
 
 LEAKS = (0.05, 0.10)
 FOLDS, SEED = 5, 0

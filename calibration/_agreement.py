@@ -17,8 +17,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ._case_arrays import Floats
-from ._intervals import UNDEFINED, Interval, wilson_interval
+from ._records import Floats
+from ._statistics import UNDEFINED, Interval, wilson_interval
 
 Ratings = Sequence[Sequence[str | None]]
 """Per item the labels that it got; None stands for one that is missing."""

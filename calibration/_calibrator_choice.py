@@ -8,13 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..guard import Calibrator, IdentityCalibrator
-from ._case_arrays import Floats, Numbers, Outcomes, scored_cases
-from ._group_folds import clustered_standard_error, deal_to_folds
-from ._isotonic import fit_isotonic
-from ._platt import fit_platt
-from ._temperature import fit_temperature
-from ._venn_abers import fit_venn_abers
+from ..guard.policy import Calibrator, IdentityCalibrator
+from ._calibrators import (
+    clustered_standard_error,
+    deal_to_folds,
+    fit_isotonic,
+    fit_platt,
+    fit_temperature,
+    fit_venn_abers,
+)
+from ._records import Floats, Numbers, Outcomes, scored_cases
 
 FEWEST_UNITS = 20
 """Below so many independent units, differences between kinds are chance: none is measured."""

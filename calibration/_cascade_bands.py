@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ._binomial import binomial_p_value
+from ._statistics import binomial_p_value
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..guard import InputError
-from ..guard.confidence import FittedProbe
+from ..guard.errors import InputError
 from ..guard.prompts import Prompt, bundled_prompt
-from ._discrimination import auroc, bootstrap_auroc
-from ._intervals import Interval
+from ..guard.signals.confidence import FittedProbe
+from ._probability_quality import auroc, bootstrap_auroc
+from ._statistics import Interval
 
 _PENALTIES = (0.0001, 0.001, 0.01, 0.1, 1.0)
 _MOST_LAYERS = 8

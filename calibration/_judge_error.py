@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ._case_arrays import Floats, Numbers
-from ._intervals import UNDEFINED, Interval, wilson_interval
+from ._records import Floats, Numbers
+from ._statistics import UNDEFINED, Interval, wilson_interval
 
 
 def rogan_gladen(

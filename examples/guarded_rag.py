@@ -20,8 +20,8 @@ from langchain_core.runnables import RunnableLambda
 
 from knowgate.adapters.langchain import ChatModelLM, GuardedRAG
 from knowgate.guard import Guard, Policy, Route
-from knowgate.guard.confidence import SampledConsistency
-from knowgate.guard.relevance import LexicalScorer
+from knowgate.guard.signals.confidence import SampledConsistency
+from knowgate.guard.signals.relevance import LexicalScorer
 
 HANDBOOK = [
     Document("The library opens at nine in the morning and closes at six."),

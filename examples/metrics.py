@@ -8,7 +8,7 @@ from wsgiref.simple_server import WSGIServer
 from prometheus_client import start_http_server
 
 from knowgate.guard import Guard, Policy
-from knowgate.guard.relevance import LexicalScorer
+from knowgate.guard.signals.relevance import LexicalScorer
 
 
 def main(port: int) -> WSGIServer:

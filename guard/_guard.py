@@ -11,20 +11,15 @@ from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from ._aggregators import JOINT, aggregator
-from ._arguments import choice, decided_by, error_actions, merged_deadlines, require_parts
-from ._batch import Batch
-from ._contracts import ConfidenceEstimator, ConflictDetector, RelevanceScorer
-from ._decision import Decision
-from ._errors import InputError
-from ._flow import FlowSettings, Need, Outcome, decision_flow
+from ._flow import Batch, FlowSettings, Need, Outcome, decision_flow
 from ._measure import Instruments
-from ._metrics import GuardMetrics
-from ._needs_met import Asking
-from ._observers import Observer, Observers
-from ._policy import Policy
-from ._premise_finding import AnswerabilityDetector
-from ._routes import Mode, OnError, SignalName
+from ._signal_runner import Asking
+from .arguments import choice, decided_by, error_actions, merged_deadlines, require_parts
+from .contracts import AnswerabilityDetector, ConfidenceEstimator, ConflictDetector, RelevanceScorer
+from .decision import Decision, Mode, OnError, SignalName
+from .errors import InputError
+from .metrics import GuardMetrics, Observer, Observers
+from .policy import JOINT, Policy, aggregator
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -138,7 +133,7 @@ class Guard:
         """
         loaded = policy if isinstance(policy, Policy) else Policy.load(policy)
         if scorer is None:
-            from .relevance import load_scorer
+            from .signals.relevance import load_scorer
 
             scorer = load_scorer(loaded.scorer.kind)
         return cls(

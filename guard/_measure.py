@@ -3,32 +3,148 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from ._conflict_finding import ConflictExaminer, ConflictFinding, View
-from ._contracts import (
+from ._flow import Failure, Need, Outcome
+from .contracts import (
+    Answerability,
+    AnswerabilityDetector,
     BatchConfidenceEstimator,
     Confidence,
     ConfidenceEstimator,
     ConflictDetector,
+    ConflictExaminer,
+    ConflictFinding,
+    Premise,
+    PremiseFault,
     RelevanceScorer,
+    SetRelevanceScorer,
+    SetScore,
+    View,
 )
-from ._deadline import AllWorkersBusyError, DeadlineExceededError, TaskBrokeOffError
-from ._errors import (
+from .deadlines import AllWorkersBusyError, DeadlineExceededError, TaskBrokeOffError
+from .decision import SignalName
+from .errors import (
     KnowgateError,
     LanguageModelTimeoutError,
     SignalError,
     SignalOverloadError,
     SignalTimeoutError,
     SignalValueError,
+    UnsupportedLanguageError,
 )
-from ._flow import Failure, Need, Outcome
-from ._passages import clean_text
-from ._premise_finding import Answerability, AnswerabilityDetector, Premise, PremiseFault
-from ._routes import SignalName
-from ._scoring import measured_relevance, measured_relevances
+from .text import clean_text
+
+
+def judges_sets(scorer: object) -> bool:
+    """Whether a scorer judges several passages together."""
+    # Looked up by name: `isinstance` would ask for the fingerprint, which may take long.
+    return all(callable(getattr(scorer, name, None)) for name in ("score_set", "score_sets"))
+
+
+def measured_relevance(scorer: RelevanceScorer, need: Need, *, joint: bool) -> Outcome:
+    """What the scorer says of one question's passages, checked.
+
+    Args:
+        scorer: with `score_set` and `score_sets` where `joint` is asked for.
+        need: a question with at least one passage.
+        joint: whether all passages are judged together besides.
+
+    Returns:
+        The scores, a `SetScore` under `joint`, or a failure with an
+        `UnsupportedLanguageError` where the scorer does not know the question's language.
+
+    Raises:
+        SignalValueError: the scorer returned something other than finite numbers.
+    """
+    if not _supported(scorer, need.question):
+        return _unsupported()
+    if joint:
+        judged = cast("SetRelevanceScorer", scorer).score_set(need.question, need.passages)
+        return checked_set(judged, len(need.passages))
+    return checked_scores(scorer.score(need.question, need.passages), len(need.passages))
+
+
+def measured_relevances(
+    scorer: RelevanceScorer, needs: Sequence[Need], *, joint: bool
+) -> list[Outcome]:
+    """As `measured_relevance` for several questions, in one call of the scorer."""
+    supported = [_supported(scorer, need.question) for need in needs]
+    asked = [need for need, known in zip(needs, supported, strict=True) if known]
+    found = iter(_scored(scorer, asked, joint=joint) if asked else [])
+    return [next(found) if known else _unsupported() for known in supported]
+
+
+def _scored(scorer: RelevanceScorer, needs: Sequence[Need], *, joint: bool) -> list[Outcome]:
+    if joint:
+        judged: Any = cast("SetRelevanceScorer", scorer).score_sets(
+            [need.question for need in needs], [need.passages for need in needs]
+        )
+        if len(judged) != len(needs):
+            raise SignalValueError("relevance", f"{len(judged)} values for {len(needs)} questions")
+        return [
+            checked_set(one, len(need.passages)) for one, need in zip(judged, needs, strict=True)
+        ]
+    pairs = [(need.question, passage) for need in needs for passage in need.passages]
+    scores = iter(checked_scores(scorer.score_pairs(pairs), len(pairs)))
+    return [[next(scores) for _ in need.passages] for need in needs]
+
+
+def _unsupported() -> Failure:
+    detail = "the scorer does not know the question's language"
+    return Failure(UnsupportedLanguageError("relevance", detail))
+
+
+def _supported(scorer: RelevanceScorer, question: str) -> bool:
+    supports: Callable[[str], object] | None = getattr(scorer, "supports", None)
+    if supports is None:
+        return True
+    found: Any = supports(question)
+    found = found.item() if getattr(found, "ndim", None) == 0 else found
+    if not isinstance(found, bool):
+        raise SignalValueError("relevance", f"supports returned {type(found).__name__}")
+    return found
+
+
+def checked_set(judged: Any, count: int) -> SetScore:
+    """The scores and the joint value as finite floats.
+
+    Raises:
+        SignalValueError: another type, wrong number of scores, NaN or infinite.
+    """
+    if not isinstance(judged, SetScore):
+        raise SignalValueError("relevance", f"the scorer returned {type(judged).__name__}")
+    return SetScore(
+        tuple(checked_scores(judged.scores, count)), checked_scores([judged.joint], 1)[0]
+    )
+
+
+def checked_scores(scores: Any, count: int) -> list[float]:
+    """The scores as finite floats.
+
+    Raises:
+        SignalValueError: wrong number of scores, not numbers, NaN or infinite.
+    """
+    try:
+        values = [_number(score) for score in scores]
+    except (TypeError, ValueError, OverflowError):
+        raise SignalValueError("relevance", "the scorer did not return numbers") from None
+    if len(values) != count:
+        raise SignalValueError("relevance", f"{len(values)} scores for {count} passages")
+    if not all(math.isfinite(value) for value in values):
+        raise SignalValueError("relevance", "the scorer returned NaN or infinity")
+    return values
+
+
+def _number(score: Any) -> float:
+    # float() would read the text "0.5", take True for 1, and flatten a column of one.
+    if isinstance(score, str | bytes | bool) or getattr(score, "ndim", 0) != 0:
+        raise TypeError
+    return float(score)
+
 
 logger = logging.getLogger("knowgate.guard")
 
@@ -257,7 +373,7 @@ ERROR_KINDS = ("timeout", "overload", "value", "language_model", "missing", "oth
 
 def error_kind(error: KnowgateError) -> str:
     """One of `ERROR_KINDS`: a metric label with few values."""
-    from ._errors import LanguageModelError, MissingDependencyError
+    from .errors import LanguageModelError, MissingDependencyError
 
     if isinstance(error, SignalTimeoutError | LanguageModelTimeoutError):
         return "timeout"

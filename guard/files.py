@@ -16,9 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 from uuid import uuid4
 
-from ._errors import InputError
-
-_STANDARD_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
+from .errors import InputError
 
 __all__ = [
     "atomic_writer",
@@ -29,6 +27,9 @@ __all__ = [
     "write_json",
     "write_text",
 ]
+
+
+_STANDARD_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 
 
 def read_text(path: str | os.PathLike[str]) -> str:

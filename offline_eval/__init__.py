@@ -1,1 +1,3 @@
 """offline_eval"""
+
+from __future__ import annotations

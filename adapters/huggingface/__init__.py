@@ -6,7 +6,7 @@ torch nor transformers nor LangChain.
 Example:
     >>> from knowgate.adapters.huggingface import HuggingFaceLM
     >>> lm = HuggingFaceLM("path/to/model")  # doctest: +SKIP
-    >>> lm.generate(["Q: Who runs it?\\nA:"], n=10, temperature=0.7, seed=1)  # doctest: +SKIP
+    >>> lm.generate(["Q: Who runs it?\nA:"], n=10, temperature=0.7, seed=1)  # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ._chat import HuggingFaceChatModel
+from ._encoding import pad_left
+from ._lm import HuggingFaceLM
+from ._loading import end_ids
+
 if TYPE_CHECKING:
     from ._chat import HuggingFaceChatModel
-    from ._contrastive import (
-        CADLogitsProcessor,
-        COIECDLogitsProcessor,
-        cad_scores,
-        coiecd_scores,
-    )
+    from ._contrastive import CADLogitsProcessor, COIECDLogitsProcessor, cad_scores, coiecd_scores
     from ._lm import HuggingFaceLM
 
 __all__ = [
@@ -31,7 +31,10 @@ __all__ = [
     "HuggingFaceLM",
     "cad_scores",
     "coiecd_scores",
+    "end_ids",
+    "pad_left",
 ]
+
 
 _HOMES = {
     "CADLogitsProcessor": "._contrastive",

@@ -12,7 +12,7 @@ from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from pydantic import ConfigDict, Field
 
-from ...guard import InputError
+from ...guard.errors import InputError
 from ._decoding import Answer
 from ._encoding import RenderedPrompt, check_text
 from ._engine import Settings

@@ -14,13 +14,169 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from ...guard import LanguageModelError
-from ._choosing import Chooser
-from ._prefill import exact_logits, read_streams
-from ._stopping import StopStrings
+from ...guard.errors import InputError, LanguageModelError
+from ._contrastive import Chooser
+from ._encoding import pad_left
 
 if TYPE_CHECKING:
     import torch
+
+
+@dataclass(slots=True)
+class Prefilled:
+    """Prompts that a model has read.
+
+    Attributes:
+        cache: keys and values of every prompt token.
+        logits: after the last token, of shape (rows, vocabulary), at least float32.
+        mask: of shape (rows, longest prompt), 0 on padding.
+        lengths: tokens of each prompt, of shape (rows,).
+    """
+
+    cache: Any
+    logits: torch.Tensor
+    mask: torch.Tensor
+    lengths: torch.Tensor
+
+
+def exact_logits(logits: torch.Tensor) -> torch.Tensor:
+    """Logits in at least float32, in which log-probabilities are taken."""
+    import torch
+
+    return logits if logits.dtype == torch.float64 else logits.float()
+
+
+def read_prompts(network: Network, prompts: Sequence[Sequence[int]]) -> Prefilled:
+    """Read prompts of one stream in one pass, padded on the left."""
+    import torch
+
+    ids, mask = pad_left(prompts, network.device)
+    positions = (mask.cumsum(-1) - 1).clamp_(min=0)
+    output = network.forward(ids, mask, positions)
+    with torch.inference_mode():
+        logits = exact_logits(output.logits[:, -1])
+        return Prefilled(output.past_key_values, logits, mask, mask.sum(-1))
+
+
+def read_streams(network: Network, streams: Sequence[Sequence[Sequence[int]]]) -> Prefilled:
+    """Read all streams; rows are those of the first stream, then those of the second."""
+    if len(streams) == 1:
+        return read_prompts(network, streams[0])
+    first = read_prompts(network, streams[0])
+    if not _can_join(first.cache):
+        return read_prompts(network, [prompt for stream in streams for prompt in stream])
+    return _join([first, *(read_prompts(network, stream) for stream in streams[1:])])
+
+
+def _can_join(cache: Any) -> bool:
+    """True when every layer keeps all keys and values, whatever their age.
+
+    Sliding windows and recurrent states count tokens in their own ways; such models
+    read all streams as one padded batch.
+    """
+    from transformers.cache_utils import DynamicLayer
+
+    layers: Sequence[Any] = getattr(cache, "layers", ())
+    return len(layers) > 0 and all(type(layer) is DynamicLayer for layer in layers)
+
+
+def _join(parts: Sequence[Prefilled]) -> Prefilled:
+    """Put read streams together as one batch, shorter ones padded on the left."""
+    import torch
+
+    longest = max(part.mask.shape[1] for part in parts)
+    with torch.inference_mode():
+        masks = [_pad(part.mask[:, :, None], longest)[:, :, 0] for part in parts]
+        cache = parts[0].cache
+        for number, layer in enumerate(cache.layers):
+            twins = [part.cache.layers[number] for part in parts]
+            layer.keys = torch.cat([_pad(twin.keys, longest) for twin in twins])
+            layer.values = torch.cat([_pad(twin.values, longest) for twin in twins])
+        return Prefilled(
+            cache,
+            torch.cat([part.logits for part in parts]),
+            torch.cat(masks),
+            torch.cat([part.lengths for part in parts]),
+        )
+
+
+def _pad(tensor: torch.Tensor, length: int) -> torch.Tensor:
+    """Zeros in front along the last but one axis, up to `length`."""
+    import torch
+
+    return torch.nn.functional.pad(tensor, (0, 0, length - tensor.shape[-2], 0))
+
+
+# What a tokenizer prints for a token that holds part of a character.
+_PART_OF_A_CHARACTER = "\ufffd"
+
+
+def check_stop(stop: Sequence[str]) -> tuple[str, ...]:
+    """The stop strings as a tuple.
+
+    Raises:
+        InputError: a bare string, or an empty one among them.
+    """
+    if isinstance(stop, str):
+        raise InputError("is one string", where="stop", mend="give a list of strings")
+    if not all(isinstance(entry, str) and entry for entry in stop):
+        raise InputError("holds something empty or not text", where="stop", mend="remove it")
+    return tuple(stop)
+
+
+class StopStrings:
+    """Finds stop strings in growing answers without decoding every answer at every token.
+
+    Only a token whose own text holds the last character of a stop string can
+    complete that string; the answer is decoded at those tokens alone.
+
+    Args:
+        strings: the stop strings, none empty.
+        pieces: the text of every vocabulary entry on its own.
+        text_of: decodes an answer's ids.
+    """
+
+    def __init__(
+        self,
+        strings: Sequence[str],
+        pieces: Sequence[str],
+        text_of: Callable[[Sequence[int]], str],
+    ) -> None:
+        self.strings = tuple(strings)
+        self._text_of = text_of
+        last = {string[-1] for string in self.strings}
+        # Decoders drop the space in front of a lone word, so a final space can hide
+        # in any token.
+        self._always = " " in last
+        self._enders = frozenset(
+            token
+            for token, piece in enumerate(pieces)
+            if self.strings and (_PART_OF_A_CHARACTER in piece or not last.isdisjoint(piece))
+        )
+
+    def ended_by(self, ids: Sequence[int]) -> bool:
+        """True when the last token of `ids` completes a stop string."""
+        if not self.strings or not (self._always or ids[-1] in self._enders):
+            return False
+        text = self._text_of(ids)
+        return any(string in text for string in self.strings)
+
+    def cut(self, text: str) -> str:
+        """`text` up to the first stop string in it."""
+        places = [place for string in self.strings if (place := text.find(string)) >= 0]
+        return text[: min(places)] if places else text
+
+    def safe(self, text: str) -> str:
+        """The part of an unfinished answer that no further token can take back."""
+        text = self.cut(text).rstrip(_PART_OF_A_CHARACTER)
+        held = 0
+        for string in self.strings:
+            for size in range(min(len(string) - 1, len(text)), held, -1):
+                if text.endswith(string[:size]):
+                    held = size
+                    break
+        return text[: len(text) - held]
+
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from ...guard import InputError, LanguageModelError, PromptTooLongError
+from ...guard.errors import InputError, LanguageModelError, PromptTooLongError
 
 if TYPE_CHECKING:
     import torch
+
 
 # No tokenizer packs this many characters into each token of a whole prompt, so a
 # longer prompt is refused before it is tokenized.

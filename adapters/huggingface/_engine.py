@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...guard import InputError, LanguageModelError
-from ._choosing import (
+from ...guard.errors import InputError, LanguageModelError
+from ._contrastive import (
     Chooser,
     ContrastiveChooser,
     SamplingChooser,
     choose_greedily,
     row_uniforms,
 )
-from ._decoding import Answer, Decoder, Network, run_in_batches
+from ._decoding import Answer, Decoder, Network, StopStrings, run_in_batches
 from ._encoding import PromptEncoder, RenderedPrompt
-from ._stopping import StopStrings
 
 if TYPE_CHECKING:
     import torch

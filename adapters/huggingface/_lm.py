@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ...guard import Generation, InputError
-from ._decoding import Answer, Network, run_in_batches
+from ...guard.contracts import Generation
+from ...guard.errors import InputError
+from ._decoding import Answer, Network, check_stop, run_in_batches
 from ._encoding import PromptEncoder, RenderedPrompt, check_text
 from ._engine import Engine, Settings, at_least_one
-from ._identity import ModelIdentity, context_window, end_ids
-from ._opening import open_model
+from ._loading import ModelIdentity, context_window, end_ids, open_model
 from ._scoring import last_hidden_states, option_scores
-from ._stopping import check_stop
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
 
 _log = logging.getLogger(__name__)
 

@@ -7,14 +7,83 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...guard import DeviceError, ModelFolderError
-from ...guard._quiet_loading import quiet_loading
+from ...guard.engine import quiet_loading
+from ...guard.errors import DeviceError, ModelFolderError
+from ._lora import AdapterFolder, check_adapter, merge_adapter
 
 if TYPE_CHECKING:
     import torch
+
+
+_DTYPES = ("bfloat16", "float16", "float32", "float64")
+
+
+def choose_device(asked: str) -> torch.device:
+    """The device behind `auto`, `cpu`, `cuda`, `cuda:N` or `mps`.
+
+    `auto` is the first CUDA device when there is one, otherwise the CPU.
+
+    Raises:
+        DeviceError: the device is not there, or the name is none.
+    """
+    import torch
+
+    if asked == "auto":
+        return torch.device("cuda:0" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(asked)
+    except RuntimeError as error:
+        raise DeviceError(
+            f"{asked!r} names no device — use 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'"
+        ) from error
+    if device.type == "cuda":
+        return _cuda_device(device.index or 0)
+    if device.type == "mps" and not torch.backends.mps.is_available():
+        raise DeviceError("device 'mps' is not there — use device='cpu' or 'auto'")
+    if device.type not in {"cpu", "mps"}:
+        raise DeviceError(f"device {asked!r} is not supported — use 'auto', 'cpu', 'cuda' or 'mps'")
+    return device
+
+
+def _cuda_device(index: int) -> torch.device:
+    import torch
+
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if index < count:
+        return torch.device("cuda", index)
+    if torch.version.cuda is None and torch.version.hip is None:
+        found = "the installed torch is built without CUDA"
+    else:
+        found = f"{count} CUDA device{'' if count == 1 else 's'} visible"
+    raise DeviceError(f"device 'cuda:{index}' is not there ({found}) — use device='cpu' or 'auto'")
+
+
+def choose_dtype(asked: str, device: torch.device) -> torch.dtype | str:
+    """The precision to load in, or `"auto"` for the one the weights are stored in.
+
+    `auto` is float32 on the CPU, where 16-bit arithmetic is slow or inexact, and
+    the stored precision elsewhere.
+
+    Raises:
+        DeviceError: an unknown name, or a precision that the device lacks.
+    """
+    import torch
+
+    if asked == "auto":
+        return torch.float32 if device.type == "cpu" else "auto"
+    if asked not in _DTYPES:
+        raise DeviceError(f"dtype {asked!r} is not known — use 'auto' or one of {_DTYPES}")
+    if asked == "bfloat16" and device.type == "cuda" and not torch.cuda.is_bf16_supported():
+        raise DeviceError(f"{device} has no bfloat16 — use dtype='float16' or 'float32'")
+    if asked == "float64" and device.type == "mps":
+        raise DeviceError("mps has no float64 — use dtype='float32'")
+    dtype: torch.dtype = getattr(torch, asked)
+    return dtype
+
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
 _PICKLED_WEIGHTS = ("*.bin", "*.pt", "*.pth", "*.ckpt")
@@ -222,3 +291,99 @@ def tokenizer_sha256(tokenizer: Any) -> str:
     rules["chat_template"] = getattr(tokenizer, "chat_template", None)
     text = json.dumps(rules, sort_keys=True, ensure_ascii=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+class ModelIdentity:
+    """Hashes of a model, each computed on first use.
+
+    Args:
+        model: the model, hashed itself when it came from no files.
+        tokenizer: its tokenizer.
+        weight_files: where the weights came from, in name order.
+        known_sha256: their sha256 where it was computed already.
+        adapter: what was merged into the weights, None without one.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        weight_files: list[Path] | None,
+        known_sha256: str | None,
+        *,
+        adapter: AdapterFolder | None = None,
+    ) -> None:
+        # Hashed at once: the folder may hold another adapter by the time it is asked for.
+        self._adapter = None if adapter is None else adapter.sha256()
+        self._model, self._tokenizer, self._files = model, tokenizer, weight_files
+        self._weights, self._rules = known_sha256, ""
+        self._lock = threading.Lock()
+
+    def weights_sha256(self) -> str:
+        """sha256 of the weight files, or of the tensors where there are no files."""
+        with self._lock:
+            if self._weights is None:
+                self._weights = (
+                    weights_sha256(self._files) if self._files else state_sha256(self._model)
+                )
+            return self._weights
+
+    def fingerprint(self, settings: dict[str, Any]) -> str:
+        """One line that changes with the weights, an adapter, the tokenizer or `settings`."""
+        weights = self.weights_sha256()
+        with self._lock:
+            self._rules = self._rules or tokenizer_sha256(self._tokenizer)
+        parts = {"weights": weights, "tokenizer": self._rules, **settings}
+        if self._adapter is not None:
+            parts["adapter"] = self._adapter
+        text = json.dumps(parts, sort_keys=True)
+        return f"huggingface:{hashlib.sha256(text.encode()).hexdigest()}"
+
+
+def context_window(config: Any) -> int | None:
+    """Tokens that prompt and answer may have together, None when the model states none."""
+    text_config = config.get_text_config() if hasattr(config, "get_text_config") else config
+    for name in ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx"):
+        value = getattr(text_config, name, None)
+        if isinstance(value, int) and value > 0:
+            return value
+    return None
+
+
+def end_ids(model: Any, tokenizer: Any) -> frozenset[int]:
+    """Tokens that end an answer, by the generation settings, the config or the tokenizer."""
+    found: set[int] = set()
+    holders = (getattr(model, "generation_config", None), model.config, tokenizer)
+    for holder in holders:
+        value = getattr(holder, "eos_token_id", None)
+        if isinstance(value, int):
+            found.add(value)
+        elif value is not None:
+            found.update(int(token) for token in value)
+    return frozenset(found)
+
+
+def open_model(
+    path_or_name: str | Path,
+    device: str,
+    dtype: str,
+    sha256: str | None,
+    adapter: str | Path | None,
+    *,
+    local_files_only: bool,
+) -> tuple[Any, Any, ModelIdentity]:
+    """Model, tokenizer and identity; all is checked before anything is loaded.
+
+    The arguments and what is raised are those of `HuggingFaceLM`.
+    """
+    chosen_device = choose_device(device)
+    chosen_dtype = choose_dtype(dtype, chosen_device)
+    folder = find_folder(path_or_name, local_files_only=local_files_only)
+    files = check_folder(folder)
+    checked = None if adapter is None else check_adapter(Path(adapter))
+    found = check_sha256(files, sha256) if sha256 is not None else None
+    model, tokenizer = load_model(folder, chosen_device, chosen_dtype)
+    identity = ModelIdentity(model, tokenizer, files, found, adapter=checked)
+    if checked is not None:
+        model = merge_adapter(model, checked, identity.weights_sha256)
+    return model, tokenizer, identity

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...guard import InputError, ModelFolderError
-from ...guard._optional_imports import optional_import
+from ...guard.errors import InputError, ModelFolderError, optional_import
 from ...guard.files import read_json
 
 CONFIG_FILE = "adapter_config.json"

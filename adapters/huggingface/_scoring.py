@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...guard import InputError, PromptTooLongError
-from ._decoding import Network, run_in_batches
+from ...guard.errors import InputError, PromptTooLongError
+from ._decoding import Network, Prefilled, exact_logits, read_prompts, run_in_batches
 from ._encoding import PromptEncoder, RenderedPrompt, check_text, pad_left
-from ._prefill import Prefilled, exact_logits, read_prompts
 
 if TYPE_CHECKING:
     import torch

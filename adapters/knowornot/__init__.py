@@ -7,10 +7,11 @@ from ._documents import (
     CONTEXT_PARTS,
     RETRIEVAL_TYPES,
     check_document,
+    context_in_prompt,
+    prompt_text,
     read_document,
     write_document,
 )
-from ._prompt_texts import context_in_prompt, prompt_text
 from ._schemas import (
     NO_CITATION,
     AskedQuestion,

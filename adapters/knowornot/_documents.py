@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
 from pydantic import ValidationError
 
-from ...guard import InputError
+from ...guard.errors import InputError
 from ...guard.files import read_json, read_text, write_text
-from ._positions import line_of
 from ._schemas import (
     NO_CITATION,
     Document,
@@ -20,7 +21,70 @@ from ._schemas import (
     ModelReply,
     OutputDocument,
     QuestionDocument,
+    QuestionEntry,
 )
+
+_DECODER = json.JSONDecoder()
+_SPACE = " \t\r\n"
+
+
+def line_of(text: str, path: Sequence[str | int]) -> int:
+    """Line (from 1) of the value that `path` leads to, or of the last step that is there.
+
+    Args:
+        text: whole, valid JSON.
+        path: keys of objects and indices of lists, from the outermost.
+    """
+    try:
+        return text.count("\n", 0, _position(text, path)) + 1
+    except (ValueError, IndexError, RecursionError):
+        return 1
+
+
+def _position(text: str, path: Sequence[str | int]) -> int:
+    position = _past(text, 0, _SPACE)
+    for step in path:
+        if text[position] == "{" and isinstance(step, str):
+            found = _member(text, position, step)
+        elif text[position] == "[" and isinstance(step, int):
+            found = _item(text, position, step)
+        else:
+            found = None
+        if found is None:
+            break
+        position = found
+    return position
+
+
+def _member(text: str, position: int, name: str) -> int | None:
+    """Where the last member of this name has its value, as readers of JSON take the last."""
+    found = None
+    position = _past(text, position + 1, _SPACE)
+    while text[position] != "}":
+        key, position = _DECODER.raw_decode(text, position)
+        position = _past(text, position, _SPACE + ":")
+        if key == name:
+            found = position
+        _, position = _DECODER.raw_decode(text, position)
+        position = _past(text, position, _SPACE + ",")
+    return found
+
+
+def _item(text: str, position: int, index: int) -> int | None:
+    position = _past(text, position + 1, _SPACE)
+    for _ in range(index):
+        if text[position] == "]":
+            return None
+        _, position = _DECODER.raw_decode(text, position)
+        position = _past(text, position, _SPACE + ",")
+    return None if text[position] == "]" else position
+
+
+def _past(text: str, position: int, skipped: str) -> int:
+    while text[position] in skipped:
+        position += 1
+    return position
+
 
 RETRIEVAL_TYPES = ("DIRECT", "LONG_IN_CONTEXT", "BASIC_RAG", "HYDE_RAG")
 CLIENTS = ("AZURE_OPENAI", "GEMINI", "OPENAI", "OPENROUTER")
@@ -138,3 +202,37 @@ def _one_of(name: str, value: str, allowed: tuple[str, ...], where: str) -> None
             where=where,
             mend=f"use one of {', '.join(allowed)}",
         )
+
+
+_CONTEXT = "The context is "
+
+
+def prompt_text(system_prompt: str, question: str, context: Iterable[QuestionEntry] | None) -> str:
+    """The whole prompt, character by character as KnowOrNot sends it; None is no context."""
+    if context is None:
+        return f"{system_prompt}\n{question}"
+    pairs = "".join(
+        f"Question {number}: {entry.question}\nAnswer {number}: {entry.answer}\n"
+        for number, entry in enumerate(context)
+    )
+    return f"{system_prompt}{question}\n{_CONTEXT}{pairs}"
+
+
+def context_in_prompt(prompt: str) -> tuple[QuestionEntry, ...] | None:
+    """The entries that stand in a prompt, without ids; None where there is no context."""
+    start = prompt.find(f"\n{_CONTEXT}Question 0: ")
+    if start < 0:
+        return None
+    rest = prompt[start + 1 + len(_CONTEXT) :]
+    entries: list[QuestionEntry] = []
+    while rest.startswith(head := f"Question {len(entries)}: "):
+        question, found, rest = rest[len(head) :].partition(f"\nAnswer {len(entries)}: ")
+        if not found:
+            break
+        answer, found, rest = rest.partition(f"\nQuestion {len(entries) + 1}: ")
+        if found:
+            rest = found[1:] + rest
+        else:
+            answer = answer.removesuffix("\n")
+        entries.append(QuestionEntry(question=question, answer=answer))
+    return tuple(entries)

@@ -9,23 +9,9 @@ Needs langchain-core only.
 
 from __future__ import annotations
 
-from ._answer import GuardedAnswer, answer_text
+from ._answer import GuardedAnswer, RetrievalError, answer_text
 from ._chat_model_lm import ChatModelLM
-from ._errors import AbstainedError, RetrievalError
-from ._guard_runnable import GuardRunnable, guard_runnable
 from ._guarded_rag import GuardedRAG
-from ._replies import Replies
-from ._usage import TokenUsage
+from ._planning import Replies
 
-__all__ = [
-    "AbstainedError",
-    "ChatModelLM",
-    "GuardRunnable",
-    "GuardedAnswer",
-    "GuardedRAG",
-    "Replies",
-    "RetrievalError",
-    "TokenUsage",
-    "answer_text",
-    "guard_runnable",
-]
+__all__ = ["ChatModelLM", "GuardedAnswer", "GuardedRAG", "Replies", "RetrievalError", "answer_text"]

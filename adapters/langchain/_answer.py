@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from langchain_core.documents import Document
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage
 
-from ...guard import Decision, Route
+from ...guard.decision import Decision, Reason, Route
+from ...guard.errors import KnowgateError
+
+
+class AbstainedError(KnowgateError):
+    """The guard (or the model itself) abstained; only with `raise_on_abstain=True`.
+
+    Args:
+        decision: why.
+        reply: what the chain would have answered.
+        reason: the decision's, or `reply_abstained` where the guard had let the model
+            answer and the model declined.
+    """
+
+    def __init__(self, decision: Decision, reply: str, reason: Reason | None = None) -> None:
+        self.decision, self.reply = decision, reply
+        self.reason = decision.reason if reason is None else reason
+        who = "the model" if self.reason is Reason.REPLY_ABSTAINED else "the guard"
+        super().__init__(f"{who} abstained: {self.reason.value}")
+
+
+class RetrievalError(KnowgateError):
+    """The retriever returned something that is not a collection of documents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,3 +142,63 @@ def joined(first: Any, second: Any) -> Any:
         return first + second
     except TypeError:
         return second
+
+
+@dataclass(frozen=True, slots=True)
+class TokenUsage:
+    """What the calls of a `ChatModelLM` have used so far.
+
+    Attributes:
+        calls: attempts made, failed and repeated ones included.
+        metered_calls: those of them whose reply said how many tokens it used; the
+            token counts speak of them alone.
+        input_tokens: of the prompts.
+        output_tokens: of the replies.
+    """
+
+    calls: int = 0
+    metered_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+class UsageMeter:
+    """A token count that many threads add to."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._usage = TokenUsage()
+
+    def read(self) -> TokenUsage:
+        """The count so far."""
+        with self._lock:
+            return self._usage
+
+    def reset(self) -> TokenUsage:
+        """Start again from nothing; returns the count so far."""
+        with self._lock:
+            usage, self._usage = self._usage, TokenUsage()
+        return usage
+
+    def count_call(self) -> None:
+        """Count an attempt."""
+        with self._lock:
+            self._usage = replace(self._usage, calls=self._usage.calls + 1)
+
+    def count_tokens(self, output: object) -> None:
+        """Count a reply's tokens, where it names them."""
+        usage = output.usage_metadata if isinstance(output, AIMessage) else None
+        # LangChain puts this into replies that its cache answers: nothing was used.
+        if not isinstance(usage, Mapping) or usage.get("total_cost") == 0:
+            return
+        read, written = usage.get("input_tokens"), usage.get("output_tokens")
+        if not isinstance(read, int) or not isinstance(written, int):
+            return
+        with self._lock:
+            before = self._usage
+            self._usage = replace(
+                before,
+                metered_calls=before.metered_calls + 1,
+                input_tokens=before.input_tokens + read,
+                output_tokens=before.output_tokens + written,
+            )

@@ -8,10 +8,9 @@ from typing import Any
 
 from langchain_core.documents import Document
 
-from ...guard import Decision
+from ...guard.decision import Decision
 from ._answer import GuardedAnswer
-from ._planning import Plan, Planner, Speaker
-from ._request import Request, read_documents, read_request
+from ._planning import Plan, Planner, Request, Speaker, read_documents, read_request
 
 
 class Batch:

@@ -18,14 +18,11 @@ from langchain_core.rate_limiters import BaseRateLimiter
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.base import RunnableLike, coerce_to_runnable
 
-from ...guard import Generation, InputError, LanguageModelError
-from ...guard._deadline import DeadlineRunner
-from ._answer import answer_text
-from ._attempts import Attempts
-from ._draws import Draws
-from ._identity import class_name, model_fingerprint
-from ._uncached import uncached
-from ._usage import TokenUsage, UsageMeter
+from ...guard.contracts import Generation
+from ...guard.deadlines import DeadlineRunner
+from ...guard.errors import InputError, LanguageModelError
+from ._answer import TokenUsage, UsageMeter, answer_text
+from ._calls import Attempts, Draws, class_name, model_fingerprint, uncached
 
 GREEDY_OPTIONS: Mapping[str, Any] = MappingProxyType({"temperature": 0})
 # `nostream` keeps LangGraph from showing the samples as if they were the answer.
@@ -80,7 +77,7 @@ class ChatModelLM:
 
     Example:
         >>> from langchain_core.language_models import FakeListChatModel
-        >>> from knowgate.guard.confidence import SampledConsistency
+        >>> from knowgate.guard.signals.confidence import SampledConsistency
         >>> lm = ChatModelLM(FakeListChatModel(responses=["Paris"]))
         >>> SampledConsistency(lm).estimate("What is the capital of France?").value
         1.0

@@ -18,15 +18,28 @@ from langchain_core.runnables.base import RunnableLike, coerce_to_runnable
 from langchain_core.runnables.utils import ConfigurableFieldSpec, get_unique_config_specs
 from langchain_core.utils.aiter import aclosing
 
-from ...guard import Guard, InputError, Mode, Reason
+from ...guard import Guard
+from ...guard.decision import Mode, Reason
+from ...guard.errors import InputError
 from ._answer import GuardedAnswer, TextOfChunks, joined
 from ._batch import Batch
 from ._calls import atogether, child_config, child_configs, together
-from ._checking import ReplyCheck, ReplyDetector, checking, reply_check
-from ._deciding import adecide_all, decide_all
-from ._planning import OnRetrieverError, Plan, Planner, Speaker, decision_event
-from ._replies import Replies
-from ._request import RagInput, read_documents, read_request
+from ._guard_runnable import adecide_all, decide_all
+from ._planning import (
+    OnRetrieverError,
+    Plan,
+    Planner,
+    RagInput,
+    Replies,
+    ReplyCheck,
+    ReplyDetector,
+    Speaker,
+    checking,
+    decision_event,
+    read_documents,
+    read_request,
+    reply_check,
+)
 
 DECISION_EVENT = "knowgate_decision"
 

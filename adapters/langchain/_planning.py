@@ -2,22 +2,305 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from langchain_core.documents import Document
 
-from ...guard import Decision, Guard, InputError, Mode, Reason, Route, passage_text
-from ._answer import GuardedAnswer, answer_text
-from ._checking import ReplyCheck, abstains
-from ._errors import AbstainedError
-from ._replies import Replies
-from ._request import Request
+from ...guard import Guard
+from ...guard.contracts import View
+from ...guard.decision import Decision, Mode, Reason, Route
+from ...guard.errors import InputError
+from ...guard.prompts import Prompt
+from ...guard.text import clean_text, passage_text
+from ._answer import AbstainedError, GuardedAnswer, RetrievalError, answer_text
+
+RagInput = str | Mapping[str, Any]
+
+# Set by the chain; a caller's own values must not reach a prompt as if they were vetted.
+_RESERVED = frozenset({"question", "context", "documents"})
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One input of the chain.
+
+    Attributes:
+        question: as given.
+        text: the question as clean text, None where it cannot be read as such.
+        extra: further keys of a mapping, passed on to both runnables.
+    """
+
+    question: Any
+    text: str | None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_request(given: object) -> Request:
+    """The request in `given`: the question itself, or a mapping with `question`.
+
+    A question that is not text is no error here: the guard has a route for it.
+
+    Raises:
+        InputError: a mapping without `question`.
+    """
+    extra: dict[str, Any] = {}
+    question = given
+    if isinstance(given, Mapping):
+        question = required(given, "question")
+        extra = {key: value for key, value in given.items() if key not in _RESERVED}
+    text = clean_text(question) if isinstance(question, str | bytes) else ""
+    return Request(question, text if text.strip() else None, extra)
+
+
+def required(given: Mapping[str, Any], key: str) -> Any:
+    """`given[key]`.
+
+    Raises:
+        InputError: it is not there.
+    """
+    if key not in given:
+        raise InputError(
+            f"the input has no key {key!r}",
+            mend=f"keys that are there: {', '.join(sorted(map(str, given))) or 'none'}",
+        )
+    return given[key]
+
+
+def read_documents(found: object) -> list[Document]:
+    """The documents that a retriever returned; None counts as none.
+
+    Raises:
+        RetrievalError: something other than a collection of documents.
+    """
+    if found is None:
+        return []
+    if isinstance(found, str | bytes | Mapping) or not isinstance(found, Iterable):
+        raise RetrievalError(f"the retriever returned a {type(found).__name__}, not documents")
+    return list(found)
+
+
+Language = Literal["en", "zh"]
+
+DEFAULT = "default"
+_BUNDLED = {"en": "abstention_replies.json", "zh": "abstention_replies_zh.json"}
+_TEMPLATES = "view_templates.json"
+_SHOWS_BOTH = Reason.CONFLICT_SHOWS_BOTH.value
+
+# Template → slots that it must have; it can have no others.
+_SLOTS: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        _SHOWS_BOTH: frozenset({"views"}),
+        "view_of_passages": frozenset({"answer", "sources"}),
+        "view_of_memory": frozenset({"answer"}),
+        "view_of_both": frozenset({"answer", "sources"}),
+        "passage": frozenset({"number"}),
+        "between_sources": frozenset(),
+    }
+)
+
+
+class Replies:
+    """Replies by reason of the abstention, and templates for a reply that shows all views.
+
+    Args:
+        replies: one text for all reasons; or reason → text, where `default` stands
+            for every reason that is not named; or None for the bundled texts.
+            Reasons that neither the mapping nor its `default` covers keep theirs.
+            Templates are replaced by their own names only: `conflict_shows_both`
+            with the slot `{views}`, each view being a line made of
+            `view_of_passages` or `view_of_both` (`{answer}`, `{sources}`) or
+            `view_of_memory` (`{answer}`); a source without a name is a `passage`
+            (`{number}`), and `between_sources` stands between two.
+        language: of the bundled texts, `en` or `zh`.
+
+    Raises:
+        InputError: a key is no reason, a reply is not text, or a template has
+            other slots than those.
+
+    Example:
+        >>> replies = Replies({"conflict": "Sources disagree.", "default": "Sorry."})
+        >>> replies.to(Reason.CONFLICT), replies.to(Reason.NEITHER_KNOWS)
+        ('Sources disagree.', 'Sorry.')
+    """
+
+    def __init__(
+        self,
+        replies: str | Mapping[Reason | str, str] | None = None,
+        *,
+        language: Language = "en",
+    ) -> None:
+        if language not in _BUNDLED:
+            raise InputError(
+                f"{language!r} is unknown",
+                where="language",
+                mend=f"one of: {', '.join(_BUNDLED)} (or give texts of your own)",
+            )
+        if isinstance(replies, str):
+            replies = {DEFAULT: replies}
+        given = _checked({} if replies is None else replies)
+        templates = {name: given.pop(name) for name in _SLOTS if name in given}
+        self._texts = given if DEFAULT in given else {**bundled_replies(language), **given}
+        self._templates = {**bundled_templates(language), **_checked_templates(templates)}
+
+    def to(self, reason: Reason) -> str:
+        """The reply for an abstention for `reason`."""
+        return self._texts.get(reason.value, self._texts[DEFAULT])
+
+    def showing(self, views: Sequence[View], passages: Sequence[object]) -> str:
+        """The reply that names every view and its sources.
+
+        Args:
+            views: the answers, with indices of `passages`.
+            passages: what was retrieved, in order. A document is named by the
+                `title` or else the `source` in its metadata, or else by its number.
+        """
+        lines = [self._line(view, passages) for view in views]
+        return self._filled(_SHOWS_BOTH, views="\n".join(lines))
+
+    def _line(self, view: View, passages: Sequence[object]) -> str:
+        answer = " ".join(view.answer.split())
+        if not view.passages:
+            return self._filled("view_of_memory", answer=answer)
+        names = dict.fromkeys(self._name(passages, index) for index in view.passages)
+        sources = self._templates["between_sources"].join(names)
+        name = "view_of_both" if view.from_memory else "view_of_passages"
+        return self._filled(name, answer=answer, sources=sources)
+
+    def _name(self, passages: Sequence[object], index: int) -> str:
+        document: Any = passages[index] if index < len(passages) else None
+        metadata = getattr(document, "metadata", None)
+        if isinstance(metadata, Mapping):
+            for field in ("title", "source"):
+                found = metadata.get(field)
+                if isinstance(found, str) and found.strip():
+                    return " ".join(clean_text(found).split())
+        return self._filled("passage", number=str(index + 1))
+
+    def _filled(self, name: str, **values: str) -> str:
+        return Prompt(name, self._templates[name]).fill(**values)
+
+
+@cache
+def bundled_replies(language: Language = "en") -> Mapping[str, str]:
+    """Reason → reply, as shipped."""
+    return MappingProxyType(_checked(_read(_BUNDLED[language])))
+
+
+@cache
+def bundled_templates(language: Language = "en") -> Mapping[str, str]:
+    """Name → template of a reply that shows all views, as shipped."""
+    return MappingProxyType(_checked_templates(_read(_TEMPLATES)[language]))
+
+
+def _read(name: str) -> Any:
+    return json.loads(resources.files(__package__).joinpath(name).read_text(encoding="utf-8"))
+
+
+def _checked(replies: Mapping[Reason | str, str]) -> dict[str, str]:
+    if not isinstance(replies, Mapping):
+        raise InputError(
+            f"is a {type(replies).__name__}",
+            where="replies",
+            mend="give one text, or a mapping from reason to text",
+        )
+    known = {reason.value for reason in Reason} | {DEFAULT} | set(_SLOTS)
+    # A member of a StrEnum is its own value, so both kinds of key compare alike.
+    unknown = sorted(str(key) for key in replies if key not in known)
+    if unknown:
+        raise InputError(
+            f"no reason to abstain is called {', '.join(unknown)}",
+            where="replies",
+            mend=f"one of: {', '.join(sorted(known))}",
+        )
+    if not all(isinstance(text, str) for text in replies.values()):
+        raise InputError("holds a reply that is not text", where="replies", mend="give texts")
+    return {str(key): text for key, text in replies.items()}
+
+
+def _checked_templates(templates: Mapping[str, str]) -> dict[str, str]:
+    for name, text in templates.items():
+        if Prompt(name, text).slots != _SLOTS[name]:
+            slots = ", ".join(f"{{{slot}}}" for slot in sorted(_SLOTS[name])) or "none"
+            raise InputError(
+                f"the template {name} has other slots than it is given",
+                where="replies",
+                mend=f"slots that are filled: {slots}",
+            )
+    return dict(templates)
+
+
+_Result = TypeVar("_Result")
 
 logger = logging.getLogger("knowgate.adapters.langchain")
+
+
+@runtime_checkable
+class ReplyDetector(Protocol):
+    """Tells of a reply whether it abstains; the verdict has a bool `abstained`."""
+
+    def detect(self, response: str, *, question: str) -> Any:
+        """The verdict on one reply."""
+        ...
+
+
+# Question, reply → whether the reply abstains, or a verdict that has `abstained`.
+ReplyCheck = Callable[[str, str], Any]
+
+
+def reply_check(given: ReplyCheck | ReplyDetector | None) -> ReplyCheck | None:
+    """One kind of check for both that can be given.
+
+    Raises:
+        InputError: it can neither be called nor has it a `detect`.
+    """
+    if given is None:
+        return None
+    if isinstance(given, ReplyDetector):
+        detector = given
+        return lambda question, reply: detector.detect(reply, question=question)
+    if callable(given):
+        return given
+    raise InputError(
+        f"a {type(given).__name__} cannot check a reply",
+        where="check_reply",
+        mend="give a function of question and reply, or an object with detect",
+    )
+
+
+def abstains(check: ReplyCheck | None, question: object, reply: str) -> bool | None:
+    """Whether `reply` is an abstention itself; None where that was not to be found out.
+
+    A check that fails costs nobody the answer: it is logged, by the kind of its error.
+    """
+    if check is None:
+        return None
+    text = clean_text(question) if isinstance(question, str | bytes) else ""
+    try:
+        verdict = check(text, reply)
+        found: Any = getattr(verdict, "abstained", verdict)
+        found = found.item() if getattr(found, "ndim", None) == 0 else found
+    except Exception as error:  # noqa: BLE001 - any check of the user's own, see above
+        # Its message may quote the reply: only the type is logged.
+        logger.warning("the check of a reply failed: %s", type(error).__name__)
+        return None
+    if not isinstance(found, bool):
+        logger.warning("the check of a reply returned a %s", type(found).__name__)
+        return None
+    return found
+
+
+async def checking(check: ReplyCheck | None, step: Callable[..., _Result], *args: Any) -> _Result:
+    """`step(*args)`, on another thread where it calls `check`, which may take its time."""
+    return step(*args) if check is None else await asyncio.to_thread(step, *args)
 
 
 class Speaker(StrEnum):

@@ -8,17 +8,7 @@ Only the driver knows what the results are for. Ray is imported with the first p
 
 from __future__ import annotations
 
-from ._cluster import ray_cluster
-from ._errors import NoWorkersLeftError, RemoteCallError, WorkerLostError, WorkerStartError
-from ._pool import PoolSize, WorkerPool, worker_pool
+from ._cluster import NoWorkersLeftError
+from ._pool import PoolSize, worker_pool
 
-__all__ = [
-    "NoWorkersLeftError",
-    "PoolSize",
-    "RemoteCallError",
-    "WorkerLostError",
-    "WorkerPool",
-    "WorkerStartError",
-    "ray_cluster",
-    "worker_pool",
-]
+__all__ = ["NoWorkersLeftError", "PoolSize", "worker_pool"]

@@ -9,10 +9,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Generic, cast
 
-from ...guard import InputError, LanguageModelTimeoutError
-from ._cluster import ray_cluster
-from ._errors import NoWorkersLeftError, WorkerLostError, WorkerStartError
-from ._worker import Item, Result, Worker
+from ...guard.errors import InputError, LanguageModelTimeoutError
+from ._cluster import (
+    Item,
+    NoWorkersLeftError,
+    Result,
+    Worker,
+    WorkerLostError,
+    WorkerStartError,
+    ray_cluster,
+)
 
 # The last time an item is alone with its worker, so that no other is taken for the culprit.
 _MOST_DEATHS_PER_ITEM = 3

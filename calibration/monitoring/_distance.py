@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from typing import Protocol, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...guard import Histogram, InputError
+from ...guard.decision import Route, SignalName
+from ...guard.errors import InputError
+from ...guard.policy import Histogram, Policy
+from ...guard.routing import Signals, decide_route
 
 Counts = NDArray[np.float64]
 
@@ -114,3 +120,270 @@ def p_value(found: float, draws: Counts) -> float:
     """Share of `draws` at least as large as `found`, which counts as one of them."""
     # Equal splits must compare as equal, whatever the order of summation did to the last digit.
     return float((1 + np.sum(draws >= found * (1 - 1e-9))) / (1 + len(draws)))
+
+
+def ks_statistic(
+    expected: Histogram,
+    observed: Sequence[int],
+    *,
+    confidence: float = 0.95,
+    draws: int = DRAWS,
+    seed: int = 0,
+) -> Distance:
+    """Largest gap between the cumulative shares of calibration and live values.
+
+    It is measured at the bin edges, the only places where a histogram tells the
+    shares, so it is a lower bound of the distance of the values themselves. The
+    interval (Dvoretzky–Kiefer–Wolfowitz on both sides, with Massart's constant) covers
+    the binned distance at any sample size, and is wide. The p-value comes from random
+    splits of all values into sides of the same sizes: exact, also with thin bins.
+
+    Args:
+        expected: of the calibration questions.
+        observed: live values per bin, shape (bins,).
+        confidence: coverage of the interval, in (0, 1).
+        draws: random splits.
+        seed: of these.
+
+    Raises:
+        InputError: the counts do not fit the histogram.
+
+    Example:
+        >>> histogram = Histogram(edges=(0.0, 0.5, 1.0), counts=(60, 40))
+        >>> round(ks_statistic(histogram, [40, 60]).value, 3)
+        0.2
+    """
+    calibration, live = checked_counts(expected, observed)
+    n, m = int(calibration.sum()), int(live.sum())
+    if not n or not m:
+        return Distance(None, None, None, None, None, n, m)
+    value = float(largest_gap(calibration, live))
+    without = largest_gap(*splits_without_drift(calibration, live, draws, seed))
+    half = band(n, (1 - confidence) / 2) + band(m, (1 - confidence) / 2)
+    return Distance(
+        value,
+        max(0.0, value - half),
+        min(1.0, value + half),
+        float(without.mean()),
+        p_value(value, without),
+        n,
+        m,
+    )
+
+
+def band(n: float, miss: float) -> float:
+    """Half width of the band that holds a whole distribution function, but for `miss`."""
+    return math.sqrt(math.log(2 / miss) / (2 * n))
+
+
+_EDGES = tuple(i / 20 for i in range(21))
+
+
+class MeasuredSignals(Protocol):
+    """Calibrated signals of one question; a `CalibrationRecord` and a `Decision` have them."""
+
+    @property
+    def relevance(self) -> float | None:
+        """In [0, 1], None where it was not measured."""
+
+    @property
+    def confidence(self) -> float | None:
+        """In [0, 1], None likewise."""
+
+    @property
+    def conflict(self) -> bool | None:
+        """Whether answers differ, None likewise."""
+
+
+def is_measured(value: float | None) -> TypeGuard[float]:
+    """Whether there is a value: NaN and infinity stand for a signal that failed."""
+    return value is not None and math.isfinite(value)
+
+
+def bin_of(edges: Sequence[float], value: float) -> int:
+    """Index of the bin that holds `value`; what lies outside counts in the outermost bins.
+
+    Example:
+        >>> [bin_of((0.0, 0.5, 1.0), value) for value in (-1.0, 0.0, 0.5, 1.0)]
+        [0, 0, 1, 1]
+    """
+    return min(max(bisect_right(edges, value) - 1, 0), len(edges) - 2)
+
+
+def binned(edges: Sequence[float], values: Iterable[float]) -> tuple[int, ...]:
+    """How many of `values` fall into each bin."""
+    counts = [0] * (len(edges) - 1)
+    for value in values:
+        counts[bin_of(edges, value)] += 1
+    return tuple(counts)
+
+
+def calibration_histograms(
+    policy: Policy, questions: Iterable[MeasuredSignals]
+) -> dict[str, Histogram]:
+    """What live traffic is compared with: the histograms to keep in `policy`.
+
+    Args:
+        policy: thresholds and allowed routes as they will serve.
+        questions: the calibration questions, one entry each, as they would arrive live.
+
+    Returns:
+        `relevance` and `confidence` of all questions that have them; `confidence.asked` of
+        those for which a guard under `policy` measures confidence at all, which is what
+        it can be compared with later; `abstained`: two bins, questions that pass
+        and questions that are abstained from.
+    """
+    measured = list(questions)
+    relevance = [q.relevance for q in measured if is_measured(q.relevance)]
+    confidence = [q.confidence for q in measured if is_measured(q.confidence)]
+    asked: list[float] = []
+    abstained: list[float] = []
+    for question in measured:
+        value, abstains = _replayed(policy, question)
+        if value is not None:
+            asked.append(value)
+        abstained.append(float(abstains))
+    named = {"relevance": relevance, "confidence": confidence, "confidence.asked": asked}
+    found = {
+        name: Histogram(edges=_EDGES, counts=binned(_EDGES, values))
+        for name, values in named.items()
+        if values
+    }
+    if abstained:
+        found["abstained"] = Histogram(
+            edges=(0.0, 0.5, 1.0), counts=binned((0.0, 0.5, 1.0), abstained)
+        )
+    return found
+
+
+def _replayed(policy: Policy, question: MeasuredSignals) -> tuple[float | None, bool]:
+    """The confidence that a guard would have asked for, if any, and whether it would abstain."""
+    relevance, confidence = question.relevance, question.confidence
+    if not policy.check_conflict:
+        return _replayed_without_conflict(policy, _finite(relevance), _finite(confidence))
+    signals = Signals.replay(policy, relevance, confidence, question.conflict)
+    asked = None if SignalName.CONFIDENCE in signals.failed else signals.confidence
+    return asked, decide_route(policy, signals).route is Route.ABSTAIN
+
+
+def _replayed_without_conflict(
+    policy: Policy, relevance: float | None, confidence: float | None
+) -> tuple[float | None, bool]:
+    """The common case, ten times as fast as a replay; a test holds it equal."""
+    if policy.may_follow:
+        if relevance is None:
+            return None, True
+        assert policy.relevance_threshold is not None
+        if relevance >= policy.relevance_threshold:
+            return None, False
+    if not policy.may_answer or confidence is None:
+        return None, True
+    assert policy.confidence_threshold is not None
+    return confidence, confidence < policy.confidence_threshold
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def population_stability_index(
+    expected: Histogram,
+    observed: Sequence[int],
+    *,
+    confidence: float = 0.95,
+    draws: int = DRAWS,
+    seed: int = 0,
+) -> Distance:
+    """PSI between the calibration histogram and live counts in the same bins.
+
+    The sum over bins of (q - p) ln(q / p), p and q being the shares of calibration and
+    live values. So that no bin is infinitely surprising, half a question is added to
+    each bin on each side; bins that are empty on both sides are left out.
+
+    Finite samples of one distribution have a PSI above 0: about (B - 1)(1/n + 1/m)
+    for B well filled bins, n calibration questions and m live values. That mean
+    (`without_drift`) and the p-value come from random splits of all values into sides
+    of the same sizes, which is exact however thin the bins are. The rules of thumb
+    ".1 is a change, .25 a large one" are for `excess`.
+
+    The interval of the true PSI inverts the noncentral chi-square distribution that
+    PSI / (1/n + 1/m) has near no drift, widened to the delta method's further away.
+
+    Args:
+        expected: of the calibration questions.
+        observed: live values per bin, shape (bins,).
+        confidence: coverage of the interval, in (0, 1).
+        draws: random splits.
+        seed: of these.
+
+    Raises:
+        InputError: the counts do not fit the histogram.
+
+    Example:
+        >>> histogram = Histogram(edges=(0.0, 0.5, 1.0), counts=(60, 40))
+        >>> found = population_stability_index(histogram, [40, 60])
+        >>> round(found.value, 3), round(found.without_drift, 2)
+        (0.159, 0.02)
+    """
+    calibration, live = checked_counts(expected, observed)
+    n, m = int(calibration.sum()), int(live.sum())
+    if not n or not m:
+        return Distance(None, None, None, None, None, n, m)
+    occupied = (calibration + live) > 0
+    value = float(stability_index(calibration, live, occupied))
+    split = splits_without_drift(calibration, live, draws, seed)
+    without = stability_index(*split, occupied)
+    mean = float(without.mean())
+    low, high = index_interval(
+        value,
+        mean,
+        smoothed_shares(calibration, occupied)[occupied],
+        smoothed_shares(live, occupied)[occupied],
+        (n, m),
+        confidence,
+    )
+    return Distance(value, low, high, mean, p_value(value, without), n, m)
+
+
+def index_interval(
+    value: float,
+    without_drift: float,
+    p: Counts,
+    q: Counts,
+    sizes: tuple[float, float],
+    confidence: float,
+) -> tuple[float, float]:
+    """Interval of the true PSI; `p` and `q` are shares per bin, none of them 0."""
+    from scipy.stats import norm
+
+    scale = 1 / sizes[0] + 1 / sizes[1]
+    if without_drift <= 0.0:  # one bin: both sides are the same whatever happens
+        return 0.0, value
+    tail = (1 - confidence) / 2
+    freedom = without_drift / scale
+    low = scale * _noncentrality(value / scale, freedom, 1 - tail)
+    high = scale * _noncentrality(value / scale, freedom, tail)
+    slope_p, slope_q = -np.log(q / p) - (q - p) / p, np.log(q / p) + (q - p) / q
+    variance = _variance(slope_p, p) / sizes[0] + _variance(slope_q, q) / sizes[1]
+    half = float(norm.ppf(1 - tail)) * math.sqrt(variance)
+    # The bias is `without_drift` near no drift and less further away: each end takes the worse.
+    return max(0.0, min(low, value - without_drift - half)), max(high, value + half)
+
+
+def _variance(slope: Counts, shares: Counts) -> float:
+    return float(shares @ slope**2 - (shares @ slope) ** 2)
+
+
+def _noncentrality(x: float, freedom: float, level: float) -> float:
+    """The noncentrality under which a value of at most `x` has probability `level`."""
+    from scipy.optimize import brentq
+    from scipy.stats import chi2, ncx2, norm
+
+    if chi2.cdf(x, freedom) <= level:
+        return 0.0
+    z = float(norm.ppf(level))
+    if x > 1e4:  # where the distribution is normal to all digits that matter
+        return max(0.0, x - freedom - z * math.sqrt(2 * (2 * x - freedom)))
+    above = x + 10 * (1 + abs(z)) * math.sqrt(x + 1) + 50
+    root: float = brentq(lambda c: float(ncx2.cdf(x, freedom, c)) - level, 0.0, above, xtol=1e-6)
+    return root

@@ -8,13 +8,19 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from ...guard import Histogram, InputError, Policy
-from .._intervals import Interval
-from ._binning import MeasuredSignals, bin_of, is_measured
-from ._distance import DRAWS, Distance
-from ._kolmogorov import ks_statistic
-from ._mixture import compare_with_mixture
-from ._stability import population_stability_index
+from ...guard.errors import InputError
+from ...guard.policy import Histogram, Policy
+from .. import Interval
+from ._distance import (
+    DRAWS,
+    Distance,
+    MeasuredSignals,
+    bin_of,
+    is_measured,
+    ks_statistic,
+    population_stability_index,
+)
+from ._risk_monitor import compare_with_mixture
 
 SIGNALS = ("relevance", "confidence")
 LEAST_VALUES = 100

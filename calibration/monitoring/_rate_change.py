@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ...guard import InputError
+from ...guard.errors import InputError
 from ._state import number, probability, state_of, whole
 
 Direction = Literal["up", "down"]

@@ -3,15 +3,246 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ...guard import InputError
-from .._intervals import Interval
-from ._betting import confidence_sequence, log_evidence_above
+from ...guard.decision import Route
+from ...guard.errors import InputError
+from ...guard.policy import Histogram, Policy
+from .. import UNDEFINED, Interval
+from ._distance import (
+    Counts,
+    Distance,
+    band,
+    checked_counts,
+    index_interval,
+    largest_gap,
+    p_value,
+    smoothed_shares,
+)
 from ._state import number, probability, state_of, whole
+
+Array = NDArray[np.float64]
+
+STAKES: Array = np.geomspace(0.001, 0.95, 32)
+
+
+def log_evidence_above(values: Array, counts: Array, mean: float) -> Array:
+    """Natural logarithm of the evidence that the mean lies above `mean`.
+
+    Args:
+        values: distinct values, at least 0, shape (v,).
+        counts: how often each was seen, shape (..., v).
+        mean: above 0.
+
+    Returns:
+        Shape (...,); 0 before the first value.
+    """
+    factors = 1 - STAKES + STAKES * (values / mean)[:, None]
+    return _averaged(counts, factors)
+
+
+def log_evidence_below(values: Array, counts: Array, mean: float, largest: float) -> Array:
+    """Natural logarithm of the evidence that the mean lies below `mean`.
+
+    Args:
+        values: distinct values in [0, `largest`], shape (v,).
+        counts: how often each was seen, shape (..., v).
+        mean: below `largest`.
+        largest: the largest value possible.
+    """
+    factors = 1 - STAKES + STAKES * ((largest - values) / (largest - mean))[:, None]
+    return _averaged(counts, factors)
+
+
+def confidence_sequence(
+    values: Array, counts: Array, delta: float, largest: float = 1.0
+) -> tuple[float, float]:
+    """Bounds of the mean in [0, 1] that hold at all times together but with probability `delta`.
+
+    All means are left that neither gambler, each starting with half of the capital,
+    has made 1/δ against. Arguments as above, `counts` of shape (v,).
+    """
+    from scipy.optimize import brentq
+
+    if not counts.sum():
+        return 0.0, 1.0
+    against = float(np.log(2 / delta))
+    tiny = 1e-12
+
+    def above(mean: float) -> float:
+        return float(log_evidence_above(values, counts, mean)) - against
+
+    def below(mean: float) -> float:
+        return float(log_evidence_below(values, counts, mean, largest)) - against
+
+    low = 0.0 if above(tiny) < 0 else 1.0 if above(1.0) >= 0 else brentq(above, tiny, 1.0)
+    last = 1.0 - tiny
+    high = 1.0 if below(last) < 0 else 0.0 if below(0.0) >= 0 else brentq(below, 0.0, last)
+    return float(low), float(high)
+
+
+def _averaged(counts: Array, factors: Array) -> Array:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(factors)
+    logs = np.asarray(counts, dtype=np.float64) @ logs
+    largest = logs.max(axis=-1, keepdims=True)
+    return np.asarray(np.log(np.mean(np.exp(logs - largest), axis=-1)) + largest[..., 0])
+
+
+_DRAWS = 499
+_HALVINGS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class MixtureComparison:
+    """Live values against the mixture of two calibration histograms that fits them best.
+
+    Attributes:
+        share: of the first histogram in the mixture; its `n` are live values.
+        psi: PSI to the best mixture.
+        ks: Kolmogorov–Smirnov distance to it.
+    """
+
+    share: Interval
+    psi: Distance
+    ks: Distance
+
+
+def compare_with_mixture(
+    first: Histogram,
+    second: Histogram,
+    observed: Sequence[int],
+    *,
+    confidence: float = 0.95,
+    draws: int = _DRAWS,
+    seed: int = 0,
+) -> MixtureComparison:
+    """Fit the share of `first` by maximum likelihood, then compare with the mixture.
+
+    Leave-one-out calibration measures each question twice, with its source and without.
+    Live questions are some of both, in a proportion that nobody knows: what can be
+    asked is whether any mixture explains them. A change of the proportion alone
+    is then no drift; it shows as another `share`, and in the abstention rate.
+
+    p-values, means without drift and the interval of the share come from a parametric
+    bootstrap that fits anew each time (approximate, unlike those of a single histogram;
+    the two histograms count as independent).
+
+    Args:
+        first: for example of questions with their source in place.
+        second: of the same bins.
+        observed: live values per bin, shape (bins,).
+        confidence: coverage of the intervals, in (0, 1).
+        draws: of the bootstrap.
+        seed: of these.
+
+    Raises:
+        InputError: bins differ, or the counts do not fit them.
+    """
+    if first.edges != second.edges:
+        raise InputError("the two calibration histograms have different bins")
+    a, live = checked_counts(first, observed)
+    b = np.asarray(second.counts, dtype=np.float64)
+    sizes = int(a.sum()), int(b.sum()), int(live.sum())
+    if not all(sizes):
+        nothing = Distance(None, None, None, None, None, min(sizes[:2]), sizes[2])
+        return MixtureComparison(UNDEFINED, nothing, nothing)
+    occupied = (a + b + live) > 0
+    share, psi, ks = _fitted(a, b, live, occupied)
+    drawn = _without_drift(a, b, sizes, float(share), occupied, draws, seed)
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(drawn[0], (tail, 1 - tail))
+    # Basic bootstrap: the draws lie about the fit as the fit lies about the truth.
+    low, high = (float(np.clip(2 * share - end, 0.0, 1.0)) for end in (high, low))
+    found = float(share)
+    return MixtureComparison(
+        Interval(found, min(low, found), max(high, found), sizes[2]),
+        _psi(float(psi), drawn[1], (a, b, live), occupied, found, confidence),
+        _ks(float(ks), drawn[2], sizes, found, confidence),
+    )
+
+
+def _fitted(
+    a: Counts, b: Counts, live: Counts, occupied: np.ndarray[tuple[int], np.dtype[np.bool_]]
+) -> tuple[Counts, Counts, Counts]:
+    """Share, PSI and KS for counts of shape (..., bins)."""
+    p_a, p_b = smoothed_shares(a, occupied), smoothed_shares(b, occupied)
+    low, high = np.zeros(live.shape[:-1]), np.ones(live.shape[:-1])
+    for _ in range(_HALVINGS):  # the likelihood is concave in the share
+        middle = (low + high) / 2
+        mixed = middle[..., None] * p_a + (1 - middle[..., None]) * p_b
+        slope = np.sum(live * (p_a - p_b) / np.where(occupied, mixed, 1.0), axis=-1)
+        low, high = np.where(slope > 0, middle, low), np.where(slope > 0, high, middle)
+    share = np.asarray((low + high) / 2)
+    weight = share[..., None]
+    q = smoothed_shares(live, occupied)
+    p = np.where(occupied, weight * p_a + (1 - weight) * p_b, 1.0)
+    psi = np.sum(np.where(occupied, (q - p) * np.log(np.where(occupied, q, 1.0) / p), 0.0), axis=-1)
+    raw = weight * a / a.sum(axis=-1, keepdims=True) + (1 - weight) * b / b.sum(
+        axis=-1, keepdims=True
+    )
+    return share, np.asarray(psi), largest_gap(raw, live)
+
+
+def _without_drift(
+    a: Counts,
+    b: Counts,
+    sizes: tuple[int, int, int],
+    share: float,
+    occupied: np.ndarray[tuple[int], np.dtype[np.bool_]],
+    draws: int,
+    seed: int,
+) -> tuple[Counts, Counts, Counts]:
+    rng = np.random.default_rng(seed)
+    p_a, p_b = smoothed_shares(a, occupied), smoothed_shares(b, occupied)
+    mixed = share * p_a + (1 - share) * p_b
+    sides = [
+        rng.multinomial(n, p / p.sum(), size=draws).astype(np.float64)
+        for n, p in zip(sizes, (p_a, p_b, mixed), strict=True)
+    ]
+    return _fitted(sides[0], sides[1], sides[2], occupied)
+
+
+def _psi(
+    found: float,
+    drawn: Counts,
+    counts: tuple[Counts, Counts, Counts],
+    occupied: np.ndarray[tuple[int], np.dtype[np.bool_]],
+    share: float,
+    confidence: float,
+) -> Distance:
+    a, b, live = counts
+    effective = 1 / (share**2 / a.sum() + (1 - share) ** 2 / b.sum())
+    p = share * smoothed_shares(a, occupied) + (1 - share) * smoothed_shares(b, occupied)
+    q = smoothed_shares(live, occupied)
+    without = float(drawn.mean())
+    low, high = index_interval(
+        found, without, p[occupied], q[occupied], (effective, float(live.sum())), confidence
+    )
+    n = int(min(a.sum(), b.sum()))
+    return Distance(found, low, high, without, p_value(found, drawn), n, int(live.sum()))
+
+
+def _ks(
+    found: float, drawn: Counts, sizes: tuple[int, int, int], share: float, confidence: float
+) -> Distance:
+    miss = (1 - confidence) / 3
+    half = share * band(sizes[0], miss) + (1 - share) * band(sizes[1], miss) + band(sizes[2], miss)
+    return Distance(
+        found,
+        max(0.0, found - half),
+        min(1.0, found + half),
+        float(drawn.mean()),
+        p_value(found, drawn),
+        min(sizes[:2]),
+        sizes[2],
+    )
+
 
 _MOST_RATES = 64
 _STATE = "risk_monitor"
@@ -194,3 +425,54 @@ class RiskMonitor:
             np.array(list(self._counts), dtype=np.float64),
             np.array(list(self._counts.values()), dtype=np.float64),
         )
+
+
+ALL = "all"
+LET_THROUGH = (Route.FOLLOW_CONTEXT, Route.ANSWER)
+_WATCHED = {
+    "selective": ALL, "follow": Route.FOLLOW_CONTEXT.value, "answer": Route.ANSWER.value,
+}  # fmt: skip
+_NAMES = (ALL, *(route.value for route in LET_THROUGH))
+
+
+def promised_bounds(policy: Policy) -> dict[str, float]:
+    """`all` or a route → the share of wrong replies that the guarantee allows it at most.
+
+    Empty where the guarantee speaks of something else: how often unanswerable questions
+    pass (leave-one-out), costs, or abstentions; and where nothing was certified.
+    """
+    guarantee = policy.guarantee
+    if guarantee is None or not guarantee.certified or "relevance.left_out" in policy.histograms:
+        return {}
+    if not guarantee.risks:
+        return {ALL: guarantee.risk}
+    bounds: dict[str, float] = {}
+    for risk in guarantee.risks:
+        if (name := _WATCHED.get(risk.kind)) is not None:
+            bounds[name] = min(risk.bound, bounds.get(name, 1.0))
+    return bounds
+
+
+def risk_monitors(
+    policy: Policy, risk: float | None, delta: float | None, least_rate: float
+) -> tuple[dict[str, RiskMonitor], frozenset[str]]:
+    """Monitors by name (`all`, routes), and the names of those that hold a promise.
+
+    Several promises share `delta`, so that a false alarm of any of them has that
+    probability. The others, each at `delta`, are told but promised by nobody: routes are
+    held against the bound of all replies, all replies against the laxest bound of the routes.
+    """
+    bounds = promised_bounds(policy) if risk is None else {ALL: risk}
+    if delta is None:
+        delta = 0.1 if policy.guarantee is None else policy.guarantee.delta
+    # Also where nothing is watched: to find a bad number now.
+    RiskMonitor(0.5, delta, least_rate=least_rate)
+    found = {}
+    for name in _NAMES:
+        share = delta / len(bounds) if name in bounds else delta
+        bound = bounds.get(name, bounds.get(ALL))
+        if name == ALL and bound is None and len(bounds) == len(LET_THROUGH):
+            bound = max(bounds.values())
+        if bound is not None:
+            found[name] = RiskMonitor(bound, share, least_rate=least_rate)
+    return found, frozenset(bounds)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ...guard import InputError
+from ...guard.errors import InputError
 
 
 def state_of(state: object, kind: str) -> Mapping[str, Any]:

@@ -9,21 +9,18 @@ add a language as a `Language` of patterns beside `_english.py` and `_chinese.py
 from __future__ import annotations
 
 from ._citation import Citation, read_citation
-from ._detector import AbstentionDetector
-from ._features import FEATURE_NAMES
-from ._model import AbstentionModel
-from ._rules import PatternRule, load_rule, rule_names
-from ._verdict import AbstentionRule, AbstentionVerdict
+from ._detector import FEATURE_NAMES, AbstentionDetector, AbstentionModel, AbstentionRule, features
+from ._reading import read_reply
+from ._rules import load_rule
 
 __all__ = [
     "FEATURE_NAMES",
     "AbstentionDetector",
     "AbstentionModel",
     "AbstentionRule",
-    "AbstentionVerdict",
     "Citation",
-    "PatternRule",
+    "features",
     "load_rule",
     "read_citation",
-    "rule_names",
+    "read_reply",
 ]

@@ -3,18 +3,218 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from itertools import takewhile
 from pathlib import Path
+from typing import Annotated, Literal, Protocol, Self
 
-from .._errors import InputError
-from .._fingerprint import Fingerprint
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from ..errors import InputError
+from ..files import read_json
+from ..policy import Fingerprint
 from ._citation import Citation
-from ._clauses import patterns_sha256
-from ._features import features
-from ._model import AbstentionModel
-from ._reading import read_reply
-from ._verdict import AbstentionVerdict
+from ._reading import (
+    JudgedClause,
+    Reply,
+    Role,
+    Strength,
+    is_whole_abstention,
+    judge_clauses,
+    opens_with_yes_or_no,
+    patterns_sha256,
+    read_reply,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AbstentionVerdict:
+    """Whether one reply abstains.
+
+    Attributes:
+        abstained: the reply gives no answer.
+        probability: calibrated probability of that, in [0, 1]; 0 or 1 for a rule
+            that knows no in between.
+    """
+
+    abstained: bool
+    probability: float
+
+
+class AbstentionRule(Protocol):
+    """Tells replies that abstain from replies that answer, without a language model."""
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """What made a verdict, for runs and reports."""
+        ...
+
+    def detect(
+        self, response: str, *, question: str | None = None, citation: object = Citation.UNKNOWN
+    ) -> AbstentionVerdict:
+        """The verdict on one reply."""
+        ...
+
+    def detect_many(
+        self,
+        responses: Sequence[str],
+        *,
+        questions: Sequence[str | None] | None = None,
+        citations: Sequence[object] | None = None,
+    ) -> list[AbstentionVerdict]:
+        """The verdicts on many replies, in order; equal to `detect` one by one."""
+        ...
+
+
+FEATURE_NAMES = (
+    "whole_reply_is_no_answer",
+    "explicit_first",
+    "explicit_later",
+    "silent_first",
+    "silent_later",
+    "hint_first",
+    "hint_later",
+    "refusal_share",
+    "yes_or_no_before_refusal",
+    "no_citation",
+    "no_citation_and_refusal",
+    "citation_and_refusal",
+)
+"""What `features` measures, in the order of the weights."""
+
+_NAME_OF_STRENGTH: Mapping[Strength, str] = {
+    Strength.EXPLICIT: "explicit",
+    Strength.SILENT: "silent",
+    Strength.HINT: "hint",
+}
+# "Contact the registry" answers where nothing was refused yet.
+_ANSWERING = (Role.SUBSTANCE, Role.REDIRECT)
+
+
+def features(reply: Reply) -> dict[str, float]:
+    """The features of a reply, by name; all are within [0, 1].
+
+    A refusal that comes before anything of substance is "first", any other "later".
+    """
+    found = dict.fromkeys(FEATURE_NAMES, 0.0)
+    if is_whole_abstention(reply.clauses):
+        found.update(whole_reply_is_no_answer=1.0, explicit_first=1.0)
+    found["no_citation"] = float(reply.citation is Citation.NONE)
+    clauses = judge_clauses(reply.clauses)
+    if any(clause.role is Role.REFUSAL for clause in clauses):
+        _add_refusals(found, clauses)
+    elif found["explicit_first"]:
+        found["refusal_share"] = 1.0
+    else:
+        return found
+    found["no_citation_and_refusal"] = float(reply.citation is Citation.NONE)
+    found["citation_and_refusal"] = float(reply.citation is Citation.CITED)
+    return found
+
+
+def _add_refusals(found: dict[str, float], clauses: list[JudgedClause]) -> None:
+    before = list(takewhile(lambda clause: clause.role is not Role.REFUSAL, clauses))
+    after = clauses[len(before) :]
+    led = not any(clause.role in _ANSWERING for clause in before)
+    first = after[0]
+    if led:
+        found[f"{_NAME_OF_STRENGTH[first.strength]}_first"] = 1.0
+    for clause in after[1:] if led else after:
+        if clause.strength is not Strength.NONE:
+            found[f"{_NAME_OF_STRENGTH[clause.strength]}_later"] = 1.0
+    found["refusal_share"] = _share(before, after)
+    found["yes_or_no_before_refusal"] = float(led and opens_with_yes_or_no(clauses[0].clause))
+
+
+def _share(before: list[JudgedClause], after: list[JudgedClause]) -> float:
+    """Words in refusals, over words in refusals and substance; a hint's count half."""
+    refusing = sum(
+        clause.units / (2 if clause.strength is Strength.HINT else 1)
+        for clause in after
+        if clause.role is Role.REFUSAL
+    )
+    hinting = sum(clause.units / 2 for clause in after if clause.strength is Strength.HINT)
+    substance = sum(clause.units for clause in before if clause.role in _ANSWERING) + sum(
+        clause.units for clause in after if clause.role is Role.SUBSTANCE
+    )
+    total = refusing + hinting + substance
+    return refusing / total if total else 1.0
+
+
+_Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+class AbstentionModel(BaseModel):
+    """Weights per feature, and the calibration of what they add up to.
+
+    probability = σ(slope · (intercept + Σ weight · feature) + offset).
+
+    Attributes:
+        schema_version: of this file.
+        fitted_on: the data, in words.
+        intercept: of the logistic model.
+        weights: by feature; exactly those of `FEATURE_NAMES`.
+        slope: of the calibration, fitted on replies of domains left out.
+        offset: of the calibration.
+        threshold: from this probability on a reply abstains.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    schema_version: Literal[1] = 1
+    fitted_on: str = ""
+    intercept: _Finite
+    weights: dict[str, _Finite]
+    slope: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    offset: _Finite = 0.0
+    threshold: Annotated[float, Field(gt=0, lt=1)] = 0.5
+
+    @model_validator(mode="after")
+    def _all_features_are_weighed(self) -> Self:
+        unlike = set(self.weights) ^ set(FEATURE_NAMES)
+        if unlike:
+            raise ValueError(f"weights do not fit the features: {', '.join(sorted(unlike))}")
+        return self
+
+    @classmethod
+    def load(cls, path: str | Path | None = None) -> AbstentionModel:
+        """The model in the file `path`; by default the one that ships with the package.
+
+        Raises:
+            InputError: the file cannot be read or is no such model.
+        """
+        where = Path(str(resources.files(__package__))) / "weights.json" if path is None else path
+        content = read_json(where)
+        version = content.get("schema_version") if isinstance(content, dict) else None
+        if isinstance(version, int) and version > 1:
+            raise InputError(
+                f"schema version {version} is newer than 1",
+                where=str(where),
+                mend="update knowgate",
+            )
+        try:
+            return cls.model_validate(content)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            place = ".".join(map(str, first["loc"]))
+            raise InputError(
+                f"no abstention model ({place + ': ' if place else ''}{first['msg']})",
+                where=str(where),
+                mend="fit it anew with benchmarks/abstention.py --fit",
+            ) from None
+
+    def probability(self, features: Mapping[str, float]) -> float:
+        """Calibrated probability, in [0, 1], that a reply with these features abstains."""
+        total = self.intercept + sum(self.weights[name] * features[name] for name in FEATURE_NAMES)
+        logit = self.slope * total + self.offset
+        # Neither branch overflows.
+        if logit >= 0:
+            return 1.0 / (1.0 + math.exp(-min(logit, 700.0)))
+        return math.exp(max(logit, -700.0)) / (1.0 + math.exp(max(logit, -700.0)))
 
 
 class AbstentionDetector:

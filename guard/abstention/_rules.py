@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from .._errors import InputError
-from .._fingerprint import Fingerprint
+from ..errors import InputError
+from ..policy import Fingerprint
 from ._citation import Citation
-from ._detector import AbstentionDetector, check_lengths
+from ._detector import AbstentionDetector, AbstentionRule, AbstentionVerdict, check_lengths
 from ._reading import reply_text
-from ._verdict import AbstentionRule, AbstentionVerdict
 
 _UNIKNOW = re.compile(
     "unanswerable|unknown|no known|not known|do not know|uncertain|unclear|no scientific evidence"

@@ -1,9 +1,9 @@
 """Prompts as files: each has a name and a hash, and each can be replaced by the user.
 
 Example:
-    >>> prompt = Prompt(name="mine", text="Q: {question}\\nA:")
+    >>> prompt = Prompt(name="mine", text="Q: {question}\nA:")
     >>> prompt.fill(question="Why {braces}?")
-    'Q: Why {braces}?\\nA:'
+    'Q: Why {braces}?\nA:'
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from .._errors import InputError
+from ..errors import InputError
 from ..files import read_text
 
 __all__ = ["Prompt", "bundled_prompt", "load_prompt"]

@@ -14,19 +14,6 @@ Example:
 
 from __future__ import annotations
 
-from ._answerability import ScriptedAnswerability
-from ._detectors import FakeConflictDetector
-from ._estimators import FakeEstimator
-from ._language_models import ScriptedLanguageModel
-from ._scorers import FailingScorer, FakeScorer, FakeSetScorer, SlowScorer
+from ._fakes import FakeConflictDetector, FakeEstimator, FakeScorer, ScriptedLanguageModel
 
-__all__ = [
-    "FailingScorer",
-    "FakeConflictDetector",
-    "FakeEstimator",
-    "FakeScorer",
-    "FakeSetScorer",
-    "ScriptedAnswerability",
-    "ScriptedLanguageModel",
-    "SlowScorer",
-]
+__all__ = ["FakeConflictDetector", "FakeEstimator", "FakeScorer", "ScriptedLanguageModel"]

@@ -32,6 +32,7 @@ from ._app import app, main
 
 __all__ = ["app", "main"]
 
+
 # Importing a command's module registers it with the app.
 _COMMANDS = (
     _abstained,

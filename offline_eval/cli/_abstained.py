@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ...guard import InputError
 from ...guard.abstention import AbstentionRule, Citation, load_rule
+from ...guard.errors import InputError
 from ...guard.files import atomic_writer, read_jsonl
 from ._app import app
 from ._console import checked_id, json_line, out, progress_bar

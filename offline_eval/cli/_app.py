@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from ..._version import __version__
-from ...guard import KnowgateError
+from ...guard.errors import KnowgateError
 from ._console import err, out
 
 # Typer carries its own copy of click or uses the installed one: this is either's.

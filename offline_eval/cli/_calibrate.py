@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from ...calibration import Interval
-from ...guard import InputError
-from ..ookb import calibrate_ookb
-from ..runs import read_manifest
+from ...guard.errors import InputError
+from ..run import read_manifest
+from ..suites.ookb import calibrate_ookb
 from ._app import app
 from ._calibrate_selective import SelectiveOptions, calibrate_selective
 from ._console import out

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...calibration import SMALLEST_PROBABILITY, Interval
-from ...guard import InputError
+from ...guard.errors import InputError
 from ...guard.files import atomic_writer
 from ._console import out
 
 if TYPE_CHECKING:
-    from ..calibrating import Calibrated, MeasuredCases, Rates
+    from ..policies import Calibrated, MeasuredCases, Rates
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def calibrate_selective(
     Raises:
         InputError: an option, the run or the records cannot be used.
     """
-    from ..calibrating import calibrate_records, parse_costs
+    from ..policies import calibrate_records, parse_costs
 
     _require_options(options)
     require_apart(policy_out, run, records, report)
@@ -68,7 +68,7 @@ def measured_cases(run: Path | None, records: Path | None) -> MeasuredCases:
     Raises:
         InputError: it cannot be used.
     """
-    from ..calibrating import read_records, records_from_run
+    from ..policies import read_records, records_from_run
 
     if records is not None:
         return read_records(records)
@@ -78,7 +78,7 @@ def measured_cases(run: Path | None, records: Path | None) -> MeasuredCases:
 
 def write_calibrated(found: Calibrated, policy_out: Path, report: Path | None) -> None:
     """The policy and, where asked for, its report: all of them or none."""
-    from ..calibrating import draw_calibration_report  # plots and templates
+    from ..policies import draw_calibration_report
 
     drawn = None if report is None else draw_calibration_report(found)
     with undisturbed(), atomic_writer(policy_out) as stream:

@@ -18,7 +18,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from ...guard import InputError
+from ...guard.errors import InputError
 
 # Without emoji: `:x:` is part of a name, say of `provider:x:model`.
 out = Console(highlight=False, soft_wrap=True, emoji=False)

@@ -15,7 +15,7 @@ from ._console import out, progress_bar
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..demo import LiveAnswer, MicroworldAnswer
+    from .demo import LiveAnswer, MicroworldAnswer
 
 
 @app.command()
@@ -29,8 +29,9 @@ def demo(
     Example: `knowgate demo --out knowgate-demo`
     """
     # Torch and the model take seconds to load: only when asked for.
-    from ...guard.relevance import DEFAULT_SCORER, BiEncoderScorer, load_scorer
-    from ..demo import SITUATIONS, run_city_demo, run_microworld_demo
+    from ...guard.engine import BiEncoderScorer
+    from ...guard.signals.relevance import DEFAULT_SCORER, load_scorer
+    from .demo import SITUATIONS, run_city_demo, run_microworld_demo
 
     out.print("Loading the embedded scorer …")
     encoder = BiEncoderScorer()

@@ -14,7 +14,7 @@ import typer
 from rich.table import Table
 
 from ..._version import __version__
-from ...guard import KnowgateError
+from ...guard.errors import KnowgateError
 from ._app import app
 from ._console import out
 
@@ -95,14 +95,14 @@ def _device() -> str:
 
 
 def _weights() -> str:
-    from ...guard.relevance import EMBEDDED_SHA256, embedded_model_path
+    from ...guard.engine import EMBEDDED_SHA256, embedded_model_path
 
     embedded_model_path()
     return f"all-MiniLM-L6-v2, sha256 {EMBEDDED_SHA256[:12]}… as expected"
 
 
 def _self_test(name: str) -> str:
-    from ...guard.relevance import load_scorer
+    from ...guard.signals.relevance import load_scorer
 
     question = "When does the library open?"
     good, bad = load_scorer(name).score(

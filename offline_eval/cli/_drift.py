@@ -18,8 +18,10 @@ from ...calibration.monitoring import (
     MonitorReport,
     compare_with_calibration,
 )
-from ...guard import Decision, InputError, Policy, Reason, Route
+from ...guard.decision import Decision, Reason, Route
+from ...guard.errors import InputError
 from ...guard.files import read_jsonl, write_json
+from ...guard.policy import Policy
 from ._app import app
 from ._console import out
 

@@ -8,21 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
-from ...guard import InputError, RelevanceScorer
-from ...guard import aggregator as require_aggregator
-from ...guard.relevance import DEFAULT_SCORER, BiEncoderScorer, default_aggregator, load_scorer
-from ..knowledge_base import PassageKind, build_knowledge_base, read_questions
-from ..ookb import OokbSettings, run_ookb
+from ...guard.contracts import RelevanceScorer
+from ...guard.engine import BiEncoderScorer
+from ...guard.errors import InputError
+from ...guard.policy import aggregator as require_aggregator
+from ...guard.signals.relevance import DEFAULT_SCORER, default_aggregator, load_scorer
+from ..data import PassageKind, build_knowledge_base, read_questions
+from ..suites.ookb import OokbSettings, run_ookb
 from ._app import app
 from ._console import out, progress_bar
-from ._eval_ookb import (
-    CallOptions,
-    EngineName,
-    RepliesOptions,
-    StoreName,
-    ask_systems,
-    tell_cost,
-)
+from ._eval_ookb import CallOptions, EngineName, RepliesOptions, StoreName, ask_systems, tell_cost
 
 suites = typer.Typer(no_args_is_help=True, help="Run a suite of cases into a run folder.")
 app.add_typer(suites, name="eval")

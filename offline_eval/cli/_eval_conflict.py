@@ -9,9 +9,11 @@ from typing import Annotated, Any, get_args
 import typer
 
 from ...adapters.huggingface import HuggingFaceLM
-from ...guard import InputError, LanguageModel
-from ...guard.conflict import CrossEncoderEntailment
-from ..memory_conflict import (
+from ...guard.contracts import LanguageModel
+from ...guard.errors import InputError
+from ...guard.signals.conflict import CrossEncoderEntailment
+from ..run import load_language_model
+from ..suites.conflict import (
     ALL_KINDS,
     ALL_TASKS,
     MICROWORLD,
@@ -31,8 +33,7 @@ from ..memory_conflict import (
     read_conflict_set,
     run_conflict,
 )
-from ..models import load_language_model
-from ..uaqfact import load_guards
+from ..suites.uaqfact import load_guards
 from ._console import out, progress_bar
 from ._eval import suites
 

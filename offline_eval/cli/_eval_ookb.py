@@ -10,24 +10,21 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from ...guard import InputError
-from ...guard.relevance import BiEncoderScorer
-from ..judges import DEFAULT_JUDGES, load_judges
-from ..knowledge_base import PassageKind
-from ..ookb import CaseKind
-from ..systems import (
-    CASES,
-    CallLimits,
+from ...guard.engine import BiEncoderScorer
+from ...guard.errors import InputError
+from ..data import PassageKind
+from ..judging import DEFAULT_JUDGES, load_judges
+from ..run import CaseKind
+from ..suites.ookb import (
     Comparison,
     Prepared,
-    Progress,
     RepliesDone,
-    RepliesSettings,
     estimate,
     judge_replies,
     prepare,
     run_replies,
 )
+from ..systems import CASES, CallLimits, Progress, RepliesSettings
 from ._call_progress import call_progress
 from ._console import out
 

@@ -9,22 +9,20 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from ...guard import InputError
+from ...guard.errors import InputError
 from ...guard.files import write_json
-from ..models import EMBEDDED, load_language_model
-from ..uaqfact import (
-    ALL_TASKS,
+from ..data.uaqfact import ALL_TASKS, UaqData, read_layout
+from ..run import EMBEDDED, load_language_model
+from ..suites.uaqfact import (
     TASK3_FORMS,
     Form,
     Prompts,
     ReplayedReplies,
-    UaqData,
     UaqParts,
     UaqSettings,
     embedded_prompts,
     limited,
     load_guards,
-    read_layout,
     run_uaqfact,
 )
 from ._console import out, progress_bar

@@ -10,11 +10,10 @@ from typing import Annotated
 
 import typer
 
-from ...calibration.scenarios import ScenarioTrainingSettings
-from ...guard import Policy
-from ...guard.relevance import load_scorer
-from ..microworld import microworld_model_path
-from ..uniknow import (
+from ...calibration.training.scenarios import ScenarioTrainingSettings
+from ...guard.policy import Policy
+from ...guard.signals.relevance import load_scorer
+from ..suites.uniknow import (
     GUARD_SCORER,
     KnowledgeStore,
     Parts,
@@ -23,6 +22,7 @@ from ..uniknow import (
     read_dataset,
     run_uniknow,
 )
+from ..testbed import microworld_model_path
 from ._console import out, progress_bar
 from ._eval import suites
 

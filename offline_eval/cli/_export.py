@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..interop import export_knowornot
+from ..data.formats import export_knowornot
 from ._app import app
 from ._console import out
 from ._import import warn

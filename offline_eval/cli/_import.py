@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ..interop import InteropWarning, import_knowornot, import_lm_eval
+from ..data.formats import InteropWarning, import_knowornot, import_lm_eval
 from ._app import app
 from ._console import err, out
 

@@ -10,9 +10,8 @@ from typing import Annotated
 
 import typer
 
-from ...guard import InputError
-from ..judge_bias import JudgeBias, judge_bias_warning, keep_judge_biases, read_judge_bias
-from ..judges import (
+from ...guard.errors import InputError
+from ..judging import (
     DEFAULT_JUDGES,
     JudgePlan,
     JudgeTotals,
@@ -21,7 +20,8 @@ from ..judges import (
     plan_judging,
     read_criterion,
 )
-from ..runner import CallProgress
+from ..run import CallProgress
+from ..suites.judge_bias import JudgeBias, judge_bias_warning, keep_judge_biases, read_judge_bias
 from ._app import app
 from ._console import err, out, progress_bar
 

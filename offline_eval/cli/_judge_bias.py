@@ -10,22 +10,22 @@ from rich.table import Table
 
 from ...adapters.huggingface import HuggingFaceLM
 from ...calibration import Interval
-from ...guard import InputError
-from ..judge_bias import (
-    BiasJudge,
-    JudgeBias,
-    JudgeBiasPlan,
-    judge_bias_warning,
-    measure_judge_bias,
-)
-from ..memory_conflict import (
+from ...guard.errors import InputError
+from ..run import load_language_model
+from ..suites.conflict import (
     MICROWORLD,
     BeliefSource,
     PromptSet,
     microworld_items,
     read_conflict_set,
 )
-from ..models import load_language_model
+from ..suites.judge_bias import (
+    BiasJudge,
+    JudgeBias,
+    JudgeBiasPlan,
+    judge_bias_warning,
+    measure_judge_bias,
+)
 from ._console import out, progress_bar
 from ._eval import suites
 
@@ -83,7 +83,7 @@ def judge_bias(
 
 
 def _package() -> str:
-    from ..judge_bias import prompts
+    from ..suites.judge_bias import prompts
 
     return prompts.__name__
 

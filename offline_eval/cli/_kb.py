@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from ...guard.prompts import load_prompt
-from ..facts import (
+from ..data.facts import (
     NO_MODEL,
     BuildEstimate,
     BuildPrompts,
@@ -25,8 +25,7 @@ from ..facts import (
     fact_prompt,
     question_prompt,
 )
-from ..models import load_chat_model
-from ..runner import CallProgress
+from ..run import CallProgress, load_chat_model
 from ..systems import Progress
 from ._app import app
 from ._call_progress import call_progress

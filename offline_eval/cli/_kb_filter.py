@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from ...guard.relevance import BiEncoderScorer
-from ..diversity import (
+from ...guard.engine import BiEncoderScorer
+from ..data import read_questions
+from ..data.diversity import (
     Diverse,
     DiversitySettings,
     DropReason,
@@ -17,7 +18,6 @@ from ..diversity import (
     SemanticMethod,
     filter_questions_file,
 )
-from ..knowledge_base import read_questions
 from ._console import out as console
 from ._console import progress_bar
 from ._kb import kb_app

@@ -10,9 +10,9 @@ from typing import Annotated, get_args
 
 import typer
 
-from ...guard import InputError
+from ...guard.errors import InputError
 from ...guard.files import write_json
-from ..knowledge_graph import (
+from ..data.graph import (
     ALL_TYPES,
     EndpointSettings,
     FetchLimits,
@@ -31,7 +31,7 @@ from ..knowledge_graph import (
     set_counts,
     write_set,
 )
-from ..uaqfact import QuestionType
+from ..data.uaqfact import QuestionType
 from ._app import app
 from ._console import out, progress_bar
 

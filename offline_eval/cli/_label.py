@@ -12,14 +12,14 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from ...guard import InputError
+from ...guard.errors import InputError
 from ._app import app
 from ._console import out
 
 if TYPE_CHECKING:
     from ...calibration import Interval
-    from ..labelling import Agreement, LabelSession
-    from ..replies import RepliesRun
+    from ..judging.labelling import Agreement, LabelSession
+    from ..run import RepliesRun
 
 
 _Sample = Annotated[
@@ -81,18 +81,18 @@ def label(
     """
     _require_one(annotator, consensus, show_agreement, export)
     _require_fitting(annotator, consensus, sample, seed, criterion, show_names)
-    from ..replies import read_replies_run
+    from ..run import read_replies_run
 
     found = read_replies_run(run)
     if annotator is not None:
         _serve(_annotating(found, annotator, sample, seed, criterion or []), port, no_browser)
     elif consensus is not None:
-        from ..labelling import consensus_session
+        from ..judging.labelling import consensus_session
 
         session = consensus_session(found, consensus, show_names=show_names)
         _serve(session, port, no_browser)
     elif export is not None:
-        from ..labelling import export_labels
+        from ..judging.labelling import export_labels
 
         number = export_labels(found, export)
         out.print(f"{number} replies → {export}", markup=False)
@@ -132,7 +132,7 @@ def _require_fitting(
 def _annotating(
     run: RepliesRun, annotator: str, size: int | None, seed: int | None, criteria: list[str]
 ) -> LabelSession:
-    from ..labelling import checked_annotator, load_criterion, open_sample, open_session
+    from ..judging.labelling import checked_annotator, load_criterion, open_sample, open_session
 
     wanted = [load_criterion(name) for name in dict.fromkeys(criteria)]
     # Before the sample: a bad name must not leave one behind.
@@ -143,7 +143,7 @@ def _annotating(
 
 def _serve(session: LabelSession, port: int, no_browser: bool) -> None:
     """Until Ctrl-C."""
-    from ..labelling import LabelServer
+    from ..judging.labelling import LabelServer
 
     if len(session) == 0:
         out.print("there is nothing to settle: no reply has labels that differ")
@@ -175,7 +175,7 @@ def _has_browser() -> bool:
 
 
 def _print_agreement(run: RepliesRun) -> None:
-    from ..labelling import agreement, read_labels
+    from ..judging.labelling import agreement, read_labels
 
     labels = read_labels(run.folder)
     if not labels.annotators:

@@ -25,7 +25,7 @@ def path() -> None:
 
     Example: `knowgate microworld path`
     """
-    from ..microworld import microworld_model_path
+    from ..testbed import microworld_model_path
 
     typer.echo(microworld_model_path())
 
@@ -46,7 +46,7 @@ def check(
 
     Example: `knowgate microworld check --json check.json`
     """
-    from ..microworld import check_microworld
+    from ..testbed import check_microworld
 
     if model is not None:
         from ...adapters.huggingface import HuggingFaceLM

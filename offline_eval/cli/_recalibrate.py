@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...guard import InputError, Policy
-from ..ookb import calibrate_ookb
-from ..runs import read_manifest
+from ...guard.errors import InputError
+from ...guard.policy import Policy
+from ..run import read_manifest
+from ..suites.ookb import calibrate_ookb
 from ._app import app
 from ._calibrate_selective import (
     measured_cases,
@@ -23,7 +24,7 @@ from ._calibrate_selective import (
 from ._console import out
 
 if TYPE_CHECKING:
-    from ..calibrating import Recalibrated
+    from ..policies import Recalibrated
 
 
 @app.command()
@@ -65,7 +66,7 @@ def recalibrate(
     if _promises_a_leak(old):
         _refit_leak(old, policy, run, policy_out, 0.5 if share is None else share, seed, report)
         return
-    from ..calibrating import recalibrate as fitted_anew
+    from ..policies import recalibrate as fitted_anew
 
     found = fitted_anew(
         old,
@@ -80,7 +81,7 @@ def recalibrate(
 
 
 def _promises_a_leak(old: Policy) -> bool:
-    from ..calibrating import is_leak_promise
+    from ..policies import is_leak_promise
 
     return old.guarantee is not None and is_leak_promise(old.guarantee)
 
@@ -108,7 +109,7 @@ def _refit_leak(
             where="--report",
             mend="leave it out, and run `knowgate report` on the run",
         )
-    from ..calibrating import records_from_run, require_same_instruments
+    from ..policies import records_from_run, require_same_instruments
 
     require_same_instruments(old, records_from_run(run))
     assert old.guarantee is not None

@@ -51,7 +51,7 @@ def report(
     Examples: `knowgate report run` ·
     `knowgate report run --compare last-release --fail-if 'abstention_rate<0.9'`
     """
-    from ..report import write_report  # plots and templates: only this command needs them
+    from ..suites import write_report
 
     paths = write_report(
         run,

@@ -8,8 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from ...guard import Decision, InputError, Policy, Signals, decide_route
+from ...guard.decision import Decision
+from ...guard.errors import InputError
 from ...guard.files import atomic_writer, read_jsonl
+from ...guard.policy import Policy
+from ...guard.routing import Signals, decide_route
 from ._app import app
 from ._console import checked_id, json_line, out, progress_bar
 

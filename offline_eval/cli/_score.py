@@ -8,18 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from ...guard import (
-    Decision,
-    FingerprintMismatchError,
-    Guard,
-    InputError,
-    Policy,
-    Reason,
-    RelevanceScorer,
-)
-from ...guard import aggregator as require_aggregator
+from ...guard import Guard
+from ...guard.contracts import RelevanceScorer
+from ...guard.decision import Decision, Reason
+from ...guard.errors import FingerprintMismatchError, InputError
 from ...guard.files import atomic_writer, read_jsonl
-from ...guard.relevance import (
+from ...guard.policy import Policy
+from ...guard.policy import aggregator as require_aggregator
+from ...guard.signals.relevance import (
     DEFAULT_SCORER,
     default_aggregator,
     default_calibrator,

@@ -13,17 +13,17 @@ from typing import Annotated
 
 import typer
 
-from ...calibration.sufficiency import (
+from ...calibration.training.sufficiency import (
     MIN_QUESTIONS,
     TrainingQuestion,
     TuningReport,
     TuningSettings,
     tune_relevance,
 )
-from ...guard import InputError
+from ...guard.errors import InputError
 from ...guard.files import write_json
-from ...guard.relevance import scorer_names
-from ..knowledge_base import PassageKind, QuestionRecord, build_knowledge_base, read_questions
+from ...guard.signals.relevance import scorer_names
+from ..data import PassageKind, QuestionRecord, build_knowledge_base, read_questions
 from ._app import app
 from ._console import out, progress_bar
 

@@ -12,28 +12,31 @@ from typing import Annotated, Any
 
 import typer
 
-from ...calibration.scenarios import (
+from ...calibration.training.scenarios import (
     ScenarioTrainingReport,
     ScenarioTrainingSettings,
     check_training,
     train_preferences,
     train_scenarios,
 )
-from ...guard import InputError
-from ..microworld import microworld_model_path
-from ..uniknow._cases import ContextKind, Knowledge, ScenarioCase
-from ..uniknow._contexts import build_contexts
-from ..uniknow._datasets import Dataset
-from ..uniknow._knowledge import estimate_knowledge
-from ..uniknow._knowledge_store import KnowledgeStore
-from ..uniknow._readers import read_dataset
-from ..uniknow._splits import build_cases, split_questions
-from ..uniknow._training_data import (
+from ...guard.errors import InputError
+from ..suites.uniknow import (
+    ContextKind,
+    Dataset,
+    Knowledge,
+    KnowledgeStore,
+    ScenarioCase,
+    build_cases,
+    build_contexts,
     check_abstention_share,
     check_without_kinds,
+    estimate_knowledge,
     preference_examples,
+    read_dataset,
+    split_questions,
     training_examples,
 )
+from ..testbed import microworld_model_path
 from ._console import out, progress_bar
 from ._tune import tuning
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
-from ._escaping import one_line
+from ._rendering import one_line
 
 REPORT_SCHEMA_VERSION = 1
 

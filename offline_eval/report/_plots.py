@@ -1,228 +1,141 @@
-"""The plots of the report, as SVG that stands inside a page."""
+"""Drawing that stands inside a page: colours that follow its scheme, no outside names."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import io
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-from ...calibration import OperatingPoint, risk_coverage_curve
-from ..ookb import OokbRun
-from ._cases import Case
-from ._summary import OokbSummary
-from ._svg import BLUE, GREY, INK, VERMILION, Plot, draw_svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_IN_KB, _LEFT_OUT, _MISS = BLUE, VERMILION, GREY
-_BINS = 20
 
-
-def draw_plots(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) -> list[Plot]:
-    """Histograms, ROC and risk–coverage curve; those without data are left out."""
-    drawn = (draw(run, cases, summary) for draw in (_histograms, _roc, _risk_coverage))
-    return [plot for plot in drawn if plot is not None]
-
-
-def _histograms(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) -> Plot | None:
-    calibrated = run.calibration is not None
-    # Without passages there is no raw score to draw; calibrated, it is a relevance of 0.
-    shown = [case for case in cases if calibrated or case.row.retrieved]
-    if not shown:
-        return None
-    kinds: list[tuple[str, str, list[Case]]] = [
-        ("in knowledge base, retrieved", _IN_KB, [case for case in shown if case.found]),
-        ("in knowledge base, not retrieved", _MISS, [case for case in shown if case.missed]),
-        ("answer taken out", _LEFT_OUT, [case for case in shown if case.left_out]),
-    ]
-    kinds = [kind for kind in kinds if kind[2]]
-    values = [[_value(case, calibrated) for case in members] for _, _, members in kinds]
-    edges = _edges(values, calibrated)
-    threshold = summary.policy.threshold if summary.policy is not None else None
-
-    def draw(figure: Figure) -> None:
-        panels = figure.subplots(len(kinds), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
-        for panel, (name, colour, members), scores in zip(panels, kinds, values, strict=True):
-            panel.hist(scores, bins=edges, color=colour, edgecolor="none", rwidth=0.9)
-            panel.set_title(f"{name} ({len(members)})", loc="left", fontsize=11)
-            panel.set_ylabel("cases")
-            panel.yaxis.get_major_locator().set_params(integer=True, nbins=4)
-            panel.grid(visible=False, axis="x")
-            if threshold is not None:
-                panel.axvline(threshold, color=INK, linestyle="--", linewidth=1.5)
-        if threshold is not None:
-            # Headroom, so that the label stands above the bars.
-            panels[0].set_ylim(top=1.3 * panels[0].get_ylim()[1])
-            _name_threshold(panels[0], threshold)
-        panels[-1].set_xlabel("relevance (calibrated)" if calibrated else "raw relevance score")
-        panels[-1].set_xlim(edges[0], edges[-1])
-
-    notes = ""
-    if threshold is not None:
-        notes += f" The dashed line is the threshold, {threshold:.3f}: cases to its right pass."
-    if len(shown) < len(cases):
-        notes += f" Not drawn, because nothing was retrieved: {len(cases) - len(shown)}."
-    return Plot(
-        name="scores",
-        title="How relevance is distributed",
-        caption="All measured questions. The less the first and the last panel overlap, the "
-        "better the guard can tell them apart." + notes,
-        svg=draw_svg("scores", draw, (7.4, 0.8 + 1.5 * len(kinds))),
-    )
-
-
-def _roc(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) -> Plot | None:
-    in_kb = [case for case in cases if not case.left_out]
-    found = [case for case in cases if case.found]
-    left_out = [case for case in cases if case.left_out]
-    points = _curve(in_kb, left_out)
-    if not points:
-        return None
-    found_points = _curve(found, left_out) if len(found) < len(in_kb) else []
-
-    def draw(figure: Figure) -> None:
-        axes = _square(figure)
-        axes.plot(*_xy(points, "risk"), color=_IN_KB, clip_on=False, label="all questions")
-        if found_points:
-            axes.plot(
-                *_xy(found_points, "risk"),
-                color=_MISS,
-                linestyle="--",
-                linewidth=1.5,
-                clip_on=False,
-                label="without retrieval misses",
-            )
-        axes.plot([0, 1], [0, 1], color=_MISS, linestyle=":", linewidth=1.5, label="chance")
-        if run.calibration is not None:
-            axes.plot(_share_passing(left_out), _share_passing(in_kb), label="the policy", **_POINT)
-        axes.set_xlabel("answer taken out: share that passes")
-        axes.set_ylabel("answer in knowledge base: share that passes")
-        axes.legend(loc="lower right")
-
-    half, point = "", ""
-    if run.calibration is not None:
-        half, point = ", calibration half included", " The dot is the policy’s threshold."
-    return Plot(
-        name="roc",
-        title="ROC curve",
-        caption=f"All measured questions{half}. The area under the curve is the AUROC; the upper "
-        f"left corner is the ideal.{point}",
-        svg=draw_svg("roc", draw, (5.0, 5.0)),
-    )
-
-
-def _risk_coverage(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) -> Plot | None:
-    calibration = run.calibration
-    shown = [case for case in cases if case.held_out or calibration is None]
-    found = [case for case in shown if case.found]
-    left_out = [case for case in shown if case.left_out]
-    points = _curve(found, left_out)
-    if not points:
-        return None
-
-    def draw(figure: Figure) -> None:
-        axes = _square(figure)
-        axes.plot(*_xy(points, "coverage"), color=_LEFT_OUT, clip_on=False, label="every threshold")
-        if calibration is not None and calibration.risk is not None:
-            axes.axhline(
-                calibration.risk, color=INK, linestyle=":", linewidth=1.5, label="risk asked for"
-            )
-        if calibration is not None:
-            axes.errorbar(
-                1 - _known(summary.in_kb.false_abstention_rate.value),
-                1 - _known(summary.left_out.abstention_rate.value),
-                xerr=_error(summary.in_kb.false_abstention_rate),
-                yerr=_error(summary.left_out.abstention_rate),
-                capsize=4,
-                elinewidth=1.5,
-                ecolor=INK,
-                label="the policy, 95 % intervals",
-                **_POINT,
-            )
-        axes.set_xlabel("coverage: answer retrieved, share that passes")
-        axes.set_ylabel("risk: answer taken out, share that passes")
-        axes.legend(loc="upper left")
-
-    which = "All measured questions" if calibration is None else "Held-out test questions only"
-    return Plot(
-        name="risk-coverage",
-        title="Risk against coverage",
-        caption=f"{which}, retrieval misses excluded. Moving the threshold moves along the "
-        "curve; the lower right corner is the ideal.",
-        svg=draw_svg("risk-coverage", draw, (5.0, 5.0)),
-    )
-
-
-_POINT: dict[str, Any] = {
-    "marker": "o",
-    "markersize": 9,
-    "color": INK,
-    "linestyle": "none",
-    "zorder": 5,
-    "clip_on": False,
+# Colours are stand-ins: in the page each becomes a custom property, so that it can
+# follow the reader's light or dark scheme. The palette is Okabe and Ito's, told apart
+# with every common colour blindness; lines differ in style too.
+INK, GRID, PAPER = "#0a0b0c", "#0d0e0f", "#fdfcfb"
+BLUE, VERMILION, GREY = "#0072b2", "#d55e00", "#767676"
+SKY, AMBER, PURPLE = "#56b4e9", "#e69f00", "#cc79a7"
+_PAGE_COLOURS = {
+    INK: "currentColor",
+    GRID: "var(--grid)",
+    PAPER: "var(--paper)",
+    BLUE: "var(--in-kb)",
+    VERMILION: "var(--left-out)",
+    GREY: "var(--miss)",
+    SKY: "var(--sky)",
+    AMBER: "var(--amber)",
+    PURPLE: "var(--purple)",
+}
+_STYLE: dict[str, Any] = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": INK,
+    "axes.grid": True,
+    "axes.labelcolor": INK,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "font.size": 11.0,
+    "grid.color": GRID,
+    "legend.frameon": False,
+    "legend.labelcolor": INK,
+    "lines.linewidth": 2.0,
+    "savefig.transparent": True,
+    "svg.fonttype": "none",
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
 }
 
 
-def _value(case: Case, calibrated: bool) -> float:
-    return case.relevance if calibrated and case.relevance is not None else case.score
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A plot for the page.
+
+    Attributes:
+        name: unique in the page.
+        title: what it shows.
+        caption: how to read it.
+        svg: markup without outside references; holds no text from a knowledge base.
+    """
+
+    name: str
+    title: str
+    caption: str
+    svg: str
 
 
-def _edges(values: Sequence[Sequence[float]], calibrated: bool) -> list[float]:
-    low, high = 0.0, 1.0
-    if not calibrated:
-        everything = [value for kind in values for value in kind]
-        low, high = min(everything), max(everything)
-        if high - low < 1e-9:
-            low, high = low - 0.5, high + 0.5
-    return [low + (high - low) * step / _BINS for step in range(_BINS + 1)]
+def draw_svg(name: str, draw: Callable[[Figure], None], size: tuple[float, float]) -> str:
+    """What `draw` puts on a figure, as an element for the page.
+
+    Args:
+        name: unique in the page; ids start with it.
+        draw: draws with the colours of this module.
+        size: width and height in inches.
+    """
+    import matplotlib.style
+    from matplotlib.figure import Figure
+
+    buffer = io.StringIO()
+    # From the defaults, whatever the reader's own settings file says.
+    with matplotlib.style.context(["default", {**_STYLE, "svg.hashsalt": name}]):
+        figure = Figure(figsize=size, layout="constrained")
+        draw(figure)
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    return _for_page(name, buffer.getvalue())
 
 
-def _name_threshold(panel: Axes, threshold: float) -> None:
-    right = threshold < 0.75
-    panel.annotate(
-        f"threshold {threshold:.2f}",
-        xy=(threshold, 1.0),
-        xycoords=("data", "axes fraction"),
-        xytext=(5 if right else -5, -3),
-        textcoords="offset points",
-        ha="left" if right else "right",
-        va="top",
-    )
+def _for_page(name: str, svg: str) -> str:
+    """The bare element: no prolog, no outside names, ids unique in the page."""
+    svg = svg[svg.index("<svg") :].strip()
+    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
+    svg = re.sub(r' xmlns(:\w+)?="[^"]*"', "", svg)
+    svg = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', r'<svg viewBox="\1" role="img">', svg)
+    svg = re.sub(r'\bid="', f'id="{name}-', svg)
+    svg = re.sub(r'(url\(#|href="#)', rf"\1{name}-", svg)
+    svg = svg.replace("'DejaVu Sans'", "system-ui").replace("xlink:href", "href")
+    for colour, property_name in _PAGE_COLOURS.items():
+        svg = svg.replace(colour, property_name)
+    return svg
 
 
-def _curve(may_pass: Sequence[Case], must_not_pass: Sequence[Case]) -> list[OperatingPoint]:
-    return risk_coverage_curve(
-        [case.score for case in may_pass], [case.score for case in must_not_pass]
-    )
+def name_points(
+    axes: Axes,
+    points: Sequence[tuple[str, float, float]],
+    across: tuple[float, float],
+    upward: tuple[float, float],
+) -> None:
+    """Write each name right of the axes and join it to its point by a line.
 
-
-def _xy(points: Sequence[OperatingPoint], across: str) -> tuple[list[float], list[float]]:
-    """The curve from "nothing passes" on, with `across` on the horizontal axis."""
-    coverage = [0.0, *(point.coverage for point in points)]
-    risk = [0.0, *(point.risk for point in points)]
-    return (coverage, risk) if across == "coverage" else (risk, coverage)
-
-
-def _share_passing(cases: Sequence[Case]) -> list[float]:
-    return [sum(case.passes is True for case in cases) / len(cases)]
-
-
-def _known(value: float | None) -> float:
-    if value is None:
-        raise ValueError("a curve over held-out cases implies a rate over them")
-    return value
-
-
-def _error(rate: Any) -> list[list[float]]:
-    """Distances to the ends of the interval of 1 - rate, as error bars want them."""
-    value = _known(rate.value)
-    return [[_known(rate.high) - value], [value - _known(rate.low)]]
-
-
-def _square(figure: Figure) -> Axes:
-    axes: Axes = figure.subplots()
-    axes.set_xlim(0, 1)
-    axes.set_ylim(0, 1)
-    axes.set_aspect("equal")
-    return axes
+    Args:
+        axes: with the two scales.
+        points: name, across, up.
+        across: ends of the horizontal scale.
+        upward: ends of the vertical one.
+    """
+    low, high = upward
+    # Many names stand closer, so that the column is never longer than the axes are high.
+    step = min(0.052, 1 / max(1, len(points) - 1)) * (high - low)
+    heights: list[float] = []
+    ordered = sorted(points, key=lambda point: (point[2], point[1], point[0]))
+    for _, _, up in ordered:
+        heights.append(max(up, heights[-1] + step) if heights else up)
+    # Names pushed above the top are brought back, from the uppermost down.
+    ceiling = high
+    for position in reversed(range(len(heights))):
+        heights[position] = min(heights[position], ceiling)
+        ceiling = heights[position] - step
+    edge = across[1] + 0.03 * (across[1] - across[0])
+    line: dict[str, Any] = {"color": GREY, "linewidth": 0.7, "zorder": 2, "clip_on": False}
+    for (name, right, up), height in zip(ordered, heights, strict=True):
+        axes.plot([right, edge], [up, height], **line)
+        axes.annotate(
+            name,
+            xy=(edge, height),
+            xytext=(3, 0),
+            textcoords="offset points",
+            va="center",
+            annotation_clip=False,
+        )

@@ -9,35 +9,58 @@ through is answered from the passages it kept, or from memory; else its own repl
 from __future__ import annotations
 
 from ._bases import AskedBase, read_bases
-from ._citations import split_citation
-from ._estimating import SystemEstimate, estimate
-from ._guard_choices import OFF, GuardChoice, load_guard_choices
-from ._judging import judge_replies
-from ._preparing import Comparison, Prepared, prepare
-from ._prompts import PROMPTS, SystemPrompt, load_system_prompt
-from ._running import RepliesDone, run_replies
+from ._cases import Case, build_cases
+from ._contexts import FoundContext, Material, Wanted, find_contexts
+from ._guards import OFF, GuardChoice, held_out_of, load_guard_choices
+from ._left_out import AnswerElsewhere, left_out_check
+from ._models import ModelUnderTest
+from ._plan import Asked, LiveSystem, all_asked, cases_of, live_systems, reply_case
+from ._prompts import load_system_prompts
+from ._replayed import Replay, Replayed, given_judgements, read_replay
+from ._replying import Replier, failed_row, make_replier
+from ._retrieval import PassageIndex, Retriever, top_k_in_blocks
+from ._retrievers import RETRIEVALS, load_retriever
 from ._settings import CASES, CallLimits, Progress, RepliesSettings
+from ._synthetic import synthetic_questions
 
 __all__ = [
     "CASES",
     "OFF",
-    "PROMPTS",
+    "RETRIEVALS",
+    "AnswerElsewhere",
+    "Asked",
     "AskedBase",
     "CallLimits",
-    "Comparison",
+    "Case",
+    "FoundContext",
     "GuardChoice",
-    "Prepared",
+    "LiveSystem",
+    "Material",
+    "ModelUnderTest",
+    "PassageIndex",
     "Progress",
-    "RepliesDone",
+    "Replay",
+    "Replayed",
+    "Replier",
     "RepliesSettings",
-    "SystemEstimate",
-    "SystemPrompt",
-    "estimate",
-    "judge_replies",
+    "Retriever",
+    "Wanted",
+    "all_asked",
+    "build_cases",
+    "cases_of",
+    "failed_row",
+    "find_contexts",
+    "given_judgements",
+    "held_out_of",
+    "left_out_check",
+    "live_systems",
     "load_guard_choices",
-    "load_system_prompt",
-    "prepare",
+    "load_retriever",
+    "load_system_prompts",
+    "make_replier",
     "read_bases",
-    "run_replies",
-    "split_citation",
+    "read_replay",
+    "reply_case",
+    "synthetic_questions",
+    "top_k_in_blocks",
 ]

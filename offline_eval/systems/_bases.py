@@ -8,17 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ...guard import InputError, clean_text
+from ...guard.errors import InputError
 from ...guard.files import file_sha256, read_json
-from ..knowledge_base import (
-    KnowledgeBase,
-    PassageKind,
-    QuestionRecord,
-    build_knowledge_base,
-    read_questions,
-)
-from ..ookb import InputFile, OokbQuestion
-from ..replies import StoredPassage
+from ...guard.text import clean_text
+from ..data import KnowledgeBase, PassageKind, QuestionRecord, build_knowledge_base, read_questions
+from ..run import InputFile, OokbQuestion, StoredPassage
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,53 +1,149 @@
-"""Whether what was taken out of a knowledge base is really gone, noted in the run folder."""
+"""Whether the rest of the knowledge base really lacks the answer of a left-out question."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict
-from pathlib import Path
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
-from ...guard import DeviceError, MissingDependencyError, ModelFolderError
-from ...guard.files import write_text
-from ..retrieval import AnswerElsewhere, PassageIndex, left_out_check
-from ._bases import AskedBase
+import numpy as np
 
-LEFT_OUT_FILE = "left_out_check.jsonl"
+from ...guard.errors import InputError
+from ..data import Encoder, KnowledgeBase, QuestionRecord
+from ..data.diversity import numbers_of, words_of
+from ._retrieval import PassageIndex, top_k_in_blocks
+
+Progress = Callable[[int, int], None]
+How = Literal["contains_answer", "same_fact"]
+
+# Shorter answers stand in a text by chance; it must be about the question besides.
+_SHORT_WORDS = 4
+_ABOUT = 0.4
 
 
-def note_left_out_check(
-    folder: Path,
-    bases: Sequence[AskedBase],
-    left_out: Collection[str],
-    index: Callable[[AskedBase], PassageIndex],
-) -> None:
-    """Write which other passages may answer a question whose own was taken out.
+@dataclass(frozen=True, slots=True)
+class AnswerElsewhere:
+    """A passage that probably answers a question although the question's own is left out.
 
-    Nothing is written where the file is there already, where nothing was taken out of a
-    known knowledge base, or where the encoder is not there: the run can do without.
+    Attributes:
+        question_id: of the left-out question.
+        passage_id: of the other passage.
+        similarity: cosine of the question's own passage with the other one, in [-1, 1].
+        how: `contains_answer`, the whole answer stands there; `same_fact`, much the same
+            is said with the same numbers.
+    """
+
+    question_id: str
+    passage_id: str
+    similarity: float
+    how: How
+
+
+def left_out_check(
+    questions: Sequence[QuestionRecord],
+    knowledge_base: KnowledgeBase,
+    encoder: Encoder,
+    *,
+    same_fact: float = 0.85,
+    neighbours: int = 10,
+    index: PassageIndex | None = None,
+    on_progress: Progress | None = None,
+) -> list[AnswerElsewhere]:
+    """Passages that probably hold an answer besides the question's own passage.
+
+    A left-out case whose answer stands elsewhere is none: a system that answers it is
+    right. Reported is a passage that contains the whole answer word for word (an answer of
+    fewer than four words only in a passage that is about the question: their cosine is at
+    least 0.4), and one of the nearest passages whose cosine with the question's own is at
+    least `same_fact` and that has all numbers of the answer. It finds restatements, not
+    what follows from several passages together; and it also reports facts that are the
+    same but for a name, since an embedding hardly tells them apart.
 
     Args:
-        folder: of the run.
-        bases: that were asked about.
-        left_out: ids of the questions whose passage was taken out.
-        index: embedded passages of a base.
+        questions: of the knowledge base.
+        knowledge_base: that they are asked against.
+        encoder: texts → embeddings.
+        same_fact: least cosine, above 0 and at most 1.
+        neighbours: passages compared with each, at least 1.
+        index: of this knowledge base, where there is one already.
+        on_progress: called with (passages embedded, passages in all).
+
+    Returns:
+        In the order of the questions; per question `contains_answer` first, then by falling
+        similarity. A passage stands there once per question. Memory grows with the
+        passages, not with their pairs.
+
+    Raises:
+        InputError: `same_fact` or `neighbours` is out of range.
     """
-    path = folder / LEFT_OUT_FILE
-    asked = {
-        base.name: [record for record in base.asked if record.question_id in left_out]
-        for base in bases
-    }
-    if path.exists() or not any(asked.values()):
-        return
+    if not 0.0 < same_fact <= 1.0:
+        raise InputError(f"must be above 0 and at most 1, not {same_fact:g}", where="same_fact")
+    if index is None:
+        index = PassageIndex(knowledge_base, encoder, on_progress)
+    near = _near_passages(index, neighbours)
+    holders = _Holders(knowledge_base.passages)
     found: list[AnswerElsewhere] = []
-    try:
-        for base in bases:
-            if asked[base.name]:
-                embedded = index(base)
-                found += left_out_check(
-                    asked[base.name], base.knowledge_base, embedded.encoder, index=embedded
-                )
-    except (DeviceError, MissingDependencyError, ModelFolderError):
-        return
-    lines = (json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in found)
-    write_text(path, "".join(lines))
+    for record in questions:
+        own = knowledge_base.passage_of[record.question_id]
+        holding = holders.of(record.answer, own)
+        if holding and len(words_of(record.answer)) < _SHORT_WORDS:
+            holding = _about(record.question, holding, index)
+        numbers = numbers_of(record.answer)
+        said = [
+            AnswerElsewhere(record.question_id, name, index.cosine(own, name), "contains_answer")
+            for name in holding
+        ]
+        said += [
+            AnswerElsewhere(record.question_id, name, cosine, "same_fact")
+            for name, cosine in near[own]
+            if cosine >= same_fact and name not in holding and numbers <= holders.numbers[name]
+        ]
+        found += sorted(said, key=lambda one: (one.how, -one.similarity))
+    return found
+
+
+def _near_passages(index: PassageIndex, neighbours: int) -> dict[str, list[tuple[str, float]]]:
+    """The nearest passages of each, with their cosines."""
+    rows, cosines = top_k_in_blocks(
+        index.matrix, index.matrix, neighbours, np.arange(len(index.ids))
+    )
+    return {
+        name: [
+            (index.ids[row], float(cosine))
+            for row, cosine in zip(rows[at], cosines[at], strict=True)
+            if row >= 0
+        ]
+        for at, name in enumerate(index.ids)
+    }
+
+
+def _about(question: str, names: Sequence[str], index: PassageIndex) -> list[str]:
+    vector = index.encoder.embed([question])[0]
+    return [name for name in names if float(vector @ index.vector(name)) >= _ABOUT]
+
+
+class _Holders:
+    """Which passages contain an answer, found by the answer's rarest word."""
+
+    def __init__(self, passages: Mapping[str, str]) -> None:
+        words = {name: words_of(text) for name, text in passages.items()}
+        self.numbers = {name: numbers_of(text) for name, text in passages.items()}
+        self._plain = {name: f" {' '.join(found)} " for name, found in words.items()}
+        self._with: dict[str, list[str]] = defaultdict(list)
+        for name, found in words.items():
+            for word in dict.fromkeys(found):
+                self._with[word].append(name)
+
+    def of(self, answer: str, own: str) -> list[str]:
+        """Passages other than `own` in which the whole answer stands."""
+        words = words_of(answer)
+        if not words:
+            return []
+        rarest = min(words, key=lambda word: len(self._with.get(word, ())))
+        wanted = f" {' '.join(words)} "
+        return [
+            name
+            for name in self._with.get(rarest, ())
+            if name != own and wanted in self._plain[name]
+        ]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..ookb import Case, CaseKind, OokbQuestion, build_cases
-from ..replies import ReplyCase, ReplySystem
+from ..run import CaseKind, OokbQuestion, ReplyCase, ReplySystem
 from ._bases import AskedBase
-from ._guard_choices import OFF, GuardChoice, held_out_of
-from ._models_under_test import ModelUnderTest
+from ._cases import Case, build_cases
+from ._guards import OFF, GuardChoice, held_out_of
+from ._models import ModelUnderTest
 from ._prompts import SystemPrompt
 
 

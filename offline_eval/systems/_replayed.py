@@ -6,8 +6,8 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ...guard import Decision, Route
-from ..interop import (
+from ...guard.decision import Decision, Route
+from ..data.formats import (
     InteropWarning,
     KnownBase,
     bases_of_logs,
@@ -15,12 +15,12 @@ from ..interop import (
     replay_rows,
     replay_systems,
 )
-from ..ookb import Case, OokbQuestion
-from ..replies import (
+from ..run import (
     ABSTENTION,
     FACTUALITY,
     GIVEN_JUDGE,
     Judgement,
+    OokbQuestion,
     ReplyCase,
     ReplyContext,
     ReplyRow,
@@ -28,7 +28,8 @@ from ..replies import (
     StoredPassage,
 )
 from ._bases import AskedBase
-from ._guard_choices import OFF, GuardChoice
+from ._cases import Case
+from ._guards import OFF, GuardChoice
 from ._plan import guarded_id
 
 _NONE = ReplyContext(kind="none")

@@ -8,16 +8,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...adapters.langchain import Replies
-from ...guard import Decision, Guard, InputError, LanguageModelError, Reason, Route, clean_text
-from ..ookb import RowError
-from ..replies import ReplyContext, ReplyRow
-from ._citations import split_citation
-from ._contexts import FoundContext, Shared, context_id, row_error
-from ._guard_choices import OFF
-from ._guarding import Scorers, decide, make_guard
-from ._material import Material, Shown, picked
-from ._models_under_test import Asker, CallMeter, ModelUnderTest, context_input, prompted
+from ...guard import Guard
+from ...guard.decision import Decision, Reason, Route
+from ...guard.errors import InputError, LanguageModelError
+from ...guard.text import clean_text
+from ..run import ReplyContext, ReplyRow, RowError
+from ._contexts import FoundContext, Material, Shared, Shown, context_id, picked, row_error
+from ._guards import OFF, Scorers, decide, make_guard
+from ._models import Asker, CallMeter, ModelUnderTest, context_input, prompted
 from ._plan import Asked, LiveSystem
+from ._prompts import split_citation
 from ._replayed import Replayed, ReplayedSystem
 
 _CLOSED_BOOK = Shown(ReplyContext(kind="none"), ())

@@ -6,10 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ...guard import InputError
-from ..knowledge_base import PassageKind
-from ..ookb import CaseKind
-from ..runner import StoreKind
+from ...guard.errors import InputError
+from ..data import PassageKind
+from ..run import CaseKind, StoreKind
 
 CASES = (CaseKind.LEFT_OUT, CaseKind.IN_KB)
 Engine = Literal["local", "ray"]

@@ -15,9 +15,10 @@ import pytest
 
 from knowgate.calibration import wilson_interval
 from knowgate.guard import Fingerprint, FingerprintMismatchError, Guard, Policy, Route
-from knowgate.guard.relevance import LexicalScorer
-from knowgate.guard.testing import FakeScorer, FakeSetScorer
-from knowgate.offline_eval.knowledge_base import PassageKind
+from knowgate.guard.signals.relevance import LexicalScorer
+from knowgate.guard.testing import FakeScorer
+from knowgate.guard.testing._fakes import FakeSetScorer
+from knowgate.offline_eval.data import PassageKind
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 PARTS = ("logs", "rates", "guard", "measures", "transfer")

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from knowgate.guard.relevance import LexicalScorer
-from knowgate.offline_eval.microworld import default_world
+from knowgate.guard.signals.relevance import LexicalScorer
+from knowgate.offline_eval.testbed import default_world
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 MODULES = ("sufficiency_cases", "sufficiency_measures")

@@ -11,8 +11,8 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import GroupKFold, cross_val_predict
 
 from knowgate.calibration import choose_calibrator
-from knowgate.calibration._group_folds import clustered_standard_error, deal_to_folds
-from knowgate.guard import (
+from knowgate.calibration._calibrators import clustered_standard_error, deal_to_folds
+from knowgate.guard.policy import (
     IdentityCalibrator,
     PlattCalibrator,
     StepCalibrator,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from knowgate.calibration import ProbeFit, fit_hidden_state_probe
+from knowgate.calibration import fit_hidden_state_probe
+from knowgate.calibration._hidden_state_probe import ProbeFit
 from knowgate.guard import InputError
-from knowgate.guard.confidence import HiddenStateProbe
+from knowgate.guard.signals.confidence._hidden_state import HiddenStateProbe
 from tests.support.local_models import StatefulLM
 
 RNG = np.random.default_rng(0)

@@ -10,14 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.calibration import (
-    LeaveOneOutRecord,
-    errors_allowed,
-    fit_leave_one_out_policy,
-    one_per_group,
-    questions_needed,
-)
-from knowgate.guard import Fingerprint, IdentityCalibrator, PlattCalibrator, Policy, Route
+from knowgate.calibration import LeaveOneOutRecord, errors_allowed, one_per_group, questions_needed
+from knowgate.calibration.risk import fit_leave_one_out_policy
+from knowgate.guard import Fingerprint, Policy, Route
+from knowgate.guard.policy import IdentityCalibrator, PlattCalibrator
 
 _SCORER = Fingerprint(kind="fake")
 _FLOATS = st.one_of(

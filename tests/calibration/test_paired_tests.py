@@ -5,11 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from knowgate.calibration._paired_tests import (
-    holm_adjusted,
-    mcnemar_p_value,
-    paired_difference,
-)
+from knowgate.calibration import holm_adjusted, mcnemar_p_value, paired_difference
 
 # statsmodels 0.15.0: mcnemar([[7, b], [c, 9]], exact=True) and (exact=False, correction=True).
 STATSMODELS = (

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from knowgate.calibration import fit_platt
-from knowgate.guard import IdentityCalibrator, PlattCalibrator
+from knowgate.guard.policy import IdentityCalibrator, PlattCalibrator
 
 _ANY = st.lists(
     st.one_of(

@@ -8,12 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.calibration import (
-    LeaveOneOutRecord,
-    one_per_group,
-    records_sha256,
-    split_by_group,
-)
+from knowgate.calibration import LeaveOneOutRecord, one_per_group, records_sha256, split_by_group
 
 _GROUPS = st.lists(st.integers(0, 12).map(str), min_size=1, max_size=60)
 

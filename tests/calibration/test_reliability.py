@@ -22,7 +22,7 @@ from knowgate.calibration import (
     reliability_diagram,
     wilson_interval,
 )
-from knowgate.calibration._bootstrap import Statistic
+from knowgate.calibration._statistics import Statistic
 
 _CASES = st.lists(
     st.tuples(st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.5, 1.0])), st.booleans()),

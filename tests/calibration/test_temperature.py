@@ -14,8 +14,8 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
-from knowgate.calibration import fit_temperature
-from knowgate.guard import IdentityCalibrator, TemperatureCalibrator
+from knowgate.calibration._calibrators import fit_temperature
+from knowgate.guard.policy import IdentityCalibrator, TemperatureCalibrator
 
 _CASES = st.lists(
     st.tuples(

@@ -11,12 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from knowgate.calibration import (
-    binomial_p_value,
-    choose_threshold,
-    errors_allowed,
-    questions_needed,
-)
+from knowgate.calibration import binomial_p_value, errors_allowed, questions_needed
+from knowgate.calibration.risk._leave_one_out import choose_threshold
 
 _FINITE = st.floats(allow_nan=False, allow_infinity=False)
 _TIED = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=80)

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.isotonic import IsotonicRegression
 
-from knowgate.calibration import fit_venn_abers
-from knowgate.guard import IdentityCalibrator, StepCalibrator
+from knowgate.calibration._calibrators import fit_venn_abers
+from knowgate.guard.policy import IdentityCalibrator, StepCalibrator
 
 _CASES = st.lists(
     st.tuples(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from knowgate.guard.relevance import BiEncoderScorer, LexicalScorer
+from knowgate.guard.engine import BiEncoderScorer
+from knowgate.guard.signals.relevance import LexicalScorer
 
 
 @pytest.fixture(scope="session")

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from knowgate.guard import Decision, Guard, Policy, Route
-from knowgate.guard.confidence import SampledConsistency
-from knowgate.guard.conflict import AnswerConflict
-from knowgate.guard.relevance import BiEncoderScorer, LexicalScorer
+from knowgate.guard.engine import BiEncoderScorer
+from knowgate.guard.signals.confidence import SampledConsistency
+from knowgate.guard.signals.conflict import AnswerConflict
+from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.guard.testing import FakeConflictDetector, FakeEstimator, FakeScorer
 from knowgate.guard.testing import ScriptedLanguageModel as Scripted
 from tests.support.guards import guard_with, policy_with, without_timings

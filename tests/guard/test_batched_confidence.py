@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from knowgate.guard import Confidence, Generation, Guard, LanguageModelError
-from knowgate.guard.confidence import SampledConsistency
+from knowgate.guard.signals.confidence import SampledConsistency
 from knowgate.guard.testing import ScriptedLanguageModel
 from tests.support.guards import guard_with, policy_with
 

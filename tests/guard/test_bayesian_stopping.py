@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import betabinom
 
-from knowgate.guard.confidence import BayesianStopping, CurtailedSampling, StoppingRule
+from knowgate.guard.signals.confidence import CurtailedSampling
+from knowgate.guard.signals.confidence._stopping import BayesianStopping, StoppingRule
 
 PATTERNS = tuple(itertools.product((True, False), repeat=10))
 DEFAULT = BayesianStopping()

@@ -9,18 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from knowgate.guard import DeviceError, InputError, MissingDependencyError, ModelFolderError
+from knowgate.guard import InputError, MissingDependencyError
+from knowgate.guard.engine import EMBEDDED_SHA256, BiEncoderScorer, embedded_model_path
+from knowgate.guard.engine import _loading as _embedded
+from knowgate.guard.errors import DeviceError, ModelFolderError
 from knowgate.guard.files import file_sha256
-from knowgate.guard.relevance import (
-    EMBEDDED_SHA256,
-    BiEncoderScorer,
-    _embedded,
-    default_calibrator,
-    embedded_model_path,
-    load_scorer,
-    register_scorer,
-    scorer_names,
-)
+from knowgate.guard.signals.relevance import default_calibrator, load_scorer, scorer_names
+from knowgate.guard.signals.relevance._registry import register_scorer
 from knowgate.guard.testing import FakeScorer
 
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from knowgate.guard import (
+from knowgate.guard import InputError
+from knowgate.guard.policy import (
     AGGREGATORS,
     Calibrator,
     IdentityCalibrator,
-    InputError,
     PlattCalibrator,
     StepCalibrator,
     TemperatureCalibrator,

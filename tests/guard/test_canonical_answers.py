@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from knowgate.guard import (
+from knowgate.guard import InputError
+from knowgate.guard.engine import BiEncoderScorer
+from knowgate.guard.matching import (
     AnswerMatcher,
-    InputError,
     MeaningMatcher,
     canonical_answer,
     normalise_answer,
     same_answer,
 )
-from knowgate.guard.relevance import BiEncoderScorer
 
 SAME = [
     ("twenty-three", "23"),

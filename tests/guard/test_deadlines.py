@@ -23,16 +23,17 @@ from knowgate.guard import (
     InputError,
     Reason,
     Route,
-    SignalOverloadError,
     SignalTimeoutError,
 )
-from knowgate.guard._deadline import (
+from knowgate.guard.deadlines import (
     AllWorkersBusyError,
     DeadlineExceededError,
     DeadlineRunner,
     TaskBrokeOffError,
 )
-from knowgate.guard.testing import FakeEstimator, FakeScorer, SlowScorer
+from knowgate.guard.errors import SignalOverloadError
+from knowgate.guard.testing import FakeEstimator, FakeScorer
+from knowgate.guard.testing._fakes import SlowScorer
 from tests.support.guards import guard_with, policy_with
 
 SOON = 0.05

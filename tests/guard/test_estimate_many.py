@@ -11,35 +11,27 @@ import numpy as np
 import pytest
 
 from knowgate.guard import (
-    BatchConfidenceEstimator,
     Confidence,
-    Cost,
     Fingerprint,
     Generation,
     InputError,
     KnowgateError,
     LanguageModel,
     LanguageModelError,
+)
+from knowgate.guard.contracts import BatchConfidenceEstimator, Cost, Requirement
+from knowgate.guard.errors import (
     LanguageModelTimeoutError,
     PartialGenerationsError,
     PromptTooLongError,
-    Requirement,
-)
-from knowgate.guard.confidence import (
-    Cascade,
-    Compute,
-    Draw,
-    HiddenState,
-    PTrue,
-    SampledConsistency,
-    Score,
-    SemanticEntropy,
-    Steps,
-    StepwiseEstimator,
-    TokenProbability,
-    Verbalized,
 )
 from knowgate.guard.prompts import Prompt
+from knowgate.guard.signals.confidence import SampledConsistency, StepwiseEstimator
+from knowgate.guard.signals.confidence._cascade import Cascade
+from knowgate.guard.signals.confidence._driver import Compute, Draw, HiddenState, Score, Steps
+from knowgate.guard.signals.confidence._entropy import SemanticEntropy
+from knowgate.guard.signals.confidence._self_reported import PTrue, Verbalized
+from knowgate.guard.signals.confidence._token_probability import TokenProbability
 from knowgate.guard.testing import ScriptedLanguageModel
 
 PROMPT = Prompt("short", "Question: {question}?")

@@ -15,20 +15,19 @@ from prometheus_client import CollectorRegistry, generate_latest
 from knowgate.adapters.langchain import GuardedRAG
 from knowgate.calibration.monitoring import DecisionMonitor
 from knowgate.guard import (
-    Answerability,
     Decision,
     Guard,
     LanguageModelError,
-    Premise,
-    PremiseFault,
     Reason,
     Route,
     SignalError,
     SignalTimeoutError,
-    SignalValueError,
 )
-from knowgate.guard.answerability import PremiseChecker
-from knowgate.guard.testing import FakeEstimator, FakeScorer, ScriptedAnswerability
+from knowgate.guard.contracts import Answerability, Premise, PremiseFault
+from knowgate.guard.errors import SignalValueError
+from knowgate.guard.signals.answerability import PremiseChecker
+from knowgate.guard.testing import FakeEstimator, FakeScorer
+from knowgate.guard.testing._fakes import ScriptedAnswerability
 from tests.support.guards import guard_with, policy_with, without_timings
 
 FORMS = ["decide", "adecide", "decide_batch", "adecide_batch"]

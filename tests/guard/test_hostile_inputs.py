@@ -20,10 +20,11 @@ from knowgate.guard import (
     Reason,
     RelevanceScorer,
     Route,
-    passage_texts,
 )
-from knowgate.guard.relevance import BiEncoderScorer, LexicalScorer
+from knowgate.guard.engine import BiEncoderScorer
+from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.guard.testing import FakeScorer
+from knowgate.guard.text import passage_texts
 from tests.support.guards import guard_with, policy_with, without_timings
 from tests.support.hostile import Document, RaisingText, hostile_inputs
 

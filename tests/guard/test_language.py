@@ -9,18 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.guard import (
-    Decision,
-    Guard,
-    InputError,
-    Policy,
-    Reason,
-    Route,
-    UnsupportedLanguageError,
-)
-from knowgate.guard.relevance import BiEncoderScorer, LateInteractionScorer, LexicalScorer
-from knowgate.guard.relevance._language import is_readable, latin_share
-from knowgate.guard.testing import FakeSetScorer
+from knowgate.guard import Decision, Guard, InputError, Policy, Reason, Route
+from knowgate.guard.engine import BiEncoderScorer
+from knowgate.guard.engine._language import is_readable, latin_share
+from knowgate.guard.errors import UnsupportedLanguageError
+from knowgate.guard.signals.relevance import LexicalScorer
+from knowgate.guard.signals.relevance._late_interaction import LateInteractionScorer
+from knowgate.guard.testing._fakes import FakeSetScorer
 from tests.support.guards import guard_with, policy_with
 
 CHINESE = "图书馆几点开门？"

@@ -9,14 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.guard import Guard, InputError, ModelFolderError, Policy
-from knowgate.guard.relevance import LateInteractionScorer, TokenEncoder, _late_interaction
-from knowgate.guard.relevance._late_interaction import (
-    _idf_table,
+from knowgate.guard import Guard, InputError, Policy
+from knowgate.guard.engine import TokenEncoder
+from knowgate.guard.errors import ModelFolderError
+from knowgate.guard.signals.relevance import (
+    _late_interaction,
     best_cosines,
     token_weights,
-    weighted_match,
     word_piece_idf,
+)
+from knowgate.guard.signals.relevance._late_interaction import (
+    LateInteractionScorer,
+    _idf_table,
+    weighted_match,
 )
 from tests.support.guards import without_timings
 

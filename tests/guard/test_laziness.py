@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from knowgate.guard import Decision, Guard, Reason, Route
-from knowgate.guard.confidence import SampledConsistency
-from knowgate.guard.conflict import AnswerConflict
+from knowgate.guard.signals.confidence import SampledConsistency
+from knowgate.guard.signals.conflict import AnswerConflict
 from knowgate.guard.testing import FakeScorer, ScriptedLanguageModel
 from tests.support.guards import guard_with, policy_with
 

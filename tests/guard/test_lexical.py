@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.guard.relevance import LexicalScorer
+from knowgate.guard.signals.relevance import LexicalScorer
 
 ONCE, TWICE = 1 / 2.2, 2 / 3.2
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.guard import is_refusal, normalise_answer, same_answer
+from knowgate.guard.matching import is_refusal, normalise_answer, same_answer
 
 
 @pytest.mark.parametrize(

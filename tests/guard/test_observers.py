@@ -13,7 +13,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from knowgate.guard import Decision, Guard, InputError, Reason, Route
-from knowgate.guard.testing import FailingScorer, FakeScorer
+from knowgate.guard.testing import FakeScorer
+from knowgate.guard.testing._fakes import FailingScorer
 from tests.support.guards import guard_with, policy_with, without_timings
 
 QUESTIONS = ["one", "two", "three", "four"]

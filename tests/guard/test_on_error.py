@@ -16,10 +16,11 @@ from knowgate.guard import (
     Reason,
     Route,
     SignalError,
-    SignalName,
-    SignalValueError,
 )
-from knowgate.guard.testing import FailingScorer, FakeConflictDetector, FakeEstimator, FakeScorer
+from knowgate.guard.decision import SignalName
+from knowgate.guard.errors import SignalValueError
+from knowgate.guard.testing import FakeConflictDetector, FakeEstimator, FakeScorer
+from knowgate.guard.testing._fakes import FailingScorer
 from tests.support.guards import guard_with, policy_with, without_timings
 
 FORMS = ["decide", "adecide", "decide_batch", "adecide_batch"]

@@ -12,20 +12,17 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from knowgate.guard import (
-    SCHEMA_VERSION,
     Fingerprint,
     FingerprintMismatchError,
     Guarantee,
     Guard,
-    Histogram,
     InputError,
-    PlattCalibrator,
     Policy,
     PolicyError,
     PolicyVersionError,
-    StepCalibrator,
 )
-from knowgate.guard.conflict import AnswerConflict
+from knowgate.guard.policy import SCHEMA_VERSION, Histogram, PlattCalibrator, StepCalibrator
+from knowgate.guard.signals.conflict import AnswerConflict
 from knowgate.guard.testing import FakeEstimator, FakeScorer, ScriptedLanguageModel
 from tests.support.guards import policy_with
 

@@ -9,19 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.guard import (
-    Confidence,
-    ConflictFinding,
-    Fingerprint,
-    Policy,
-    Reason,
-    Route,
-    Scenario,
-    SignalName,
-    Signals,
-    decide_route,
-    next_signal,
-)
+from knowgate.guard import Confidence, Fingerprint, Policy, Reason, Route, Scenario
+from knowgate.guard.contracts import ConflictFinding
+from knowgate.guard.decision import SignalName
+from knowgate.guard.routing import Signals, decide_route, next_signal
 from knowgate.guard.testing import FakeScorer
 from tests.support.guards import guard_with, policy_with
 

@@ -20,17 +20,13 @@ from knowgate.guard import (
     InputError,
     LanguageModel,
     LanguageModelError,
-    MeaningMatcher,
-    PartialGenerationsError,
 )
-from knowgate.guard.confidence import (
-    BayesianStopping,
-    CurtailedSampling,
-    FullSampling,
-    SampledConsistency,
-)
-from knowgate.guard.conflict import AnswerConflict
+from knowgate.guard.errors import PartialGenerationsError
+from knowgate.guard.matching import MeaningMatcher
 from knowgate.guard.prompts import Prompt
+from knowgate.guard.signals.confidence import CurtailedSampling, SampledConsistency
+from knowgate.guard.signals.confidence._stopping import BayesianStopping, FullSampling
+from knowgate.guard.signals.conflict import AnswerConflict
 from knowgate.guard.testing import ScriptedLanguageModel
 from tests.support.guards import guard_with, policy_with
 

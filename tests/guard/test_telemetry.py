@@ -19,11 +19,11 @@ from knowgate.guard import (
     Policy,
     Reason,
     Route,
-    SignalValueError,
 )
-from knowgate.guard._errors import LanguageModelTimeoutError
 from knowgate.guard._measure import ERROR_KINDS, error_kind
-from knowgate.guard.testing import FailingScorer, FakeEstimator, FakeScorer
+from knowgate.guard.errors import LanguageModelTimeoutError, SignalValueError
+from knowgate.guard.testing import FakeEstimator, FakeScorer
+from knowgate.guard.testing._fakes import FailingScorer
 from tests.support.guards import guard_with
 from tests.support.hostile import hostile_inputs
 

@@ -6,8 +6,8 @@ from collections import defaultdict
 
 import pytest
 
-from knowgate.offline_eval import sample
-from knowgate.offline_eval.sample import sample_knowledge_base_path
+from knowgate.offline_eval import testbed as sample
+from knowgate.offline_eval.testbed import sample_knowledge_base_path
 
 FIELDS = ("id", "question", "answer", "passage", "source")
 NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")

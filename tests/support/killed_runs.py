@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from knowgate.offline_eval.runner import CallProgress, open_store, run_calls_sync
+from knowgate.offline_eval.run import CallProgress, open_store, run_calls_sync
 
 
 def _run(stem: Path, kind: Literal["jsonl", "sqlite"], items: int) -> None:

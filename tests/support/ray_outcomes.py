@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from knowgate.offline_eval.runner import stored_rows
+from knowgate.offline_eval.run import stored_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = (sys.executable, "-m", "tests.support.ray_run")

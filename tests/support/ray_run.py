@@ -24,14 +24,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from knowgate.adapters.ray import PoolSize, ray_cluster
-from knowgate.offline_eval.runner import (
-    CallProgress,
-    open_store,
-    run_calls_ray,
-    run_calls_ray_sync,
-    stored_rows,
-)
+from knowgate.adapters.ray import PoolSize
+from knowgate.adapters.ray._cluster import ray_cluster
+from knowgate.offline_eval.run import CallProgress, open_store, run_calls_ray_sync, stored_rows
+from knowgate.offline_eval.run._ray_calls import run_calls_ray
 from tests.support import ray_pool
 
 _ITEMS = 300

@@ -1,1 +1,3 @@
 """Templates of the report; a package, so that builds carry its files."""
+
+from __future__ import annotations

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from knowgate.adapters.huggingface import COIECDLogitsProcessor, HuggingFaceLM
-from knowgate.adapters.huggingface._encoding import pad_left
-from knowgate.guard import InputError, LanguageModelError, PromptTooLongError
+from knowgate.adapters.huggingface import HuggingFaceLM, pad_left
+from knowgate.adapters.huggingface._contrastive import COIECDLogitsProcessor
+from knowgate.guard import InputError, LanguageModelError
+from knowgate.guard.errors import PromptTooLongError
 
 TEMPLATE = (
     "{% for m in messages %}[{{ m['role'] }}] {{ m['content'] }}\n{% endfor %}"

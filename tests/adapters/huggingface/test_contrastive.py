@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from knowgate.adapters.huggingface import (
+from knowgate.adapters.huggingface import HuggingFaceLM
+from knowgate.adapters.huggingface._contrastive import (
     CADLogitsProcessor,
     COIECDLogitsProcessor,
-    HuggingFaceLM,
     cad_scores,
     coiecd_scores,
 )

@@ -17,13 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from knowgate.adapters.huggingface import HuggingFaceLM
-from knowgate.guard import (
-    Generation,
-    InputError,
-    LanguageModel,
-    LanguageModelError,
-    PromptTooLongError,
-)
+from knowgate.guard import Generation, InputError, LanguageModel, LanguageModelError
+from knowgate.guard.errors import PromptTooLongError
 
 
 def texts(rows: list[list[Generation]]) -> list[list[str]]:

@@ -14,7 +14,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from knowgate.adapters.huggingface import HuggingFaceLM
-from knowgate.guard import DeviceError, InputError, KnowgateError, ModelFolderError
+from knowgate.guard import InputError, KnowgateError
+from knowgate.guard.errors import DeviceError, ModelFolderError
 
 Copy = Callable[..., Path]
 

@@ -14,7 +14,7 @@ from langchain_core.messages import HumanMessage
 from safetensors.torch import load_file, save_file
 
 from knowgate.adapters.huggingface import HuggingFaceChatModel, HuggingFaceLM
-from knowgate.guard import ModelFolderError
+from knowgate.guard.errors import ModelFolderError
 from tests.adapters.huggingface.conftest import build_model
 
 PROMPTS = ["Who runs it?", "the thing in the ring", "Where?\nthe"]

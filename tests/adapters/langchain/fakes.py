@@ -19,7 +19,8 @@ from prometheus_client import CollectorRegistry
 from pydantic import Field
 
 from knowgate.adapters.langchain import GuardedRAG
-from knowgate.guard import Decision, Guard, Policy, Route, View
+from knowgate.guard import Decision, Guard, Policy, Route
+from knowgate.guard.contracts import View
 from knowgate.guard.testing import FakeConflictDetector, FakeEstimator, FakeScorer
 
 

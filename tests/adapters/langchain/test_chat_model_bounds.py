@@ -14,14 +14,11 @@ from langchain_core.messages import AIMessage
 from langchain_core.rate_limiters import BaseRateLimiter, InMemoryRateLimiter
 from langchain_core.runnables import RunnableLambda
 
-from knowgate.adapters.langchain import ChatModelLM, TokenUsage
-from knowgate.guard import (
-    InputError,
-    LanguageModelError,
-    LanguageModelTimeoutError,
-    PartialGenerationsError,
-)
-from knowgate.guard.confidence import SampledConsistency
+from knowgate.adapters.langchain import ChatModelLM
+from knowgate.adapters.langchain._answer import TokenUsage
+from knowgate.guard import InputError, LanguageModelError
+from knowgate.guard.errors import LanguageModelTimeoutError, PartialGenerationsError
+from knowgate.guard.signals.confidence import SampledConsistency
 from tests.adapters.langchain.fakes import TalkingModel
 
 

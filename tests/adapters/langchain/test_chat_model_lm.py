@@ -18,15 +18,9 @@ from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.runnables import RunnableLambda
 
 from knowgate.adapters.langchain import ChatModelLM
-from knowgate.guard import (
-    Generation,
-    InputError,
-    LanguageModel,
-    LanguageModelError,
-    LanguageModelTimeoutError,
-    PromptTooLongError,
-)
-from knowgate.guard.confidence import SampledConsistency
+from knowgate.guard import Generation, InputError, LanguageModel, LanguageModelError
+from knowgate.guard.errors import LanguageModelTimeoutError, PromptTooLongError
+from knowgate.guard.signals.confidence import SampledConsistency
 from tests.adapters.langchain.fakes import TalkingModel, collector
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from langchain_core.runnables import Runnable, RunnableBranch, RunnableLambda, RunnablePassthrough
 
-from knowgate.adapters.langchain import guard_runnable
+from knowgate.adapters.langchain._guard_runnable import guard_runnable
 from knowgate.guard import InputError, Reason, Route
 from tests.adapters.langchain.fakes import DOCUMENTS, RunsHandler, Setting
 

@@ -9,8 +9,9 @@ import pytest
 from langchain_core.documents import Document
 
 from knowgate.adapters.langchain import GuardedRAG, Replies
-from knowgate.guard import Guard, InputError, Policy, Reason, Route, View
-from knowgate.guard.conflict import PassageConflict, SameMeaning
+from knowgate.guard import Guard, InputError, Policy, Reason, Route
+from knowgate.guard.contracts import View
+from knowgate.guard.signals.conflict import PassageConflict, SameMeaning
 from knowgate.guard.testing import FakeScorer, ScriptedLanguageModel
 from tests.adapters.langchain.fakes import DOCUMENTS, Setting, collector
 

@@ -12,7 +12,7 @@ from langchain_core.retrievers import BaseRetriever
 
 from knowgate.adapters.langchain import ChatModelLM, GuardedRAG
 from knowgate.guard import Guard, Policy, Route
-from knowgate.guard.confidence import SampledConsistency
+from knowgate.guard.signals.confidence import SampledConsistency
 from knowgate.guard.testing import FakeScorer
 from tests.adapters.langchain.fakes import (
     CLOSED_PROMPT,

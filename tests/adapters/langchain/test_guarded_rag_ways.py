@@ -12,8 +12,10 @@ from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableConfig, RunnableGenerator, RunnableLambda
 from langchain_core.runnables.utils import AddableDict
 
-from knowgate.adapters.langchain import AbstainedError, GuardedAnswer, GuardedRAG
-from knowgate.guard import InputError, Reason, Route, SignalError, View
+from knowgate.adapters.langchain import GuardedAnswer, GuardedRAG
+from knowgate.adapters.langchain._answer import AbstainedError
+from knowgate.guard import InputError, Reason, Route, SignalError
+from knowgate.guard.contracts import View
 from tests.adapters.langchain.fakes import DOCUMENTS, RunsHandler, Setting
 
 KINDS = ("grounded", "known", "who knows", "nothing", "nothing known", "broken")

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowgate.calibration.monitoring import calibration_histograms
-from knowgate.guard import Guarantee, Histogram, Policy
+from knowgate.guard import Guarantee, Policy
+from knowgate.guard.policy import Histogram
 from tests.support.guards import policy_with
 
 EDGES = tuple(i / 20 for i in range(21))

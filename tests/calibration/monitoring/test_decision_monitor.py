@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from knowgate.calibration.monitoring import DecisionMonitor, DriftVerdict
-from knowgate.calibration.monitoring._monitor_metrics import ALARMS
-from knowgate.guard import Decision, GuaranteedRisk, InputError, Policy, Reason, Route
+from knowgate.calibration.monitoring import DecisionMonitor
+from knowgate.calibration.monitoring._drift import DriftVerdict
+from knowgate.calibration.monitoring._report import ALARMS
+from knowgate.guard import Decision, InputError, Policy, Reason, Route
+from knowgate.guard.policy import GuaranteedRisk
 from knowgate.guard.testing import FakeScorer
 from tests.calibration.monitoring.populations import (
     GUARANTEE,

@@ -14,20 +14,14 @@ from hypothesis import strategies as st
 from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.monitoring import (
     DecisionMonitor,
-    DriftVerdict,
     calibration_histograms,
     compare_with_calibration,
 )
-from knowgate.calibration.monitoring._binning import _replayed, bin_of
-from knowgate.guard import (
-    Fingerprint,
-    Histogram,
-    InputError,
-    Policy,
-    Route,
-    Signals,
-    decide_route,
-)
+from knowgate.calibration.monitoring._distance import _replayed, bin_of
+from knowgate.calibration.monitoring._drift import DriftVerdict
+from knowgate.guard import Fingerprint, InputError, Policy, Route
+from knowgate.guard.policy import Histogram
+from knowgate.guard.routing import Signals, decide_route
 from tests.calibration.monitoring.populations import (
     EDGES,
     Question,

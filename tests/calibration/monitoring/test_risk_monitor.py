@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import betaln
 
-from knowgate.calibration.monitoring import RiskMonitor
-from knowgate.calibration.monitoring._betting import (
+from knowgate.calibration.monitoring._risk_monitor import (
     STAKES,
+    RiskMonitor,
     confidence_sequence,
     log_evidence_above,
     log_evidence_below,

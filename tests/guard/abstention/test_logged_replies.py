@@ -9,9 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from knowgate.guard.abstention import FEATURE_NAMES, AbstentionDetector, Citation
-from knowgate.guard.abstention._features import features
-from knowgate.guard.abstention._reading import read_reply
+from knowgate.guard.abstention import (
+    FEATURE_NAMES,
+    AbstentionDetector,
+    Citation,
+    features,
+    read_reply,
+)
 
 _DOMAINS = ("BTT", "CPF")
 

@@ -7,13 +7,8 @@ from typing import Any
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.guard.abstention import (
-    AbstentionDetector,
-    Citation,
-    load_rule,
-    read_citation,
-    rule_names,
-)
+from knowgate.guard.abstention import AbstentionDetector, Citation, load_rule, read_citation
+from knowgate.guard.abstention._rules import rule_names
 
 _UNIKNOW_WORDS = (
     "unanswerable", "unknown", "no known", "not known", "do not know", "uncertain", "unclear",

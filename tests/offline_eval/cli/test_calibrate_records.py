@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.offline_eval.calibrating.measured import drawn
 
 from knowgate.guard import FingerprintMismatchError, Guard, InputError, Policy
 from knowgate.guard.testing import FakeEstimator, FakeScorer
-from knowgate.offline_eval.calibrating import record_lines
 from knowgate.offline_eval.cli._calibrate_selective import undisturbed
-from tests.offline_eval.calibrating.measured import drawn
+from knowgate.offline_eval.policies._records_file import record_lines
 from tests.offline_eval.cli.commands import Knowgate, Outcome, refused, write_lines
 
 

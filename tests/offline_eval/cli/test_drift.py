@@ -8,15 +8,8 @@ from typing import Any
 
 import pytest
 
-from knowgate.guard import (
-    Answerability,
-    Decision,
-    Policy,
-    Premise,
-    PremiseFault,
-    Reason,
-    Route,
-)
+from knowgate.guard import Decision, Policy, Reason, Route
+from knowgate.guard.contracts import Answerability, Premise, PremiseFault
 from tests.calibration.monitoring.populations import calibrated_policy, histogram, questions
 from tests.offline_eval.cli.commands import Knowgate, Outcome, refused, write_lines
 

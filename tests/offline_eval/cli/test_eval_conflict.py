@@ -9,8 +9,9 @@ import pytest
 
 import knowgate.offline_eval.cli._eval_conflict
 import knowgate.offline_eval.cli._judge_bias  # noqa: F401 - registers the command
-from knowgate.offline_eval.judge_bias import read_judge_bias
-from knowgate.offline_eval.memory_conflict import MODEL_SYSTEM, read_conflict_run
+from knowgate.offline_eval.suites.conflict import read_conflict_run
+from knowgate.offline_eval.suites.conflict._rows import MODEL_SYSTEM
+from knowgate.offline_eval.suites.judge_bias import read_judge_bias
 from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
 
 

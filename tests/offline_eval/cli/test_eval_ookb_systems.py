@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from knowgate.guard import Policy
-from knowgate.offline_eval.replies import read_replies_run
+from knowgate.offline_eval.run import read_replies_run
 from tests.offline_eval.cli.commands import Knowgate, read_lines, refused, write_lines
 
 CHAT = "python:tests.offline_eval.cli.scripted_models:chat"

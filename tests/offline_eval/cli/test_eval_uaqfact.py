@@ -7,10 +7,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-
-from knowgate.offline_eval.uaqfact import read_uaqfact_run, write_layout
-from tests.offline_eval.cli.commands import Knowgate, refused
 from tests.offline_eval.uaqfact.questions import small_set
+
+from knowgate.offline_eval.data.uaqfact import write_layout
+from knowgate.offline_eval.suites.uaqfact import read_uaqfact_run
+from tests.offline_eval.cli.commands import Knowgate, refused
 
 
 @pytest.fixture

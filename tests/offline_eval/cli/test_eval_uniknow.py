@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.offline_eval.uniknow import read_uniknow_run
+from knowgate.offline_eval.suites.uniknow._reading import read_uniknow_run
 from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
 
 NAMES = ["Ash", "Birch", "Cedar", "Elm", "Fir", "Hazel", "Larch", "Maple", "Oak", "Pine"]

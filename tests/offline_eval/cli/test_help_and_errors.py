@@ -12,7 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from knowgate import __version__
-from knowgate.offline_eval.cli import app
+from knowgate.offline_eval.cli._app import app
 from tests.offline_eval.cli.commands import Knowgate, refused
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.offline_eval.replies import read_replies_run
+from knowgate.offline_eval.run import read_replies_run
 from tests.adapters.knowornot.experiments import asked, metadata, replied, store
 from tests.adapters.lm_eval.test_lm_eval_samples import GENERATION
 from tests.offline_eval.cli.commands import Knowgate, refused, write_lines

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import knowgate.offline_eval.cli._kb_filter
-from knowgate.offline_eval.knowledge_base import read_questions
+from knowgate.offline_eval.data import read_questions
 from tests.offline_eval.cli.commands import Knowgate, read_lines, refused, write_lines
 
 _COMMAND = knowgate.offline_eval.cli._kb_filter.filter_questions

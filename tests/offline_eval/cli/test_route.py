@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from knowgate.guard import Fingerprint, Guard, Policy, Route, View
+from knowgate.guard import Fingerprint, Guard, Policy, Route
+from knowgate.guard.contracts import View
 from knowgate.guard.testing import FakeConflictDetector, FakeEstimator, FakeScorer
 from tests.offline_eval.cli.commands import Knowgate, Outcome, read_lines, refused, write_lines
 

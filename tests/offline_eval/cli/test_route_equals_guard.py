@@ -12,7 +12,8 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from knowgate.guard import ConflictBetween, ConflictFinding, Fingerprint, Guard, Policy, Route, View
+from knowgate.guard import Fingerprint, Guard, Policy, Route
+from knowgate.guard.contracts import ConflictBetween, ConflictFinding, View
 from knowgate.guard.testing import FakeConflictDetector, FakeEstimator, FakeScorer
 from tests.offline_eval.cli.commands import Knowgate, read_lines, write_lines
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from knowgate.guard import Policy
-from knowgate.guard.relevance import LexicalScorer
+from knowgate.guard.signals.relevance import LexicalScorer
 from tests.offline_eval.cli.commands import Knowgate, read_lines, refused, write_lines
 
 

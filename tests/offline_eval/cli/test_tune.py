@@ -7,12 +7,14 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.offline_eval.ookb.toy import write_toy_questions
 from typer.testing import CliRunner
 
-from knowgate.calibration.sufficiency import TuningReport, TuningSettings
-from knowgate.calibration.sufficiency._tuning import _gain
-from knowgate.guard.relevance import FusedScorer, load_scorer
-from knowgate.offline_eval.cli import _tune, app
+from knowgate.calibration.training.sufficiency import TuningReport, TuningSettings
+from knowgate.calibration.training.sufficiency._tuning import _gain
+from knowgate.guard.signals.relevance import FusedScorer, load_scorer
+from knowgate.offline_eval.cli import _tune
+from knowgate.offline_eval.cli._app import app
 from tests.offline_eval.cli.commands import (
     Knowgate,
     Outcome,
@@ -20,7 +22,6 @@ from tests.offline_eval.cli.commands import (
     refused,
     write_lines,
 )
-from tests.offline_eval.ookb.toy import write_toy_questions
 
 
 @pytest.fixture(scope="module")

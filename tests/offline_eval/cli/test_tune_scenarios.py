@@ -9,10 +9,9 @@ import pytest
 import torch
 
 from knowgate.adapters.huggingface import HuggingFaceLM
-from knowgate.offline_eval.microworld import microworld_model_path
-from knowgate.offline_eval.uniknow._cases import Knowledge
-from knowgate.offline_eval.uniknow._knowledge_store import KnowledgeEstimate, KnowledgeStore
-from knowgate.offline_eval.uniknow._readers import read_dataset
+from knowgate.offline_eval.suites.uniknow import Knowledge, KnowledgeStore, read_dataset
+from knowgate.offline_eval.suites.uniknow._knowledge import KnowledgeEstimate
+from knowgate.offline_eval.testbed import microworld_model_path
 from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
 
 NAMES = ["Ash", "Birch", "Cedar", "Elm", "Fir", "Hazel", "Larch", "Maple", "Oak", "Pine"]

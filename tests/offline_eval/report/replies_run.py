@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from knowgate.offline_eval.ookb import CaseKind, OokbQuestion
-from knowgate.offline_eval.replies import (
+from knowgate.offline_eval.run import (
+    CaseKind,
+    OokbQuestion,
     ReplyCase,
     ReplySystem,
     StoredPassage,

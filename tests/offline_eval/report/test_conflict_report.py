@@ -8,19 +8,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.offline_eval.memory_conflict.questions import ScoringModel, small_set
 
 from knowgate.guard import Decision, LanguageModelError, Reason, Route
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.memory_conflict import (
-    Candidate,
+from knowgate.offline_eval.suites.conflict import (
     ConflictParts,
     ConflictSettings,
     EvidenceKind,
     Task,
+    conflict_report,
     run_conflict,
 )
-from knowgate.offline_eval.report.memory_conflict import conflict_report
-from tests.offline_eval.memory_conflict.questions import ScoringModel, small_set
+from knowgate.offline_eval.suites.conflict._items import Candidate
 from tests.offline_eval.report.page import Page
 
 HOSTILE = "<script>alert(1)</script> | **x** \u202e"

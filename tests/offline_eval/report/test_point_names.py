@@ -6,7 +6,7 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 
-from knowgate.offline_eval.report._point_names import name_points
+from knowgate.offline_eval.report import name_points
 
 
 @pytest.mark.parametrize("count", [1, 5, 40, 200])

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from knowgate.guard import FingerprintMismatchError, InputError, PolicyError
-from knowgate.offline_eval.report import summarise_ookb, write_report
+from knowgate.offline_eval.suites import write_report
+from knowgate.offline_eval.suites.ookb._signals_summary import summarise_ookb
 from tests.offline_eval.report.rows import WriteRun, case, failed, missed, pairs, policy
 
 

@@ -10,9 +10,8 @@ from xml.etree import ElementTree
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.ookb import CaseKind
-from knowgate.offline_eval.replies import ReplySystem
-from knowgate.offline_eval.report import write_report
+from knowgate.offline_eval.run import CaseKind, ReplySystem
+from knowgate.offline_eval.suites import write_report
 from tests.offline_eval.report.page import Page
 from tests.offline_eval.report.replies_run import (
     SYSTEM,

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from knowgate.guard import DeviceError, MissingDependencyError, ModelFolderError
-from knowgate.offline_eval.ookb import CaseKind, OokbQuestion
-from knowgate.offline_eval.replies import ReplyCase, ReplyRow, ReplySystem
-from knowgate.offline_eval.report.replies._evidence import JudgedReply
-from knowgate.offline_eval.report.replies._topics import Topics, topics_of
+from knowgate.guard import MissingDependencyError
+from knowgate.guard.errors import DeviceError, ModelFolderError
+from knowgate.offline_eval.run import CaseKind, OokbQuestion, ReplyCase, ReplyRow, ReplySystem
+from knowgate.offline_eval.suites.ookb._replies_evidence import JudgedReply
+from knowgate.offline_eval.suites.ookb._replies_topics import Topics, topics_of
 
 SYSTEM = ReplySystem(system_id="s", model="m")
 THEMES = ("parking fee at the garage", "library opening hours", "dog licence renewal")
@@ -97,7 +97,7 @@ def test_without_the_embedded_model_words_stand_in(
     def missing(*_: object, **__: object) -> None:
         raise error("the model is not installed")
 
-    monkeypatch.setattr("knowgate.guard.relevance.BiEncoderScorer", missing)
+    monkeypatch.setattr("knowgate.guard.signals.relevance.BiEncoderScorer", missing)
 
     found = breakdown(questions(30))
 

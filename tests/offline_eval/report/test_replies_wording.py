@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from knowgate.offline_eval.ookb import CaseKind
-from knowgate.offline_eval.replies import ReplySystem
-from knowgate.offline_eval.report import write_report
+from knowgate.offline_eval.run import CaseKind, ReplySystem
+from knowgate.offline_eval.suites import write_report
 from tests.offline_eval.report.page import Page
 from tests.offline_eval.report.replies_run import (
     SYSTEM,

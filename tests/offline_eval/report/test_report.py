@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.report import summarise_ookb, write_report
+from knowgate.offline_eval.suites import write_report
+from knowgate.offline_eval.suites.ookb._signals_summary import summarise_ookb
 from tests.offline_eval.report.page import Page
 from tests.offline_eval.report.rows import WriteRun, case, failed, missed, pairs, policy
 

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.knowledge_base import PassageKind
-from knowgate.offline_eval.systems import load_guard_choices, read_bases
-from knowgate.offline_eval.systems._guard_choices import held_out_of
+from knowgate.offline_eval.data import PassageKind
+from knowgate.offline_eval.systems import held_out_of, load_guard_choices, read_bases
 from tests.offline_eval.systems.asked import calibrated_run, write_lexical_policy
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from knowgate.guard import Route
-from knowgate.offline_eval.judges import FunctionJudge
-from knowgate.offline_eval.replies import ABSTENTION, ReplyContext, read_replies_run
-from knowgate.offline_eval.systems import Comparison, RepliesSettings, judge_replies
-from knowgate.offline_eval.systems._material import Material
+from knowgate.offline_eval.judging._contract import FunctionJudge
+from knowgate.offline_eval.run import ABSTENTION, ReplyContext, read_replies_run
+from knowgate.offline_eval.suites.ookb import Comparison, judge_replies
+from knowgate.offline_eval.systems import Material, RepliesSettings
 from tests.offline_eval.systems.asked import calibrated_run, reader, run
 
 

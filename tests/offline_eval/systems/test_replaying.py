@@ -10,10 +10,15 @@ from typing import Any
 import pytest
 
 from knowgate.guard import InputError, Route
-from knowgate.offline_eval.knowledge_base import PassageKind
-from knowgate.offline_eval.replies import RepliesRun, read_replies_run
-from knowgate.offline_eval.systems import Comparison, RepliesSettings, load_guard_choices
-from knowgate.offline_eval.systems._replayed import given_judgements, read_replay
+from knowgate.offline_eval.data import PassageKind
+from knowgate.offline_eval.run import RepliesRun, read_replies_run
+from knowgate.offline_eval.suites.ookb import Comparison
+from knowgate.offline_eval.systems import (
+    RepliesSettings,
+    given_judgements,
+    load_guard_choices,
+    read_replay,
+)
 from tests.offline_eval.systems.asked import (
     answering_policy,
     calibrated_run,

@@ -9,20 +9,15 @@ from typing import Any
 import pytest
 from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
+from tests.offline_eval.ookb.toy import ToyEncoder, write_toy_questions
 
 from knowgate.adapters.langchain import GuardedRAG
 from knowgate.guard import FingerprintMismatchError, Guard, InputError, Policy, Route
-from knowgate.guard.relevance import LexicalScorer
-from knowgate.offline_eval.ookb import CaseKind
-from knowgate.offline_eval.replies import RepliesRun, ReplyRow, read_replies_run
-from knowgate.offline_eval.systems import (
-    CallLimits,
-    Comparison,
-    RepliesSettings,
-    load_system_prompt,
-    run_replies,
-)
-from tests.offline_eval.ookb.toy import ToyEncoder, write_toy_questions
+from knowgate.guard.signals.relevance import LexicalScorer
+from knowgate.offline_eval.run import CaseKind, RepliesRun, ReplyRow, read_replies_run
+from knowgate.offline_eval.suites.ookb import Comparison, run_replies
+from knowgate.offline_eval.systems import CallLimits, RepliesSettings
+from knowgate.offline_eval.systems._prompts import load_system_prompt
 from tests.offline_eval.systems.asked import (
     GreedyReader,
     answering_policy,

@@ -1,0 +1,371 @@
+"""Two systems on the same questions: does one differ from the other?
+
+Answers to the same question are no independent samples; what decides is the questions on
+which the two differ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._records import Floats, Numbers
+
+SMALLEST_PROBABILITY = 1e-9
+
+
+def binomial_p_value(errors: int, n: int, risk: float) -> float:
+    """P-value of "the true risk is above `risk`" after `errors` in `n` questions.
+
+    For 0/1 losses this tail is exact and never looser than Hoeffding–Bentkus.
+    `n` counts independent questions, never passages or case variants.
+
+    Returns 1.0 when `n` is 0: no evidence certifies nothing.
+
+    Source: Bates et al. 2021, Distribution-free, risk-controlling prediction sets;
+    Angelopoulos et al. 2021, Learn then Test.
+
+    Example:
+        >>> round(binomial_p_value(0, 22, 0.1), 4)
+        0.0985
+    """
+    _require_probability(risk=risk)
+    if not 0 <= errors <= n:
+        raise ValueError(f"{errors} errors of {n} questions")
+    if n == 0:
+        return 1.0
+    from scipy.special import bdtr
+
+    return float(bdtr(errors, n, risk))
+
+
+def errors_allowed(n: int, risk: float, delta: float) -> int | None:
+    """Most errors in `n` questions that still certify `risk` at confidence 1 - `delta`.
+
+    Returns None when not even an error-free run of `n` questions certifies it.
+
+    Example:
+        >>> errors_allowed(100, 0.1, 0.1), errors_allowed(10, 0.1, 0.1)
+        (5, None)
+    """
+    _require_probability(risk=risk, delta=delta)
+    if n == 0 or binomial_p_value(0, n, risk) > delta:
+        return None
+    from scipy.stats import binom
+
+    # The quantile is the first k with cdf(k) >= delta; one below is the last certain one,
+    # unless the tail hits delta exactly.
+    first = int(binom.ppf(delta, n, risk))
+    return first if binomial_p_value(first, n, risk) <= delta else first - 1
+
+
+def questions_needed(risk: float, delta: float) -> int:
+    """Questions from which on an error-free run certifies `risk` at confidence 1 - `delta`.
+
+    Example:
+        >>> questions_needed(0.1, 0.1), questions_needed(0.05, 0.1)
+        (22, 45)
+    """
+    _require_probability(risk=risk, delta=delta)
+    needed = max(1, math.ceil(math.log(delta) / math.log1p(-risk) - 1e-9))
+    # Where the tail hits delta exactly, the test itself has the last word.
+    while binomial_p_value(0, needed, risk) > delta:
+        needed += 1
+    return needed
+
+
+def _require_probability(**values: float) -> None:
+    for name, value in values.items():
+        # Below that no number of questions helps, and above it nothing is left to certify.
+        if not SMALLEST_PROBABILITY <= value <= 1 - SMALLEST_PROBABILITY:
+            raise ValueError(f"{name} must be between 0 and 1, not {value}")
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An estimate with its confidence interval.
+
+    Attributes:
+        value: the estimate, None where nothing was observed.
+        low: lower end, None likewise.
+        high: upper end, None likewise.
+        n: independent units (questions) it rests on.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+
+    def to_dict(self) -> dict[str, float | int | None]:
+        """The four fields, as reports store them."""
+        return asdict(self)
+
+
+UNDEFINED = Interval(None, None, None, 0)
+
+
+def wilson_interval(successes: int, n: int, confidence: float = 0.95) -> Interval:
+    """Wilson score interval of a proportion.
+
+    Args:
+        successes: between 0 and n.
+        n: independent trials; with 0 the interval is undefined (None), never 0.0.
+        confidence: coverage in (0, 1).
+
+    Source: Wilson 1927, Probable inference, the law of succession.
+
+    Example:
+        >>> rate = wilson_interval(9, 10)
+        >>> rate.value, round(rate.low, 3), round(rate.high, 3)
+        (0.9, 0.596, 0.982)
+    """
+    if not 0 <= successes <= n:
+        raise ValueError(f"{successes} successes of {n} trials")
+    if not 0.0 < confidence < 1.0:
+        raise ValueError(f"confidence must be between 0 and 1, not {confidence}")
+    if n == 0:
+        return UNDEFINED
+    from scipy.stats import norm
+
+    z = float(norm.ppf(0.5 + confidence / 2))
+    share = successes / n
+    scale = 1 + z * z / n
+    centre = (share + z * z / (2 * n)) / scale
+    half = z / scale * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    # Rounding must not push an end past the estimate or off the scale.
+    low = 0.0 if successes == 0 else max(0.0, centre - half)
+    high = 1.0 if successes == n else min(1.0, centre + half)
+    return Interval(share, min(low, share), max(high, share), n)
+
+
+Statistic = Callable[[Floats, Floats], float | None]
+"""A number of probabilities and outcomes, or of confidences and losses; None = undefined."""
+
+
+def bootstrap_interval(
+    statistic: Statistic,
+    probabilities: Numbers,
+    outcomes: Sequence[float] | Sequence[bool] | Floats,
+    *,
+    groups: Sequence[str] | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Interval:
+    """A statistic with its percentile bootstrap interval over independent units.
+
+    The units are groups where they are given (say, all case variants of one question, or
+    all questions of one document), else the cases. Units are drawn with replacement and
+    keep all their cases. Draws where the statistic is None are left out.
+
+    The interval always holds the value. Nominal 90 % intervals covered the truth in 88 to
+    92 % of simulated samples of 200 and 1,000 cases for `brier_score` and in 80 to 90 % for
+    `debiased_calibration_error`. Those of `expected_calibration_error` lie too high where
+    probabilities are nearly right (down to 0 %): resampling adds chance to chance.
+
+    Where every draw gives the same value, resampling says nothing about chance. Then, as
+    in `bootstrap_auroc`, the Wilson interval of value·n successes in n units stands in for
+    a value in [0, 1], an honest order of magnitude; otherwise there is no interval.
+
+    Args:
+        statistic: such as `brier_score`, `aurc`, or a lambda that fixes further arguments.
+        probabilities: its first argument, one per case.
+        outcomes: its second argument, one per case.
+        groups: the unit of each case.
+        resamples: draws, at least 1.
+        seed: of the draws.
+        level: coverage in (0, 1).
+
+    Returns:
+        The interval; `n` counts units. Undefined where the statistic is.
+
+    Raises:
+        ValueError: lengths differ, an argument is out of range, or what the statistic
+            itself raises.
+
+    Source: Efron & Tibshirani 1993, An introduction to the bootstrap, chapter 13.
+
+    Example:
+        >>> from knowgate.calibration import brier_score
+        >>> found = bootstrap_interval(brier_score, [0.2, 0.8, 0.6], [False, True, False])
+        >>> round(found.value, 3), found.n
+        (0.147, 3)
+    """
+    if not 0.0 < level < 1.0 or resamples < 1:
+        raise ValueError("level must be in (0, 1), and there must be a resample")
+    first = np.asarray(probabilities, dtype=np.float64)
+    second = np.asarray(outcomes, dtype=np.float64)
+    names = np.arange(len(first)) if groups is None else np.asarray([str(g) for g in groups])
+    if first.shape != second.shape or len(names) != len(first):
+        raise ValueError(f"{len(first)} cases, {len(second)} outcomes, {len(names)} groups")
+    value = statistic(first, second)
+    if value is None or not len(first):
+        return UNDEFINED
+    _, owner, sizes = np.unique(names, return_inverse=True, return_counts=True)
+    members = np.split(np.argsort(owner, kind="stable"), np.cumsum(sizes)[:-1])
+    rng = np.random.default_rng(seed)
+    drawn: list[float] = []
+    for _ in range(resamples):
+        picked = rng.integers(0, len(members), len(members))
+        cases = picked if groups is None else np.concatenate([members[i] for i in picked])
+        found = statistic(first[cases], second[cases])
+        if found is not None:
+            drawn.append(found)
+    return _interval(value, drawn, len(members), level)
+
+
+def _interval(value: float, drawn: list[float], n: int, level: float) -> Interval:
+    tail = (1 - level) / 2
+    low, high = np.quantile(drawn, [tail, 1 - tail]) if drawn else (value, value)
+    if low < high:
+        return Interval(value, min(value, float(low)), max(value, float(high)), n)
+    if not 0.0 <= value <= 1.0:
+        return Interval(value, None, None, n)
+    below = wilson_interval(math.floor(value * n), n, level).low
+    return Interval(value, below, wilson_interval(math.ceil(value * n), n, level).high, n)
+
+
+# From here on the exact distribution and its approximation agree in four digits.
+_EXACT_UP_TO = 1000
+_CHUNK = 100
+
+
+def mcnemar_p_value(first_only: int, second_only: int, *, exact: bool | None = None) -> float:
+    """P-value of "both succeed equally often", from the pairs in which one succeeds alone.
+
+    Args:
+        first_only: pairs in which the first succeeds and the second does not.
+        second_only: the other way round.
+        exact: two-sided binomial tail (True), or chi-squared with continuity correction
+            (False); None: exact up to 1,000 such pairs.
+
+    Returns:
+        In [0, 1]; 1.0 where there is no such pair: no evidence shows no difference.
+
+    Raises:
+        ValueError: a count is negative.
+
+    Source: McNemar 1947, Note on the sampling error of the difference between correlated
+    proportions or percentages; Edwards 1948 for the correction.
+
+    Example:
+        >>> round(mcnemar_p_value(1, 8), 4)
+        0.0391
+    """
+    if first_only < 0 or second_only < 0:
+        raise ValueError(f"negative count of pairs: {first_only}, {second_only}")
+    pairs = first_only + second_only
+    if not pairs:
+        return 1.0
+    if exact if exact is not None else pairs <= _EXACT_UP_TO:
+        from scipy.stats import binom
+
+        return min(1.0, 2.0 * float(binom.cdf(min(first_only, second_only), pairs, 0.5)))
+    from scipy.stats import chi2
+
+    excess = max(0, abs(first_only - second_only) - 1)
+    return float(chi2.sf(excess**2 / pairs, 1))
+
+
+def paired_difference(
+    first: Sequence[bool] | Numbers,
+    second: Sequence[bool] | Numbers,
+    *,
+    groups: Sequence[Hashable] | None = None,
+    resamples: int = 2000,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> Interval:
+    """Mean of `first` minus mean of `second`, with a paired percentile bootstrap interval.
+
+    Whole groups are drawn, and both systems see the same draws: what makes a question hard
+    for both cancels out.
+
+    Where all draws agree, resampling says nothing about chance and a width of zero would
+    claim certainty: the interval is then as wide on either side as that of a share of 0.
+
+    Args:
+        first: one value per pair, a share or a truth value.
+        second: of the same pairs.
+        groups: what each pair belongs to, say a question; None: each pair for itself.
+        resamples: draws, at least 1.
+        seed: of the draws.
+        confidence: coverage in (0, 1).
+
+    Returns:
+        The difference; `n` counts groups. Undefined without pairs.
+
+    Raises:
+        ValueError: lengths differ, or an argument is out of range.
+
+    Source: Efron & Tibshirani 1993, An introduction to the bootstrap, chapter 13.
+
+    Example:
+        >>> found = paired_difference([1, 1, 1, 0, 1, 1], [0, 1, 0, 0, 1, 0])
+        >>> found.value, found.low, found.high
+        (0.5, 0.16666666666666666, 0.8333333333333334)
+    """
+    if not 0.0 < confidence < 1.0 or resamples < 1:
+        raise ValueError("confidence must be in (0, 1), and there must be a resample")
+    above = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
+    if len(first) != len(second) or (groups is not None and len(groups) != len(first)):
+        raise ValueError("pairs and groups must be equally many")
+    if not len(above):
+        return UNDEFINED
+    position = {key: index for index, key in enumerate(dict.fromkeys(groups or ()))}
+    owner = np.arange(len(above)) if groups is None else np.array([position[key] for key in groups])
+    sums = np.bincount(owner, weights=above).astype(np.float64)
+    sizes = np.bincount(owner)
+    drawn = _drawn_means(sums, sizes, resamples, np.random.default_rng(seed))
+    value, count = float(above.mean()), len(sums)
+    tail = (1 - confidence) / 2
+    low, high = (float(end) for end in np.quantile(drawn, [tail, 1 - tail]))
+    if low == high:
+        width = wilson_interval(0, count, confidence).high
+        assert width is not None  # there is a pair
+        return Interval(value, max(-1.0, value - width), min(1.0, value + width), count)
+    return Interval(value, min(low, value), max(high, value), count)
+
+
+def _drawn_means(
+    sums: Floats, sizes: NDArray[np.intp], resamples: int, rng: np.random.Generator
+) -> Floats:
+    """Mean over all pairs of the groups that each draw picked; shape (resamples,)."""
+    means = []
+    for start in range(0, resamples, _CHUNK):
+        shape = (min(_CHUNK, resamples - start), len(sums))
+        picked = rng.integers(0, len(sums), shape)
+        means.append(sums[picked].sum(axis=1) / sizes[picked].sum(axis=1))
+    return np.concatenate(means)
+
+
+def holm_adjusted(p_values: Sequence[float]) -> list[float]:
+    """P-values made larger, so that comparing each with one level errs in the family once.
+
+    At level δ those adjusted values that are at most δ are what Holm's step-down procedure
+    rejects: the chance that any of the family is rejected falsely is at most δ, however
+    the tests depend on each other.
+
+    Args:
+        p_values: of all tests of the family, each in [0, 1].
+
+    Source: Holm 1979, A simple sequentially rejective multiple test procedure.
+
+    Example:
+        >>> holm_adjusted([0.01, 0.04, 0.03])
+        [0.03, 0.06, 0.06]
+    """
+    if any(math.isnan(value) or not 0.0 <= value <= 1.0 for value in p_values):
+        raise ValueError("a p-value is out of [0, 1]")
+    order = sorted(range(len(p_values)), key=lambda index: p_values[index])
+    adjusted = [0.0] * len(p_values)
+    reached = 0.0
+    for rank, index in enumerate(order):
+        reached = max(reached, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = reached
+    return adjusted

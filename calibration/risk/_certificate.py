@@ -1,0 +1,299 @@
+"""Testing the points of a declared path on the questions kept for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...guard.contracts import ConflictBetween
+from ...guard.decision import Route
+from .. import CalibrationRecord, questions_needed
+from ._losses import LossTable, RiskTarget
+from ._path import PathPoint
+from ._tests import binomial_p_values, fixed_sequence, hoeffding_bentkus_p_values
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+ROUTE_CODES = (Route.ABSTAIN, Route.FOLLOW_CONTEXT, Route.ANSWER)
+_ABSTAIN, _FOLLOW, _ANSWER = range(3)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Columns of shape (records,); a signal that failed is NaN.
+
+    Attributes:
+        relevance: in [0, 1] or NaN.
+        confidence: likewise.
+        conflict: 1.0, 0.0, or NaN where it was not measured.
+        context_right: False where it is not known.
+        closed_book_right: likewise.
+    """
+
+    relevance: Floats
+    confidence: Floats
+    conflict: Floats
+    context_right: Bools
+    closed_book_right: Bools
+
+    @classmethod
+    def of(cls, records: Sequence[CalibrationRecord]) -> Evidence:
+        """The columns of `records`, in their order."""
+        return cls(
+            relevance=_column([r.relevance for r in records]),
+            confidence=_column([r.confidence for r in records]),
+            conflict=_column([r.conflict for r in records]),
+            context_right=np.asarray([r.context_right is True for r in records], dtype=np.bool_),
+            closed_book_right=np.asarray(
+                [r.closed_book_right is True for r in records], dtype=np.bool_
+            ),
+        )
+
+    def __len__(self) -> int:
+        return len(self.relevance)
+
+
+def route_codes(
+    evidence: Evidence,
+    points: Sequence[PathPoint],
+    *,
+    conflict_between: ConflictBetween = "memory",
+) -> NDArray[np.int8]:
+    """Indices into `ROUTE_CODES`, exactly as policies with these thresholds route.
+
+    Args:
+        evidence: n records.
+        points: thresholds of p policies.
+        conflict_between: as in `Policy`: a conflict with memory counts only where memory
+            is confident.
+
+    Returns:
+        Shape (p, n).
+    """
+    may_follow = np.asarray([point.relevance is not None for point in points])[:, None]
+    # Comparisons with NaN are False, so a failed signal passes no threshold.
+    follow = evidence.relevance >= _thresholds([point.relevance for point in points])
+    confident = evidence.confidence >= _thresholds([point.confidence for point in points])
+    answer = ~follow & confident & (~np.isnan(evidence.relevance) | ~may_follow)
+    checks = np.asarray([point.on_conflict == "abstain" for point in points])[:, None]
+    if checks.any():
+        stopped = evidence.conflict != 0.0  # NaN: it failed, and the guard abstains
+        if conflict_between == "memory":
+            stopped = stopped & confident
+        if conflict_between != "passages":
+            stopped = stopped | np.isnan(evidence.confidence)
+        codes = np.where(follow, np.where(checks & stopped, _ABSTAIN, _FOLLOW), _ABSTAIN)
+    else:
+        codes = np.where(follow, _FOLLOW, _ABSTAIN)
+    return np.asarray(np.where(answer, _ANSWER, codes), dtype=np.int8)
+
+
+def _thresholds(values: Sequence[float | None]) -> Floats:
+    return np.asarray([math.inf if value is None else value for value in values])[:, None]
+
+
+def let_through_wrongly(evidence: Evidence, codes: NDArray[np.int8]) -> Bools:
+    """Whether each record is let through to a wrong answer, the shape of `codes`."""
+    return np.asarray(
+        ((codes == _FOLLOW) & ~evidence.context_right)
+        | ((codes == _ANSWER) & ~evidence.closed_book_right)
+    )
+
+
+def answerable(evidence: Evidence, points: Sequence[PathPoint]) -> Bools:
+    """Whether a route that each point leaves open would have been right, shape (p, n)."""
+    may_follow = np.asarray([point.relevance is not None for point in points])[:, None]
+    may_answer = np.asarray([point.confidence is not None for point in points])[:, None]
+    return np.asarray(
+        (may_follow & evidence.context_right) | (may_answer & evidence.closed_book_right)
+    )
+
+
+def costs(
+    evidence: Evidence, codes: NDArray[np.int8], points: Sequence[PathPoint], losses: LossTable
+) -> Floats:
+    """Cost of each record in [0, 1], the shape of `codes`."""
+    found = np.zeros(codes.shape, dtype=np.float64)
+    found[(codes == _FOLLOW) & ~evidence.context_right] = losses.wrong_follow
+    found[(codes == _ANSWER) & ~evidence.closed_book_right] = losses.wrong_answer
+    found[(codes == _ABSTAIN) & answerable(evidence, points)] = losses.false_abstention
+    return found
+
+
+def _column(values: Sequence[float | bool | None]) -> Floats:
+    return np.asarray([math.nan if v is None else float(v) for v in values], dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetResult:
+    """How a target fared at one point.
+
+    Attributes:
+        target: the bound that was asked for.
+        n: questions that count for it.
+        loss: how much went wrong among them: errors, or the sum of costs.
+        p_value: of "the risk is above the bound"; 1.0 where no question counts, 0.0
+            where the route it speaks of is closed, so that nothing can go wrong.
+    """
+
+    target: RiskTarget
+    n: int
+    loss: float
+    p_value: float
+
+
+@dataclass(frozen=True, slots=True)
+class PointResult:
+    """One point of the path, tested.
+
+    Attributes:
+        point: the thresholds.
+        counts: questions by route.
+        results: one per target.
+    """
+
+    point: PathPoint
+    counts: dict[Route, int]
+    results: tuple[TargetResult, ...]
+
+    @property
+    def p_value(self) -> float:
+        """Of "some target is broken": the largest, as all must hold together."""
+        return max(result.p_value for result in self.results)
+
+    @property
+    def main(self) -> TargetResult:
+        """What is let through wrongly, where that was asked for; else what was asked for first."""
+        return min(self.results, key=lambda result: result.target.kind != "selective")
+
+    @property
+    def let_through(self) -> int:
+        """Questions not abstained from."""
+        return self.counts[Route.FOLLOW_CONTEXT] + self.counts[Route.ANSWER]
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """The outcome of fixed-sequence testing.
+
+    Attributes:
+        points: every point of the path, in order.
+        first: index of the first point that was tested; those before let through too few
+            questions for any certificate.
+        chosen: index of the laxest certified point, None where none is.
+        questions: that the tests rest on.
+    """
+
+    points: tuple[PointResult, ...]
+    first: int
+    chosen: int | None
+    questions: int
+
+
+def certify(
+    evidence: Evidence,
+    path: Sequence[PathPoint],
+    targets: Sequence[RiskTarget],
+    *,
+    delta: float,
+    conflict_between: ConflictBetween = "memory",
+) -> Certificate:
+    """Test the points in order at level `delta`, until one is not certified.
+
+    Points at the strict end that let too few questions through to be certified even without
+    an error are passed over. The level is then exact up to the chance that the first point
+    which breaks a target lets hardly any question through: P(false) ≤ δ + P(that point lets
+    through fewer than certify). For regions that thresholds can form it stayed below δ in
+    7,000 simulated populations.
+
+    Args:
+        evidence: one row per question, none of which took part in making the path.
+        path: from strict to lax, declared before.
+        targets: all must hold; the p-value of a point is their largest.
+        delta: probability that the chosen point breaks a target by bad luck.
+        conflict_between: as in `Policy`.
+    """
+    points = _tested(evidence, path, targets, conflict_between=conflict_between)
+    hopeless = [_too_few(point, delta) for point in points]
+    first = hopeless.index(False) if False in hopeless else len(points)
+    passed = fixed_sequence([point.p_value for point in points[first:]], delta)
+    chosen = first + passed[-1] if passed else None
+    return Certificate(points, first, chosen, len(evidence))
+
+
+def _too_few(point: PointResult, delta: float) -> bool:
+    # One more than an error-free run needs: the count itself decided where testing begins.
+    return any(
+        r.target.kind in ("selective", "follow", "answer")
+        and r.p_value > 0.0
+        and r.n <= questions_needed(r.target.bound, delta)
+        for r in point.results
+    )
+
+
+def _tested(
+    evidence: Evidence,
+    path: Sequence[PathPoint],
+    targets: Sequence[RiskTarget],
+    *,
+    conflict_between: ConflictBetween,
+) -> tuple[PointResult, ...]:
+    codes = route_codes(evidence, path, conflict_between=conflict_between)
+    counts = np.stack([(codes == code).sum(axis=1) for code in range(len(ROUTE_CODES))], axis=1)
+    results = [_results(evidence, codes, path, target) for target in targets]
+    return tuple(
+        PointResult(
+            point,
+            {route: int(count) for route, count in zip(ROUTE_CODES, row, strict=True)},
+            tuple(of_target[place] for of_target in results),
+        )
+        for place, (point, row) in enumerate(zip(path, counts, strict=True))
+    )
+
+
+def _results(
+    evidence: Evidence, codes: NDArray[np.int8], path: Sequence[PathPoint], target: RiskTarget
+) -> list[TargetResult]:
+    """How one target fares at each point."""
+    if target.kind == "cost":
+        loss = costs(evidence, codes, path, target.losses).sum(axis=1)
+        n = np.full(len(path), len(evidence))
+        if target.losses.all_or_nothing:
+            p_values = binomial_p_values(loss, n, target.bound)
+        else:
+            p_values = hoeffding_bentkus_p_values(loss, len(evidence), target.bound)
+    else:
+        counted, wrong = _counted(evidence, codes, path, target)
+        n, loss = counted.sum(axis=1), wrong.sum(axis=1).astype(np.float64)
+        p_values = binomial_p_values(loss, n, target.bound)
+        p_values[_closed(path, target)] = 0.0
+    return [
+        TargetResult(target, int(number), float(total), float(p_value))
+        for number, total, p_value in zip(n, loss, p_values, strict=True)
+    ]
+
+
+def _counted(
+    evidence: Evidence, codes: NDArray[np.int8], path: Sequence[PathPoint], target: RiskTarget
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which questions count for a target, and which of them went wrong, shape (p, n)."""
+    if target.kind == "false_abstention":
+        counted = answerable(evidence, path)
+        return counted, counted & (codes == 0)
+    counted = codes != 0
+    if target.kind != "selective":
+        counted = codes == (1 if target.kind == "follow" else 2)
+    return counted, counted & let_through_wrongly(evidence, codes)
+
+
+def _closed(path: Sequence[PathPoint], target: RiskTarget) -> NDArray[np.bool_]:
+    """Points at which the route that a target speaks of is closed."""
+    if target.kind == "follow":
+        return np.asarray([point.relevance is None for point in path])
+    if target.kind == "answer":
+        return np.asarray([point.confidence is None for point in path])
+    return np.zeros(len(path), dtype=np.bool_)

@@ -1,0 +1,344 @@
+"""A path of operating points, learned on questions that take no part in the certificate.
+
+    P(context answer right | relevance) ─┐
+                                         ├─► equal thresholds on both, t = 1 … 0 ─► points
+    P(memory right | confidence)        ─┘
+    for each kind of router: which point is most surely certified, how far will it get? ─► path
+
+With probabilities of being right, the threshold that lets the most through at a given risk is
+the same for both routes, so one number orders the points. The path begins where the
+certificate is expected most surely and goes on to laxer points.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...guard.contracts import ConflictBetween
+from .. import CalibrationRecord
+from ._certificate import Evidence, let_through_wrongly, route_codes
+from ._losses import RiskTarget
+from ._path import ConflictRule, CorrectnessModel, PathPoint, fit_correctness
+
+Floats = NDArray[np.float64]
+_LEVELS = 200
+# Standard errors by which a forecast from few questions may be too rosy, and a floor for them.
+_CAUTION, _LEAST_RISK = 0.5, 0.02
+# Below this chance of a certificate it matters more to see all points.
+_HOPELESS = 0.05
+# Questions that the model's forecast is worth beside those observed.
+_MODEL_WEIGHT = 40.0
+# Where the laxest steps lie so close that they are one.
+_NEAR_END = 1e-4
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What the learning questions say of a point.
+
+    Attributes:
+        point: the thresholds.
+        coverage: share of questions let through.
+        power: probability that all targets are certified there.
+    """
+
+    point: PathPoint
+    coverage: float
+    power: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Expected:
+    """Probabilities of the learning questions, columns of shape (n,)."""
+
+    evidence: Evidence
+    weights: Floats
+    context: Floats
+    memory: Floats
+
+
+def learn_path(
+    records: Sequence[CalibrationRecord],
+    targets: Sequence[RiskTarget],
+    *,
+    delta: float,
+    questions: int,
+    may_follow: bool = True,
+    may_answer: bool = True,
+    conflict_between: ConflictBetween = "memory",
+) -> tuple[PathPoint, ...]:
+    """Operating points from the surest to the laxest.
+
+    Args:
+        records: of the learning questions only, all their variants.
+        targets: what will be certified.
+        delta: at which level.
+        questions: how many questions the certificate will rest on.
+        may_follow: whether the context may be followed at all.
+        may_answer: whether memory may answer.
+        conflict_between: as in `Policy`.
+
+    Returns:
+        At least one point.
+    """
+    best = forecast_path(
+        records,
+        targets,
+        delta=delta,
+        questions=questions,
+        may_follow=may_follow,
+        may_answer=may_answer,
+        conflict_between=conflict_between,
+    )
+    surest = max(range(len(best)), key=lambda i: (best[i].power, -i))
+    if best[surest].power < _HOPELESS:
+        surest = 0  # all points then show how far off they are
+    return tuple(forecast.point for forecast in best[surest:])
+
+
+def forecast_path(
+    records: Sequence[CalibrationRecord],
+    targets: Sequence[RiskTarget],
+    *,
+    delta: float,
+    questions: int,
+    may_follow: bool = True,
+    may_answer: bool = True,
+    conflict_between: ConflictBetween = "memory",
+) -> list[Forecast]:
+    """All points from strict to lax of the router that promises most, with forecasts.
+
+    Arguments as for `learn_path`.
+    """
+    learned = _learn(records)
+    forecasts = [
+        _forecasts(learned, router, targets, delta, questions, conflict_between)
+        for router in _routers(records, may_follow, may_answer, conflict_between)
+    ]
+    # The simplest router comes last and wins ties: fewer routes, no conflict to measure.
+    return max(reversed(forecasts), key=lambda found: max(f.power * f.coverage for f in found))
+
+
+@dataclass(frozen=True, slots=True)
+class _Router:
+    follow: bool
+    answer: bool
+    on_conflict: ConflictRule = "ignore"
+
+
+def _routers(
+    records: Sequence[CalibrationRecord],
+    may_follow: bool,
+    may_answer: bool,
+    conflict_between: ConflictBetween,
+) -> list[_Router]:
+    follow = may_follow and any(r.relevance is not None for r in records)
+    answer = may_answer and any(r.confidence is not None for r in records)
+    if not (follow or answer):
+        # Nothing to learn from: what is allowed, with thresholds as the signals stand.
+        follow, answer = may_follow, may_answer
+    found = []
+    conflicts = any(r.conflict is not None for r in records)
+    if follow and conflicts and (answer or conflict_between == "passages"):
+        found.append(_Router(follow, answer, "abstain"))
+    found.append(_Router(follow, answer))
+    if follow and answer:
+        found += [_Router(False, True), _Router(True, False)]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Learned:
+    """What is the same for every router."""
+
+    evidence: Evidence
+    weights: Floats
+    relevance_model: CorrectnessModel
+
+
+def _learn(records: Sequence[CalibrationRecord]) -> _Learned:
+    evidence, weights = Evidence.of(records), _weights(records)
+    right = evidence.context_right.astype(float)
+    return _Learned(evidence, weights, fit_correctness(evidence.relevance, right, weights))
+
+
+def _forecasts(
+    learned: _Learned,
+    router: _Router,
+    targets: Sequence[RiskTarget],
+    delta: float,
+    questions: int,
+    conflict_between: ConflictBetween,
+) -> list[Forecast]:
+    evidence, weights, relevance_model = learned.evidence, learned.weights, learned.relevance_model
+    context = relevance_model.probability(evidence.relevance)
+    # Memory is asked where the context does not suffice, so such questions count for more.
+    memory_weights = weights * (1.0 - context) if router.follow else weights
+    confidence_model = fit_correctness(
+        evidence.confidence, evidence.closed_book_right.astype(float), memory_weights
+    )
+    memory = confidence_model.probability(evidence.confidence)
+    if router.on_conflict == "abstain" or (evidence.conflict == 1.0).any():
+        context = _after_conflicts(evidence, context, weights)
+    expected = _Expected(evidence, weights, context, memory)
+    points = [
+        PathPoint(
+            relevance_model.threshold(t) if router.follow else None,
+            confidence_model.threshold(t) if router.answer else None,
+            router.on_conflict,
+        )
+        for t in _levels(expected, router)
+    ]
+    points = list(dict.fromkeys(points))
+    return _forecast(expected, points, targets, delta, questions, conflict_between)
+
+
+def _weights(records: Sequence[CalibrationRecord]) -> Floats:
+    """Each question counts by its mean weight, however many variants it has."""
+    counts: dict[str, int] = {}
+    for record in records:
+        counts[record.question_id] = counts.get(record.question_id, 0) + 1
+    raw = np.asarray([r.weight / counts[r.question_id] for r in records], dtype=np.float64)
+    return raw * (len(counts) / raw.sum()) if len(raw) else raw
+
+
+def _levels(expected: _Expected, router: _Router) -> list[float]:
+    """Probabilities from high to low, about equally many questions between neighbours."""
+    best = np.zeros(len(expected.weights))
+    if router.follow:
+        best = np.maximum(best, expected.context)
+    if router.answer:
+        best = np.maximum(best, expected.memory)
+    if not len(best) or best.max() == best.min():
+        spread = 1.0 - np.arange(1, _LEVELS) / _LEVELS
+    else:
+        spread = np.quantile(best, 1.0 - np.arange(1, _LEVELS + 1) / _LEVELS)
+    inside = np.clip(spread, _NEAR_END, 1.0 - _NEAR_END)
+    return [float(t) for t in np.unique(inside)[::-1]]
+
+
+def _after_conflicts(evidence: Evidence, context: Floats, weights: Floats) -> Floats:
+    """`context`, shifted for questions with and without a conflict to what was observed."""
+    found = context.copy()
+    for there in (evidence.conflict == 1.0, evidence.conflict == 0.0):
+        usable = there & (context > 0.0)
+        if not usable.any():
+            continue
+        # As if two more questions had gone just as forecast.
+        w = weights[usable]
+        stated = float(w @ context[usable])
+        observed = float(w @ evidence.context_right[usable])
+        count = float(w.sum())
+        mean = stated / count
+        ratio = (observed + 2.0 * mean) / (stated + 2.0 * mean)
+        found[usable] = np.clip(context[usable] * ratio, 0.0, 1.0)
+    return found
+
+
+def _forecast(
+    expected: _Expected,
+    points: Sequence[PathPoint],
+    targets: Sequence[RiskTarget],
+    delta: float,
+    questions: int,
+    conflict_between: ConflictBetween,
+) -> list[Forecast]:
+    codes = route_codes(expected.evidence, points, conflict_between=conflict_between)
+    total = max(float(expected.weights.sum()), 1e-12)
+    coverage = (codes != 0) @ expected.weights / total
+    power = np.ones(len(points))
+    for target in targets:
+        share, risk = _expected_risk(expected, codes, points, target)
+        feared = _pessimistic(risk, share * len(expected.weights))
+        power = np.minimum(power, _power(share, feared, target, delta, questions))
+    return [
+        Forecast(point, float(c), float(p))
+        for point, c, p in zip(points, coverage, power, strict=True)
+    ]
+
+
+def _expected_risk(
+    expected: _Expected,
+    codes: NDArray[np.int8],
+    points: Sequence[PathPoint],
+    target: RiskTarget,
+) -> tuple[Floats, Floats]:
+    """By point: the share of questions that count for a target, and its risk among them.
+
+    Where the route that the target speaks of is closed the risk is 0 of all questions.
+    """
+    w = expected.weights
+    total = max(float(w.sum()), 1e-12)
+    follow, answer = codes == 1, codes == 2
+    wrong_follow = follow @ (w * (1.0 - expected.context))
+    wrong_answer = answer @ (w * (1.0 - expected.memory))
+    opens_follow = np.asarray([point.relevance is not None for point in points])
+    opens_answer = np.asarray([point.confidence is not None for point in points])
+    fails = (1.0 - opens_follow[:, None] * expected.context) * (
+        1.0 - opens_answer[:, None] * expected.memory
+    )
+    missed = ((codes == 0) * (1.0 - fails)) @ w
+    if target.kind == "cost":
+        table = target.losses
+        cost = (
+            table.wrong_follow * wrong_follow
+            + table.wrong_answer * wrong_answer
+            + table.false_abstention * missed
+        )
+        return np.ones(len(points)), cost / total
+    closed = np.zeros(len(points), dtype=np.bool_)
+    if target.kind == "selective":
+        wrong, counted = wrong_follow + wrong_answer, (codes != 0) @ w
+    elif target.kind == "follow":
+        wrong, counted, closed = wrong_follow, follow @ w, ~opens_follow
+    elif target.kind == "answer":
+        wrong, counted, closed = wrong_answer, answer @ w, ~opens_answer
+    else:
+        wrong, counted = missed, (1.0 - fails) @ w
+    risk = np.divide(wrong, counted, out=np.ones(len(points)), where=counted > 0.0)
+    if target.kind != "false_abstention":
+        # The model only knows signals that rise with being right; what was seen corrects it.
+        seen = let_through_wrongly(expected.evidence, codes)
+        if target.kind != "selective":
+            seen &= follow if target.kind == "follow" else answer
+        risk = (seen @ w + _MODEL_WEIGHT * risk) / (counted + _MODEL_WEIGHT)
+    return np.where(closed, 1.0, counted / total), np.where(closed, 0.0, risk)
+
+
+def _pessimistic(risk: Floats, seen: Floats) -> Floats:
+    """A forecast risk, raised the more the fewer learning questions it rests on."""
+    spread = np.sqrt(np.maximum(risk, _LEAST_RISK) * (1.0 - risk) / np.maximum(seen, 1.0))
+    # Only a closed route has no risk at all.
+    return np.asarray(np.where(risk > 0.0, risk + _CAUTION * spread, 0.0))
+
+
+def _power(share: Floats, risk: Floats, target: RiskTarget, delta: float, questions: int) -> Floats:
+    """Probability that the exact test certifies the target, were the forecast true."""
+    from scipy.special import bdtr
+
+    # Hoeffding–Bentkus costs a factor e against the exact tail.
+    exact = target.kind != "cost" or target.losses.all_or_nothing
+    level = delta if exact else delta / math.e
+    n = np.minimum(np.rint(share * questions).astype(np.int64), questions)
+    allowed = _errors_allowed(questions, target.bound, level)[n]
+    # With few learning questions a forecast of no risk at all is worth little.
+    forecast = np.minimum(1.0, np.maximum(risk, 0.5 / max(questions, 1)))
+    return np.where(allowed < 0, 0.0, bdtr(np.maximum(allowed, 0), np.maximum(n, 1), forecast))
+
+
+@lru_cache(maxsize=256)
+def _errors_allowed(most: int, risk: float, delta: float) -> NDArray[np.int64]:
+    """Most errors that certify, by the number of questions 0 … `most`; -1 where none do."""
+    from scipy.stats import binom
+
+    n = np.arange(most + 1)
+    first = np.asarray(binom.ppf(delta, n, risk)).astype(np.int64)
+    allowed = np.where(binom.cdf(first, n, risk) <= delta, first, first - 1)
+    allowed[0] = -1
+    return np.asarray(allowed, dtype=np.int64)

@@ -1,0 +1,29 @@
+"""Teaching a language model what to do in each knowledge scenario.
+
+LoRA adapters by supervised examples (`train_scenarios`) or by preferences
+(`train_preferences`), in peft's file format, with safetensors weights and a
+`training.json` that says what they were made of. Its errors are knowgate's own, and
+
+    KnowgateError
+    └── TrainingDivergedError    the loss is no number any more; nothing was written
+"""
+
+from __future__ import annotations
+
+from ._settings import (
+    PreferenceExample,
+    ScenarioTrainingReport,
+    ScenarioTrainingSettings,
+    TrainingExample,
+)
+from ._training import check_training, train_preferences, train_scenarios
+
+__all__ = [
+    "PreferenceExample",
+    "ScenarioTrainingReport",
+    "ScenarioTrainingSettings",
+    "TrainingExample",
+    "check_training",
+    "train_preferences",
+    "train_scenarios",
+]

@@ -1,0 +1,421 @@
+"""From examples to an adapter folder."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ....guard.errors import DeviceError, InputError, optional_import
+from ....guard.files import write_json
+from ._base_model import (
+    SCHEMA,
+    TRAINING_FILE,
+    TrainableModel,
+    base_weights,
+    check_place,
+    filled_at_once,
+    finished_training,
+    trainable_model,
+    training_device,
+    weights_sha256,
+    write_adapter,
+)
+from ._batches import TargetTokens, TokenBatch, TokenRow, pad_rows, shuffled_batches
+from ._settings import (
+    PreferenceExample,
+    ScenarioTrainingReport,
+    ScenarioTrainingSettings,
+    TrainingDivergedError,
+    TrainingExample,
+    examples_sha256,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def reply_logprobs(model: Any, batch: TokenBatch) -> Tensor:
+    """Natural-log probability of every reply token, 0 elsewhere; shape (rows, longest reply)."""
+    torch = optional_import("torch")
+    kept = batch.targets.shape[1] + 1
+    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
+    accepted = inspect.signature(inner.forward).parameters
+    options: dict[str, Any] = {}
+    if "position_ids" in accepted:
+        options["position_ids"] = (batch.mask.cumsum(1) - 1).clamp_min(0)
+    if "logits_to_keep" in accepted:
+        # Logits only where there is a loss: most of the memory of a large vocabulary is saved.
+        options["logits_to_keep"] = kept
+    logits = model(
+        input_ids=batch.ids, attention_mask=batch.mask, use_cache=False, **options
+    ).logits[:, -kept:-1]
+    wanted = batch.ids[:, 1 - kept :]
+    found = torch.nn.functional.cross_entropy(
+        logits.float().flatten(0, 1), wanted.flatten(), reduction="none"
+    ).view(wanted.shape)
+    result: Tensor = -found.masked_fill(~batch.targets, 0.0)
+    return result
+
+
+def preference_loss(
+    chosen: Tensor, rejected: Tensor, base_chosen: Tensor, base_rejected: Tensor, beta: float
+) -> Tensor:
+    """-log sigmoid(β·(Δpolicy − Δbase)) for every pair, Δ = chosen − rejected.
+
+    Args:
+        chosen: log-probabilities of the chosen replies, shape (pairs,).
+        rejected: of the rejected ones.
+        base_chosen: of the chosen ones under the base model.
+        base_rejected: of the rejected ones under the base model.
+        beta: β, above 0.
+
+    Source: Rafailov et al. 2023, Direct Preference Optimization.
+    """
+    torch = optional_import("torch")
+    margin = (chosen - rejected) - (base_chosen - base_rejected)
+    loss: Tensor = -torch.nn.functional.logsigmoid(beta * margin)
+    return loss
+
+
+_CLIP = 1.0
+# Loss of some examples as a tensor, to be divided by the second: their weight in a batch's mean.
+PartLoss = Callable[[Sequence[int]], Any]
+PartWeight = Callable[[Sequence[int]], float]
+
+
+def learning_rate_share(step: int, steps: int, warm_up: float) -> float:
+    """Share of the peak rate: a linear rise, then a linear fall towards 0.
+
+    >>> [round(learning_rate_share(step, 4, 0.0), 2) for step in range(4)]
+    [1.0, 0.75, 0.5, 0.25]
+    """
+    rising = math.ceil(steps * warm_up)
+    if step < rising:
+        return (step + 1) / (rising + 1)
+    return (steps - step) / max(1, steps - rising)
+
+
+def run_epochs(
+    model: Any,
+    lengths: Sequence[int],
+    loss_of: PartLoss,
+    weight_of: PartWeight,
+    settings: ScenarioTrainingSettings,
+    *,
+    seed: int,
+    on_progress: Callable[[int, int], None] | None,
+) -> list[float]:
+    """Train the adapter in place; returns the mean loss of each epoch.
+
+    Args:
+        model: whose trainable parameters move.
+        lengths: tokens of each example.
+        loss_of: summed loss of the examples with these numbers.
+        weight_of: what the sum over a batch is divided by.
+        settings: how.
+        seed: of the order.
+        on_progress: called with steps done and steps in all.
+
+    Raises:
+        TrainingDivergedError: a loss or a gradient is NaN or infinite.
+        DeviceError: a batch does not fit into memory.
+    """
+    torch = optional_import("torch")
+    trained = [one for one in model.parameters() if one.requires_grad]
+    optimiser = torch.optim.AdamW(
+        trained, lr=settings.learning_rate, weight_decay=settings.weight_decay
+    )
+    steps = settings.epochs * math.ceil(len(lengths) / settings.batch_size)
+    losses: list[float] = []
+    done = 0
+    for epoch in range(settings.epochs):
+        total, weights = 0.0, 0.0
+        for batch in shuffled_batches(lengths, settings.batch_size, f"order/{seed}/{epoch}"):
+            share = learning_rate_share(done, steps, settings.warm_up)
+            for group in optimiser.param_groups:
+                group["lr"] = settings.learning_rate * share
+            weight = weight_of(batch)
+            loss = _back_propagate(batch, loss_of, weight, settings.rows_at_once)
+            norm = torch.nn.utils.clip_grad_norm_(trained, _CLIP)
+            if not (math.isfinite(loss) and bool(torch.isfinite(norm))):
+                raise TrainingDivergedError(
+                    f"the loss is no number any more at step {done + 1} of {steps} — "
+                    "use a lower learning rate"
+                )
+            optimiser.step()
+            optimiser.zero_grad(set_to_none=True)
+            total, weights, done = total + loss, weights + weight, done + 1
+            if on_progress is not None:
+                on_progress(done, steps)
+        losses.append(total / weights)
+    return losses
+
+
+def _back_propagate(
+    batch: Sequence[int], loss_of: PartLoss, weight: float, rows_at_once: int | None
+) -> float:
+    """Add a batch's gradients part by part; returns the summed loss."""
+    torch = optional_import("torch")
+    size = rows_at_once or len(batch)
+    total = 0.0
+    try:
+        for start in range(0, len(batch), size):
+            loss = loss_of(batch[start : start + size])
+            (loss / weight).backward()
+            total += float(loss.detach())
+    except torch.OutOfMemoryError as error:
+        raise DeviceError(
+            f"{size} examples do not fit into memory at one time — lower rows_at_once, "
+            "or use quantise"
+        ) from error
+    return total
+
+
+Progress = Callable[[int, int], None]
+_Trainer = Callable[[TrainableModel, list[tuple[TokenRow, ...]]], list[float]]
+
+
+def check_training(out: str | Path, settings: ScenarioTrainingSettings) -> None:
+    """Raise what a training would raise at once: for callers with long work before it.
+
+    Raises:
+        InputError: `out` is there and not an empty folder.
+        DeviceError: the device is not there; 4-bit weights without CUDA.
+        MissingDependencyError: bitsandbytes, where 4-bit weights are asked for.
+    """
+    training_device(settings)
+    check_place(Path(out))
+
+
+def train_scenarios(
+    model_path: str | Path,
+    examples: Sequence[TrainingExample],
+    out: str | Path,
+    *,
+    settings: ScenarioTrainingSettings | None = None,
+    seed: int = 0,
+    on_progress: Progress | None = None,
+) -> ScenarioTrainingReport:
+    """Train a LoRA adapter on the replies that are wanted.
+
+    The loss is on the replies' tokens and their end token only. The same examples,
+    settings, seed, versions and thread count give the same adapter.
+
+    Args:
+        model_path: folder of the base model, with safetensors weights.
+        examples: what to learn, in any order.
+        out: folder to write; new or empty, or one that holds the adapter of this very
+            training, which is then not repeated.
+        settings: UniKnow's by default.
+        seed: of the adapter's first weights and the order of the examples.
+        on_progress: called with steps done and steps in all.
+
+    Raises:
+        InputError: no examples, an empty one, all too long, or `out` holds something else.
+        ModelFolderError: no model that can be trained.
+        DeviceError: the device is not there or too small; 4-bit weights without CUDA.
+        MissingDependencyError: peft, or bitsandbytes where 4-bit weights are asked for.
+        TrainingDivergedError: the loss is NaN or infinite; nothing is written.
+    """
+    chosen = settings or ScenarioTrainingSettings()
+
+    def train(base: TrainableModel, rows: list[tuple[TokenRow, ...]]) -> list[float]:
+        device = base.model.device
+
+        def loss_of(numbers: Sequence[int]) -> Any:
+            batch = pad_rows([rows[number][0] for number in numbers], device)
+            return -reply_logprobs(base.model, batch).sum()
+
+        return run_epochs(
+            base.model,
+            [len(row.ids) for (row,) in rows],
+            loss_of,
+            lambda numbers: sum(rows[number][0].targets for number in numbers),
+            chosen,
+            seed=seed,
+            on_progress=on_progress,
+        )
+
+    texts = [(example.prompt, (example.target,)) for example in examples]
+    identity = _identity("supervised", examples_sha256(examples), chosen, seed)
+    return _train(Path(model_path), texts, Path(out), identity, chosen, seed, train)
+
+
+def train_preferences(
+    model_path: str | Path,
+    examples: Sequence[PreferenceExample],
+    out: str | Path,
+    *,
+    settings: ScenarioTrainingSettings | None = None,
+    seed: int = 0,
+    on_progress: Progress | None = None,
+) -> ScenarioTrainingReport:
+    """Train a LoRA adapter to prefer one reply over another (DPO).
+
+    The loss is `preference_loss` with the base model, its adapter off, as reference, plus
+    `settings.chosen_weight` times the mean loss of the chosen reply's tokens.
+
+    Args:
+        model_path: as in `train_scenarios`, like all that follow and what is raised.
+        examples: pairs of replies.
+        out: folder to write.
+        settings: UniKnow's by default.
+        seed: of first weights and order.
+        on_progress: called with steps done and steps in all.
+    """
+    chosen = settings or ScenarioTrainingSettings()
+
+    def train(base: TrainableModel, rows: list[tuple[TokenRow, ...]]) -> list[float]:
+        reference = _reference(base, rows, chosen)
+
+        def loss_of(numbers: Sequence[int]) -> Any:
+            pairs = [rows[number] for number in numbers]
+            found = _pair_logprobs(base, pairs)
+            anchors = reference[list(numbers)].to(found.device)
+            loss = preference_loss(
+                found[:, 0], found[:, 1], anchors[:, 0], anchors[:, 1], chosen.beta
+            )
+            if chosen.chosen_weight:
+                sizes = found.new_tensor([pair[0].targets for pair in pairs])
+                loss = loss - chosen.chosen_weight * found[:, 0] / sizes
+            return loss.sum()
+
+        return run_epochs(
+            base.model,
+            [max(len(row.ids) for row in pair) for pair in rows],
+            loss_of,
+            len,
+            chosen,
+            seed=seed,
+            on_progress=on_progress,
+        )
+
+    texts = [(one.prompt, (one.chosen, one.rejected)) for one in examples]
+    identity = _identity("preference", examples_sha256(examples), chosen, seed)
+    return _train(Path(model_path), texts, Path(out), identity, chosen, seed, train)
+
+
+def _pair_logprobs(base: TrainableModel, pairs: Sequence[tuple[TokenRow, ...]]) -> Any:
+    """Log-probabilities of whole replies, shape (pairs, 2): chosen, rejected."""
+    rows = [row for pair in pairs for row in pair]
+    batch = pad_rows(rows, base.model.device)
+    return reply_logprobs(base.model, batch).sum(1).view(-1, 2)
+
+
+def _reference(
+    base: TrainableModel, rows: list[tuple[TokenRow, ...]], settings: ScenarioTrainingSettings
+) -> Any:
+    """`_pair_logprobs` of all pairs under the base model; it does not change while training."""
+    torch = optional_import("torch")
+    size = settings.rows_at_once or settings.batch_size
+    order = sorted(range(len(rows)), key=lambda at: len(rows[at][0].ids))
+    found = torch.zeros(len(rows), 2)
+    with torch.no_grad(), base.model.disable_adapter():
+        for start in range(0, len(order), size):
+            numbers = order[start : start + size]
+            found[numbers] = _pair_logprobs(base, [rows[number] for number in numbers]).cpu()
+    return found
+
+
+def _identity(
+    objective: str, examples: str, settings: ScenarioTrainingSettings, seed: int
+) -> dict[str, Any]:
+    return {
+        "objective": objective,
+        "examples_sha256": examples,
+        "settings": asdict(settings),
+        "seed": seed,
+    }
+
+
+def _train(
+    model_path: Path,
+    texts: Sequence[tuple[str, tuple[str, ...]]],
+    out: Path,
+    identity: dict[str, Any],
+    settings: ScenarioTrainingSettings,
+    seed: int,
+    train: _Trainer,
+) -> ScenarioTrainingReport:
+    """What both ways of training share: checks before, the folder after."""
+    if not texts:
+        raise InputError("there are none", where="examples", mend="give at least one")
+    device = training_device(settings)
+    base_sha256 = weights_sha256(base_weights(model_path))
+    identity = {**identity, "base_sha256": base_sha256}
+    if (stored := finished_training(out, identity)) is not None:
+        return _report(out, identity, stored, reused=True)
+    check_place(out)
+    torch = optional_import("torch")
+    started = time.monotonic()
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        base = trainable_model(model_path, settings, device)
+        rows = _encode(base, texts, settings)
+        losses = train(base, rows)
+    facts = {
+        "examples": len(rows),
+        "left_out": len(texts) - len(rows),
+        "steps": settings.epochs * math.ceil(len(rows) / settings.batch_size),
+        "losses": losses,
+        "seconds": round(time.monotonic() - started, 1),
+        "device": str(device),
+        "dtype": str(base.model.dtype).removeprefix("torch."),
+        "threads": torch.get_num_threads(),
+        "versions": {
+            name: str(optional_import(name).__version__)
+            for name in ("torch", "transformers", "peft")
+        },
+    }
+    with filled_at_once(out.resolve()) as work:
+        facts["adapter_sha256"] = write_adapter(base.model, work)
+        stored = {"schema": SCHEMA, "identity": identity, **facts}
+        write_json(work / TRAINING_FILE, stored)
+    return _report(out, identity, stored, reused=False)
+
+
+def _encode(
+    base: TrainableModel,
+    texts: Sequence[tuple[str, tuple[str, ...]]],
+    settings: ScenarioTrainingSettings,
+) -> list[tuple[TokenRow, ...]]:
+    """Token rows of all examples that are not too long.
+
+    Raises:
+        InputError: an example is empty, or all are too long.
+    """
+    tokens = TargetTokens(base.tokenizer, base.end_ids)
+    limits = [limit for limit in (settings.max_tokens, base.window) if limit is not None]
+    rows = [tuple(tokens.encode(prompt, reply) for reply in replies) for prompt, replies in texts]
+    if limits:
+        rows = [row for row in rows if max(len(one.ids) for one in row) <= min(limits)]
+    if not rows:
+        raise InputError(
+            f"all are longer than {min(limits)} tokens",
+            where="examples",
+            mend="shorten the contexts, or raise max_tokens",
+        )
+    return rows
+
+
+def _report(
+    out: Path, identity: dict[str, Any], stored: dict[str, Any], *, reused: bool
+) -> ScenarioTrainingReport:
+    return ScenarioTrainingReport(
+        folder=out,
+        objective=identity["objective"],
+        examples=stored["examples"],
+        left_out=stored["left_out"],
+        steps=stored["steps"],
+        losses=tuple(stored["losses"]),
+        seconds=stored["seconds"],
+        device=stored["device"],
+        base_sha256=identity["base_sha256"],
+        adapter_sha256=stored["adapter_sha256"],
+        reused=reused,
+    )

@@ -1,0 +1,406 @@
+"""The contracts that signals, language models and scorers fulfil.
+
+Everything the guard measures comes through one of these protocols. An
+implementation needs no base class: matching the methods is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from .errors import KnowgateError
+    from .policy import Fingerprint
+
+
+class Requirement(StrEnum):
+    """What an estimator needs of its language model; each includes those before it."""
+
+    TEXT = "text"
+    LOGPROBS = "logprobs"
+    WEIGHTS = "weights"
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The most that one question may cost an estimator.
+
+    Attributes:
+        greedy_calls: answers at temperature 0.
+        sampled_calls: answers above temperature 0.
+        other_calls: everything else that is asked: yes or no, a number in words.
+        forward_passes: passes of the model without generating, e.g. for options.
+    """
+
+    greedy_calls: int = 0
+    sampled_calls: int = 0
+    other_calls: int = 0
+    forward_passes: int = 0
+
+    @property
+    def most_calls(self) -> int:
+        """Calls of the language model at most, each generated answer counted as one."""
+        return self.greedy_calls + self.sampled_calls + self.other_calls
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One answer drawn from a language model.
+
+    Attributes:
+        text: the generated text, without the prompt and without stop strings.
+        token_logprobs: natural-log probability of each generated token under the
+            model's own distribution at temperature 1, or None where the model
+            does not give them.
+    """
+
+    text: str
+    token_logprobs: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Confidence:
+    """What a confidence estimator found out about one question.
+
+    Attributes:
+        value: raw confidence in [0, 1] that the closed-book answer is right.
+        answer: the closed-book answer that the value speaks of.
+        samples_drawn: sampled answers used, the greedy one not counted.
+        samples_saved: samples that stopping early made unnecessary.
+        calls: calls of the language model, one per generated answer.
+        partial: True when the model failed part-way and fewer samples than the
+            estimator asked for had to do.
+    """
+
+    value: float
+    answer: str
+    samples_drawn: int = 0
+    samples_saved: int = 0
+    calls: int = 0
+    partial: bool = False
+
+
+@runtime_checkable
+class LanguageModel(Protocol):
+    """A text-in, text-out model that can sample.
+
+    `generate` and `agenerate` return one list per prompt, in the order given,
+    each with `n` generations. `temperature` 0 means greedy. A model that can
+    fail raises a `knowgate.guard.LanguageModelError`; it never returns fewer
+    than `n` generations silently, but may hand over those that did arrive in a
+    `knowgate.guard.PartialGenerationsError`.
+
+    A model that honours seeds gives the k-th generation (from 0) of a prompt what
+    `seed + k` would give the first: samples drawn in waves are then the very ones
+    that would have been drawn at once.
+    """
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies the weights and settings, e.g. for stored estimates."""
+        ...
+
+    def generate(
+        self,
+        prompts: Sequence[str],
+        *,
+        n: int = 1,
+        temperature: float = 0.0,
+        seed: int | None = None,
+    ) -> list[list[Generation]]:
+        """Draw `n` generations for each prompt."""
+        ...
+
+    async def agenerate(
+        self,
+        prompts: Sequence[str],
+        *,
+        n: int = 1,
+        temperature: float = 0.0,
+        seed: int | None = None,
+    ) -> list[list[Generation]]:
+        """As `generate`, without blocking the event loop."""
+        ...
+
+
+@runtime_checkable
+class ScoringLanguageModel(Protocol):
+    """A model that tells how likely given continuations are, without generating."""
+
+    def score_options(self, prompts: Sequence[str], options: Sequence[str]) -> NDArray[np.float64]:
+        """Natural-log likelihoods of shape (len(prompts), len(options))."""
+        ...
+
+
+@runtime_checkable
+class HiddenStateLanguageModel(Protocol):
+    """A model that shows its hidden states."""
+
+    def hidden_states(self, prompts: Sequence[str], layer: int) -> NDArray[np.float32]:
+        """The last token's state after `layer`, of shape (len(prompts), width)."""
+        ...
+
+
+@runtime_checkable
+class RelevanceScorer(Protocol):
+    """Scores how far passages suffice to answer a question.
+
+    Scores are raw: any finite scale on which higher means more sufficient. The
+    policy's calibrator makes a probability of the aggregated value.
+    """
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """What a policy calibrated on this scorer is bound to."""
+        ...
+
+    def score(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
+        """Scores of shape (len(passages),), in the order of `passages`."""
+        ...
+
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        """Scores of shape (len(pairs),) for (question, passage) pairs."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SetScore:
+    """How far several passages suffice, each alone and all together.
+
+    Attributes:
+        scores: one raw score per passage, in order, as `RelevanceScorer.score` gives.
+        joint: one raw value for all passages together, finite, higher meaning more
+            sufficient; its scale may be another than that of `scores`.
+    """
+
+    scores: tuple[float, ...]
+    joint: float
+
+
+@runtime_checkable
+class SetRelevanceScorer(RelevanceScorer, Protocol):
+    """A scorer that also judges several passages together.
+
+    Two halves of an answer can suffice together, and five near-misses need not: a
+    policy with the aggregator `joint` goes by the joint value. Any scorer may also have
+    `supports(question) -> bool`: where it says False the guard measures no relevance,
+    because the numbers would mean nothing for a question in that language.
+    """
+
+    def score_set(self, question: str, passages: Sequence[str]) -> SetScore:
+        """The scores of at least one passage, and their joint value."""
+        ...
+
+    def score_sets(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[SetScore]:
+        """`score_set` for each question with its passages, equal to it."""
+        ...
+
+
+@runtime_checkable
+class ConfidenceEstimator(Protocol):
+    """Estimates whether the language model itself would answer rightly."""
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """What a policy calibrated on this estimator is bound to."""
+        ...
+
+    def estimate(self, question: str) -> Confidence:
+        """Confidence in the closed-book answer to `question`."""
+        ...
+
+    async def aestimate(self, question: str) -> Confidence:
+        """As `estimate`, without blocking the event loop."""
+        ...
+
+
+@runtime_checkable
+class BatchConfidenceEstimator(ConfidenceEstimator, Protocol):
+    """An estimator that asks its language model about many questions together.
+
+    The values are those of `estimate`, question by question.
+    """
+
+    def estimate_many(
+        self, questions: Sequence[str], *, on_error: Literal["raise", "return"] = "raise"
+    ) -> Sequence[Confidence | KnowgateError]:
+        """One confidence per question, in order; under "return" an error in its place."""
+        ...
+
+    async def aestimate_many(
+        self, questions: Sequence[str], *, on_error: Literal["raise", "return"] = "raise"
+    ) -> Sequence[Confidence | KnowgateError]:
+        """As `estimate_many`, without blocking the event loop."""
+        ...
+
+
+@runtime_checkable
+class ConflictDetector(Protocol):
+    """Tells whether the closed-book answer contradicts the passages."""
+
+    def detect(self, question: str, closed_book_answer: str, passages: Sequence[str]) -> bool:
+        """True when the passages support another answer than the closed-book one."""
+        ...
+
+    async def adetect(
+        self, question: str, closed_book_answer: str, passages: Sequence[str]
+    ) -> bool:
+        """As `detect`, without blocking the event loop."""
+        ...
+
+
+ConflictKind = Literal["none", "memory", "passages", "both"]
+ConflictBetween = Literal["memory", "passages", "both"]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One answer to a question, and who gives it.
+
+    Attributes:
+        answer: in the words of the first that gives it.
+        passages: indices of the passages that support it, rising; empty where only
+            the model's memory does.
+        from_memory: whether the closed-book answer says the same.
+    """
+
+    answer: str
+    passages: tuple[int, ...] = ()
+    from_memory: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictFinding:
+    """Which answers there are to one question, and whether they contradict each other.
+
+    Attributes:
+        conflict: whether any two answers differ in meaning.
+        kind: `memory` where the passages answer and none of them says what the
+            closed-book answer says, `passages` where they differ among themselves,
+            `both`, or `none`.
+        views: the answers, no two of the same meaning; those of passages first, in
+            the order of their first passage.
+    """
+
+    conflict: bool
+    kind: ConflictKind
+    views: tuple[View, ...] = ()
+
+    @classmethod
+    def of(cls, views: Sequence[View]) -> ConflictFinding:
+        """The finding that follows from `views`.
+
+        Example:
+            >>> ConflictFinding.of([View("Paris", (0,)), View("Lyon", (), True)]).kind
+            'memory'
+        """
+        supported = [view for view in views if view.passages]
+        alone = any(view.from_memory and not view.passages for view in views)
+        memory = bool(supported) and alone
+        passages = len(supported) > 1
+        kind: ConflictKind = "none"
+        if memory or passages:
+            kind = "both" if memory and passages else "memory" if memory else "passages"
+        return cls(kind != "none", kind, tuple(views))
+
+    def counts(self, between: ConflictBetween) -> bool:
+        """Whether there is a conflict of the kind that `between` asks for."""
+        return self.conflict and (between == "both" or self.kind in (between, "both"))
+
+    def at(self, positions: Sequence[int]) -> ConflictFinding:
+        """The same finding with passage i called `positions[i]`."""
+        views = tuple(
+            View(view.answer, tuple(positions[i] for i in view.passages), view.from_memory)
+            for view in self.views
+        )
+        return ConflictFinding(self.conflict, self.kind, views)
+
+
+@runtime_checkable
+class ConflictExaminer(Protocol):
+    """A conflict detector that also tells which answers there are, and whose they are.
+
+    The guard asks `examine` of a detector that has it, and `detect` otherwise. One that
+    does not compare passages with each other says so by `compares_passages = False`.
+    """
+
+    def detect(self, question: str, closed_book_answer: str, passages: Sequence[str]) -> bool:
+        """Whether there is any conflict."""
+        ...
+
+    async def adetect(
+        self, question: str, closed_book_answer: str, passages: Sequence[str]
+    ) -> bool:
+        """As `detect`, without blocking the event loop."""
+        ...
+
+    def examine(
+        self, question: str, closed_book_answer: str, passages: Sequence[str]
+    ) -> ConflictFinding:
+        """All answers there are; an empty closed-book answer stands for none."""
+        ...
+
+    async def aexamine(
+        self, question: str, closed_book_answer: str, passages: Sequence[str]
+    ) -> ConflictFinding:
+        """As `examine`, without blocking the event loop."""
+        ...
+
+
+class Premise(StrEnum):
+    """Whether a question has an answer, as far as the passages tell."""
+
+    ANSWERABLE = "answerable"
+    UNANSWERABLE = "unanswerable"
+    UNDECIDED = "undecided"
+
+
+class PremiseFault(StrEnum):
+    """Why a question has no answer.
+
+    `empty_intersection`: nothing meets all its conditions. `impossible_time`: nothing holds
+    at the time it asks about. `false_options`: none of the options it offers is right.
+    """
+
+    EMPTY_INTERSECTION = "empty_intersection"
+    IMPOSSIBLE_TIME = "impossible_time"
+    FALSE_OPTIONS = "false_options"
+
+
+@dataclass(frozen=True, slots=True)
+class Answerability:
+    """What the passages tell of a question's premise.
+
+    Attributes:
+        premise: `undecided` where they do not tell, which changes nothing.
+        fault: why there is no answer; None unless `unanswerable`.
+        probability: that there is an answer, in [0, 1]; None where the detector knows no in
+            between.
+        passages: indices of the passages that decided it, rising.
+    """
+
+    premise: Premise
+    fault: PremiseFault | None = None
+    probability: float | None = None
+    passages: tuple[int, ...] = ()
+
+
+@runtime_checkable
+class AnswerabilityDetector(Protocol):
+    """Tells questions that nothing in the passages can satisfy from those that have an answer."""
+
+    def detect(self, question: str, passages: Sequence[str]) -> Answerability:
+        """The verdict on one question; may find it undecided, and often should."""
+        ...
+
+    async def adetect(self, question: str, passages: Sequence[str]) -> Answerability:
+        """As `detect`, without blocking the event loop."""
+        ...

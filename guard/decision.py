@@ -1,0 +1,140 @@
+"""The words for where a question goes and why.
+
+Terms follow the UniKnow framework ("UniKnow: A Unified Framework for Reliable
+Language Model Behavior across Parametric and External Knowledge").
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from .contracts import Answerability, View
+
+
+class Route(StrEnum):
+    """What happens with a question."""
+
+    FOLLOW_CONTEXT = "follow_context"
+    ANSWER = "answer"
+    ABSTAIN = "abstain"
+
+
+class Scenario(StrEnum):
+    """Which of context and model know the answer, as far as it was measured."""
+
+    CONFLICT = "conflict"
+    AGREEMENT = "agreement"
+    EXTERNAL_ONLY = "external_only"
+    PARAMETRIC_ONLY = "parametric_only"
+    UNKNOWN = "unknown"
+
+
+class Reason(StrEnum):
+    """Why a decision went the way it did; each abstention can have its own reply.
+
+    `reply_abstained` is no decision's: it names the reply that takes the place of a
+    refusal which the model itself generated.
+    """
+
+    SUFFICIENT_CONTEXT = "sufficient_context"
+    CONFLICT_FOLLOWS_CONTEXT = "conflict_follows_context"
+    CONFLICT_SHOWS_BOTH = "conflict_shows_both"
+    CONFIDENT_MEMORY = "confident_memory"
+    SIGNAL_FAILED_FOLLOWS_CONTEXT = "signal_failed_follows_context"
+    NOTHING_RETRIEVED = "nothing_retrieved"
+    INSUFFICIENT_CONTEXT = "insufficient_context"
+    NEITHER_KNOWS = "neither_knows"
+    CONFLICT = "conflict"
+    FALSE_PREMISE = "false_premise"
+    NO_THRESHOLD = "no_threshold"
+    INVALID_INPUT = "invalid_input"
+    UNSUPPORTED_LANGUAGE = "unsupported_language"
+    RETRIEVAL_FAILED = "retrieval_failed"
+    RELEVANCE_FAILED = "relevance_failed"
+    CONFIDENCE_FAILED = "confidence_failed"
+    CONFLICT_FAILED = "conflict_failed"
+    ANSWERABILITY_FAILED = "answerability_failed"
+    REPLY_ABSTAINED = "reply_abstained"
+
+
+class Mode(StrEnum):
+    """Whether decisions act, or are only taken and counted."""
+
+    ENFORCE = "enforce"
+    SHADOW = "shadow"
+
+
+class OnError(StrEnum):
+    """What a failed signal leads to."""
+
+    ABSTAIN = "abstain"
+    FOLLOW_CONTEXT = "follow_context"
+    RAISE = "raise"
+
+
+class SignalName(StrEnum):
+    """The measured quantities, in the order in which the guard asks for them."""
+
+    ANSWERABILITY = "answerability"
+    RELEVANCE = "relevance"
+    CONFIDENCE = "confidence"
+    CONFLICT = "conflict"
+
+
+class Decision(BaseModel):
+    """The guard's decision for one question; immutable.
+
+    Attributes:
+        route: where the question goes (in shadow mode: where it would go).
+        reason: why.
+        scenario: which of context and model know the answer, None as far as
+            the signals that were needed leave it open.
+        relevance: calibrated probability in [0, 1] that the passages together
+            suffice, None when it was not measured or failed.
+        confidence: calibrated probability in [0, 1] that the closed-book answer
+            is right, None when it was not needed or failed.
+        conflict: whether there is a conflict of the kind that the policy looks for,
+            None likewise.
+        answerability: what the passages tell of the question's premise; None where
+            nothing was given to ask.
+        kept: indices of the passages that belong into the prompt; empty unless
+            the route is `follow_context`.
+        raw_relevance: the question's relevance before calibration, on the scorer's own
+            scale: the aggregate of `scores`, or the scorer's joint value; None when it
+            was not measured, failed, or there was nothing to score.
+        scores: raw relevance score per passage, in the order passed; None for a
+            passage without text.
+        closed_book_answer: the model's own answer, where one was drawn.
+        views: the answers that the look for a conflict came upon, each with the
+            indices of the passages that support it and whether the model's memory
+            does; empty where none was looked for, or the detector does not tell.
+        failed_signals: names of signals that were asked for and failed.
+        mode: `enforce` or `shadow`.
+        timings: seconds per stage (`answerability`, `relevance`, `confidence`,
+            `conflict`, `total`).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    route: Route
+    reason: Reason
+    scenario: Scenario | None = None
+    relevance: float | None = None
+    raw_relevance: float | None = None
+    confidence: float | None = None
+    conflict: bool | None = None
+    answerability: Answerability | None = None
+    kept: tuple[int, ...] = ()
+    scores: tuple[float | None, ...] = ()
+    closed_book_answer: str | None = None
+    views: tuple[View, ...] = ()
+    failed_signals: tuple[str, ...] = ()
+    mode: Mode = Mode.ENFORCE
+    timings: dict[str, float] = Field(default_factory=dict)
+
+    @property
+    def acts(self) -> bool:
+        """False in shadow mode, where a decision is taken and counted only."""
+        return self.mode is Mode.ENFORCE

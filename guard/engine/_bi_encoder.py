@@ -1,0 +1,227 @@
+"""Relevance by a bi-encoder: cosine of question and passage embeddings."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import DeviceError, InputError, ModelFolderError, optional_import
+from ..files import file_sha256
+from ..policy import Fingerprint
+from ..text import clean_text
+from ._language import is_readable
+from ._loading import EMBEDDED_SHA256, embedded_model_path, quiet_loading, weights_file
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+
+Embeddings = NDArray[np.float32]
+
+# A word piece is rarely longer; what lies beyond cannot reach the model anyway,
+# so a megabyte of text need not be tokenised in full.
+CHARACTERS_PER_TOKEN = 40
+
+
+class BiEncoderScorer:
+    """Cosine similarity of sentence embeddings, in [-1, 1].
+
+    On a CPU every text is encoded by itself, without padding: scores then do not
+    depend on what else is in the batch, so batch and single decisions are equal
+    to the last bit (and short batches are faster there than padded ones).
+    Passage embeddings are kept in memory, because retrieved passages repeat.
+
+    Args:
+        model: a sentence-transformers folder or hub id; None for the embedded
+            all-MiniLM-L6-v2.
+        device: `cpu`, `cuda`, `cuda:N`; None picks CUDA where there is one.
+        cache_size: passage embeddings kept, least recently used dropped first.
+
+    Raises:
+        InputError: `cache_size` is negative.
+        ModelFolderError: the folder has no safetensors weights or the wrong ones.
+        DeviceError: the device is not there.
+        MissingDependencyError: sentence-transformers is not installed.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | None = None,
+        *,
+        device: str | None = None,
+        cache_size: int = 4096,
+    ) -> None:
+        if cache_size < 0:
+            raise InputError("must not be negative", where="cache_size")
+        folder = embedded_model_path() if model is None else model_folder(model)
+        self._model = load_model(folder, device)
+        self._on_cpu = self._model.device.type == "cpu"
+        max_length = int(self._model.max_seq_length or 512)
+        self._max_characters = max_length * CHARACTERS_PER_TOKEN
+        tokenizer = folder / "tokenizer.json"
+        self._fingerprint = Fingerprint(
+            kind="bi_encoder",
+            weights_sha256=file_sha256(weights_file(folder)),
+            backend="torch",
+            dtype="float32",
+            max_length=max_length,
+            tokenizer_sha256=file_sha256(tokenizer) if tokenizer.is_file() else None,
+        )
+        self._tokenizer = free_tokenizer(self._model)
+        self._cache: OrderedDict[bytes, Embeddings] = OrderedDict()
+        self._cache_size = cache_size
+        self._lock = threading.Lock()
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """What a policy calibrated on this scorer is bound to."""
+        return self._fingerprint
+
+    def supports(self, question: str) -> bool:
+        """Whether a score of this question means anything.
+
+        False where most word pieces are unknown, and for the embedded model where most
+        letters are not Latin. Languages in Latin script are not told apart.
+        """
+        if self._tokenizer is None:
+            return True
+        latin_only = self._fingerprint.weights_sha256 == EMBEDDED_SHA256
+        text = _shortened(question, self._max_characters)
+        pieces = self._tokenizer.encode(text, add_special_tokens=False).ids
+        unknown = self._model.tokenizer.unk_token_id
+        return is_readable(question, pieces, unknown, latin_only=latin_only)
+
+    def score(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
+        """Cosines of shape (len(passages),)."""
+        return self.score_pairs([(question, passage) for passage in passages])
+
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        """Cosines of shape (len(pairs),) for (question, passage) pairs."""
+        if not pairs:
+            return np.zeros(0, dtype=np.float64)
+        questions = self.embed([question for question, _ in pairs])
+        passages = self.embed([passage for _, passage in pairs])
+        # Row by row: a matrix product may sum in another order for other shapes.
+        cosines = [float(np.dot(q, p)) for q, p in zip(questions, passages, strict=True)]
+        return np.asarray(cosines, dtype=np.float64)
+
+    def embed(self, texts: Sequence[str]) -> Embeddings:
+        """Unit-length embeddings of shape (len(texts), dimensions), cached by text."""
+        keys = [hashlib.blake2b(_utf8(text), digest_size=16).digest() for text in texts]
+        found: dict[bytes, Embeddings] = {}
+        with self._lock:
+            for key in keys:
+                if key in self._cache:
+                    self._cache.move_to_end(key)
+                    found[key] = self._cache[key]
+        missing = {k: t for k, t in zip(keys, texts, strict=True) if k not in found}
+        if missing:
+            encoded = self._encode(list(missing.values()))
+            found.update(zip(missing, encoded, strict=True))
+            with self._lock:
+                for key in missing:
+                    self._cache[key] = found[key]
+                while len(self._cache) > self._cache_size:
+                    self._cache.popitem(last=False)
+        return np.stack([found[key] for key in keys])
+
+    def _encode(self, texts: list[str]) -> Embeddings:
+        shortened = [_shortened(text, self._max_characters) for text in texts]
+        encoded = self._model.encode(
+            shortened,
+            batch_size=1 if self._on_cpu else 64,
+            normalize_embeddings=True,
+            convert_to_numpy=True,
+            show_progress_bar=False,
+        )
+        return np.asarray(encoded, dtype=np.float32)
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _shortened(text: str, limit: int) -> str:
+    text = clean_text(text)
+    return text if len(text) <= limit else " ".join(text.split())[:limit]
+
+
+def model_folder(model: str | os.PathLike[str]) -> Path:
+    """The folder `model`, or that of a model from the hub.
+
+    Raises:
+        ModelFolderError: it is neither.
+    """
+    folder = Path(model)
+    if os.path.isdir(folder):
+        return folder
+    hub: Any = optional_import("huggingface_hub")
+    try:
+        return Path(hub.snapshot_download(os.fspath(model)))
+    except Exception as error:  # noqa: BLE001 - the hub library raises many kinds
+        raise ModelFolderError(
+            f"neither a model folder nor a model that can be had from the hub "
+            f"({type(error).__name__})",
+            where=os.fspath(model),
+            mend="check the path, or download the model first",
+        ) from None
+
+
+def load_model(folder: Path, device: str | None) -> SentenceTransformer:
+    """The sentence-transformers model of a folder, ready to be run.
+
+    Raises:
+        ModelFolderError: no safetensors weights, or they cannot be loaded.
+        DeviceError: the device is not there.
+        MissingDependencyError: sentence-transformers is not installed.
+    """
+    weights_file(folder)
+    library: Any = optional_import("sentence_transformers")
+    torch: Any = optional_import("torch")
+    if device is not None and device.startswith("cuda") and not torch.cuda.is_available():
+        raise DeviceError(f"device {device!r} was asked for, but there is no CUDA device here")
+    try:
+        with quiet_loading():
+            model: SentenceTransformer = library.SentenceTransformer(
+                str(folder),
+                device=device,
+                model_kwargs={"use_safetensors": True},
+                local_files_only=True,
+            )
+    except RuntimeError as error:
+        if device is not None:
+            raise DeviceError(
+                f"device {device!r} cannot be used ({type(error).__name__})"
+            ) from None
+        raise
+    except (OSError, ValueError, KeyError) as error:
+        raise ModelFolderError(
+            f"cannot be loaded ({type(error).__name__})",
+            where=str(folder),
+            mend="name a sentence-transformers model folder",
+        ) from None
+    return model.eval()
+
+
+def free_tokenizer(model: SentenceTransformer) -> Any | None:
+    """A copy of the model's tokenizer without truncation and padding; None for a slow one.
+
+    A copy, because the model sets its own to truncate again whenever it encodes,
+    which may be on another thread at this moment.
+    """
+    backend = getattr(model.tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        return None
+    library: Any = optional_import("tokenizers")
+    tokenizer = library.Tokenizer.from_str(backend.to_str())
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer

@@ -1,0 +1,300 @@
+"""Token vectors and sentence embeddings of texts, from one pass of the model.
+
+What is promised:
+
+- **One pass per text** gives both the last hidden state of every word piece and the
+  sentence embedding.
+- **The embedding is the bi-encoder's**: on a CPU equal to the last bit to that of
+  `BiEncoderScorer` with the same model, for any text.
+- **Independence**: on a CPU every window runs by itself, without padding, so what a text
+  gives does not depend on its neighbours, on the order, on the cache or on other threads.
+  On a GPU windows of like length run together, and neighbours show in the last bits.
+- **Whole texts**: what is longer than the model takes is read in overlapping windows, the
+  first of which is what the bi-encoder reads.
+- **Shared results are read-only**: arrays may come from the cache and refuse writing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InputError, ModelFolderError, optional_import
+from ..files import file_sha256
+from ..policy import Fingerprint
+from ..text import clean_text
+from ._bi_encoder import CHARACTERS_PER_TOKEN, free_tokenizer, load_model, model_folder
+from ._language import is_readable
+from ._loading import EMBEDDED_SHA256, embedded_model_path, merge_adapter, weights_file
+
+MAX_WINDOWS = 16
+# Three quarters of a window: no stretch of a quarter window is ever cut in two.
+_STRIDE_SHARE = 0.75
+_GPU_BATCH = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EncodedText:
+    """One window of a text, encoded. Arrays are read-only.
+
+    Attributes:
+        ids: word-piece ids of shape (n,), the first [CLS] and the last [SEP].
+        vectors: last hidden states of shape (n, dimensions), as the model gives them
+            (not of unit length).
+        embedding: the sentence embedding of shape (dimensions,), of unit length; for
+            the embedded model the mean of all n vectors, normalised.
+    """
+
+    ids: NDArray[np.int32]
+    vectors: NDArray[np.float32]
+    embedding: NDArray[np.float32]
+
+
+class TokenEncoder:
+    """Runs a sentence-transformers model once per text and keeps every token's vector.
+
+    A window holds as many word pieces as the model reads (256 for the embedded one,
+    [CLS] and [SEP] included); windows start three quarters of that apart.
+
+    Args:
+        model: a sentence-transformers folder or hub id; None for the embedded
+            all-MiniLM-L6-v2, whose sha256 is checked.
+        device: `cpu`, `cuda`, `cuda:N`; None picks CUDA where there is one.
+        cache_tokens: word pieces kept in memory, least recently used texts dropped
+            first; each takes 1.5 kB at 384 dimensions, a passage of 100 words about
+            200 kB. 0 keeps nothing.
+        adapter: folder of a LoRA adapter that is added to the model's weights.
+
+    Raises:
+        InputError: `cache_tokens` is negative.
+        ModelFolderError: the folder has no safetensors weights or the wrong ones, or a
+            tokenizer without [CLS] and [SEP].
+        DeviceError: the device is not there.
+        MissingDependencyError: sentence-transformers is not installed.
+    """
+
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | None = None,
+        *,
+        device: str | None = None,
+        cache_tokens: int = 1_000_000,
+        adapter: str | os.PathLike[str] | None = None,
+    ) -> None:
+        if cache_tokens < 0:
+            raise InputError("must not be negative", where="cache_tokens")
+        folder = embedded_model_path() if model is None else model_folder(model)
+        self._model: Any = load_model(folder, device)
+        if adapter is not None:
+            merge_adapter(self._model[0].auto_model, Path(adapter))
+        self._torch: Any = optional_import("torch")
+        self._on_cpu = self._model.device.type == "cpu"
+        self._max_length = int(self._model.max_seq_length or 512)
+        self._stride = max(1, int(self._max_length * _STRIDE_SHARE))
+        self._tokenizer, self._first, self._last, self._unknown = _tokenizer(self._model, folder)
+        tokenizer = folder / "tokenizer.json"
+        self._weights_sha256 = file_sha256(weights_file(folder))
+        self._tokenizer_sha256 = file_sha256(tokenizer) if tokenizer.is_file() else None
+        self._cache: OrderedDict[bytes, list[EncodedText]] = OrderedDict()
+        self._cache_tokens, self._tokens_kept = cache_tokens, 0
+        self._lock = threading.Lock()
+
+    @property
+    def max_length(self) -> int:
+        """Word pieces per window, [CLS] and [SEP] included."""
+        return self._max_length
+
+    @property
+    def stride(self) -> int:
+        """Word pieces from the start of one window to the start of the next."""
+        return self._stride
+
+    @property
+    def device(self) -> str:
+        """Where the model runs, e.g. `cpu`."""
+        return str(self._model.device)
+
+    @property
+    def weights_sha256(self) -> str:
+        """Of the weights file."""
+        return self._weights_sha256
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether these are the embedded weights, which know English only."""
+        return self._weights_sha256 == EMBEDDED_SHA256
+
+    @property
+    def unknown_id(self) -> int | None:
+        """The id of word pieces that the vocabulary lacks, None where there is none."""
+        return self._unknown
+
+    def supports(self, question: str) -> bool:
+        """Whether what the vectors say of this question means anything.
+
+        False where most word pieces are unknown, and for the embedded model where
+        most letters are not Latin. Languages in Latin script are not told apart.
+        """
+        pieces = self.pieces(question)
+        return is_readable(question, pieces, self._unknown, latin_only=self.is_embedded)
+
+    def vocabulary_sha256(self) -> str:
+        """Of the word pieces in the order of their ids: tables by id are bound to it."""
+        by_id = sorted((i, piece) for piece, i in self._tokenizer.get_vocab().items())
+        return hashlib.sha256("\n".join(f"{i} {piece}" for i, piece in by_id).encode()).hexdigest()
+
+    def fingerprint(self, kind: str, **settings: str | int | float | bool | None) -> Fingerprint:
+        """The fingerprint of a scorer of `kind` that rests on this encoder."""
+        return Fingerprint(
+            kind=kind,
+            weights_sha256=self._weights_sha256,
+            backend="torch",
+            dtype="float32",
+            max_length=self._max_length,
+            tokenizer_sha256=self._tokenizer_sha256,
+            settings={"max_windows": MAX_WINDOWS, "stride": self._stride, **settings},
+        )
+
+    def encode(
+        self, texts: Sequence[str], *, max_windows: int = MAX_WINDOWS
+    ) -> list[list[EncodedText]]:
+        """The windows of each text, in order; at least one, at most `max_windows` each.
+
+        Args:
+            texts: any number of texts; equal ones are encoded once.
+            max_windows: what lies beyond so many windows is not read; within
+                [1, `MAX_WINDOWS`].
+        """
+        limit = min(max(1, max_windows), MAX_WINDOWS)
+        keys = [_key(text, limit) for text in texts]
+        found = self._cached(keys)
+        missing = {k: t for k, t in zip(keys, texts, strict=True) if k not in found}
+        if missing:
+            windows = [self._windows(text, limit) for text in missing.values()]
+            encoded = iter(self._run([ids for text in windows for ids in text]))
+            fresh = {
+                key: [next(encoded) for _ in text]
+                for key, text in zip(missing, windows, strict=True)
+            }
+            found.update(fresh)
+            self._keep(fresh)
+        return [found[key] for key in keys]
+
+    def encode_first(self, texts: Sequence[str]) -> list[EncodedText]:
+        """The first window of each text, for questions: nothing beyond it is encoded."""
+        return [windows[0] for windows in self.encode(texts, max_windows=1)]
+
+    def pieces(self, text: str) -> list[int]:
+        """The word-piece ids of a text's first window, without [CLS] and [SEP]."""
+        return self._windows(text, 1)[0][1:-1]
+
+    def _cached(self, keys: list[bytes]) -> dict[bytes, list[EncodedText]]:
+        found: dict[bytes, list[EncodedText]] = {}
+        with self._lock:
+            for key in keys:
+                if key in self._cache:
+                    self._cache.move_to_end(key)
+                    found[key] = self._cache[key]
+        return found
+
+    def _keep(self, fresh: dict[bytes, list[EncodedText]]) -> None:
+        with self._lock:
+            for key, windows in fresh.items():
+                # Another thread may have encoded the same text meanwhile.
+                if key not in self._cache:
+                    self._cache[key] = windows
+                    self._tokens_kept += _tokens(windows)
+            while self._tokens_kept > self._cache_tokens:
+                _, dropped = self._cache.popitem(last=False)
+                self._tokens_kept -= _tokens(dropped)
+
+    def _windows(self, text: str, limit: int) -> list[list[int]]:
+        """Word-piece ids of each window, with [CLS] and [SEP]."""
+        room = self._max_length - 2
+        text = clean_text(text)
+        # As the bi-encoder does it, which looks no further than this into a long text.
+        reach = self._max_length * CHARACTERS_PER_TOKEN
+        if len(text) > reach:
+            text = " ".join(text.split())[: reach * limit]
+        first = self._ids(text[:reach])
+        windows = [first[:room]]
+        if limit > 1:
+            ids = first if len(text) <= reach else self._ids(text)
+            starts = range(self._stride, len(ids), self._stride)
+            later = [start for start in starts if start - self._stride + room < len(ids)]
+            windows += [ids[start : start + room] for start in later[: limit - 1]]
+        return [[self._first, *ids, self._last] for ids in windows]
+
+    def _ids(self, text: str) -> list[int]:
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
+        return ids
+
+    def _run(self, windows: list[list[int]]) -> list[EncodedText]:
+        size = 1 if self._on_cpu else _GPU_BATCH
+        # By length, so that what runs together is padded little; then back in order.
+        order = sorted(range(len(windows)), key=lambda i: len(windows[i]))
+        encoded: dict[int, EncodedText] = {}
+        for start in range(0, len(order), size):
+            part = order[start : start + size]
+            encoded.update(zip(part, self._forward([windows[i] for i in part]), strict=True))
+        return [encoded[i] for i in range(len(windows))]
+
+    def _forward(self, windows: list[list[int]]) -> list[EncodedText]:
+        torch = self._torch
+        width = max(map(len, windows))
+        ids = torch.zeros(len(windows), width, dtype=torch.long)
+        mask = torch.zeros(len(windows), width, dtype=torch.long)
+        for row, window in enumerate(windows):
+            ids[row, : len(window)] = torch.tensor(window)
+            mask[row, : len(window)] = 1
+        device = self._model.device
+        with torch.inference_mode():
+            # The same modules and steps as in the bi-encoder's `encode`, or bits would differ.
+            features = self._model({"input_ids": ids.to(device), "attention_mask": mask.to(device)})
+            embeddings = torch.nn.functional.normalize(features["sentence_embedding"], p=2, dim=1)
+            vectors = features["token_embeddings"].float().cpu().numpy()
+            pooled = embeddings.float().cpu().numpy()
+        return [
+            EncodedText(
+                _frozen(np.asarray(window, dtype=np.int32)),
+                _frozen(np.array(vectors[row, : len(window)], dtype=np.float32)),
+                _frozen(np.array(pooled[row], dtype=np.float32)),
+            )
+            for row, window in enumerate(windows)
+        ]
+
+
+def _tokens(windows: list[EncodedText]) -> int:
+    return sum(len(window.ids) for window in windows)
+
+
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    array.setflags(write=False)
+    return array
+
+
+def _key(text: str, limit: int) -> bytes:
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return digest + bytes([limit])
+
+
+def _tokenizer(model: Any, folder: Any) -> tuple[Any, int, int, int | None]:
+    """A tokenizer of its own, and the ids of [CLS], [SEP] and [UNK]."""
+    own, marks = free_tokenizer(model), model.tokenizer
+    first, last = marks.cls_token_id, marks.sep_token_id
+    if own is None or first is None or last is None:
+        raise ModelFolderError(
+            "its tokenizer has no tokenizer.json, or no [CLS] and [SEP]",
+            where=str(folder),
+            mend="name a folder of a BERT-like sentence-transformers model",
+        )
+    return own, int(first), int(last), marks.unk_token_id

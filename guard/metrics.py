@@ -1,0 +1,166 @@
+"""Prometheus metrics with bounded labels; nothing leaves the process by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Callable, Iterable
+from typing import ClassVar
+from weakref import WeakKeyDictionary
+
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram
+
+from ._measure import error_kind, logger
+from .decision import Decision, Route, SignalName
+from .errors import InputError, KnowgateError
+
+Observer = Callable[[Decision], object]
+
+
+class Observers:
+    """Callables that are told each decision, in the order in which they were given.
+
+    They run on the thread that decided, one after the other, before the caller gets the
+    decision; guards that decide on many threads call them on many threads at once. One
+    that raises is logged once by the type of its error, never with its text, which may
+    be a user's; those after it are told all the same.
+
+    Raises:
+        InputError: one of them cannot be called, or is a coroutine function.
+    """
+
+    def __init__(self, observers: Iterable[Observer]) -> None:
+        if not isinstance(observers, Iterable) or isinstance(observers, str | bytes):
+            raise InputError("observers are no collection", mend="pass observers=(observer,)")
+        self._observers = tuple(observers)
+        for observer in self._observers:
+            if not callable(observer) or isinstance(observer, type):
+                raise InputError(
+                    "an observer cannot be called with a decision",
+                    mend="pass functions or callable objects that take one Decision",
+                )
+            if any(map(inspect.iscoroutinefunction, (observer, type(observer).__call__))):
+                raise InputError(
+                    "an observer is a coroutine function, which the sync forms cannot await",
+                    mend="pass a plain function that hands the decision to your event loop",
+                )
+        self._logged: set[tuple[int, type[BaseException]]] = set()
+        self._lock = threading.Lock()
+
+    def tell(self, decision: Decision) -> None:
+        """Call every observer with `decision`; never raises what an observer raises."""
+        for position, observer in enumerate(self._observers):
+            try:
+                observer(decision)
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - no say in it
+                self._log_once(position, observer, error)
+
+    def _log_once(self, position: int, observer: Observer, error: BaseException) -> None:
+        with self._lock:
+            if (position, type(error)) in self._logged:
+                return
+            self._logged.add((position, type(error)))
+        name = getattr(observer, "__qualname__", type(observer).__qualname__)
+        logger.warning(
+            "observer %s raised %s; it is told further decisions, and this is logged once",
+            name,
+            type(error).__name__,
+        )
+
+
+_PROBABILITY_BUCKETS = tuple(i / 20 for i in range(1, 21))
+_SECONDS_BUCKETS = (
+    0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+    30.0,
+)  # fmt: skip
+
+
+class GuardMetrics:
+    """Counters and histograms of one registry.
+
+    Guards that share a registry share its metrics: `GuardMetrics.on(registry)`
+    gives the same object for the same registry.
+
+    Args:
+        registry: where the metrics are registered.
+    """
+
+    _by_registry: ClassVar[WeakKeyDictionary[CollectorRegistry, GuardMetrics]] = WeakKeyDictionary()
+    _lock = threading.Lock()
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.decisions = Counter(
+            "knowgate_decisions_total",
+            "Decisions by route, scenario, reason and mode.",
+            ("route", "scenario", "reason", "mode"),
+            registry=registry,
+        )
+        self.relevance = Histogram(
+            "knowgate_relevance",
+            "Calibrated probability that the passages suffice.",
+            buckets=_PROBABILITY_BUCKETS,
+            registry=registry,
+        )
+        self.confidence = Histogram(
+            "knowgate_confidence",
+            "Calibrated probability that the closed-book answer is right.",
+            buckets=_PROBABILITY_BUCKETS,
+            registry=registry,
+        )
+        self.seconds = Histogram(
+            "knowgate_stage_seconds",
+            "Seconds spent per stage of a decision.",
+            ("stage",),
+            buckets=_SECONDS_BUCKETS,
+            registry=registry,
+        )
+        self.errors = Counter(
+            "knowgate_errors_total",
+            "Signals that failed, by kind of failure.",
+            ("signal", "kind"),
+            registry=registry,
+        )
+
+    @classmethod
+    def on(cls, registry: CollectorRegistry | None = None) -> GuardMetrics:
+        """The metrics of `registry`, by default of prometheus-client's own."""
+        chosen = REGISTRY if registry is None else registry
+        with cls._lock:
+            found = cls._by_registry.get(chosen)
+            if found is None:
+                found = cls._by_registry[chosen] = cls(chosen)
+            return found
+
+    def count_decision(self, decision: Decision) -> None:
+        """Count one decision and observe its signals and timings."""
+        self.decisions.labels(
+            decision.route.value,
+            "undetermined" if decision.scenario is None else decision.scenario.value,
+            decision.reason.value,
+            decision.mode.value,
+        ).inc()
+        if decision.relevance is not None:
+            self.relevance.observe(decision.relevance)
+        if decision.confidence is not None:
+            self.confidence.observe(decision.confidence)
+        for stage, seconds in decision.timings.items():
+            self.seconds.labels(stage).observe(seconds)
+
+    def abstention_rate(self) -> float | None:
+        """Share of all decisions counted so far that abstained; None before the first.
+
+        In Prometheus, over the last five minutes:
+        `sum(rate(knowgate_decisions_total{route="abstain"}[5m]))
+        / sum(rate(knowgate_decisions_total[5m]))`.
+        """
+        [family] = self.decisions.collect()
+        counted = [sample for sample in family.samples if sample.name.endswith("_total")]
+        total = sum(sample.value for sample in counted)
+        if not total:
+            return None
+        return sum(s.value for s in counted if s.labels["route"] == Route.ABSTAIN.value) / total
+
+    def count_error(self, signal: SignalName, error: KnowgateError) -> None:
+        """Count one failed signal."""
+        self.errors.labels(signal.value, error_kind(error)).inc()

@@ -1,1 +1,0 @@
-"""Files that the relevance scorers carry."""

@@ -1,1 +1,0 @@
-"""The bundled sufficiency adapter and its mixes."""

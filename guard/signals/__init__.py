@@ -1,0 +1,3 @@
+"""What the guard measures: relevance, confidence, conflict, and vetoes such as answerability."""
+
+from __future__ import annotations

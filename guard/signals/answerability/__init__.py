@@ -1,0 +1,14 @@
+"""Answerability: can anything in the passages satisfy the question at all?
+
+    question ─► its conditions (two halves, a period, two options)
+    passages ─► what they state (answered questions, triples, sentences)
+                both ─► PremiseChecker ─► answerable | unanswerable, with the fault | undecided
+
+Add a detector by matching the `AnswerabilityDetector` protocol.
+"""
+
+from __future__ import annotations
+
+from ._checker import PremiseChecker
+
+__all__ = ["PremiseChecker"]

@@ -1,0 +1,105 @@
+"""Finds questions with a false premise by what passages state, without a language model."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from itertools import islice
+
+from ...contracts import Answerability, Premise, PremiseFault
+from ...policy import Fingerprint
+from ...text import clean_text
+from ._options import check_options
+from ._phrases import read_phrase
+from ._questions import check_halves
+from ._statements import Statement, plain, read_statements
+from ._when import check_time, impossible_by_itself
+
+_VERSION = 2
+# A question longer than this carries material of its own, which nobody has asked to judge.
+_LONGEST_QUESTION = 1000
+# More statements than this nobody retrieves for one question; reading on would only take time.
+_MOST_STATEMENTS = 5000
+# Words that tell which lines of a passage can be of use.
+_SOUGHT = 12
+
+
+class PremiseChecker:
+    """Says that a question has no answer only where the passages settle it.
+
+    It takes a question's conditions apart — two options, a period, two conditions that one
+    thing must meet — and looks for what the passages state about each. English and Chinese;
+    other questions, and those without such conditions, are left undecided.
+
+    Args:
+        closed_world: whether sentences and triples are taken to tell all there is: what they
+            do not state does not hold. Without it they count as complete only where they say
+            so ("the only …"), or where there can be but one (a mother, a birthplace), and two
+            options are ruled out by proper names only, never by sentences. A question with its
+            answer ("The mother of Ann is? Mary") counts as complete, unless its list is so long
+            that it may have been cut: ten answers and more, of two lists five and more without
+            a closed world.
+        now: the year in which the passages were written, where known. A time that reaches it
+            is not ruled out by what has ended before: something else may have begun since.
+
+    Example:
+        >>> checker = PremiseChecker()
+        >>> found = checker.detect("Who leads Rill and is also the mother of Ann?",
+        ...     ["Who leads Rill? Bo Rask", "The mother of Ann is? Mary Lund"])
+        >>> found.premise.value, found.fault.value, found.passages
+        ('unanswerable', 'empty_intersection', (0, 1))
+    """
+
+    def __init__(self, *, closed_world: bool = False, now: int | None = None) -> None:
+        self._closed_world, self._now = closed_world, now
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """What its verdicts depend on."""
+        return Fingerprint(
+            kind="premise_checker",
+            settings={"version": _VERSION, "closed_world": self._closed_world, "now": self._now},
+        )
+
+    def detect(self, question: str, passages: Sequence[str]) -> Answerability:
+        """The verdict on one question; `undecided` where the passages do not settle it."""
+        asked = plain(clean_text(question)).replace("\n", " ").strip()
+        if not asked or len(asked) > _LONGEST_QUESTION:
+            return Answerability(Premise.UNDECIDED)
+        texts = [clean_text(passage) for passage in passages]
+        if impossible_by_itself(asked, "\n".join(texts)):
+            return Answerability(Premise.UNANSWERABLE, PremiseFault.IMPOSSIBLE_TIME)
+        read = read_statements(texts, _sought(asked))
+        statements = list(islice(read, _MOST_STATEMENTS + 1))
+        if len(statements) > _MOST_STATEMENTS:
+            return Answerability(Premise.UNDECIDED)
+        return self._judged(asked, statements)
+
+    async def adetect(self, question: str, passages: Sequence[str]) -> Answerability:
+        """As `detect`, in a thread of its own: long passages take a while."""
+        return await asyncio.to_thread(self.detect, question, list(passages))
+
+    def _judged(self, question: str, statements: Sequence[Statement]) -> Answerability:
+        if not statements:
+            return Answerability(Premise.UNDECIDED)
+        answerable = None
+        closed = self._closed_world
+        for found in (
+            check_options(question, statements, closed_world=closed),
+            check_time(question, statements, closed_world=closed, now=self._now),
+            check_halves(question, statements, closed_world=closed),
+        ):
+            if found is not None and found.premise is Premise.UNANSWERABLE:
+                return found
+            if found is not None and found.premise is Premise.ANSWERABLE:
+                answerable = answerable or found
+        return answerable or Answerability(Premise.UNDECIDED)
+
+
+def _sought(question: str) -> frozenset[str]:
+    """The question's longest words, of which every statement of use has one."""
+    texts = read_phrase(question).texts
+    if not any(text.isascii() for text in texts):
+        return frozenset(texts)
+    chosen = sorted(dict.fromkeys(texts), key=len, reverse=True)[:_SOUGHT]
+    return frozenset(chosen) | {text for text in texts if not text.isascii()}

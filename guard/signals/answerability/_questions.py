@@ -1,0 +1,230 @@
+"""Questions with two conditions: "who translated A and is also the mother of B?"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from ...contracts import Answerability, Premise, PremiseFault
+from ._linking import LONGEST_LIST, Answers, find_answers, words_by_passage
+from ._phrases import Phrase, read_phrase, words_of
+from ._statements import Form, Likeness, Statement, nearest
+
+_WORDS_EN = "who|whom|whose|what|which|where|when|why|how"
+_WORDS_ZH = "[谁誰]|哪|什[么麼]|怎|是否"
+# "Who" within a sentence is of a title, "the place where" asks nothing.
+_WORD = re.compile(rf"(?<!place )(?<!person )\b(?:{_WORDS_EN})\b|^(?i:{_WORDS_EN})\b|{_WORDS_ZH}")
+_THING = re.compile(r"\b(?:who|whom|whose|what|which)\b|[谁誰]|哪|什[么麼]", re.IGNORECASE)
+_ANOTHER_KIND = re.compile(
+    r"^(?:when|where|why|how|is|are|was|were|am|do|does|did|can|could|will|would|shall|should|may|"
+    r"might|must|has|have|had|if)\b|多[少久长長大远遠高重]|怎|何时|何時|什[么麼]时候|什[么麼]時候|"
+    r"为什[么麼]|為什[么麼]|吗|嗎|[几幾][个個]|是否",
+    re.IGNORECASE,
+)
+# Kinds of which one lies in another, or that have many names.
+_NESTED = re.compile(
+    r"\b(?:where|countr(?:y|ies)|continent|region|nationality|citizenship|languages?|religions?|"
+    r"colou?rs?|kinds?|types?|sorts?|genres?|species|race|ethnic|material)\b"
+    r"|哪[里裡儿兒]|何处|何處|什[么麼]地方|位于|位於|在什[么麼]|国家|國家|大洲|国籍|國籍|语言|語言|"
+    r"宗教|颜色|顏色|种类|種類|类型|類型|物种|民族",
+    re.IGNORECASE,
+)
+_WHERE = re.compile(r"^where\b|哪[里裡儿兒]|何处|何處|什[么麼]地方", re.IGNORECASE)
+_HOW = re.compile(r"^(?:how|why)\b|怎[么麼]|如何|为什[么麼]|為什[么麼]", re.IGNORECASE)
+# Surnames too, or parts of other words: enough to leave a question open, no more.
+_MORE_ZH = ("何", "几", "幾", "多少")
+_ITS_VALUE = re.compile(r"^what(?:'s| is| are| was| were)\b", re.IGNORECASE)
+
+
+def question_words(text: str) -> int:
+    """How many question words a folded text has.
+
+    Example:
+        >>> question_words("Who wrote A and who wrote B?")
+        2
+    """
+    return len(_WORD.findall(text.strip()))
+
+
+def asks_for_a_thing(text: str) -> bool:
+    """Whether a folded question wants someone or something, not a yes, a time or a quantity.
+
+    Example:
+        >>> asks_for_a_thing("Which award did Ann win?"), asks_for_a_thing("How long is it?")
+        (True, False)
+    """
+    text = text.strip()
+    return _THING.search(text) is not None and _ANOTHER_KIND.search(text) is None
+
+
+def asks_for_what_nests(text: str) -> bool:
+    """Whether answers name what a folded question wants more or less closely, as places are."""
+    return _NESTED.search(text) is not None
+
+
+def asks_where(text: str) -> bool:
+    """Whether a folded question begins with "where", or asks so in Chinese."""
+    return _WHERE.search(text.strip()) is not None
+
+
+def asks_how(text: str) -> bool:
+    """Whether a folded question wants a manner or a cause, or, in English, a quantity."""
+    return _HOW.search(text.strip()) is not None
+
+
+def asks_openly(text: str) -> bool:
+    """Whether a folded text has a question word or ends in 是, so that it wants more than a yes.
+
+    Example:
+        >>> asks_openly("Where is Rill"), asks_openly("Is Rill open")
+        (True, False)
+    """
+    text = text.strip()
+    return _WORD.search(text) is not None or text.endswith("是") or any(w in text for w in _MORE_ZH)
+
+
+def asks_for_a_value(text: str) -> bool:
+    """Whether a folded question is of the form "what is …", of which there may be one for each."""
+    return _ITS_VALUE.search(text.strip()) is not None
+
+
+_AND = re.compile(
+    r",? (?:and|as well as|while|who|but)(?: (?:is|was|has|who|at the same time|simultaneously|"
+    r"also|been))*(?= )|(?:的人)?[中里]?[,，] ?(?=有?[谁誰哪])|"
+    r"的同时[,，] ?(?:该人)?也?|[,，]? ?(?:又|同时|同時|并且|而且|也)",
+    re.IGNORECASE,
+)
+_BOTH = re.compile(r"\bboth\b|既", re.IGNORECASE)
+# What says that one and the same thing is to meet both.
+_AT_ONCE = re.compile(
+    r"\b(?:also|both|at the same time|simultaneously)\b|(?:and|who|but) (?:is|was|has)\b"
+    r"|[又也既]|同时|同時|并且|而且|[中里]?[,，] ?有?[谁誰哪]",
+    re.IGNORECASE,
+)
+# "A doctor", of whom there are others.
+_INDEFINITE = re.compile(r"\b(?:an?|some|any)\b", re.IGNORECASE)
+_EDGES = " ,，?？.。"
+# Four translators of a book are all of them; five may be the best known.
+_SELECTION = 5
+# Places at which a question is taken apart.
+_MOST = 12
+# A condition that is a bare word, "tall" or 作家, holds of more than anybody lists.
+_SHORTEST = 2
+_SHORTEST_ZH = 3
+
+
+def splits(question: str) -> Iterator[tuple[str, str]]:
+    """The ways to take a folded question apart into conditions on one thing.
+
+    Two questions in one, "who wrote A and who wrote B", are not taken apart, nor is what may
+    be meant as two: "the capital of A and the capital of B".
+
+    Example:
+        >>> list(splits("Who is the author of A and also the mother of B?"))
+        [('Who is the author of A', 'the mother of B')]
+        >>> list(splits("Who is the author of A and who is the author of B?"))
+        []
+    """
+    if question_words(question) != 1:
+        return
+    text = _BOTH.sub(" ", question.strip(_EDGES), count=1)
+    both = len(text) < len(question.strip(_EDGES))
+    for number, match in enumerate(_AND.finditer(text)):
+        if number >= _MOST:
+            return
+        first, second = text[: match.start()].strip(_EDGES), text[match.end() :].strip(_EDGES)
+        at_once = both or _AT_ONCE.search(match.group() + text[match.end() : match.end() + 2])
+        if first and second and at_once:
+            yield first, second
+
+
+def check_halves(
+    question: str, statements: Sequence[Statement], *, closed_world: bool
+) -> Answerability | None:
+    """Whether anything can meet both conditions; None where there are no two.
+
+    Args:
+        question: folded.
+        statements: of all passages.
+        closed_world: see `find_answers`.
+    """
+    # A place may meet two conditions that two places in it meet: "where was A born, and also B?"
+    if not (asks_for_a_thing(question) or (closed_world and asks_where(question))):
+        return None
+    found = Answerability(Premise.UNDECIDED)
+    cut_at = LONGEST_LIST if closed_world else _SELECTION
+    asked = False
+    for parts in splits(question):
+        asked = True
+        halves = [read_phrase(part) for part in parts]
+        both = [
+            find_answers(read_phrase(part), statements, closed_world=closed_world, cut_at=cut_at)
+            for part in parts
+        ]
+        first, second = both
+        if first is None or second is None:
+            continue
+        passages = tuple(sorted({*first.passages, *second.passages}))
+        one_source = first.one_source and second.one_source
+        alike = max(
+            (nearest(name, second.names, one_source=one_source) for name in first.names),
+            default=Likeness.MAYBE,
+        )
+        if alike is Likeness.SAME:
+            return Answerability(Premise.ANSWERABLE, passages=passages)
+        complete = (
+            first.complete
+            and second.complete
+            and second.names
+            and (closed_world or all(map(_is_definite, parts)))
+            and not _two_values(question, halves, (first, second))
+            and not _told_together(first.names, halves[1], statements)
+            and not _told_together(second.names, halves[0], statements)
+        )
+        if alike is Likeness.DIFFERENT and complete and not _met_at_once(halves, statements):
+            found = Answerability(
+                Premise.UNANSWERABLE, PremiseFault.EMPTY_INTERSECTION, passages=passages
+            )
+    return found if asked else None
+
+
+def _is_definite(part: str) -> bool:
+    words = read_phrase(part).texts
+    shortest = _SHORTEST if all(word.isascii() for word in words) else _SHORTEST_ZH
+    return len(words) >= shortest and _INDEFINITE.search(part) is None
+
+
+def _two_values(question: str, halves: Sequence[Phrase], answers: Sequence[Answers]) -> bool:
+    """Whether two values are asked for, as by "what is the height of A and also of B"."""
+    if any(_QUANTITY.match(name) for found in answers for name in found.names):
+        return True
+    asked = [{word.text for word in half.words if not word.named} for half in halves]
+    return bool(asks_for_a_value(question) and asked[0] and asked[0] == asked[1])
+
+
+_QUANTITY = re.compile(r"\W*\d(?![\d.,]*(?:st|nd|rd|th)\b)")
+
+
+def _told_together(names: Sequence[str], half: Phrase, statements: Sequence[Statement]) -> bool:
+    """Whether a sentence names what meets one condition beside what the other is about."""
+    about = {word.text for word in half.words if word.named}
+    if not about:
+        return False
+    answers = [set(words_of(name)) for name in names]
+    sentences = (set(words_of(s.text)) for s in statements if s.form is Form.SENTENCE)
+    return any(about <= words and any(name <= words for name in answers) for words in sentences)
+
+
+def _met_at_once(halves: Sequence[Phrase], statements: Sequence[Statement]) -> bool:
+    """Whether one passage speaks of both conditions, perhaps in words not understood."""
+    return any(
+        all(_speaks_of(half, words) for half in halves)
+        for words in words_by_passage(statements).values()
+    )
+
+
+def _speaks_of(half: Phrase, words: frozenset[str]) -> bool:
+    names = [word.text for word in half.words if word.named]
+    if names:
+        return all(name in words for name in names)
+    return any(text in words for text in half.texts)

@@ -1,0 +1,325 @@
+"""What passages state: answered questions, triples, and sentences, with their periods."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from enum import IntEnum, StrEnum
+
+from ._phrases import CJK, Phrase, fold, listed, read_phrase, words_of
+from ._time import Period, read_periods
+
+_BETWEEN = re.compile(r"[,;、，；]| and (?=\S)|和(?=\S)")
+_IS_CJK = re.compile(f"[{CJK}]")
+_ROMAN = re.compile(r"[ivxlc]+")
+_ASIDE = listed(
+    "the a an mr mrs ms miss dr doctor prof professor sir dame lord lady king queen emperor prince "
+    "princess president saint st pope"
+)
+# Chinese words of two letters are common ones more often than names.
+_SHORTEST_CJK = 3
+_ORDINALS = frozenset("一二三四五六七八九十")
+# Beyond that many letters a text is no name.
+_LONGEST = 160
+_NEAR = 0.85
+_NEAR_CJK = 0.6
+
+
+class Likeness(IntEnum):
+    """What two names tell of two things."""
+
+    DIFFERENT = 0
+    MAYBE = 1
+    SAME = 2
+
+
+def split_names(text: str) -> list[str]:
+    """The parts of a list, folded; a name with a comma in it falls apart too."""
+    return [part.strip() for part in _BETWEEN.split(fold(text)) if words_of(part)]
+
+
+def likeness(first: str, second: str, *, one_source: bool = False) -> Likeness:
+    """Of two folded names.
+
+    Args:
+        first: a name.
+        second: another one.
+        one_source: whether both come from one collection, which calls a thing by one name: then
+            names in two scripts are two things.
+
+    Example:
+        >>> likeness("Winston Churchill", "Randolph Churchill").name
+        'DIFFERENT'
+        >>> likeness("Hassanal Bolkiah", "Hassanal Bolkiah I of Brunei").name
+        'MAYBE'
+    """
+    left, right = _name(first), _name(second)
+    if not left or not right:
+        return Likeness.MAYBE
+    if left == right:
+        return Likeness.SAME
+    if max(len(first), len(second)) > _LONGEST:
+        return Likeness.MAYBE
+    if _counted(left, right):
+        return Likeness.DIFFERENT
+    if set(left) <= set(right) or set(right) <= set(left) or _shortened(left, right):
+        return Likeness.MAYBE
+    if _is_cjk(first) != _is_cjk(second):
+        # One is written in another script: it may be the same name.
+        foreign = not one_source and _nameable(left) and _nameable(right)
+        return Likeness.MAYBE if foreign else Likeness.DIFFERENT
+    return Likeness.MAYBE if _near(left, right, first) else Likeness.DIFFERENT
+
+
+def is_proper(name: str) -> bool:
+    """Whether a folded text is written as a name, which a thing has one of, or few.
+
+    Example:
+        >>> is_proper("Bell Medal"), is_proper("the buyer"), is_proper("$100")
+        (True, False, False)
+    """
+    if _is_cjk(name):
+        return len(words_of(name)) >= _SHORTEST_CJK and not name[0].isdigit()
+    words = [word for word in _WRITTEN.findall(name) if word.casefold() not in _ASIDE]
+    return any(word != word.lower() for word in words) and not _QUANTITY.match(name)
+
+
+_WRITTEN = re.compile(r"[^\W\d_]+")
+_QUANTITY = re.compile(
+    r"\W*(?:\d|(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|hundred|half|"
+    r"yes|no|none|noon|midnight|me|you|i)\b)",
+    re.IGNORECASE,
+)
+
+
+def nearest(name: str, others: Sequence[str], *, one_source: bool = False) -> Likeness:
+    """The greatest likeness of a folded name to any of the others; see `likeness`."""
+    return max(
+        (likeness(name, other, one_source=one_source) for other in others),
+        default=Likeness.DIFFERENT,
+    )
+
+
+def _name(text: str) -> tuple[str, ...]:
+    words = words_of(text)
+    return tuple(word for word in words if word not in _ASIDE) or words
+
+
+def _is_cjk(text: str) -> bool:
+    return _IS_CJK.search(text) is not None
+
+
+def _nameable(words: tuple[str, ...]) -> bool:
+    return any(not word.isdigit() for word in words)
+
+
+def _counted(left: tuple[str, ...], right: tuple[str, ...]) -> bool:
+    """Whether they differ in a number alone, as Gordian I and Gordian II do."""
+    if len(left) != len(right):
+        return False
+    unlike = [(a, b) for a, b in zip(left, right, strict=True) if a != b]
+    return all(_is_number(a) and _is_number(b) for a, b in unlike)
+
+
+def _is_number(word: str) -> bool:
+    return word.isdigit() or word in _ORDINALS or _ROMAN.fullmatch(word) is not None
+
+
+def _shortened(left: tuple[str, ...], right: tuple[str, ...]) -> bool:
+    """Whether one may be short for the other: "US", "Man Utd", "W. S. Churchill"."""
+    shorter, longer = sorted((left, right), key=lambda name: sum(map(len, name)))
+    letters = "".join(shorter)
+    if len(longer) > 1 and 1 < len(letters) <= len(longer) + 1 and letters.isascii():
+        initials = iter("".join(word[0] for word in longer))
+        if all(letter in initials for letter in letters):
+            return True
+    if shorter[-1] == longer[-1] and shorter[0][0] == longer[0][0]:
+        # An initial, or a second name that one leaves out.
+        return len(shorter[0]) == 1 or len(longer[0]) == 1 or shorter[0] == longer[0]
+    return len(shorter) == len(longer) and all(
+        _abbreviates(word, whole) for word, whole in zip(shorter, longer, strict=True)
+    )
+
+
+def _abbreviates(short: str, whole: str) -> bool:
+    if short[0] != whole[0] or not short.isascii():
+        return False
+    letters = iter(whole)
+    return all(letter in letters for letter in short)
+
+
+def _near(left: tuple[str, ...], right: tuple[str, ...], first: str) -> bool:
+    if _is_cjk(first):
+        shared = sum((Counter(left) & Counter(right)).values())
+        return shared >= _NEAR_CJK * max(len(left), len(right))
+    return SequenceMatcher(None, " ".join(left), " ".join(right), False).ratio() >= _NEAR
+
+
+# Longer lines are prose whatever is in them, and longer sentences no statements.
+_LONGEST_STATEMENTS = 2000
+_LONGEST_ANSWER = 1500
+_SPACES = re.compile(r"[^\S\n]+")
+_ANSWER_BELOW = re.compile(r"([?？]) ?\n ?(?:A|Answer|答案|答) ?[:：] ?", re.IGNORECASE)
+_LABEL = re.compile(r"^(?:- )?(?:Q|Question|问题|问) ?[:：] ?", re.IGNORECASE)
+_SENTENCE_END = re.compile(r"(?<=[^\W_A-Z][.!?])\s|(?<=[)'\"\]][.!?])\s|(?<=[。！？])")
+_TRIPLE = re.compile(r" [—–|] | - (?=.* - )|\t")
+_COPULA = re.compile(r" (?:is|are|was|were) |(?<!还)(?<!不)(?<!又)(?<!也)是")
+_NEGATED = re.compile(
+    r"\b(?:not|never|no|nor|neither|cannot|without)\b|n't\b"
+    r"|\b(?:if|would|might|may have|allegedly)\b"
+    r"|[不没沒未非]|如果|也许|可能",
+    re.IGNORECASE,
+)
+_NOBODY = re.compile(
+    r"(?:none|unknown|n/a|no answer|nobody|nothing|无|没有|未知|不详|不知道)\.?", re.IGNORECASE
+)
+_EDGES = " .。,，;；:：?？!！\"“”'"
+
+
+class Form(StrEnum):
+    """How a passage states something."""
+
+    ANSWERED = "answered question"
+    TRIPLE = "triple"
+    SENTENCE = "sentence"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """An answer to a question, or a sentence in which an answer may be found.
+
+    Attributes:
+        passage: where it stands, from 0.
+        form: how it is stated.
+        asked: what it answers; for a bare sentence, all of its words.
+        answer: the answer as written, folded; empty for a bare sentence.
+        text: all of it, folded.
+        periods: when it holds.
+        any_shape: whether it answers questions of any shape.
+    """
+
+    passage: int
+    form: Form
+    asked: Phrase
+    answer: str
+    text: str
+    periods: tuple[Period, ...] = ()
+    any_shape: bool = False
+
+
+def plain(text: str) -> str:
+    """A text folded, its runs of spaces made one."""
+    return _SPACES.sub(" ", fold(text))
+
+
+def read_statements(passages: Sequence[str], wanted: frozenset[str]) -> Iterator[Statement]:
+    """The statements of passages, in order.
+
+    Args:
+        passages: any texts.
+        wanted: words in lower case of which a statement must have one to be of use.
+    """
+    for index, passage in enumerate(passages):
+        # Dashes tell a triple's parts and are folded away with the rest.
+        text = _ANSWER_BELOW.sub(r"\1 ", _SPACES.sub(" ", passage))
+        for raw in text.split("\n"):
+            line = _LABEL.sub("", raw.strip())
+            if not _has(line, wanted):
+                continue
+            found = _answered(index, line) or _triple(index, line)
+            if found:
+                yield from found
+                continue
+            for sentence in _SENTENCE_END.split(line):
+                if len(sentence) <= _LONGEST_STATEMENTS and _has(sentence, wanted):
+                    yield from _sentence(index, plain(sentence))
+
+
+def _has(line: str, wanted: frozenset[str]) -> bool:
+    lower = fold(line).casefold()
+    return any(word in lower for word in wanted)
+
+
+def _answered(passage: int, line: str) -> list[Statement]:
+    """ "The mother of Ann is? Mary": a question and its answers in one line."""
+    if len(line) > _LONGEST_STATEMENTS:
+        return []
+    folded = plain(line)
+    marks = [m.end() for m in re.finditer(r"\?(?: ?\?)*", folded)]
+    if len(marks) != 1:
+        return []
+    question, answer = folded[: marks[0]].rstrip("? "), folded[marks[0] :].strip()
+    if not answer or not question.strip() or _NOBODY.fullmatch(answer):
+        return []
+    asked = read_phrase(question)
+    return [Statement(passage, Form.ANSWERED, asked, answer, question)]
+
+
+def _triple(passage: int, line: str) -> list[Statement]:
+    """ "Ann — mother — Mary (1990–1995)": subject, relation, object, and its time."""
+    parts = (
+        [part.strip(" -") for part in _TRIPLE.split(line)]
+        if len(line) <= _LONGEST_STATEMENTS
+        else []
+    )
+    if len(parts) != 3 or not all(words_of(fold(part)) for part in parts):
+        return []
+    subject, relation, value = (plain(part) for part in parts)
+    periods, value = read_periods(value.replace("(?-?)", ""))
+    value = value.strip(" ()")
+    text, bounds = plain(line), tuple(periods)
+    known = read_phrase(f"{subject} {relation}")
+    inverse = read_phrase(f"{relation} {value}")
+    to_object = Statement(passage, Form.TRIPLE, _of_shape(known), value, text, bounds, True)
+    to_subject = Statement(passage, Form.TRIPLE, _of_shape(inverse), subject, text, bounds, True)
+    # "Bo — mayor of — Rill" answers who is mayor of Rill; "Ann — mother — Mary" does not
+    # answer who is the mother of Mary.
+    if "left open" in read_phrase(relation).shape:
+        return [to_subject, Statement(passage, Form.TRIPLE, _open(known), value, text, bounds)]
+    return [
+        to_object,
+        *(
+            Statement(passage, Form.TRIPLE, Phrase(inverse.words, shape), subject, text, bounds)
+            for shape in (frozenset({"whose"}), frozenset({"by"}))
+        ),
+    ]
+
+
+def _of_shape(phrase: Phrase) -> Phrase:
+    return Phrase(phrase.words)
+
+
+def _open(phrase: Phrase) -> Phrase:
+    return Phrase(phrase.words, frozenset({"left open"}))
+
+
+def _sentence(passage: int, sentence: str) -> Iterator[Statement]:
+    """A sentence as it is, and the questions that it answers by its build."""
+    if _NEGATED.search(sentence) or sentence.rstrip(_EDGES + " ").endswith("?"):
+        return
+    periods, timeless = read_periods(sentence)
+    bounds = tuple(periods)
+    timeless = timeless.strip(_EDGES)
+    yield Statement(passage, Form.SENTENCE, read_phrase(timeless), "", sentence, bounds)
+    for match in list(_COPULA.finditer(timeless))[:3]:
+        left, right = timeless[: match.start()], timeless[match.end() :]
+        if " by " in f" {right} ":
+            done, _, doer = right.partition(" by ")
+            asked = _of_shape(read_phrase(f"{left} {done}"))
+            if doer and len(doer) <= _LONGEST_ANSWER:
+                yield Statement(passage, Form.SENTENCE, asked, doer, sentence, bounds)
+            continue
+        if left and right and len(right) <= _LONGEST_ANSWER:
+            asked = read_phrase(left)
+            yield Statement(passage, Form.SENTENCE, _of_shape(asked), right, sentence, bounds)
+            if right.startswith("the ") or "'s " in right or "的" in right:
+                asked = _of_shape(read_phrase(right))
+                yield Statement(passage, Form.SENTENCE, asked, left, sentence, bounds)
+
+
+def answers_of(statement: Statement) -> list[str]:
+    """The names in a statement's answer."""
+    return split_names(statement.answer)

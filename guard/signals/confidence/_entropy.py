@@ -1,0 +1,245 @@
+"""Confidence from how many different things sampled answers mean."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal, get_args
+
+from ...contracts import Confidence, Cost, Generation, LanguageModel, Requirement
+from ...errors import InputError, LanguageModelError, PartialGenerationsError
+from ...matching import is_refusal
+from ...policy import Fingerprint
+from ...prompts import Prompt, bundled_prompt
+from ._consistency import ClustersFrom, EqualAnswers, as_clusters
+from ._driver import Compute, Draw, Steps, StepwiseEstimator
+from ._token_probability import required_logprobs
+
+Form = Literal["normalised", "monte_carlo"]
+
+
+def semantic_entropy(
+    cluster_ids: Sequence[int],
+    loglikelihoods: Sequence[float] | None = None,
+    *,
+    form: Form = "normalised",
+) -> float:
+    """Entropy, in nats, of what sampled answers mean.
+
+    With P(c) = the share of samples in cluster c (discrete), or
+    P(c) = Σ of the samples' likelihoods in c (likelihood-weighted, by log-sum-exp):
+
+    - `normalised`: −Σ P(c) log P(c) with P made to sum to 1; from 0 to the log of the
+      number of clusters.
+    - `monte_carlo`: −(1/n) Σ over the n samples of log P(c of the sample), P left as it
+      is. Without likelihoods this is the same number; with them it is unbounded, and
+      grows with the answers' length.
+
+    Every sample counts, also where two are the same text.
+
+    Args:
+        cluster_ids: one per sample, at least one.
+        loglikelihoods: natural-log likelihood of each sample, of the whole sequence or
+            per token as the caller chooses; None for the discrete form.
+        form: as above.
+
+    Raises:
+        InputError: no samples, lists of different length, or likelihoods that are NaN,
+            infinite upwards or all zero.
+
+    Source: Kuhn et al. 2023 (monte_carlo); Farquhar et al. 2024 (discrete; normalised).
+
+    Example:
+        >>> round(semantic_entropy([0, 0, 1, 1]), 4)
+        0.6931
+    """
+    if not len(cluster_ids):
+        raise InputError("holds no samples", where="cluster_ids")
+    if form not in ("normalised", "monte_carlo"):
+        raise InputError(f"{form!r} is unknown", where="form", mend="use normalised or monte_carlo")
+    counts = Counter(cluster_ids)
+    total = len(cluster_ids)
+    if loglikelihoods is None:
+        shares = [count / total for count in counts.values()]
+        return _clean(-math.fsum(share * math.log(share) for share in shares))
+    if len(loglikelihoods) != total:
+        raise InputError(
+            f"has {len(loglikelihoods)} numbers for {total} samples", where="loglikelihoods"
+        )
+    if any(math.isnan(value) or value == math.inf for value in loglikelihoods):
+        raise InputError("holds NaN or infinity", where="loglikelihoods")
+    members: dict[int, list[float]] = {}
+    for cluster, value in zip(cluster_ids, loglikelihoods, strict=True):
+        members.setdefault(cluster, []).append(value)
+    logs = {cluster: log_sum_exp(values) for cluster, values in members.items()}
+    if form == "monte_carlo":
+        return -math.fsum(counts[cluster] * log for cluster, log in logs.items()) / total
+    whole = log_sum_exp(list(logs.values()))
+    if whole == -math.inf:
+        raise InputError("are all zero probabilities", where="loglikelihoods")
+    parts = [log - whole for log in logs.values() if log > -math.inf]
+    return _clean(-math.fsum(math.exp(part) * part for part in parts))
+
+
+def log_sum_exp(values: Sequence[float]) -> float:
+    """log Σ exp(value) without overflow; -inf where all values are.
+
+    Example:
+        >>> round(log_sum_exp([-1000.0, -1000.0]), 4)
+        -999.3069
+    """
+    highest = max(values)
+    if highest == -math.inf:
+        return highest
+    return highest + math.log(math.fsum(math.exp(value - highest) for value in values))
+
+
+def _clean(entropy: float) -> float:
+    """Rounding must not make an entropy negative, nor 0 a -0."""
+    return max(0.0, entropy) + 0.0
+
+
+Variant = Literal["discrete", "likelihood"]
+AnswerFrom = Literal["greedy", "largest_cluster"]
+
+
+class SemanticEntropy(StepwiseEstimator):
+    """1 − entropy / log n of the meanings of n sampled answers, in [0, 1].
+
+    1 when all samples mean the same, 0 when no two do. Strong where answers can be worded
+    in many ways and the clusters are good; it costs all n samples, since it cannot stop
+    early. The value speaks of the question, not of one answer: a model that is sure of
+    something else than its greedy answer counts as sure. A refusal has confidence 0.
+
+    `discrete` takes each cluster's share of the samples. `likelihood` sums the samples'
+    likelihoods in each cluster and makes the sums add up to 1; likelihoods are
+    exp(mean log p) per token by default (`length_normalised`), or of the whole sequence.
+    The entropy itself, in further forms, is `semantic_entropy`.
+
+    Args:
+        language_model: what is asked; `likelihood` needs its `token_logprobs`.
+        n: samples, at least 2.
+        variant: as above.
+        clusters: what tells which answers mean the same: an object with
+            `entails(premise, hypothesis)`, one with `embed(texts)`, a function of two
+            answers such as a `SameMeaning`, any `AnswerClusters`, or None for equality.
+        length_normalised: of the likelihoods; plays no part in `discrete`.
+        answer: `greedy` asks once more, for the greedy answer; `largest_cluster` takes the
+            first sample of the largest cluster.
+        temperature: of the samples, above 0.
+        prompt: closed-book prompt with a `{question}` slot.
+        seed: makes the samples repeatable where the model honours seeds.
+
+    Raises:
+        InputError: `language_model` is none, or an argument is out of its range.
+
+    Source: Kuhn et al. 2023; Farquhar et al. 2024, Detecting hallucinations in large
+    language models using semantic entropy.
+    """
+
+    requirement: ClassVar[Requirement] = Requirement.TEXT
+
+    def __init__(
+        self,
+        language_model: LanguageModel,
+        *,
+        n: int = 10,
+        variant: Variant = "discrete",
+        clusters: ClustersFrom = None,
+        length_normalised: bool = True,
+        answer: AnswerFrom = "greedy",
+        temperature: float = 1.0,
+        prompt: Prompt | None = None,
+        seed: int | None = 0,
+    ) -> None:
+        super().__init__(language_model)
+        if n < 2 or not 0.0 < temperature < math.inf:
+            raise InputError("n must be at least 2, and temperature above 0")
+        for value, allowed, where in (
+            (variant, get_args(Variant), "variant"),
+            (answer, get_args(AnswerFrom), "answer"),
+        ):
+            if value not in allowed:
+                raise InputError(
+                    f"{value!r} is unknown", where=where, mend=f"one of: {', '.join(allowed)}"
+                )
+        self._n, self._variant, self._answer_from = n, variant, answer
+        self._clusters = as_clusters(clusters)
+        self._length_normalised = length_normalised
+        self._temperature, self._seed = temperature, seed
+        self._prompt = prompt or bundled_prompt("closed_book")
+        if variant == "likelihood":
+            self.requirement = Requirement.LOGPROBS  # type: ignore[misc]
+
+    @property
+    def cost(self) -> Cost:
+        """n samples, and the greedy answer unless the largest cluster gives it."""
+        return Cost(greedy_calls=int(self._answer_from == "greedy"), sampled_calls=self._n)
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """What a policy calibrated on this estimator is bound to."""
+        likelihood = self._variant == "likelihood"
+        return Fingerprint(
+            kind="semantic_entropy",
+            backend="language_model",
+            settings={
+                **self._clusters.settings,
+                "language_model": self._language_model.fingerprint,
+                "n": self._n,
+                "variant": self._variant,
+                "length_normalised": self._length_normalised if likelihood else None,
+                "answer": self._answer_from,
+                "temperature": self._temperature,
+                "prompt_sha256": self._prompt.sha256,
+            },
+        )
+
+    def _steps(self, question: str) -> Steps:
+        prompt = self._prompt.fill(question=question)
+        answer, calls = None, 0
+        if self._answer_from == "greedy":
+            [greedy] = yield Draw(prompt)
+            answer, calls = greedy.text.strip(), 1
+            if is_refusal(answer):
+                return Confidence(0.0, answer, samples_saved=self._n, calls=1)
+        # The very samples that `SampledConsistency` draws for the same seed.
+        seed = None if self._seed is None else self._seed + 1
+        try:
+            samples: list[Generation] = yield Draw(prompt, self._n, self._temperature, seed)
+        except PartialGenerationsError as error:
+            samples = [generation for row in error.generations for generation in row]
+            if len(samples) < 2:
+                raise
+        texts = [sample.text.strip() for sample in samples]
+        ids: list[int] = yield from self._clustered(question, texts)
+        if answer is None:
+            largest = Counter(ids).most_common(1)[0][0]
+            answer = texts[ids.index(largest)]
+        partial = len(samples) < self._n
+        drawn = len(samples)
+        value = 0.0 if is_refusal(answer) else self._value(ids, samples)
+        return Confidence(value, answer, drawn, calls=calls + drawn, partial=partial)
+
+    def _clustered(self, question: str, texts: list[str]) -> Any:
+        if len(set(texts)) == 1:
+            return [0] * len(texts)
+        if isinstance(self._clusters, EqualAnswers):  # too quick to be worth a thread
+            return self._clusters.cluster(question, texts)
+        ids = yield Compute(lambda: self._clusters.cluster(question, texts))
+        return ids
+
+    def _value(self, ids: list[int], samples: list[Generation]) -> float:
+        likelihoods = None
+        if self._variant == "likelihood":
+            likelihoods = [self._likelihood(sample) for sample in samples]
+            if max(likelihoods) == -math.inf:
+                raise LanguageModelError("every sampled answer has probability 0")
+        entropy = semantic_entropy(ids, likelihoods)
+        return min(1.0, max(0.0, 1.0 - entropy / math.log(len(samples))))
+
+    def _likelihood(self, sample: Generation) -> float:
+        logprobs = required_logprobs(sample)
+        total = math.fsum(logprobs)
+        return total / len(logprobs) if self._length_normalised else total

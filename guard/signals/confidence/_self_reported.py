@@ -1,0 +1,430 @@
+"""Confidence from asking the model whether its own answer is right."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import ClassVar, Literal, get_args
+
+from ...contracts import (
+    Confidence,
+    Cost,
+    Generation,
+    LanguageModel,
+    Requirement,
+    ScoringLanguageModel,
+)
+from ...errors import InputError, LanguageModelError, PartialGenerationsError
+from ...matching import is_refusal
+from ...policy import Fingerprint
+from ...prompts import Prompt, bundled_prompt
+from ._driver import Draw, Score, Steps, StepwiseEstimator
+from ._entropy import log_sum_exp
+
+_NUMBER = r"\d+(?:\.\d+)?|\.\d+"
+_OF = re.compile(rf"({_NUMBER})\s*(?:/|out of)\s*({_NUMBER})(?![\d.]*\d)")
+_RANGE = re.compile(rf"({_NUMBER})\s*%?\s*(?:-|–|—|~|to|and|到|至)\s*({_NUMBER})\s*(?:%|per ?cent)")
+_PERCENT = re.compile(rf"(?<![\d.])({_NUMBER})\s*(?:%|per ?cent)")
+_CHINESE_DIGITS = "零〇一二两三四五六七八九"
+_CHINESE_PERCENT = re.compile(rf"百分之\s*({_NUMBER}|[{_CHINESE_DIGITS}十百]+)")
+_TENTHS = re.compile(
+    rf"({_NUMBER}|[{_CHINESE_DIGITS}十])成(?!为|功|立|员|果|本|就|分)([{_CHINESE_DIGITS}])?(半)?"
+)
+_PLAIN = re.compile(rf"(?<![\w.,/\-])({_NUMBER})(?![\w/]|[.,:]\d)")
+_NAMED = re.compile(
+    r"(?:confiden\w*|probab\w*|certain\w*|sure\w*|likelihood|置信度?|信心|把握|概率|可能性|确定程度)"
+    rf"[^\d.]{{0,20}}({_NUMBER})(?![\w/]|[.,:]\d)"
+)
+
+_SURE = r"(?:sure|certain|confident)"
+# Shares that people mean by such words, rounded from the surveys of Kent 1964 and of Wallsten
+# et al. 1986. The first that is found counts, so what negates or strengthens stands first.
+_WORDS: tuple[tuple[float, str, str], ...] = (
+    (0.1, rf"not (?:at all|in the least) {_SURE}", "完全不确定|毫无把握|没有?把握"),
+    (
+        0.35,
+        rf"(?:not|n't) (?:very|too|so|really|entirely|fully|completely|100) {_SURE}",
+        "不(?:太|是很)(?:确定|肯定)|把握不大",
+    ),
+    (0.3, rf"(?:not|n't) {_SURE}|\b(?:unsure|uncertain)\b", "不确定|不肯定|不知道"),
+    (0.1, r"no idea|\bguess(?:ing|ed)?\b", "纯属猜测|瞎猜"),
+    (
+        0.05,
+        "(?:very|highly|extremely) (?:unlikely|improbable|doubtful)|almost no chance",
+        "[极很]不可能",
+    ),
+    (
+        0.2,
+        r"\b(?:unlikely|improbable|doubtful)\b|(?:low|little) confidence",
+        "不太可能|可能性不大",
+    ),
+    (0.02, r"\bimpossible\b|certainly (?:wrong|not)", "不可能|肯定不"),
+    (0.95, rf"(?:almost|nearly|virtually|practically) {_SURE}", "几乎(?:可以)?(?:确定|肯定)"),
+    (1.0, "100 (?:sure|certain)", "百分百"),
+    (
+        0.98,
+        rf"(?:absolutely|completely|totally|entirely|fully) {_SURE}|(?:without a|no) doubt",
+        "完全(?:确定|肯定)|毫无疑问|绝对",
+    ),
+    (
+        0.9,
+        r"(?:very|highly|extremely|quite) (?:sure|certain|confident|likely)|high confidence",
+        "(?:非常|十分|很)(?:确定|肯定|有把握|有信心)|很可能|极有可能",
+    ),
+    (
+        0.75,
+        "(?:fairly|pretty|reasonably|rather) (?:sure|certain|confident|likely)",
+        "(?:比较|相当)(?:确定|肯定|有把握)",
+    ),
+    (
+        0.6,
+        "(?:somewhat|moderately) (?:sure|certain|confident|likely)|medium confidence",
+        "有一?些把握",
+    ),
+    (0.5, "fifty[- ]fifty|toss[- ]?up|about even", "一半|五五开"),
+    (0.95, r"\b(?:certain|definite(?:ly)?)\b", "肯定|确定"),
+    (0.85, r"\b(?:sure|confident)\b", "有把握|有信心"),
+    (0.7, r"\b(?:likely|probabl[ey])\b", "大概|应该|可能"),
+    (0.5, r"\b(?:maybe|perhaps|possibly|possible)\b", "也许|或许"),
+)
+_COMPILED = tuple((re.compile(f"{english}|{chinese}"), value) for value, english, chinese in _WORDS)
+
+
+def spoken_confidence(text: str) -> float | None:
+    """The confidence in [0, 1] that a reply states; None where none can be read.
+
+    What names its own scale is read first ("80%", "80/100", "8 out of 10", "百分之八十",
+    "八成"), then a number beside a word such as "confidence", then a number that stands
+    alone; "0.8" and "1.0" are shares, whole numbers are on the scale 0 to 100 that was
+    asked for. Only then words count ("very sure", "不太确定"). Numbers off the scale,
+    and several unmarked ones that differ, say nothing: a guess is never made.
+
+    Example:
+        >>> [spoken_confidence(text) for text in ("80%", "0.8", "80/100", "八成", "very sure")]
+        [0.8, 0.8, 0.8, 0.8, 0.9]
+        >>> spoken_confidence("The year was 1987.") is None
+        True
+    """
+    folded = unicodedata.normalize("NFKC", text).casefold().replace("’", "'").strip()
+    # A base model replies in the first line and then goes on with a question of its own.
+    for part in dict.fromkeys((folded.split("\n")[0], folded)):
+        for reading in (_stated_scale, _named_number, _lone_number, _words):
+            found = reading(part)
+            if found is not None:
+                return found
+    return None
+
+
+def _stated_scale(text: str) -> float | None:
+    found = _OF.search(text)
+    if found:
+        value, whole = float(found[1]), float(found[2])
+        if whole in (1.0, 5.0, 10.0, 100.0) and value <= whole:
+            return value / whole
+    found = _RANGE.search(text)
+    if found:
+        return _within((float(found[1]) + float(found[2])) / 200)
+    found = _PERCENT.search(text)
+    if found and "-" not in text[max(0, found.start() - 1) : found.start()]:
+        return _within(float(found[1]) / 100)
+    found = _CHINESE_PERCENT.search(text)
+    if found:
+        return _within(_chinese_number(found[1]) / 100)
+    found = _TENTHS.search(text)
+    if found:
+        tenths = _chinese_number(found[1])
+        extra = _chinese_number(found[2]) / 10 if found[2] else 0.5 if found[3] else 0.0
+        return _within((tenths + extra) / 10)
+    return None
+
+
+def _named_number(text: str) -> float | None:
+    found = _NAMED.search(text)
+    return _on_scale(found[1]) if found else None
+
+
+def _lone_number(text: str) -> float | None:
+    read = {_on_scale(found[1]) for found in _PLAIN.finditer(text)} - {None}
+    return read.pop() if len(read) == 1 else None
+
+
+def _words(text: str) -> float | None:
+    return next((value for pattern, value in _COMPILED if pattern.search(text)), None)
+
+
+def _on_scale(number: str) -> float | None:
+    value = float(number)
+    return _within(value if "." in number and value <= 1 else value / 100)
+
+
+def _within(share: float) -> float | None:
+    return round(share, 6) if 0.0 <= share <= 1.0 else None
+
+
+def _chinese_number(text: str) -> float:
+    """A number up to 100 in Chinese or Arabic digits, e.g. 八十五."""
+    if text[0].isascii():
+        return float(text)
+    if "百" in text:
+        return 100.0
+    tens, ten, units = text.partition("十")
+    if not ten:
+        return float("".join(str(_digit(character)) for character in text))
+    return 10.0 * (_digit(tens[-1]) if tens else 1) + (_digit(units[-1]) if units else 0)
+
+
+def _digit(character: str) -> int:
+    if character in "零〇":
+        return 0
+    return 2 if character == "两" else "一二三四五六七八九".index(character) + 1
+
+
+class Verbalized(StepwiseEstimator):
+    """The number from 0 to 100 that the model gives for its own answer, as [0, 1].
+
+    Weak: models say 80 to 100 whatever they know, the values cling to round numbers,
+    and base or small models reply with anything. Use it only where a model gives
+    neither log-probabilities nor samples at a bearable price, and calibrate it. A
+    refusal has confidence 0 and is not asked about.
+
+    Args:
+        language_model: what is asked, twice: for the answer, then for the number.
+        prompt: closed-book prompt with a `{question}` slot.
+        asking: prompt with the slots `{question}` and `{answer}`.
+
+    Raises:
+        InputError: `language_model` is none, e.g. a bare LangChain chat model.
+
+    Source: Lin et al. 2022, Teaching models to express their uncertainty in words; Tian
+    et al. 2023, Just ask for calibration; its overconfidence: Xiong et al. 2024.
+    """
+
+    def __init__(
+        self,
+        language_model: LanguageModel,
+        *,
+        prompt: Prompt | None = None,
+        asking: Prompt | None = None,
+    ) -> None:
+        super().__init__(language_model)
+        self._prompt = prompt or bundled_prompt("closed_book")
+        self._asking = asking or bundled_prompt("verbalized")
+
+    @property
+    def cost(self) -> Cost:
+        """One greedy answer and one number."""
+        return Cost(greedy_calls=1, other_calls=1)
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """What a policy calibrated on this estimator is bound to."""
+        return Fingerprint(
+            kind="verbalized",
+            backend="language_model",
+            settings={
+                "language_model": self._language_model.fingerprint,
+                "prompt_sha256": self._prompt.sha256,
+                "asking_sha256": self._asking.sha256,
+            },
+        )
+
+    def _steps(self, question: str) -> Steps:
+        [greedy] = yield Draw(self._prompt.fill(question=question))
+        answer = greedy.text.strip()
+        if is_refusal(answer):
+            return Confidence(0.0, answer, calls=1)
+        [reply] = yield Draw(self._asking.fill(question=question, answer=answer))
+        value = spoken_confidence(reply.text)
+        if value is None:
+            raise LanguageModelError("no confidence can be read from the language model's reply")
+        return Confidence(value, answer, calls=2)
+
+
+Method = Literal["auto", "options", "reply", "samples"]
+
+_YES = re.compile(r"\W*(?:(?:yes|true|right|correct)(?![a-z])|是|对|對|正确|正確)", re.IGNORECASE)
+_NO = re.compile(r"\W*(?:(?:no|not|false|wrong|incorrect)(?![a-z])|不|否|错|錯)", re.IGNORECASE)
+
+
+class PTrue(StepwiseEstimator):
+    """P(yes) / (P(yes) + P(no)) that the model's own answer is right, in [0, 1].
+
+    After the greedy closed-book answer the model is asked whether that answer is right.
+    Strong on large instructed models, better than token probability there; of little
+    use on small or base models, which say yes to anything or nothing to the point. A
+    refusal has confidence 0 and is not asked about.
+
+    How the probability is read (`method`):
+
+    - `options`: log-likelihoods of the two words after the question, each summed over
+      its spellings (capital or not, with or without a space before it). One forward
+      pass, nothing generated; needs a `ScoringLanguageModel`.
+    - `reply`: from a greedy reply: its first token's probability p gives p for yes and
+      1 − p for no; where the model gives no log-probabilities, as `samples`. The reply
+      is expected to begin with the word.
+    - `samples`: share of yes among the k sampled replies that say yes or no.
+    - `auto`: `options` where the model can score them, otherwise `reply`.
+
+    Args:
+        language_model: what is asked.
+        method: as above.
+        samples: k.
+        temperature: of the sampled replies, above 0.
+        prompt: closed-book prompt with a `{question}` slot.
+        asking: prompt with the slots `{question}` and `{answer}`.
+        yes: the word for yes among the options.
+        no: the word for no among the options.
+        seed: makes the samples repeatable where the model honours seeds.
+
+    Raises:
+        InputError: `language_model` is none or cannot do what `method` needs, or an
+            argument is out of its range.
+
+    Source: P(True) of Kadavath et al. 2022, Language models (mostly) know what they know.
+    """
+
+    requirement: ClassVar[Requirement] = Requirement.TEXT
+
+    def __init__(
+        self,
+        language_model: LanguageModel,
+        *,
+        method: Method = "auto",
+        samples: int = 5,
+        temperature: float = 1.0,
+        prompt: Prompt | None = None,
+        asking: Prompt | None = None,
+        yes: str = "yes",
+        no: str = "no",
+        seed: int | None = 0,
+    ) -> None:
+        super().__init__(language_model)
+        if method not in get_args(Method):
+            raise InputError(
+                f"{method!r} is unknown",
+                where="method",
+                mend=f"one of: {', '.join(get_args(Method))}",
+            )
+        if samples < 1 or not 0.0 < temperature < math.inf:
+            raise InputError("samples must be at least 1, and temperature above 0")
+        scores = isinstance(language_model, ScoringLanguageModel)
+        if method == "options" and not scores:
+            raise InputError(
+                f"a {type(language_model).__name__} cannot score options",
+                where="method",
+                mend="use reply or samples",
+            )
+        self._method = ("options" if scores else "reply") if method == "auto" else method
+        self._samples, self._temperature, self._seed = samples, temperature, seed
+        self._prompt = prompt or bundled_prompt("closed_book")
+        self._asking = asking or bundled_prompt("p_true")
+        self._words = yes, no
+        if self._method == "options":
+            self.requirement = Requirement.LOGPROBS  # type: ignore[misc]
+
+    @property
+    def cost(self) -> Cost:
+        """A greedy answer, and a forward pass, a reply or k replies."""
+        if self._method == "options":
+            return Cost(greedy_calls=1, forward_passes=1)
+        return Cost(greedy_calls=1, other_calls=self._samples + (self._method == "reply"))
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """What a policy calibrated on this estimator is bound to."""
+        return Fingerprint(
+            kind="p_true",
+            backend="language_model",
+            settings={
+                "language_model": self._language_model.fingerprint,
+                "method": self._method,
+                "samples": None if self._method == "options" else self._samples,
+                "temperature": None if self._method == "options" else self._temperature,
+                "words": "/".join(self._words) if self._method == "options" else None,
+                "prompt_sha256": self._prompt.sha256,
+                "asking_sha256": self._asking.sha256,
+            },
+        )
+
+    def _steps(self, question: str) -> Steps:
+        [greedy] = yield Draw(self._prompt.fill(question=question))
+        answer = greedy.text.strip()
+        if is_refusal(answer):
+            return Confidence(0.0, answer, calls=1)
+        asked = self._asking.fill(question=question, answer=answer)
+        if self._method == "options":
+            spellings = [_spellings(word) for word in self._words]
+            scores = yield Score(asked, (*spellings[0], *spellings[1]))
+            count = len(spellings[0])
+            return Confidence(share_of_yes(scores[:count], scores[count:]), answer, calls=1)
+        calls = 1
+        if self._method == "reply":
+            [reply] = yield Draw(asked)
+            calls += 1
+            if reply.token_logprobs:
+                return Confidence(_first_token(reply), answer, calls=calls)
+        try:
+            replies: list[Generation] = yield Draw(
+                asked, self._samples, self._temperature, self._seed
+            )
+        except PartialGenerationsError as error:
+            # What arrived before the model failed speaks all the same.
+            replies = [reply for row in error.generations for reply in row]
+            if not replies:
+                raise
+        partial = len(replies) < self._samples
+        verdicts = [verdict for reply in replies if (verdict := says_yes(reply.text)) is not None]
+        if not verdicts:
+            raise _no_verdict()
+        share = sum(verdicts) / len(verdicts)
+        return Confidence(share, answer, calls=calls + len(replies), partial=partial)
+
+
+def share_of_yes(yes: Sequence[float], no: Sequence[float]) -> float:
+    """P(yes) / (P(yes) + P(no)) from natural-log likelihoods of the spellings of each.
+
+    Raises:
+        LanguageModelError: neither has any probability.
+
+    Example:
+        >>> round(share_of_yes([-1.0], [-2.0]), 3)
+        0.731
+    """
+    log_yes, log_no = log_sum_exp(yes), log_sum_exp(no)
+    if not (math.isfinite(log_yes) or math.isfinite(log_no)):
+        raise _no_verdict()
+    # Written with the larger one in front, so that neither overflows.
+    difference = log_no - log_yes
+    return 1 / (1 + math.exp(difference)) if difference < 700 else 0.0
+
+
+def says_yes(reply: str) -> bool | None:
+    """Whether a reply begins with yes (or true, right, 是 …) or with no; None for neither.
+
+    Example:
+        >>> says_yes(" Yes, it is."), says_yes("不对。"), says_yes("Perhaps")
+        (True, False, None)
+    """
+    text = unicodedata.normalize("NFKC", reply)
+    if _NO.match(text):
+        return False
+    return True if _YES.match(text) else None
+
+
+def _first_token(reply: Generation) -> float:
+    verdict = says_yes(reply.text)
+    if verdict is None or not reply.token_logprobs:
+        raise _no_verdict()
+    probability = math.exp(min(0.0, reply.token_logprobs[0]))
+    return probability if verdict else 1 - probability
+
+
+def _spellings(word: str) -> tuple[str, ...]:
+    forms = (word, word.capitalize())
+    return tuple(dict.fromkeys(space + form for space in (" ", "") for form in forms))
+
+
+def _no_verdict() -> LanguageModelError:
+    return LanguageModelError("the language model replied neither yes nor no")

@@ -1,0 +1,223 @@
+"""When sampling can stop because the decision is fixed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Protocol, runtime_checkable
+
+
+@runtime_checkable
+class StoppingRule(Protocol):
+    """Says how many samples to draw next, given how those drawn so far went.
+
+    A rule that speaks of a threshold also has `deciding_at(threshold)`, which
+    returns the same rule for another one; a guard uses it where it is there.
+    """
+
+    def next_wave(self, matches: int, misses: int) -> int:
+        """Samples to draw at once, 0 to stop.
+
+        Args:
+            matches: samples so far that repeat the greedy answer.
+            misses: those that do not.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CurtailedSampling:
+    """Exact curtailment of "known if at least a share τ of n samples match".
+
+    Stopping by this rule never changes the decision that all n samples would
+    have given: it stops when enough samples match, or when so many do not that
+    the rest cannot make up for it (7 matches or 4 misses at n = 10, τ = 0.7).
+
+    Attributes:
+        n: samples that a full estimate takes, at least 1.
+        threshold: share τ of matching samples in (0, 1] from which on the answer
+            counts as known.
+
+    Example:
+        >>> rule = CurtailedSampling(n=10, threshold=0.7)
+        >>> rule.matches_needed, rule.misses_needed
+        (7, 4)
+        >>> rule.next_wave(matches=6, misses=0), rule.next_wave(matches=7, misses=0)
+        (1, 0)
+    """
+
+    n: int = 10
+    threshold: float = 0.7
+
+    def __post_init__(self) -> None:
+        check_rule(self.n, self.threshold)
+
+    def deciding_at(self, threshold: float) -> CurtailedSampling:
+        """The same rule for another threshold."""
+        return replace(self, threshold=threshold)
+
+    @property
+    def matches_needed(self) -> int:
+        """Matches that fix the decision "known"."""
+        return matches_needed(self.n, self.threshold)
+
+    @property
+    def misses_needed(self) -> int:
+        """Misses that fix the decision "not known"."""
+        return self.n - self.matches_needed + 1
+
+    def next_wave(self, matches: int, misses: int) -> int:
+        """How many samples may be drawn at once without wasting one; 0 when decided."""
+        return max(0, min(self.matches_needed - matches, self.misses_needed - misses))
+
+
+@dataclass(frozen=True, slots=True)
+class FullSampling:
+    """No stopping: all n samples, drawn at once.
+
+    Attributes:
+        n: samples of an estimate, at least 1.
+
+    Example:
+        >>> FullSampling(n=10).next_wave(matches=0, misses=0)
+        10
+    """
+
+    n: int = 10
+
+    def __post_init__(self) -> None:
+        check_rule(self.n, 1.0)
+
+    def next_wave(self, matches: int, misses: int) -> int:
+        """All samples that are left."""
+        return max(0, self.n - matches - misses)
+
+
+def check_rule(n: int, threshold: float) -> None:
+    """Refuse a rule that makes no sense.
+
+    Raises:
+        ValueError: `n` is below 1, or `threshold` outside (0, 1].
+    """
+    if n < 1:
+        raise ValueError("n must be at least 1")
+    if not 0.0 < threshold <= 1.0:
+        raise ValueError("threshold must be in (0, 1]")
+
+
+def matches_needed(n: int, threshold: float) -> int:
+    """The least number of matches that is at least the share `threshold` of n, never 0."""
+    # 0.7 * 10 is 7.000000000000001 in floating point, and must not become 8.
+    return max(1, math.ceil(threshold * n - 1e-9))
+
+
+@dataclass(frozen=True, slots=True)
+class BayesianStopping:
+    """Stops once all n samples would hardly decide otherwise than those drawn so far.
+
+    The chance p that a sample matches has a Beta prior. After m matches in k samples
+    the matches among the n - k that are left follow a beta-binomial distribution; its
+    tail is the probability that all n would decide otherwise than the share m / k
+    does now. Sampling stops where that is below `flip_probability`, and always where
+    the decision is fixed. Averaged over the prior, the share of decisions that differ
+    from those of all n is therefore below `flip_probability`.
+
+    For n = 10 and τ = 0.7 the defaults stop after 3 misses or 6 matches in a row, where
+    the exact rule takes 4 and 7. 5.8 samples are drawn in the mean under the prior,
+    and 0.08 % of the decisions differ; at the worst p, .67, it is 0.33 %. With 0.01
+    five matches in a row do: 5.5 samples, 0.23 % and 0.86 %.
+
+    Attributes:
+        n: samples that a full estimate takes, at least 1.
+        threshold: share τ of matching samples in (0, 1] from which on the answer
+            counts as known.
+        flip_probability: what is declared, in (0, 0.5).
+        prior: (matches, misses) that the Beta prior counts as seen, both above 0; the
+            default is Jeffreys' prior, which expects answers to be known or not.
+
+    Source: predictive stopping of clinical trials, e.g. Spiegelhalter, Freedman and
+    Blackburn 1986.
+
+    Example:
+        >>> rule = BayesianStopping()
+        >>> rule.next_wave(matches=0, misses=0), rule.next_wave(matches=0, misses=3)
+        (3, 0)
+        >>> round(rule.flip_chance(matches=0, misses=3), 5)
+        0.00175
+    """
+
+    n: int = 10
+    threshold: float = 0.7
+    flip_probability: float = 0.005
+    prior: tuple[float, float] = (0.5, 0.5)
+
+    def __post_init__(self) -> None:
+        check_rule(self.n, self.threshold)
+        if not 0.0 < self.flip_probability < 0.5:
+            raise ValueError("flip_probability must be in (0, 0.5)")
+        if not all(0.0 < seen < math.inf for seen in self.prior):
+            raise ValueError("prior must be two finite numbers above 0")
+
+    def deciding_at(self, threshold: float) -> BayesianStopping:
+        """The same rule for another threshold."""
+        return replace(self, threshold=threshold)
+
+    def flip_chance(self, matches: int, misses: int) -> float:
+        """Probability that all n samples decide otherwise than the share of matches now.
+
+        Args:
+            matches: of the samples drawn so far.
+            misses: likewise; together at least 1 and at most n.
+        """
+        known = _chance_known(
+            matches_needed(self.n, self.threshold) - matches,
+            self.n - matches - misses,
+            self.prior[0] + matches,
+            self.prior[1] + misses,
+        )
+        # The very comparison that a guard makes with the share as the confidence.
+        return 1.0 - known if matches / (matches + misses) >= self.threshold else known
+
+    def next_wave(self, matches: int, misses: int) -> int:
+        """The most samples that may be drawn at once without wasting one; 0 to stop.
+
+        That is the least number of further samples after which some outcome of them
+        would end the sampling: with fewer, none could.
+        """
+        return _least_to_stop(self, matches, misses)
+
+    def stops(self, matches: int, misses: int) -> bool:
+        """Whether sampling ends here."""
+        needed = matches_needed(self.n, self.threshold)
+        if matches >= needed or misses > self.n - needed:
+            return True
+        return matches + misses > 0 and self.flip_chance(matches, misses) < self.flip_probability
+
+
+@lru_cache(maxsize=4096)
+def _least_to_stop(rule: BayesianStopping, matches: int, misses: int) -> int:
+    for further in range(rule.n + 1):
+        if any(rule.stops(matches + i, misses + further - i) for i in range(further + 1)):
+            return further
+    return 0  # beyond n; not reached by a rule's own waves
+
+
+def _chance_known(needed: int, left: int, alpha: float, beta: float) -> float:
+    """Tail P(X >= needed) of the beta-binomial with `left` draws and Beta(alpha, beta)."""
+    if needed <= 0:
+        return 1.0
+    log_norm = _log_beta(alpha, beta)
+    terms = (
+        math.exp(_log_choices(left, i) + _log_beta(alpha + i, beta + left - i) - log_norm)
+        for i in range(needed, left + 1)
+    )
+    return min(1.0, math.fsum(terms))
+
+
+def _log_beta(alpha: float, beta: float) -> float:
+    return math.lgamma(alpha) + math.lgamma(beta) - math.lgamma(alpha + beta)
+
+
+def _log_choices(n: int, k: int) -> float:
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)

@@ -1,0 +1,223 @@
+"""Confidence from the probabilities of the greedy answer's own tokens."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, get_args
+
+from ...contracts import Confidence, Cost, Generation, LanguageModel, Requirement
+from ...errors import InputError, LanguageModelError
+from ...matching import is_refusal
+from ...policy import Fingerprint
+from ...prompts import Prompt, bundled_prompt
+from ._driver import Draw, Steps, StepwiseEstimator
+from ._stopping import matches_needed
+
+Statistic = Literal["sequence", "mean", "minimum"]
+
+
+def token_probability(logprobs: Sequence[float], statistic: Statistic = "sequence") -> float:
+    """One probability in [0, 1] from the log-probabilities of an answer's tokens.
+
+    Args:
+        logprobs: natural logs, at least one; -inf is a probability of 0.
+        statistic: `sequence` is exp(Σ log p), the probability of exactly this answer;
+            `mean` is exp(Σ log p / tokens), the inverse of the perplexity; `minimum` is
+            exp(min log p), the least probable token.
+
+    Raises:
+        InputError: no tokens, NaN, or an unknown statistic.
+
+    Example:
+        >>> [round(token_probability([-0.1, -0.3], s), 3) for s in ("sequence", "mean", "minimum")]
+        [0.67, 0.819, 0.741]
+    """
+    if not len(logprobs) or any(math.isnan(value) for value in logprobs):
+        raise InputError("holds no numbers or NaN", where="logprobs")
+    if statistic == "sequence":
+        value = math.fsum(logprobs)
+    elif statistic == "mean":
+        value = math.fsum(logprobs) / len(logprobs)
+    elif statistic == "minimum":
+        value = min(logprobs)
+    else:
+        raise _unknown(statistic)
+    # Rounding in half precision leaves log-probabilities a little above 0.
+    return math.exp(min(0.0, value))
+
+
+class TokenProbability(StepwiseEstimator):
+    """Probability that the model gives to its own greedy answer, in [0, 1].
+
+    One greedy call and nothing else: the cheapest estimator there is, where the model
+    gives log-probabilities. Good on short answers; weak where the same thing can be
+    said in many ways, since every wording takes its share of the probability, and on
+    models that were tuned to sound sure. `sequence` falls with the answer's length,
+    `mean` does not, `minimum` looks at the weakest token only. The token that ends the
+    answer counts where the model gives it, as local ones do. A refusal has confidence 0.
+
+    Args:
+        language_model: what is asked; it must give `token_logprobs`.
+        statistic: see `token_probability`.
+        prompt: closed-book prompt with a `{question}` slot.
+
+    Raises:
+        InputError: `language_model` is none, or the statistic is unknown.
+
+    Source: sequence likelihood and perplexity as in Malinin and Gales 2021; the minimum
+    after Manakul et al. 2023 (SelfCheckGPT), who take the maximum of −log p.
+    """
+
+    requirement: ClassVar[Requirement] = Requirement.LOGPROBS
+
+    def __init__(
+        self,
+        language_model: LanguageModel,
+        *,
+        statistic: Statistic = "sequence",
+        prompt: Prompt | None = None,
+    ) -> None:
+        super().__init__(language_model)
+        if statistic not in get_args(Statistic):
+            raise _unknown(statistic)
+        self._statistic: Statistic = statistic
+        self._prompt = prompt or bundled_prompt("closed_book")
+
+    @property
+    def cost(self) -> Cost:
+        """One greedy answer."""
+        return Cost(greedy_calls=1)
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """What a policy calibrated on this estimator is bound to."""
+        return Fingerprint(
+            kind="token_probability",
+            backend="language_model",
+            settings={
+                "language_model": self._language_model.fingerprint,
+                "statistic": self._statistic,
+                "prompt_sha256": self._prompt.sha256,
+            },
+        )
+
+    def _steps(self, question: str) -> Steps:
+        [greedy] = yield Draw(self._prompt.fill(question=question))
+        answer = greedy.text.strip()
+        if is_refusal(answer):
+            return Confidence(0.0, answer, calls=1)
+        value = token_probability(required_logprobs(greedy), self._statistic)
+        return Confidence(value, answer, calls=1)
+
+
+def required_logprobs(generation: Generation) -> tuple[float, ...]:
+    """The token log-probabilities of a generation.
+
+    Raises:
+        LanguageModelError: the model gave none, or NaN.
+    """
+    logprobs = generation.token_logprobs
+    if not logprobs or any(math.isnan(value) for value in logprobs):
+        raise LanguageModelError(
+            "the language model gave no token log-probabilities — ask the provider for them, "
+            "use a local model, or an estimator that needs text only"
+        )
+    return logprobs
+
+
+def _unknown(statistic: str) -> InputError:
+    return InputError(
+        f"{statistic!r} is unknown",
+        where="statistic",
+        mend=f"one of: {', '.join(get_args(Statistic))}",
+    )
+
+
+# Full estimates of an accepted answer that may decide otherwise, at the most.
+_MOST_OTHERWISE = 0.02
+
+
+def answer_probability(generation: Generation) -> float | None:
+    """exp(Σ log p): the model's probability of exactly this answer at temperature 1.
+
+    Returns None where the model gave no log-probabilities, or none that are numbers.
+
+    Example:
+        >>> answer_probability(Generation("Paris", (-0.25, -0.75))) == math.exp(-1)
+        True
+    """
+    logprobs = generation.token_logprobs
+    if not logprobs or math.isnan(total := math.fsum(logprobs)):
+        return None
+    return min(1.0, math.exp(min(0.0, total)))
+
+
+@dataclass(frozen=True, slots=True)
+class GreedyShortcut:
+    """Settles a question by the greedy answer's probability, where that is clear.
+
+    At temperature 1 a sample repeats the greedy answer letter for letter with
+    probability p = exp(Σ log p), and in other words at times besides: p is what the
+    share of matches is at least in the long run, and lower temperatures only raise
+    it. So p takes the place of the share, where n samples would hardly decide
+    otherwise: no more than 2 in 100 times (1.3 at p = 0.9, n = 10 and τ = 0.7).
+
+    Attributes:
+        accept_probability: in (0, 1]; from which on an answer is known; None: never.
+        reject_probability: in [0, 1); up to which an answer is not known; None, as
+            improbable wordings of a sure answer are common: never.
+    """
+
+    accept_probability: float | None = 0.9
+    reject_probability: float | None = None
+
+    def __post_init__(self) -> None:
+        accept, reject = self.accept_probability, self.reject_probability
+        if accept is not None and not 0.0 < accept <= 1.0:
+            raise InputError("must be in (0, 1] or None", where="accept_probability")
+        if reject is not None and not 0.0 <= reject < (1.0 if accept is None else accept):
+            raise InputError(
+                "must be in [0, 1), below accept_probability, or None", where="reject_probability"
+            )
+
+    def settled(
+        self, greedy: Generation, n: int, threshold: float, temperature: float
+    ) -> float | None:
+        """The confidence that needs no sample, or None where samples must decide.
+
+        Args:
+            greedy: the greedy answer.
+            n: samples of a full estimate.
+            threshold: share τ from which on an answer counts as known.
+            temperature: of the samples; above 1 nothing is accepted, since p then
+                says too much.
+        """
+        probability = answer_probability(greedy)
+        if probability is None:
+            return None
+        accept, reject = self.accept_probability, self.reject_probability
+        if reject is not None and probability <= reject:
+            return min(probability, math.nextafter(threshold, 0.0))
+        if accept is None or probability < max(accept, threshold) or temperature > 1.0:
+            return None
+        needed = matches_needed(n, threshold)
+        return probability if _fewer(needed, n, probability) <= _MOST_OTHERWISE else None
+
+
+def _fewer(needed: int, n: int, p: float) -> float:
+    """P(X < needed) for n draws of probability p in (0, 1]."""
+    if p == 1.0:
+        return 0.0
+    log_p, log_q = math.log(p), math.log1p(-p)
+    return math.fsum(
+        math.exp(
+            math.lgamma(n + 1)
+            - math.lgamma(i + 1)
+            - math.lgamma(n - i + 1)
+            + i * log_p
+            + (n - i) * log_q
+        )
+        for i in range(needed)
+    )

@@ -1,0 +1,343 @@
+"""Entailment by a cross-encoder: any sequence classifier trained on NLI."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ...arguments import checked_language_model
+from ...contracts import ConflictFinding, Generation, LanguageModel, View
+from ...engine import quiet_loading
+from ...errors import DeviceError, InputError, ModelFolderError, optional_import
+from ...files import file_sha256
+from ...matching import is_refusal, same_answer
+from ...prompts import Prompt, bundled_prompt
+from ...text import clean_text
+
+# Two answers → whether they count as one.
+Sameness = Callable[[str, str], bool]
+
+# An answer, the indices of the passages that gave it, whether it is the closed-book one.
+Said = tuple[str, tuple[int, ...], bool]
+
+
+def views_of(
+    question: str, said: Sequence[Said], same: Sameness, refuses: Callable[[str], bool]
+) -> list[View]:
+    """One view per meaning, in the order in which the meanings first appear.
+
+    An answer joins the first view of which it is the same as every answer. So any
+    two answers that differ are in different views, whatever the order, even where
+    a vaguer third is the same as both ("1972" beside two days of that year).
+
+    Args:
+        question: that was asked; given to a `same` that has a method `about`.
+        said: the answers; empty ones and refusals are nobody's view.
+        same: when two answers count as one.
+        refuses: when an answer says that there is none.
+    """
+    about = getattr(same, "about", None)
+    equal: Sameness = same if about is None else about(question)
+    groups: list[list[Said]] = []
+    for one in said:
+        if not one[0].strip() or refuses(one[0]):
+            continue
+        home = next((g for g in groups if all(equal(other[0], one[0]) for other in g)), None)
+        if home is None:
+            groups.append([one])
+        else:
+            home.append(one)
+    return [_view(group) for group in groups]
+
+
+def _view(group: Sequence[Said]) -> View:
+    passages = sorted({index for _, indices, _ in group for index in indices})
+    return View(group[0][0].strip(), tuple(passages), any(memory for _, _, memory in group))
+
+
+class ExaminingDetector(ABC):
+    """A detector whose verdict is that of its finding.
+
+    Args:
+        language_model: what is asked.
+        prompt: with the slots `{context}` and `{question}`.
+        same: when two answers count as one.
+        refuses: when an answer is none.
+    """
+
+    def __init__(
+        self,
+        language_model: LanguageModel,
+        *,
+        prompt: Prompt | None = None,
+        same: Sameness = same_answer,
+        refuses: Callable[[str], bool] = is_refusal,
+    ) -> None:
+        self._language_model = checked_language_model(language_model)
+        self._prompt = prompt or bundled_prompt("with_context")
+        self._same = same
+        self._refuses = refuses
+
+    @abstractmethod
+    def examine(
+        self, question: str, closed_book_answer: str, passages: Sequence[str]
+    ) -> ConflictFinding:
+        """The answers there are, with what supports each."""
+
+    @abstractmethod
+    async def aexamine(
+        self, question: str, closed_book_answer: str, passages: Sequence[str]
+    ) -> ConflictFinding:
+        """As `examine`, without blocking the event loop."""
+
+    def detect(self, question: str, closed_book_answer: str, passages: Sequence[str]) -> bool:
+        """True when the finding is a conflict.
+
+        Raises:
+            LanguageModelError: the model did not answer.
+        """
+        return self.examine(question, closed_book_answer, passages).conflict
+
+    async def adetect(
+        self, question: str, closed_book_answer: str, passages: Sequence[str]
+    ) -> bool:
+        """As `detect`, without blocking the event loop."""
+        return (await self.aexamine(question, closed_book_answer, passages)).conflict
+
+
+class AnswerConflict(ExaminingDetector):
+    """Conflict when the closed-book and the context answer are not the same.
+
+    The context answer is drawn greedily from the same language model, from all
+    passages together: one call. A refusal on either side is no conflict: there is
+    only one answer then. Passages that contradict each other go unnoticed here
+    (see `PassageConflict`).
+
+    Args:
+        language_model: what is asked.
+        prompt: prompt with the slots `{context}` and `{question}`.
+        same: when two answers count as one; by default when they are equal after
+            normalisation. `SameMeaning` compares what they mean.
+        refuses: when a reply says that there is no answer.
+
+    Attributes:
+        compares_passages: False; a policy that asks for that refuses this detector.
+
+    Raises:
+        InputError: `language_model` is none, e.g. a bare LangChain chat model.
+    """
+
+    compares_passages: ClassVar[bool] = False
+
+    def examine(
+        self, question: str, closed_book_answer: str, passages: Sequence[str]
+    ) -> ConflictFinding:
+        """Both answers, the context's as the view of all passages.
+
+        Raises:
+            LanguageModelError: the model did not answer.
+        """
+        if not passages:
+            return self._found(question, closed_book_answer, passages, "")
+        [[found]] = self._language_model.generate([self._filled(question, passages)])
+        return self._found(question, closed_book_answer, passages, found.text)
+
+    async def aexamine(
+        self, question: str, closed_book_answer: str, passages: Sequence[str]
+    ) -> ConflictFinding:
+        """As `examine`, without blocking the event loop."""
+        if not passages:
+            return self._found(question, closed_book_answer, passages, "")
+        [[found]] = await self._language_model.agenerate([self._filled(question, passages)])
+        return self._found(question, closed_book_answer, passages, found.text)
+
+    def _filled(self, question: str, passages: Sequence[str]) -> str:
+        return self._prompt.fill(context="\n\n".join(passages), question=question)
+
+    def _found(
+        self, question: str, closed_book: str, passages: Sequence[str], from_context: str
+    ) -> ConflictFinding:
+        said: list[Said] = [
+            (from_context, tuple(range(len(passages))), False),
+            (closed_book, (), True),
+        ]
+        return ConflictFinding.of(views_of(question, said, self._same, self._refuses))
+
+
+class PassageConflict(ExaminingDetector):
+    """Conflict when passages, each read alone, or the model's memory answer differently.
+
+    One answer is drawn greedily from every passage by itself; a passage that gives
+    none (a refusal) has no view. The answers of one question are one call of the
+    language model with as many prompts as there are different passages.
+
+    Args:
+        language_model: what is asked.
+        prompt: prompt with the slots `{context}` and `{question}`.
+        same: when two answers count as one; by default when they are equal after
+            normalisation. `SameMeaning` compares what they mean.
+        refuses: when a reply says that there is no answer.
+
+    Attributes:
+        compares_passages: True.
+
+    Raises:
+        InputError: `language_model` is none, e.g. a bare LangChain chat model.
+
+    Example:
+        >>> from knowgate.guard.testing import ScriptedLanguageModel
+        >>> model = ScriptedLanguageModel({"at nine": "nine", "at ten": "ten"})
+        >>> passages = ["We open at nine.", "We are friendly.", "We open at ten."]
+        >>> finding = PassageConflict(model).examine("When do you open?", "Ten.", passages)
+        >>> finding.kind, [(view.answer, view.passages) for view in finding.views]
+        ('passages', [('nine', (0,)), ('ten', (2,))])
+    """
+
+    compares_passages: ClassVar[bool] = True
+
+    def examine(
+        self, question: str, closed_book_answer: str, passages: Sequence[str]
+    ) -> ConflictFinding:
+        """Every answer there is, with the passages that support it.
+
+        Raises:
+            LanguageModelError: the model did not answer.
+        """
+        prompts = self._prompts(question, passages)
+        drawn = self._language_model.generate(list(prompts)) if prompts else []
+        return self._found(question, closed_book_answer, list(prompts.values()), drawn)
+
+    async def aexamine(
+        self, question: str, closed_book_answer: str, passages: Sequence[str]
+    ) -> ConflictFinding:
+        """As `examine`, without blocking the event loop."""
+        prompts = self._prompts(question, passages)
+        drawn = await self._language_model.agenerate(list(prompts)) if prompts else []
+        return self._found(question, closed_book_answer, list(prompts.values()), drawn)
+
+    def _prompts(self, question: str, passages: Sequence[str]) -> dict[str, list[int]]:
+        prompts: dict[str, list[int]] = {}
+        for index, passage in enumerate(passages):
+            if passage.strip():
+                filled = self._prompt.fill(context=passage, question=question)
+                prompts.setdefault(filled, []).append(index)
+        return prompts
+
+    def _found(
+        self,
+        question: str,
+        closed_book: str,
+        passages: Sequence[Sequence[int]],
+        drawn: Sequence[Sequence[Generation]],
+    ) -> ConflictFinding:
+        said: list[Said] = [
+            (found.text, tuple(indices), False)
+            for indices, [found] in zip(passages, drawn, strict=True)
+        ]
+        said.append((closed_book, (), True))
+        return ConflictFinding.of(views_of(question, said, self._same, self._refuses))
+
+
+_WEIGHTS = "model.safetensors"
+
+
+class CrossEncoderEntailment:
+    """Whether one text follows from another, by a Hugging Face sequence classifier.
+
+    Serves `SameMeaning(nli=…)` and every other place that asks for `entails`.
+
+    Args:
+        folder: a model on disk with `model.safetensors` and its tokenizer; one of its
+            labels must be called entailment (as in models trained on MNLI).
+        device: `cpu`, `cuda`, `cuda:N`; None picks CUDA where there is one.
+        threshold: probability in [0, 1] from which `entails` says yes.
+        max_length: tokens of both texts together; what lies beyond is cut.
+
+    Raises:
+        ModelFolderError: no such folder, no safetensors weights, or no such label.
+        DeviceError: the device is not there.
+        MissingDependencyError: transformers is not installed.
+        InputError: the threshold is off its scale.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        device: str | None = None,
+        threshold: float = 0.5,
+        max_length: int = 512,
+    ) -> None:
+        if not 0.0 <= threshold <= 1.0:
+            raise InputError("must be a number from 0 to 1", where="threshold")
+        path = Path(folder)
+        if not (path / _WEIGHTS).is_file():
+            raise ModelFolderError(
+                f"no {_WEIGHTS} there", where=str(path), mend="name the folder of an NLI model"
+            )
+        self._torch: Any = optional_import("torch")
+        self._device = _device(self._torch, device)
+        self._tokenizer, self._model = _load(path)
+        self._model.to(self._device)
+        self._label = _entailment_label(self._model.config.id2label, path)
+        self._threshold = threshold
+        self._max_length = max_length
+        self.fingerprint = f"cross_encoder:{file_sha256(path / _WEIGHTS)}"
+
+    def entails(self, premise: str, hypothesis: str) -> bool:
+        """Whether `hypothesis` follows from `premise`."""
+        return self.probability(premise, hypothesis) >= self._threshold
+
+    def probability(self, premise: str, hypothesis: str) -> float:
+        """Probability in [0, 1] that `hypothesis` follows from `premise`."""
+        inputs = self._tokenizer(
+            clean_text(premise),
+            clean_text(hypothesis),
+            truncation="longest_first",
+            max_length=self._max_length,
+            return_tensors="pt",
+        ).to(self._device)
+        with self._torch.inference_mode():
+            logits = self._model(**inputs).logits[0].float()
+        return float(logits.softmax(-1)[self._label])
+
+
+def _device(torch: Any, device: str | None) -> str:
+    there = torch.cuda.is_available()
+    if device is None:
+        return "cuda" if there else "cpu"
+    if device.startswith("cuda") and not there:
+        raise DeviceError(f"device {device!r} was asked for, but there is no CUDA device here")
+    return device
+
+
+def _load(folder: Path) -> tuple[Any, Any]:
+    library: Any = optional_import("transformers")
+    try:
+        with quiet_loading():
+            tokenizer = library.AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+            model = library.AutoModelForSequenceClassification.from_pretrained(
+                str(folder), local_files_only=True, use_safetensors=True
+            )
+    except (OSError, ValueError, KeyError) as error:
+        raise ModelFolderError(
+            f"cannot be loaded ({type(error).__name__})",
+            where=str(folder),
+            mend="name the folder of an NLI model with its tokenizer",
+        ) from None
+    return tokenizer, model.eval()
+
+
+def _entailment_label(names: dict[int, str], folder: Path) -> int:
+    # Exactly so: a model of two classes calls the other one "not_entailment".
+    found = [index for index, name in names.items() if str(name).casefold() == "entailment"]
+    if len(found) != 1:
+        raise ModelFolderError(
+            f"no label is called entailment, only {', '.join(map(str, names.values()))}",
+            where=str(folder),
+            mend="name a model trained on natural language inference",
+        )
+    return int(found[0])

@@ -1,0 +1,38 @@
+"""Relevance: do the retrieved passages suffice to answer the question?
+
+Add a scorer by matching the `RelevanceScorer` protocol and calling
+`register_scorer("my_scorer", MyScorer)`; every command then knows it by name.
+"""
+
+from __future__ import annotations
+
+from ._late_interaction import best_cosines, token_weights, word_piece_idf
+from ._lexical import LexicalScorer
+from ._match_model import FEATURES, MatchModel, SeveralMix, SingleMix, set_features
+from ._registry import (
+    DEFAULT_SCORER,
+    default_aggregator,
+    default_calibrator,
+    load_scorer,
+    scorer_names,
+)
+from ._sufficiency import BUNDLED_FOLDER, FusedScorer
+
+__all__ = [
+    "BUNDLED_FOLDER",
+    "DEFAULT_SCORER",
+    "FEATURES",
+    "FusedScorer",
+    "LexicalScorer",
+    "MatchModel",
+    "SeveralMix",
+    "SingleMix",
+    "best_cosines",
+    "default_aggregator",
+    "default_calibrator",
+    "load_scorer",
+    "scorer_names",
+    "set_features",
+    "token_weights",
+    "word_piece_idf",
+]

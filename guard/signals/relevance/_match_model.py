@@ -1,0 +1,182 @@
+"""From match features to one number: logistic mixes, for one passage and for several.
+
+A passage alone is judged by its features; several together by their best value per
+feature, by how far the best stands out from the rest, and by what the passages gain when
+a question token may find its match in any of them. Five near-misses look alike, so none
+stands out; two half answers gain when they are joined.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
+
+from ...errors import InputError, ModelFolderError
+from ...files import read_json, write_text
+
+
+def require_sets(questions: Sequence[str], passages: Sequence[Sequence[str]]) -> None:
+    """Refuse questions without passages of their own.
+
+    Raises:
+        InputError: the lengths differ, or a question has no passage.
+    """
+    if len(questions) != len(passages):
+        raise InputError(f"{len(questions)} questions but {len(passages)} sets of passages")
+    if not all(passages):
+        raise InputError("a question has no passage", mend="nothing retrieved is not scored")
+
+
+SCHEMA_VERSION = 1
+# How many further passages the best one is held against; more would dilute the margin.
+RIVALS = 4
+
+FEATURES = tuple(
+    f"{encoder}.{name}"
+    for encoder in ("base", "trained")
+    for name in ("cosine", "idf_match", "match", "coverage")
+)
+
+
+class _Artefact(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class SingleMix(_Artefact):
+    """Log-odds that one passage suffices: `bias + Σ top·value`."""
+
+    bias: FiniteFloat
+    top: tuple[FiniteFloat, ...]
+
+
+class SeveralMix(_Artefact):
+    """Log-odds that several passages suffice together.
+
+    `bias + Σ top·(best value) + Σ margin·(best − mean of the next four)
+    + Σ gain·(joined value − best value)`.
+    """
+
+    bias: FiniteFloat
+    top: tuple[FiniteFloat, ...]
+    margin: tuple[FiniteFloat, ...]
+    gain: tuple[FiniteFloat, ...]
+
+
+class MatchModel(_Artefact):
+    """A fitted mix of match features; immutable.
+
+    Attributes:
+        schema_version: of the file.
+        features: names out of `FEATURES`, in the order of the weights.
+        length_penalty: see the match features; at least 0.
+        single: for one passage; also the score of each passage.
+        several: for two passages or more.
+        fitted_on: what the weights were fitted on, in words.
+    """
+
+    schema_version: int = SCHEMA_VERSION
+    features: tuple[str, ...]
+    length_penalty: Annotated[float, Field(ge=0, le=1)]
+    single: SingleMix
+    several: SeveralMix
+    fitted_on: str = ""
+
+    @model_validator(mode="after")
+    def _fits(self) -> MatchModel:
+        unknown = set(self.features) - set(FEATURES)
+        if unknown or len(set(self.features)) != len(self.features) or not self.features:
+            raise ValueError("features: unknown, repeated or none")
+        several = self.several
+        for weights in (self.single.top, several.top, several.margin, several.gain):
+            if len(weights) != len(self.features):
+                raise ValueError("as many weights as features are needed")
+        return self
+
+    def vector(self, values: Mapping[str, float]) -> list[float]:
+        """The values in the order of the weights."""
+        return [values[name] for name in self.features]
+
+    def passage_score(self, vector: Sequence[float]) -> float:
+        """Log-odds that this passage alone suffices."""
+        return self.single.bias + _dot(self.single.top, vector)
+
+    def joint_score(self, vectors: Sequence[Sequence[float]], joined: Sequence[float]) -> float:
+        """Log-odds that the passages together suffice.
+
+        Args:
+            vectors: features per passage, at least one; equal ones count once.
+            joined: features of the passages taken as one.
+        """
+        # A passage that was retrieved twice says no more, and is no rival of itself.
+        distinct = list(dict.fromkeys(map(tuple, vectors)))
+        if len(distinct) == 1:
+            return self.passage_score(vectors[0])
+        top, margin, gain = set_features(distinct, joined)
+        mix = self.several
+        return mix.bias + _dot(mix.top, top) + _dot(mix.margin, margin) + _dot(mix.gain, gain)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> MatchModel:
+        """Read the JSON file.
+
+        Raises:
+            ModelFolderError: a newer version wrote it, or a field is missing or wrong.
+            InputError: the file is missing or not JSON.
+        """
+        value: Any = read_json(path)
+        where = os.fspath(path)
+        version = value.get("schema_version") if isinstance(value, dict) else None
+        if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+            raise ModelFolderError(
+                "field 'schema_version' is missing or not a positive number",
+                where=where,
+                mend="write it with `knowgate tune relevance`",
+            )
+        if version > SCHEMA_VERSION:
+            raise ModelFolderError(
+                f"schema {version} is newer than {SCHEMA_VERSION}, the newest known here",
+                where=where,
+                mend="upgrade knowgate or tune anew",
+            )
+        try:
+            # As JSON, where `strict` takes lists for tuples, but no text for a number.
+            return cls.model_validate_json(json.dumps(value), strict=True)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            field = ".".join(str(part) for part in first["loc"]) or "file"
+            raise ModelFolderError(
+                f"field '{field}': {first['msg']}",
+                where=where,
+                mend="write it with `knowgate tune relevance`",
+            ) from None
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the JSON file atomically."""
+        write_text(Path(path), self.model_dump_json(indent=1) + "\n")
+
+
+def set_features(
+    vectors: Sequence[Sequence[float]], joined: Sequence[float]
+) -> tuple[list[float], list[float], list[float]]:
+    """Best value, margin over the rest, and gain of joining, per feature.
+
+    Example:
+        >>> set_features([[1.0], [0.5], [0.0]], [1.25])
+        ([1.0], [0.75], [0.25])
+    """
+    columns = np.sort(np.asarray(vectors, dtype=np.float64), axis=0)[::-1]
+    top = columns[0]
+    rivals = columns[1 : 1 + RIVALS].mean(axis=0) if len(columns) > 1 else top
+    gain = np.maximum(np.asarray(joined) - top, 0.0)
+    return top.tolist(), (top - rivals).tolist(), gain.tolist()
+
+
+def _dot(weights: Sequence[float], values: Sequence[float]) -> float:
+    # Left to right, so that a score never depends on how it was batched.
+    return float(sum(weight * value for weight, value in zip(weights, values, strict=True)))

@@ -1,0 +1,3 @@
+"""Files that the relevance scorers carry."""
+
+from __future__ import annotations

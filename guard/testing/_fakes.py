@@ -1,0 +1,390 @@
+"""Relevance scorers with scripted scores."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..contracts import (
+    Answerability,
+    Confidence,
+    ConflictFinding,
+    Generation,
+    Premise,
+    SetScore,
+    View,
+)
+from ..errors import LanguageModelError, PartialGenerationsError
+from ..policy import Fingerprint
+
+
+class ScriptedAnswerability:
+    """Says of each question what it was told to say, of others that it is undecided.
+
+    Args:
+        verdicts: question → the verdict on it.
+        error: raised instead of any verdict.
+        seconds: how long every verdict takes.
+
+    Attributes:
+        calls: how often it was asked.
+        seen: the passages it was given, call by call.
+    """
+
+    def __init__(
+        self,
+        verdicts: Mapping[str, Answerability] | None = None,
+        *,
+        error: BaseException | None = None,
+        seconds: float = 0.0,
+    ) -> None:
+        self._verdicts = dict(verdicts or {})
+        self._error, self._seconds = error, seconds
+        self._lock = threading.Lock()
+        self.calls = 0
+        self.seen: list[tuple[str, ...]] = []
+
+    def detect(self, question: str, passages: Sequence[str]) -> Answerability:
+        """The scripted verdict."""
+        time.sleep(self._seconds)
+        return self._verdict(question, passages)
+
+    async def adetect(self, question: str, passages: Sequence[str]) -> Answerability:
+        """As `detect`, without blocking the event loop."""
+        await asyncio.sleep(self._seconds)
+        return self._verdict(question, passages)
+
+    def _verdict(self, question: str, passages: Sequence[str]) -> Answerability:
+        with self._lock:
+            self.calls += 1
+            self.seen.append(tuple(passages))
+        if self._error is not None:
+            raise self._error
+        return self._verdicts.get(question, Answerability(Premise.UNDECIDED))
+
+
+class FakeConflictDetector:
+    """Finds a conflict for the scripted questions only.
+
+    Args:
+        conflicting: questions for which closed-book and context answer differ.
+        views: question → the answers there are to it; whether they are a conflict,
+            and of which kind, follows from them.
+
+    Attributes:
+        calls: how often it was asked.
+    """
+
+    def __init__(
+        self,
+        conflicting: Collection[str] = (),
+        *,
+        views: Mapping[str, Sequence[View]] | None = None,
+    ) -> None:
+        self._conflicting = frozenset(conflicting)
+        self._views = {question: tuple(said) for question, said in (views or {}).items()}
+        self._lock = threading.Lock()
+        self.calls = 0
+
+    def detect(self, question: str, closed_book_answer: str, passages: Sequence[str]) -> bool:
+        """Whether `question` is a scripted conflict."""
+        with self._lock:
+            self.calls += 1
+        if question in self._views:
+            return ConflictFinding.of(self._views[question]).conflict
+        return question in self._conflicting
+
+    async def adetect(
+        self, question: str, closed_book_answer: str, passages: Sequence[str]
+    ) -> bool:
+        """As `detect`."""
+        return self.detect(question, closed_book_answer, passages)
+
+    def examine(
+        self, question: str, closed_book_answer: str, passages: Sequence[str]
+    ) -> ConflictFinding:
+        """The scripted views; without any, the closed-book answer against `another answer`."""
+        conflict = self.detect(question, closed_book_answer, passages)
+        if question in self._views:
+            return ConflictFinding.of(self._views[question])
+        every = tuple(range(len(passages)))
+        if conflict and closed_book_answer:
+            views = [View("another answer", every), View(closed_book_answer, (), True)]
+            return ConflictFinding.of(views)
+        known = bool(closed_book_answer)
+        return ConflictFinding.of([View(closed_book_answer or "an answer", every, known)])
+
+    async def aexamine(
+        self, question: str, closed_book_answer: str, passages: Sequence[str]
+    ) -> ConflictFinding:
+        """As `examine`."""
+        return self.examine(question, closed_book_answer, passages)
+
+
+class FakeEstimator:
+    """Confidence and closed-book answer by question.
+
+    Args:
+        values: question → confidence; a missing question has `default`.
+        answers: question → closed-book answer.
+        default: confidence of all other questions.
+        error: raised instead, where given.
+
+    Attributes:
+        calls: how often it was asked.
+    """
+
+    def __init__(
+        self,
+        values: Mapping[str, float] | None = None,
+        *,
+        answers: Mapping[str, str] | None = None,
+        default: float = 0.0,
+        error: Exception | None = None,
+    ) -> None:
+        self._values = dict(values or {})
+        self._answers = dict(answers or {})
+        self._default = default
+        self._error = error
+        self._lock = threading.Lock()
+        self.calls = 0
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """A fingerprint of its own kind."""
+        return Fingerprint(kind="fake")
+
+    def estimate(self, question: str) -> Confidence:
+        """The scripted confidence, or the scripted error."""
+        with self._lock:
+            self.calls += 1
+        if self._error is not None:
+            raise self._error
+        return Confidence(
+            self._values.get(question, self._default), self._answers.get(question, "an answer")
+        )
+
+    async def aestimate(self, question: str) -> Confidence:
+        """As `estimate`."""
+        return self.estimate(question)
+
+
+class ScriptedLanguageModel:
+    """Answers by the first scripted fragment that the prompt contains.
+
+    A scripted answer is one string (always said), or several: the first is the
+    greedy answer, and samples are drawn from all of them with equal chance.
+
+    Args:
+        script: fragment of a prompt → answer or answers.
+        default: answer to all other prompts.
+        error: raised instead, where given.
+        logprobs: answer → its natural-log probability, given as that of one token;
+            answers that are not in it come without.
+        fails_after: generations that it gives altogether before it fails; those that
+            a failing call still gives come along in a `PartialGenerationsError`.
+
+    Attributes:
+        calls: how often it was asked.
+        generated: how many generations it gave altogether.
+        prompts: every prompt it was given, in order.
+    """
+
+    def __init__(
+        self,
+        script: Mapping[str, str | Sequence[str]] | None = None,
+        *,
+        default: str = "I don't know",
+        error: Exception | None = None,
+        logprobs: Mapping[str, float] | None = None,
+        fails_after: int | None = None,
+    ) -> None:
+        self._script = {
+            fragment: (said,) if isinstance(said, str) else tuple(said)
+            for fragment, said in (script or {}).items()
+        }
+        self._default = (default,)
+        self._error = error
+        self._logprobs = dict(logprobs or {})
+        self._fails_after = fails_after
+        self._lock = threading.Lock()
+        self.calls = 0
+        self.generated = 0
+        self.prompts: list[str] = []
+
+    @property
+    def fingerprint(self) -> str:
+        """Always `scripted`."""
+        return "scripted"
+
+    def generate(
+        self,
+        prompts: Sequence[str],
+        *,
+        n: int = 1,
+        temperature: float = 0.0,
+        seed: int | None = None,
+    ) -> list[list[Generation]]:
+        """Scripted answers; the k-th depends on the prompt and on `seed` + k."""
+        wanted = n * len(prompts)
+        with self._lock:
+            self.calls += 1
+            left = wanted if self._fails_after is None else self._fails_after - self.generated
+            given = max(0, min(wanted, left))
+            self.generated += given
+            self.prompts.extend(prompts)
+        if self._error is not None:
+            raise self._error
+        rows = [self._answers(prompt, n, temperature, seed) for prompt in prompts]
+        if given < wanted:
+            raise self._failure([row[: max(0, given - at * n)] for at, row in enumerate(rows)], n)
+        return rows
+
+    async def agenerate(
+        self,
+        prompts: Sequence[str],
+        *,
+        n: int = 1,
+        temperature: float = 0.0,
+        seed: int | None = None,
+    ) -> list[list[Generation]]:
+        """As `generate`."""
+        return self.generate(prompts, n=n, temperature=temperature, seed=seed)
+
+    def _answers(
+        self, prompt: str, n: int, temperature: float, seed: int | None
+    ) -> list[Generation]:
+        said = next((s for f, s in self._script.items() if f in prompt), self._default)
+        if temperature == 0.0:
+            return [self._generation(said[0])] * n
+        if seed is None:
+            dice = [random.Random(f"None {prompt}")] * n  # noqa: S311 - a test's dice
+        else:
+            dice = [random.Random(f"{seed + k} {prompt}") for k in range(n)]  # noqa: S311
+        return [self._generation(die.choice(said)) for die in dice]
+
+    def _generation(self, text: str) -> Generation:
+        logprob = self._logprobs.get(text)
+        return Generation(text, None if logprob is None else (logprob,))
+
+    @staticmethod
+    def _failure(rows: list[list[Generation]], n: int) -> LanguageModelError:
+        error = LanguageModelError("the script ends here")
+        if len(rows) == 1 and not rows[0]:
+            return error
+        short = [error if len(row) < n else None for row in rows]
+        return PartialGenerationsError(str(error), rows, short)
+
+
+class FakeScorer:
+    """Scores a passage by the first scripted fragment it contains.
+
+    Args:
+        scores: fragment → score for passages that contain it.
+        default: score of all other passages; may be NaN, to test failures.
+
+    Attributes:
+        calls: how often it was asked to score.
+    """
+
+    def __init__(self, scores: Mapping[str, float] | None = None, *, default: float = 0.0) -> None:
+        self._scores = dict(scores or {})
+        self._default = default
+        self._lock = threading.Lock()
+        self.calls = 0
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """A fingerprint of its own kind."""
+        return Fingerprint(kind="fake")
+
+    def score(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
+        """Scripted scores of shape (len(passages),)."""
+        return self.score_pairs([(question, passage) for passage in passages])
+
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        """Scripted scores of shape (len(pairs),)."""
+        with self._lock:
+            self.calls += 1
+        return np.asarray([self._one(passage) for _, passage in pairs], dtype=np.float64)
+
+    def _one(self, passage: str) -> float:
+        for fragment, score in self._scores.items():
+            if fragment in passage:
+                return score
+        return self._default
+
+
+class FakeSetScorer(FakeScorer):
+    """A scorer that also judges passages together: the joint value is the scores' sum.
+
+    Args:
+        scores: fragment → score for passages that contain it.
+        default: score of all other passages; may be NaN, to test failures.
+        unsupported: fragments of questions in a language that it does not know.
+    """
+
+    def __init__(
+        self,
+        scores: Mapping[str, float] | None = None,
+        *,
+        default: float = 0.0,
+        unsupported: Sequence[str] = (),
+    ) -> None:
+        super().__init__(scores, default=default)
+        self._unsupported = tuple(unsupported)
+
+    def supports(self, question: str) -> bool:
+        """False for questions with one of the fragments."""
+        return not any(fragment in question for fragment in self._unsupported)
+
+    def score_set(self, question: str, passages: Sequence[str]) -> SetScore:
+        """The scripted scores and their sum."""
+        return self.score_sets([question], [passages])[0]
+
+    def score_sets(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[SetScore]:
+        """The scripted scores and their sum, for each question."""
+        scores = iter(self.score_pairs([("", text) for texts in passages for text in texts]))
+        found = [tuple(float(next(scores)) for _ in texts) for texts in passages]
+        return [SetScore(one, sum(one)) for one in found]
+
+
+class SlowScorer(FakeScorer):
+    """A scorer that takes its time, to test deadlines.
+
+    Args:
+        seconds: how long each call takes.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self._seconds = seconds
+
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        """Zeros, late."""
+        time.sleep(self._seconds)
+        return super().score_pairs(pairs)
+
+
+class FailingScorer(FakeScorer):
+    """A scorer that raises, to test failures.
+
+    Args:
+        error: what it raises; its message stands for text that must not be logged.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self._error = error
+
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        """Raises the scripted error."""
+        raise self._error

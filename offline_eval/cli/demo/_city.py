@@ -1,0 +1,200 @@
+"""The first half of the demo: a help desk over a city's service articles."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.runnables import RunnableLambda
+from langchain_core.vectorstores import InMemoryVectorStore
+
+from ....adapters.langchain import GuardedRAG
+from ....guard import Guard
+from ....guard.contracts import RelevanceScorer
+from ....guard.engine import BiEncoderScorer
+from ....guard.policy import Policy
+from ....guard.signals.relevance import default_aggregator
+from ...data import PassageKind, QuestionRecord, read_questions
+from ...suites import write_report
+from ...suites.ookb import OokbSettings, calibrate_ookb, run_ookb
+from ...testbed import sample_knowledge_base_path
+
+# After closing punctuation and a space, before a capital letter or a digit.
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[\"'“(]?[A-Z0-9])")
+
+
+class ScorerEmbeddings(Embeddings):
+    """LangChain embeddings from the bi-encoder that also judges relevance."""
+
+    def __init__(self, encoder: BiEncoderScorer) -> None:
+        self._encoder = encoder
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Unit-length embeddings of `texts`."""
+        vectors: list[list[float]] = self._encoder.embed(texts).tolist() if texts else []
+        return vectors
+
+    def embed_query(self, text: str) -> list[float]:
+        """The unit-length embedding of `text`."""
+        return self.embed_documents([text])[0]
+
+
+def extractive_reader(encoder: BiEncoderScorer) -> RunnableLambda[Mapping[str, Any], str]:
+    """A runnable that answers with the sentence of the context nearest to the question.
+
+    Its input has `question` and `context`, as `GuardedRAG` gives it.
+    """
+
+    def read(given: Mapping[str, Any]) -> str:
+        sentences = split_sentences(str(given["context"]))
+        vectors = encoder.embed([str(given["question"]), *sentences])
+        return sentences[int(np.argmax(vectors[1:] @ vectors[0]))]
+
+    return RunnableLambda(read)
+
+
+def split_sentences(text: str) -> list[str]:
+    """Sentences of plain English prose; the whole text where no end is found.
+
+    Example:
+        >>> split_sentences("It opens at 9. Dogs stay out!")
+        ['It opens at 9.', 'Dogs stay out!']
+    """
+    found = [part.strip() for line in text.splitlines() for part in _SENTENCE_END.split(line)]
+    return [part for part in found if part] or [text]
+
+
+RISK, DELTA = 0.2, 0.1
+
+# Articles that the live help desk does not have, so that their questions must be declined.
+MISSING_ARTICLES = 5
+LIVE_QUESTIONS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class LiveAnswer:
+    """One question put to the live chain.
+
+    Attributes:
+        question: as asked.
+        in_kb: whether the help desk has the article that answers it.
+        route: where the guard sent it.
+        relevance: calibrated probability that the retrieved articles suffice.
+        reply: what the user gets.
+        unguarded: what the same chain says without the guard.
+    """
+
+    question: str
+    in_kb: bool
+    route: str
+    relevance: float
+    reply: str
+    unguarded: str
+
+
+@dataclass(frozen=True, slots=True)
+class CityDemo:
+    """What the first half of the demo leaves.
+
+    Attributes:
+        policy: the calibrated policy.
+        policy_path: its file.
+        report: the report page.
+        answers: the live questions.
+    """
+
+    policy: Policy
+    policy_path: Path
+    report: Path
+    answers: tuple[LiveAnswer, ...]
+
+
+def run_city_demo(
+    out: Path,
+    encoder: BiEncoderScorer,
+    scorer: RelevanceScorer,
+    *,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> CityDemo:
+    """Measure, calibrate, report, and answer live questions.
+
+    Args:
+        out: folder for `run/`, `policy.json` and the report.
+        encoder: retrieves, and picks the sentences to quote.
+        scorer: judges relevance.
+        on_progress: called with (cases done, cases in all).
+    """
+    run, policy_path = out / "run", out / "policy.json"
+    run_ookb(
+        sample_knowledge_base_path(),
+        run,
+        scorer=scorer,
+        encoder=encoder,
+        settings=OokbSettings(
+            passage=PassageKind.PASSAGE,
+            aggregator=default_aggregator(scorer.fingerprint.kind),
+        ),
+        on_progress=on_progress,
+    )
+    calibrated = calibrate_ookb(run, policy_path, risk=RISK, delta=DELTA)
+    report = write_report(run).html
+    guard = Guard.load(policy_path, scorer=scorer, metrics=False)
+    unguarded = Guard(guard.policy, scorer=scorer, mode="shadow", metrics=False)
+    answers = live_answers(guard, unguarded, encoder)
+    return CityDemo(calibrated.policy, policy_path, report, answers)
+
+
+def live_answers(guard: Guard, shadow: Guard, encoder: BiEncoderScorer) -> tuple[LiveAnswer, ...]:
+    """Ask a help desk that lacks some articles; half of the questions are about those."""
+    records = read_questions(sample_knowledge_base_path())
+    articles = list(dict.fromkeys(record.source for record in records))
+    missing = set(articles[:: len(articles) // MISSING_ARTICLES][:MISSING_ARTICLES])
+    chain = help_desk(guard, encoder, [r for r in records if r.source not in missing])
+    unguarded = help_desk(
+        shadow,
+        encoder,
+        [r for r in records if r.source not in missing],
+    )
+    there = [r for r in records if r.source not in missing]
+    gone = [r for r in records if r.source in missing]
+    half = LIVE_QUESTIONS // 2
+    asked = [*_spread(there, half), *_spread(gone, half)]
+    questions: list[str | Mapping[str, Any]] = [record.question for record in asked]
+    return tuple(
+        LiveAnswer(
+            question=record.question,
+            in_kb=record.source not in missing,
+            route=guarded.decision.route.value,
+            relevance=guarded.decision.relevance or 0.0,
+            reply=guarded.answer,
+            unguarded=free.answer,
+        )
+        for record, guarded, free in zip(
+            asked, chain.batch(questions), unguarded.batch(questions), strict=True
+        )
+    )
+
+
+def help_desk(
+    guard: Guard, encoder: BiEncoderScorer, records: Sequence[QuestionRecord]
+) -> GuardedRAG:
+    """A RAG chain over the articles of `records`, as a user would build it."""
+    store = InMemoryVectorStore(ScorerEmbeddings(encoder))
+    texts = dict.fromkeys((record.passage or "", record.source or "") for record in records)
+    store.add_documents([Document(text, metadata={"source": source}) for text, source in texts])
+    return GuardedRAG(
+        guard=guard,
+        retriever=store.as_retriever(search_kwargs={"k": 5}),
+        with_context=extractive_reader(encoder),
+    )
+
+
+def _spread(records: Sequence[QuestionRecord], count: int) -> list[QuestionRecord]:
+    """`count` records at even distances, so that they come from different articles."""
+    return [records[i * len(records) // count] for i in range(count)]

@@ -1,0 +1,40 @@
+"""From documents to questions: what a knowledge base says, and what to ask it.
+
+    documents ─► sentences ─► facts (with the sentences they stand on) ─► questions
+
+With a chat model or, without any, by rules (`cloze`). Pairs of question and answer
+that stand in the documents as such (FAQs, tables) are taken over as they are.
+
+The folder of a build:
+
+    documents.jsonl   what was found, and why some of it gave nothing
+    sentences.jsonl   all sentences, numbered within their document
+    facts.jsonl       facts with their citations
+    questions.jsonl   for `knowgate eval ookb --questions`
+    failures.jsonl    typed: what did not become what it should have
+    calls/            every finished request, by content; nothing is asked twice
+    manifest.json     settings, hashes of inputs and prompts, cost
+"""
+
+from __future__ import annotations
+
+from ._artefacts import Stage
+from ._build import BuildTotals, Spent, build_questions
+from ._estimate import BuildEstimate, estimate_build
+from ._records import NO_MODEL, BuildSettings, CallLimits
+from ._requests import BuildPrompts, fact_prompt, question_prompt
+
+__all__ = [
+    "NO_MODEL",
+    "BuildEstimate",
+    "BuildPrompts",
+    "BuildSettings",
+    "BuildTotals",
+    "CallLimits",
+    "Spent",
+    "Stage",
+    "build_questions",
+    "estimate_build",
+    "fact_prompt",
+    "question_prompt",
+]

@@ -1,0 +1,179 @@
+"""Documents as blocks of text: what every reader of a file format returns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ....guard.errors import InputError
+
+
+class BlockKind(StrEnum):
+    """What a block is."""
+
+    HEADING = "heading"
+    PARAGRAPH = "paragraph"
+    ITEM = "item"
+    TABLE_ROW = "table_row"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A piece of a document that no sentence crosses.
+
+    Attributes:
+        kind: what it is.
+        text: on one line.
+        topic: heading that it stands under, if any.
+        boilerplate: the format itself says that it is no content.
+        level: of a heading, 1 the highest; 0 for others.
+    """
+
+    kind: BlockKind
+    text: str
+    topic: str | None = None
+    boilerplate: bool = False
+    level: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A question with its answer, as a document has them.
+
+    Attributes:
+        topic: what it is about, if the document says so.
+    """
+
+    question: str
+    answer: str
+    topic: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What was found in a document.
+
+    Attributes:
+        kind: of the format.
+        blocks: in reading order; text that became a pair is not among them.
+        pairs: questions with answers that stand there as such.
+        faults: (type, detail) of parts that could not be read.
+    """
+
+    kind: str
+    blocks: tuple[Block, ...] = ()
+    pairs: tuple[Pair, ...] = ()
+    faults: tuple[tuple[str, str], ...] = ()
+
+
+class DocumentError(InputError):
+    """A document gives no text; it becomes a row of `failures.jsonl`.
+
+    Args:
+        type_: `unreadable`, `too_large`, `binary`, `encoding`, `encrypted`, `broken`,
+            `empty` or `no_questions`.
+        detail: one clause; never the document's text.
+    """
+
+    def __init__(self, type_: str, detail: str) -> None:
+        self.type, self.detail = type_, detail
+        super().__init__(detail, mend="the document is left out")
+
+
+_BULLET = re.compile(r"^\s*(?:[•●▪◦‣·*–—-]|\(?[a-zA-Z]\)|\(?(?:[ivx]{1,5}|\d{1,3})[).、])\s+(?=\S)")
+# "43 On all roads …": a numbered paragraph of a handbook.
+_NUMBERED = re.compile(r"^\s*\d{1,3}(?:\.\d{1,2})*\s{1,4}(?=[A-Z“\"‘(])")
+_PAGE_NUMBER = re.compile(r"^\W*(?:page\s+)?\d{1,4}(?:\s*(?:of|/)\s*\d{1,4})?\W*$", re.IGNORECASE)
+_SENTENCE_END = re.compile(r"[.!?:;。！？：；…][\"'”’)）」』]*$")
+_CJK = r"\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef\u3000-\u303f"
+_CJK_SEAM = re.compile(rf"(?<=[{_CJK}])\s+(?=[{_CJK}])")
+_LONGEST_CAPTION = 45
+_HYPHENATED = re.compile(r"(?<=[a-z])-$")
+
+
+def joined(lines: Iterable[str]) -> str:
+    """Wrapped lines as one: single spaces, none between Chinese characters.
+
+    Example:
+        >>> joined(["a broken ", "white line"]), joined(["这是一", "句话。"])
+        ('a broken white line', '这是一句话。')
+    """
+    parts: list[str] = []
+    for line in lines:
+        part = " ".join(line.split())
+        # A compound broken at its hyphen: "two-" + "way"; joined without a space.
+        if parts and not _HYPHENATED.search(parts[-1][-2:]):
+            parts.append(" ")
+        parts.append(part)
+    return _CJK_SEAM.sub("", "".join(parts).strip())
+
+
+def blocks_of_lines(lines: Iterable[str]) -> list[Block]:
+    """Blocks of hard-wrapped text.
+
+    Blank lines, list marks, numbered paragraphs and lines in capitals begin a new
+    block; a line in capitals is a heading and the topic of what follows.
+    """
+    blocks: list[Block] = []
+    held: list[str] = []
+    kind = BlockKind.PARAGRAPH
+    topic: str | None = None
+
+    def close() -> None:
+        nonlocal kind
+        if text := joined(held):
+            blocks.append(Block(kind, text, topic))
+        held.clear()
+        kind = BlockKind.PARAGRAPH
+
+    for line in lines:
+        stripped = line.strip()
+        if not stripped:
+            close()
+        elif _PAGE_NUMBER.match(stripped):
+            close()
+            blocks.append(Block(BlockKind.PARAGRAPH, stripped, topic, boilerplate=True))
+        elif _is_heading(stripped):
+            close()
+            topic = joined([_NUMBERED.sub("", stripped)])
+            blocks.append(Block(BlockKind.HEADING, topic, topic, level=1))
+        elif mark := _BULLET.match(stripped):
+            close()
+            kind = BlockKind.ITEM
+            held.append(stripped[mark.end() :])
+        elif (mark := _NUMBERED.match(stripped)) and _begins_anew(held):
+            close()
+            held.append(stripped[mark.end() :])
+        else:
+            if kind is BlockKind.PARAGRAPH and held and _is_caption(held, stripped):
+                close()
+            held.append(stripped)
+    close()
+    return blocks
+
+
+def _begins_anew(held: list[str]) -> bool:
+    return not held or bool(_SENTENCE_END.search(held[-1]))
+
+
+def _is_caption(held: list[str], following: str) -> bool:
+    """A lone short line without an end, before a line that is not its continuation."""
+    if len(held) != 1 or len(held[0]) > _LONGEST_CAPTION or _SENTENCE_END.search(held[0][-1]):
+        return len(held) == 1 and held[0].endswith(":") and len(held[0].split()) <= 6
+    words = held[0].split()
+    return len(words) <= 6 and words[-1][0].isupper() and following[0].isupper()
+
+
+def _is_heading(line: str) -> bool:
+    """A short line in capitals, without the end of a sentence."""
+    letters = [letter for letter in line if letter.isalpha()]
+    cased = [letter for letter in letters if letter.lower() != letter.upper()]
+    return (
+        len(cased) >= 4
+        and len(cased) == len(letters)
+        and all(letter.isupper() for letter in cased)
+        and len(line.split()) <= 10
+        and not line.endswith((".", "?", "!"))
+    )

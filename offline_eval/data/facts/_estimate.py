@@ -1,0 +1,133 @@
+"""What a build will ask and cost, told before anything is spent or written."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ._artefacts import FactRow, SentenceKind, SentenceRow, Stage
+from ._asking import question_key, question_prompt_text
+from ._build import read_base
+from ._fact_requests import Stretch, fact_prompt_text, facts_of, stretches
+from ._folder import AnsweredCalls, BuildFolder
+from ._records import NO_MODEL, BuildSettings
+from ._requests import FactsReply, QuestionReply, estimated_tokens
+
+# Assumed, not measured: a fact per sentence of content longer than this many characters,
+# and replies about as long as these.
+_SHORTEST = 20
+_FACT_TOKENS, _QUESTION_TOKENS = 40, 50
+
+
+@dataclass(frozen=True, slots=True)
+class BuildEstimate:
+    """What is expected; every token count is an estimate from the length of the text.
+
+    Attributes:
+        documents: found.
+        unread: of them, those that give nothing.
+        sentences: in all documents.
+        pairs: of question and answer that stand in them as such.
+        fact_calls: requests for facts that have no answer yet.
+        question_calls: requests for questions expected, one a fact; exact as far as facts
+            are known, one per sentence of content for the rest.
+        answered_calls: requests answered by an earlier build.
+        input_tokens: of all expected requests, without repeated ones.
+        output_tokens: of their replies.
+    """
+
+    documents: int
+    unread: int
+    sentences: int
+    pairs: int
+    fact_calls: int = 0
+    question_calls: int = 0
+    answered_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+def estimate_build(
+    places: Sequence[str | os.PathLike[str]],
+    out: str | os.PathLike[str] | None = None,
+    *,
+    settings: BuildSettings | None = None,
+) -> BuildEstimate:
+    """What `build_questions` would do; nothing is asked and nothing written.
+
+    Args:
+        places: files, and folders with all below them.
+        out: folder of an earlier build, whose answers need not be asked for again.
+        settings: what is asked.
+
+    Raises:
+        InputError: nothing to read, or the folder cannot be used.
+    """
+    settings = settings or BuildSettings()
+    folder = BuildFolder(out) if out is not None else None
+    base = read_base(places, without=out)
+    unread = sum(document.failure is not None for document in base.documents)
+    known = BuildEstimate(len(base.documents), unread, len(base.sentences), len(base.questions))
+    if settings.model == NO_MODEL:
+        return known
+    held = folder is not None and Path(folder.root).is_dir()
+    done = folder.answered(Stage.FACTS) if folder and held else AnsweredCalls(())
+    asked = stretches(
+        base.sentences,
+        model=settings.model,
+        prompts=settings.prompts,
+        size=settings.sentences_per_call,
+    )
+    todo = {row.key: row for row in asked if row.key not in done.by_key}
+    facts, _ = facts_of(asked, done.by_key)
+    answered = folder.answered(Stage.QUESTIONS) if folder and held else AnsweredCalls(())
+    questions = [
+        fact
+        for fact in facts
+        if question_key(fact, model=settings.model, prompts=settings.prompts) not in answered.by_key
+    ]
+    expected = [
+        sentence
+        for stretch in todo.values()
+        for sentence in stretch.sentences
+        if sentence.kind is not SentenceKind.HEADING and len(sentence.text) > _SHORTEST
+    ]
+    read = _tokens_read(list(todo.values()), questions, expected, settings)
+    asked_for = len(questions) + len(expected)
+    return BuildEstimate(
+        known.documents,
+        known.unread,
+        known.sentences,
+        known.pairs,
+        fact_calls=len(todo),
+        question_calls=asked_for,
+        answered_calls=len({row.key for row in asked}) - len(todo) + len(facts) - len(questions),
+        input_tokens=read,
+        output_tokens=_FACT_TOKENS * len(expected) + _QUESTION_TOKENS * asked_for,
+    )
+
+
+def _tokens_read(
+    todo: Sequence[Stretch],
+    questions: Sequence[FactRow],
+    expected: Sequence[SentenceRow],
+    settings: BuildSettings,
+) -> int:
+    """Tokens of all requests: for facts, for known facts' questions, for expected ones'."""
+    # Either a tool's description or words in the prompt: the model reads the schema.
+    facts_schema, question_schema = (
+        estimated_tokens(json.dumps(schema.model_json_schema()))
+        for schema in (FactsReply, QuestionReply)
+    )
+    prompts = settings.prompts
+    bare = estimated_tokens(prompts.question.text) + question_schema
+    read = sum(estimated_tokens(fact_prompt_text(row, prompts)) + facts_schema for row in todo)
+    read += sum(
+        estimated_tokens(question_prompt_text(fact, prompts)) + question_schema
+        for fact in questions
+    )
+    # A fact and the sentence that it comes from are about as long as one another.
+    return read + sum(bare + 2 * estimated_tokens(sentence.text) for sentence in expected)

@@ -1,0 +1,92 @@
+"""PDF: the text of its pages."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from pypdf import PdfReader
+from pypdf.errors import DependencyError, PyPdfError
+
+from ....guard.text import clean_text
+from ._blocks import Content, DocumentError, blocks_of_lines
+from ._pairs import text_pairs
+
+_DIGITS = re.compile(r"\d+")
+_MARGIN_LINES, _PAGE_WORDS = 2, 3
+
+
+def read_pdf(raw: bytes) -> Content:
+    """The content of a PDF; what repeats at the margins of its pages is left out.
+
+    Raises:
+        DocumentError: `encrypted`, `broken` or `empty` (also a scan without text).
+    """
+    try:
+        with _quiet():
+            pages = _pages(raw)
+    except DocumentError:
+        raise
+    except DependencyError:
+        raise DocumentError("encrypted", "reading it needs `pip install cryptography`") from None
+    except PyPdfError as error:
+        raise DocumentError("broken", f"no readable PDF ({type(error).__name__})") from None
+    except Exception as error:  # noqa: BLE001 - a broken file can raise anything inside the parser
+        raise DocumentError("broken", f"no readable PDF ({type(error).__name__})") from None
+    lines = [line for page in _without_margins(pages) for line in [*page, ""]]
+    rest, pairs = text_pairs(lines)
+    blocks = blocks_of_lines(rest)
+    if not blocks and not pairs:
+        raise DocumentError("empty", "no text in it; a scan needs text recognition first")
+    return Content("pdf", tuple(blocks), tuple(pairs))
+
+
+def _pages(raw: bytes) -> list[list[str]]:
+    reader = PdfReader(io.BytesIO(raw))
+    if reader.is_encrypted and not reader.decrypt(""):
+        raise DocumentError("encrypted", "the file asks for a password")
+    return [clean_text(page.extract_text()).split("\n") for page in reader.pages]
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """The library warns about every oddity of a file, on the console."""
+    logger = logging.getLogger("pypdf")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def _without_margins(pages: list[list[str]]) -> list[list[str]]:
+    """Pages without the first and last lines that half of them, at least three, share."""
+    kept = [[line for line in page if line.strip()] for page in pages]
+    seen: Counter[str] = Counter()
+    for page in kept:
+        seen.update({_shape(line) for line in page[:_MARGIN_LINES] + page[-_MARGIN_LINES:]})
+    repeated = {shape for shape, n in seen.items() if n >= max(3, len(pages) / 2)}
+    found: list[list[str]] = []
+    for page in pages:
+        places = [number for number, line in enumerate(page) if line.strip()]
+        margin = {*places[:_MARGIN_LINES], *places[-_MARGIN_LINES:]}
+        found.append(
+            [
+                line
+                for number, line in enumerate(page)
+                if number not in margin or _shape(line) not in repeated
+            ]
+        )
+    return found
+
+
+def _shape(line: str) -> str:
+    """The line, without its digits where it is little else than a number of the page."""
+    plain = " ".join(line.split()).lower()
+    shape = _DIGITS.sub("#", plain)
+    return shape if len(shape.replace("#", " ").split()) <= _PAGE_WORDS else plain

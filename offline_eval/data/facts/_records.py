@@ -1,0 +1,199 @@
+"""Tables and JSON files: questions with answers in columns, or rows of values."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ....guard.errors import InputError
+from ....guard.text import clean_text
+from ._blocks import Block, BlockKind, Content, DocumentError, Pair, joined
+from ._html import table_line
+from ._requests import BuildPrompts
+
+NO_MODEL = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class BuildSettings:
+    """What decides the questions.
+
+    Attributes:
+        model: name of the model that is asked; `none` for rules alone. What was asked
+            under one name is not asked again under it.
+        prompts: what it is asked with.
+        structured: use structured output where the model has it.
+        sentences_per_call: most sentences in one request for facts.
+        max_mends: how often a faulty reply is sent back.
+
+    Raises:
+        InputError: a number is out of range.
+    """
+
+    model: str = NO_MODEL
+    prompts: BuildPrompts = field(default_factory=BuildPrompts)
+    structured: bool = True
+    sentences_per_call: int = 12
+    max_mends: int = 2
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.sentences_per_call <= 100:
+            raise InputError(
+                "must be between 1 and 100", where="sentences_per_call", mend="12 does well"
+            )
+        if self.max_mends < 0:
+            raise InputError("must not be negative", where="max_mends", mend="0 for none")
+        if not self.model:
+            raise InputError("must not be empty", where="model", mend=f"`{NO_MODEL}` for none")
+
+
+@dataclass(frozen=True, slots=True)
+class CallLimits:
+    """How the model is asked; none of it changes what is asked.
+
+    Attributes:
+        max_concurrency: requests at a time.
+        rate: requests a second, None for no limit.
+        timeout: seconds for one request, None for no limit.
+        max_attempts: requests for one reply when the provider fails; faulty replies that
+            are sent back come on top.
+        first_wait: seconds before the second attempt, doubled from there.
+
+    Raises:
+        InputError: a number is out of range.
+    """
+
+    max_concurrency: int = 8
+    rate: float | None = None
+    timeout: float | None = 60.0
+    max_attempts: int = 4
+    first_wait: float = 0.5
+
+    def __post_init__(self) -> None:
+        whole = {"max_concurrency": self.max_concurrency, "max_attempts": self.max_attempts}
+        for name, value in whole.items():
+            if value < 1:
+                raise InputError("must be at least 1", where=name, mend="leave it out")
+        for name, seconds in {"rate": self.rate, "timeout": self.timeout}.items():
+            if seconds is not None and not 0 < seconds < math.inf:
+                raise InputError("must be positive", where=name, mend="leave it out")
+        if not 0 <= self.first_wait < math.inf:
+            raise InputError("must not be negative", where="first_wait", mend="leave it out")
+
+
+_QUESTION_NAMES = ("question", "questions", "q", "query", "prompt", "问题", "題目", "问")
+_ANSWER_NAMES = ("answer", "answers", "a", "response", "reply", "expected_answer", "答案", "答")
+_TOPIC_NAMES = ("topic", "category", "section", "subject", "主题", "类别")
+_LIST_NAMES = ("questions", "faq", "faqs", "items", "data", "records", "rows")
+_MAX_CELL = 1_000_000
+
+
+def read_table(text: str, *, tabs: bool) -> Content:
+    """The content of a CSV or TSV file with a head.
+
+    With a column of questions and one of answers its rows are pairs, otherwise lines
+    of `head: value`.
+
+    Raises:
+        DocumentError: `empty` or `broken`.
+    """
+    csv.field_size_limit(_MAX_CELL)
+    delimiter = "\t" if tabs else _delimiter(text)
+    try:
+        rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
+    except csv.Error as error:
+        raise DocumentError("broken", f"no readable table ({error})") from None
+    rows = [[clean_text(cell).strip() for cell in row] for row in rows]
+    rows = [row for row in rows if any(row)]
+    if len(rows) < 2:
+        raise DocumentError("empty", "a head and at least one row are needed")
+    head = [" ".join(cell.split()) for cell in rows[0]]
+    names = [name.lower() for name in head]
+    question, answer = _column(names, _QUESTION_NAMES), _column(names, _ANSWER_NAMES)
+    if question is None or answer is None:
+        lines = [joined([table_line(head, row)]) for row in rows[1:]]
+        return Content("table", tuple(Block(BlockKind.TABLE_ROW, line) for line in lines if line))
+    values = [dict(zip(names, row, strict=False)) for row in rows[1:]]
+    places = [f"row {number}" for number in range(2, len(rows) + 1)]
+    return _content(zip(places, values, strict=True), "table")
+
+
+def read_json_records(text: str) -> Content:
+    """Pairs of a JSON list of objects, or of an object with such a list (`questions`, `faq` …).
+
+    Raises:
+        DocumentError: `broken`, or `no_questions`.
+    """
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        raise DocumentError("broken", "no readable JSON") from None
+    if isinstance(value, dict):
+        lists = [value[name] for name in _LIST_NAMES if isinstance(value.get(name), list)]
+        value = lists[0] if lists else [value]
+    if not isinstance(value, list):
+        raise DocumentError("no_questions", "no list of questions with answers in it")
+    return _content(((f"item {n}", item) for n, item in enumerate(value, start=1)), "records")
+
+
+def read_jsonl_records(text: str) -> Content:
+    """Pairs of a JSON-lines file, one object a line.
+
+    Raises:
+        DocumentError: `no_questions`: no line has both.
+    """
+
+    def lines() -> Iterable[tuple[str, Any]]:
+        for number, line in enumerate(text.split("\n"), start=1):
+            if not line.strip():
+                continue
+            try:
+                yield f"line {number}", json.loads(line)
+            except (ValueError, RecursionError):
+                yield f"line {number}", None
+
+    return _content(lines(), "records")
+
+
+def _content(records: Iterable[tuple[str, Any]], kind: str) -> Content:
+    pairs: list[Pair] = []
+    faults: list[tuple[str, str]] = []
+    for place, record in records:
+        if not isinstance(record, Mapping):
+            faults.append(("bad_record", f"{place}: no JSON object"))
+            continue
+        names = {str(name).lower(): value for name, value in record.items()}
+        question, answer = _value(names, _QUESTION_NAMES), _value(names, _ANSWER_NAMES)
+        if question is None or answer is None:
+            missing = "question" if question is None else "answer"
+            faults.append(("bad_record", f"{place}: no {missing}"))
+            continue
+        pairs.append(Pair(question, answer, _value(names, _TOPIC_NAMES)))
+    if not pairs:
+        raise DocumentError("no_questions", "no record has a question and an answer")
+    return Content(kind, (), tuple(pairs), tuple(faults))
+
+
+def _value(record: Mapping[str, Any], names: Sequence[str]) -> str | None:
+    for name in names:
+        found = record.get(name)
+        if isinstance(found, list) and found:
+            found = found[0]
+        if isinstance(found, str) and (text := joined([clean_text(found)])):
+            return text
+    return None
+
+
+def _column(names: Sequence[str], wanted: Sequence[str]) -> int | None:
+    return next((names.index(name) for name in wanted if name in names), None)
+
+
+def _delimiter(text: str) -> str:
+    """Comma, semicolon or tab, whichever the head has most of."""
+    head = text.partition("\n")[0]
+    return max(",;\t", key=head.count)

@@ -1,0 +1,241 @@
+"""What makes a question unusable, found by rules."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from ....guard.errors import InputError
+from ....guard.prompts import Prompt
+from ....guard.text import clean_text
+
+_WIDE = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef]")
+
+
+def estimated_tokens(text: str) -> int:
+    """A rough count: four characters a token, one for Chinese, Japanese and Korean.
+
+    Example:
+        >>> estimated_tokens("A broken white line."), estimated_tokens("交通灯")
+        (5, 3)
+    """
+    wide = len(_WIDE.findall(text))
+    return wide + math.ceil((len(text) - wide) / 4)
+
+
+_Text = Annotated[str, AfterValidator(clean_text)]
+
+
+class FactReply(BaseModel):
+    """One fact, with where it comes from."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    fact: _Text = Field(description="one fact as a whole sentence, understood by itself")
+    sentences: list[int] = Field(description="numbers of the sentences that it comes from")
+
+
+class FactsReply(BaseModel):
+    """All facts in the numbered sentences."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    facts: list[FactReply] = Field(description="empty if there is none")
+
+
+class QuestionReply(BaseModel):
+    """A question with its answer."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    question: _Text = Field(description="understood by somebody who has never seen the document")
+    answer: _Text = Field(description="short and complete; does not stand in the question")
+
+
+_PACKAGE = "prompts"
+
+
+def _bundled(name: str) -> Prompt:
+    text = resources.files(__package__).joinpath(_PACKAGE, f"{name}.txt").read_text("utf-8")
+    return Prompt(name=name, text=text.rstrip("\n"))
+
+
+def fact_prompt() -> Prompt:
+    """The bundled prompt that asks for facts; slots `sentences` (needed) and `topic`."""
+    return _bundled("facts")
+
+
+def question_prompt() -> Prompt:
+    """The bundled prompt for a question; slots `fact` (needed), `passage` and `topic`."""
+    return _bundled("question")
+
+
+@dataclass(frozen=True, slots=True)
+class BuildPrompts:
+    """The prompts of one build.
+
+    Attributes:
+        facts: asks for the facts in numbered `{sentences}` under the heading `{topic}`.
+        question: asks for a question about a `{fact}` from a `{passage}`.
+        as_json: tells a model without structured output the `{schema}`.
+        mend: tells a model the `{faults}` of its reply.
+
+    Raises:
+        InputError: a prompt lacks its slot, or has one that nothing fills.
+    """
+
+    facts: Prompt = field(default_factory=fact_prompt)
+    question: Prompt = field(default_factory=question_prompt)
+    as_json: Prompt = field(default_factory=lambda: _bundled("as_json"))
+    mend: Prompt = field(default_factory=lambda: _bundled("mend"))
+
+    def __post_init__(self) -> None:
+        _check(self.facts, "sentences", {"sentences", "topic"})
+        _check(self.question, "fact", {"fact", "passage", "topic"})
+        _check(self.as_json, "schema", {"schema"})
+        _check(self.mend, "faults", {"faults"})
+
+    def sha256(self, prompt: Prompt) -> str:
+        """Hash of `prompt` with those that go along with it."""
+        joint = "\0".join([prompt.text, self.as_json.text, self.mend.text])
+        return hashlib.sha256(joint.encode("utf-8", "replace")).hexdigest()
+
+
+def _check(prompt: Prompt, needed: str, known: set[str]) -> None:
+    if needed not in prompt.slots:
+        raise InputError(
+            f"the prompt has no slot {{{needed}}}", where=prompt.name, mend=f"put {{{needed}}} in"
+        )
+    if strange := sorted(prompt.slots - known):
+        raise InputError(
+            f"the prompt has a slot {{{strange[0]}}}, which nothing fills",
+            where=prompt.name,
+            mend=f"slots that are filled: {', '.join(sorted(known))}",
+        )
+
+
+_SOURCE = (
+    r"(?:passage|document|text|article|page|paragraph|excerpt|extract|sentence|section|context|"
+    r"source|fact|statement|handbook|chapter|snippet|table|figure|author)"
+)
+_REFERS = re.compile(
+    rf"\b(?:this|these|those|above|following|given|provided|preceding|aforementioned)\s+"
+    rf"(?:\w+\s+)?{_SOURCE}s?\b"
+    rf"|\b(?:according to|in|from|of|by|on|does|do|is|are|did|was)\s+the\s+{_SOURCE}s?\b(?!\s+of\b)"
+    r"|\b(?:mentioned|described|listed|stated|shown|as\s+noted)\s+(?:above|below|here|earlier)\b"
+    r"|\bthe\s+(?:above|aforementioned)\b",
+    re.IGNORECASE,
+)
+_REFERS_CHINESE = re.compile(
+    r"(?:本|该|此|这[篇段份句]|上述|以上|下述|以下)(?:文[章本档件]?|段[落文]?|句子?|资料|材料|内容|事实)"
+    r"|文中|上文|下文|根据(?:文章|文本|段落|资料)"
+)
+_PRONOUN = re.compile(
+    r"\b(?:it|its|they|them|their|theirs|he|him|his|she|hers?|this|these|those)\b", re.IGNORECASE
+)
+# "Is it an offence to …", "when it rains": stands for nothing before it.
+_EMPTY_IT = re.compile(
+    r"\b(?:(?:is|was|does|will|can|would)\s+it\s+(?:not\s+)?\w+(?:\s+\w+){0,3}\s+"
+    r"(?:to|that|if|when|for|before)\b|it\s+(?:is|was)\s+\w+(?:\s+\w+){0,3}\s+(?:to|that|for)\b"
+    r"|it\s+(?:rains?|snows?|is\s+(?:rain|snow|dark|late|early|hot|cold|wet))\w*)",
+    re.IGNORECASE,
+)
+# A name or a noun phrase that a pronoun after it may stand for.
+_ANTECEDENT = re.compile(
+    r"\b(?:the|an?|any|each|every|your|my|our|all|some|no|someone|somebody|people|if)\b"
+    r"|(?<=\w\s)[A-Z]\w+|\b(?!(?:does|this|hers|its|was|has|these)\b)\w{3,}s\b",
+)
+_THIS_NOUN = re.compile(r"\b(?:this|these|those)\b(?=\s+(?:year|month|week|case|way)\b)", re.I)
+_CHINESE_PRONOUN = re.compile(r"^(?:它|他|她|这|那)(?:们|些|个|是)?")
+_STOP = frozenset(
+    [
+        *("a", "an", "the", "of", "to", "in", "on", "at", "by", "for", "from", "with", "and"),
+        *("or", "is", "are", "was", "were", "be", "been", "do", "does", "did", "it", "its"),
+        *("as", "that", "this", "they", "their", "you", "your", "he", "she", "his", "her", "not"),
+    ]
+)
+_CHINESE = re.compile(r"[\u3400-\u9fff]")
+
+
+def words_of(text: str) -> list[str]:
+    """Words in small letters, a Chinese character each; punctuation inside numbers stays.
+
+    Example:
+        >>> words_of("Pay $5,000.50, e-mail it")
+        ['pay', '5,000.50', 'e-mail', 'it']
+    """
+    return re.findall(
+        r"[\u3400-\u9fff]|\d+(?:[.,:/]\d+)*|[^\W\d_\u3400-\u9fff]+(?:['’-][^\W_\u3400-\u9fff]+)*"
+        r"|[^\W_\u3400-\u9fff]+",
+        text.lower(),
+    )
+
+
+def refers_to_document(text: str) -> bool:
+    """Whether a text speaks of the document that it comes from.
+
+    Example:
+        >>> refers_to_document("What does the passage say about tyres?")
+        True
+        >>> refers_to_document("What must a document of title contain?")
+        False
+    """
+    return bool(_REFERS.search(text) or _REFERS_CHINESE.search(text))
+
+
+def lacks_antecedent(question: str) -> bool:
+    """Whether a question has a pronoun that nothing in it explains.
+
+    Example:
+        >>> lacks_antecedent("When does it open?"), lacks_antecedent("Is it legal to turn?")
+        (True, False)
+    """
+    if _CHINESE_PRONOUN.match(question):
+        return True
+    plain = _THIS_NOUN.sub("", _EMPTY_IT.sub("", question))
+    found = _PRONOUN.search(plain)
+    return bool(found and not _ANTECEDENT.search(plain[: found.start()]))
+
+
+def answer_in_question(question: str, answer: str) -> bool:
+    """Whether the answer can be read off the question.
+
+    So it is when its words stand there in a row, or when all its words that carry
+    meaning do.
+
+    Example:
+        >>> answer_in_question("Is the limit 50 km/h?", "50 km/h")
+        True
+        >>> answer_in_question("What is the limit in a tunnel?", "50 km/h in a tunnel")
+        False
+    """
+    asked, told = words_of(question), words_of(answer)
+    if not told:
+        return False
+    # The spaces keep "art" from standing in "party".
+    if f" {' '.join(told)} " in f" {' '.join(asked)} ":
+        return True
+    content = [word for word in told if word not in _STOP]
+    # Two Chinese characters of an answer stand in many a question, out of order.
+    return bool(content) and not _CHINESE.search(answer) and set(content) <= set(asked)
+
+
+def question_fault(question: str, answer: str) -> tuple[str, str] | None:
+    """What is wrong with a question, as (type, words for whoever wrote it); None if nothing."""
+    if not question.strip() or not answer.strip():
+        return "empty_question", "question and answer must not be empty"
+    if not question.rstrip("\"'”’»）) ").endswith(("?", "？")):
+        return "not_a_question", "the question must end with a question mark"
+    if refers_to_document(question):
+        return "refers_to_document", "the question speaks of the text that it comes from"
+    if lacks_antecedent(question):
+        return "unclear_reference", "the question has a pronoun without a name before it"
+    if answer_in_question(question, answer):
+        return "answer_in_question", "the answer stands in the question"
+    return None

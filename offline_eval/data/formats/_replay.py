@@ -1,0 +1,334 @@
+"""From logs of replies to the rows of a run: questions found, contexts by reference."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ....guard.errors import InputError
+from ...run import (
+    ABSTENTION,
+    FACTUALITY,
+    GIVEN_JUDGE,
+    CaseKind,
+    Judgement,
+    OokbQuestion,
+    ReplyCase,
+    ReplyContext,
+    ReplyRow,
+    ReplySystem,
+    RowError,
+)
+from .. import PassageKind, QuestionRecord
+from ._replay_log import LoggedPassage, LoggedReply, ReplayLog, read_replay_log
+from ._run_parts import (
+    KnownBase,
+    OnWarning,
+    RunParts,
+    WarningCounter,
+    base_of_records,
+    by_reference,
+    input_files,
+    plain,
+    read_bases,
+    shared_ids,
+    write_run,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayRows:
+    """What logs say, as rows of a run.
+
+    Attributes:
+        cases: one per question and kind that was asked, by id.
+        replies: by id, in the order of the logs.
+        judgements: labels that the logs give, of judge `given`.
+        warnings: what was left out.
+    """
+
+    cases: Mapping[str, ReplyCase]
+    replies: Mapping[str, ReplyRow]
+    judgements: Sequence[Judgement]
+    warnings: WarningCounter
+
+
+def import_replay(
+    logs: Sequence[str | os.PathLike[str]],
+    questions: Sequence[str | os.PathLike[str]],
+    out: str | os.PathLike[str],
+    *,
+    passage: PassageKind = PassageKind.QUESTION_ANSWER,
+    on_warning: OnWarning | None = None,
+) -> Path:
+    """Make a run of replies from logs, as they stand, without a guard.
+
+    Args:
+        logs: files, see `read_replay_log`.
+        questions: documents that the replies answer; none, and the logs' own questions
+            and expected answers stand in for them.
+        out: run folder; done again with the same files, it changes nothing.
+        passage: what an id in a logged context stands for.
+        on_warning: called with what was left out.
+
+    Returns:
+        The run folder.
+
+    Raises:
+        InputError: a file cannot be read, a reply has the id of one question and the
+            text of another, no question is known, or the folder holds something else.
+    """
+    return write_run(out, replay_parts(logs, questions, passage=passage), on_warning=on_warning)
+
+
+def replay_parts(
+    logs: Sequence[str | os.PathLike[str]],
+    questions: Sequence[str | os.PathLike[str]],
+    *,
+    passage: PassageKind = PassageKind.QUESTION_ANSWER,
+) -> RunParts:
+    """What `import_replay` writes, in memory.
+
+    Raises:
+        InputError: as there.
+    """
+    if not logs:
+        raise InputError("no log given", where="--replay", mend="name at least one .jsonl file")
+    read = [read_replay_log(path) for path in logs]
+    bases = read_bases(questions, passage) if questions else bases_of_logs(read)
+    rows = replay_rows(read, bases)
+    return RunParts(
+        settings={"source": "replay", "passage": passage.value},
+        systems=replay_systems(read),
+        questions=[one for base in bases for one in base.questions.values()],
+        passages=[one for base in bases for one in base.passages.values()],
+        cases=list(rows.cases.values()),
+        replies=list(rows.replies.values()),
+        judgements=rows.judgements,
+        inputs=input_files([*logs, *questions]),
+        warnings=rows.warnings.warnings(),
+    )
+
+
+def replay_systems(logs: Sequence[ReplayLog]) -> tuple[ReplySystem, ...]:
+    """The systems whose replies the logs hold, in the order of their first line."""
+    found: dict[str, ReplySystem] = {}
+    for log in logs:
+        for reply in log.replies:
+            system = logged_system(reply, log)
+            found.setdefault(system.system_id, system)
+    return tuple(found.values())
+
+
+def logged_system(reply: LoggedReply, log: ReplayLog) -> ReplySystem:
+    """Who gave a reply: `model·retrieval·prompt`, or the file's name where it says neither."""
+    told = [reply.retrieval, reply.prompt] if reply.retrieval or reply.prompt else [log.path.stem]
+    return ReplySystem(
+        system_id="·".join(filter(None, [reply.model, *told])),
+        model=reply.model,
+        prompt=reply.prompt,
+        retrieval=reply.retrieval,
+        replayed=True,
+    )
+
+
+def bases_of_logs(logs: Sequence[ReplayLog]) -> tuple[KnownBase, ...]:
+    """Knowledge bases of the questions and expected answers that the logs hold themselves.
+
+    A question without an id goes by its text.
+
+    Raises:
+        InputError: one id with two texts, or a line with an id alone.
+    """
+    found: dict[str, dict[str, QuestionRecord]] = {}
+    ids: dict[tuple[str, str], str] = {}
+    for log in logs:
+        for reply in log.replies:
+            records = found.setdefault(reply.knowledge_base, {})
+            if reply.question is None or not reply.question.strip():
+                raise InputError(
+                    "the line names its question by id alone",
+                    where=reply.where,
+                    mend="give the question document with --questions",
+                )
+            text = reply.knowledge_base, plain(reply.question)
+            name = reply.question_id or ids.get(text) or _unused_id(records)
+            ids.setdefault(text, name)
+            known = records.get(name)
+            if known is not None and plain(known.question) != plain(reply.question):
+                raise InputError(
+                    f"question {name[:60]!r} has another text than before",
+                    where=reply.where,
+                    mend="give the question documents with --questions",
+                )
+            if known is None or not known.answer:
+                records[name] = QuestionRecord(name, reply.question, reply.expected_answer or "")
+    shared = shared_ids(found.values())
+    return tuple(base_of_records(name, records, shared) for name, records in found.items())
+
+
+def _unused_id(records: Mapping[str, QuestionRecord]) -> str:
+    number = len(records) + 1
+    while f"q{number}" in records:
+        number += 1
+    return f"q{number}"
+
+
+def replay_rows(logs: Sequence[ReplayLog], bases: Sequence[KnownBase]) -> ReplayRows:
+    """The rows of logged replies; texts that contexts hold are added to the bases.
+
+    Replies to unknown questions are left out with a warning.
+
+    Raises:
+        InputError: ids and texts that belong to different questions, no known question,
+            a case answered twice by one system, or a question that the log says was left
+            out in its own context.
+    """
+    building = _Building(bases)
+    for log in logs:
+        matched = [(reply, building.match(reply)) for reply in log.replies]
+        building.refuse_mismatches(log, matched)
+        for reply, found in matched:
+            if isinstance(found, tuple):
+                building.add(logged_system(reply, log), reply, *found)
+            else:
+                detail = "the question documents do not hold this question; the reply is left out"
+                building.warnings.add("unknown_question", str(log.path), reply.where, detail)
+    if not building.replies:
+        raise InputError(
+            "no reply answers a question of the question documents",
+            where=str(logs[0].path),
+            mend="give the documents that the logged questions come from",
+        )
+    return ReplayRows(building.cases, building.replies, building.judgements, building.warnings)
+
+
+@dataclass(slots=True)
+class _Building:
+    bases: Sequence[KnownBase]
+    cases: dict[str, ReplyCase] = field(default_factory=dict)
+    replies: dict[str, ReplyRow] = field(default_factory=dict)
+    judgements: list[Judgement] = field(default_factory=list)
+    warnings: WarningCounter = field(default_factory=WarningCounter)
+    _where: dict[str, str] = field(default_factory=dict)
+
+    def match(self, reply: LoggedReply) -> tuple[KnownBase, OokbQuestion] | str | None:
+        """Base and question; or the text of the question that has the id; or None."""
+        named = [
+            base for base in self.bases if base.name.casefold() == reply.knowledge_base.casefold()
+        ]
+        mismatch = None
+        for base in named or self.bases:
+            known = base.questions.get(reply.question_id or "")
+            if known is None:
+                continue
+            if reply.question is None or plain(reply.question) == plain(known.question):
+                return base, known
+            mismatch = known.question
+        if mismatch is not None:
+            return mismatch
+        for base in named or self.bases:
+            known = base.asked(reply.question or "")
+            if known is not None:
+                return base, known
+        return None
+
+    def refuse_mismatches(
+        self, log: ReplayLog, matched: Sequence[tuple[LoggedReply, object]]
+    ) -> None:
+        wrong = [reply for reply, found in matched if isinstance(found, str)]
+        if wrong:
+            raise InputError(
+                f"{len(wrong)} of {len(matched)} replies have the id of one question and the "
+                f"text of another; the first is {(wrong[0].question_id or '')[:60]!r}",
+                where=wrong[0].where,
+                mend=f"give the question documents that {log.path.name} was made from",
+            )
+
+    def add(
+        self, system: ReplySystem, reply: LoggedReply, base: KnownBase, question: OokbQuestion
+    ) -> None:
+        context, own = self._context(reply, base, question)
+        if own and reply.kind in (CaseKind.LEFT_OUT, CaseKind.SYNTHETIC):
+            raise InputError(
+                f"question {question.question_id[:60]!r} stands in its own context: it was not "
+                "left out",
+                where=reply.where,
+                mend="use logs made under leave-one-out, or give kind in_kb",
+            )
+        # Its own answer in its context is what in_kb means, whether or not the log says so.
+        kind = reply.kind or (CaseKind.IN_KB if own else CaseKind.LEFT_OUT)
+        case_id = f"{question.question_id}/{kind.value}"
+        reply_id = f"{system.system_id}/{case_id}"
+        if reply_id in self.replies:
+            raise InputError(
+                f"a second reply of one system to question {question.question_id[:60]!r} "
+                f"(the first: {self._where[reply_id]})",
+                where=reply.where,
+                mend="one system answers a question once; tell systems apart by the fields "
+                "model, retrieval and prompt",
+            )
+        self.cases.setdefault(
+            case_id,
+            ReplyCase(
+                case_id=case_id,
+                question_id=question.question_id,
+                kind=kind,
+                knowledge_base=base.name,
+            ),
+        )
+        self._where[reply_id] = reply.where
+        self.replies[reply_id] = ReplyRow(
+            reply_id=reply_id,
+            case_id=case_id,
+            system_id=system.system_id,
+            context=context,
+            response=reply.response,
+            citation=reply.citation,
+            input_tokens=reply.input_tokens,
+            output_tokens=reply.output_tokens,
+            error=RowError(type="LoggedFailure", detail=reply.failure) if reply.failure else None,
+        )
+        self._judge(reply_id, reply)
+
+    def _judge(self, reply_id: str, reply: LoggedReply) -> None:
+        for criterion, outcome in ((ABSTENTION, reply.abstained), (FACTUALITY, reply.factuality)):
+            if outcome is not None and reply.response is not None:
+                self.judgements.append(
+                    Judgement(
+                        judgement_id=f"{reply_id}/{criterion}/{GIVEN_JUDGE}",
+                        reply_id=reply_id,
+                        judge=GIVEN_JUDGE,
+                        criterion=criterion,
+                        outcome=outcome,
+                    )
+                )
+
+    def _context(
+        self, reply: LoggedReply, base: KnownBase, question: OokbQuestion
+    ) -> tuple[ReplyContext, bool]:
+        """The context by reference, and whether the question's own passage stands in it."""
+        if reply.context is None:
+            return ReplyContext(kind="unknown"), False
+        if not reply.context:
+            return ReplyContext(kind="none"), False
+        names, own = [], False
+        for entry in reply.context:
+            named = base.questions.get(entry.passage_id or plain(entry.text or ""))
+            name = named.own_passage if named else self._text_or_id(entry, base, reply)
+            # Another question with the same answer may share the passage: ids decide.
+            own = own or (named is question if named else name == question.own_passage)
+            names.append(name)
+        return by_reference(tuple(names), base), own
+
+    def _text_or_id(self, entry: LoggedPassage, base: KnownBase, reply: LoggedReply) -> str:
+        if entry.text is not None:
+            return base.passage_id(entry.text)
+        name = entry.passage_id or ""
+        if name not in base.passages:
+            file = reply.where.rpartition(":")[0]
+            detail = f"the context names {name[:60]!r}, whose text nobody gave"
+            self.warnings.add("unknown_context", file, reply.where, detail)
+        return name

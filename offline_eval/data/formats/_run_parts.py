@@ -1,0 +1,325 @@
+"""All parts of a run of replies that was made elsewhere, and writing them as a run."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+from ....guard.errors import InputError
+from ....guard.files import file_sha256
+from ...run import (
+    InputFile,
+    Judgement,
+    OokbQuestion,
+    ReplyCase,
+    ReplyContext,
+    ReplyRow,
+    ReplySystem,
+    StoredPassage,
+    open_store,
+    start_replies_run,
+)
+from .. import PassageKind, QuestionRecord, build_knowledge_base, read_questions
+
+
+@dataclass(slots=True)
+class KnownBase:
+    """A knowledge base under the ids of its own file.
+
+    Attributes:
+        name: unique in the run.
+        questions: by the id in the file; the values carry ids that are unique in the run.
+        passages: by id, unique in the run; texts of logged contexts are added to them,
+            as passages of no knowledge base.
+        order: ids of the passages that are its own, in their order.
+    """
+
+    name: str
+    questions: dict[str, OokbQuestion]
+    passages: dict[str, StoredPassage]
+    order: tuple[str, ...] = field(init=False)
+    _by_question: dict[str, OokbQuestion] = field(init=False)
+    _by_text: dict[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.order = tuple(self.passages)
+        self._by_question = {}
+        for question in self.questions.values():
+            self._by_question.setdefault(plain(question.question), question)
+        self._by_text = {}
+        for passage in self.passages.values():
+            self._by_text.setdefault(plain(passage.text), passage.passage_id)
+
+    def asked(self, text: str) -> OokbQuestion | None:
+        """The question of this text, white space aside."""
+        return self._by_question.get(plain(text))
+
+    def passage_id(self, text: str) -> str:
+        """Id of the passage of this text, white space aside; added where it is new."""
+        key = plain(text)
+        if key not in self._by_text:
+            digest = hashlib.sha256(key.encode()).hexdigest()[:16]
+            name = f"{self.name}/text-{digest}" if self.name else f"text-{digest}"
+            # Of no knowledge base: "all but these" must not come to mean more.
+            self.passages[name] = StoredPassage(passage_id=name, text=text)
+            self._by_text[key] = name
+        return self._by_text[key]
+
+
+def plain(text: str) -> str:
+    """Text with all white space alike, for comparing."""
+    return " ".join(text.split())
+
+
+def read_bases(
+    paths: Sequence[str | os.PathLike[str]], passage: PassageKind
+) -> tuple[KnownBase, ...]:
+    """One knowledge base per question document, named as the file is.
+
+    Ids that several documents use get the name before them.
+
+    Raises:
+        InputError: a document cannot be read, or two have one name.
+    """
+    found: dict[str, list[QuestionRecord]] = {}
+    for path in paths:
+        name = Path(path).stem
+        if name in found:
+            raise InputError(
+                f"two question documents are named {name!r}",
+                where=os.fspath(path),
+                mend="give the files different names",
+            )
+        found[name] = read_questions(path)
+    shared = _shared_ids(found.values())
+    where = {Path(path).stem: os.fspath(path) for path in paths}
+    return tuple(
+        _document_base(name, records, passage, shared, where[name])
+        for name, records in found.items()
+    )
+
+
+def base_of_records(
+    name: str, records: Mapping[str, QuestionRecord], shared: frozenset[str]
+) -> KnownBase:
+    """A knowledge base of what logs say about their questions; each has its own passage.
+
+    Args:
+        name: of the knowledge base.
+        records: by id; an empty answer is an unknown one, and makes no passage.
+        shared: ids that other knowledge bases use too.
+    """
+    questions, passages = {}, {}
+    for record in records.values():
+        unique = unique_id(name, record.question_id, shared)
+        text = f"{record.question}\n{record.answer}" if record.answer.strip() else ""
+        questions[record.question_id] = OokbQuestion(
+            question_id=unique,
+            question=record.question,
+            answer=record.answer,
+            passage=text,
+            passage_id=unique,
+            source=record.source,
+            knowledge_base=name,
+        )
+        if text:
+            passages[unique] = StoredPassage(
+                passage_id=unique, text=text, knowledge_base=name, source=record.source
+            )
+    return KnownBase(name, questions, passages)
+
+
+def unique_id(base: str, identifier: str, shared: frozenset[str]) -> str:
+    """The id in the run of what a file calls `identifier`."""
+    return f"{base}/{identifier}" if identifier in shared else identifier
+
+
+def shared_ids(groups: Iterable[Iterable[str]]) -> frozenset[str]:
+    """Ids that stand in more than one of the groups."""
+    counts = Counter(one for group in groups for one in set(group))
+    return frozenset(one for one, times in counts.items() if times > 1)
+
+
+def _shared_ids(found: Iterable[Sequence[QuestionRecord]]) -> frozenset[str]:
+    return shared_ids([record.question_id for record in records] for records in found)
+
+
+def _document_base(
+    name: str,
+    records: Sequence[QuestionRecord],
+    passage: PassageKind,
+    shared: frozenset[str],
+    where: str,
+) -> KnownBase:
+    built = build_knowledge_base(records, passage, where=where)
+    sources = {record.question_id: record.source for record in records}
+    passages = {}
+    for identifier, text in built.passages.items():
+        unique = unique_id(name, identifier, shared)
+        passages[unique] = StoredPassage(
+            passage_id=unique, text=text, knowledge_base=name, source=sources[identifier]
+        )
+    questions = {}
+    for record in records:
+        own = unique_id(name, built.passage_of[record.question_id], shared)
+        questions[record.question_id] = OokbQuestion(
+            question_id=unique_id(name, record.question_id, shared),
+            question=record.question,
+            answer=record.answer,
+            passage=passages[own].text,
+            passage_id=own,
+            source=record.source,
+            knowledge_base=name,
+            topic=getattr(record, "topic", None),
+        )
+    return KnownBase(name, questions, passages)
+
+
+def by_reference(names: tuple[str, ...], base: KnownBase) -> ReplyContext:
+    """The shortest way to say it: these passages, or all of the knowledge base but a few.
+
+    Args:
+        names: ids of passages, in the order in which they stood; () is a context without
+            any.
+        base: whose passages they are.
+    """
+    if base.name and 2 * len(names) > len(base.order):
+        present = frozenset(names)
+        if names == tuple(name for name in base.order if name in present):
+            gone = tuple(name for name in base.order if name not in present)
+            return ReplyContext(kind="all_but", passages=gone)
+    return ReplyContext(kind="passages", passages=names)
+
+
+WarningKind = Literal[
+    "unknown_question",
+    "unknown_context",
+    "experiment_without_replies",
+    "in_kb_left_out",
+    "not_a_reply",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class InteropWarning:
+    """Something that was left out of what was read or written, and did not end it.
+
+    Attributes:
+        kind: what sort of thing.
+        where: the first such place, as `file:line`, file or system.
+        detail: one clause for people.
+        count: how many there are in that file.
+    """
+
+    kind: WarningKind
+    where: str
+    detail: str
+    count: int = 1
+
+    def __str__(self) -> str:
+        times = f" ({self.count} times)" if self.count > 1 else ""
+        return f"{self.where}: {self.detail}{times}"
+
+
+OnWarning = Callable[[InteropWarning], None]
+
+
+@dataclass(frozen=True, slots=True)
+class RunParts:
+    """A whole run of replies in memory.
+
+    Attributes:
+        settings: JSON-ready; where it came from.
+        systems: who answered.
+        questions: of all knowledge bases.
+        passages: of all knowledge bases.
+        cases: of those questions.
+        replies: of those systems to those cases.
+        judgements: that came along.
+        inputs: files that it is made from.
+        warnings: what was left out.
+    """
+
+    settings: Mapping[str, Any]
+    systems: Sequence[ReplySystem]
+    questions: Sequence[OokbQuestion]
+    passages: Sequence[StoredPassage]
+    cases: Sequence[ReplyCase]
+    replies: Sequence[ReplyRow]
+    judgements: Sequence[Judgement]
+    inputs: Sequence[InputFile] = ()
+    warnings: Sequence[InteropWarning] = ()
+
+
+@dataclass(slots=True)
+class WarningCounter:
+    """Warnings, one per file and kind, with the first place and how many there were."""
+
+    _found: dict[tuple[str, WarningKind], tuple[str, str, int]] = field(default_factory=dict)
+
+    def add(self, kind: WarningKind, file: str, where: str, detail: str) -> None:
+        """Count one more."""
+        first = self._found.get((file, kind), (where, detail, 0))
+        self._found[file, kind] = (first[0], first[1], first[2] + 1)
+
+    def warnings(self) -> tuple[InteropWarning, ...]:
+        """All of them, in the order in which each was first met."""
+        return tuple(
+            InteropWarning(kind, where, detail, count)
+            for (_, kind), (where, detail, count) in self._found.items()
+        )
+
+
+def write_run(
+    out: str | os.PathLike[str], parts: RunParts, *, on_warning: OnWarning | None = None
+) -> Path:
+    """Write `parts` as a run of replies; done again with the same parts, it changes nothing.
+
+    Args:
+        out: folder; made where missing.
+        parts: checked.
+        on_warning: called with each warning once all is written.
+
+    Raises:
+        InputError: the folder holds something else, or cannot be written.
+    """
+    root = start_replies_run(
+        out,
+        settings=parts.settings,
+        systems=parts.systems,
+        questions=parts.questions,
+        passages=parts.passages,
+        cases=parts.cases,
+        replies=len(parts.replies),
+        inputs=parts.inputs,
+    )
+    _append(root / "replies", "reply_id", parts.replies)
+    _append(root / "judgements", "judgement_id", parts.judgements)
+    for warning in parts.warnings if on_warning else ():
+        if on_warning is not None:
+            on_warning(warning)
+    return root
+
+
+def input_files(paths: Iterable[str | os.PathLike[str]]) -> tuple[InputFile, ...]:
+    """Names and hashes of files that were read."""
+    return tuple(InputFile(name=Path(path).name, sha256=file_sha256(path)) for path in paths)
+
+
+def _append(stem: Path, key: str, rows: Sequence[BaseModel]) -> None:
+    with open_store(stem, key=key) as store:
+        # Handed over all at once, many rows are synced together.
+        waiting = [
+            store.submit(row.model_dump(mode="json"))
+            for row in rows
+            if getattr(row, key) not in store.done
+        ]
+        for stored in waiting:
+            stored.result()

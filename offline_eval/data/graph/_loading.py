@@ -1,0 +1,123 @@
+"""Reading RDF files, stores on disk, and the bundled microworld."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ....guard.errors import InputError, optional_import
+from ....guard.files import file_sha256
+from ._building import GraphBuilder, digest_of
+from ._graph import KnowledgeGraph
+
+MICROWORLD = "microworld"
+_EXTENSIONS = ("nt", "nq", "ttl", "trig", "n3", "rdf", "xml", "jsonld", "owl")
+_STEP = 20_000
+Progress = Callable[[int], None]
+
+
+def load_graph(
+    path: str | os.PathLike[str],
+    *,
+    languages: Sequence[str] = ("en",),
+    fallback: Sequence[str] = (),
+    on_progress: Progress | None = None,
+) -> KnowledgeGraph:
+    """A graph from a file, from a folder that pyoxigraph keeps a store in, or the microworld.
+
+    Named graphs are read as one.
+
+    Args:
+        path: N-Triples, N-Quads, Turtle, TriG, N3, RDF/XML or JSON-LD, by the ending of the
+            name, each also with `.gz` after it; a store's folder; or `microworld`.
+        languages: in which names are kept.
+        fallback: languages whose names stand in for missing ones.
+        on_progress: called with the number of triples read, every now and then.
+
+    Raises:
+        InputError: no such file, an unknown ending, or a broken file (with the line).
+        MissingDependencyError: pyoxigraph is not installed.
+    """
+    builder = GraphBuilder(languages, fallback)
+    if os.fspath(path) == MICROWORLD:
+        from ...testbed import default_world
+
+        text = default_world().to_ntriples()
+        parse = optional_import("pyoxigraph")
+        quads = parse.parse(text, parse.RdfFormat.N_TRIPLES)
+        _feed(builder, quads, MICROWORLD, on_progress)
+        return builder.build(MICROWORLD, digest_of([text.encode("utf-8")]))
+    where = Path(path)
+    if where.is_dir():
+        return _store(builder, where, on_progress)
+    if not where.is_file():
+        raise InputError("no such file", where=str(where), mend="check the path")
+    oxigraph = optional_import("pyoxigraph")
+    with _parsed(oxigraph, where) as quads:
+        _feed(builder, quads, str(where), on_progress)
+    return builder.build(where.name, file_sha256(where))
+
+
+@contextmanager
+def _parsed(oxigraph: Any, path: Path) -> Iterator[Any]:
+    """The quads of a file, which is closed in the end."""
+    name = path.name.removesuffix(".gz")
+    extension = name.rpartition(".")[2].lower() if "." in name else ""
+    if extension not in _EXTENSIONS:
+        raise InputError(
+            f"the ending {('.' + extension) if extension else '(none)'} is not known",
+            where=str(path),
+            mend=f"one of: {', '.join('.' + known for known in _EXTENSIONS)}, or these with .gz",
+        )
+    shape = oxigraph.RdfFormat.from_extension("rdf" if extension == "owl" else extension)
+    # Relative addresses are resolved; what stands before them makes no difference.
+    base = "http://example.invalid/"
+    try:
+        if path.name.endswith(".gz"):
+            with gzip.open(path, "rb") as stream:
+                yield oxigraph.parse(stream, shape, base_iri=base)
+        else:
+            yield oxigraph.parse(path=path, format=shape, base_iri=base)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+
+
+def _feed(builder: GraphBuilder, quads: Any, where: str, on_progress: Progress | None) -> None:
+    add = builder.add
+    try:
+        for subject, predicate, obj, _graph in quads:
+            add(subject, predicate.value, obj)
+            if on_progress is not None and builder.triples % _STEP == 0:
+                on_progress(builder.triples)
+    except SyntaxError as error:
+        line = f":{error.lineno}" if error.lineno else ""
+        raise InputError(
+            f"not valid RDF ({error.msg})", where=f"{where}{line}", mend="mend the file"
+        ) from None
+    except (OSError, EOFError, ValueError) as error:
+        raise _unreadable(Path(where), error) from None
+
+
+def _store(builder: GraphBuilder, path: Path, on_progress: Progress | None) -> KnowledgeGraph:
+    if not (path / "CURRENT").is_file():
+        raise InputError(
+            "is a folder, and none in which pyoxigraph keeps a store",
+            where=str(path),
+            mend="name an RDF file",
+        )
+    try:
+        store = optional_import("pyoxigraph").Store.read_only(str(path))
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from None
+    _feed(builder, store, str(path), on_progress)
+    lines = sorted(str(quad).encode("utf-8") for quad in store)
+    return builder.build(path.name, digest_of(lines))
+
+
+def _unreadable(path: Path, error: BaseException) -> InputError:
+    reason = getattr(error, "strerror", None) or type(error).__name__
+    return InputError(f"cannot be read ({reason})", where=str(path), mend="check the file")

@@ -1,0 +1,206 @@
+"""Which properties questions are made of, and why the others are left out."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ....guard.errors import InputError
+from ._graph import (
+    ALIASES,
+    LABELS,
+    VOCABULARIES,
+    Facts,
+    Kind,
+    KnowledgeGraph,
+    clean_name,
+    local_name,
+    words_of,
+)
+from ._labels import Labels
+from ._settings import PropertyRules
+from ._templates import Templates
+
+_FUNCTIONAL_SHARE = 0.95
+_SAMPLE = 500
+_NAMES = re.compile(
+    r"\b(?:ids?|identifiers?|identifikator|code|ur[lin]|iri|isbn|issn|doi|gtin|homepage|web ?site"
+    r"|web ?page|images?|pictures?|photos?|logos?|icons?|thumbnails?|depiction|maps?"
+    r"|coordinates?|lat|long|latitude|longitude|see also|wiki\w*|page|categor(?:y|ies)|user ?names?"
+    r"|e-?mail|phone|fax|hash ?tag|checksum|audio|video|file)\b|标识|编号|代码|网址|网站|图像|图片",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyProfile:
+    """A property as the rules see it.
+
+    Attributes:
+        prop: its node.
+        iri: its IRI.
+        labels: by language; empty where there is none.
+        kind: of its values.
+        facts, subjects, values: how many there are, each counted once.
+        values_per_subject: on average.
+        functional: whether almost every subject has one value.
+        dated: facts with a year in which they begin.
+        classes: IRIs of the values' classes, the commonest first.
+        left_out: why no questions are made of it; empty where they are.
+    """
+
+    prop: int
+    iri: str
+    labels: Mapping[str, str]
+    kind: Kind
+    facts: int
+    subjects: int
+    values: int
+    values_per_subject: float
+    functional: bool
+    dated: int
+    classes: tuple[str, ...]
+    left_out: str
+
+    @property
+    def usable(self) -> bool:
+        """Whether questions are made of it."""
+        return not self.left_out
+
+
+def profile_properties(
+    graph: KnowledgeGraph,
+    labels: Labels,
+    templates: Templates,
+    rules: PropertyRules,
+    languages: Sequence[str],
+) -> list[PropertyProfile]:
+    """All properties of a graph, those with most facts first.
+
+    Raises:
+        InputError: an entry of `include` names no property of the graph.
+    """
+    found = [
+        _profile(graph, labels, templates, rules, languages, prop, facts)
+        for prop, facts in graph.facts.items()
+    ]
+    for name in rules.include:
+        if not any(_is_named(profile.iri, [name]) for profile in found):
+            raise InputError(
+                f"the graph has no property {name!r}",
+                where="--include",
+                mend="--dry-run without --include lists them",
+            )
+    return sorted(found, key=lambda profile: (-profile.facts, profile.iri))
+
+
+def _profile(
+    graph: KnowledgeGraph,
+    labels: Labels,
+    templates: Templates,
+    rules: PropertyRules,
+    languages: Sequence[str],
+    prop: int,
+    facts: Facts,
+) -> PropertyProfile:
+    iri = graph.nodes[prop]
+    # Repeated subjects stand together.
+    counts = np.diff(np.flatnonzero(np.r_[True, np.diff(facts.subjects) != 0, True]))
+    named = {
+        language: _label(graph, labels, templates, rules, prop, iri, language)
+        for language in languages
+    }
+    functional = bool((counts == 1).mean() >= _FUNCTIONAL_SHARE)
+    return PropertyProfile(
+        prop=prop,
+        iri=iri,
+        labels=named,
+        kind=facts.kind,
+        facts=len(facts.subjects),
+        subjects=len(counts),
+        values=len(np.unique(facts.objects)),
+        values_per_subject=float(counts.mean()),
+        functional=functional,
+        dated=int((facts.span_starts > 0).sum()),
+        classes=_classes(graph, facts),
+        left_out=_reason(graph, templates, rules, prop, iri, named, facts, functional)
+        or _nameless(labels, facts),
+    )
+
+
+def _label(
+    graph: KnowledgeGraph,
+    labels: Labels,
+    templates: Templates,
+    rules: PropertyRules,
+    prop: int,
+    iri: str,
+    language: str,
+) -> str:
+    given = templates.label(iri, language)
+    if given is not None:
+        return clean_name(given)
+    found = labels.label(prop, language)
+    return found or (words_of(local_name(iri)) if rules.local_names else "")
+
+
+def _classes(graph: KnowledgeGraph, facts: Facts) -> tuple[str, ...]:
+    step = max(1, len(facts.objects) // _SAMPLE)
+    counts = Counter(
+        graph.nodes[found]
+        for value in facts.objects[::step].tolist()
+        for found in graph.classes(value)
+    )
+    return tuple(name for name, _ in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))[
+        :5
+    ]
+
+
+def _reason(
+    graph: KnowledgeGraph,
+    templates: Templates,
+    rules: PropertyRules,
+    prop: int,
+    iri: str,
+    labels: Mapping[str, str],
+    facts: Facts,
+    functional: bool,
+) -> str:
+    if _is_named(iri, rules.exclude):
+        return "excluded by name"
+    if rules.include and not _is_named(iri, rules.include):
+        return "not among those included"
+    if iri.startswith(VOCABULARIES) or iri in LABELS or iri in ALIASES:
+        return "part of the vocabulary"
+    chosen = _is_named(iri, rules.include) or templates.names(iri)
+    texts = [*labels.values(), words_of(local_name(iri))]
+    if not chosen and (prop in graph.identifiers or any(_NAMES.search(text) for text in texts)):
+        return "identifier, address or picture"
+    if facts.kind in (Kind.TEXT, Kind.BLANK):
+        return "its values are texts"
+    missing = [language for language, label in labels.items() if not label]
+    if missing:
+        return f"no label in: {', '.join(missing)}"
+    if len(facts.subjects) < rules.min_facts:
+        return f"fewer than {rules.min_facts} facts"
+    if rules.functional == "only" and not functional:
+        return "several values a subject"
+    if rules.functional == "never" and functional:
+        return "one value a subject"
+    return ""
+
+
+def _nameless(labels: Labels, facts: Facts) -> str:
+    """Such as web pages, and entities that the graph only mentions."""
+    values = np.unique(facts.objects)
+    step = max(1, len(values) // _SAMPLE)
+    fit = sum(labels.fit(value) for value in values[::step].tolist())
+    return "" if fit else "its values have no names"
+
+
+def _is_named(iri: str, names: Sequence[str]) -> bool:
+    return iri in names or local_name(iri) in names

@@ -1,0 +1,302 @@
+"""From drafts to questions in one language, each text checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from ....guard.prompts import Prompt
+from ..uaqfact import (
+    Answer,
+    Answerability,
+    ChoiceItem,
+    Clue,
+    QuestionType,
+    Triple,
+    UaqItem,
+    dilemma_options,
+)
+from ._answer_sets import AnswerSet, Material, View, seeded
+from ._drafts import Draft, FactDraft, Twins
+from ._graph import Span
+from ._time import bounds
+
+_SLOT = re.compile(r"\{\w+\}")
+_ENDS = " ?？.。!！"
+_MOST_ALIASES = 20
+# How the layout parts the answers of a step.
+_BETWEEN = ", "
+_WIKIBASE_ENTITY = re.compile(r"https?://.+/entity/([QLP]\d+)$")
+
+
+class UnfitTextError(Exception):
+    """A text came out wrong; the question is left out. Never leaves the package."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Twins in one language."""
+
+    answerable: UaqItem
+    unanswerable: UaqItem
+    choices: tuple[ChoiceItem, ...]
+
+
+class Writer:
+    """Words drafts in one language.
+
+    Args:
+        material: names and templates.
+        language: a language of the settings.
+    """
+
+    def __init__(self, material: Material, language: str) -> None:
+        self._material, self._language = material, language
+        self._labels, self._templates = material.labels, material.templates
+
+    def write(self, twins: Twins, number: str) -> Written:
+        """Both questions, and the four-option questions on the facts.
+
+        Args:
+            twins: what to word.
+            number: becomes part of the ids, such as `inter_ua_7`.
+
+        Raises:
+            UnfitTextError: a text names its own answer, cannot be read back, or has a slot left.
+        """
+        name = twins.answerable.type.value
+        rng = seeded(self._material.settings.seed, "words", self._language, name, number)
+        plain = [self._plain(part, rng) for part in twins.answerable.parts]
+        twin_plain = [
+            plain[at] if part == twins.answerable.parts[at] else self._plain(part, rng)
+            for at, part in enumerate(twins.unanswerable.parts)
+        ]
+        # Twins share the wording of what they share: the same draws for both.
+        state = rng.getrandbits(32)
+        answerable = self._item(twins.answerable, Answerability.ANSWERABLE, number, plain, state)
+        unanswerable = self._item(
+            twins.unanswerable, Answerability.UNANSWERABLE, number, twin_plain, state
+        )
+        linked = [unanswerable.qid]
+        if twins.answerable.type is QuestionType.DILEMMA:
+            linked.append(answerable.qid)
+        choices = tuple(
+            self._choice(twins.answerable.type, fact, f"{name}_fact_{number}_{at}", linked)
+            for at, fact in enumerate(twins.facts, start=1)
+        )
+        for item in (answerable, unanswerable):
+            self._check(item, choices)
+        return Written(answerable, unanswerable, choices)
+
+    # --- texts --------------------------------------------------------------------------------
+
+    def _plain(self, asked: AnswerSet, rng: Random) -> str:
+        """The question that the answer set answers."""
+        prop = self._iri(asked.view)
+        key = self._name(asked.key)
+        if asked.view.inverse:
+            prompt = self._templates.pick("question_inverse", self._language, prop, rng)
+            return self._filled(prompt, asked.view, value=key)
+        kind = self._material.graph.facts[asked.view.prop].kind
+        prompt = self._templates.pick_question(self._language, prop, kind, rng)
+        return self._filled(prompt, asked.view, subject=key)
+
+    def _asked(self, draft: Draft, plain: Sequence[str], rng: Random) -> str:
+        if draft.type is QuestionType.INTER:
+            return self._inter(draft, rng)
+        asked = draft.parts[0]
+        if draft.window is not None:
+            return self._dated(asked, draft.window, rng)
+        prompt = self._templates.pick("dilemma", self._language, self._iri(asked.view), rng)
+        one, two = (self._name(option) for option in draft.options)
+        return self._filled(
+            prompt, asked.view, question=plain[0].rstrip(_ENDS), option_1=one, option_2=two
+        )
+
+    def _inter(self, draft: Draft, rng: Random) -> str:
+        roles = []
+        for part in draft.parts:
+            name, slot = ("role_inverse", "value") if part.view.inverse else ("role", "subject")
+            prompt = self._templates.pick(name, self._language, self._iri(part.view), rng)
+            roles.append(self._filled(prompt, part.view, **{slot: self._name(part.key)}))
+        frame = "inter_inverse" if draft.parts[0].view.inverse else "inter"
+        prompt = self._templates.pick(frame, self._language, "", rng)
+        words = {self._asks(part.view) for part in draft.parts}
+        # Two question words for one answer, such as "who" and "which house": neither will do.
+        asks = words.pop() if len(words) == 1 else self._templates.asks("", (), self._language)
+        return _whole(prompt.fill(role_1=roles[0], role_2=roles[1], asks=asks, property=""))
+
+    def _dated(self, asked: AnswerSet, window: tuple[int, int], rng: Random) -> str:
+        prop, subject = self._iri(asked.view), self._name(asked.key)
+        start, end = window
+        if start == end:
+            prompt = self._templates.pick("time_year", self._language, prop, rng)
+            return self._filled(prompt, asked.view, subject=subject, year=str(start))
+        prompt = self._templates.pick("time_between", self._language, prop, rng)
+        return self._filled(prompt, asked.view, subject=subject, start=str(start), end=str(end))
+
+    def _step(self, asked: AnswerSet, name: str) -> str:
+        # Always the same of several wordings: one fact, one question.
+        prop = self._iri(asked.view)
+        prompt = self._templates.pick(name, self._language, prop, seeded(0))
+        return self._filled(prompt, asked.view, subject=self._name(asked.key))
+
+    def _filled(self, prompt: Prompt, view: View, **values: str) -> str:
+        profile = self._material.profiles[view.prop]
+        return _whole(
+            prompt.fill(property=profile.labels[self._language], asks=self._asks(view), **values)
+        )
+
+    def _asks(self, view: View) -> str:
+        classes = () if view.inverse else self._material.profiles[view.prop].classes
+        return self._templates.asks(self._iri(view), classes, self._language)
+
+    def _name(self, node: int) -> str:
+        label = self._labels.label(node, self._language)
+        if not label:
+            raise UnfitTextError("a node without a name")
+        return label
+
+    def _iri(self, view: View) -> str:
+        return self._material.graph.nodes[view.prop]
+
+    # --- questions ----------------------------------------------------------------------------
+
+    def _item(
+        self,
+        draft: Draft,
+        kind: Answerability,
+        number: str,
+        plain: Sequence[str],
+        state: int,
+    ) -> UaqItem:
+        return UaqItem(
+            qid=f"{draft.type.value}_{kind.value}_{number}",
+            language=self._language,
+            type=draft.type,
+            kind=kind,
+            question=self._asked(draft, plain, seeded(state)),
+            answers=tuple(self._answer(node) for node in draft.answers),
+            options=tuple(self._name(option) for option in draft.options),
+            clues=self._clues(draft, plain),
+            triples=tuple(triple for part in draft.parts for triple in self._triples(part)),
+        )
+
+    def _answer(self, node: int) -> Answer:
+        name = self._material.graph.nodes[node]
+        match = _WIKIBASE_ENTITY.fullmatch(name)
+        return Answer(
+            id=match.group(1) if match else name,
+            label=self._name(node),
+            aliases=self._labels.aliases(node, self._language)[:_MOST_ALIASES],
+        )
+
+    def _clues(self, draft: Draft, plain: Sequence[str]) -> tuple[Clue, ...]:
+        if draft.type is not QuestionType.TIME:
+            return tuple(
+                Clue(question, tuple(self._name(answer) for answer in part.answers))
+                for question, part in zip(plain, draft.parts, strict=True)
+            )
+        asked = draft.parts[0]
+        first, last = bounds(self._material.spans(asked.key, asked.view.prop))
+        begin = Clue(self._step(asked, "begin"), (str(first),))
+        if last is None:
+            return (begin,)
+        return begin, Clue(self._step(asked, "finish"), (str(last),))
+
+    def _triples(self, part: AnswerSet) -> Iterable[Triple]:
+        prop = part.view.prop
+        relation = self._material.profiles[prop].labels[self._language]
+        for answer in part.answers:
+            subject, value = (answer, part.key) if part.view.inverse else (part.key, answer)
+            spans = [span for span in self._material.spans(subject, prop) if span.value == value]
+            for span in spans or [Span(value, None, None)]:
+                yield Triple(
+                    self._name(subject),
+                    relation,
+                    self._name(value),
+                    start=str(span.start or ""),
+                    end=str(span.end or ""),
+                )
+
+    def _choice(
+        self, question_type: QuestionType, fact: FactDraft, qid: str, linked: Sequence[str]
+    ) -> ChoiceItem:
+        asked = fact.asked
+        nodes = self._material.graph.nodes
+        target_name = nodes[fact.target] if fact.step == "value" else str(fact.target)
+        # By names, not numbers: these depend on what else the graph holds.
+        rng = seeded(
+            self._material.settings.seed,
+            "choice",
+            self._iri(asked.view),
+            nodes[asked.key],
+            target_name,
+        )
+        drawn = [fact.target, *fact.wrong]
+        rng.shuffle(drawn)
+        if fact.step == "value":
+            names = [self._name(node) for node in drawn]
+            target = self._name(fact.target)
+            span = fact.span
+            question = (
+                self._plain(asked, rng)
+                if span is None or span.start is None or span.end is None
+                else self._dated(asked, (span.start, span.end), rng)
+            )
+        else:
+            names, target = [str(year) for year in drawn], str(fact.target)
+            question = self._step(asked, fact.step)
+        if len(set(names)) < len(names):
+            raise UnfitTextError("two options are written alike")
+        if any(_mentions(name, question) for name in names):
+            raise UnfitTextError("a question names one of its options")
+        return ChoiceItem(
+            qid=qid,
+            language=self._language,
+            type=question_type,
+            question=question,
+            options=tuple(names),
+            target=target,
+            relevant=tuple(linked),
+        )
+
+    # --- checks -------------------------------------------------------------------------------
+
+    def _check(self, item: UaqItem, choices: Sequence[ChoiceItem]) -> None:
+        if item.type is QuestionType.DILEMMA:
+            stem = item.clues[0].question
+            if any(_mentions(option, stem) for option in item.options):
+                raise UnfitTextError("an option stands in the rest of the question")
+            gold = [answer.label for answer in item.answers]
+            offered = [option for choice in choices for option in choice.options]
+            # As a reader of the files finds them, with the four-option questions and without.
+            for known in (gold, [*gold, *offered]):
+                if dilemma_options(item.question, known, stem=stem) != item.options:
+                    raise UnfitTextError("the options cannot be told apart")
+            return
+        names = [name for answer in item.answers for name in (answer.label, *answer.aliases)]
+        if any(_mentions(name, item.question) for name in names):
+            raise UnfitTextError("the question names its answer")
+        if item.type is QuestionType.INTER and any(
+            _BETWEEN in answer for clue in item.clues for answer in clue.answers
+        ):
+            raise UnfitTextError("a clue's answers cannot be told apart")
+
+
+def _mentions(name: str, text: str) -> bool:
+    """Whether a name stands in a text, case aside; single letters do not count."""
+    return (len(name) > 1 or not name.isascii()) and name.casefold() in text.casefold()
+
+
+def _whole(text: str) -> str:
+    """A finished text.
+
+    Raises:
+        UnfitTextError: it is empty, of several lines, or has a slot left.
+    """
+    if not text.strip() or "\n" in text or _SLOT.search(text):
+        raise UnfitTextError("an unfinished text")
+    return text.strip()

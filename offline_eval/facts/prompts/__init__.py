@@ -1,1 +1,0 @@
-"""The prompts of building a knowledge base: text files, each replaceable by the user."""

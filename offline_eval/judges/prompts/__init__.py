@@ -1,1 +1,0 @@
-"""What language models are told when they judge replies: one file per criterion."""

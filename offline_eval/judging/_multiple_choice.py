@@ -1,0 +1,204 @@
+"""Reading the chosen letters out of what a model really writes.
+
+Tried in this order; the first that finds something decides:
+
+    an announced answer         "The answer is (B)", "答案：A、C", "\boxed{B}", <answer>B</answer>
+    a line of letters alone     "B", "A and C", "**(B)**"; the last such line
+    letters at the beginning    "B. Because …", "(A) Ann Li"
+    letters in brackets         the last sentence that has any
+    the text of options         one that is named and not denied
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+
+LETTERS = "ABCDEFGH"
+
+# What a read reply may be long; verdicts stand at its beginning or its end.
+_HEAD, _TAIL = 6_000, 6_000
+_SEPARATOR = (
+    r"(?:\s*(?:,|;|/|\||&|\+|、|，|和|与|及|以及|或)\s*(?:and|or)?\s*"
+    r"|\s+(?:and|or|as well as)\s+|\s+)"
+)
+_MARKUP = re.compile(r"[*_`~#]+|</?(?:b|i|em|strong|u|p|br|span)\s*/?>", re.IGNORECASE)
+_ANNOUNCED = re.compile(
+    r"(?:\b(?:final|correct|right|best|chosen|my)?\s*(?:answers?|options?|choices?|selection)\b"
+    r"(?:\s*\((?:s|es)\))?"
+    r"(?:\s+(?:to (?:this|the) question|letters?|would be|should be|must be|here))*"
+    r"\s*(?:is|are|was|=|:|：|-|–|—)+\s*"
+    r"|\b(?:choose|select|pick|go with|choosing|opt for)\s*(?:options?|choices?|answers?)?\s*:?\s*"
+    r"|(?:正确|最终|最佳)?(?:答案|选项|选择)(?:应该|应当|应)?(?:是|为|选)?\s*[:：]?\s*|(?:应该?选|我选|选)\s*"
+    r"|\\boxed\s*\{\s*(?:\\text\s*\{)?\s*|<answer>\s*|\"(?:answers?|choices?|options?)\"\s*:\s*\[?)",
+    re.IGNORECASE,
+)
+_INTRODUCED = re.compile(
+    r"^(?:(?:both|either|only|just|therefore|clearly|definitely|the|options?|choices?|letters?)\b\s*|选项?)+",
+    re.IGNORECASE,
+)
+_BRACKETED = re.compile(r"[(\[（【{]\s*([A-H])\s*[)\]）】}]")
+_SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+")
+_NEGATION = re.compile(
+    r"(?:\bnot|\bnor|\bneither|n't|\bwrong|\bincorrect|\brather than|\binstead of"
+    r"|不是|并非|不选|而非)[^.;,。；，]{0,40}$",
+    re.IGNORECASE,
+)
+# Its longest words, what may follow them, and room for a word boundary.
+_NEGATION_REACH = 80
+
+
+def parse_choices(reply: str, options: Sequence[str]) -> tuple[str, ...] | None:
+    """The letters that a reply chooses.
+
+    Args:
+        reply: as a model wrote it: with reasoning, markup, brackets, full-width letters,
+            option texts in place of letters, English or Chinese.
+        options: the texts of options A, B, …; at most eight.
+
+    Returns:
+        Different letters in the order of the options; None where none can be read.
+
+    Raises:
+        ValueError: no options, or more than eight.
+
+    Example:
+        >>> options = ["Ann Li", "Bo Ek", "Cy Orr", "Di Fu"]
+        >>> parse_choices("Both passages are plausible.\\n\\nAnswer: (A) and (C)", options)
+        ('A', 'C')
+        >>> parse_choices("It must have been Bo Ek, not Ann Li.", options)
+        ('B',)
+        >>> parse_choices("A person from Rill.", options) is None
+        True
+    """
+    if not 1 <= len(options) <= len(LETTERS):
+        raise ValueError(f"1 to {len(LETTERS)} options, not {len(options)}")
+    letters = LETTERS[: len(options)]
+    text = _plain(reply)
+    if not text:
+        return None
+    for find in (_announced, _alone, _leading, _bracketed):
+        found = find(text, letters, options)
+        if found:
+            return tuple(letter for letter in letters if letter in found)
+    named = _named(text, letters, options)
+    return tuple(letter for letter in letters if letter in named) or None
+
+
+def _plain(reply: str) -> str:
+    if len(reply) > _HEAD + _TAIL:
+        reply = f"{reply[:_HEAD]}\n{reply[-_TAIL:]}"
+    # Full-width letters and brackets become plain ones.
+    text = unicodedata.normalize("NFKC", reply).replace("\r", "\n")
+    return _MARKUP.sub("", text).strip()
+
+
+def _announced(text: str, letters: str, options: Sequence[str]) -> set[str]:
+    for match in reversed(list(_ANNOUNCED.finditer(text))):
+        rest = _INTRODUCED.sub("", text[match.end() :].lstrip(" \"'“‘:：")).lstrip(" \"'“‘")
+        found = _list_at_start(rest, letters, loose=True)
+        if found:
+            return found
+    del options
+    return set()
+
+
+def _alone(text: str, letters: str, options: Sequence[str]) -> set[str]:
+    del options
+    for line in reversed(text.splitlines()):
+        stripped = _INTRODUCED.sub("", line.strip()).strip(" .。!\"'“”‘’")
+        found, end = _letter_list(stripped, letters)
+        if found and end == len(stripped):
+            return found
+    return set()
+
+
+def _leading(text: str, letters: str, options: Sequence[str]) -> set[str]:
+    del options
+    return _list_at_start(text, letters, loose=False)
+
+
+def _bracketed(text: str, letters: str, options: Sequence[str]) -> set[str]:
+    del options
+    for sentence in reversed(_SENTENCE.split(text)):
+        found = {
+            match.group(1)
+            for match in _BRACKETED.finditer(sentence)
+            if match.group(1) in letters and not _denied(sentence, match.start())
+        }
+        if found:
+            return found
+    return set()
+
+
+def _named(text: str, letters: str, options: Sequence[str]) -> set[str]:
+    folded = " ".join(text.casefold().split())
+    named = _options_in(folded, letters, options)
+    if len(named) < 2:
+        return named
+    # Weighing all options is no choice: the last sentence that names any says which.
+    for sentence in reversed(_SENTENCE.split(text)):
+        found = _options_in(" ".join(sentence.casefold().split()), letters, options)
+        if found:
+            return found
+    return named
+
+
+def _options_in(folded: str, letters: str, options: Sequence[str]) -> set[str]:
+    found = set()
+    taken: list[tuple[int, int]] = []
+    by_length = sorted(zip(letters, options, strict=True), key=lambda pair: -len(pair[1]))
+    for letter, option in by_length:
+        name = " ".join(unicodedata.normalize("NFKC", option).casefold().split()).strip(" .")
+        if not name:
+            continue
+        edge = r"(?<!\w)" if name[0].isascii() and name[0].isalnum() else ""
+        tail = r"(?!\w)" if name[-1].isascii() and name[-1].isalnum() else ""
+        for match in re.finditer(edge + re.escape(name) + tail, folded):
+            # Within a longer option's name it is not this one that is named.
+            inside = any(start <= match.start() and match.end() <= end for start, end in taken)
+            if not inside and not _denied(folded, match.start()):
+                found.add(letter)
+            taken.append(match.span())
+    return found
+
+
+def _denied(text: str, position: int) -> bool:
+    """Whether a negation stands shortly before a position."""
+    # Only as far back as one can reach: else long replies take quadratic time.
+    start = max(0, position - _NEGATION_REACH)
+    return _NEGATION.search(text[start:position]) is not None
+
+
+def _list_at_start(text: str, letters: str, *, loose: bool) -> set[str]:
+    """Letters that a text begins with; `loose` where an answer was announced before."""
+    found, end = _letter_list(text, letters)
+    rest = text[end:]
+    if not found:
+        return set()
+    # "A, an article" and "A person" are no answers; "A. …", "A) …", "A: …" and "A" are.
+    if len(found) == 1 and not loose and rest[:1] == ",":
+        return set()
+    ends = not rest or rest[0] in ".,:;)]}】）、。，：；\n\"'”’<\\-–—!"
+    return found if ends or (loose and not rest[0].isalnum()) else set()
+
+
+def _letter_list(text: str, letters: str) -> tuple[set[str], int]:
+    """Letters with separators between them at the start of a text, and where they end."""
+    one = rf"[(\[{{]?\s*([{letters}])(?![A-Za-z0-9'])(?:\s*[)\]}}])?\.?"
+    match = re.match(one, text)
+    if match is None:
+        # Lower case counts in brackets, or alone.
+        match = re.match(rf"\(\s*([{letters.lower()}])\s*\)|([{letters.lower()}])(?=\W*$)", text)
+        if match is None:
+            return set(), 0
+        return {(match.group(1) or match.group(2)).upper()}, match.end()
+    found, end = {match.group(1)}, match.end()
+    following = re.compile(_SEPARATOR + one, re.IGNORECASE)
+    while (match := following.match(text, end)) is not None and match.group(1) in letters:
+        found.add(match.group(1))
+        end = match.end()
+    if text[end - 1 : end] == ".":
+        end -= 1
+    return found, end

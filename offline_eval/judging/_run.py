@@ -1,0 +1,373 @@
+"""Judging all replies of a run: appended verdict by verdict, resumed, never repeated."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...guard.errors import InputError
+from ..run import (
+    CallProgress,
+    Judgement,
+    RepliesRun,
+    RowStore,
+    RunTotals,
+    StoreKind,
+    StoreLock,
+    open_store,
+    read_replies_run,
+    run_calls,
+    run_interruptibly,
+    stored_rows,
+)
+from ._contract import Judge, JudgedReply, Verdict, judged_reply
+from ._criterion import Criterion, JudgeError, NoVerdictError
+from ._llm_judge import LLMJudge
+from ._names import DEFAULT_JUDGES, load_judges
+
+
+def drop_failed_verdicts(stem: Path, judges: Collection[str], kind: StoreKind) -> int:
+    """Rewrite the store of verdicts without the failures of some judges.
+
+    A kill leaves the store as it was, or as it is to be.
+
+    Args:
+        stem: of the store.
+        judges: names.
+        kind: of the store.
+
+    Returns:
+        How many failures are gone.
+
+    Raises:
+        InputError: another process writes the store, or it cannot be written.
+    """
+    lock = StoreLock(stem)
+    try:
+        rows = [row for _, row in stored_rows(stem)]
+        kept = [row for row in rows if row.get("error") is None or row.get("judge") not in judges]
+        if len(kept) < len(rows):
+            _replace(stem, kept, kind)
+        return len(rows) - len(kept)
+    finally:
+        lock.release()
+
+
+def _replace(stem: Path, rows: Collection[dict[str, object]], kind: StoreKind) -> None:
+    other = stem.with_name(f".{stem.name}-kept")
+    written = other.with_name(f"{other.name}.{kind}")
+    try:
+        # What a kill left of it.
+        written.unlink(missing_ok=True)
+        with open_store(other, key="judgement_id", kind=kind) as store:
+            waiting = [store.submit(row) for row in rows]
+            for stored in waiting:
+                stored.result()
+        os.replace(written, stem.with_name(f"{stem.name}.{kind}"))
+    except OSError as error:
+        raise InputError(
+            f"cannot be written ({error.strerror})", where=str(stem.parent), mend="mend that"
+        ) from None
+
+
+_CHARACTERS_PER_TOKEN = 4
+_LONGEST_DETAIL = 300
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeTotals:
+    """What became of a round of judging.
+
+    Attributes:
+        stored: verdicts added, failures among them.
+        already: that were there before.
+        failed: of those added, how many say why there is no verdict.
+        seconds: that it took.
+        calls: of language models, as far as verdicts name any.
+        input_tokens: of those, None where none was metered.
+        output_tokens: likewise.
+    """
+
+    stored: int
+    already: int
+    failed: int
+    seconds: float
+    calls: int
+    input_tokens: int | None
+    output_tokens: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class JudgePlan:
+    """What a round of judging would cost at most.
+
+    Attributes:
+        judge: its name.
+        criterion: that it is asked about.
+        verdicts: still to be given, at most: what depends on an earlier verdict is
+            counted as if it were always asked.
+        calls: of language models for them, reminders left out.
+        input_tokens: of those calls, estimated at four characters per token.
+    """
+
+    judge: str
+    criterion: str
+    verdicts: int
+    calls: int
+    input_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    judge: Judge
+    criterion: str
+    material: JudgedReply
+
+    @property
+    def key(self) -> str:
+        return f"{self.material.reply_id}/{self.criterion}/{self.judge.name}"
+
+
+def judge_run(
+    folder: str | os.PathLike[str],
+    judges: Sequence[str | Judge] = DEFAULT_JUDGES,
+    *,
+    criteria: Sequence[Criterion] = (),
+    bundled: bool = True,
+    store: StoreKind | None = None,
+    retry_failed: bool = False,
+    max_concurrency: int = 8,
+    rate: float | None = None,
+    timeout: float | None = 120.0,
+    max_attempts: int = 3,
+    on_progress: Callable[[CallProgress], object] | None = None,
+) -> JudgeTotals:
+    """Judge every reply of a run and append the verdicts to `judgements`.
+
+    What is there already is not asked again, so a killed round goes on where it stopped.
+    Rows of failed replies are not judged. A judge's failure is a row, too, and is asked
+    again on demand alone. Not to be called where an event loop runs: use
+    `asyncio.to_thread` there.
+
+    Args:
+        folder: of the run of replies.
+        judges: names or objects, see `load_judges`.
+        criteria: further ones for language models.
+        bundled: whether language models judge by the bundled criteria.
+        store: kind of file; None for that of verdicts there already, else of the replies.
+        retry_failed: take the failures of these judges out of the run, to ask again.
+        max_concurrency: most verdicts under way at once.
+        rate: most attempts per second, None for no limit.
+        timeout: seconds per attempt at a verdict, reminders included; None for none.
+        max_attempts: per verdict, where the failure may pass by itself.
+        on_progress: called after each verdict. Criteria that depend on earlier ones come
+            in rounds of their own, and `done` and `total` are those of the round.
+
+    Raises:
+        InputError: the run or a judge cannot be used, or it holds verdicts of another
+            version of the same judge.
+        MissingDependencyError: a judge needs a package that is not there.
+    """
+    began = time.monotonic()
+    root = Path(folder)
+    run = read_replies_run(root)
+    loaded = load_judges(judges, criteria, bundled=bundled)
+    kind = store or _kind_there(root)
+    _refuse_other_versions(run, loaded, failed_too=not retry_failed)
+    names = {judge.name for judge in loaded}
+    if retry_failed and drop_failed_verdicts(root / "judgements", names, kind):
+        run = read_replies_run(root)
+    judging = _Judging(run, loaded)
+    limits: dict[str, Any] = {
+        "max_concurrency": max_concurrency,
+        "rate": rate,
+        "timeout": timeout,
+        "max_attempts": max_attempts,
+        "on_progress": on_progress,
+    }
+    with open_store(root / "judgements", key="judgement_id", kind=kind) as rows:
+        rounds = run_interruptibly(judging.all_rounds(rows, limits))
+    return _sum(rounds, time.monotonic() - began)
+
+
+def plan_judging(
+    folder: str | os.PathLike[str],
+    judges: Sequence[str | Judge] = DEFAULT_JUDGES,
+    *,
+    criteria: Sequence[Criterion] = (),
+    bundled: bool = True,
+    retry_failed: bool = False,
+) -> tuple[JudgePlan, ...]:
+    """What `judge_run` would ask, without asking.
+
+    Raises:
+        InputError: as `judge_run`.
+        MissingDependencyError: likewise.
+    """
+    run = read_replies_run(folder)
+    loaded = load_judges(judges, criteria, bundled=bundled)
+    _refuse_other_versions(run, loaded, failed_too=not retry_failed)
+    there = {name for name, row in run.judgements.items() if row.error is None or not retry_failed}
+    judging = _Judging(run, loaded)
+    found = []
+    for judge in loaded:
+        for criterion in judge.criteria:
+            todo = [
+                item
+                for item in judging.items_of(judge, criterion, at_most=True)
+                if item.key not in there
+            ]
+            asked = isinstance(judge, LLMJudge)
+            characters = (
+                sum(judge.prompt_characters(criterion, item.material) for item in todo)
+                if isinstance(judge, LLMJudge)
+                else 0
+            )
+            tokens = -(-characters // _CHARACTERS_PER_TOKEN)
+            found.append(
+                JudgePlan(judge.name, criterion, len(todo), len(todo) if asked else 0, tokens)
+            )
+    return tuple(found)
+
+
+class _Judging:
+    """The verdicts of one round after another, each knowing those before it."""
+
+    def __init__(self, run: RepliesRun, judges: Sequence[Judge]) -> None:
+        self._run = run
+        self._judges = judges
+        self._material: dict[str, JudgedReply] = {}
+        self._known: dict[tuple[str, str], dict[str, str]] = {}
+        for judgement in run.judgements.values():
+            if judgement.outcome is not None:
+                self._learn(
+                    judgement.judge, judgement.reply_id, judgement.criterion, judgement.outcome
+                )
+
+    async def all_rounds(self, rows: RowStore, limits: dict[str, Any]) -> list[RunTotals]:
+        """What became of each round; a judge's k-th criterion is asked in the k-th."""
+        found = []
+        for number in range(max(len(judge.criteria) for judge in self._judges)):
+            items = [
+                item
+                for judge in self._judges
+                for criterion in judge.criteria[number : number + 1]
+                for item in self.items_of(judge, criterion)
+            ]
+            found.append(
+                await run_calls(
+                    items,
+                    self._asked,
+                    rows,
+                    key=lambda item: item.key,
+                    failed=self._failed,
+                    **limits,
+                )
+            )
+        return found
+
+    def items_of(self, judge: Judge, criterion: str, *, at_most: bool = False) -> Iterator[_Item]:
+        """The replies that there is something to judge of."""
+        for row in self._run.replies.values():
+            if row.error is not None or row.response is None:
+                continue
+            material = self._material.get(row.reply_id)
+            if material is None:
+                material = self._material[row.reply_id] = judged_reply(self._run, row)
+            known = {} if at_most else self._known.get((judge.name, row.reply_id), {})
+            if judge.wants(criterion, material, known):
+                yield _Item(judge, criterion, material)
+
+    async def _asked(self, item: _Item) -> dict[str, Any]:
+        known = self._known.get((item.judge.name, item.material.reply_id), {})
+        verdict = await item.judge.judge(item.criterion, item.material, known)
+        if not (isinstance(verdict, Verdict) and isinstance(verdict.outcome, str)):
+            raise JudgeError("the judge returned something that is no verdict")
+        self._learn(item.judge.name, item.material.reply_id, item.criterion, verdict.outcome)
+        return _row(item, verdict)
+
+    def _failed(self, item: _Item, error: Exception) -> dict[str, Any]:
+        # Messages of others may hold what a user wrote, or a key: only the type is kept.
+        own = type(error).__module__.startswith(__package__.partition(".")[0])
+        detail = str(error)[:_LONGEST_DETAIL] if own else "the judge's call failed"
+        row = {**_blank(item), "error": {"type": type(error).__name__, "detail": detail}}
+        if isinstance(error, NoVerdictError):
+            row.update(
+                calls=error.calls,
+                input_tokens=error.input_tokens,
+                output_tokens=error.output_tokens,
+            )
+        return row
+
+    def _learn(self, judge: str, reply_id: str, criterion: str, outcome: str) -> None:
+        self._known.setdefault((judge, reply_id), {})[criterion] = outcome
+
+
+def _blank(item: _Item) -> dict[str, Any]:
+    return Judgement(
+        judgement_id=item.key,
+        reply_id=item.material.reply_id,
+        judge=item.judge.name,
+        criterion=item.criterion,
+        estimate=item.judge.estimate,
+        judge_sha256=item.judge.version(item.criterion),
+    ).model_dump(mode="json")
+
+
+def _row(item: _Item, verdict: Verdict) -> dict[str, Any]:
+    return {
+        **_blank(item),
+        "outcome": verdict.outcome,
+        "probability": verdict.probability,
+        "reasoning": verdict.reasoning,
+        "input_tokens": verdict.input_tokens,
+        "output_tokens": verdict.output_tokens,
+        "calls": verdict.calls,
+    }
+
+
+def _refuse_other_versions(run: RepliesRun, judges: Sequence[Judge], *, failed_too: bool) -> None:
+    wanted = {
+        (judge.name, criterion): judge.version(criterion)
+        for judge in judges
+        for criterion in judge.criteria
+    }
+    for judgement in run.judgements.values():
+        if judgement.error is not None and not failed_too:
+            continue
+        version = wanted.get((judgement.judge, judgement.criterion))
+        if version is not None and judgement.judge_sha256 != version:
+            raise InputError(
+                f"another version of {judgement.judge!r} has judged {judgement.criterion!r} here",
+                where=str(run.folder / "judgements"),
+                mend="give the criterion another name, or move those verdicts away",
+            )
+
+
+def _kind_there(root: Path) -> StoreKind:
+    for name in ("judgements", "replies"):
+        if (root / f"{name}.jsonl").exists():
+            return "jsonl"
+        if (root / f"{name}.sqlite").exists():
+            return "sqlite"
+    return "jsonl"
+
+
+def _sum(rounds: Sequence[RunTotals], seconds: float) -> JudgeTotals:
+    def total(name: str) -> int | None:
+        values = [value for one in rounds if (value := getattr(one, name)) is not None]
+        return sum(values) if values else None
+
+    return JudgeTotals(
+        stored=sum(one.stored for one in rounds),
+        already=sum(one.already for one in rounds),
+        failed=sum(one.failed for one in rounds),
+        seconds=seconds,
+        calls=total("calls") or 0,
+        input_tokens=total("input_tokens"),
+        output_tokens=total("output_tokens"),
+    )

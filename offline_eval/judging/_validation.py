@@ -1,0 +1,472 @@
+"""How well judges agree with people."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...calibration import (
+    UNDEFINED,
+    Interval,
+    bootstrap_interval,
+    cohens_kappa,
+    prediction_powered_rate,
+    rogan_gladen,
+    wilson_interval,
+)
+from ..run import ABSTENTION, ESTIMATE, FACTUALITY, GIVEN_JUDGE, TIERS, RepliesRun
+from ._criterion import NOT_APPLICABLE
+from ._judges import DETECTOR
+from ._llm_judge import PREFIX
+
+
+def judges_of(run: RepliesRun, criterion: str) -> tuple[str, ...]:
+    """Names of the judges with a verdict on `criterion`, best first.
+
+    Labels that came with the replies, then language models, then judges of the user's own,
+    then the offline detector and the estimate; among equals those with more verdicts.
+    """
+    counts: dict[str, int] = {}
+    for judgement in run.judgements.values():
+        if judgement.criterion == criterion and judgement.outcome is not None:
+            counts[judgement.judge] = counts.get(judgement.judge, 0) + 1
+    return tuple(sorted(counts, key=lambda name: (_rank(name), -counts[name], name)))
+
+
+def primary_judge(run: RepliesRun, criterion: str) -> str | None:
+    """The judge whose verdicts the report leads with, None where there is no verdict."""
+    found = judges_of(run, criterion)
+    return found[0] if found else None
+
+
+def _rank(name: str) -> int:
+    if name == GIVEN_JUDGE:
+        return 0
+    if name.startswith(PREFIX):
+        return 1
+    return {DETECTOR: 3, ESTIMATE: 4}.get(name, 2)
+
+
+@runtime_checkable
+class HumanLabels(Protocol):
+    """What people agreed on; `labelling.read_labels` gives one.
+
+    Labels of a sample with unequal chances also have `inclusion_probability(reply_id)`, the
+    chance in (0, 1] with which a reply was drawn, None where unknown. Those that know on
+    which replies people disagree have `unsettled(criterion)`, the ids of these.
+    """
+
+    def consensus(self, criterion: str) -> Mapping[str, str]:
+        """Reply id → outcome, of the replies that people agreed on."""
+        ...
+
+
+LabelsLike = HumanLabels | Mapping[str, Mapping[str, str]]
+"""Labels of people, or criterion → (reply id → outcome)."""
+
+
+def labels_for(labels: LabelsLike, criterion: str) -> Mapping[str, str]:
+    """Reply id → outcome by one criterion; empty where nobody labelled it."""
+    if isinstance(labels, Mapping):
+        return labels.get(criterion, {})
+    return labels.consensus(criterion)
+
+
+def unsettled_in(labels: LabelsLike, criterion: str) -> Collection[str]:
+    """Labelled replies that people did not agree on, as far as the labels know of any."""
+    found = getattr(labels, "unsettled", None)
+    ids: Collection[str] = () if found is None else found(criterion)
+    return ids
+
+
+def weights_for(
+    labels: LabelsLike, weights: Mapping[str, float] | None, names: Collection[str]
+) -> dict[str, float] | None:
+    """Weight of each labelled reply, None where all weigh the same.
+
+    Args:
+        labels: where they know with which chance each reply was drawn
+            (`inclusion_probability`), the weight is one over that.
+        weights: come first; a reply that is not in them weighs 1.
+        names: reply ids.
+    """
+    if weights is not None:
+        found = {name: float(weights.get(name, 1.0)) for name in names}
+    else:
+        chance = getattr(labels, "inclusion_probability", None)
+        if chance is None:
+            return None
+        chances = {name: chance(name) for name in names}
+        found = {name: 1.0 / value if value else 1.0 for name, value in chances.items()}
+    return found if len(set(found.values())) > 1 else None
+
+
+def labels_of_judge(run: RepliesRun, judge: str) -> dict[str, dict[str, str]]:
+    """What a judge of the run said, in the shape of labels, to measure others against it.
+
+    Returns:
+        Criterion → (reply id → outcome); failures are left out.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for judgement in run.judgements.values():
+        if judgement.judge == judge and judgement.outcome is not None:
+            found.setdefault(judgement.criterion, {})[judgement.reply_id] = judgement.outcome
+    return found
+
+
+Correction = Literal["prediction_powered", "rogan_gladen"]
+
+
+def corrected_rate(
+    run: RepliesRun,
+    judge: str,
+    criterion: str,
+    outcome: str | Collection[str],
+    labels: LabelsLike,
+    *,
+    among: Collection[str] | None = None,
+    weights: Mapping[str, float] | None = None,
+    method: Correction = "prediction_powered",
+    level: float = 0.95,
+) -> Interval:
+    """The rate at which people would find `outcome`, from a judge and a labelled sample.
+
+    Replies that the judge gave no verdict on are left out, with their labels. Replies to
+    one question count as one unit, except with `rogan_gladen`, which takes each for itself.
+
+    Args:
+        run: with verdicts.
+        judge: its name.
+        criterion: that was judged and labelled.
+        outcome: one of its outcomes, or several that count together.
+        labels: see `LabelsLike`.
+        among: ids of the replies whose rate it is; None for all of the run. The labels
+            among them must be a sample of these.
+        weights: reply id → one over the chance to be labelled, where chances were unequal;
+            None for what the labels themselves know of that.
+        method: `prediction_powered`, or `rogan_gladen`, which takes sensitivity and
+            specificity for the same everywhere.
+        level: coverage in (0, 1).
+
+    Returns:
+        As `prediction_powered_rate` and `rogan_gladen`; undefined without labels.
+    """
+    wanted = {outcome} if isinstance(outcome, str) else set(outcome)
+    chosen = None if among is None else set(among)
+    verdicts = {
+        found.reply_id: found.outcome in wanted
+        for found in run.judgements.values()
+        if found.judge == judge
+        and found.criterion == criterion
+        and found.outcome is not None
+        and (chosen is None or found.reply_id in chosen)
+    }
+    people = {
+        name: label in wanted
+        for name, label in labels_for(labels, criterion).items()
+        if name in verdicts
+    }
+    if not people:
+        return UNDEFINED
+    weighing = weights_for(labels, weights, people) or dict.fromkeys(people, 1.0)
+    if method == "rogan_gladen":
+        return _rogan_gladen(verdicts, people, weighing, level)
+    rest = [name for name in verdicts if name not in people]
+    return prediction_powered_rate(
+        list(people.values()),
+        [verdicts[name] for name in people],
+        [verdicts[name] for name in rest],
+        weights=list(weighing.values()),
+        groups=[_question(run, name) for name in people],
+        groups_unlabelled=[_question(run, name) for name in rest],
+        level=level,
+    )
+
+
+def _rogan_gladen(
+    verdicts: Mapping[str, bool],
+    people: Mapping[str, bool],
+    weights: Mapping[str, float],
+    level: float,
+) -> Interval:
+    right_yes, all_yes = _effective(verdicts, people, weights, label=True)
+    right_no, all_no = _effective(verdicts, people, weights, label=False)
+    return rogan_gladen(
+        sum(verdicts.values()),
+        len(verdicts),
+        true_positives=right_yes,
+        human_positives=all_yes,
+        true_negatives=right_no,
+        human_negatives=all_no,
+        level=level,
+    )
+
+
+def _effective(
+    verdicts: Mapping[str, bool],
+    people: Mapping[str, bool],
+    weights: Mapping[str, float],
+    *,
+    label: bool,
+) -> tuple[float, float]:
+    """Right verdicts and all, among the labels of one kind, as effective numbers.
+
+    Source: Kish 1965, Survey sampling, for the effective number (Σw)² / Σw².
+    """
+    those = [name for name, said in people.items() if said is label]
+    total = sum(weights[name] for name in those)
+    if not those or total <= 0:
+        return 0.0, 0.0
+    effective = total**2 / sum(weights[name] ** 2 for name in those)
+    right = sum(weights[name] for name in those if verdicts[name] is label)
+    return effective * min(1.0, right / total), effective
+
+
+def _question(run: RepliesRun, reply_id: str) -> str:
+    return run.question_of(run.replies[reply_id]).question_id
+
+
+Floats = NDArray[np.float64]
+# Fewer labels than this cannot tell a judge of 80 % from one of 95 %.
+FEW_LABELS = 50
+POOR_KAPPA = 0.6
+_POSITIVE = {ABSTENTION: ("yes",), FACTUALITY: TIERS[:2]}
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeValidation:
+    """A judge against people's labels, by one criterion.
+
+    Attributes:
+        judge: its name.
+        criterion: that was judged.
+        positive: outcomes that count as positive in precision, recall and specificity;
+            empty where none is known, and then these three are undefined.
+        n: replies with both a label and a verdict.
+        no_verdict: labelled replies on which the judge has none.
+        unsettled: labelled replies that people do not agree on; they count nowhere.
+        accuracy: share of equal outcomes, all outcomes told apart.
+        precision: share of people's positives among the judge's.
+        recall: share of the judge's positives among people's (sensitivity).
+        specificity: share of the judge's negatives among people's.
+        kappa: Cohen's, all outcomes told apart.
+        confusion: (people's outcome, judge's outcome) → replies.
+        warnings: what a reader must know before trusting the judge, one sentence each.
+    """
+
+    judge: str
+    criterion: str
+    positive: tuple[str, ...]
+    n: int
+    no_verdict: int
+    accuracy: Interval
+    precision: Interval
+    recall: Interval
+    specificity: Interval
+    kappa: Interval
+    confusion: Mapping[tuple[str, str], int]
+    warnings: tuple[str, ...] = ()
+    unsettled: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Pairs:
+    """Labels and verdicts on the same replies, with weights and questions."""
+
+    human: list[str]
+    judge: list[str]
+    weights: Floats
+    questions: list[str]
+    weighted: bool
+
+    def rate(self, among: list[bool], right: list[bool]) -> Interval:
+        """Share of `right` among `among`, by question where questions repeat."""
+        chosen = [index for index, is_in in enumerate(among) if is_in]
+        if not chosen:
+            return UNDEFINED
+        questions = [self.questions[index] for index in chosen]
+        hits = [right[index] for index in chosen]
+        if not self.weighted and len(set(questions)) == len(questions):
+            return wilson_interval(sum(hits), len(hits))
+        weights = self.weights[chosen]
+
+        def share(picked: Floats, _: Floats) -> float | None:
+            index = picked.astype(np.intp)
+            return float(np.average(np.asarray(hits, float)[index], weights=weights[index]))
+
+        return bootstrap_interval(
+            share, np.arange(len(hits), dtype=np.float64), hits, groups=questions
+        )
+
+    def kappa(self) -> Interval:
+        """Cohen's kappa, by question where questions repeat."""
+        if not self.weighted or self.human == self.judge:
+            # Where all agree, resampling says nothing of chance: its interval does.
+            return cohens_kappa(self.human, self.judge, groups=self.questions)
+        names = sorted({*self.human, *self.judge})
+        human = np.asarray([names.index(outcome) for outcome in self.human])
+        judge = np.asarray([names.index(outcome) for outcome in self.judge])
+
+        def agreement(picked: Floats, _: Floats) -> float | None:
+            index = picked.astype(np.intp)
+            return weighted_kappa(human[index], judge[index], self.weights[index], len(names))
+
+        return bootstrap_interval(
+            agreement,
+            np.arange(len(human), dtype=np.float64),
+            np.zeros(len(human)),
+            groups=self.questions,
+        )
+
+
+def validate_judges(
+    run: RepliesRun,
+    labels: LabelsLike,
+    *,
+    weights: Mapping[str, float] | None = None,
+    positive: Mapping[str, tuple[str, ...]] | None = None,
+    known_of: Mapping[str, Sequence[str]] | None = None,
+) -> tuple[JudgeValidation, ...]:
+    """Every judge of the run against people's labels, by every criterion with both.
+
+    Args:
+        run: with verdicts.
+        labels: see `LabelsLike`.
+        weights: reply id → one over the chance to be labelled, where chances were unequal;
+            None for what the labels themselves know of that.
+        positive: criterion → outcomes that count as positive, for criteria other than
+            abstention (yes) and factuality (tier_1, tier_2).
+        known_of: judge → what was found out about it elsewhere, such as
+            `judge_bias.bias_warnings` of the run; goes before the other warnings.
+
+    Returns:
+        In the order of criteria and judges in the run. Intervals are Wilson's where each
+        question was labelled once, and otherwise bootstrap intervals over questions.
+    """
+    asked: dict[tuple[str, str], dict[str, str]] = {}
+    for judgement in run.judgements.values():
+        found = asked.setdefault((judgement.criterion, judgement.judge), {})
+        if judgement.outcome is not None:
+            found[judgement.reply_id] = judgement.outcome
+    known = {**_POSITIVE, **(positive or {})}
+    validations = []
+    for (criterion, judge), verdicts in sorted(asked.items(), key=lambda entry: entry[0][0]):
+        people = {
+            name: outcome
+            for name, outcome in labels_for(labels, criterion).items()
+            if name in run.replies
+        }
+        if people:
+            validation = _validated(
+                run,
+                judge,
+                criterion,
+                verdicts,
+                people,
+                weights_for(labels, weights, people),
+                known.get(criterion, ()),
+                unsettled=sum(name in verdicts for name in unsettled_in(labels, criterion)),
+            )
+            said = (*(known_of or {}).get(judge, ()), *validation.warnings)
+            validations.append(replace(validation, warnings=said))
+    return tuple(validations)
+
+
+def weighted_kappa(
+    human: NDArray[np.intp], judge: NDArray[np.intp], weights: Floats, outcomes: int
+) -> float | None:
+    """Cohen's kappa of two raters, each pair with its weight; None where chance is certain.
+
+    Source: Cohen 1960, A coefficient of agreement for nominal scales.
+    """
+    table = np.zeros((outcomes, outcomes))
+    np.add.at(table, (human, judge), weights)
+    table /= table.sum()
+    by_chance = float(table.sum(axis=1) @ table.sum(axis=0))
+    if by_chance >= 1.0 - 1e-12:
+        return None
+    return (float(np.trace(table)) - by_chance) / (1.0 - by_chance)
+
+
+def _validated(
+    run: RepliesRun,
+    judge: str,
+    criterion: str,
+    verdicts: Mapping[str, str],
+    people: Mapping[str, str],
+    weights: Mapping[str, float] | None,
+    wanted: tuple[str, ...],
+    *,
+    unsettled: int,
+) -> JudgeValidation:
+    both = [name for name in people if name in verdicts]
+    pairs = _Pairs(
+        human=[people[name] for name in both],
+        judge=[verdicts[name] for name in both],
+        weights=np.asarray([(weights or {}).get(name, 1.0) for name in both], dtype=np.float64),
+        questions=[run.question_of(run.replies[name]).question_id for name in both],
+        weighted=weights is not None,
+    )
+    mine = [outcome in wanted for outcome in pairs.judge]
+    yours = [outcome in wanted for outcome in pairs.human]
+    if criterion == FACTUALITY:
+        # Whether a reply abstains is another question: only answers are right or wrong.
+        answered = [
+            NOT_APPLICABLE not in pair for pair in zip(pairs.human, pairs.judge, strict=True)
+        ]
+    else:
+        answered = [bool(wanted)] * len(both)
+    negative = [here and not yes for here, yes in zip(answered, yours, strict=True)]
+    found = JudgeValidation(
+        judge=judge,
+        criterion=criterion,
+        positive=wanted,
+        n=len(both),
+        no_verdict=len(people) - len(both),
+        unsettled=unsettled,
+        accuracy=pairs.rate(
+            [True] * len(both), [a == b for a, b in zip(pairs.human, pairs.judge, strict=True)]
+        ),
+        precision=pairs.rate([a and b for a, b in zip(answered, mine, strict=True)], yours),
+        recall=pairs.rate([a and b for a, b in zip(answered, yours, strict=True)], mine),
+        specificity=pairs.rate(negative, [not yes for yes in mine]),
+        kappa=pairs.kappa(),
+        confusion=dict(sorted(Counter(zip(pairs.human, pairs.judge, strict=True)).items())),
+    )
+    return _with_warnings(found)
+
+
+# More warnings that follow from the numbers are added here; others come as `known_of`.
+_WARNINGS: tuple[Callable[[JudgeValidation], str | None], ...] = (
+    lambda found: (
+        f"only {found.n} replies have both a label and a verdict" if found.n < FEW_LABELS else None
+    ),
+    lambda found: (
+        f"{found.unsettled} replies that people disagree on are left out until they are settled: "
+        "they are likely to be the hard ones, and the judge to look better than it is"
+        if found.unsettled
+        else None
+    ),
+    lambda found: (
+        f"agreement beyond chance is poor (kappa {found.kappa.value:.2f})"
+        if found.kappa.value is not None and found.kappa.value < POOR_KAPPA
+        else None
+    ),
+    lambda found: (
+        "the judge says nothing about the rate (recall + specificity is 1 or less)"
+        if found.recall.value is not None
+        and found.specificity.value is not None
+        and found.recall.value + found.specificity.value <= 1.0
+        else None
+    ),
+)
+
+
+def _with_warnings(found: JudgeValidation) -> JudgeValidation:
+    said = [warning(found) for warning in _WARNINGS]
+    return replace(found, warnings=tuple(text for text in said if text is not None))

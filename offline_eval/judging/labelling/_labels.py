@@ -1,0 +1,209 @@
+"""All labels of a run, and what people agree on."""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from ....guard.errors import InputError
+from ._criteria import (
+    ABSTENTION_CRITERION,
+    FACTUALITY_CRITERION,
+    HumanLabel,
+    LabelCriterion,
+    LabelSample,
+)
+from ._label_log import LabelLog
+from ._sampling import FOLDER, read_sample
+
+CONSENSUS = "_consensus"
+"""Name of the file of settled disagreements, beside the annotators' files."""
+
+_NAME = re.compile(r"[^\W_][\w.-]{0,63}")
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The labels of a run as they stand now.
+
+    Attributes:
+        sample: what was to be labelled, None where labels came without one.
+        given: labels that count, per annotator; skipped ones and those taken back are in
+            it without an outcome.
+        settled: what disagreements were settled to.
+    """
+
+    sample: LabelSample | None
+    given: Mapping[str, tuple[HumanLabel, ...]]
+    settled: tuple[HumanLabel, ...] = ()
+
+    @property
+    def annotators(self) -> tuple[str, ...]:
+        """All who labelled, by name."""
+        return tuple(self.given)
+
+    @property
+    def criteria(self) -> tuple[LabelCriterion, ...]:
+        """What was asked: of the sample, then those that only labels name."""
+        known = {} if self.sample is None else {c.name: c for c in self.sample.criteria}
+        outcomes: dict[str, set[str]] = {}
+        for labels in self.given.values():
+            for label in labels:
+                if label.outcome is not None:
+                    outcomes.setdefault(label.criterion, set()).add(label.outcome)
+        for criterion in (ABSTENTION_CRITERION, FACTUALITY_CRITERION):
+            if criterion.name in outcomes:
+                known.setdefault(criterion.name, criterion)
+        for name in sorted(outcomes.keys() - known.keys()):
+            # Of labels without a sample nothing more is known than what they say.
+            known[name] = LabelCriterion.model_construct(
+                name=name, outcomes=tuple(sorted(outcomes[name]))
+            )
+        return tuple(known.values())
+
+    def votes(self, criterion: str) -> dict[str, dict[str, str]]:
+        """Reply id → annotator → outcome, of all replies that somebody labelled."""
+        found: dict[str, dict[str, str]] = {}
+        for annotator, labels in self.given.items():
+            for label in labels:
+                if label.criterion == criterion and label.outcome is not None:
+                    found.setdefault(label.reply_id, {})[annotator] = label.outcome
+        return found
+
+    def consensus(self, criterion: str) -> dict[str, str]:
+        """Reply id → outcome that people agreed on.
+
+        What somebody settled counts first, then what more than half of those who labelled
+        the reply said. A tie is left out until it is settled. A criterion that is asked
+        only after another outcome (factuality: of replies that do not abstain) has no
+        consensus where the other criterion has another one, or none yet.
+        """
+        found = {
+            name: outcome
+            for name, votes in self.votes(criterion).items()
+            if (outcome := majority(tuple(votes.values()))) is not None
+        }
+        for label in self.settled:
+            if label.criterion == criterion and label.outcome is not None:
+                found[label.reply_id] = label.outcome
+        for other, outcomes in self._conditions(criterion).items():
+            before = self.consensus(other)
+            asked = self.votes(other).keys() | before.keys()
+            found = {
+                name: outcome
+                for name, outcome in found.items()
+                if name not in asked or before.get(name) in outcomes
+            }
+        return found
+
+    def disagreements(self, criterion: str) -> tuple[str, ...]:
+        """Ids of replies that got different outcomes, settled or not."""
+        return tuple(
+            name for name, votes in self.votes(criterion).items() if len(set(votes.values())) > 1
+        )
+
+    def unsettled(self, criterion: str) -> tuple[str, ...]:
+        """Ids of replies that have labels and no consensus, because no outcome has a majority.
+
+        Those that the criterion turned out not to be asked of are not among them.
+        """
+        agreed = self.consensus(criterion)
+        before = {other: self.consensus(other) for other in self._conditions(criterion)}
+        asked = self._conditions(criterion)
+        return tuple(
+            name
+            for name, votes in self.votes(criterion).items()
+            if name not in agreed
+            and majority(tuple(votes.values())) is None
+            and all(before[other].get(name) in (None, *asked[other]) for other in asked)
+        )
+
+    def notes(self, reply_id: str) -> dict[str, str]:
+        """Annotator → note on a reply, where there is one."""
+        found = {}
+        for annotator, labels in self.given.items():
+            said = [label for label in labels if label.reply_id == reply_id]
+            if said and said[-1].note:
+                found[annotator] = said[-1].note
+        return found
+
+    def inclusion_probability(self, reply_id: str) -> float | None:
+        """How likely the reply was to be sampled; None for one that was not drawn."""
+        return self._chances.get(reply_id)
+
+    def _conditions(self, criterion: str) -> Mapping[str, tuple[str, ...]]:
+        found = [known.only_where for known in self.criteria if known.name == criterion]
+        return found[0] if found else {}
+
+    @cached_property
+    def _chances(self) -> dict[str, float]:
+        replies = () if self.sample is None else self.sample.replies
+        return {reply.reply_id: reply.inclusion_probability for reply in replies}
+
+
+def majority(outcomes: Sequence[str]) -> str | None:
+    """What more than half say, None where there is no such outcome.
+
+    Example:
+        >>> majority(["yes", "yes", "no"]), majority(["yes", "no"])
+        ('yes', None)
+    """
+    if not outcomes:
+        return None
+    outcome, times = Counter(outcomes).most_common(1)[0]
+    return outcome if 2 * times > len(outcomes) else None
+
+
+def read_labels(folder: str | os.PathLike[str]) -> Labels:
+    """All labels of a run; empty ones where nobody labelled.
+
+    Args:
+        folder: of the run.
+
+    Raises:
+        InputError: a file is broken, or a label is none of its criterion's outcomes, with
+            its line.
+    """
+    root = Path(folder) / FOLDER
+    sample = read_sample(folder)
+    criteria = (ABSTENTION_CRITERION, FACTUALITY_CRITERION, *(sample.criteria if sample else ()))
+    outcomes = {criterion.name: criterion.outcomes for criterion in criteria}
+    given = {}
+    for path in sorted(root.glob("*.jsonl")):
+        if not path.name.startswith(("_", ".")):
+            given[path.stem] = latest(LabelLog(path).read(outcomes))
+    settled = latest(LabelLog(root / f"{CONSENSUS}.jsonl").read(outcomes))
+    return Labels(sample=sample, given=given, settled=settled)
+
+
+def latest(labels: Sequence[HumanLabel]) -> tuple[HumanLabel, ...]:
+    """Of each reply and criterion the last label, in the order in which these were given."""
+    found: dict[tuple[str, str], HumanLabel] = {}
+    for label in labels:
+        key = (label.reply_id, label.criterion)
+        found.pop(key, None)
+        found[key] = label
+    return tuple(found.values())
+
+
+def checked_annotator(name: str, *, where: str) -> str:
+    """A name that can be a file's.
+
+    Raises:
+        InputError: it cannot.
+    """
+    normal = unicodedata.normalize("NFC", name)
+    if not _NAME.fullmatch(normal):
+        raise InputError(
+            f"{name[:80]!r} cannot be an annotator's name",
+            where=where,
+            mend="use up to 64 letters, digits, dots, hyphens and underscores, a letter or "
+            "digit first",
+        )
+    return normal

@@ -1,1 +1,0 @@
-"""Question templates: by language, and better ones for some properties."""

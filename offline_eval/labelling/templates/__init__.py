@@ -1,1 +1,0 @@
-"""The labelling page; a package, so that builds carry its files."""

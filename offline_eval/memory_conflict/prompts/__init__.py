@@ -1,1 +1,0 @@
-"""Prompts of the suite, one file each; a folder of one's own may replace any of them."""

@@ -1,1 +1,0 @@
-"""Prompts of the microworld's language model; a package, so that builds carry its files."""

@@ -1,0 +1,227 @@
+"""Reading and writing record files: one line per question and case."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, NoReturn, get_args
+
+from pydantic import ValidationError
+
+from ...guard.contracts import ConflictBetween
+from ...guard.errors import InputError
+from ...guard.files import read_json, read_jsonl
+from ...guard.policy import AGGREGATOR_NAMES, Fingerprint
+from ...guard.text import clean_text
+from ._records import MeasuredCase, MeasuredCases
+
+_REQUIRED = ("question_id", "relevance", "confidence", "context_right", "closed_book_right")
+_HEADER = ("scorer", "estimator", "aggregator", "population", "conflict_between")
+# Beyond these, sums of weights would lose their digits.
+_LIGHTEST, _HEAVIEST = 1e-9, 1e9
+_MEND = (
+    '{"question_id": "q1", "relevance": 0.7, "confidence": 0.4, "context_right": true, '
+    '"closed_book_right": false}'
+)
+
+
+def read_records(path: str | os.PathLike[str]) -> MeasuredCases:
+    """Cases from `records.jsonl`, one line per question and case.
+
+    What measured them may be told in a first line
+    `{"scorer": {…}, "estimator": {…}, "aggregator": "max", "population": "…"}`, or in
+    `records.manifest.json` next to `records.jsonl`.
+
+    Raises:
+        InputError: a line is no such record; names file and line.
+    """
+    where = os.fspath(path)
+    lines = list(read_jsonl(path))
+    header: Mapping[str, Any] = {}
+    if lines and _is_header(lines[0][1]):
+        header = lines.pop(0)[1]
+        if unknown := sorted(set(header) - set(_HEADER)):
+            raise InputError(
+                f"field {unknown[0]!r} says nothing about what measured the records",
+                where=f"{where}:1",
+                mend=f"there are: {', '.join(_HEADER)}",
+            )
+    made_by = _made_by(header, _manifest_of(Path(path)), where)
+    cases: dict[tuple[str, str], tuple[int, MeasuredCase]] = {}
+    groups: dict[str, tuple[int, str]] = {}
+    for number, value in lines:
+        at = f"{where}:{number}"
+        case = _case(value, at)
+        key = (case.question_id, case.case)
+        if key in cases:
+            raise InputError(
+                f"question {case.question_id!r}, case {case.case!r} stands on line "
+                f"{cases[key][0]} already",
+                where=at,
+                mend='tell the cases of one question apart by "case"',
+            )
+        first, group = groups.setdefault(case.question_id, (number, case.group))
+        if group != case.group:
+            raise InputError(
+                f"question {case.question_id!r} is in group {case.group!r} here and in {group!r} "
+                f"on line {first}",
+                where=at,
+                mend="a question belongs to one group",
+            )
+        cases[key] = (number, case)
+    if not cases:
+        raise InputError("holds no records", where=where, mend=f"one line per case: {_MEND}")
+    return replace(made_by, cases=tuple(case for _, case in cases.values()))
+
+
+def _is_header(value: Mapping[str, Any]) -> bool:
+    return "question_id" not in value and any(name in value for name in _HEADER)
+
+
+def _manifest_of(path: Path) -> tuple[Mapping[str, Any], str]:
+    manifest = path.with_name(f"{path.stem}.manifest.json")
+    if not manifest.is_file():
+        return {}, str(manifest)
+    value = read_json(manifest)
+    if not isinstance(value, dict):
+        raise InputError(
+            f"expected a JSON object, found {type(value).__name__}",
+            where=str(manifest),
+            mend='name "scorer", "estimator", "aggregator"',
+        )
+    return value, str(manifest)
+
+
+def _made_by(
+    header: Mapping[str, Any], manifest: tuple[Mapping[str, Any], str], where: str
+) -> MeasuredCases:
+    """No cases yet: what measured them, by the first line or the file beside it."""
+    beside, beside_where = manifest
+    for name in _HEADER:
+        if name in header and name in beside and header[name] != beside[name]:
+            raise InputError(
+                f"{name!r} is told here and, differently, in {Path(beside_where).name}",
+                where=f"{where}:1",
+                mend="keep the one that measured these records",
+            )
+    at = f"{where}:1" if header else beside_where
+    found = {**beside, **header}
+    aggregator = found.get("aggregator", "max")
+    if aggregator not in AGGREGATOR_NAMES:
+        raise InputError(
+            f"field 'aggregator': unknown aggregator {aggregator!r}",
+            where=at,
+            mend=f"one of: {', '.join(AGGREGATOR_NAMES)}",
+        )
+    population = found.get("population", "")
+    if not isinstance(population, str):
+        _refuse("field 'population' must be text", at)
+    between = found.get("conflict_between", "memory")
+    if between not in get_args(ConflictBetween):
+        _refuse("field 'conflict_between' must be memory, passages or both", at)
+    return MeasuredCases(
+        cases=(),
+        source=where,
+        scorer=_fingerprint(found.get("scorer"), "scorer", at),
+        estimator=_fingerprint(found.get("estimator"), "estimator", at),
+        aggregator=aggregator,
+        population=clean_text(population),
+        conflict_between=between,
+    )
+
+
+def _fingerprint(value: Any, name: str, where: str) -> Fingerprint | None:
+    if value is None:
+        return None
+    try:
+        return Fingerprint.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        field = ".".join([name, *map(str, first["loc"])])
+        raise InputError(
+            f"field {field!r}: {first['msg']}",
+            where=where,
+            mend=f"write the fingerprint of the {name}, as `knowgate eval` does, e.g. "
+            '{"kind": "bi_encoder"}',
+        ) from None
+
+
+def _case(value: Mapping[str, Any], where: str) -> MeasuredCase:
+    for name in _REQUIRED:
+        if name not in value:
+            _refuse(f"field {name!r} is missing", where)
+    identity = value["question_id"]
+    if isinstance(identity, int) and not isinstance(identity, bool):
+        identity = str(identity)
+    if not isinstance(identity, str) or not identity:
+        _refuse("field 'question_id' must be text or a whole number", where)
+    weight = _number(value, "weight", where, default=1.0)
+    if weight is None or not _LIGHTEST <= weight <= _HEAVIEST:
+        _refuse(f"field 'weight' must be a number from {_LIGHTEST:g} to {_HEAVIEST:g}", where)
+    return MeasuredCase(
+        question_id=clean_text(identity),
+        relevance=_number(value, "relevance", where),
+        confidence=_number(value, "confidence", where),
+        context_right=_flag(value, "context_right", where),
+        closed_book_right=_flag(value, "closed_book_right", where),
+        group=_text(value, "group", where),
+        conflict=_flag(value, "conflict", where),
+        weight=weight,
+        case=_text(value, "case", where),
+        nothing_retrieved=_flag(value, "nothing_retrieved", where) or False,
+    )
+
+
+def _number(
+    value: Mapping[str, Any], name: str, where: str, *, default: float | None = None
+) -> float | None:
+    """A finite number; null, NaN and infinity stand for a signal that failed."""
+    found = value.get(name, default)
+    if found is None:
+        return None
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        _refuse(f"field {name!r} must be a number or null", where)
+    try:
+        return float(found) if math.isfinite(found) else None
+    except OverflowError:
+        _refuse(f"field {name!r} is larger than any float", where)
+
+
+def _flag(value: Mapping[str, Any], name: str, where: str) -> bool | None:
+    found = value.get(name)
+    if found is not None and not isinstance(found, bool):
+        _refuse(f"field {name!r} must be true, false or null", where)
+    return found
+
+
+def _text(value: Mapping[str, Any], name: str, where: str) -> str:
+    found = value.get(name)
+    if found is None:
+        return ""
+    if isinstance(found, int) and not isinstance(found, bool):
+        return str(found)
+    if not isinstance(found, str):
+        _refuse(f"field {name!r} must be text", where)
+    return clean_text(found)
+
+
+def _refuse(what: str, where: str) -> NoReturn:
+    raise InputError(what, where=where, mend=f"a record looks like {_MEND}")
+
+
+def record_lines(measured: MeasuredCases) -> Iterable[Mapping[str, Any]]:
+    """The lines of a records file that reads back as `measured`, the header first."""
+    header: dict[str, Any] = {"aggregator": measured.aggregator}
+    for name, fingerprint in (("scorer", measured.scorer), ("estimator", measured.estimator)):
+        if fingerprint is not None:
+            header[name] = fingerprint.model_dump(mode="json")
+    if measured.population:
+        header["population"] = measured.population
+    if measured.conflict_between != "memory":
+        header["conflict_between"] = measured.conflict_between
+    yield header
+    for case in measured.cases:
+        yield {field.name: getattr(case, field.name) for field in fields(case)}

@@ -1,0 +1,3 @@
+"""Templates of the calibration report; data, not code."""
+
+from __future__ import annotations

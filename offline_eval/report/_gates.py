@@ -1,0 +1,224 @@
+"""Finding the number that a gate names in a report."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...guard.errors import InputError
+
+_COMPARISONS: dict[str, Callable[[float, float], bool]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+# A name in brackets may hold whatever names hold, brackets in pairs included.
+_BRACKETS = r"\[(?:[^\[\]]|\[[^\[\]]*\])+\]"
+_PART = re.compile(rf"[^\s.<>=!\[\]]+|{_BRACKETS}")
+_GATE = re.compile(
+    rf"\s*(?P<name>(?:[^\s<>=!\[\]]|{_BRACKETS})+)\s*"
+    r"(?P<sign><=|>=|==|!=|<|>)\s*"
+    r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<unit>%?)\s*"
+)
+_MEND = "write NAME OP NUMBER, for example 'abstention_rate<0.9', with <, <=, >, >=, == or !="
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A gate, read.
+
+    Attributes:
+        text: as it was given.
+        name: of the number in the report, as given.
+        path: its parts; those in brackets are names or positions in a list.
+        sign: of the comparison.
+        number: that the report's is compared with; percent are shares.
+    """
+
+    text: str
+    name: str
+    path: tuple[str, ...]
+    sign: str
+    number: float
+
+    def fails(self, value: float) -> bool:
+        """Whether the report's number does what it must not."""
+        return _COMPARISONS[self.sign](value, self.number)
+
+
+def parse_gate(text: str) -> Gate:
+    """The gate that an expression states.
+
+    Raises:
+        InputError: it is none.
+
+    Example:
+        >>> gate = parse_gate("systems[a.b].replies.abstention_rate.low < 90%")
+        >>> gate.path, gate.sign, gate.number
+        (('systems', 'a.b', 'replies', 'abstention_rate', 'low'), '<', 0.9)
+    """
+    found = _GATE.fullmatch(text)
+    if found is None:
+        raise InputError(f"cannot be read: {text[:80]!r}", where="--fail-if", mend=_MEND)
+    name = found["name"]
+    parts = _PART.findall(name)
+    # Whatever is not a part is a dot between two, or none before a bracket.
+    between = _PART.sub("\0", name)
+    if not re.fullmatch(r"\0(?:\.?\0)*", between):
+        raise InputError(f"cannot be read: {text[:80]!r}", where="--fail-if", mend=_MEND)
+    number = float(found["number"])
+    if not math.isfinite(number):
+        raise InputError(f"the number is too large: {text[:80]!r}", where="--fail-if", mend=_MEND)
+    return Gate(
+        text=" ".join(text.split()),
+        name=name,
+        path=tuple(part[1:-1].strip() if part.startswith("[") else part for part in parts),
+        sign=found["sign"],
+        number=number / 100 if found["unit"] else number,
+    )
+
+
+# Short names, tried in turn where the report has no field of that name.
+GATE_ALIASES: Mapping[str, tuple[str, ...]] = {
+    "abstention_rate": ("left_out.abstention_rate",),
+    "false_abstention_rate": ("in_kb.false_abstention_rate",),
+    "retrieval_miss_rate": ("in_kb.retrieval_miss_rate",),
+    "n": ("replies.n", "cases"),
+    "abstained": ("replies.abstained", "left_out.abstained"),
+    "tier_1": ("replies.tier_1",),
+    "tier_2": ("replies.tier_2",),
+    "tier_3": ("replies.tier_3",),
+}
+_NAME_FIELDS = ("system_id", "name", "topic", "criterion", "id")
+_SHOWN = 8
+_ABSENT = object()
+
+
+def look_up(report: Mapping[str, Any], gate: Gate) -> float | None:
+    """The number; None where the report has it as undefined.
+
+    Of a rate with its interval it is the value.
+
+    Raises:
+        InputError: the report has no such number.
+    """
+    first, *rest = gate.path
+    if first not in report:
+        for alias in GATE_ALIASES.get(first, ()):
+            path = (*alias.split("."), *rest)
+            if _walk(report, path)[0] is not _ABSENT:
+                return _number(gate, _walk(report, path)[0])
+    found, depth, known = _walk(report, gate.path)
+    if found is _ABSENT:
+        raise _unknown(gate, depth, known if depth else [*known, *GATE_ALIASES])
+    return _number(gate, found)
+
+
+def _walk(report: Any, path: Sequence[str]) -> tuple[Any, int, list[str]]:
+    """What stands at the end; else how many parts led somewhere, and what is there."""
+    value = report
+    for position, part in enumerate(path):
+        known = _children(value)
+        if part not in known:
+            # Within what is undefined as a whole, everything is.
+            if value is None and position:
+                return None, position, []
+            return _ABSENT, position, sorted(known)
+        value = known[part]
+    return value, len(path), []
+
+
+def _children(value: Any) -> dict[str, Any]:
+    if isinstance(value, Mapping):
+        return {str(key): item for key, item in value.items()}
+    if isinstance(value, list):
+        found = {str(position): item for position, item in enumerate(value)}
+        for item in value:
+            if isinstance(item, Mapping):
+                named = next((item[name] for name in _NAME_FIELDS if name in item), None)
+                if isinstance(named, str):
+                    found.setdefault(named, item)
+        return found
+    return {}
+
+
+def _number(gate: Gate, value: Any) -> float | None:
+    if isinstance(value, Mapping) and "value" in value:
+        value = value["value"]
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        children = _children(value)
+        raise InputError(
+            f"{gate.name[:80]!r} is no number in this report",
+            where="--fail-if",
+            mend=f"name one in it, such as {gate.name[:80]}.{sorted(children)[0]}"
+            if children and not isinstance(value, list)
+            else "name a number or a rate of report.json",
+        )
+    return float(value)
+
+
+def _unknown(gate: Gate, depth: int, known: Sequence[str]) -> InputError:
+    wanted = gate.path[depth]
+    near = difflib.get_close_matches(wanted, known, n=3, cutoff=0.5)
+    names = near or list(known)[:_SHOWN]
+    within = f" in {'.'.join(gate.path[:depth])[:80]!r}" if depth else ""
+    return InputError(
+        f"the report has no {wanted[:80]!r}{within}",
+        where=f"--fail-if {gate.text[:120]!r}",
+        mend=f"name one of: {', '.join(name[:60] for name in names)}"
+        if names
+        else "name a number or a rate of report.json",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class GateResult:
+    """What became of a gate.
+
+    Attributes:
+        gate: as read.
+        value: the report's number; None where it is undefined.
+        failed: it does what it must not, or is undefined: what is not known does not pass.
+    """
+
+    gate: Gate
+    value: float | None
+    failed: bool
+
+    @property
+    def words(self) -> str:
+        """What was found, in one line."""
+        if self.value is None:
+            return f"{self.gate.name} is undefined: nothing was measured that it rests on"
+        return f"{self.gate.name} is {self.value:.6g}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {"fail_if": self.gate.text, "value": self.value, "failed": self.failed}
+
+
+def check_gates(report: Mapping[str, Any], expressions: Sequence[str]) -> tuple[GateResult, ...]:
+    """What becomes of each gate, in the order given.
+
+    Args:
+        report: what `report.json` holds, of any suite.
+        expressions: see the package.
+
+    Raises:
+        InputError: an expression cannot be read, or names no number of the report.
+    """
+    gates = [parse_gate(text) for text in expressions]
+    found = [(gate, look_up(report, gate)) for gate in gates]
+    return tuple(
+        GateResult(gate, value, value is None or gate.fails(value)) for gate, value in found
+    )

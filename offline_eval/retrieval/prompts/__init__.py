@@ -1,1 +1,0 @@
-"""Prompts of retrieval and of synthetic questions, as files."""

@@ -1,0 +1,91 @@
+"""Asking a language model about many cases so that one failure costs one case."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from ...guard.contracts import Generation, LanguageModel
+from ...guard.errors import InputError, KnowgateError, LanguageModelError, PartialGenerationsError
+
+_Item = TypeVar("_Item")
+_Found = TypeVar("_Found")
+
+
+def generate_each(
+    lm: LanguageModel,
+    prompts: Sequence[str],
+    *,
+    n: int = 1,
+    temperature: float = 0.0,
+    seed: int | None = None,
+) -> list[list[Generation] | KnowgateError]:
+    """`n` generations for each prompt, or why there are none.
+
+    Equal prompts are asked once. What arrived of a call that failed in part is kept, and
+    what did not is not asked again: a model that fails so has tried often enough itself.
+    Where a call fails altogether, its prompts are asked one by one.
+
+    Args:
+        lm: what is asked.
+        prompts: any number.
+        n: generations per prompt.
+        temperature: 0 for greedy answers.
+        seed: of the first generation to each prompt.
+
+    Raises:
+        InputError: an argument is out of the model's range.
+    """
+
+    def call(some: Sequence[str]) -> list[list[Generation] | KnowgateError]:
+        try:
+            rows = lm.generate(some, n=n, temperature=temperature, seed=seed)
+        except PartialGenerationsError as error:
+            return [
+                list(row) if len(row) == n else cause or error
+                for row, cause in zip(error.generations, error.errors, strict=True)
+            ]
+        if any(len(row) != n for row in rows):
+            raise LanguageModelError(f"the model gave another number of answers than {n}")
+        return list(rows)
+
+    different = list(dict.fromkeys(prompts))
+    found = dict(zip(different, each_or_error(call, different), strict=True))
+    return [found[prompt] for prompt in prompts]
+
+
+def each_or_error(
+    call: Callable[[Sequence[_Item]], Sequence[_Found | KnowgateError]], items: Sequence[_Item]
+) -> list[_Found | KnowgateError]:
+    """What `call` gives for all items together; one by one where that fails.
+
+    Args:
+        call: gives one value, or an error, per item, in order.
+        items: any number.
+
+    Raises:
+        InputError: an argument is out of the model's range.
+    """
+    if not items:
+        return []
+    try:
+        found = list(call(items))
+        if len(found) != len(items):
+            raise LanguageModelError(f"the model gave {len(found)} answers to {len(items)} prompts")
+        return found
+    except InputError:
+        raise  # of the arguments, not of one prompt
+    except KnowgateError as error:
+        failure = error
+    except Exception as error:  # noqa: BLE001 - a foreign model may raise anything
+        # The message of a foreign error may quote the prompt: only its type is kept.
+        failure = LanguageModelError(f"the model raised {type(error).__name__}")
+        failure.__cause__ = error
+    if len(items) == 1:
+        return [failure]
+    return [found for item in items for found in each_or_error(call, [item])]
+
+
+def error_note(error: KnowgateError) -> str:
+    """A failure as rows keep it: its type, then its message."""
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,145 @@
+"""From a name to a chat model, and from `python:module:attribute` to an object."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables import Runnable
+
+from ...adapters.huggingface import HuggingFaceChatModel, HuggingFaceLM
+from ...adapters.langchain import ChatModelLM
+from ...guard.contracts import LanguageModel
+from ...guard.errors import InputError, MissingDependencyError
+from ..testbed import microworld_model_path
+
+EMBEDDED = "embedded"
+_PYTHON = "python:"
+_MEND = (
+    f"`{EMBEDDED}`, a folder with Hugging Face weights, `provider:model` as LangChain names it, "
+    "or `python:module:attribute`"
+)
+
+
+def load_language_model(
+    name: str, *, max_concurrency: int = 8, timeout: float | None = 60.0
+) -> LanguageModel:
+    """A model by name, for prompts rather than messages.
+
+    One with weights here scores options as well; any other is asked as a chat model.
+
+    Args:
+        name: as for `load_chat_model`; `python:…` may also name a `LanguageModel`.
+        max_concurrency: calls of a chat model under way at once.
+        timeout: seconds per such call.
+
+    Raises:
+        InputError: there is no such model.
+        MissingDependencyError: a package is missing; the message names the command.
+    """
+    if name == EMBEDDED:
+        return HuggingFaceLM(microworld_model_path())
+    if Path(name).is_dir():
+        return HuggingFaceLM(name)
+    found = load_object(name) if name.startswith(_PYTHON) else load_chat_model(name)
+    if not isinstance(found, Runnable) and isinstance(found, LanguageModel):
+        return found
+    return ChatModelLM(
+        _checked_runnable(found, name), max_concurrency=max_concurrency, timeout=timeout
+    )
+
+
+def load_chat_model(name: str) -> Runnable[Any, Any]:
+    """A chat model by name.
+
+    Args:
+        name: `embedded` (the bundled language model); a folder with Hugging Face weights;
+            `provider:model` as LangChain's `init_chat_model` takes it (needs the packages
+            `langchain` and the provider's); or `python:module:attribute`, a chat model, a
+            runnable, or a function of no arguments that makes one. Modules in the
+            current folder are found.
+
+    Raises:
+        InputError: there is no such model.
+        MissingDependencyError: a package is missing; the message names the command.
+    """
+    if name.startswith(_PYTHON):
+        return _checked_runnable(load_object(name), name)
+    if name == EMBEDDED:
+        return HuggingFaceChatModel(lm=HuggingFaceLM(microworld_model_path()))
+    if Path(name).is_dir():
+        return HuggingFaceChatModel(lm=HuggingFaceLM(name))
+    provider, colon, _ = name.partition(":")
+    if not colon or not provider:
+        raise InputError("there is no such model", where=name, mend=_MEND)
+    return _of_provider(name)
+
+
+def _checked_runnable(found: object, name: str) -> Runnable[Any, Any]:
+    if not isinstance(found, Runnable):
+        raise InputError(
+            f"is a {type(found).__name__}, no chat model or runnable of LangChain",
+            where=name,
+            mend="name one, or a function without arguments that makes one",
+        )
+    return found
+
+
+def _of_provider(name: str) -> BaseChatModel:
+    try:
+        from langchain.chat_models import init_chat_model
+    except ImportError:
+        raise MissingDependencyError(
+            "a model by provider needs `pip install 'knowgate[langchain]'` and the provider's "
+            "own package, e.g. `langchain-openai`"
+        ) from None
+    try:
+        found: BaseChatModel = init_chat_model(name)
+    except ImportError as error:
+        # LangChain's message names the package to install.
+        raise MissingDependencyError(str(error).partition("\n")[0]) from None
+    except Exception as error:  # noqa: BLE001 - providers raise anything
+        # A provider's message may hold a key: only its type is shown.
+        raise InputError(
+            f"the provider's package raised {type(error).__name__}",
+            where=name,
+            mend=f"check name and key; otherwise {_MEND}",
+        ) from None
+    return found
+
+
+def load_object(name: str) -> Any:
+    """What `python:module:attribute` names; a plain function is called for it.
+
+    Raises:
+        InputError: there is no such module or attribute, or it cannot be made.
+    """
+    module_name, _, attribute = name.removeprefix(_PYTHON).rpartition(":")
+    if not name.startswith(_PYTHON) or not module_name or not attribute:
+        raise InputError("is no name of an object", where=name, mend="python:module:attribute")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        found = importlib.import_module(module_name)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise InputError(
+            f"cannot be imported ({type(error).__name__}: {error})",
+            where=name,
+            mend="check module and attribute; modules of the current folder are found",
+        ) from None
+    if callable(found) and not hasattr(found, "invoke") and not isinstance(found, type):
+        try:
+            return found()
+        except Exception as error:
+            raise InputError(
+                f"calling it raised {type(error).__name__}",
+                where=name,
+                mend="it must work without arguments",
+            ) from error
+    return found

@@ -1,0 +1,161 @@
+"""What the files of a run of this suite hold, line by line."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+
+from ...guard.policy import Fingerprint
+
+Identifier = Annotated[str, Field(min_length=1)]
+Count = Annotated[int, Field(ge=0)]
+
+
+class CaseKind(StrEnum):
+    """Whether the knowledge base holds the answer.
+
+    With the whole knowledge base; without the question's own passage; or for a question
+    made about its topics that it never answered.
+    """
+
+    IN_KB = "in_kb"
+    LEFT_OUT = "left_out"
+    SYNTHETIC = "synthetic"
+
+
+TWINS = (CaseKind.IN_KB, CaseKind.LEFT_OUT)
+
+
+class _Stored(BaseModel):
+    # Unknown fields are left alone: a later writer may add some without a new schema.
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class OokbManifestSettings(_Stored):
+    """How a run was made.
+
+    Attributes:
+        scorer: fingerprint of what judged relevance.
+        aggregator: how passage scores became one value per question.
+        retriever: fingerprint of the retriever's encoder, None in a run made before
+            it was noted.
+        retrieval: name of the retrieval strategy.
+        top_k: passages per case.
+        passage: what stands in a passage.
+    """
+
+    scorer: Fingerprint
+    aggregator: str
+    retriever: Fingerprint | None = None
+    retrieval: str
+    top_k: Annotated[int, Field(gt=0)]
+    passage: str
+
+
+class InputFile(_Stored):
+    """A file that a run was made from."""
+
+    name: str
+    sha256: str
+
+
+class OokbManifest(_Stored):
+    """`manifest.json`.
+
+    Attributes:
+        created_by: program and version that began the run.
+        settings: checked.
+        inputs: files that it was made from.
+        questions: how many it was started with.
+        cases: how many rows it has once it is finished.
+    """
+
+    suite: str
+    created_by: str = ""
+    settings: OokbManifestSettings
+    inputs: tuple[InputFile, ...] = ()
+    questions: Count
+    cases: Count
+
+
+class OokbQuestion(_Stored):
+    """A line of `questions.jsonl`: a question, with the passage that holds its answer.
+
+    Attributes:
+        passage_id: questions with the same passage share one; see `own_passage`.
+        knowledge_base: name of the one that it belongs to; empty where there is one only.
+        topic: what it is about, where the input says so.
+    """
+
+    question_id: Identifier
+    question: str
+    answer: str = ""
+    passage: str = ""
+    passage_id: str = ""
+    source: str | None = None
+    knowledge_base: str = ""
+    topic: str | None = None
+
+    @property
+    def own_passage(self) -> str:
+        """Id of the passage that holds the answer; unnamed, it goes by the question's own."""
+        return self.passage_id or self.question_id
+
+
+class RowError(_Stored):
+    """Why a case could not be measured."""
+
+    type: str
+    detail: str
+
+
+class OokbRow(_Stored):
+    """A line of `rows.jsonl`: one measured case.
+
+    Attributes:
+        kind: with the whole knowledge base, or without the question's own passage.
+        retrieved: passage ids, best first.
+        scores: raw relevance per retrieved passage, None for one without text.
+        raw_relevance: their aggregate, None where nothing was retrieved or the case
+            failed.
+        retrieval_miss: an in-KB case whose own passage was not retrieved.
+        error: None unless the case failed.
+    """
+
+    case_id: Identifier
+    question_id: Identifier
+    kind: CaseKind
+    retrieved: tuple[str, ...]
+    scores: tuple[FiniteFloat | None, ...]
+    raw_relevance: FiniteFloat | None
+    retrieval_miss: bool
+    error: RowError | None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> OokbRow:
+        if self.error is not None:
+            return self
+        if len(self.scores) != len(self.retrieved):
+            raise ValueError("scores and retrieved differ in length")
+        if self.retrieved and self.raw_relevance is None:
+            raise ValueError("raw_relevance is missing although there is no error")
+        return self
+
+
+class CalibrationFile(_Stored):
+    """`calibration.json`; the policy in it is parsed apart.
+
+    Attributes:
+        risk: the bound that was asked for, None where nothing was.
+        delta: the probability that the bound fails, None likewise.
+        calibration_questions: ids of what the policy was fitted on.
+        test_questions: ids of what was held out for reporting.
+    """
+
+    policy: dict[str, Any]
+    risk: Annotated[float, Field(gt=0, lt=1)] | None = None
+    delta: Annotated[float, Field(gt=0, lt=1)] | None = None
+    calibration_questions: tuple[str, ...]
+    test_questions: tuple[str, ...]

@@ -1,0 +1,156 @@
+"""Writing the files of a report."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ...guard.errors import InputError
+from ...guard.files import write_json, write_text
+from ..report import (
+    DEFAULT_FORMATS,
+    FORMATS,
+    Gates,
+    ReportPaths,
+    SuiteReport,
+    check_gates,
+    gate_checks,
+    junit_xml,
+    parse_gate,
+    render_html,
+    render_markdown,
+)
+from ..run import HOLDS_REPLIES, read_manifest, read_ookb_run
+from .conflict import conflict_report
+from .ookb import draw_plots, measured_cases, replies_report, report_view, summarise
+from .uaqfact import uaqfact_report
+from .uniknow import uniknow_report
+
+PathLike = str | os.PathLike[str]
+
+
+def write_report(
+    run_dir: PathLike,
+    *,
+    out_dir: PathLike | None = None,
+    compare: Sequence[PathLike] = (),
+    formats: Sequence[str] = DEFAULT_FORMATS,
+    gates: Sequence[str] = (),
+) -> ReportPaths:
+    """Write the report of a run folder; nothing is written where the run is broken.
+
+    Args:
+        run_dir: folder that `knowgate eval ookb`, calibrated or not, or `knowgate eval
+            uniknow` wrote; of an unfinished run the report says so.
+        out_dir: folder for the files, made where missing; None: the run folder.
+        compare: folders of other runs, for runs of replies alone.
+        formats: some of `html`, `md`, `json`, `csv` (runs of replies alone) and `junit`
+            (these, or with gates).
+        gates: expressions that must not hold, see `offline_eval.gates`.
+
+    Returns:
+        Where the files lie, and what became of the gates.
+
+    Raises:
+        InputError: a file of the run is missing, broken, empty or written by a newer
+            knowgate; no report is known for its suite; a run cannot be compared, a format
+            not be made or a gate not be read; or the report cannot be written.
+    """
+    wanted = _checked_formats(formats)
+    for text in gates:
+        parse_gate(text)
+    report = _suite_report(run_dir, compare)
+    results = check_gates(report.values, gates)
+    texts = {name: _text_of(report, name, results) for name in wanted if name != "json"}
+    paths = ReportPaths.within(run_dir if out_dir is None else out_dir)
+    for name in wanted:
+        if name == "json":
+            own = {"gates": [result.to_dict() for result in results]} if results else {}
+            write_json(paths.json, {**report.values, **own})
+        else:
+            write_text(paths.of(name), texts[name])
+    return replace(paths, written=tuple(paths.of(name) for name in wanted), gates=results)
+
+
+def _checked_formats(formats: Sequence[str]) -> list[str]:
+    if not formats:
+        raise InputError(
+            "no format given", where="--format", mend=f"choose some of {', '.join(FORMATS)}"
+        )
+    for name in formats:
+        if name not in FORMATS:
+            raise InputError(
+                f"no such format: {name[:80]!r}",
+                where="--format",
+                mend=f"choose some of {', '.join(FORMATS)}",
+            )
+    # The page last: whoever waits for it finds the others there.
+    return [name for name in ("json", "csv", "junit", "md", "html") if name in formats]
+
+
+def _suite_report(run_dir: PathLike, compare: Sequence[PathLike]) -> SuiteReport:
+    manifest = read_manifest(run_dir)
+    suite = manifest.get("suite")
+    if suite == "ookb" and manifest.get("holds") == HOLDS_REPLIES:
+        return replies_report(run_dir, compare=compare)
+    known: dict[object, Callable[[PathLike], SuiteReport]] = {
+        "ookb": ookb_report,
+        "conflict": conflict_report,
+        "uaqfact": uaqfact_report,
+        "uniknow": uniknow_report,
+    }
+    if suite not in known:
+        raise InputError(
+            f"there is no report for a run of suite {suite!r}",
+            where=str(Path(run_dir) / "manifest.json"),
+            mend="name a run made with `knowgate eval …`, such as `knowgate eval uniknow`",
+        )
+    if compare:
+        raise InputError(
+            "only runs of replies can be compared",
+            where=str(Path(run_dir) / "manifest.json"),
+            mend="leave --compare out, or make runs with `knowgate eval ookb --model …`",
+        )
+    return known[suite](run_dir)
+
+
+def ookb_report(run_dir: PathLike) -> SuiteReport:
+    """The report of a run of relevance signals.
+
+    Raises:
+        InputError: a file of the run is missing, broken, empty or written by a newer
+            knowgate.
+    """
+    run = read_ookb_run(run_dir, unfinished=True)
+    cases = measured_cases(run)
+    summary = summarise(run, cases)
+    view = report_view(run, cases, summary)
+    return SuiteReport(
+        name="knowgate.ookb",
+        values=summary.to_dict(),
+        html=lambda _gates: render_html(view, draw_plots(run, cases, summary)),
+        markdown=lambda _gates: render_markdown(view),
+    )
+
+
+def _text_of(report: SuiteReport, name: str, gates: Gates) -> str:
+    if name == "html":
+        return report.html(gates)
+    if name == "md":
+        return report.markdown(gates)
+    if name == "csv":
+        if report.csv is None:
+            raise _no_format("csv", "only runs of replies have one")
+        return report.csv()
+    if gates:
+        return junit_xml(report.name, gate_checks(report.name, gates))
+    if report.checks is None:
+        raise _no_format("junit", "a run of this suite needs gates for it")
+    return junit_xml(report.name, report.checks())
+
+
+def _no_format(name: str, why: str) -> InputError:
+    mend = "give a --fail-if" if name == "junit" else "choose another format"
+    return InputError(f"there is no {name} of this report: {why}", where="--format", mend=mend)

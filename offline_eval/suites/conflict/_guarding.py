@@ -1,0 +1,68 @@
+"""A guard before the model in PK: it may take the passage away, and then nothing is ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Protocol
+
+from ....guard.decision import Decision, Route
+from ....guard.errors import KnowgateError
+from ._plan import Planned
+from ._rows import REMOVES, ConflictRow, row_id
+
+
+class Decider(Protocol):
+    """What decides like `knowgate.guard.Guard`."""
+
+    def decide(self, question: str, passages: Sequence[str]) -> Decision:
+        """Whether the passages let the question be answered."""
+        ...
+
+
+def guard_rows(
+    name: str,
+    guard: Decider,
+    plan: Sequence[Planned],
+    behind: Mapping[str, Mapping[str, Any]],
+    done: Collection[str],
+) -> list[dict[str, Any]]:
+    """A row per planned question: the model's own, with the passage or without it.
+
+    Where the guard follows the context, the model's reply with the passage stands; where it
+    answers from memory, the reply without it; where it abstains, none, which is not right.
+
+    Args:
+        name: the system.
+        guard: decides on question and passage.
+        plan: of PK.
+        behind: the model's rows, by id.
+        done: ids that are there already.
+    """
+    rows = []
+    for one in plan:
+        identifier = row_id(name, one.task, one.evidence, one.instance.key)
+        if identifier in done or one.evidence is None:
+            continue
+        own: dict[str, Any] = {
+            "row_id": identifier, "system": name, "evidence": one.evidence.value
+        }  # fmt: skip
+        kept = behind[one.row_id]
+        try:
+            decision = guard.decide(
+                one.instance.question, [one.instance.evidence[one.evidence].passage]
+            )
+        except KnowgateError as error:
+            note = {"type": type(error).__name__, "detail": str(error)}
+            row = {**kept, **own, "response": None, "letters": None, "correct": None}
+            row |= {"likelihoods": None, "error": note}
+        else:
+            own |= {"route": decision.route.value, "reason": decision.reason.value}
+            if decision.route is Route.FOLLOW_CONTEXT:
+                row = {**kept, **own}
+            elif decision.route is Route.ABSTAIN:
+                row = {**kept, **own, "response": None, "letters": None, "correct": False}
+                row |= {"likelihoods": None, "error": None}
+            else:
+                row = {**behind[row_id(REMOVES, one.task, None, one.instance.key)], **own}
+        rows.append(ConflictRow.model_validate(row).model_dump(mode="json"))
+    return rows

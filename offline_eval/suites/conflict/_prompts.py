@@ -1,0 +1,73 @@
+"""Prompts as files in a package, each replaceable by a file of the same name."""
+
+from __future__ import annotations
+
+import os
+from importlib import resources
+from pathlib import Path
+
+from ....guard.errors import InputError
+from ....guard.prompts import Prompt, load_prompt
+
+
+class PromptSet:
+    """The prompts of a package.
+
+    Args:
+        folder: with the user's own files, such as `ck.txt`; what is missing there is taken
+            from the bundled ones. Further `belief_*.txt` are further variants.
+        package: that holds the bundled files.
+
+    Raises:
+        InputError: the folder is none, or a file has other slots than the bundled one.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str] | None = None,
+        *,
+        package: str = f"{__package__}.prompts",
+    ) -> None:
+        if folder is not None and not Path(folder).is_dir():
+            raise InputError("is no folder", where=os.fspath(folder), mend="name one with prompts")
+        self._prompts = {
+            file.name[:-4]: Prompt(file.name[:-4], file.read_text("utf-8").rstrip("\n"))
+            for file in resources.files(package).iterdir()
+            if file.name.endswith(".txt")
+        }
+        variants = self._prompts.get("belief_1")
+        for path in sorted(Path(folder).glob("*.txt")) if folder is not None else ():
+            model = self._prompts.get(path.stem)
+            if model is None and path.stem.startswith("belief_"):
+                model = variants
+            if model is None:
+                continue  # a file of the user's that has nothing to do with this
+            self._prompts[path.stem] = _own(path, model)
+
+    def __getitem__(self, name: str) -> Prompt:
+        """The prompt of that name; KeyError without one."""
+        return self._prompts[name]
+
+    @property
+    def belief_variants(self) -> tuple[Prompt, ...]:
+        """The wordings in which an answer is asked for its being right."""
+        return tuple(
+            prompt for name, prompt in sorted(self._prompts.items()) if name.startswith("belief_")
+        )
+
+    @property
+    def sha256(self) -> dict[str, str]:
+        """Name → hash, for manifests."""
+        return {name: prompt.sha256 for name, prompt in sorted(self._prompts.items())}
+
+
+def _own(path: Path, bundled: Prompt) -> Prompt:
+    own = load_prompt(path)
+    strangers = sorted(own.slots - bundled.slots)
+    if strangers:
+        raise InputError(
+            f"the prompt has slots that are not filled: {', '.join(strangers)}",
+            where=str(path),
+            mend=f"slots that are filled: {', '.join(sorted(bundled.slots))}",
+        )
+    return own

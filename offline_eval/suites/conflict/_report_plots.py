@@ -1,0 +1,148 @@
+"""The plots of the report; drawn from numbers and fixed words alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ....calibration import Interval
+from ...report import AMBER, BLUE, GREY, PURPLE, VERMILION, Plot, draw_svg
+from ._items import EvidenceKind, Task
+from ._report_summary import ConflictSummary
+from ._rows import MODEL_SYSTEM, REMOVES
+from ._scoring import AccuracyCell, Suppression
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+_MARKS = {
+    EvidenceKind.NC: ("o", BLUE),
+    EvidenceKind.HPC: ("s", VERMILION),
+    EvidenceKind.HPCE: ("D", PURPLE),
+    EvidenceKind.LPC: ("^", AMBER),
+}
+_NBSP = "\N{NO-BREAK SPACE}"
+_LINE, _FRAME, _STEP, _BAND = 0.62, 1.1, 0.17, 0.85
+_GUARDS = "Guards are numbered in the order of the table. "
+
+
+def draw_plots(summary: ConflictSummary) -> list[Plot]:
+    """Accuracy by task, and suppression; nothing where nothing was measured."""
+    plots = []
+    cells = [cell for cell in summary.cells if cell.accuracy.value is not None]
+    if cells:
+        plots.append(_tasks(cells))
+    if summary.suppressions:
+        plots.append(_suppression(summary.suppressions))
+    return plots
+
+
+def _tasks(cells: Sequence[AccuracyCell]) -> Plot:
+    tasks = [task for task in Task if any(cell.task is task for cell in cells)]
+    kinds = [kind for kind in EvidenceKind if any(cell.evidence is kind for cell in cells)]
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        for number, kind in enumerate(kinds):
+            marker, colour = _MARKS[kind]
+            offset = (number - (len(kinds) - 1) / 2) * _STEP
+            first = True
+            for cell in cells:
+                if cell.evidence is kind:
+                    height = tasks.index(cell.task) + offset
+                    label = kind.value if first else ""
+                    _dot(axes, cell.accuracy, height, colour, marker, label)
+                    first = False
+        _shares(axes, "share right")
+        axes.set_yticks(range(len(tasks)), [task.value for task in tasks])
+        axes.set_ylim(len(tasks) - 0.5, -0.5)
+        handles, labels = axes.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper left", ncols=len(kinds))
+
+    return Plot(
+        name="tasks",
+        title="Accuracy by task and evidence",
+        caption="NC agrees with what the model believes; HPC contradicts it plausibly, HPCE with "
+        "a rationale besides, LPC implausibly. Where all marks of a task lie together, "
+        f"contradiction costs nothing. 95{_NBSP}% intervals.",
+        svg=draw_svg("tasks", draw, (8.4, _FRAME + _LINE * len(tasks))),
+    )
+
+
+def _suppression(found: Sequence[Suppression]) -> Plot:
+    kinds = [kind for kind in EvidenceKind if any(one.evidence is kind for one in found)]
+    guards = [
+        name
+        for name in dict.fromkeys(one.system for one in found)
+        if name not in (MODEL_SYSTEM, REMOVES)
+    ]
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        seen: set[str] = set()
+        systems = [MODEL_SYSTEM, REMOVES, *guards]
+        # Many guards stand closer, not among those of the next kind.
+        step = min(_STEP, _BAND / len(systems))
+        for one in found:
+            # Guards are numbered: their names come from files of the user's.
+            number = systems.index(one.system)
+            name = ("told to ignore it", "passage removed")[number] if number < 2 else (
+                f"guard {number - 1}"
+            )  # fmt: skip
+            colour = (VERMILION, BLUE, PURPLE)[min(number, 2)]
+            height = kinds.index(one.evidence) + (number - (len(systems) - 1) / 2) * step
+            _dot(axes, one.accuracy, height, colour, "sDov^P"[min(number, 5)],
+                 "" if name in seen else name)  # fmt: skip
+            seen.add(name)
+        for height, kind in enumerate(kinds):
+            base = next(one.closed_book.value for one in found if one.evidence is kind)
+            if base is not None:
+                label = "closed book" if height == 0 else ""
+                axes.plot([base, base], [height - 0.38, height + 0.38], color=GREY,
+                          linestyle="--", linewidth=1.4, label=label, zorder=1)  # fmt: skip
+        _shares(axes, "own knowledge asked for (PK): share right")
+        axes.set_yticks(range(len(kinds)), [kind.value for kind in kinds])
+        axes.set_ylim(len(kinds) - 0.5, -0.5)
+        handles, labels = axes.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper left", ncols=4)
+
+    return Plot(
+        name="suppression",
+        title="Ignoring a passage, and removing it",
+        caption="How many questions are right when the model is to answer from its own "
+        "knowledge, over passages that contradict it: told to ignore the passage, and with the "
+        f"passage removed. {_GUARDS if guards else ''}The dashed line is the bare question "
+        f"without a passage. 95{_NBSP}% intervals.",
+        svg=draw_svg("suppression", draw, (8.4, _FRAME + _LINE * len(kinds))),
+    )
+
+
+def _shares(axes: Axes, label: str) -> None:
+    axes.set_xlabel(label)
+    axes.set_xlim(-0.03, 1.03)
+    axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", ".25", ".5", ".75", "1"])
+    axes.grid(visible=False, axis="y")
+
+
+def _dot(
+    axes: Axes, interval: Interval, height: float, colour: str, marker: str, label: str
+) -> None:
+    if interval.value is None or interval.low is None or interval.high is None:
+        return
+    axes.errorbar(
+        [interval.value],
+        [height],
+        xerr=[
+            [max(0.0, interval.value - interval.low)],
+            [max(0.0, interval.high - interval.value)],
+        ],
+        color=colour,
+        marker=marker,
+        markersize=6,
+        elinewidth=1.3,
+        linestyle="none",
+        label=label,
+        zorder=3,
+    )

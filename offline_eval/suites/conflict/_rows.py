@@ -1,0 +1,311 @@
+"""What the files of a run of this suite hold, line by line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ....guard.decision import Route
+from ....guard.matching import canonical_answer
+from ...run import InputFile, RowError
+from ._items import EvidenceKind, Task
+
+_SENTENCE = re.compile(r"(?<=[.!?。！？])[\"'”’)\]]*\s+|\n+|(?<=[。！？])")
+# Thai and its neighbours, Chinese, Japanese, and Korean, whose particles follow without a space.
+_SPACELESS = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uac00-\ud7a3\uf900-\ufaff]"
+)
+_LETTERS = re.compile(r"\w+", re.UNICODE)
+# An answer that is a whole sentence is rarely repeated word for word.
+_LONG_ANSWER, _OVERLAP = 5, 0.7
+
+
+def names_answer(text: str, names: Sequence[str]) -> bool:
+    """Whether one of the names stands in the text as whole words.
+
+    Example:
+        >>> names_answer("There are 6,922 people.", ["6922"]), names_answer("In 18401", ["1840"])
+        (True, False)
+    """
+    return bool(answers_named(text, [names]))
+
+
+def answers_named(text: str, answers: Sequence[Sequence[str]]) -> tuple[int, ...]:
+    """The answers that a text names as whole words, in their order.
+
+    Within the name of one answer no other one is named: who writes "New York City" has not
+    said "New York". In scripts without spaces a name may stand anywhere.
+
+    Args:
+        text: that is read.
+        answers: each with all its names.
+
+    Example:
+        >>> answers_named("It is New York City.", [["New York"], ["New York City"]])
+        (1,)
+    """
+    canonical = canonical_answer(text)
+    names = {
+        (name, number)
+        for number, some in enumerate(answers)
+        for name in map(canonical_answer, some)
+        if name
+    }
+    taken: list[tuple[int, int]] = []
+    found = set()
+    for name, number in sorted(names, key=lambda pair: (-len(pair[0]), pair)):
+        for begin in _places(name, canonical):
+            end = begin + len(name)
+            # The very same name of two answers names both.
+            within = any(a <= begin and end <= b and b - a > len(name) for a, b in taken)
+            if not within:
+                found.add(number)
+                taken.append((begin, end))
+    return tuple(sorted(found))
+
+
+def _places(name: str, text: str) -> Iterator[int]:
+    """Where a name stands in a text, as whole words."""
+    begin = text.find(name)
+    while begin >= 0:
+        end = begin + len(name)
+        opens = begin == 0 or text[begin - 1] == " " or _SPACELESS.match(name[0])
+        closes = end == len(text) or text[end] == " " or _SPACELESS.match(name[-1])
+        if opens and closes:
+            yield begin
+        begin = text.find(name, begin + 1)
+
+
+def sentences_of(passage: str) -> tuple[str, ...]:
+    """The sentences of a passage, in order, without the empty ones."""
+    found = (sentence.strip() for sentence in _SENTENCE.split(passage))
+    return tuple(sentence for sentence in found if sentence)
+
+
+def answering_sentences(passage: str, names: Sequence[str]) -> tuple[str, ...]:
+    """The sentences that give the answer; none where they cannot be told.
+
+    They name it or, where it is itself a sentence of five words or more, the one that shares
+    most words with it does, if these are seven in ten.
+
+    Example:
+        >>> answering_sentences("The town is old. Ann Li ran it.", ["Ann Li"])
+        ('Ann Li ran it.',)
+    """
+    sentences = sentences_of(passage)
+    named = tuple(sentence for sentence in sentences if names_answer(sentence, names))
+    wanted = _words(names[0]) if names else frozenset()
+    if named or len(wanted) < _LONG_ANSWER:
+        return named
+    shares = [len(wanted & _words(sentence)) / len(wanted) for sentence in sentences]
+    best = max(shares, default=0.0)
+    return (sentences[shares.index(best)],) if best >= _OVERLAP else ()
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_LETTERS.findall(text.casefold()))
+
+
+SUITE = "conflict"
+MODEL_SYSTEM = "model"
+# PK asked without the context: what a guard does that removes it.
+REMOVES = "guard_removes"
+# The bare question with its options: no passage, no instruction.
+CLOSED_BOOK = "closed_book"
+# The systems of every run; guards come after them.
+SYSTEMS = (MODEL_SYSTEM, CLOSED_BOOK, REMOVES)
+
+BeliefSource = Literal["given", "asked", "closed_book"]
+"""How beliefs were found: with the data; by yes or no for each answer; by the model's own."""
+AnswerForm = Literal["letters", "likelihood", "free"]
+"""How answers are taken: letters after an explanation; the options' likelihoods; free text."""
+Role = Literal["belief", "plausible", "implausible", "distractor"]
+
+
+class _Stored(BaseModel):
+    # Unknown fields are left alone: a later writer may add some without a new schema.
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class ConflictManifest(_Stored):
+    """`manifest.json`.
+
+    Attributes:
+        created_by: program and version that began the run.
+        settings: what decides its rows.
+        systems: the model, the context removed, and guards.
+        inputs: files that it was made from.
+        quirks: what was odd in them.
+        questions: in the set.
+    """
+
+    suite: Literal["conflict"]
+    created_by: str = ""
+    settings: dict[str, Any] = {}
+    systems: tuple[str, ...]
+    inputs: tuple[InputFile, ...] = ()
+    quirks: tuple[str, ...] = ()
+    questions: Annotated[int, Field(ge=0)]
+
+
+class Vote(_Stored):
+    """One prompt variant's verdict on one answer.
+
+    Attributes:
+        variant: name of the prompt, or number of the wording.
+        answer: position of the answer.
+        accepted: None where no verdict could be read.
+        yes: natural-log likelihood of yes, None where the model does not tell.
+        no: likewise.
+    """
+
+    variant: str
+    answer: int
+    accepted: bool | None
+    yes: float | None = None
+    no: float | None = None
+
+
+class BeliefRow(_Stored):
+    """A line of `beliefs.jsonl`.
+
+    Attributes:
+        key: of the question.
+        source: how the belief was found.
+        belief: position of the believed answer, None where there is no belief.
+        why: `one` answer in all variants, `none`, `several`, `unsteady`: variants differ.
+        votes: all verdicts.
+        error: of the call; then there is no belief.
+    """
+
+    key: str
+    source: BeliefSource
+    belief: int | None = None
+    why: Literal["one", "none", "several", "unsteady", "error"]
+    votes: tuple[Vote, ...] = ()
+    error: RowError | None = None
+
+
+class Check(_Stored):
+    """A judge's verdict on a passage; one failure costs one verdict.
+
+    Attributes:
+        judge: `words`, `entailment`, or the name of a language model.
+        criterion: `yields` or `plausibility`.
+        outcome: `yes`, `no` or a number from `1` to `5`; None where there is no verdict.
+        reasoning: in the judge's words.
+        error: why there is none.
+    """
+
+    judge: str
+    criterion: Literal["yields", "plausibility"]
+    outcome: str | None = None
+    reasoning: str = ""
+    error: RowError | None = None
+
+
+class EvidenceRow(_Stored):
+    """A line of `evidence.jsonl`: a passage of one kind for one question.
+
+    Attributes:
+        row_id: `<key>/<kind>`.
+        answer: the answer that it gives, None where none could be made.
+        aliases: of that answer.
+        passage: with its rationale, where it has one.
+        second: another passage that gives the same answer; empty without one.
+        made_by: `data`, `template` or `editor`.
+        checks: what validated it, disagreements included.
+        plausibility: of the answer in [0, 1], None where it was not measured.
+        plausibility_from: `rank` of the model's likelihood, `judges`, or nothing.
+        accepted: whether it is used.
+        reason: why it is not.
+    """
+
+    row_id: Annotated[str, Field(min_length=1)]
+    key: str
+    kind: EvidenceKind
+    answer: str | None = None
+    aliases: tuple[str, ...] = ()
+    passage: str = ""
+    second: str = ""
+    made_by: Literal["data", "template", "editor"] = "data"
+    checks: tuple[Check, ...] = ()
+    plausibility: float | None = None
+    plausibility_from: Literal["", "rank", "judges"] = ""
+    accepted: bool = False
+    reason: str = ""
+    error: RowError | None = None
+
+
+class Option(_Stored):
+    """One of the four options, with other ways to write it and the part that it plays."""
+
+    text: str
+    aliases: tuple[str, ...] = ()
+    role: Role
+
+
+class Shown(_Stored):
+    """A passage as tasks show it, and the sentences of it that answer."""
+
+    passage: str
+    second: str = ""
+    sentences: tuple[str, ...] = ()
+    plausibility: float | None = None
+
+
+class Instance(_Stored):
+    """A line of `instances.jsonl`: all that the tasks need of one question.
+
+    Attributes:
+        options: four, in the order in which they are shown.
+        evidence: by kind; NC and at least one that contradicts.
+        agreeing_first: in RAG, whether the passage that agrees stands first.
+    """
+
+    key: str
+    question: str
+    options: Annotated[tuple[Option, ...], Field(min_length=4, max_length=4)]
+    evidence: dict[EvidenceKind, Shown]
+    agreeing_first: bool
+
+
+class ConflictRow(_Stored):
+    """A line of `rows.jsonl`: what one system said in one task over one kind of evidence.
+
+    Attributes:
+        row_id: `<system>/<task>/<evidence>/<key>`.
+        evidence: None for `closed_book` and `guard_removes`, which see none.
+        response: None where options were scored, or nothing was said.
+        letters: chosen options; None where none could be read.
+        likelihoods: of the options in natural logs, per token where one of them is a sentence;
+            None where they were not scored.
+        right: the letters that are right; empty for KF.
+        correct: None exactly where there is an error.
+        cut: whether passages were shortened to fit the model's window.
+        route: of a guard, None without one.
+        reason: of the guard's decision.
+    """
+
+    row_id: Annotated[str, Field(min_length=1)]
+    system: str
+    task: Task
+    evidence: EvidenceKind | None
+    key: str
+    response: str | None = None
+    letters: tuple[str, ...] | None = None
+    likelihoods: tuple[float, ...] | None = None
+    right: tuple[str, ...] = ()
+    correct: bool | None = None
+    cut: bool = False
+    route: Route | None = None
+    reason: str = ""
+    error: RowError | None = None
+
+
+def row_id(system: str, task: Task, evidence: EvidenceKind | None, key: str) -> str:
+    """How a row is told from others."""
+    return f"{system}/{task.value}/{evidence.value if evidence else '-'}/{key}"

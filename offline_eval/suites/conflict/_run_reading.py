@@ -1,0 +1,194 @@
+"""Reading a run of this suite: everything is checked before anything is computed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ....guard.errors import InputError
+from ....guard.files import read_jsonl
+from ....guard.text import clean_text
+from ...run import checked_model, read_manifest, stored_rows
+from ._items import EvidenceKind, Task
+from ._plan import Planned, planned
+from ._rows import (
+    MODEL_SYSTEM,
+    SUITE,
+    SYSTEMS,
+    BeliefRow,
+    ConflictManifest,
+    ConflictRow,
+    EvidenceRow,
+    Instance,
+    row_id,
+)
+
+_MEND = "run `knowgate eval conflict` again into another folder"
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictRun:
+    """A checked run.
+
+    Attributes:
+        manifest: the checked fields.
+        beliefs: what was found of each question, in order.
+        evidence: passages, those that are not used included.
+        instances: questions that the tasks were asked of.
+        rows: in the order in which they were stored; an unfinished run has fewer than
+            `planned_rows`.
+    """
+
+    manifest: ConflictManifest
+    beliefs: tuple[BeliefRow, ...]
+    evidence: tuple[EvidenceRow, ...]
+    instances: tuple[Instance, ...]
+    rows: tuple[ConflictRow, ...]
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """That were asked for, in the order of `Task`."""
+        return tuple(task for task in Task if task in self.manifest.settings["tasks"])
+
+    @property
+    def kinds(self) -> tuple[EvidenceKind, ...]:
+        """Of evidence, that were asked for, in order."""
+        return tuple(kind for kind in EvidenceKind if kind in self.manifest.settings["kinds"])
+
+    @property
+    def guards(self) -> tuple[str, ...]:
+        """Names of the guards."""
+        return self.manifest.systems[len(SYSTEMS) :]
+
+    @property
+    def plan(self) -> tuple[Planned, ...]:
+        """What the model was to be asked."""
+        return tuple(planned(self.instances, self.tasks, self.kinds))
+
+    @property
+    def planned_rows(self) -> int:
+        """Rows of the finished run."""
+        return len(self.planned_ids)
+
+    @property
+    def planned_ids(self) -> frozenset[str]:
+        """Ids of the rows of the finished run."""
+        plan = self.plan
+        guarded = [one for one in plan if one.task is Task.PK and one.system == MODEL_SYSTEM]
+        return frozenset(one.row_id for one in plan) | {
+            row_id(name, one.task, one.evidence, one.instance.key)
+            for name in self.guards
+            for one in guarded
+        }
+
+
+def read_conflict_run(folder: str | os.PathLike[str]) -> ConflictRun:
+    """A run of this suite, finished or not.
+
+    Raises:
+        InputError: no such run there, no row yet, or a file that is missing, broken or written
+            by a newer knowgate; names file and line.
+    """
+    root = Path(folder)
+    value = read_manifest(root)
+    where = str(root / "manifest.json")
+    if value.get("suite") != SUITE:
+        raise InputError(
+            f"the run is of suite {value.get('suite')!r}, not {SUITE!r}",
+            where=where,
+            mend="name a run made with `knowgate eval conflict`",
+        )
+    manifest = checked_model(ConflictManifest, value, where=where, mend=_MEND)
+    for name, known in (("tasks", Task), ("kinds", EvidenceKind)):
+        found = manifest.settings.get(name)
+        if not isinstance(found, list) or not set(found) <= {str(member) for member in known}:
+            raise InputError(f"settings lack {name}", where=where, mend=_MEND)
+    run = ConflictRun(
+        manifest,
+        tuple(
+            checked_model(BeliefRow, v, where=at, mend=_MEND)
+            for at, v in stored_rows(root / "beliefs")
+        ),
+        tuple(
+            checked_model(EvidenceRow, v, where=at, mend=_MEND)
+            for at, v in stored_rows(root / "evidence")
+        ),
+        tuple(
+            checked_model(Instance, v, where=at, mend=_MEND)
+            for at, v in stored_rows(root / "instances")
+        ),
+        tuple(
+            checked_model(ConflictRow, v, where=at, mend=_MEND)
+            for at, v in stored_rows(root / "rows")
+        ),
+    )
+    _check(run, root)
+    return run
+
+
+def _check(run: ConflictRun, root: Path) -> None:
+    known = run.planned_ids
+    for row in run.rows:
+        if row_id(row.system, row.task, row.evidence, row.key) not in known:
+            raise InputError(
+                f"row {row.row_id[:80]!r} answers no question of the run",
+                where=str(root / "rows"),
+                mend=_MEND,
+            )
+    if not run.rows and (run.instances or not (root / "instances.jsonl").exists()):
+        raise InputError(
+            "the run is not finished (no task was asked yet)",
+            where=str(root),
+            mend="start the same `knowgate eval conflict` again, it goes on where it stopped",
+        )
+
+
+_MEND_REPLAY = (
+    'each line needs "response", and "row_id" (`model/CK/HPC/<key>`) or "key" with "task" and '
+    '"evidence"'
+)
+
+
+class ReplayedReplies:
+    """Logged replies, found by the row that they answer.
+
+    Args:
+        path: JSON lines with `response`, and either `row_id` as in `rows.jsonl` or `key`,
+            `task` and `evidence` (none for `closed_book` and `guard_removes`), with `system`
+            where it is not `model`.
+
+    Raises:
+        InputError: a line is broken, or answers a question again in other words.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        self._replies: dict[str, str] = {}
+        for number, value in read_jsonl(path):
+            where = f"{self.path}:{number}"
+            response, identifier = value.get("response"), _identifier(value)
+            if not isinstance(response, str) or identifier is None:
+                raise InputError("is no logged reply", where=where, mend=_MEND_REPLAY)
+            text = clean_text(response)
+            if self._replies.setdefault(identifier, text) != text:
+                raise InputError(
+                    f"{identifier[:80]!r} was answered before, in other words", where=where
+                )
+        if not self._replies:
+            raise InputError("the file holds no replies", where=self.path, mend=_MEND_REPLAY)
+
+    def find(self, row_id: str) -> str | None:
+        """The reply to a row's question; None where none was logged."""
+        return self._replies.get(row_id)
+
+
+def _identifier(value: Mapping[str, object]) -> str | None:
+    given = value.get("row_id")
+    if isinstance(given, str):
+        return given
+    key, task = value.get("key"), value.get("task")
+    if not isinstance(key, str) or not isinstance(task, str):
+        return None
+    return f"{value.get('system', 'model')}/{task}/{value.get('evidence') or '-'}/{key}"

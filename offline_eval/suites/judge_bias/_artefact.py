@@ -1,0 +1,190 @@
+"""`judge_bias.json`: what is known of a judge's leaning to its own beliefs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ....calibration import Interval
+from ....guard.errors import InputError
+from ....guard.files import write_json
+from ...run import read_versioned
+
+BIAS_SCHEMA_VERSION = 1
+# From here on a reader is warned.
+_MUCH, _POOR_KAPPA, _FEW = 0.05, 0.6, 30
+_MEND = "make it again with `knowgate eval judge-bias`"
+
+
+class JudgeBias(BaseModel):
+    """How a judge did on cases whose right verdict is known.
+
+    Attributes:
+        created_by: program and version.
+        judge: its name.
+        fingerprint: of its weights and settings.
+        beliefs: how its beliefs were found.
+        questions: with four cases each.
+        cases: with a verdict.
+        no_verdict: cases on which there is none.
+        kappa: Cohen's, verdicts against labels, over all cases.
+        follows_belief: share of the verdicts that go by the belief where it contradicts the
+            context; 0 for a judge that keeps to the context.
+        rejects_disbelieved: share of the replies that are right by the context and wrong to the
+            judge which it calls wrong.
+        accepts_believed: share of those that are wrong by the context and right to the judge
+            which it calls right.
+        control_errors: share of wrong verdicts where belief and context agree.
+        belief_effect: `follows_belief` minus `control_errors`, paired by question: what the
+            belief does beyond the errors that the judge makes anyway.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    schema_version: Literal[1] = 1
+    kind: Literal["judge_bias"] = "judge_bias"
+    created_by: str = ""
+    judge: str
+    fingerprint: str = ""
+    beliefs: str = ""
+    data: str = ""
+    prompts: dict[str, str] = {}
+    questions: Annotated[int, Field(ge=0)]
+    cases: Annotated[int, Field(ge=0)]
+    no_verdict: Annotated[int, Field(ge=0)] = 0
+    kappa: Interval
+    follows_belief: Interval
+    rejects_disbelieved: Interval
+    accepts_believed: Interval
+    control_errors: Interval
+    belief_effect: Interval
+
+
+def write_judge_bias(bias: JudgeBias, path: str | os.PathLike[str]) -> None:
+    """Write the artefact.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    write_json(path, bias.model_dump(mode="json"))
+
+
+def read_judge_bias(path: str | os.PathLike[str]) -> JudgeBias:
+    """The artefact in a file.
+
+    Raises:
+        InputError: no such file, no such artefact in it, or one written by a newer knowgate.
+    """
+    value = read_versioned(path, mend=_MEND)
+    where = os.fspath(path)
+    if value.get("kind") != "judge_bias":
+        raise InputError("is no measurement of a judge's bias", where=where, mend=_MEND)
+    return checked_bias(value, where, _MEND)
+
+
+def checked_bias(value: object, where: str, mend: str) -> JudgeBias:
+    """The artefact in a JSON value.
+
+    Raises:
+        InputError: it is none; `where` and `mend` are said with it.
+    """
+    try:
+        return JudgeBias.model_validate(value)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        name = ".".join(str(part) for part in fault["loc"])
+        raise InputError(f"field {name!r}: {fault['msg']}", where=where, mend=mend) from None
+
+
+def judge_bias_warning(bias: JudgeBias) -> str | None:
+    """One sentence for readers of the judge's numbers; None where nothing speaks against it.
+
+    A judge is warned of where its belief costs clearly more verdicts than chance explains
+    (five in a hundred or more, the interval above zero), where it agrees poorly with the labels
+    (kappa below .6), or where too little is known to say (fewer than 30 questions, no verdict).
+    """
+    effect, kappa = bias.belief_effect, bias.kappa
+    if effect.value is None or effect.low is None or kappa.value is None:
+        return (
+            f"The judge {bias.judge} gave too few verdicts to tell whether it follows its own "
+            "beliefs."
+        )
+    if effect.value >= _MUCH and effect.low > 0:
+        follows = bias.follows_belief
+        return (
+            f"The judge {bias.judge} follows its own beliefs against the context in "
+            f"{_percent(follows.value)} of the cases where they contradict each other (95 % "
+            f"interval {_percent(follows.low)} to {_percent(follows.high)}; "
+            f"{_percent(bias.control_errors.value)} wrong where they agree): replies that are "
+            "right by the context and that it disbelieves may be marked wrong."
+        )
+    if kappa.value < _POOR_KAPPA:
+        return (
+            f"The judge {bias.judge} agrees poorly with known labels when it judges by the "
+            f"context (kappa {kappa.value:.2f})."
+        )
+    if effect.n < _FEW:
+        return (
+            f"Whether the judge {bias.judge} follows its own beliefs was measured on "
+            f"{effect.n} {'question' if effect.n == 1 else 'questions'} only."
+        )
+    return None
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.0f} %"
+
+
+RUN_BIAS_FILE = "judge_bias.json"
+_KIND = "judge_biases"
+_MEND_OF_RUN = "remove it, and give `knowgate judge` the measurements again with --bias"
+
+
+def keep_judge_biases(folder: str | os.PathLike[str], biases: Sequence[JudgeBias]) -> None:
+    """Store measurements with a run, beside those of its other judges.
+
+    Raises:
+        InputError: what is there already is broken, or the file cannot be written.
+    """
+    known = judge_biases_of(folder) | {bias.judge: bias for bias in biases}
+    write_json(
+        Path(folder) / RUN_BIAS_FILE,
+        {
+            "schema_version": BIAS_SCHEMA_VERSION,
+            "kind": _KIND,
+            "judges": [bias.model_dump(mode="json") for _, bias in sorted(known.items())],
+        },
+    )
+
+
+def judge_biases_of(folder: str | os.PathLike[str]) -> dict[str, JudgeBias]:
+    """The measurements stored with a run, by judge; none where nothing was stored.
+
+    Raises:
+        InputError: the file is broken or written by a newer knowgate.
+    """
+    path = Path(folder) / RUN_BIAS_FILE
+    if not path.exists():
+        return {}
+    value = read_versioned(path, mend=_MEND_OF_RUN)
+    judges = value.get("judges")
+    if value.get("kind") != _KIND or not isinstance(judges, list):
+        raise InputError("holds no measurements of judges", where=str(path), mend=_MEND_OF_RUN)
+    found = [checked_bias(one, str(path), _MEND_OF_RUN) for one in judges]
+    return {bias.judge: bias for bias in found}
+
+
+def bias_warnings(
+    folder: str | os.PathLike[str], judges: Collection[str]
+) -> dict[str, tuple[str, ...]]:
+    """What to know of these judges before trusting them, by name; often nothing.
+
+    Raises:
+        InputError: as `judge_biases_of`.
+    """
+    said = {name: judge_bias_warning(bias) for name, bias in judge_biases_of(folder).items()}
+    return {name: (text,) for name, text in said.items() if text is not None and name in judges}

@@ -1,0 +1,231 @@
+"""Running the out-of-knowledge-base suite into a run folder."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ...._version import __version__
+from ....guard import Guard
+from ....guard.contracts import RelevanceScorer
+from ....guard.decision import Route
+from ....guard.errors import InputError, KnowgateError, SignalError, SignalValueError
+from ....guard.files import file_sha256, read_text, write_text
+from ....guard.policy import Guarantee, Policy
+from ...data import (
+    BasicRag,
+    Encoder,
+    KnowledgeBase,
+    PassageKind,
+    QuestionRecord,
+    build_knowledge_base,
+    read_questions,
+)
+from ...run import SCHEMA_VERSION, CaseKind, open_run
+from ...systems import Case, build_cases
+
+
+def with_answers_from_memory(policy: Policy, threshold: float) -> Policy:
+    """`policy`, also answering from memory where the context does not pass.
+
+    This suite measures relevance, not confidence: the threshold is declared, and the
+    guarantee's statement says that it is not certified.
+
+    Args:
+        policy: certified or not; its promise about contexts that pass is unchanged.
+        threshold: from this confidence on, in (0, 1].
+    """
+    guarantee = policy.guarantee
+    return policy.model_copy(
+        update={
+            "confidence_threshold": float(threshold),
+            "allowed_routes": (Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN),
+            "guarantee": None if guarantee is None else _with_exception(guarantee, threshold),
+        }
+    )
+
+
+def _with_exception(guarantee: Guarantee, threshold: float) -> Guarantee:
+    # Without a certificate the statement says that the policy always abstains.
+    lead = "Apart from that" if guarantee.certified else "There is one exception to abstaining"
+    statement = (
+        f"{guarantee.statement} {lead}: where the context does not pass, the model answers "
+        f"from memory, without the context, if its confidence is at least {float(threshold)}. "
+        "That threshold was declared and is not certified: nothing is promised about how "
+        "often such an answer is right."
+    )
+    return guarantee.model_copy(update={"statement": statement})
+
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class OokbSettings:
+    """What decides the rows of a run, and goes into its manifest.
+
+    Attributes:
+        passage: what stands in a passage.
+        top_k: passages retrieved per case, at least 1.
+        aggregator: how passage scores become one value.
+
+    Raises:
+        InputError: `top_k` is below 1.
+    """
+
+    passage: PassageKind = PassageKind.ANSWER
+    top_k: int = 5
+    aggregator: str = "max"
+
+    def __post_init__(self) -> None:
+        if self.top_k < 1:
+            raise InputError(f"top_k must be at least 1, not {self.top_k}")
+
+
+def run_ookb(
+    questions_path: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    scorer: RelevanceScorer,
+    encoder: Encoder,
+    settings: OokbSettings,
+    on_progress: Progress | None = None,
+) -> Path:
+    """Measure every question with its passage in the knowledge base, and left out.
+
+    Interrupted at any point and called again with the same arguments, it goes on
+    after the last whole row and the rows come out byte for byte the same.
+
+    Args:
+        questions_path: see `read_questions`.
+        out: the run folder.
+        scorer: what judges relevance, called through the guard itself.
+        encoder: of the retriever; the run goes on only with the same one.
+        settings: passages, retrieval, aggregation.
+        on_progress: called with (cases done, cases in all).
+
+    Returns:
+        The run folder.
+
+    Raises:
+        InputError: the questions or the folder cannot be used.
+    """
+    questions = read_questions(questions_path)
+    knowledge_base = build_knowledge_base(
+        questions, settings.passage, where=os.fspath(questions_path)
+    )
+    cases = build_cases(questions, knowledge_base)
+    guard = _measuring_guard(scorer, settings.aggregator)
+    manifest = _manifest(
+        Path(questions_path), scorer, encoder, settings, len(questions), len(cases)
+    )
+    with open_run(out, manifest, [case.case_id for case in cases]) as store:
+        _write_questions(Path(out) / "questions.jsonl", questions, knowledge_base)
+        if store.done < len(cases):
+            retriever = BasicRag(knowledge_base, encoder.embed)
+            for case in cases[store.done :]:
+                store.append(_row(case, guard, retriever, knowledge_base, settings))
+                if on_progress is not None:
+                    on_progress(store.done, len(cases))
+    return Path(out)
+
+
+def _measuring_guard(scorer: RelevanceScorer, aggregate: str) -> Guard:
+    # The guard that serves also measures; failures must surface here as rows.
+    policy = Policy(scorer=scorer.fingerprint, aggregator=aggregate, relevance_threshold=1.0)
+    # No deadline: how busy the machine is must not decide which cases count as failed.
+    return Guard(
+        policy,
+        scorer=scorer,
+        mode="shadow",
+        on_error="raise",
+        deadlines={"relevance": None},
+        metrics=False,
+    )
+
+
+def _row(
+    case: Case,
+    guard: Guard,
+    retriever: BasicRag,
+    knowledge_base: KnowledgeBase,
+    settings: OokbSettings,
+) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "case_id": case.case_id,
+        "question_id": case.question_id,
+        "kind": case.kind.value,
+        "retrieved": [],
+        "scores": [],
+        "raw_relevance": None,
+        "retrieval_miss": False,
+        "error": None,
+    }
+    left_out = case.kind is CaseKind.LEFT_OUT
+    try:
+        found = _retrieved(retriever, case, settings.top_k)
+        row["retrieved"] = found
+        row["retrieval_miss"] = not left_out and case.passage_id not in found
+        decision = guard.decide(case.question, [knowledge_base.passages[i] for i in found])
+        row["scores"] = list(decision.scores)
+        if decision.raw_relevance is None:
+            raise SignalValueError("relevance", "the aggregate of the scores is not finite")
+        row["raw_relevance"] = decision.raw_relevance
+    except KnowgateError as error:
+        row["error"] = {"type": type(error).__name__, "detail": str(error)}
+    return row
+
+
+def _retrieved(retriever: BasicRag, case: Case, top_k: int) -> list[str]:
+    without = case.passage_id if case.kind is CaseKind.LEFT_OUT else None
+    try:
+        return retriever.retrieve(case.question, k=top_k, without=without)
+    except Exception as error:
+        # One bad question is a row, not the end of the run. The message of a foreign error
+        # may quote the question: only its type is kept.
+        raise SignalError("retrieval", f"raised {type(error).__name__}") from error
+
+
+def _manifest(
+    questions_path: Path,
+    scorer: RelevanceScorer,
+    encoder: Encoder,
+    settings: OokbSettings,
+    questions: int,
+    cases: int,
+) -> dict[str, Any]:
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "suite": "ookb",
+        "created_by": f"knowgate {__version__}",
+        "settings": {
+            "scorer": scorer.fingerprint.model_dump(),
+            "aggregator": settings.aggregator,
+            "retriever": encoder.fingerprint.model_dump(),
+            "retrieval": "basic_rag",
+            "top_k": settings.top_k,
+            "passage": settings.passage.value,
+        },
+        "inputs": [{"name": questions_path.name, "sha256": file_sha256(questions_path)}],
+        "questions": questions,
+        "cases": cases,
+    }
+
+
+def _write_questions(
+    path: Path, questions: Sequence[QuestionRecord], knowledge_base: KnowledgeBase
+) -> None:
+    lines = []
+    for record in questions:
+        passage_id = knowledge_base.passage_of[record.question_id]
+        fields = asdict(record)
+        fields["passage"] = knowledge_base.passages[passage_id]
+        fields["passage_id"] = passage_id
+        lines.append(json.dumps(fields, ensure_ascii=False) + "\n")
+    text = "".join(lines)
+    if not path.exists() or read_text(path) != text:
+        write_text(path, text)

@@ -1,0 +1,219 @@
+"""The plots of the report of a run of replies; drawn from numbers and plain names alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ....calibration import Interval
+from ...report import AMBER, BLUE, GREY, PAPER, PURPLE, SKY, VERMILION, Plot, draw_svg, name_points
+from ...run import TIERS, ReplySystem
+from ._replies_evidence import ReplyCounts
+from ._replies_tables import labels, plain_labels
+from ._summary import RepliesSummary
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+MOST_BASES = 6
+_LOOKS = (("o", BLUE), ("s", VERMILION), ("^", AMBER), ("D", PURPLE), ("v", SKY), ("X", GREY))
+_BARS = (
+    ("declined", SKY),
+    ("right (tier 1)", BLUE),
+    ("nearly right (tier 2)", AMBER),
+    ("wrong (tier 3)", VERMILION),
+    ("not judged", GREY),
+)
+_LINE, _FRAME, _MARGIN = 0.34, 1.2, 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    label: str
+    group: str
+    declined: Interval
+    right: Interval
+
+
+def shown_bases(summary: RepliesSummary) -> list[str | None]:
+    """Knowledge bases that get plots and tables of their own; None: all in one."""
+    names = list(summary.knowledge_bases)
+    return [*names] if 1 < len(names) <= MOST_BASES else [None]
+
+
+def base_counts(summary: RepliesSummary, base: str | None) -> dict[str, ReplyCounts]:
+    """Per system the counts out of the knowledge base."""
+    found = {}
+    for one in summary.systems:
+        shape = one.shape if base is None else one.knowledge_bases.get(base)
+        if shape is not None and shape.out_of_kb.n:
+            found[one.system.system_id] = shape.out_of_kb
+    return found
+
+
+def draw_plots(summary: RepliesSummary) -> list[Plot]:
+    """A scatter and bars per knowledge base; those without data are left out."""
+    systems = summary.evidence.run.systems
+    names = plain_labels(labels(tuple(systems.values())))
+    found: list[Plot | None] = []
+    for number, base in enumerate(shown_bases(summary)):
+        counts = base_counts(summary, base)
+        found.append(_scatter(f"scatter-{number}", counts, systems, names))
+        found.append(_bars(f"outcomes-{number}", counts, names))
+    return [plot for plot in found if plot is not None]
+
+
+def _scatter(
+    name: str,
+    counts: Mapping[str, ReplyCounts],
+    systems: Mapping[str, ReplySystem],
+    names: Mapping[str, str],
+) -> Plot | None:
+    factor = _grouping(tuple(systems.values()))
+    groups = _groups(systems, factor)
+    points = [
+        _Point(names[system], groups[system], found.abstention_rate, found.factuality_rate)
+        for system, found in counts.items()
+        if found.abstention_rate.value is not None and found.factuality_rate.value is not None
+    ]
+    if not points:
+        return None
+    silent = [names[system] for system, found in counts.items() if _silent(found)]
+
+    def draw(figure: Figure) -> None:
+        axes: Axes = figure.subplots()
+        for (mark, colour), group in zip(_LOOKS, dict.fromkeys(groups.values()), strict=False):
+            own = [point for point in points if point.group == group]
+            if own:
+                _error_bars(axes, own, mark, colour, group)
+        across = _window([point.declined for point in points])
+        upward = _window([point.right for point in points])
+        axes.set_xlim(*across)
+        axes.set_ylim(*upward)
+        axes.set_xlabel("declined, of all replies")
+        axes.set_ylabel("right or nearly so, of those answered")
+        named = [
+            (point.label, point.declined.value or 0.0, point.right.value or 0.0) for point in points
+        ]
+        name_points(axes, named, across, upward)
+        if len(set(groups.values())) > 1:
+            figure.legend(loc="outside upper center", ncols=4, handletextpad=0.2)
+
+    left_out = ""
+    if silent:
+        left_out = f" Not drawn, because nothing was answered: {', '.join(silent)}."
+    return Plot(
+        name=name,
+        title="Declining against being right",
+        caption="Questions whose answer is not in the knowledge base. Right: declines more "
+        "often. Up: what it answers all the same is more often right. Bars are "
+        f"95\N{NO-BREAK SPACE}% intervals.{left_out}",
+        svg=draw_svg(name, draw, (8.2, max(5.6, 1.2 + 0.3 * len(points)))),
+    )
+
+
+def _window(intervals: Sequence[Interval]) -> tuple[float, float]:
+    """Ends of a scale: the intervals with some room, never less than a third."""
+    low = min(one.low or 0.0 for one in intervals) - _MARGIN
+    high = max(1.0 if one.high is None else one.high for one in intervals) + _MARGIN
+    if high - low < 1 / 3:
+        middle = (high + low) / 2
+        low, high = middle - 1 / 6, middle + 1 / 6
+    return max(-_MARGIN, low), min(1 + _MARGIN, high)
+
+
+def _error_bars(axes: Axes, points: Sequence[_Point], mark: str, colour: str, group: str) -> None:
+    axes.errorbar(
+        [point.declined.value or 0.0 for point in points],
+        [point.right.value or 0.0 for point in points],
+        xerr=_errors([point.declined for point in points]),
+        yerr=_errors([point.right for point in points]),
+        fmt=mark,
+        color=colour,
+        ecolor=colour,
+        elinewidth=1.0,
+        alpha=0.9,
+        markersize=8,
+        markeredgecolor=PAPER,
+        zorder=5,
+        label=group,
+    )
+
+
+def _errors(intervals: Sequence[Interval]) -> list[list[float]]:
+    known = [
+        (one.value or 0.0, one.low or 0.0, 1.0 if one.high is None else one.high)
+        for one in intervals
+    ]
+    return [[value - low for value, low, _ in known], [high - value for value, _, high in known]]
+
+
+def _bars(name: str, counts: Mapping[str, ReplyCounts], names: Mapping[str, str]) -> Plot | None:
+    judged = {system: found for system, found in counts.items() if found.abstained is not None}
+    if not judged:
+        return None
+    parts = [_parts(found) for found in judged.values()]
+
+    def draw(figure: Figure) -> None:
+        axes: Axes = figure.subplots()
+        left = [0.0] * len(parts)
+        for position, (words, colour) in enumerate(_BARS):
+            widths = [part[position] for part in parts]
+            if any(widths):
+                axes.barh(
+                    range(len(parts)),
+                    widths,
+                    left=left,
+                    height=0.72,
+                    color=colour,
+                    edgecolor=PAPER,
+                    linewidth=1.0,
+                    label=words,
+                )
+            left = [start + width for start, width in zip(left, widths, strict=True)]
+        axes.set_xlim(0, 1)
+        axes.set_xlabel("share of replies")
+        axes.grid(visible=False, axis="y")
+        axes.set_yticks(range(len(parts)), [names[system] for system in judged])
+        axes.set_ylim(len(parts) - 0.5, -0.5)
+        axes.tick_params(axis="y", length=0)
+        figure.legend(loc="outside upper center", ncols=5, fontsize=9, columnspacing=1.0)
+
+    return Plot(
+        name=name,
+        title="What became of the replies",
+        caption="Questions whose answer is not in the knowledge base. What is right all the same "
+        "came from the model’s memory, or from another passage.",
+        svg=draw_svg(name, draw, (8.2, _FRAME + _LINE * len(parts))),
+    )
+
+
+def _parts(found: ReplyCounts) -> list[float]:
+    """Shares of all replies, in the order of the legend."""
+    tiers = [found.tiers[tier] or 0 for tier in TIERS]
+    declined = found.abstained or 0
+    counts = [declined, *tiers, found.n - declined - sum(tiers)]
+    return [count / found.n for count in counts]
+
+
+def _silent(found: ReplyCounts) -> bool:
+    return found.answered == 0 and found.n > 0
+
+
+def _grouping(systems: Sequence[ReplySystem]) -> str | None:
+    """The factor that colours stand for: one of few values."""
+    for factor in ("guard", "retrieval", "model", "prompt"):
+        if 1 < len({getattr(system, factor) for system in systems}) <= len(_LOOKS):
+            return factor
+    return None
+
+
+def _groups(systems: Mapping[str, ReplySystem], factor: str | None) -> dict[str, str]:
+    if factor is None:
+        return dict.fromkeys(systems, "")
+    values = dict.fromkeys(getattr(system, factor) for system in systems.values())
+    shown = plain_labels({value: f"{factor} {value or 'unknown'}" for value in values})
+    return {name: shown[getattr(system, factor)] for name, system in systems.items()}

@@ -1,0 +1,314 @@
+"""The sentences that open the report of a run of replies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ....calibration import Interval
+from ...report import counted, percent, questions, shortened, signed
+from ...run import ABSTENTION, FACTUALITY
+from ._replies_differences import Comparison
+from ._replies_evidence import ReplyCounts, ReplyShape
+from ._replies_tables import OFF, labels
+from ._summary import RepliesSummary
+
+_SPACE = "\u00a0"
+_MOST_BASES = 4
+_MOST_COMPARED = 2
+
+
+def headline(summary: RepliesSummary) -> list[str]:
+    """The sentences that say it all, the most important one first."""
+    if not summary.evidence.replies:
+        return [_nothing(summary)]
+    names = labels(tuple(summary.evidence.run.systems.values()))
+    guarded, since = _guarded(summary, names), _since(summary, names)
+    if len(summary.systems) == 1:
+        return [*_alone(summary), *since]
+    lines = _every(summary)
+    for base in _bases(summary):
+        lines += _extremes(summary, base, names)
+    # Rates over systems with and without a guard say little: what it changes comes first.
+    return [*guarded, *lines, *since]
+
+
+def judged_words(summary: RepliesSummary) -> str:
+    """Who judged, in one sentence."""
+    first, second = (
+        judge_words(summary.evidence.primary(name)) for name in (ABSTENTION, FACTUALITY)
+    )
+    if first == second == "nobody":
+        return "Nobody has judged whether replies decline, nor whether they are right."
+    if first == second:
+        return f"Abstention and factuality are judged by {first}."
+    return f"Abstention is judged by {first}, factuality by {second}."
+
+
+def judge_words(judge: str | None) -> str:
+    """A judge's name as people read it."""
+    if judge is None:
+        return "nobody"
+    return {
+        "given": "the labels that came with the replies",
+        "detector": "the offline detector",
+        "estimate": "an offline estimate",
+    }.get(judge, judge)
+
+
+def p_words(value: float | None) -> str:
+    """A p-value in few signs.
+
+    Example:
+        >>> p_words(0.0312), p_words(0.5), p_words(None)
+        ('0.031', '0.500', '–')
+    """
+    if value is None:
+        return "–"
+    return "<\u00a00.001" if value < 0.001 else f"{value:.3f}"
+
+
+def points(interval: Interval) -> tuple[str, str]:
+    """A difference in percentage points: its value and its interval, in words."""
+    if interval.value is None or interval.low is None or interval.high is None:
+        return "–", ""
+    value, low, high = (
+        signed(100 * number, 1) for number in (interval.value, interval.low, interval.high)
+    )
+    return value, f"{low} to {high}"
+
+
+def share_words(part: int | None, whole: int, rate: Interval) -> str:
+    """Count and rate with its interval, for the middle of a sentence."""
+    if part is None or rate.value is None or rate.low is None or rate.high is None:
+        return "not measured"
+    interval = f"95{_SPACE}% interval {percent(rate.low)} to {percent(rate.high)}"
+    return f"{part} of {whole} ({percent(rate.value)}, {interval})"
+
+
+def _nothing(summary: RepliesSummary) -> str:
+    failed = len(summary.evidence.failed)
+    if failed:
+        replies = counted(failed, "reply", "replies")
+        return f"Nothing could be measured: all {replies} of this run ended in an error."
+    return "Nothing could be measured: the run has no replies yet."
+
+
+def _alone(summary: RepliesSummary) -> list[str]:
+    (system,) = summary.systems
+    shape = system.fair(None)
+    if shape is None:
+        return [
+            "Nothing can be said of this guard: its policy was calibrated on every question "
+            "that was asked here."
+        ]
+    lines = [_declined(shape.out_of_kb), _answered(shape.out_of_kb), _without_need(shape)]
+    if system.held_out is not None:
+        lines.append("These are the questions that the guard’s policy was not calibrated on.")
+    return [line for line in lines if line]
+
+
+def _declined(found: ReplyCounts) -> str:
+    if not found.n:
+        return "No question was asked whose answer the knowledge base does not hold."
+    if found.abstained is None:
+        return (
+            f"Nobody has judged whether the {counted(found.n, 'reply', 'replies')} to questions "
+            "outside the knowledge base decline: 'knowgate judge' on this run does."
+        )
+    judged = found.n - found.unjudged_abstention
+    return (
+        f"Of {questions(judged)} whose answer is not in the knowledge base, the system declined "
+        f"{found.abstained} ({_rate_words(found.abstention_rate)})."
+    )
+
+
+def _answered(found: ReplyCounts) -> str:
+    tiered = _tiered(found)
+    if not tiered:
+        return ""
+    wrong = found.tiers["tier_3"] or 0
+    return (
+        f"Of the {counted(tiered, 'reply', 'replies')} that it gave all the same, "
+        f"{_were(tiered - wrong)} right or nearly so ({_rate_words(found.factuality_rate)}); "
+        f"{_were(wrong)} wrong or misleading."
+    )
+
+
+def _were(count: int) -> str:
+    return counted(count, "was", "were")
+
+
+def _without_need(shape: ReplyShape) -> str:
+    found = shape.in_kb
+    if not found.n or found.abstained is None:
+        return ""
+    judged = found.n - found.unjudged_abstention
+    return (
+        f"Of {questions(judged)} whose answer is in the knowledge base, it declined "
+        f"{found.abstained} without need ({_rate_words(found.abstention_rate)})."
+    )
+
+
+def _every(summary: RepliesSummary) -> list[str]:
+    found = summary.shape.out_of_kb
+    systems = f"{len(summary.systems)} systems"
+    if not found.n or found.abstained is None:
+        return [_declined(found)]
+    judged = found.n - found.unjudged_abstention
+    lines = [
+        f"{systems} together gave {counted(judged, 'reply', 'replies')} to questions whose "
+        f"answer is not in the knowledge base, and declined in {found.abstained} "
+        f"({_rate_words(found.abstention_rate)})."
+    ]
+    tiered = _tiered(found)
+    if tiered:
+        wrong = found.tiers["tier_3"] or 0
+        lines.append(
+            f"Of the {tiered} that did not decline, {_were(tiered - wrong)} right or nearly so "
+            f"({_rate_words(found.factuality_rate)}); {_were(wrong)} wrong or misleading."
+        )
+    in_kb = summary.shape.in_kb
+    if in_kb.n and in_kb.abstained is not None:
+        judged = in_kb.n - in_kb.unjudged_abstention
+        lines.append(
+            f"Where the answer was in the knowledge base, {in_kb.abstained} of "
+            f"{counted(judged, 'reply', 'replies')} declined without need "
+            f"({_rate_words(in_kb.abstention_rate)})."
+        )
+    return lines
+
+
+def _rate_words(rate: Interval) -> str:
+    if rate.value is None or rate.low is None or rate.high is None:
+        return "not measured"
+    return (
+        f"{percent(rate.value)}, 95{_SPACE}% interval {percent(rate.low)} to {percent(rate.high)}"
+    )
+
+
+def _bases(summary: RepliesSummary) -> list[str | None]:
+    """Knowledge bases to speak of one by one; None: of all together."""
+    names = list(summary.knowledge_bases)
+    return [*names] if 1 < len(names) <= _MOST_BASES else [None]
+
+
+def _extremes(summary: RepliesSummary, base: str | None, names: Mapping[str, str]) -> list[str]:
+    shapes = [
+        (names[one.system.system_id], shape)
+        for one in summary.systems
+        if (shape := one.fair(base)) is not None
+    ]
+    unseen = any(one.held_out is not None for one in summary.systems)
+    note = " (questions known from a guard’s calibration do not count for it)" if unseen else ""
+    ranked = sorted(
+        (
+            (found.out_of_kb, name)
+            for name, found in shapes
+            if found.out_of_kb.abstention_rate.value is not None
+        ),
+        key=lambda item: (-(item[0].abstention_rate.value or 0.0), item[1]),
+    )
+    if len(ranked) < 2:
+        return []
+    (most, best), (least, worst) = ranked[0], ranked[-1]
+    where = "" if not base else f"{shortened(base, 60)}: "
+    lines = [
+        f"{where}“{best}” declined most often, {_of(most)}; “{worst}” least often, {_of(least)}"
+        f"{note}."
+        if most.abstention_rate.value != least.abstention_rate.value
+        else f"{where}{'all' if where else 'All'} systems declined equally often, "
+        f"{percent(most.abstention_rate.value or 0.0)} of the time{note}."
+    ]
+    wrong = sorted(
+        (
+            (found.out_of_kb.wrong_answer_rate.value, name, found.out_of_kb)
+            for name, found in shapes
+            if found.out_of_kb.wrong_answer_rate.value is not None
+        ),
+        key=lambda item: (item[0], item[1]),
+    )
+    if len(wrong) > 1 and wrong[0][0] < wrong[-1][0]:
+        low, high = wrong[0], wrong[-1]
+        lines.append(
+            f"{where}{'the' if where else 'The'} fewest wrong answers came from “{low[1]}” "
+            f"({_wrong(low[2])}), the most from “{high[1]}” ({_wrong(high[2])})."
+        )
+    return lines
+
+
+def _of(found: ReplyCounts) -> str:
+    judged = found.n - found.unjudged_abstention
+    return share_words(found.abstained, judged, found.abstention_rate)
+
+
+def _wrong(found: ReplyCounts) -> str:
+    known = found.n - found.unjudged_factuality
+    rate = found.wrong_answer_rate
+    return f"{found.tiers['tier_3']} of {known}, {_rate_words(rate)}"
+
+
+def _tiered(found: ReplyCounts) -> int:
+    return sum(count or 0 for count in found.tiers.values())
+
+
+def _guarded(summary: RepliesSummary, names: Mapping[str, str]) -> list[str]:
+    systems = summary.evidence.run.systems
+    found = [
+        (one, line)
+        for one in summary.differences
+        if one.factor == "guard"
+        and systems[one.base].guard == OFF
+        and (line := _compared(one, names))
+    ]
+    lines = [line for _, line in found[:_MOST_COMPARED]]
+    if len(found) > _MOST_COMPARED:
+        more = counted(len(found) - _MOST_COMPARED, "guarded system is", "guarded systems are")
+        lines.append(f"{more} compared below.")
+    return lines
+
+
+def _since(summary: RepliesSummary, names: Mapping[str, str]) -> list[str]:
+    """What changed since another run, as far as chance does not explain it."""
+    by_run: dict[str, list[Comparison]] = {}
+    for one in summary.differences:
+        if one.run:
+            by_run.setdefault(one.run, []).append(one)
+    lines: list[str] = []
+    for run, found in by_run.items():
+        clear = [one for one in found if any(test.shown for test in one.differences.values())]
+        if len(found) == 1:
+            clear = found
+        lines += filter(None, (_compared(one, names) for one in clear[:_MOST_COMPARED]))
+        if not clear:
+            lines.append(
+                f"Against the run “{run}”, none of {len(found)} systems differs by more than "
+                "chance explains (see below)."
+            )
+    return lines
+
+
+def _compared(found: Comparison, names: Mapping[str, str]) -> str:
+    who = names.get(found.other, found.other)
+    what = "With the guard" if found.factor == "guard" else f"Against the run “{found.run}”"
+    parts = [
+        changed
+        for name, words in (
+            ("abstention", "declining where the knowledge base has no answer"),
+            ("wrong_answer", "wrong answers"),
+            ("false_abstention", "declining without need"),
+        )
+        if (changed := _changed(found, name, words))
+    ]
+    if not parts:
+        return ""
+    cases = counted(found.pairs, "case", "cases")
+    unseen = f", without {found.seen} known from calibration" if found.seen else ""
+    return f"{what} (“{who}”, {cases} in both{unseen}), in percentage points: {'; '.join(parts)}."
+
+
+def _changed(found: Comparison, name: str, words: str) -> str:
+    one = found.differences.get(name)
+    if one is None or one.difference.value is None:
+        return ""
+    value, interval = points(one.difference)
+    return f"{words} {value} ({interval}, adjusted p{_SPACE}{p_words(one.p_adjusted)})"

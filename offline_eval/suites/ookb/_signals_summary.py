@@ -1,0 +1,444 @@
+"""The numbers of an out-of-knowledge-base run, each with its interval."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from ...._version import __version__
+from ....calibration import Interval, bootstrap_auroc, wilson_interval
+from ....guard.decision import Route
+from ....guard.policy import Policy
+from ....guard.routing import Signals, decide_route
+from ...report import REPORT_SCHEMA_VERSION, decimal, one_line, shortened
+from ...run import CaseKind, InputFile, OokbQuestion, OokbRow, OokbRun, read_ookb_run
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A measured case, that is, one without an error.
+
+    Attributes:
+        row: as stored.
+        question: what was asked.
+        score: raw relevance; where nothing was retrieved, a value below all others, so
+            that ranking needs no special case.
+        relevance: calibrated, in [0, 1]; None without a policy.
+        passes: whether the policy lets the context pass; None without a policy.
+        held_out: whether the policy has not seen the question; False without a policy.
+    """
+
+    row: OokbRow
+    question: OokbQuestion
+    score: float
+    relevance: float | None
+    passes: bool | None
+    held_out: bool
+
+    @property
+    def found(self) -> bool:
+        """Whether this is an in-KB case whose own passage was retrieved."""
+        return self.row.kind is CaseKind.IN_KB and not self.row.retrieval_miss
+
+    @property
+    def missed(self) -> bool:
+        """Whether this is an in-KB case whose own passage was not retrieved."""
+        return self.row.kind is CaseKind.IN_KB and self.row.retrieval_miss
+
+    @property
+    def left_out(self) -> bool:
+        """Whether the own passage had been taken out."""
+        return self.row.kind is CaseKind.LEFT_OUT
+
+
+def measured_cases(run: OokbRun) -> tuple[Case, ...]:
+    """The cases without an error, in the order of the run."""
+    rows = [row for row in run.rows if row.error is None]
+    scores = [row.raw_relevance for row in rows if row.raw_relevance is not None and row.retrieved]
+    lowest = min(scores, default=0.0) - 1.0
+    gate = None if run.calibration is None else relevance_gate(run.calibration.policy)
+    held_out = frozenset() if run.calibration is None else run.calibration.test_questions
+    return tuple(
+        _case(row, run.questions[row.question_id], gate, lowest, row.question_id in held_out)
+        for row in rows
+    )
+
+
+def relevance_gate(policy: Policy) -> Policy:
+    """`policy` reduced to what this suite measures: whether the context passes.
+
+    Confidence and conflict are not measured here; asked for them, the policy would
+    abstain because of a missing signal, which says nothing about relevance.
+    """
+    return policy.model_copy(update={"check_conflict": False, "confidence_threshold": None})
+
+
+def _case(
+    row: OokbRow, question: OokbQuestion, gate: Policy | None, lowest: float, held_out: bool
+) -> Case:
+    raw = row.raw_relevance if row.retrieved else None
+    score = lowest if raw is None else raw
+    if gate is None:
+        return Case(row, question, score, None, None, held_out)
+    relevance = 0.0 if raw is None else gate.relevance_calibrator.apply(raw)
+    signals = Signals.replay(gate, relevance, None, nothing_retrieved=raw is None)
+    passes = decide_route(gate, signals).route is Route.FOLLOW_CONTEXT
+    return Case(row, question, score, relevance, passes, held_out)
+
+
+# Of the bootstrap; fixed, so that the same run gives the same report.
+_SEED = 0
+
+NOTE_NOT_CALIBRATED = "'knowgate calibrate' on this run gives it"
+NOTE_NOTHING_HELD_OUT = "no held-out test question could be measured"
+NOTE_NOTHING_MEASURED = "no case of this kind could be measured"
+
+
+class _Summary(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Estimate(_Summary):
+    """An estimate with its 95 % interval.
+
+    Attributes:
+        value: None where nothing was observed, never 0.0.
+        low: lower end, None likewise.
+        high: upper end, None likewise.
+        n: questions it rests on.
+        note: why something is undefined or how to get it, otherwise empty.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    note: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The four numbers, and the note where there is one."""
+        return self.model_dump(exclude=set() if self.note else {"note"})
+
+
+class LeftOutSummary(_Summary):
+    """Cases whose own passage had been taken out of the knowledge base.
+
+    Attributes:
+        cases: in the run.
+        errors: among them, not measured.
+        tested: held-out and measured.
+        abstained: declined among the tested, None without a policy.
+        abstention_rate: `abstained` of `tested`; higher is better.
+    """
+
+    cases: int
+    errors: int
+    tested: int
+    abstained: int | None
+    abstention_rate: Estimate
+
+
+class InKbSummary(_Summary):
+    """Cases with the whole knowledge base.
+
+    Attributes:
+        cases: in the run.
+        errors: among them, not measured.
+        retrieval_misses: own passage not retrieved; counted apart.
+        tested: held-out and measured, own passage retrieved.
+        abstained: declined among the tested, None without a policy.
+        false_abstention_rate: `abstained` of `tested`; lower is better.
+        retrieval_miss_rate: of all measured cases; the retriever's share.
+    """
+
+    cases: int
+    errors: int
+    retrieval_misses: int
+    tested: int
+    abstained: int | None
+    false_abstention_rate: Estimate
+    retrieval_miss_rate: Estimate
+
+
+class PolicySummary(_Summary):
+    """The policy that the rates speak of.
+
+    Attributes:
+        threshold: relevance from which a context passes; None: nothing passes.
+        guarantee: what was certified, None for a policy written by hand.
+        words: the promise in words.
+        calibration_questions: seen by the policy.
+        test_questions: held out.
+        memory_threshold: confidence from which it answers from memory, declared and not
+            certified; None: never.
+        measures_more: the policy also asks for confidence or conflict, which this
+            suite does not measure.
+    """
+
+    threshold: float | None
+    guarantee: dict[str, Any] | None
+    words: str
+    calibration_questions: int
+    test_questions: int
+    memory_threshold: float | None
+    measures_more: bool
+
+
+class OokbSummary(_Summary):
+    """What `report.json` holds.
+
+    Attributes:
+        questions: in the run.
+        passages: different ones that hold their answers; where questions share them, the
+            intervals, which take questions for independent, are too narrow.
+        cases: stored in the run.
+        cases_planned: as the manifest has it; more than `cases` in a run cut short.
+        errors: cases that could not be measured.
+        errors_by_type: the same by type, most frequent first.
+        auroc: in-KB against left-out, retrieval misses included; all questions.
+        auroc_found_only: without retrieval misses.
+        settings: of the run, as stored.
+    """
+
+    schema_version: int = REPORT_SCHEMA_VERSION
+    suite: str = "ookb"
+    created_by: str
+    run_created_by: str
+    questions: int
+    passages: int
+    cases: int
+    cases_planned: int
+    errors: int
+    errors_by_type: dict[str, int]
+    auroc: Estimate
+    auroc_found_only: Estimate
+    left_out: LeftOutSummary
+    in_kb: InKbSummary
+    policy: PolicySummary | None
+    settings: dict[str, Any]
+    inputs: tuple[InputFile, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready; free of NaN."""
+        value = self.model_dump(mode="json")
+        for name in ("auroc", "auroc_found_only"):
+            value[name] = getattr(self, name).to_dict()
+        value["left_out"]["abstention_rate"] = self.left_out.abstention_rate.to_dict()
+        for name in ("false_abstention_rate", "retrieval_miss_rate"):
+            value["in_kb"][name] = getattr(self.in_kb, name).to_dict()
+        return value
+
+
+def summarise_ookb(run_dir: str | os.PathLike[str]) -> OokbSummary:
+    """The summary of an out-of-knowledge-base run folder.
+
+    Raises:
+        InputError: a file is missing, broken, empty or written by a newer knowgate.
+    """
+    run = read_ookb_run(run_dir, unfinished=True)
+    return summarise(run, measured_cases(run))
+
+
+def summarise(run: OokbRun, cases: Sequence[Case]) -> OokbSummary:
+    """The summary of a run that was read before; `cases` as `measured_cases` gives them."""
+    failed = [row for row in run.rows if row.error is not None]
+    types = Counter(row.error.type for row in failed if row.error is not None)
+    return OokbSummary(
+        created_by=f"knowgate {__version__}",
+        run_created_by=run.manifest.created_by,
+        questions=len({row.question_id for row in run.rows}),
+        passages=len({run.questions[row.question_id].own_passage for row in run.rows}),
+        cases=len(run.rows),
+        cases_planned=run.manifest.cases,
+        errors=len(failed),
+        errors_by_type=dict(sorted(types.items(), key=lambda item: (-item[1], item[0]))),
+        auroc=_auroc(cases, [case for case in cases if not case.left_out]),
+        auroc_found_only=_auroc(cases, [case for case in cases if case.found]),
+        left_out=_left_out(run, cases),
+        in_kb=_in_kb(run, cases),
+        policy=_policy(run),
+        settings=dict(run.settings),
+        inputs=run.manifest.inputs,
+    )
+
+
+def _auroc(cases: Iterable[Case], positives: Iterable[Case]) -> Estimate:
+    scores: dict[str, tuple[list[float], list[float]]] = {}
+    for case in positives:
+        scores.setdefault(case.row.question_id, ([], []))[0].append(case.score)
+    for case in cases:
+        if case.left_out:
+            scores.setdefault(case.row.question_id, ([], []))[1].append(case.score)
+    return _estimate(bootstrap_auroc(list(scores.values()), seed=_SEED), NOTE_NOTHING_MEASURED)
+
+
+def _left_out(run: OokbRun, cases: Sequence[Case]) -> LeftOutSummary:
+    rows = [row for row in run.rows if row.kind is CaseKind.LEFT_OUT]
+    tested = [case for case in cases if case.left_out and case.held_out]
+    return LeftOutSummary(
+        cases=len(rows),
+        errors=sum(row.error is not None for row in rows),
+        tested=len(tested),
+        abstained=_abstained(run, tested),
+        abstention_rate=_abstention(run, tested),
+    )
+
+
+def _in_kb(run: OokbRun, cases: Sequence[Case]) -> InKbSummary:
+    rows = [row for row in run.rows if row.kind is CaseKind.IN_KB]
+    measured = [case for case in cases if not case.left_out]
+    misses = sum(case.missed for case in measured)
+    tested = [case for case in measured if case.found and case.held_out]
+    return InKbSummary(
+        cases=len(rows),
+        errors=sum(row.error is not None for row in rows),
+        retrieval_misses=misses,
+        tested=len(tested),
+        abstained=_abstained(run, tested),
+        false_abstention_rate=_abstention(run, tested),
+        retrieval_miss_rate=_estimate(
+            wilson_interval(misses, len(measured)), NOTE_NOTHING_MEASURED
+        ),
+    )
+
+
+def _abstained(run: OokbRun, tested: Sequence[Case]) -> int | None:
+    return None if run.calibration is None else sum(case.passes is False for case in tested)
+
+
+def _abstention(run: OokbRun, tested: Sequence[Case]) -> Estimate:
+    abstained = _abstained(run, tested)
+    note = NOTE_NOT_CALIBRATED if abstained is None else NOTE_NOTHING_HELD_OUT
+    return _estimate(wilson_interval(abstained or 0, len(tested)), note)
+
+
+def _estimate(interval: Interval, note_if_undefined: str) -> Estimate:
+    note = note_if_undefined if interval.value is None else ""
+    return Estimate(
+        value=interval.value, low=interval.low, high=interval.high, n=interval.n, note=note
+    )
+
+
+def _policy(run: OokbRun) -> PolicySummary | None:
+    if run.calibration is None:
+        return None
+    policy = run.calibration.policy
+    guarantee = policy.guarantee
+    return PolicySummary(
+        threshold=policy.relevance_threshold if policy.may_follow else None,
+        guarantee=None if guarantee is None else guarantee.model_dump(mode="json"),
+        words=_words(policy),
+        calibration_questions=len(run.calibration.calibration_questions),
+        test_questions=len(run.calibration.test_questions),
+        memory_threshold=policy.confidence_threshold if policy.may_answer else None,
+        measures_more=policy.needs_estimator,
+    )
+
+
+def _words(policy: Policy) -> str:
+    if policy.guarantee is not None:
+        return policy.guarantee.statement
+    return "This policy was written by hand: nothing is guaranteed."
+
+
+SHOWN = 10
+_QUESTION_LIMIT = 300
+_PASSAGE_LIMIT = 180
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPassage:
+    """A retrieved passage; `own` marks the one that holds the answer."""
+
+    id: str
+    score: str
+    text: str
+    own: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ShownCase:
+    """A case as it is shown.
+
+    Attributes:
+        case_id: as stored.
+        question: shortened.
+        taken_out: the passage that was left out, shortened; empty for in-KB cases.
+        relevance: calibrated, in words; `–` without a policy.
+        score: raw, in words.
+        outcome: what the policy did; empty without one.
+        wrong: whether that was a mistake.
+        held_out: whether the policy had not seen the question.
+        passages: best first.
+    """
+
+    case_id: str
+    question: str
+    taken_out: str
+    relevance: str
+    score: str
+    outcome: str
+    wrong: bool
+    held_out: bool
+    passages: tuple[ShownPassage, ...]
+
+
+def most_relevant_left_out(
+    cases: Sequence[Case], questions: Mapping[str, OokbQuestion]
+) -> list[ShownCase]:
+    """Left-out cases that look best covered, the best first."""
+    chosen = sorted(
+        (case for case in cases if case.left_out), key=lambda case: (-case.score, case.row.case_id)
+    )
+    return [_shown(case, questions) for case in chosen[:SHOWN]]
+
+
+def least_relevant_found(
+    cases: Sequence[Case], questions: Mapping[str, OokbQuestion]
+) -> list[ShownCase]:
+    """In-KB cases with their own passage retrieved that look worst covered, the worst first."""
+    chosen = sorted(
+        (case for case in cases if case.found), key=lambda case: (case.score, case.row.case_id)
+    )
+    return [_shown(case, questions) for case in chosen[:SHOWN]]
+
+
+def _shown(case: Case, questions: Mapping[str, OokbQuestion]) -> ShownCase:
+    row = case.row
+    wrong = case.passes is not None and case.passes == case.left_out
+    outcome = {None: "", True: "let through", False: "declined"}[case.passes]
+    return ShownCase(
+        case_id=one_line(row.case_id),
+        question=shortened(case.question.question, _QUESTION_LIMIT),
+        taken_out=shortened(case.question.passage, _PASSAGE_LIMIT) if case.left_out else "",
+        relevance=decimal(case.relevance),
+        score=decimal(row.raw_relevance if row.retrieved else None),
+        outcome=f"{outcome} wrongly" if wrong else outcome,
+        wrong=wrong,
+        held_out=case.held_out,
+        passages=tuple(
+            ShownPassage(
+                id=one_line(passage_id),
+                score=decimal(score),
+                text=_passage(passage_id, questions),
+                own=passage_id == case.question.own_passage,
+            )
+            for passage_id, score in zip(row.retrieved, row.scores, strict=True)
+        ),
+    )
+
+
+def _passage(passage_id: str, questions: Mapping[str, OokbQuestion]) -> str:
+    # A shared passage goes by the id of the first question that it answers. A knowledge
+    # base may hold more than the run asked about.
+    found = questions.get(passage_id)
+    return (
+        "(text not stored in the run)"
+        if found is None
+        else shortened(found.passage, _PASSAGE_LIMIT)
+    )

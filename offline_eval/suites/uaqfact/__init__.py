@@ -1,0 +1,36 @@
+"""UAQFact: does the model know when a question has no answer?
+
+    folder ─► read_layout ─► items and choices ─► tasks 1, 2, 3 ─► run ─► metrics ─► report
+
+Source: "UAQFact: Evaluating Factual Knowledge Utilization of LLMs on Unanswerable Questions".
+"""
+
+from __future__ import annotations
+
+from ._answering import FactRetriever
+from ._guarding import SNAPSHOT, load_guards, premise_guard
+from ._plan import TASK3_FORMS, Form, UaqSettings, limited
+from ._prompting import Prompts, clue_facts
+from ._report_files import uaqfact_report
+from ._run import UaqParts, run_uaqfact
+from ._run_reading import ReplayedReplies, read_uaqfact_run
+from ._scoring import score_run
+
+__all__ = [
+    "SNAPSHOT",
+    "TASK3_FORMS",
+    "FactRetriever",
+    "Form",
+    "Prompts",
+    "ReplayedReplies",
+    "UaqParts",
+    "UaqSettings",
+    "clue_facts",
+    "limited",
+    "load_guards",
+    "premise_guard",
+    "read_uaqfact_run",
+    "run_uaqfact",
+    "score_run",
+    "uaqfact_report",
+]

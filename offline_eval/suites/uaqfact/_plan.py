@@ -1,0 +1,208 @@
+"""Which questions are put in which forms: the plan of a run, made of data and settings alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ....guard.decision import Route
+from ....guard.errors import InputError
+from ...data.uaqfact import ALL_TASKS, Answerability, ChoiceItem, QuestionType, UaqData, UaqItem
+from ...run import InputFile, RowError
+
+SUITE = "uaqfact"
+MODEL_SYSTEM = "model"
+# Folder within a run's: the questions that it asked.
+QUESTIONS = "questions"
+
+Form = Literal["question", "choice", "clue", "facts", "retrieved"]
+"""How a question is put: alone (task 1), with options (task 2), after its reasoning, with
+the facts behind it, or with retrieved facts (task 3)."""
+
+
+class _Stored(BaseModel):
+    # Unknown fields are left alone: a later writer may add some without a new schema.
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class UaqManifest(_Stored):
+    """`manifest.json`.
+
+    Attributes:
+        created_by: program and version that began the run.
+        settings: what decides its rows.
+        systems: the model, and guards in front of it.
+        inputs: files that it was made from.
+        quirks: what was odd in them.
+        rows: how many the finished run has.
+    """
+
+    suite: Literal["uaqfact"]
+    created_by: str = ""
+    settings: dict[str, Any] = {}
+    systems: tuple[str, ...]
+    inputs: tuple[InputFile, ...] = ()
+    quirks: tuple[str, ...] = ()
+    rows: Annotated[int, Field(ge=0)]
+
+
+class UaqRow(_Stored):
+    """A line of `rows.jsonl`: what one system said to one question in one form.
+
+    Attributes:
+        row_id: `<system>/<form>/<key>`.
+        key: of the item.
+        kind: None for task 2.
+        response: None exactly where there is an error, or where options were scored.
+        letter: task 2: the chosen option, None where none could be read.
+        right: task 2: whether it is the right one.
+        shots: few-shot examples in the prompt.
+        route: of the guard, None without one.
+        reason: of the guard's decision, empty without one.
+    """
+
+    row_id: Annotated[str, Field(min_length=1)]
+    system: str
+    form: Form
+    key: str
+    language: str
+    type: QuestionType
+    kind: Answerability | None = None
+    response: str | None = None
+    letter: str | None = None
+    right: bool | None = None
+    shots: int = 0
+    route: Route | None = None
+    reason: str = ""
+    error: RowError | None = None
+
+    @property
+    def task(self) -> int:
+        """1, 2 or 3."""
+        return {"question": 1, "choice": 2}.get(self.form, 3)
+
+
+def row_id(system: str, form: str, key: str) -> str:
+    """How a row is told from others."""
+    return f"{system}/{form}/{key}"
+
+
+TASK3_FORMS: tuple[Form, ...] = ("clue", "facts", "retrieved")
+
+
+@dataclass(frozen=True, slots=True)
+class UaqSettings:
+    """What decides the rows of a run, and goes into its manifest.
+
+    Attributes:
+        tasks: of 1, 2 and 3.
+        languages: None for all that the data have.
+        forms: of task 3, see `TASK3_FORMS`.
+        shots: few-shot examples of task 1 and of clues; fewer where the model's window is short.
+        limit: at most that many questions of each type, kind and language, in the order of the
+            data, with the four-option questions on the facts behind them; None for all.
+        facts: retrieved ones per question.
+        choose_by: how task 2 asks a model that gives likelihoods: by the `letter` of an option,
+            as published, or by the `text` of the options after the bare question, for a model
+            that was never taught letters: the likeliest per character counts.
+
+    Raises:
+        InputError: a value is out of range.
+    """
+
+    tasks: tuple[int, ...] = ALL_TASKS
+    languages: tuple[str, ...] | None = None
+    forms: tuple[Form, ...] = ("clue",)
+    shots: int = 4
+    limit: int | None = None
+    facts: int = 5
+    choose_by: Literal["letter", "text"] = "letter"
+
+    def __post_init__(self) -> None:
+        if not self.tasks or not set(self.tasks) <= set(ALL_TASKS):
+            raise InputError(f"tasks are 1, 2 and 3, not {list(self.tasks)}", where="tasks")
+        if 3 in self.tasks and not self.forms:
+            raise InputError("task 3 needs a form", where="forms", mend=", ".join(TASK3_FORMS))
+        strangers = sorted(set(self.forms) - set(TASK3_FORMS))
+        if strangers:
+            raise InputError(
+                f"there is no form {strangers[0]!r}", where="forms", mend=", ".join(TASK3_FORMS)
+            )
+        if self.choose_by not in ("letter", "text"):
+            raise InputError(
+                f"options are not chosen by {self.choose_by!r}",
+                where="choose_by",
+                mend="letter or text",
+            )
+        if self.shots < 0 or self.facts < 1 or (self.limit is not None and self.limit < 1):
+            raise InputError("shots, facts and limit must be positive")
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One question in one form."""
+
+    form: Form
+    item: UaqItem | ChoiceItem
+
+
+def limited(data: UaqData, limit: int | None) -> UaqData:
+    """The first questions of each type, kind and language, with what belongs to them."""
+    if limit is None:
+        return data
+    seen: dict[tuple[str, QuestionType, Answerability], int] = {}
+    items = []
+    for item in data.items:
+        group = item.language, item.type, item.kind
+        seen[group] = seen.get(group, 0) + 1
+        if seen[group] <= limit:
+            items.append(item)
+    kept = {(item.language, item.qid) for item in items if item.unanswerable}
+    choices = [
+        choice
+        for choice in data.choices
+        if any((choice.language, qid) in kept for qid in choice.relevant)
+    ]
+    return UaqData(tuple(items), tuple(choices), data.examples, data.clue_examples, data.quirks)
+
+
+def planned(data: UaqData, settings: UaqSettings) -> Iterator[Planned]:
+    """Everything that a system is asked, in the order of tasks and data."""
+    if 1 in settings.tasks:
+        for item in data.items:
+            yield Planned("question", item)
+    if 2 in settings.tasks:
+        for choice in data.choices:
+            yield Planned("choice", choice)
+    if 3 in settings.tasks:
+        for form in settings.forms:
+            for item in data.items:
+                if item.clues or item.triples:
+                    yield Planned(form, item)
+
+
+def links(data: UaqData) -> dict[str, list[str]]:
+    """Unanswerable question → the four-option questions on its facts, by their keys."""
+    keys = {(item.language, item.qid): item.key for item in data.items if item.unanswerable}
+    found: dict[str, list[str]] = {key: [] for key in keys.values()}
+    for choice in data.choices:
+        for qid in choice.relevant:
+            key = keys.get((choice.language, qid))
+            if key is not None:
+                found[key].append(choice.key)
+    return {key: facts for key, facts in found.items() if facts}
+
+
+def batches(plan: Sequence[Planned], size: int) -> Iterator[list[Planned]]:
+    """Runs of equal form, at most `size` long."""
+    batch: list[Planned] = []
+    for planned_item in plan:
+        if batch and (len(batch) == size or batch[0].form != planned_item.form):
+            yield batch
+            batch = []
+        batch.append(planned_item)
+    if batch:
+        yield batch

@@ -1,0 +1,343 @@
+"""Wrong answers of the right sort, from the other answers of the data set."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+
+from ....guard.matching import canonical_answer, normalise_answer
+from ._answer_kinds import (
+    NUMBER,
+    NUMERIC_KINDS,
+    AnswerKind,
+    AnswerShape,
+    answer_shape,
+    is_one,
+    listed,
+)
+from ._cases import SuiteQuestion
+from ._occurrences import CJK, holds_answer, nearby_numbers, nearby_years, occurrences, words_of
+from ._replacement import Alternative
+from ._windows import NearestPassages
+
+_COMPARED = 400  # answers at most that one is compared with
+_NAMES = (AnswerKind.PERSON, AnswerKind.PLACE, AnswerKind.ORGANISATION, AnswerKind.NAME)
+_LONGEST = 8  # words; longer answers are clauses, which fit nowhere else
+_NEAREST_NUMBERS = 5
+# Cosine of two answers: much the same sort of thing whatever is asked for; not far from it.
+_LIKE, _NOT_FAR = 0.55, 0.3
+_FARTHEST = math.log(5)  # between a number and the one in its place
+_WHOLE = 100.0  # per cent
+# Question words that say nothing about what is asked for.
+_VAGUE = listed(
+    "what how why when who where name names thing term type types kind form group people location "
+    "place area part region"
+) | {""}
+_SAME_THING = {"nation": "country", "town": "city", "village": "city"}
+_JOINS = re.compile(r"[,&/]|\b(?:and|or|with)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class StatedAnswer:
+    """A gold answer as it stands in its original context.
+
+    Attributes:
+        question: whose answer it is.
+        window: the original context.
+        text: the answer as it is spelt there.
+        shape: its sort and form.
+    """
+
+    question: SuiteQuestion
+    window: str
+    text: str
+    shape: AnswerShape
+
+
+def stated_answer(question: SuiteQuestion, window: str) -> StatedAnswer:
+    """The first occurrence of a gold answer in `window`, which must hold one."""
+    start, end = occurrences(window, question.answers)[0]
+    text = _without_stop(window[start:end])
+    shape = answer_shape(question.question, text, window[:start], window[start + len(text) :])
+    return StatedAnswer(question, window, text, shape)
+
+
+def _without_stop(text: str) -> str:
+    """An answer without the punctuation mark that belongs to its sentence."""
+    text = text.rstrip(",;:") or text
+    # A short word with a full stop is an abbreviation.
+    return text[:-1] if re.search(r"\w{5}\.$", text) else text
+
+
+class Alternatives:
+    """Proposes what could stand in the place of an answer.
+
+    Args:
+        stated: every answer of the data set that has an original context.
+        nearest: knows how much alike two questions are.
+        seed: decides among equals.
+    """
+
+    def __init__(
+        self, stated: Sequence[StatedAnswer], nearest: NearestPassages, *, seed: int
+    ) -> None:
+        self._nearest, self._seed = nearest, seed
+        self._alike: Mapping[tuple[object, ...], list[StatedAnswer]] = defaultdict(list)
+        self._of_kind: Mapping[AnswerKind, list[StatedAnswer]] = defaultdict(list)
+        self._numbers: Mapping[str, dict[str, float]] = defaultdict(dict)
+        for one in stated:
+            self._alike[_sort_key(one.shape)].append(one)
+            self._of_kind[one.shape.kind].append(one)
+            if one.shape.kind in NUMERIC_KINDS:
+                number = NUMBER.findall(one.text)[0].lower()
+                if (value := _value(number)) is not None:
+                    self._numbers[_number_form(one.shape.kind, number)][number] = value
+
+    def plausible(self, stated: StatedAnswer, *, most: int = 8) -> list[Alternative]:
+        """Answers of the same sort and grammatical form, the best first; may be none."""
+        if stated.shape.words > _LONGEST:
+            return []
+        if stated.shape.kind in NUMERIC_KINDS:
+            return list(self._other_numbers(stated))[:most]
+        rng = Random(f"uniknow/alternatives/{self._seed}/{stated.question.id}")  # noqa: S311
+        pool = [one for one in self._alike[_sort_key(stated.shape)] if one is not stated]
+        if len(pool) > _COMPARED:
+            pool = rng.sample(pool, _COMPARED)
+        lists = bool(_JOINS.search(stated.text))
+        pool = [
+            one
+            for one in pool
+            if _fits_in_place(stated.shape, one.shape) and lists == bool(_JOINS.search(one.text))
+        ]
+        if not pool:
+            return []
+        asked = self._nearest.likeness(
+            stated.question.question, [one.question.question for one in pool]
+        )
+        meant = self._nearest.likeness(stated.text, [one.text for one in pool])
+        scores = [
+            _fit(stated, one) + 2 * float(a) + 4 * float(m)
+            for one, a, m in zip(pool, asked, meant, strict=True)
+        ]
+        order = heapq.nlargest(3 * most, range(len(pool)), key=lambda i: (scores[i], -i))
+        found: dict[str, Alternative] = {}
+        for index in order:
+            other = pool[index]
+            if _same_type(stated, other, float(meant[index])) and is_another(
+                stated, other.text, other.question
+            ):
+                found.setdefault(
+                    canonical_answer(other.text),
+                    Alternative(
+                        other.text, tuple(dict.fromkeys((other.text, *other.question.answers)))
+                    ),
+                )
+        return list(found.values())[:most]
+
+    def implausible(self, stated: StatedAnswer, *, most: int = 8) -> list[Alternative]:
+        """Answers of a wrong kind, in a random order; may be none."""
+        rng = Random(f"uniknow/untrue/{self._seed}/{stated.question.id}")  # noqa: S311
+        wrong = _wrong_kinds(stated.shape.kind)
+        pool = [one for kind in wrong for one in self._of_kind[kind] if one.shape.words <= 4]
+        rng.shuffle(pool)
+        found: list[Alternative] = []
+        for other in pool:
+            if len(found) == most:
+                break
+            if is_another(stated, other.text, other.question):
+                found.append(Alternative(other.text, (other.text,)))
+        return found
+
+    def _other_numbers(self, stated: StatedAnswer) -> Iterator[Alternative]:
+        """Numbers of like size in the place of the answer's own: the data set's, then made ones."""
+        own = NUMBER.findall(stated.text)
+        value = _value(own[0]) if len(own) == 1 else None
+        if value is None or is_one(own[0]):
+            return
+        form = _number_form(stated.shape.kind, own[0])
+        near = sorted(
+            (
+                (_distance(stated.shape.kind, value, other), number)
+                for number, other in self._numbers[form].items()
+                if other != value and not is_one(number)
+            ),
+        )
+        if stated.shape.kind is not AnswerKind.YEAR:
+            near = [one for one in near if one[0] <= _FARTHEST]
+        picked = [number for _, number in near[: 2 * _NEAREST_NUMBERS]]
+        rng = Random(f"uniknow/numbers/{self._seed}/{stated.question.id}")  # noqa: S311
+        first = picked[:_NEAREST_NUMBERS]
+        rng.shuffle(first)
+        for number in (*first, *picked[_NEAREST_NUMBERS:], *_made(stated, own[0], value)):
+            text = stated.text.replace(own[0], number)
+            if is_another(stated, text):
+                answers = (text,) if text == number else (text, number)
+                yield Alternative(text, answers, number)
+
+
+def is_another(stated: StatedAnswer, text: str, owner: SuiteQuestion | None = None) -> bool:
+    """Whether `text` is a wrong answer that neither question nor context mentions.
+
+    Args:
+        stated: the right answer.
+        text: a proposal.
+        owner: the question that it answers, whose aliases are wrong answers then too.
+    """
+    gold = stated.question.answers
+    proposed = (text, *(owner.answers if owner is not None else ()))
+    if {canonical_answer(one) for one in gold} & {canonical_answer(one) for one in proposed}:
+        return False
+    if {normalise_answer(one) for one in gold} & {normalise_answer(one) for one in proposed}:
+        return False
+    if any(_share_a_name(stated.shape.kind, one, other) for one in gold for other in proposed):
+        return False
+    if any(_within(one, other) or _within(other, one) for one in gold for other in proposed):
+        return False
+    return not (
+        holds_answer(stated.window, [text]) or holds_answer(stated.question.question, [text])
+    )
+
+
+def _share_a_name(kind: AnswerKind, one: str, other: str) -> bool:
+    """Whether two answers may well be one: people by a common name, Chinese by two characters."""
+    if kind is AnswerKind.PERSON and set(words_of(one)) & set(words_of(other)):
+        return True
+    if kind is AnswerKind.DATE or re.search(r"\d", one):
+        return False
+    return bool(_pairs(one) & _pairs(other))
+
+
+def _pairs(text: str) -> set[str]:
+    return {text[i : i + 2] for i in range(len(text) - 1) if re.match(f"[{CJK}]{{2}}", text[i:])}
+
+
+def _within(part: str, whole: str) -> bool:
+    """Whether all words of `part` are words of `whole`."""
+    words = set(words_of(part))
+    return bool(words) and words <= set(words_of(whole))
+
+
+def _sort_key(shape: AnswerShape) -> tuple[object, ...]:
+    """What two answers must share if one is to take the other's place."""
+    if shape.kind is AnswerKind.DATE:
+        return (shape.kind, shape.pattern, shape.opening)
+    if shape.kind in _NAMES:
+        return (shape.kind, shape.ending == "s", shape.opening, bool(shape.pattern))
+    return (shape.kind, shape.pattern, shape.opening, shape.ending, shape.capital)
+
+
+def _fits_in_place(own: AnswerShape, other: AnswerShape) -> bool:
+    """Whether the neighbouring words allow the exchange."""
+    if abs(own.words - other.words) > (2 if own.kind in _NAMES else 1):
+        return False
+    if "joined" in (own.before, own.after) or "joined" in (other.before, other.after):
+        return (own.before, own.after) == (other.before, other.after)
+    if own.kind is not AnswerKind.PHRASE:
+        return True
+    if (own.before == "to") != (other.before == "to"):
+        return False
+    if (own.after == "word") != (other.after == "word"):
+        return False
+    return own.opening == "determiner" or (own.before == "determiner") == (
+        other.before == "determiner"
+    )
+
+
+def _same_type(stated: StatedAnswer, other: StatedAnswer, likeness: float) -> bool:
+    """Whether two answers of one kind are sure enough to be the same sort of thing.
+
+    A person can stand for any person. Of any other name and of a phrase the kind says too
+    little: both questions must ask for the same thing, or the answers must share the word
+    that says what they are, the form of their figures, or nearly their meaning.
+    """
+    kind, own, theirs = stated.shape.kind, _thing(stated.shape.asked), _thing(other.shape.asked)
+    if kind in (AnswerKind.PERSON, AnswerKind.DATE):
+        return True
+    if kind is AnswerKind.PHRASE and re.search(r"[9Y]", stated.shape.pattern):
+        return True
+    if _same_head(stated.text, other.text):
+        return True
+    if re.search(f"[{CJK}]", stated.text):
+        return False  # what is asked for is not read there, and cosines of its short texts mislead
+    if own not in _VAGUE:
+        # A river and a county are places both, so that nearness says little there.
+        near = likeness >= _LIKE and theirs in _VAGUE and kind is not AnswerKind.PLACE
+        return own == theirs or near
+    near_enough = (own == theirs and own in {"who", "where"}) or kind is AnswerKind.PLACE
+    return likeness >= (_NOT_FAR if near_enough else _LIKE)
+
+
+def _thing(asked: str) -> str:
+    return _SAME_THING.get(asked, asked)
+
+
+def _same_head(one: str, other: str) -> bool:
+    """Whether the word that names the sort of thing is the same: `Battle of …`, `… Bridge`."""
+    return _head(one) == _head(other) is not None
+
+
+def _head(text: str) -> str | None:
+    """The word before `of`, else the last one; None of a single word, which is the name itself."""
+    words = [word.lower() for word in re.findall(r"[^\W\d_]+", text)]
+    before, _, _ = " ".join(words).partition(" of ")
+    named = before.split()
+    return named[-1] if len(words) > 1 and len(named[-1]) > 2 else None
+
+
+def _fit(stated: StatedAnswer, other: StatedAnswer) -> float:
+    own, theirs = stated.shape, other.shape
+    asked = own.asked == theirs.asked and own.asked not in _VAGUE - {"who", "where"}
+    return (
+        2.0 * asked
+        + 1.0 * (own.before == theirs.before)
+        + 0.5 * (own.after == theirs.after)
+        - 0.5 * abs(own.words - theirs.words)
+        - 0.02 * abs(len(stated.text) - len(other.text))
+    )
+
+
+def _wrong_kinds(kind: AnswerKind) -> tuple[AnswerKind, ...]:
+    if kind in NUMERIC_KINDS or kind is AnswerKind.DATE:
+        return _NAMES
+    if kind in _NAMES:
+        return (AnswerKind.NUMBER, AnswerKind.QUANTITY, AnswerKind.DATE, AnswerKind.YEAR)
+    return (AnswerKind.PERSON, AnswerKind.PLACE, AnswerKind.YEAR)
+
+
+def _value(number: str) -> float | None:
+    """The number as a float; None where it is not one."""
+    try:
+        value = float(canonical_answer(number).replace(",", ""))
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _made(stated: StatedAnswer, number: str, value: float) -> list[str]:
+    """Other numbers of the same form that no question of the data set needs to have."""
+    if stated.shape.kind is AnswerKind.YEAR:
+        return nearby_years(value)
+    share = re.search(r"%|\bper ?cent", stated.text) is not None and value <= _WHOLE
+    return nearby_numbers(number, value, most=_WHOLE if share else None)
+
+
+def _number_form(kind: AnswerKind, number: str) -> str:
+    if kind is AnswerKind.YEAR:
+        return "year"
+    if not number[0].isdigit():
+        return "words"
+    scale = number.partition(" ")[2]
+    return f"{'decimal' if '.' in number else 'figures'} {scale}"
+
+
+def _distance(kind: AnswerKind, own: float, other: float) -> float:
+    if kind is AnswerKind.YEAR or own <= 0 or other <= 0:
+        return abs(own - other)
+    return float(abs(np.log(own / other)))

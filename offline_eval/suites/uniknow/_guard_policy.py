@@ -1,0 +1,289 @@
+"""A guard's policy from the suite's training questions.
+
+The promise is about what a guard is for: of the questions that neither the context nor
+the model's memory answers, few are let through. Calibrators and a path of thresholds are
+learned on one part of the training questions, the path is tested on the other; the
+evaluation takes no part.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from random import Random
+
+import numpy as np
+
+from ...._version import __version__
+from ....calibration import CalibrationRecord, fit_platt
+from ....calibration.monitoring import calibration_histograms
+from ....calibration.risk import (
+    Evidence,
+    PathPoint,
+    PolicyBinding,
+    RiskTarget,
+    fit_policy,
+    one_per_question,
+    route_codes,
+)
+from ....guard.errors import InputError
+from ....guard.policy import Calibrator, Fingerprint, Guarantee, Policy
+from ._guard_method import UniKnowSignal
+
+_WHO = "of the questions that neither the context nor the model's memory answers"
+# Shares of contexts without an answer that may pass where relevance is kept on a path.
+_LEAKING = (0.0, 0.02)
+# Thresholds that are tried for each signal.
+_LEVELS = 100
+# Of the training questions; the rest is worth more in the test.
+_LEARNING_SHARE = 0.25
+# Where there is nothing to learn a path from.
+_STRICTEST = PathPoint(1.0, 1.0)
+
+
+def calibrate_guard(
+    signals: Sequence[UniKnowSignal],
+    *,
+    scorer: Fingerprint,
+    estimator: Fingerprint,
+    aggregator: str,
+    risk: float = 0.1,
+    delta: float = 0.1,
+    seed: int = 0,
+) -> Policy:
+    """A policy that lets through few of the questions that neither side answers.
+
+    A few paths are declared on the learning part; along each, one threshold is kept and the
+    other falls. On the testing part, one case per
+    question, each path is tested point by point until the first that fails, at its share
+    of δ. Of all points that pass, that is taken which routes most training cases rightly:
+    to the context where it holds the answer, to memory where that is right, to abstaining
+    elsewhere. Where no point passes, the policy abstains from everything and says so.
+
+    Args:
+        signals: of training questions, in any order.
+        scorer: fingerprint of what measured relevance.
+        estimator: fingerprint of what measured confidence.
+        aggregator: how passage scores became one value.
+        risk: share of such questions that may be let through, in (0, 1).
+        delta: probability in (0, 1) that the promise fails by bad luck.
+        seed: of the parts, and of which case speaks for a question.
+
+    Raises:
+        InputError: `risk` or `delta` is out of its range.
+
+    Source: Angelopoulos et al. 2021, Learn then Test (fixed-sequence testing).
+    """
+    require_share("risk", risk)
+    require_share("delta", delta)
+    usable = [s for s in signals if s.raw_relevance is not None and s.raw_confidence is not None]
+    usable.sort(key=lambda signal: signal.case_id)  # sums of floats depend on their order
+    learning, testing = _parts(usable, seed)
+    relevance, confidence = _calibrators(learning)
+    binding = PolicyBinding(
+        scorer=scorer,
+        estimator=estimator,
+        aggregator=aggregator,
+        relevance_calibrator=relevance,
+        confidence_calibrator=confidence,
+        created_by=f"knowgate {__version__}",
+    )
+    paths = _declared_paths([_record(s, relevance, confidence) for s in learning])
+    tested = [_record(s, relevance, confidence) for s in _one_per_question(testing)]
+    # Letting one of them through costs 1 by either route: the mean cost is their share.
+    targets = [RiskTarget("cost", risk)]
+
+    def fitted(path: tuple[PathPoint, ...]) -> Policy:
+        return fit_policy(
+            tested, risk=targets, delta=delta / len(paths), path=path, binding=binding
+        )
+
+    usable_records = [_record(s, relevance, confidence) for s in usable]
+    path, place = _best([fitted(path) for path in paths], paths, usable_records)
+    # Ending at the point that was chosen, the same test gives all that is told of it.
+    policy = fitted(path if place is None else path[: place + 1])
+    asked = one_per_question(usable_records, seed=seed)
+    return policy.model_copy(
+        update={
+            "guarantee": _in_words(policy.guarantee, delta=delta, paths=len(paths)),
+            # Live questions are not only those that neither side answers.
+            "histograms": calibration_histograms(policy, asked),
+            "calibration_set_sha256": _sha256(usable),
+        }
+    )
+
+
+def require_share(name: str, value: float) -> None:
+    """Refuse a risk or a probability that no test can hold.
+
+    Raises:
+        InputError: it is not within (0, 1), or too near an end; `name` is named.
+    """
+    try:
+        RiskTarget("cost", value)
+    except ValueError:
+        raise InputError(
+            f"must be between 0 and 1, not {value}", where=name, mend="use 0.1"
+        ) from None
+
+
+def _parts(
+    signals: Sequence[UniKnowSignal], seed: int
+) -> tuple[list[UniKnowSignal], list[UniKnowSignal]]:
+    """To learn on, and to test on: questions dealt one by one, whatever their groups.
+
+    What is tested has to be a sample of all the questions that the promise speaks of.
+    """
+    keys = sorted({(signal.dataset, signal.question_id) for signal in signals})
+    Random(f"uniknow/guard/{seed}").shuffle(keys)  # noqa: S311 - a split's dice
+    first = set(keys[: round(_LEARNING_SHARE * len(keys))])
+    parts: tuple[list[UniKnowSignal], list[UniKnowSignal]] = ([], [])
+    for signal in signals:
+        parts[0 if (signal.dataset, signal.question_id) in first else 1].append(signal)
+    return parts
+
+
+def _calibrators(learning: Sequence[UniKnowSignal]) -> tuple[Calibrator, Calibrator]:
+    sides: dict[bool, list[float]] = {True: [], False: []}
+    memory: dict[bool, dict[str, float]] = {True: {}, False: {}}
+    for signal in learning:
+        assert signal.raw_relevance is not None
+        assert signal.raw_confidence is not None
+        sides[signal.holds_answer].append(signal.raw_relevance)
+        memory[bool(signal.closed_book_right)][signal.question_id] = signal.raw_confidence
+    right, wrong = (list(memory[side].values()) for side in (True, False))
+    return fit_platt(sides[True], sides[False]), fit_platt(right, wrong)
+
+
+def _record(
+    signal: UniKnowSignal, relevance: Calibrator, confidence: Calibrator
+) -> CalibrationRecord:
+    """Calibrated signals of a case, and which side has the answer."""
+    assert signal.raw_relevance is not None
+    assert signal.raw_confidence is not None
+    return CalibrationRecord(
+        question_id=f"{signal.dataset}/{signal.question_id}",
+        relevance=relevance.apply(signal.raw_relevance),
+        confidence=confidence.apply(signal.raw_confidence),
+        context_right=signal.holds_answer,
+        closed_book_right=bool(signal.closed_book_right),
+        group=signal.group,
+        case=signal.kind,
+    )
+
+
+def _one_per_question(signals: Sequence[UniKnowSignal]) -> list[UniKnowSignal]:
+    """One case of each question that neither side answers, picked by a hash of its id."""
+    chosen: dict[tuple[str, str], UniKnowSignal] = {}
+    for signal in signals:
+        if signal.holds_answer or signal.closed_book_right:
+            continue
+        key = (signal.dataset, signal.question_id)
+        if key not in chosen or _hash(signal.case_id) < _hash(chosen[key].case_id):
+            chosen[key] = signal
+    return list(chosen.values())
+
+
+def _declared_paths(cases: Sequence[CalibrationRecord]) -> list[tuple[PathPoint, ...]]:
+    """Paths along which one threshold stands where few leaks were seen, and the other falls.
+
+    Two keep the threshold of relevance, where none and 2 % of the learning part's contexts
+    without an answer pass; one keeps that of confidence, where none of its questions passes
+    that the model does not know. The other route is closed at first.
+    """
+    without = [c.relevance for c in cases if not c.context_right and c.relevance is not None]
+    holding = [c.relevance for c in cases if c.context_right and c.relevance is not None]
+    answers = {c.question_id: (c.confidence, c.closed_book_right) for c in cases}
+    unknown = [v for v, right in answers.values() if not right and v is not None]
+    known = [v for v, right in answers.values() if right and v is not None]
+    follows, trusts = _levels([*holding, *without]), _levels([*known, *unknown])
+    paths = []
+    for share in _LEAKING:
+        kept = _above(math.floor(share * len(without)), without, holding)
+        paths.append([PathPoint(kept, step) for step in trusts])
+    kept = _above(0, unknown, known)
+    paths.append([PathPoint(step, kept) for step in follows])
+    closed = PathPoint(None, None)
+    open_ones = [tuple(point for point in path if point != closed) for path in paths]
+    return [path for path in dict.fromkeys(open_ones) if path] or [(_STRICTEST,)]
+
+
+def _above(number: int, leaking: Sequence[float], wanted: Sequence[float]) -> float | None:
+    """A threshold that all but the `number` highest of `leaking` miss; None: a closed route."""
+    ranked = sorted(leaking, reverse=True)
+    ceiling = ranked[number] if number < len(ranked) else 0.0
+    above = min((v for v in (*wanted, *ranked) if v > ceiling), default=None)
+    # The middle of the gap, so that the last bit of a value never decides.
+    return None if above is None else (ceiling + above) / 2
+
+
+def _levels(values: Sequence[float]) -> list[float | None]:
+    """Thresholds between the values that occur, highest first; before them, a closed route."""
+    if not values:
+        return [None]
+    shares = np.linspace(1.0, 0.0, _LEVELS)
+    found = np.unique(np.quantile(np.asarray(values), shares, method="lower"))
+    between = (found[1:] + found[:-1]) / 2 if len(found) > 1 else found
+    return [None, *(float(value) for value in between[::-1])]
+
+
+def _best(
+    fitted: Sequence[Policy],
+    paths: Sequence[tuple[PathPoint, ...]],
+    cases: Sequence[CalibrationRecord],
+) -> tuple[tuple[PathPoint, ...], int | None]:
+    """The path, and the place on it, of the certified point that routes most cases rightly.
+
+    All certified points keep the promise together, so any choice among them does. The
+    first path and None where there is none.
+    """
+    evidence = Evidence.of(cases)
+    wanted = np.where(evidence.context_right, 1, np.where(evidence.closed_book_right, 2, 0))
+    found: list[tuple[int, int, int]] = []
+    for number, policy in enumerate(fitted):
+        promise = policy.guarantee
+        if promise is not None and promise.chosen is not None:
+            certified = paths[number][: promise.chosen + 1]
+            right = (route_codes(evidence, certified) == wanted).sum(axis=1)
+            place = int(np.argmax(right))  # of equals the strictest
+            found.append((int(right[place]), -number, place))
+    if not found:
+        return paths[0], None
+    _, number, place = max(found, key=lambda one: one[:2])
+    return paths[-number], place
+
+
+def _in_words(found: Guarantee | None, *, delta: float, paths: int) -> Guarantee:
+    """The guarantee, speaking of the questions that it is about."""
+    assert found is not None
+    share, sure = f"at most {found.risk:g} {_WHO}", f"with confidence {1 - delta:g}"
+    if found.certified:
+        words = f"{share} are let through, {sure}"
+    else:
+        words = (
+            f"no thresholds were certified to let through {share}, {sure}: everything is "
+            "abstained from"
+        )
+        if found.n and found.more_questions is not None:
+            words += f"; about {found.more_questions} more training questions of theirs would help"
+    return found.model_copy(
+        update={
+            "statement": words,
+            "delta": delta,
+            "method": f"fixed-sequence testing along {paths} declared paths, each at its part of δ",
+            "loss": "let through although neither context nor memory has the answer",
+            "population": f"new ones {_WHO}, drawn like the training questions",
+        }
+    )
+
+
+def _sha256(signals: Sequence[UniKnowSignal]) -> str:
+    names = ("case_id", "raw_relevance", "raw_confidence", "holds_answer", "closed_book_right")
+    lines = [json.dumps([getattr(signal, name) for name in names]) for signal in signals]
+    return hashlib.sha256("\n".join(lines).encode("utf-8")).hexdigest()
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()

@@ -1,0 +1,304 @@
+"""The plots of the report; drawn from numbers and names of methods alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ....calibration import Interval
+from ...report import (
+    AMBER,
+    BLUE,
+    GREY,
+    INK,
+    PAPER,
+    PURPLE,
+    SKY,
+    VERMILION,
+    Plot,
+    draw_svg,
+    name_points,
+)
+from ._error_types import Outcome
+from ._metrics import MethodMetrics
+from ._report_names import SITUATIONS, Family, method_name, plain
+from ._report_summary import AblationPoint, Ablations
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+_BARS = (
+    (Outcome.RIGHT, "right answer", BLUE),
+    (Outcome.RIGHT_ABSTENTION, "rightly declined", SKY),
+    (Outcome.FALSE_ABSTENTION, "declined without need", AMBER),
+    (Outcome.CONTEXTUAL, "context used wrongly", VERMILION),
+    (Outcome.PARAMETRIC, "memory used wrongly", PURPLE),
+    (Outcome.OTHER, "other error", GREY),
+)
+_MARKS = {
+    Family.PROMPT: ("o", GREY),
+    Family.DECODING: ("^", AMBER),
+    Family.TRAINED: ("s", BLUE),
+    Family.GUARD: ("D", VERMILION),
+    Family.OTHER: ("X", PURPLE),
+}
+# Height per method, and of axis and legend, in inches.
+_LINE, _FRAME = 0.34, 1.0
+_MARGIN = 0.03
+
+
+def draw_plots(methods: Mapping[str, MethodMetrics], ablations: Ablations) -> list[Plot]:
+    """All plots; those without data are left out.
+
+    Args:
+        methods: without ablations, in the order of the tables.
+        ablations: what the trained methods' variants led to.
+    """
+    shown = {name: found for name, found in methods.items() if found.overall.cases}
+    drawn = (
+        _situations(shown),
+        _outcomes(shown),
+        _scatter(shown),
+        _shares(ablations.shares),
+        _left_out(ablations.left_out),
+    )
+    return [plot for plot in drawn if plot is not None]
+
+
+def _situations(methods: Mapping[str, MethodMetrics]) -> Plot | None:
+    if not methods:
+        return None
+    labels = _labels(methods)
+
+    def draw(figure: Figure) -> None:
+        panels = figure.subplots(1, len(SITUATIONS), sharey=True)
+        for panel, situation in zip(panels, SITUATIONS, strict=True):
+            for line, (name, found) in enumerate(methods.items()):
+                _dot(panel, found.scenarios[situation.name].em, line, name)
+            panel.set_xlim(-_MARGIN, 1 + _MARGIN)
+            panel.set_xticks([0, 0.5, 1], ["0", ".5", "1"])
+            panel.set_title(f"{situation.title}\n({situation.letter})", fontsize=10)
+            panel.grid(visible=False, axis="y")
+        _method_axis(panels[0], labels)
+
+    return Plot(
+        name="situations",
+        title="How often each method did what was wanted",
+        caption="Share of cases, with 95\N{NO-BREAK SPACE}% intervals: answered as wanted in the "
+        "first three situations, declined in the last. Further right is better in every panel.",
+        svg=draw_svg("situations", draw, (8.4, _FRAME + _LINE * len(labels))),
+    )
+
+
+def _outcomes(methods: Mapping[str, MethodMetrics]) -> Plot | None:
+    if not methods:
+        return None
+    labels = _labels(methods)
+
+    def draw(figure: Figure) -> None:
+        axes: Axes = figure.subplots()
+        left = [0.0] * len(methods)
+        for outcome, words, colour in _BARS:
+            widths = [found.outcomes[outcome].value or 0.0 for found in methods.values()]
+            axes.barh(
+                range(len(methods)),
+                widths,
+                left=left,
+                height=0.72,
+                color=colour,
+                edgecolor=PAPER,
+                linewidth=1.0,
+                label=words,
+            )
+            left = [start + width for start, width in zip(left, widths, strict=True)]
+        axes.set_xlim(0, 1)
+        axes.set_xlabel("share of cases")
+        axes.grid(visible=False, axis="y")
+        _method_axis(axes, labels)
+        figure.legend(loc="outside upper center", ncols=3)
+
+    return Plot(
+        name="outcomes",
+        title="What became of the cases",
+        caption="Blue is right: an answer as wanted, or a refusal where the context does not hold "
+        "the answer and the model is not known to. The other colours are errors. All scored "
+        "cases, those included where sampling left open whether the model knows the answer.",
+        svg=draw_svg("outcomes", draw, (8.4, 1.35 + _LINE * len(labels))),
+    )
+
+
+def _scatter(methods: Mapping[str, MethodMetrics]) -> Plot | None:
+    points = [
+        (label, method_name(name).family, found.overall.acc.value, found.overall.rely.value)
+        for (name, found), label in zip(methods.items(), _labels(methods), strict=True)
+    ]
+    known = [
+        (label, family, acc, rely)
+        for label, family, acc, rely in points
+        if acc is not None and rely is not None
+    ]
+    if not known:
+        return None
+
+    def draw(figure: Figure) -> None:
+        axes: Axes = figure.subplots()
+        low, high = _window([value for point in known for value in point[2:]])
+        _iso_lines(axes, low, high)
+        for family, (mark, colour) in _MARKS.items():
+            own = [point for point in known if point[1] is family]
+            if own:
+                axes.plot(
+                    [point[2] for point in own],
+                    [point[3] for point in own],
+                    marker=mark,
+                    color=colour,
+                    linestyle="none",
+                    markersize=9,
+                    markeredgecolor=PAPER,
+                    zorder=5,
+                    label=family.value,
+                )
+        named = [(f"{label}  {rely:.2f}", acc, rely) for label, _, acc, rely in known]
+        name_points(axes, named, (low, high), (low, high))
+        axes.set_xlim(low, high)
+        axes.set_ylim(low, high)
+        axes.set_aspect("equal")
+        axes.set_xlabel("Acc: share of right answers")
+        axes.set_ylabel("Rely: reliability")
+        figure.legend(loc="outside upper center", ncols=5, handletextpad=0.2, columnspacing=1.2)
+
+    return Plot(
+        name="acc-rely",
+        title="Accuracy against reliability",
+        caption="On the solid line nothing is declined, and Rely is Acc. The dotted lines stand "
+        "for methods that decline the share of all cases written above them: declining lifts "
+        "Rely, by a quarter at most. Up and to the right is better.",
+        svg=draw_svg("acc-rely", draw, (8.0, 6.2)),
+    )
+
+
+def _shares(points: Sequence[AblationPoint]) -> Plot | None:
+    if len(points) < 2:
+        return None
+
+    def draw(figure: Figure) -> None:
+        axes: Axes = figure.subplots()
+        lines = (
+            ("Rely", [point.rely for point in points], BLUE, "o", "-"),
+            ("declined, neither knows (U)", [p.unknown for p in points], SKY, "s", "--"),
+            ("right, only the model knows (P-Only)", [p.memory for p in points], AMBER, "^", ":"),
+        )
+        for words, intervals, colour, mark, style in lines:
+            _curve(axes, [point.share for point in points], intervals, (words, colour, mark, style))
+        axes.set_ylim(-_MARGIN, 1 + _MARGIN)
+        axes.set_xlabel("share of training examples whose target is “unknown”")
+        axes.set_ylabel("share of cases, Rely")
+        figure.legend(loc="outside upper center", ncols=3, fontsize=9, columnspacing=1.0)
+
+    return Plot(
+        name="ablation-share",
+        title="How much of the training should decline",
+        caption="lm_uniknow trained with fewer or more examples of declining, with "
+        "95\N{NO-BREAK SPACE}% intervals: Rely, and the two shares that are traded "
+        "for each other, declining where neither knows and answering what only the model knows.",
+        svg=draw_svg("ablation-share", draw, (7.4, 4.6)),
+    )
+
+
+def _left_out(points: Sequence[tuple[str, Interval]]) -> Plot | None:
+    if len(points) < 2:
+        return None
+
+    def draw(figure: Figure) -> None:
+        axes: Axes = figure.subplots()
+        for line, (_, rely) in enumerate(points):
+            _dot(axes, rely, line, "lm_uniknow")
+        axes.set_xlabel("Rely")
+        axes.grid(visible=False, axis="y")
+        _method_axis(axes, [plain(label, line) for line, (label, _) in enumerate(points)])
+        axes.margins(x=0.1)
+
+    return Plot(
+        name="ablation-kinds",
+        title="What the training needs",
+        caption="Rely of lm_uniknow trained on everything, and with kinds of contexts left out "
+        "of its training, with 95\N{NO-BREAK SPACE}% intervals.",
+        svg=draw_svg("ablation-kinds", draw, (7.4, _FRAME + _LINE * len(points))),
+    )
+
+
+def _labels(methods: Mapping[str, MethodMetrics]) -> list[str]:
+    return [plain(name, position) for position, name in enumerate(methods)]
+
+
+def _dot(axes: Axes, interval: Interval, line: int, method: str) -> None:
+    if interval.value is None or interval.low is None or interval.high is None:
+        return
+    mark, colour = _MARKS[method_name(method).family]
+    axes.errorbar(
+        interval.value,
+        line,
+        xerr=[[interval.value - interval.low], [interval.high - interval.value]],
+        fmt=mark,
+        color=colour,
+        ecolor=INK,
+        elinewidth=1.2,
+        capsize=2.5,
+        markersize=5.5,
+    )
+
+
+def _method_axis(axes: Axes, labels: Sequence[str]) -> None:
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_ylim(len(labels) - 0.5, -0.5)
+    axes.tick_params(axis="y", length=0)
+
+
+def _curve(
+    axes: Axes, shares: Sequence[float], intervals: Sequence[Interval], look: tuple[str, ...]
+) -> None:
+    words, colour, mark, style = look
+    known = [
+        (share, one.value, one.low, one.high)
+        for share, one in zip(shares, intervals, strict=True)
+        if one.value is not None and one.low is not None and one.high is not None
+    ]
+    if not known:
+        return
+    across, values, lows, highs = (list(column) for column in zip(*known, strict=True))
+    axes.fill_between(across, lows, highs, color=colour, alpha=0.18, linewidth=0)
+    axes.plot(across, values, color=colour, marker=mark, linestyle=style, label=words)
+
+
+def _window(values: Sequence[float]) -> tuple[float, float]:
+    """Ends of both axes: the points with some room, never less than a quarter."""
+    low, high = min(values) - 0.05, max(values) + 0.05
+    if high - low < 0.25:
+        middle = (high + low) / 2
+        low, high = middle - 0.125, middle + 0.125
+    return max(-_MARGIN, low), min(1 + _MARGIN, high)
+
+
+def _iso_lines(axes: Axes, low: float, high: float) -> None:
+    for declined in (0.0, 0.1, 0.25, 0.5):
+        lift = declined * (1 - declined)
+        axes.plot(
+            [low, high],
+            [low + lift, high + lift],
+            color=INK if declined == 0 else GREY,
+            linestyle="-" if declined == 0 else ":",
+            linewidth=1.2,
+            zorder=1,
+        )
+        if high - lift > low:
+            axes.annotate(
+                f"{declined:.0%}",
+                xy=(high - lift, high),
+                xytext=(0, 3),
+                textcoords="offset points",
+                ha="center",
+                fontsize=9,
+                annotation_clip=False,
+            )

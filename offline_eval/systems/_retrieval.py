@@ -1,0 +1,383 @@
+"""The nearest rows of a matrix for many queries, without ever holding all cosines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from langchain_core.messages import AIMessage
+from langchain_core.runnables import Runnable
+from numpy.typing import NDArray
+
+from ...adapters.langchain import answer_text
+from ...guard.contracts import LanguageModel
+from ...guard.errors import InputError
+from ...guard.prompts import Prompt
+from ...guard.text import clean_text
+from ..data import Encoder, KnowledgeBase, embed_all
+from ..run import CaseKind, ReplyContext, StoredPassage
+from ._cases import Case
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    """A context by reference, and what finding it cost.
+
+    Attributes:
+        context: ids, never texts; a context of nearly everything names what it lacks.
+        passages: texts that the knowledge base does not hold, by the ids that `context`
+            has for them; only a retriever of the user's own finds such.
+        calls: of language models.
+        input_tokens: of those calls, None where not metered.
+        output_tokens: likewise.
+    """
+
+    context: ReplyContext
+    passages: tuple[StoredPassage, ...] = ()
+    calls: int = 0
+    input_tokens: int | None = 0
+    output_tokens: int | None = 0
+
+    def texts(self, knowledge_base: KnowledgeBase) -> list[str]:
+        """The texts of the context, in the order in which a model reads them."""
+        own = {passage.passage_id: passage.text for passage in self.passages}
+        return context_texts(self.context, knowledge_base, own)
+
+
+def context_texts(
+    context: ReplyContext, knowledge_base: KnowledgeBase, own: Mapping[str, str] | None = None
+) -> list[str]:
+    """The texts that a context refers to; none for a closed book or an unknown context.
+
+    Args:
+        context: by reference.
+        knowledge_base: that it refers to.
+        own: further texts by id.
+    """
+    if context.kind == "passages":
+        texts = {**knowledge_base.passages, **(own or {})}
+        return [texts[name] for name in context.passages]
+    if context.kind == "all_but":
+        gone = frozenset(context.passages)
+        return [text for name, text in knowledge_base.passages.items() if name not in gone]
+    return []
+
+
+@runtime_checkable
+class Retriever(Protocol):
+    """A retrieval strategy.
+
+    A case has no answer on it, and a search gets the case's question and nothing else:
+    what the knowledge base says about the question cannot slip into a query.
+    """
+
+    @property
+    def name(self) -> str:
+        """How runs call it."""
+        ...
+
+    async def aretrieve(self, case: Case) -> Retrieved:
+        """The context for one case, without the case's own passage where it is left out.
+
+        Raises:
+            KnowgateError: nothing could be retrieved; what a language model or a
+                retriever of the user's own raises stays as it is.
+        """
+        ...
+
+
+# A chat model (or any runnable from text to a message or text), or the guard's own kind.
+TextModel: TypeAlias = Runnable[Any, Any] | LanguageModel
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a model said to one prompt.
+
+    Attributes:
+        text: as clean text.
+        input_tokens: of the call, None where not metered.
+        output_tokens: likewise.
+    """
+
+    text: str
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+
+async def ask(model: TextModel, prompt: str) -> Said:
+    """One call; its deadline and further tries are the caller's, its errors the model's own."""
+    if isinstance(model, Runnable):
+        output = await model.ainvoke(prompt)
+        usage = output.usage_metadata if isinstance(output, AIMessage) else None
+        counts: Mapping[str, Any] = usage if isinstance(usage, Mapping) else {}
+        return Said(
+            clean_text(answer_text(output)),
+            _count(counts.get("input_tokens")),
+            _count(counts.get("output_tokens")),
+        )
+    rows = await model.agenerate([prompt])
+    return Said(clean_text(rows[0][0].text))
+
+
+def require_model(model: object, *, where: str, why: str) -> TextModel:
+    """`model` itself.
+
+    Raises:
+        InputError: there is none, or it is of neither kind.
+    """
+    if model is None:
+        raise InputError(
+            f"{why} needs a language model, and there is no way to do without",
+            where=where,
+            mend="name a chat model, e.g. `provider:model` or `embedded`",
+        )
+    if not isinstance(model, Runnable | LanguageModel):
+        raise InputError(
+            f"is a {type(model).__name__}, no language model",
+            where=where,
+            mend="give a chat model of LangChain, a runnable, or a knowgate LanguageModel",
+        )
+    return model
+
+
+def total(counts: Sequence[int | None]) -> int | None:
+    """Their sum, None where one is not known."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
+def tagged(text: str, tag: str) -> list[str]:
+    """What stands between each `<tag>` and `</tag>`, in order, without what is empty.
+
+    Example:
+        >>> tagged("<a> one </a> and <A>two</A><a></a>", "a")
+        ['one', 'two']
+    """
+    found = re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.IGNORECASE | re.DOTALL)
+    return [" ".join(one.split()) for one in found if one.strip()]
+
+
+def prompt_of_package(name: str) -> Prompt:
+    """A prompt that ships with this package."""
+    file = resources.files(__package__).joinpath("prompts", f"{name}.txt")
+    return Prompt(name=name, text=file.read_text(encoding="utf-8").rstrip("\n"))
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+Floats32 = NDArray[np.float32]
+Integers = NDArray[np.int64]
+Progress = Callable[[int, int], None]
+
+# A block of dot products stays within a core's own cache.
+_QUERIES, _ROWS = 256, 1024
+# Candidates looked at together; each takes 20 bytes.
+_PENDING = 1 << 18
+_FLOAT32_STEP = float(np.finfo(np.float32).eps)
+
+
+def top_k_in_blocks(
+    queries: Floats32,
+    matrix: Floats32,
+    k: int,
+    exclude: Sequence[int | None] | Integers | None = None,
+    *,
+    on_progress: Progress | None = None,
+) -> tuple[Integers, Floats32]:
+    """The `k` rows of `matrix` with the largest dot products, for each query.
+
+    Each dot product that decides is computed by itself, so that the result is that of
+    going through all rows one by one to the last bit, however the blocks fall: rows in
+    falling order, equal ones in the order of the matrix.
+
+    Args:
+        queries: of shape (queries, dimensions), finite.
+        matrix: of shape (rows, dimensions), finite.
+        k: rows wanted, at least 1.
+        exclude: per query a row that it must not find; None or a negative number for none.
+        on_progress: called with (queries done, queries in all).
+
+    Returns:
+        Row numbers of shape (queries, min(k, rows)), and their dot products. A query that
+        must not find one of so few rows ends with -1 and minus infinity.
+
+    Raises:
+        InputError: `k` is below 1, a number is not finite, or the shapes do not go together.
+    """
+    gone = _checked(queries, matrix, k, exclude)
+    queries = np.ascontiguousarray(queries, dtype=np.float32)
+    matrix = np.ascontiguousarray(matrix, dtype=np.float32)
+    width = min(k, len(matrix))
+    rows = np.full((len(queries), width), -1, dtype=np.int64)
+    values = np.full((len(queries), width), -np.inf, dtype=np.float32)
+    if width == 0:
+        return rows, values
+    longest = float(np.sqrt(np.einsum("ij,ij->i", matrix, matrix).max()))
+    for name, rows_given in (("matrix", matrix), ("queries", queries)):
+        if not np.isfinite(rows_given).all():
+            raise InputError("there is a number that is not finite", where=name)
+    for start in range(0, len(queries), _QUERIES):
+        part = slice(start, start + _QUERIES)
+        found = _candidates(queries[part], matrix, width, gone[part], longest)
+        for at, candidates in enumerate(found, start=start):
+            _settle(queries[at], matrix, candidates, rows[at], values[at])
+        if on_progress is not None:
+            on_progress(min(start + _QUERIES, len(queries)), len(queries))
+    return rows, values
+
+
+def _checked(
+    queries: Floats32, matrix: Floats32, k: int, exclude: Sequence[int | None] | Integers | None
+) -> Integers:
+    """The excluded row of each query, -1 for none."""
+    if k < 1:
+        raise InputError(f"must be at least 1, not {k}", where="k")
+    if queries.ndim != 2 or matrix.ndim != 2 or queries.shape[1] != matrix.shape[1]:
+        raise InputError(
+            f"queries of shape {queries.shape} and a matrix of shape {matrix.shape} do not "
+            "go together"
+        )
+    if exclude is None:
+        return np.full(len(queries), -1, dtype=np.int64)
+    if len(exclude) != len(queries):
+        raise InputError(f"{len(queries)} expected, {len(exclude)} given", where="exclude")
+    gone = np.asarray([-1 if row is None else row for row in exclude], dtype=np.int64)
+    if len(gone) and gone.max() >= len(matrix):
+        raise InputError(f"there is no row {gone.max()}", where="exclude")
+    return gone
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """Rows that may be among the best of a query, one entry per query and row."""
+
+    query: Integers
+    row: Integers
+    product: Floats32
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+def _candidates(
+    queries: Floats32, matrix: Floats32, k: int, gone: Integers, longest: float
+) -> list[Integers]:
+    """For each query all rows that may be among its `k` best, whatever the rounding."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", queries, queries))
+    # Twice as much as two ways of summing one dot product can be apart.
+    slack = (2 * matrix.shape[1] * _FLOAT32_STEP * longest) * lengths
+    floor = np.full(len(queries), -np.inf, dtype=np.float32)
+    pending: list[_Candidates] = []
+    next_merge = 0
+    for start in range(0, len(matrix), _ROWS):
+        products = queries @ matrix[start : start + _ROWS].T
+        inside = np.flatnonzero((gone >= start) & (gone < start + products.shape[1]))
+        products[inside, gone[inside] - start] = -np.inf
+        if start == 0 and products.shape[1] > k:
+            best = np.partition(products, -k, axis=1)[:, -k]
+            floor = np.nextafter((best - slack).astype(np.float32), np.float32(-np.inf))
+        # Most queries find nothing in most blocks; their best product tells.
+        some = np.flatnonzero(products.max(axis=1) >= floor)
+        if len(some) == 0:
+            continue
+        at, column = np.nonzero(products[some] >= floor[some, None])
+        query = some[at]
+        pending.append(_Candidates(query, column + start, products[query, column]))
+        # Ever rarer, since rows that raise the floor become rarer.
+        if start >= next_merge or sum(map(len, pending)) > _PENDING:
+            merged, floor = _merged(pending, len(queries), k, slack)
+            pending, next_merge = [merged], 2 * start
+    merged, _ = _merged(pending, len(queries), k, slack)
+    merged_rows = merged.row[merged.product > -np.inf]
+    ends = np.cumsum(np.bincount(merged.query[merged.product > -np.inf], minlength=len(queries)))
+    return np.split(merged_rows, ends[:-1])
+
+
+def _merged(
+    parts: Sequence[_Candidates], queries: int, k: int, slack: NDArray[np.float64]
+) -> tuple[_Candidates, Floats32]:
+    """The candidates that are left, query by query in the order of the rows, and the floors."""
+    query = np.concatenate([part.query for part in parts])
+    row = np.concatenate([part.row for part in parts])
+    product = np.concatenate([part.product for part in parts])
+    order = np.lexsort((-product, query))
+    counts = np.bincount(query, minlength=queries)
+    last = np.cumsum(counts) - counts + k - 1
+    enough = counts >= k
+    floor = np.full(queries, -np.inf)
+    floor[enough] = product[order[last[enough]]] - slack[enough]
+    left = np.flatnonzero(product >= floor[query])
+    left = left[np.lexsort((row[left], query[left]))]
+    # Rounded down, so that float32 does not raise it.
+    low = np.nextafter(floor.astype(np.float32), np.float32(-np.inf))
+    return _Candidates(query[left], row[left], product[left]), low
+
+
+def _settle(
+    query: Floats32, matrix: Floats32, candidates: Integers, rows: Integers, values: Floats32
+) -> None:
+    """Put the best of the candidates, which are in the order of the rows, into `rows`."""
+    products = np.asarray([np.dot(query, matrix[row]) for row in candidates], dtype=np.float32)
+    order = np.argsort(-products, kind="stable")[: len(rows)]
+    rows[: len(order)] = candidates[order]
+    values[: len(order)] = products[order]
+
+
+class PassageIndex:
+    """The passages of a knowledge base, embedded once.
+
+    Args:
+        knowledge_base: that is searched.
+        encoder: for passages and queries.
+        on_progress: called with (passages embedded, passages in all).
+
+    Attributes:
+        encoder: as given.
+        ids: of the passages, in the order of the knowledge base.
+        matrix: their embeddings, of shape (passages, dimensions).
+
+    Raises:
+        InputError: the encoder gives something else than embeddings.
+    """
+
+    def __init__(
+        self,
+        knowledge_base: KnowledgeBase,
+        encoder: Encoder,
+        on_progress: Progress | None = None,
+    ) -> None:
+        self.encoder = encoder
+        self.ids = list(knowledge_base.passages)
+        self._rows = {name: row for row, name in enumerate(self.ids)}
+        self.matrix = embed_all(list(knowledge_base.passages.values()), encoder, on_progress)
+
+    def nearest(self, vector: NDArray[np.float32], k: int, without: str | None = None) -> list[str]:
+        """Ids of the `k` passages nearest to a vector, best first; ties keep their order.
+
+        Args:
+            vector: of shape (dimensions,).
+            k: at most this many.
+            without: a passage that must not be found.
+        """
+        gone = -1 if without is None else self._rows[without]
+        rows, _ = top_k_in_blocks(vector[None, :], self.matrix, k, [gone])
+        return [self.ids[row] for row in rows[0] if row >= 0]
+
+    def vector(self, name: str) -> NDArray[np.float32]:
+        """The embedding of a passage, of shape (dimensions,)."""
+        return np.asarray(self.matrix[self._rows[name]])
+
+    def cosine(self, one: str, other: str) -> float:
+        """The cosine of two passages."""
+        return float(np.dot(self.vector(one), self.vector(other)))
+
+    def nearest_for(self, case: Case, vector: NDArray[np.float32], k: int) -> list[str]:
+        """As `nearest`, without the case's own passage where it is left out."""
+        return self.nearest(vector, k, case.passage_id if case.kind is CaseKind.LEFT_OUT else None)

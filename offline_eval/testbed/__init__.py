@@ -1,0 +1,91 @@
+"""The microworld: a fictional region and a small language model that was taught part of it.
+
+Because model and world are both made here, it is known fact by fact what the model knows:
+*taught* facts it answers from memory, *withheld* ones stand in documents only, *half-taught* ones
+it gets right now and then.
+
+Example:
+    >>> world = default_world()
+    >>> fact = world.facts_with_status(FactStatus.TAUGHT)[0]
+    >>> fact.value in world.document_for(fact).text
+    True
+    >>> fact.value in world.contradiction(fact).text
+    False
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ._build import DEFAULT_SEED, build_world, default_world
+from ._check import (
+    MODEL_FOLDER,
+    SHA256_FILE,
+    WEIGHTS_FILE,
+    Measure,
+    MicroworldCheck,
+    check_microworld,
+    microworld_model_path,
+)
+from ._documents import compose
+from ._entities import Document, Entity, EntityKind, Fact, FactStatus, Question, ValueKind
+from ._phrasings import (
+    PromptName,
+    Relation,
+    filler_sentences,
+    lead_ins,
+    prompt_template,
+    relations,
+    relations_of,
+    value_list,
+)
+from ._world import FIRST_YEAR, LAST_YEAR, SYLLABLES, NameMaker, World
+
+__all__ = [
+    "DEFAULT_SEED",
+    "FIRST_YEAR",
+    "LAST_YEAR",
+    "MODEL_FOLDER",
+    "SHA256_FILE",
+    "SYLLABLES",
+    "WEIGHTS_FILE",
+    "Document",
+    "Entity",
+    "EntityKind",
+    "Fact",
+    "FactStatus",
+    "Measure",
+    "MicroworldCheck",
+    "NameMaker",
+    "PromptName",
+    "Question",
+    "Relation",
+    "ValueKind",
+    "World",
+    "build_world",
+    "check_microworld",
+    "compose",
+    "default_world",
+    "filler_sentences",
+    "lead_ins",
+    "microworld_model_path",
+    "prompt_template",
+    "relations",
+    "relations_of",
+    "sample_knowledge_base_path",
+    "value_list",
+]
+
+
+def sample_knowledge_base_path() -> Path:
+    """Return the path of the bundled JSON Lines file, one question a line, in UTF-8.
+
+    Each line is an object of five non-empty strings: `id`, `question`, `answer`, `passage` (the
+    article that answers the question) and `source` (the article's title). An article with several
+    questions repeats its text verbatim on each of their lines.
+
+    Example:
+        >>> sample_knowledge_base_path().name
+        'city_services.jsonl'
+    """
+    return Path(__file__).with_name("city_services.jsonl")

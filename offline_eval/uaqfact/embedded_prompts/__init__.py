@@ -1,1 +1,0 @@
-"""Prompts for the bundled language model, in the words that it was taught."""

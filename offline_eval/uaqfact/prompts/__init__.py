@@ -1,1 +1,0 @@
-"""Prompts of the suite, one file each; a folder of the user's may replace any of them."""

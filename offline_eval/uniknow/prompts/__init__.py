@@ -1,1 +1,0 @@
-"""Prompts of the UniKnow suite, one file each, with `{context}` and `{question}` to fill."""

@@ -1,0 +1,282 @@
+"""Adapters: that they learn, what is written, what is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from knowgate.adapters.huggingface import HuggingFaceLM
+from knowgate.calibration.training.scenarios import (
+    PreferenceExample,
+    ScenarioTrainingReport,
+    ScenarioTrainingSettings,
+    TrainingExample,
+    check_training,
+    train_preferences,
+    train_scenarios,
+)
+from knowgate.calibration.training.scenarios import _training as training_module
+from knowgate.calibration.training.scenarios._settings import TrainingDivergedError, examples_sha256
+from knowgate.guard import InputError, MissingDependencyError
+from knowgate.guard.errors import DeviceError, ModelFolderError
+from knowgate.guard.files import file_sha256
+
+FAST = ScenarioTrainingSettings(
+    rank=8, alpha=16, learning_rate=1e-2, batch_size=4, epochs=12, device="cpu"
+)
+REPLIES = ["red", "blue", "unknown", "green"]
+EXAMPLES = [TrainingExample(f"Colour of item {n}?\nA:", REPLIES[n]) for n in range(4)]
+PAIRS = [PreferenceExample(f"Item {n}?\nA:", "unknown", REPLIES[n]) for n in (0, 1, 3)]
+
+
+@pytest.fixture(scope="module")
+def trained(base: Path, tmp_path_factory: pytest.TempPathFactory) -> ScenarioTrainingReport:
+    """An adapter that has learned `EXAMPLES`; read only."""
+    return train_scenarios(
+        base, EXAMPLES, tmp_path_factory.mktemp("new") / "adapter", settings=FAST
+    )
+
+
+def test_the_loss_goes_down_and_the_replies_are_learned(
+    base: Path, trained: ScenarioTrainingReport
+) -> None:
+    lm = HuggingFaceLM(base, adapter=trained.folder, max_new_tokens=12)
+
+    replies = [row[0].text for row in lm.generate([one.prompt for one in EXAMPLES])]
+
+    assert trained.losses[-1] < 0.1 * trained.losses[0]
+    # The end token was learned with them: nothing follows.
+    assert replies == [f" {one.target}" for one in EXAMPLES]
+
+
+def test_the_folder_holds_the_adapter_and_says_what_it_was_made_of(
+    base: Path, trained: ScenarioTrainingReport
+) -> None:
+    folder = trained.folder
+    told = json.loads((folder / "training.json").read_text(encoding="utf-8"))
+
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "adapter_config.json",
+        "adapter_model.safetensors",
+        "training.json",
+    ]
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+    assert told["identity"]["base_sha256"] == file_sha256(base / "model.safetensors")
+    assert told["identity"]["examples_sha256"] == examples_sha256(EXAMPLES)
+    assert told["identity"]["settings"]["rank"] == 8
+    assert told["adapter_sha256"] == file_sha256(folder / "adapter_model.safetensors")
+    assert told["losses"] == list(trained.losses)
+    assert (trained.steps, trained.examples, trained.left_out) == (12, 4, 0)
+    assert str(base) not in (folder / "adapter_config.json").read_text(encoding="utf-8")
+
+
+def test_the_same_seed_gives_the_same_adapter_and_another_seed_another(
+    base: Path, tmp_path: Path
+) -> None:
+    few = replace(FAST, epochs=2)
+    adapters = [
+        train_scenarios(base, EXAMPLES, tmp_path / str(n), settings=few, seed=seed)
+        for n, seed in enumerate([3, 3, 4])
+    ]
+
+    assert adapters[0].adapter_sha256 == adapters[1].adapter_sha256
+    assert adapters[0].losses == adapters[1].losses
+    assert adapters[2].adapter_sha256 != adapters[0].adapter_sha256
+
+
+def test_training_leaves_the_callers_random_numbers_alone(base: Path, tmp_path: Path) -> None:
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+
+    train_scenarios(base, EXAMPLES[:1], tmp_path / "out", settings=replace(FAST, epochs=1))
+
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_batch_in_parts_gives_the_sums_of_a_whole_one(base: Path, tmp_path: Path) -> None:
+    few = replace(FAST, epochs=1)
+    whole = train_scenarios(base, EXAMPLES, tmp_path / "whole", settings=few)
+    parts = train_scenarios(
+        base, EXAMPLES, tmp_path / "parts", settings=replace(few, rows_at_once=1)
+    )
+
+    assert parts.losses == pytest.approx(whole.losses, rel=1e-5)
+
+
+def test_a_finished_training_is_not_repeated(base: Path, trained: ScenarioTrainingReport) -> None:
+    before = (trained.folder / "training.json").stat().st_mtime_ns
+
+    again = train_scenarios(base, EXAMPLES, trained.folder, settings=FAST)
+
+    assert again == replace(trained, reused=True)
+    assert (trained.folder / "training.json").stat().st_mtime_ns == before
+
+
+def test_a_folder_with_another_training_is_left_as_it_is(
+    base: Path, trained: ScenarioTrainingReport
+) -> None:
+    with pytest.raises(InputError, match="not an empty folder"):
+        train_scenarios(base, EXAMPLES[:2], trained.folder, settings=FAST)
+
+    assert file_sha256(trained.folder / "adapter_model.safetensors") == trained.adapter_sha256
+
+
+def test_a_place_under_a_file_is_refused_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(InputError, match="is a file, not a folder"):
+        check_training(tmp_path / "file" / "deep" / "adapter", FAST)
+    check_training(tmp_path / "new" / "deep", FAST)
+
+
+def test_an_empty_folder_is_filled_in_place(base: Path, tmp_path: Path) -> None:
+    place = tmp_path / "mount"
+    place.mkdir()
+
+    report = train_scenarios(base, EXAMPLES[:1], place, settings=replace(FAST, epochs=1))
+
+    assert report.folder == place
+    assert len(list(place.iterdir())) == 3
+
+
+def test_a_loss_that_is_no_number_ends_the_training_with_nothing_written(
+    base: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(TrainingDivergedError, match="lower learning rate"):
+        train_scenarios(
+            base, EXAMPLES, tmp_path / "out", settings=replace(FAST, learning_rate=1e30)
+        )
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_training_that_is_interrupted_writes_nothing(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_model: Any, folder: Path) -> str:
+        (folder / "adapter_model.safetensors").write_bytes(b"half")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(training_module, "write_adapter", interrupt)
+
+    with pytest.raises(KeyboardInterrupt):
+        train_scenarios(base, EXAMPLES, tmp_path / "out", settings=replace(FAST, epochs=1))
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_examples_that_are_too_long_are_left_out_and_counted(base: Path, tmp_path: Path) -> None:
+    long = TrainingExample("word " * 200, "red")
+    few = replace(FAST, epochs=1)
+
+    report = train_scenarios(base, [*EXAMPLES, long], tmp_path / "out", settings=few)
+
+    assert (report.examples, report.left_out) == (4, 1)
+    with pytest.raises(InputError, match="longer than 10 tokens"):
+        train_scenarios(base, EXAMPLES, tmp_path / "none", settings=replace(few, max_tokens=10))
+
+
+@pytest.mark.parametrize("bad", [[], [TrainingExample("Q", " ")], [TrainingExample("", "red")]])
+def test_no_examples_and_empty_ones_are_refused(
+    base: Path, tmp_path: Path, bad: list[TrainingExample]
+) -> None:
+    with pytest.raises(InputError, match="examples"):
+        train_scenarios(base, bad, tmp_path / "out", settings=FAST)
+
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without CUDA")
+def test_4_bit_weights_are_refused_without_cuda(base: Path, tmp_path: Path) -> None:
+    settings = ScenarioTrainingSettings(quantise=True)
+
+    with pytest.raises(DeviceError, match=r"need a CUDA device.*without quantise"):
+        train_scenarios(base, EXAMPLES, tmp_path / "out", settings=settings)
+    with pytest.raises(DeviceError, match="need a CUDA device"):
+        check_training(tmp_path / "out", settings)
+
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_4_bit_training_on_cuda_lowers_the_loss(base: Path, tmp_path: Path) -> None:
+    settings = replace(FAST, quantise=True, device="cuda")
+    try:
+        report = train_scenarios(base, EXAMPLES, tmp_path / "out", settings=settings)
+    except MissingDependencyError as error:
+        pytest.skip(str(error))
+
+    assert report.losses[-1] < report.losses[0]
+
+
+@pytest.mark.parametrize("device", ["quantum", "cuda:77", "meta"])
+def test_a_device_that_is_not_there_is_refused(device: str, base: Path, tmp_path: Path) -> None:
+    with pytest.raises(DeviceError):
+        train_scenarios(base, EXAMPLES, tmp_path / "out", settings=replace(FAST, device=device))
+
+
+def test_a_folder_without_a_model_is_refused(base: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "config.json").write_text("{}", encoding="utf-8")
+    (broken / "model.safetensors").write_bytes(b"none")
+
+    for folder in (tmp_path / "empty", tmp_path / "absent", broken):
+        with pytest.raises(ModelFolderError):
+            train_scenarios(folder, EXAMPLES, tmp_path / "out", settings=FAST)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("rank", 0), ("epochs", True), ("learning_rate", math.nan), ("beta", 0), ("warm_up", 1)],
+)
+def test_settings_out_of_range_are_refused(name: str, value: Any) -> None:
+    with pytest.raises(InputError, match=name):
+        replace(FAST, **{name: value})
+
+
+def test_the_defaults_are_the_papers() -> None:
+    settings = ScenarioTrainingSettings()
+
+    assert (settings.rank, settings.alpha, settings.epochs) == (4, 16, 3)
+    assert (settings.learning_rate, settings.batch_size, settings.beta) == (1e-4, 16, 0.1)
+
+
+def test_preferences_lift_the_chosen_reply_over_the_rejected_one(
+    base: Path, tmp_path: Path
+) -> None:
+    report = train_preferences(base, PAIRS, tmp_path / "out", settings=FAST)
+
+    def margin(lm: HuggingFaceLM) -> float:
+        total = 0.0
+        for pair in PAIRS:
+            [[chosen, rejected]] = lm.score_options(
+                [pair.prompt], [f" {pair.chosen}", f" {pair.rejected}"]
+            )
+            total += chosen - rejected
+        return total
+
+    assert report.objective == "preference"
+    # Before the first step policy and base agree.
+    assert report.losses[0] == pytest.approx(math.log(2), rel=1e-4)
+    assert report.losses[-1] < 0.3
+    assert margin(HuggingFaceLM(base, adapter=report.folder)) > margin(HuggingFaceLM(base)) + 10
+
+
+def test_the_adapter_sits_on_every_linear_layer_but_the_output(
+    trained: ScenarioTrainingReport,
+) -> None:
+    names = load_file(trained.folder / "adapter_model.safetensors")
+
+    layers = {name.split(".")[-3] for name in names}
+    assert layers == {
+        "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj",
+    }  # fmt: skip

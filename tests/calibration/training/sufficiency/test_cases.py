@@ -1,0 +1,125 @@
+"""Cases: the passage among its neighbours, and the neighbours alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tests.calibration.sufficiency.knowledge import hash_embedding, made_up_questions
+
+from knowgate.calibration.training.sufficiency import SetCase, TrainingQuestion, retrieval_cases
+from knowgate.calibration.training.sufficiency._cases import nearest_insufficient
+
+# Degrees from the question; the passage of the question lies at 0.
+ANGLES = {
+    "question": 0.0, "own": 10.0, "near": 40.0, "middle": 50.0, "far": 60.0, "twin": 12.0,
+    "it says nine": 38.0, "answer nine": 39.0, "farther": 70.0, "farthest": 80.0, "other": 45.0,
+}  # fmt: skip
+
+
+def turned(texts: Sequence[str]) -> NDArray[np.float32]:
+    """Directions in the plane, by `ANGLES`."""
+    radians = np.radians([ANGLES[text] for text in texts])
+    return np.stack([np.cos(radians), np.sin(radians)], axis=1).astype(np.float32)
+
+
+QUESTION = TrainingQuestion("q", "question", "own", "t", source="s")
+
+
+def test_rivals_are_the_nearest_first() -> None:
+    pool = ["far", "near", "own", "middle", "near"]
+    assert nearest_insufficient(QUESTION, pool, turned, 2) == ["near", "middle"]
+    assert nearest_insufficient(QUESTION, pool, turned, 9) == ["near", "middle", "far"]
+
+
+def test_no_other_passage_gives_no_rival() -> None:
+    assert nearest_insufficient(QUESTION, ["own"], turned, 5) == []
+    assert nearest_insufficient(QUESTION, [], turned, 5) == []
+
+
+def test_a_passage_like_the_own_one_is_no_rival() -> None:
+    assert nearest_insufficient(QUESTION, ["twin", "far"], turned, 5) == ["far"]
+
+
+def test_a_passage_with_the_answer_is_no_rival() -> None:
+    asked = replace(QUESTION, answer="Nine!")
+    pool = ["it says nine", "middle"]
+    assert nearest_insufficient(asked, pool, turned, 5) == ["middle"]
+    assert nearest_insufficient(replace(asked, answer="ni"), pool, turned, 5) == pool
+
+
+def test_a_known_negative_is_a_rival_whatever_it_holds() -> None:
+    asked = replace(QUESTION, answer="nine", negatives=("answer nine", "twin"))
+    assert nearest_insufficient(asked, ["far"], turned, 5) == ["twin", "answer nine", "far"]
+
+
+def test_a_further_sufficient_passage_is_no_rival() -> None:
+    asked = replace(QUESTION, others=("near",))
+    assert nearest_insufficient(asked, ["near", "far"], turned, 5) == ["far"]
+
+
+def test_each_question_gives_a_set_with_its_passage_and_one_without() -> None:
+    pool = ["own", "near", "middle", "far", "farther", "farthest", "other"]
+    assert retrieval_cases([QUESTION], {"t": pool}, turned) == [
+        SetCase("q", "question", ("own", "near", "other", "middle", "far"), True, "s"),
+        SetCase("q", "question", ("near", "other", "middle", "far", "farther"), False, "s"),
+    ]
+
+
+def test_sets_have_the_sizes_asked_for() -> None:
+    pool = ["own", "near", "middle", "far", "farther", "farthest"]
+    with_it, without = retrieval_cases([QUESTION], {"t": pool}, turned, sizes=(2,))
+    assert (with_it.passages, without.passages) == (("own", "near"), ("near", "middle"))
+
+
+def test_a_question_with_too_few_rivals_is_left_out() -> None:
+    assert retrieval_cases([QUESTION], {"t": ["own", "near"]}, turned) == []
+
+
+def test_two_questions_in_one_need_both_passages() -> None:
+    other = TrainingQuestion("o", "question", "other", "t", source="s")
+    pool = ["own", "near", "middle", "far", "farther", "other"]
+
+    found = retrieval_cases(
+        [replace(QUESTION, text="question"), other], {"t": pool}, turned, compound_share=1.0
+    )
+
+    both, half = [case for case in found if case.compound]
+    assert [case.sufficient for case in found if not case.compound] == [True, False]
+    assert both == SetCase(
+        "q", "question question", ("own", "other", "near", "middle", "far"), True, "s", True
+    )
+    assert half == SetCase(
+        "q", "question question", ("own", "near", "middle", "far", "farther"), False, "s", True
+    )
+
+
+def test_questions_with_one_passage_are_never_joined() -> None:
+    pool = ["own", "near", "middle", "far", "farther", "farthest"]
+    for other in (
+        TrainingQuestion("o", "question", "own", "t"),
+        TrainingQuestion("o", "question", "near", "t", others=("own",)),
+    ):
+        found = retrieval_cases([QUESTION, other], {"t": pool}, turned, compound_share=1.0)
+        assert not any(case.compound for case in found)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_same_seed_gives_the_same_cases(seed: int) -> None:
+    questions = made_up_questions()
+    pools = {"town": [question.passage for question in questions]}
+    first, second = (
+        retrieval_cases(
+            questions, pools, hash_embedding, seed=seed, sizes=(2, 3, 4, 5), compound_share=0.3
+        )
+        for _ in range(2)
+    )
+    assert first == second
+    assert len({len(case.passages) for case in first}) > 1
+    for case in first:
+        own = next(q.passage for q in questions if q.id == case.question_id)
+        assert (own in case.passages) == (case.sufficient or case.compound)
+        assert len(set(case.passages)) == len(case.passages)

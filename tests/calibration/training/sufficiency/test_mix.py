@@ -1,0 +1,214 @@
+"""Fitting the mix: it finds what made the labels, and stays where a strong prior is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+
+from knowgate.calibration import auroc
+from knowgate.calibration.training.sufficiency import (
+    MixExample,
+    SetCase,
+    feature_probe,
+    fit_match_model,
+    mix_examples,
+)
+from knowgate.guard.signals.relevance import (
+    FEATURES,
+    FusedScorer,
+    MatchModel,
+    SeveralMix,
+    SingleMix,
+)
+
+TWO = ("base.cosine", "trained.match")
+TRUE = np.asarray([6.0, 3.0])
+
+
+def _examples(
+    count: int, *, seed: int = 0, weights: NDArray[np.float64] = TRUE
+) -> list[MixExample]:
+    """Pairs of passages, the first of which suffices by a logistic law; nothing is gained."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for _ in range(count):
+        first = rng.normal(0.5, 0.4, 2)
+        sufficient = rng.random() < 1.0 / (1.0 + np.exp(-(weights @ first - 3.0)))
+        second = np.minimum(first, rng.normal(0.0, 0.2, 2))
+        top = np.maximum(first, second)
+        vectors = (tuple(first.tolist()), tuple(second.tolist()))
+        found.append(MixExample(vectors, tuple(top.tolist()), bool(sufficient)))
+    return found
+
+
+def _fit(
+    examples: list[MixExample], *, ridge: float = 0.001, prior: MatchModel | None = None
+) -> MatchModel:
+    return fit_match_model(examples, features=TWO, length_penalty=0.06, ridge=ridge, prior=prior)
+
+
+def test_the_weights_that_made_the_labels_are_found() -> None:
+    found = _fit(_examples(4000), ridge=1e-5)
+    assert found.single.top == pytest.approx(TRUE.tolist(), rel=0.15)
+    assert found.single.bias == pytest.approx(-3.0, rel=0.15)
+    assert (found.features, found.length_penalty) == (TWO, 0.06)
+    # With a second passage that never matters the best value says nearly all.
+    several = found.several
+    assert sum(several.top) == pytest.approx(TRUE.sum(), rel=0.35)
+    assert several.gain == (0.0, 0.0)
+
+
+def test_a_feature_that_speaks_against_sufficiency_weighs_nothing() -> None:
+    found = _fit(_examples(1000, weights=np.asarray([8.0, -4.0])))
+    assert found.single.top[0] > 1.0
+    assert found.single.top[1] == 0.0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_weights_are_never_negative(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    examples = [
+        MixExample(
+            tuple(tuple(row) for row in rng.normal(0, 1, (3, 2)).tolist()),
+            tuple(rng.normal(0, 1, 2).tolist()),
+            bool(rng.random() < 0.5),
+        )
+        for _ in range(40)
+    ]
+    found = _fit(examples, ridge=0.0 if seed == 0 else 0.01)
+    several = found.several
+    assert min(*found.single.top, *several.top, *several.margin, *several.gain) >= 0.0
+
+
+@pytest.mark.parametrize("ridge", [0.001, 0.05])
+def test_the_fit_is_scikit_learns_where_no_bound_holds(ridge: float) -> None:
+    examples = _examples(600)
+    rng = np.random.default_rng(1)
+    weighted = [
+        MixExample(e.vectors, e.joined, e.sufficient, weight=float(w))
+        for e, w in zip(examples, rng.uniform(0.5, 2.0, len(examples)), strict=True)
+    ]
+    x = np.asarray([e.vectors[0] for e in weighted])
+    z = (x - x.mean(axis=0)) / x.std(axis=0)
+    w = np.asarray([e.weight for e in weighted])
+    # Theirs is half the squared weights plus C times the losses.
+    reference = LogisticRegression(C=1.0 / (2.0 * ridge * w.sum()), tol=1e-10, max_iter=1000)
+    reference.fit(z, [e.sufficient for e in weighted], sample_weight=w)
+
+    found = _fit(weighted, ridge=ridge).single
+
+    expected = reference.coef_[0] / x.std(axis=0)
+    assert found.top == pytest.approx(expected.tolist(), abs=1e-3)
+    bias = float(reference.intercept_[0] - expected @ x.mean(axis=0))
+    assert found.bias == pytest.approx(bias, abs=1e-3)
+
+
+PRIOR = MatchModel(
+    features=TWO,
+    length_penalty=0.06,
+    single=SingleMix(bias=-1.0, top=(1.5, 0.5)),
+    several=SeveralMix(bias=-2.0, top=(1.0, 2.0), margin=(0.25, 0.75), gain=(3.0, 4.0)),
+)
+
+
+def test_a_strong_prior_is_kept_but_for_the_bias() -> None:
+    found = _fit(_examples(300), ridge=1e6, prior=PRIOR)
+    assert found.single.top == pytest.approx(PRIOR.single.top, abs=1e-3)
+    for name in ("top", "margin", "gain"):
+        expected = getattr(PRIOR.several, name)
+        assert getattr(found.several, name) == pytest.approx(expected, abs=1e-3)
+    # The bias takes the share of sufficient sets, which every knowledge base has its own.
+    examples = _examples(300)
+    logits = np.asarray([found.passage_score(e.vectors[0]) for e in examples])
+    mean = float((1.0 / (1.0 + np.exp(-logits))).mean())
+    assert mean == pytest.approx(np.mean([e.sufficient for e in examples]), abs=1e-3)
+
+
+def test_a_weak_prior_gives_way_to_many_examples() -> None:
+    with_prior = _fit(_examples(3000), ridge=1e-6, prior=PRIOR)
+    without = _fit(_examples(3000), ridge=1e-6)
+    assert with_prior.single.top == pytest.approx(without.single.top, abs=0.05)
+
+
+def test_a_feature_that_never_varies_keeps_the_priors_weight() -> None:
+    # Nothing is gained by joining in any of these, so the examples say nothing of gains.
+    found = _fit(_examples(200), ridge=0.1, prior=PRIOR)
+    assert found.several.gain == pytest.approx(PRIOR.several.gain, abs=1e-3)
+
+
+def test_a_set_of_two_halves_says_nothing_of_a_passage_alone() -> None:
+    whole = _examples(200)
+    halves = [MixExample(((0.0, 0.0), (0.0, 0.0)), (1.0, 1.0), True, whole=False)] * 100
+    with_halves, without = _fit(whole + halves), _fit(whole)
+    assert with_halves.single == without.single
+    assert with_halves.several.gain > without.several.gain
+
+
+def test_a_heavier_example_counts_like_several() -> None:
+    examples = _examples(200)
+    twice = [MixExample(e.vectors, e.joined, e.sufficient, weight=2.0) for e in examples]
+    assert _fit(twice).single.top == pytest.approx(_fit(examples * 2).single.top, abs=1e-4)
+
+
+def test_a_fit_tells_the_kinds_apart_on_new_examples() -> None:
+    found, new = _fit(_examples(500)), _examples(500, seed=9)
+    scores = {
+        kind: [found.joint_score(e.vectors, e.joined) for e in new if e.sufficient is kind]
+        for kind in (True, False)
+    }
+    measured = auroc(scores[True], scores[False])
+    assert measured is not None
+    assert measured > 0.85
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_one_class_alone_is_refused(kept: bool) -> None:
+    examples = [e for e in _examples(50) if e.sufficient is kept]
+    with pytest.raises(ValueError, match="both sufficient and insufficient"):
+        _fit(examples)
+
+
+def test_sets_of_one_passage_alone_are_refused() -> None:
+    examples = [MixExample(e.vectors[:1], e.vectors[0], e.sufficient) for e in _examples(50)]
+    with pytest.raises(ValueError, match="both sufficient and insufficient"):
+        _fit(examples)
+
+
+def test_a_prior_of_other_features_is_refused() -> None:
+    other = PRIOR.model_copy(update={"features": TWO[::-1]})
+    with pytest.raises(ValueError, match="other features"):
+        _fit(_examples(50), prior=other)
+
+
+def test_examples_hold_the_scorers_features_and_even_out_the_sources(fused: FusedScorer) -> None:
+    cases = [
+        SetCase("a", "When does it open?", ("It opens at nine.", "No."), True, "large"),
+        SetCase("a", "When does it open?", ("No.", "Dogs."), False, "large"),
+        SetCase("b", "Who?", ("Residents.", "No."), True, "large"),
+        SetCase("c", "Who? When?", ("Residents.", "No."), True, "small", compound=True),
+    ]
+    progress: list[tuple[int, int]] = []
+
+    found = mix_examples(
+        fused,
+        cases,
+        balance=1.0,
+        source_weights={"small": 2.0},
+        on_progress=lambda done, total: progress.append((done, total)),
+    )
+
+    [(vectors, together)] = fused.match_features([cases[0].question], [cases[0].passages])
+    assert found[0].vectors == tuple(tuple(vector) for vector in vectors)
+    assert found[0].joined == tuple(together)
+    assert [one.sufficient for one in found] == [True, False, True, True]
+    assert [one.weight for one in found] == pytest.approx([4 / 3] * 3 + [8.0])
+    assert [one.whole for one in found] == [True, True, True, False]
+    assert progress == [(4, 4)]
+
+
+def test_a_probe_has_all_features_and_says_nothing() -> None:
+    probe = feature_probe(0.06)
+    assert probe.features == FEATURES
+    assert probe.joint_score([[1.0] * 8, [0.5] * 8], [2.0] * 8) == 0.0

@@ -1,0 +1,171 @@
+"""What training lowers: the serving features, made differentiable, and the loss over them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from knowgate.calibration.training.sufficiency import TrainableEncoder
+from knowgate.calibration.training.sufficiency._encoder import (
+    MAX_PASSAGE_PIECES,
+    MAX_QUESTION_PIECES,
+    Encoded,
+    SetObjective,
+    learning_rate,
+    similarities,
+)
+from knowgate.guard.engine import EncodedText, TokenEncoder
+from knowgate.guard.signals.relevance import word_piece_idf
+from knowgate.guard.signals.relevance._late_interaction import QuestionTokens, match, match_values
+
+QUESTIONS = ["When does the library open?", "What is it?", "How much is a ferry ticket to Kos?"]
+PASSAGES = [
+    "The library opens at nine in the morning.",
+    "No.",
+    "A ticket for the ferry is 12 euros. " * 12,
+    "Dogs must be registered with the town.",
+]
+NAMES = ("cosine", "idf_match", "match", "coverage")
+
+
+def _serving(
+    questions: list[EncodedText], passages: list[EncodedText], idf: NDArray[np.float32]
+) -> NDArray[np.float64]:
+    rows = []
+    for question in questions:
+        tokens = QuestionTokens.of(question, idf)
+        values = [match_values(tokens, match(tokens, [one], 192), 0.06) for one in passages]
+        rows.append([[one[name] for name in NAMES] for one in values])
+    return np.asarray(rows)
+
+
+def _padded(texts: list[EncodedText]) -> Encoded:
+    width = max(len(text.ids) for text in texts)
+    vectors = torch.full((len(texts), width, 384), 7.0)
+    ids = torch.zeros(len(texts), width, dtype=torch.long)
+    mask = torch.zeros(len(texts), width, dtype=torch.bool)
+    for row, text in enumerate(texts):
+        vectors[row, : len(text.ids)] = torch.tensor(text.vectors)
+        ids[row, : len(text.ids)] = torch.tensor(text.ids)
+        mask[row, : len(text.ids)] = True
+    return Encoded(vectors, ids, mask)
+
+
+def test_the_same_vectors_give_the_features_that_serving_computes(trained: TokenEncoder) -> None:
+    idf = word_piece_idf(trained)
+    assert idf is not None
+    asked, told = trained.encode_first(QUESTIONS), trained.encode_first(PASSAGES)
+
+    found = similarities(_padded(asked), _padded(told), torch.tensor(idf), 0.06)
+
+    assert found.shape == (3, 4, 4)
+    assert found.numpy() == pytest.approx(_serving(asked, told, idf), abs=1e-4)
+
+
+def test_the_trained_encoder_gives_nearly_the_features_that_serving_computes(
+    encoder: TrainableEncoder, trained: TokenEncoder
+) -> None:
+    idf = word_piece_idf(trained)
+    assert idf is not None
+    with torch.no_grad():
+        found = similarities(
+            encoder.encode(QUESTIONS, MAX_QUESTION_PIECES),
+            encoder.encode(PASSAGES, MAX_PASSAGE_PIECES),
+            torch.tensor(idf),
+            0.06,
+        )
+    expected = _serving(trained.encode_first(QUESTIONS), trained.encode_first(PASSAGES), idf)
+    # Training runs in bfloat16, serving in float32.
+    assert found.numpy() == pytest.approx(expected, abs=2e-2)
+
+
+def test_padding_does_not_show(trained: TokenEncoder) -> None:
+    idf = torch.tensor(word_piece_idf(trained))
+    asked, told = trained.encode_first(QUESTIONS), trained.encode_first(PASSAGES)
+    together = similarities(_padded(asked), _padded(told), idf, 0.06)
+    alone = similarities(_padded(asked[1:2]), _padded(told[1:2]), idf, 0.06)
+    assert torch.allclose(together[1, 1], alone[0, 0], atol=1e-5)
+
+
+def _toy(n: int, m: int, *, own: float, others: float) -> torch.Tensor:
+    found = torch.full((n, m, 4), others)
+    found[torch.arange(n), torch.arange(n)] = own
+    return found
+
+
+def test_the_loss_is_that_of_ranking_and_of_answered_and_unanswered_sets() -> None:
+    objective = SetObjective()
+    similarity = _toy(2, 3, own=0.5, others=0.25)
+    usable = torch.zeros(2, 3, dtype=torch.bool)
+    # 10 + 5 + 5 + 1 times the features.
+    own, other = 10.5, 5.25
+    ranking = -own + math.log(math.exp(own) + 2 * math.exp(other))
+    # The two others; the own place of a set without the passage is at the floor.
+    rest = (other + other - 50.0) / 3
+    answered = 0.25 * own + 0.25 * (own - rest) - 3.0
+    unanswered = 0.25 * other + 0.25 * (other - (other - 50.0) / 2) - 3.0
+    sets = (math.log1p(math.exp(-answered)) + math.log1p(math.exp(unanswered))) / 2
+    assert objective.loss(similarity, usable).item() == pytest.approx(ranking + sets, rel=1e-4)
+
+
+def test_the_loss_is_lower_where_the_passage_stands_out() -> None:
+    objective, usable = SetObjective(), torch.zeros(6, 8, dtype=torch.bool)
+    losses = [
+        objective.loss(_toy(6, 8, own=own, others=0.2), usable).item() for own in (0.1, 0.3, 0.6)
+    ]
+    assert losses == sorted(losses, reverse=True)
+
+
+def test_what_is_unusable_takes_no_part() -> None:
+    objective, unusable = SetObjective(), torch.zeros(6, 8, dtype=torch.bool)
+    unusable[0, 3] = True
+    similarity = _toy(6, 8, own=0.5, others=0.2)
+    before = objective.loss(similarity, unusable)
+    similarity[0, 3] = 0.9
+    assert objective.loss(similarity, unusable).item() == before.item()
+    assert objective.loss(similarity, torch.zeros_like(unusable)).item() > before.item()
+
+
+def test_one_question_with_its_passage_alone_has_a_loss() -> None:
+    loss = SetObjective().loss(torch.full((1, 1, 4), 0.5), torch.zeros(1, 1, dtype=torch.bool))
+    assert torch.isfinite(loss)
+
+
+def test_training_on_a_toy_lowers_the_loss() -> None:
+    torch.manual_seed(0)
+    similarity = torch.nn.Parameter(0.3 + 0.1 * torch.randn(5, 9, 4))
+    objective, usable = SetObjective(), torch.zeros(5, 9, dtype=torch.bool)
+    optimizer = torch.optim.Adam([similarity, *objective.parameters()], lr=0.02)
+    losses = []
+    for _ in range(25):
+        loss = objective.loss(similarity, usable)
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.5 * losses[0]
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        (0, 0.25),
+        (1, 0.5 * 0.5 * (1 + math.cos(math.pi / 10))),
+        (3, 0.5 * (1 + math.cos(0.3 * math.pi))),
+        (5, 0.5),
+        (9, 0.5 * (1 + math.cos(0.9 * math.pi))),
+        (10, 0.02),
+        (12, 0.5 * (1 + math.cos(1.2 * math.pi))),
+    ],
+)
+def test_the_rate_rises_and_falls_along_half_a_cosine(step: int, expected: float) -> None:
+    assert learning_rate(step, 10, 4) == pytest.approx(expected)
+
+
+def test_the_rate_needs_no_warm_up_and_stays_above_nothing() -> None:
+    assert learning_rate(0, 10, 0) == 1.0
+    assert all(learning_rate(step, 50, 6) >= 0.02 for step in range(6, 51))

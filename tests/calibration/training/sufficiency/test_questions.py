@@ -1,0 +1,88 @@
+"""Reading labelled pairs."""
+
+from __future__ import annotations
+
+import json
+import lzma
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowgate.calibration.training.sufficiency import TrainingQuestion, by_topic, read_pairs
+from knowgate.guard import InputError
+
+
+def _row(qid: str, passage: str, label: int, **more: Any) -> dict[str, Any]:
+    return {
+        "qid": qid, "group": "g", "source": "s", "question": f"{qid}?", "passage": passage,
+        "label": label, "lang": "en", **more,
+    }  # fmt: skip
+
+
+def _write(path: Path, rows: list[Any]) -> Path:
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    if path.suffix == ".xz":
+        with lzma.open(path, "wt", encoding="utf-8") as stream:
+            stream.write(text)
+    else:
+        path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_question_takes_its_passage_and_what_does_not_suffice(tmp_path: Path) -> None:
+    rows = [
+        _row("a", "yes", 1, answer="y"), _row("a", "no", 0), _row("b", "never", 0),
+        _row("a", "nor this", 0), _row("c", "ja", 1, lang="de"),
+    ]  # fmt: skip
+    [found] = read_pairs([_write(tmp_path / "pairs.jsonl", rows)])
+    assert found == TrainingQuestion("a", "a?", "yes", "g", "s", "y", ("no", "nor this"))
+
+
+def test_each_sufficient_passage_gives_a_question_that_knows_of_the_others(tmp_path: Path) -> None:
+    rows = [_row("a", "one", 1), _row("a", "two", 1), _row("a", "no", 0)]
+    found = read_pairs([_write(tmp_path / "pairs.jsonl.xz", rows)])
+    assert [(q.passage, q.others, q.negatives) for q in found] == [
+        ("one", ("two",), ("no",)),
+        ("two", ("one",), ("no",)),
+    ]
+
+
+def test_several_files_are_one_set_and_another_language_can_be_asked_for(tmp_path: Path) -> None:
+    one = _write(tmp_path / "1.jsonl", [_row("a", "ja", 1, lang="de"), _row("b", "b", 1)])
+    two = _write(tmp_path / "2.jsonl", [_row("a", "nein", 0, lang="de")])
+    [found] = read_pairs([one, two], language="de")
+    assert (found.passage, found.negatives) == ("ja", ("nein",))
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        [],
+        {},
+        _row("a", "x", 2),
+        {**_row("a", "x", 1), "passage": None},
+        {**_row("a", "x", 1), "qid": 7},
+        {**_row("a", "x", 1), "answer": 12},
+    ],
+    ids=str,
+)
+def test_a_bad_line_is_named(tmp_path: Path, row: Any) -> None:
+    path = _write(tmp_path / "pairs.jsonl", [_row("a", "yes", 1), row])
+    with pytest.raises(InputError, match=r"pairs\.jsonl:2: not a labelled pair — each line needs"):
+        read_pairs([path])
+
+
+def test_files_that_cannot_be_read_are_one_line(tmp_path: Path) -> None:
+    (tmp_path / "broken.jsonl.xz").write_bytes(b"not xz")
+    (tmp_path / "cut.jsonl.xz").write_bytes(lzma.compress(b'{"a": 1}\n' * 99)[:40])
+    (tmp_path / "latin.jsonl").write_bytes(b"\xff\xfe")
+    for name in ("none.jsonl", "broken.jsonl.xz", "cut.jsonl.xz", "latin.jsonl", "."):
+        with pytest.raises(InputError) as error:
+            read_pairs([tmp_path / name])
+        assert "\n" not in str(error.value)
+
+
+def test_questions_are_grouped_by_topic() -> None:
+    one, two, three = (TrainingQuestion(str(i), "?", "!", "ab"[i % 2]) for i in range(3))
+    assert by_topic([one, two, three]) == {"a": [one, three], "b": [two]}

@@ -1,0 +1,176 @@
+"""Batches: the same for the same seed, and honest about what may suffice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.calibration.sufficiency.knowledge import hash_embedding, made_up_questions
+
+from knowgate.calibration.training.sufficiency import TopicBatches, TrainingQuestion
+from knowgate.calibration.training.sufficiency._batches import TopicBatch
+
+WORDS = ["alpha", "beta", "gamma", "delta", "seven", "nine", "opens", "costs"]
+
+
+def _same(first: TopicBatch, second: TopicBatch) -> bool:
+    texts = (first.questions, first.passages) == (second.questions, second.passages)
+    return texts and np.array_equal(first.unusable, second.unusable)
+
+
+def _draws(questions: list[TrainingQuestion], seed: int, count: int = 3) -> list[TopicBatch]:
+    batches = TopicBatches(
+        questions, hash_embedding, seed=seed, batch_questions=5, batch_passages=9
+    )
+    return [batches.draw() for _ in range(count)]
+
+
+passages = st.lists(st.sampled_from(WORDS), min_size=1, max_size=6).map(" ".join)
+
+
+@st.composite
+def question_sets(draw: st.DrawFn) -> list[TrainingQuestion]:
+    found = []
+    for number in range(draw(st.integers(1, 14))):
+        passage = draw(passages)
+        others = [p for p in draw(st.lists(passages, max_size=3)) if p != passage]
+        found.append(
+            TrainingQuestion(
+                # Some questions come twice, with another passage.
+                id=f"q{draw(st.integers(0, 11))}",
+                text=f"question {number}?",
+                passage=passage,
+                topic=draw(st.sampled_from("ab")),
+                source=draw(st.sampled_from("xy")),
+                answer=draw(st.none() | st.sampled_from(WORDS)),
+                negatives=tuple(others),
+            )
+        )
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(questions=question_sets(), seed=st.integers(0, 3))
+def test_a_batch_keeps_its_promises(questions: list[TrainingQuestion], seed: int) -> None:
+    by_text = {question.text: question for question in questions}
+    suffices: dict[str, set[str]] = {}
+    for question in questions:
+        suffices.setdefault(question.id, set()).add(question.passage)
+    for batch in _draws(questions, seed):
+        n, m = len(batch.questions), len(batch.passages)
+        assert batch.unusable.shape == (n, m)
+        assert 1 <= n <= 5
+        assert n <= m <= 9
+        assert len(set(batch.passages)) == m
+        chosen = [by_text[text] for text in batch.questions]
+        assert len({question.id for question in chosen}) == n
+        assert list(batch.passages[:n]) == [question.passage for question in chosen]
+        assert not batch.unusable[np.arange(n), np.arange(n)].any()
+        rows = hash_embedding(batch.passages)
+        for i, question in enumerate(chosen):
+            for j, text in enumerate(batch.passages):
+                if i == j or text in question.negatives:
+                    assert not batch.unusable[i, j]
+                    continue
+                alike = float(rows[i] @ rows[j])
+                if abs(alike - 0.9) < 1e-4:
+                    continue
+                assert batch.unusable[i, j] == (
+                    text in suffices[question.id]
+                    or alike > 0.9
+                    or (question.answer is not None and question.answer in text.split())
+                )
+
+
+@settings(max_examples=15, deadline=None)
+@given(questions=question_sets(), seed=st.integers(0, 100))
+def test_the_same_seed_draws_the_same_batches(questions: list[TrainingQuestion], seed: int) -> None:
+    again = zip(_draws(questions, seed), _draws(questions, seed), strict=True)
+    assert all(_same(first, second) for first, second in again)
+
+
+def test_another_seed_draws_other_batches() -> None:
+    questions = made_up_questions()
+    first, second = _draws(questions, 0, 5), _draws(questions, 1, 5)
+    assert not all(_same(a, b) for a, b in zip(first, second, strict=True))
+
+
+def test_answers_count_as_whole_words() -> None:
+    questions = [
+        TrainingQuestion("a", "a?", "It opens at nine.", "t", answer="nine"),
+        TrainingQuestion("b", "b?", "Ninety tickets are left over today.", "t"),
+        TrainingQuestion("c", "c?", "Nobody comes before Nine, says the porter.", "t"),
+    ]
+    [batch] = _draws(questions, 0, 1)
+    row = batch.questions.index("a?")
+    unusable = dict(zip(batch.passages, batch.unusable[row], strict=True))
+    assert unusable == {
+        "It opens at nine.": False,
+        "Ninety tickets are left over today.": False,
+        "Nobody comes before Nine, says the porter.": True,
+    }
+
+
+def test_a_further_sufficient_passage_is_no_negative() -> None:
+    questions = [
+        TrainingQuestion("a", "a?", "It opens at nine.", "t", others=("Come before noon.",)),
+        TrainingQuestion("b", "b?", "Come before noon.", "t"),
+    ]
+    [batch] = _draws(questions, 0, 1)
+    row = batch.questions.index("a?")
+    assert batch.unusable[row, batch.passages.index("Come before noon.")]
+    assert batch.unusable.sum() == 1
+
+
+def test_known_negatives_fill_the_batch_and_stay_usable_whatever_they_hold() -> None:
+    questions = [
+        replace(question, answer="every", negatives=(f"It opens every year. {question.id}",))
+        for question in made_up_questions(8)
+    ]
+    for batch in _draws(questions, 3):
+        assert len(batch.passages) == 9
+        assert len(batch.questions) == 5
+        own = [batch.passages.index(f"It opens every year. q{i}") for i in range(8)
+               if f"It opens every year. q{i}" in batch.passages]  # fmt: skip
+        assert len(own) == 4
+        for column in own:
+            # Usable against the question it was given for, and held back from the others.
+            assert int((~batch.unusable[:, column]).sum()) == 1
+
+
+def test_questions_of_a_topic_meet_each_other_unless_it_is_small() -> None:
+    large = made_up_questions()
+    small = [TrainingQuestion(f"s{i}", f"s{i}?", f"small {i}", "hamlet") for i in range(3)]
+    embedding = TopicBatches(large + small, hash_embedding, seed=0, batch_questions=4)
+    texts = {question.text for question in large}
+    seen_small = False
+    for _ in range(60):
+        batch = embedding.draw()
+        if batch.questions[0].startswith("s"):
+            # Three passages make no batch: the whole source is drawn from.
+            seen_small = True
+            assert len(batch.questions) == 4
+        else:
+            assert set(batch.questions) <= texts
+    assert seen_small
+
+
+def test_weights_draw_a_source_more_often() -> None:
+    questions = [
+        replace(question, source="xy"[i % 2], topic="xy"[i % 2])
+        for i, question in enumerate(made_up_questions())
+    ]
+    first = {question.text: question.source for question in questions}
+
+    def share(weight: float) -> float:
+        batches = TopicBatches(
+            questions, hash_embedding, seed=0, batch_questions=2, source_weights={"x": weight}
+        )
+        drawn = [first[batches.draw().questions[0]] for _ in range(300)]
+        return drawn.count("x") / len(drawn)
+
+    assert share(1.0) == pytest.approx(0.5, abs=0.1)
+    assert share(4.0) == pytest.approx(0.8, abs=0.1)

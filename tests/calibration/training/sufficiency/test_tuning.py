@@ -1,0 +1,168 @@
+"""Self-adaptation end to end, on a small made-up knowledge base."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+from tests.calibration.sufficiency.knowledge import made_up_questions
+
+from knowgate.calibration.training.sufficiency import (
+    MIN_QUESTIONS,
+    TuningReport,
+    TuningSettings,
+    tune_relevance,
+)
+from knowgate.calibration.training.sufficiency._tuning import _gain, _log_loss
+from knowgate.guard import InputError
+from knowgate.guard.signals.relevance import FusedScorer, MatchModel, load_scorer
+
+
+@dataclasses.dataclass
+class _Tuned:
+    folder: Path
+    report: TuningReport
+    progress: list[tuple[int, int]]
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> _Tuned:
+    """One tuning of two steps with its judgement."""
+    folder = tmp_path_factory.mktemp("tuned")
+    progress: list[tuple[int, int]] = []
+    report = tune_relevance(
+        made_up_questions(),
+        folder,
+        settings=TuningSettings(checkpoints=(1, 2)),
+        on_progress=lambda done, total: progress.append((done, total)),
+    )
+    assert report is not None
+    return _Tuned(folder, report, progress)
+
+
+def test_the_report_says_what_was_measured(tuned: _Tuned) -> None:
+    report = tuned.report
+    assert report.questions == 24
+    assert 0.5 < report.before <= 1.0
+    assert 0.5 < report.after <= 1.0
+    assert report.gain.value == pytest.approx(report.after - report.before)
+    low, value, high = report.gain.low, report.gain.value, report.gain.high
+    assert low is not None
+    assert value is not None
+    assert high is not None
+    assert low <= value <= high
+    assert report.gain.n == 24
+    assert report.steps in {0, 1, 2}
+    assert report.helped == (low > 0.0)
+    assert json.loads(json.dumps(report.as_json(), allow_nan=False)) == {
+        "schema_version": 1,
+        "questions": 24,
+        "auroc_before": round(report.before, 6),
+        "auroc_after": round(report.after, 6),
+        "gain": {
+            "value": round(value, 6),
+            "low": round(low, 6),
+            "high": round(high, 6),
+        },
+        "steps": report.steps,
+        "helped": report.helped,
+    }
+
+
+def test_the_folder_is_a_scorer(tuned: _Tuned) -> None:
+    assert sorted(path.name for path in tuned.folder.iterdir()) == [
+        "adapter_config.json",
+        "adapter_model.safetensors",
+        "fused.json",
+    ]
+    scorer = load_scorer(str(tuned.folder))
+    assert isinstance(scorer, FusedScorer)
+    assert scorer.model == MatchModel.load(tuned.folder / "fused.json")
+    assert scorer.model.fitted_on == "tuned on 24 questions of one knowledge base"
+    question, *others = made_up_questions()
+    passages = [other.passage for other in others[:4]]
+    with_it = scorer.score_set(question.text, [question.passage, *passages])
+    assert with_it.scores.index(max(with_it.scores)) == 0
+    assert with_it.joint > scorer.score_set(question.text, passages).joint
+
+
+def test_progress_runs_from_the_first_step_to_the_last(tuned: _Tuned) -> None:
+    done = [one for one, _ in tuned.progress]
+    assert {total for _, total in tuned.progress} == {10}
+    assert done == sorted(done)
+    assert done[:2] == [0, 1]
+    assert done[-1] == 10
+
+
+def test_without_judgement_the_middle_checkpoint_is_shipped(tmp_path: Path) -> None:
+    progress: list[tuple[int, int]] = []
+    report = tune_relevance(
+        made_up_questions(20),
+        tmp_path,
+        settings=TuningSettings(checkpoints=(1,)),
+        judge=False,
+        on_progress=lambda done, total: progress.append((done, total)),
+    )
+    assert report is None
+    assert progress[-1] == (1, 1)
+    assert MatchModel.load(tmp_path / "fused.json").fitted_on.startswith("tuned on 20 questions")
+
+
+def test_too_few_questions_are_refused_before_anything_is_loaded(tmp_path: Path) -> None:
+    few = made_up_questions(MIN_QUESTIONS - 1)
+    with pytest.raises(InputError, match=r"19 usable questions are too few .* — at least 20"):
+        tune_relevance(few, tmp_path)
+    with pytest.raises(InputError, match="0 usable questions"):
+        tune_relevance([], tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_questions_of_one_name_are_refused(tmp_path: Path) -> None:
+    questions = made_up_questions()
+    with pytest.raises(InputError, match="same id"):
+        tune_relevance([*questions, questions[0]], tmp_path)
+
+
+def test_too_few_passages_are_refused(tmp_path: Path) -> None:
+    questions = [
+        dataclasses.replace(question, passage=f"Passage {i % 5}, about something else entirely.")
+        for i, question in enumerate(made_up_questions())
+    ]
+    with pytest.raises(InputError, match="six passages"):
+        tune_relevance(questions, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_questions_that_the_scorer_cannot_read_are_left_out(tmp_path: Path) -> None:
+    questions = [
+        dataclasses.replace(question, text="图书馆几点开门？") if i % 2 else question
+        for i, question in enumerate(made_up_questions())
+    ]
+    with pytest.raises(InputError, match=r"12 usable questions .* in English"):
+        tune_relevance(questions, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_gain_is_paired_by_question() -> None:
+    before = [(0.0, 1.0)] * 10 + [(2.0, 1.0)] * 10
+    after = [(2.0, 1.0)] * 20
+    found = _gain(before, after, seed=0)
+    assert found.value == pytest.approx(0.5)
+    assert found.low is not None
+    assert found.high is not None
+    assert 0.2 < found.low < 0.5 < found.high < 0.8
+    same = _gain(before, before, seed=0)
+    assert (same.value, same.low, same.high, same.n) == (0.0, 0.0, 0.0, 20)
+
+
+def test_a_gain_of_nothing_is_no_help() -> None:
+    report = TuningReport(20, 0.9, 0.9, _gain([(1.0, 0.0)] * 20, [(1.0, 0.0)] * 20, 0), 0)
+    assert not report.helped
+    assert report.as_json()["helped"] is False
+
+
+def test_the_log_loss_is_that_of_both_sets() -> None:
+    assert _log_loss([(0.0, 0.0)]) == pytest.approx(2 * 0.6931471805599453)
+    assert _log_loss([(50.0, -50.0), (0.0, 0.0)]) == pytest.approx(0.6931471805599453)

@@ -1,0 +1,189 @@
+"""The logistic mixes: hand-computed scores, files, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from tests.guard.relevance.folders import some_mix
+
+from knowgate.guard import InputError
+from knowgate.guard.errors import ModelFolderError
+from knowgate.guard.signals.relevance import (
+    FEATURES,
+    MatchModel,
+    SeveralMix,
+    SingleMix,
+    set_features,
+)
+
+MODEL = MatchModel(
+    features=("base.cosine", "trained.match"),
+    length_penalty=0.06,
+    single=SingleMix(bias=-1.0, top=(2.0, 3.0)),
+    several=SeveralMix(bias=-2.0, top=(1.0, 4.0), margin=(0.5, 0.25), gain=(8.0, 16.0)),
+    fitted_on="by hand",
+)
+
+
+def test_features_are_named_by_encoder_and_match() -> None:
+    assert FEATURES == (
+        "base.cosine",
+        "base.idf_match",
+        "base.match",
+        "base.coverage",
+        "trained.cosine",
+        "trained.idf_match",
+        "trained.match",
+        "trained.coverage",
+    )
+
+
+def test_a_passage_is_scored_by_its_features_alone() -> None:
+    assert MODEL.passage_score([0.5, 0.25]) == -1.0 + 2.0 * 0.5 + 3.0 * 0.25
+
+
+def test_values_are_put_in_the_order_of_the_weights() -> None:
+    values = {"trained.match": 0.25, "base.match": 9.0, "base.cosine": 0.5}
+    assert MODEL.vector(values) == [0.5, 0.25]
+
+
+def test_several_passages_are_scored_by_best_margin_and_gain() -> None:
+    vectors, together = [[0.5, 0.0], [0.25, 0.5]], [0.5, 0.75]
+    #          bias   best                   margin                     gain
+    expected = -2.0 + (1 * 0.5 + 4 * 0.5) + (0.5 * 0.25 + 0.25 * 0.5) + (8 * 0.0 + 16 * 0.25)
+    assert MODEL.joint_score(vectors, together) == expected
+
+
+def test_one_passage_together_is_one_passage_alone() -> None:
+    assert MODEL.joint_score([[0.5, 0.25]], [0.5, 0.25]) == MODEL.passage_score([0.5, 0.25])
+
+
+def test_a_passage_that_is_there_twice_counts_once() -> None:
+    vectors, together = [[0.5, 0.0], [0.25, 0.5]], [0.5, 0.75]
+    once = MODEL.joint_score(vectors, together)
+    assert MODEL.joint_score([*vectors, vectors[0], vectors[0]], together) == once
+    assert MODEL.joint_score([vectors[0]] * 5, vectors[0]) == MODEL.passage_score(vectors[0])
+
+
+@pytest.mark.parametrize(
+    ("vectors", "together", "expected"),
+    [
+        ([[1.0], [0.5], [0.0]], [1.25], ([1.0], [0.75], [0.25])),
+        ([[0.5]], [0.5], ([0.5], [0.0], [0.0])),
+        # Joined passages count the longest one's length, so a gain may come out below 0.
+        ([[0.5], [0.25]], [0.375], ([0.5], [0.25], [0.0])),
+        # Only the four next best are rivals.
+        ([[0.0], [1.0], [0.5], [-9.0], [0.5], [0.0]], [1.0], ([1.0], [0.75], [0.0])),
+        # Each feature has its own best passage.
+        ([[1.0, 0.0], [0.0, 1.0]], [1.0, 1.0], ([1.0, 1.0], [1.0, 1.0], [0.0, 0.0])),
+    ],
+)
+def test_features_of_a_set(
+    vectors: list[list[float]], together: list[float], expected: tuple[list[float], ...]
+) -> None:
+    assert set_features(vectors, together) == expected
+
+
+values = st.floats(-2.0, 2.0)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    vectors=st.lists(st.lists(values, min_size=8, max_size=8), min_size=1, max_size=8),
+    together=st.lists(values, min_size=8, max_size=8),
+    data=st.data(),
+)
+def test_the_order_of_passages_does_not_matter(
+    vectors: list[list[float]], together: list[float], data: st.DataObject
+) -> None:
+    model = some_mix(FEATURES)
+    order = data.draw(st.permutations(range(len(vectors))))
+    shuffled = [vectors[i] for i in order]
+    assert model.joint_score(shuffled, together) == model.joint_score(vectors, together)
+    alone = [model.passage_score(vector) for vector in vectors]
+    assert [model.passage_score(vector) for vector in shuffled] == [alone[i] for i in order]
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    vectors=st.lists(st.lists(values, min_size=2, max_size=2), min_size=2, max_size=6),
+    together=st.lists(values, min_size=2, max_size=2),
+    more=st.floats(0.0, 1.0),
+)
+def test_a_better_joint_match_never_lowers_the_joint_score(
+    vectors: list[list[float]], together: list[float], more: float
+) -> None:
+    better = [value + more for value in together]
+    assert MODEL.joint_score(vectors, better) >= MODEL.joint_score(vectors, together)
+
+
+def test_a_model_comes_back_from_its_file_unchanged(tmp_path: Path) -> None:
+    MODEL.save(tmp_path / "mix.json")
+    assert MatchModel.load(tmp_path / "mix.json") == MODEL
+    assert json.loads((tmp_path / "mix.json").read_text(encoding="utf-8"))["schema_version"] == 1
+
+
+def test_a_model_cannot_be_changed() -> None:
+    with pytest.raises(ValidationError):
+        MODEL.length_penalty = 0.5  # type: ignore[misc]
+
+
+TWO_WEIGHTS: dict[str, Any] = {"bias": 0.0, "top": [1.0, 1.0]}
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"schema_version": 2}, "schema 2 is newer than 1, the newest known here"),
+        ({"schema_version": None}, "field 'schema_version' is missing"),
+        ({"schema_version": 0}, "field 'schema_version' is missing or not a positive"),
+        ({"single": {"bias": "0.5", "top": [1.0, 1.0]}}, "field 'single.bias'"),
+        ({"features": ["base.cosine", "base.depth"]}, "unknown, repeated or none"),
+        ({"features": ["base.cosine", "base.cosine"]}, "unknown, repeated or none"),
+        ({"features": []}, "unknown, repeated or none"),
+        ({"single": {"bias": 0.0, "top": [1.0]}}, "as many weights as features"),
+        ({"several": {**TWO_WEIGHTS, "margin": [1.0, 1.0], "gain": [1.0]}}, "as many weights"),
+        ({"several": {**TWO_WEIGHTS, "margin": [1.0] * 3, "gain": [1.0] * 2}}, "as many weights"),
+        ({"several": TWO_WEIGHTS}, "field 'several.margin'"),
+        ({"single": None}, "field 'single'"),
+        ({"single": {"bias": NAN, "top": [1.0, 1.0]}}, "field 'single.bias'"),
+        ({"single": {"bias": 0.0, "top": [1.0, NAN]}}, "field 'single.top.1'"),
+        ({"length_penalty": -0.1}, "field 'length_penalty'"),
+        ({"length_penalty": NAN}, "field 'length_penalty'"),
+        ({"surprise": 1}, "field 'surprise'"),
+    ],
+    ids=str,
+)
+def test_a_file_that_cannot_be_used_is_one_line(
+    tmp_path: Path, change: dict[str, Any], words: str
+) -> None:
+    path = tmp_path / "mix.json"
+    path.write_text(json.dumps({**MODEL.model_dump(), **change}), encoding="utf-8")
+    with pytest.raises(ModelFolderError) as error:
+        MatchModel.load(path)
+    line = str(error.value)
+    assert words in line
+    assert line.startswith(f"{path}: ")
+    assert " — " in line
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize("content", ["[]", "1", "null", '"text"'])
+def test_json_that_is_no_object_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "mix.json").write_text(content, encoding="utf-8")
+    with pytest.raises(ModelFolderError):
+        MatchModel.load(tmp_path / "mix.json")
+
+
+@pytest.mark.parametrize("content", ["", "{", "\x00"])
+def test_what_is_not_json_is_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "mix.json").write_text(content, encoding="utf-8")
+    with pytest.raises(InputError, match=r"mix\.json"):
+        MatchModel.load(tmp_path / "mix.json")

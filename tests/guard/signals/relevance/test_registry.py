@@ -1,0 +1,70 @@
+"""Scorers by name, and what goes with them by default."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from knowgate.guard import InputError
+from knowgate.guard.signals.relevance import (
+    FusedScorer,
+    LexicalScorer,
+    default_aggregator,
+    default_calibrator,
+    load_scorer,
+    scorer_names,
+)
+from knowgate.guard.signals.relevance._registry import register_scorer
+from knowgate.guard.signals.relevance._sufficiency import SufficiencyScorer
+
+
+def test_the_trained_scorers_have_names() -> None:
+    assert {"fused", "sufficiency", "late_interaction", "bi_encoder"} <= set(scorer_names())
+    assert list(scorer_names()) == sorted(scorer_names())
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("fused", "joint"),
+        ("sufficiency", "joint"),
+        ("bi_encoder", "max"),
+        ("late_interaction", "max"),
+        ("a user's own", "max"),
+    ],
+)
+def test_trained_scorers_are_gone_by_together_and_others_by_the_best(
+    kind: str, expected: str
+) -> None:
+    assert default_aggregator(kind) == expected
+
+
+def test_log_odds_become_probabilities(fused: FusedScorer, sufficiency: SufficiencyScorer) -> None:
+    for scorer in (fused, sufficiency):
+        calibrator = default_calibrator(scorer.fingerprint)
+        for value in (-3.0, 0.0, 1.5):
+            assert calibrator.apply(value) == pytest.approx(1 / (1 + math.exp(-value)))
+
+
+def test_a_name_that_is_taken_is_refused() -> None:
+    with pytest.raises(InputError, match="'fused' exists already"):
+        register_scorer("fused", LexicalScorer)
+
+
+def test_what_is_neither_a_name_nor_a_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"unknown scorer .*fused.* or a tuned") as error:
+        load_scorer(str(tmp_path / "none"))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("lost", ["fused.json", "adapter_config.json"])
+def test_a_tuned_folder_that_lost_a_file_is_told_which(
+    folder: Path, tmp_path: Path, lost: str
+) -> None:
+    for path in folder.iterdir():
+        if path.name != lost:
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+    with pytest.raises(InputError, match=rf"{lost}: no such file"):
+        load_scorer(str(tmp_path))

@@ -1,0 +1,274 @@
+"""The trained scorers: every way of scoring agrees, and a policy is bound to what they are."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.guard.relevance.folders import TRAINED, some_mix, write_folder
+
+from knowgate.guard import InputError, RelevanceScorer
+from knowgate.guard.contracts import SetRelevanceScorer
+from knowgate.guard.engine import BUNDLED_SHA256, TokenEncoder
+from knowgate.guard.errors import ModelFolderError
+from knowgate.guard.signals.relevance import BUNDLED_FOLDER, FEATURES, FusedScorer, load_scorer
+from knowgate.guard.signals.relevance._late_interaction import (
+    QuestionTokens,
+    joined,
+    match,
+    match_values,
+)
+from knowgate.guard.signals.relevance._sufficiency import SufficiencyScorer, require_bundled
+
+QUESTION = "When does the library open, and who may borrow books?"
+PASSAGES = [
+    "The library opens at nine.",
+    "Residents of the town may borrow books.",
+    "The swimming pool is closed on Mondays.",
+    "Dogs must be registered. " * 90,
+    "",
+    "图书馆 naïve \ud800 \x00 🙂 الكتب",
+]
+ODD = [
+    "",
+    " \n\t",
+    "\x00\x01\x02\xff" * 300,
+    "\ud800",
+    "x" * 200_000,
+    "word " * 20_000,
+    "图书馆九点开门。The library 图书馆 opens у девять.",
+    "[CLS] [SEP] [PAD] [UNK] [MASK]",
+    "\u202e\u200b\ufeff",
+]
+
+
+@pytest.fixture(params=["fused", "sufficiency"])
+def scorer(request: pytest.FixtureRequest) -> FusedScorer | SufficiencyScorer:
+    """Both of the trained scorers."""
+    found: FusedScorer | SufficiencyScorer = request.getfixturevalue(request.param)
+    return found
+
+
+def test_both_scorers_keep_the_contracts(scorer: FusedScorer | SufficiencyScorer) -> None:
+    assert isinstance(scorer, RelevanceScorer)
+    assert isinstance(scorer, SetRelevanceScorer)
+
+
+def test_the_score_is_the_mix_of_the_match_features(
+    fused: FusedScorer, base: TokenEncoder, trained: TokenEncoder
+) -> None:
+    values: list[dict[str, float]] = [{}, {}, {}]
+    for name, encoder in (("base", base), ("trained", trained)):
+        tokens = QuestionTokens.of(encoder.encode_first([QUESTION])[0], fused._idf[name])
+        found = [match(tokens, windows, encoder.stride) for windows in encoder.encode(PASSAGES[:2])]
+        for place, one in enumerate([*found, joined(found)]):
+            values[place] |= {
+                f"{name}.{feature}": value
+                for feature, value in match_values(tokens, one, 0.06).items()
+            }
+    first, second, together = ([one[name] for name in FEATURES] for one in values)
+
+    judged = fused.score_set(QUESTION, PASSAGES[:2])
+
+    mix = some_mix(FEATURES)
+    assert judged.scores == (mix.passage_score(first), mix.passage_score(second))
+    assert judged.joint == mix.joint_score([first, second], together)
+    assert fused.match_features([QUESTION], [PASSAGES[:2]]) == [([first, second], together)]
+
+
+@settings(max_examples=12, deadline=None)
+@given(chosen=st.lists(st.sampled_from(PASSAGES), min_size=1, max_size=6), data=st.data())
+def test_every_way_of_scoring_agrees_to_the_last_bit(
+    fused: FusedScorer, chosen: list[str], data: st.DataObject
+) -> None:
+    judged = fused.score_set(QUESTION, chosen)
+    assert list(judged.scores) == fused.score(QUESTION, chosen).tolist()
+    assert list(judged.scores) == [fused.score_pairs([(QUESTION, p)])[0] for p in chosen]
+    assert fused.score_sets([PASSAGES[0], QUESTION], [PASSAGES, chosen])[1] == judged
+    order = data.draw(st.permutations(range(len(chosen))))
+    shuffled = fused.score_set(QUESTION, [chosen[i] for i in order])
+    assert shuffled.joint == judged.joint
+    assert shuffled.scores == tuple(judged.scores[i] for i in order)
+
+
+def test_the_trained_scorer_alone_agrees_with_itself(sufficiency: SufficiencyScorer) -> None:
+    judged = sufficiency.score_set(QUESTION, PASSAGES)
+    assert list(judged.scores) == sufficiency.score(QUESTION, PASSAGES).tolist()
+    pairs = [(QUESTION, passage) for passage in reversed(PASSAGES)]
+    assert sufficiency.score_pairs(pairs)[::-1].tolist() == list(judged.scores)
+
+
+def test_a_cold_cache_gives_the_same_bits_as_a_warm_one(fused: FusedScorer, folder: Path) -> None:
+    cold = FusedScorer(folder, device="cpu", cache_tokens=0)
+    assert cold.score_set(QUESTION, PASSAGES) == fused.score_set(QUESTION, PASSAGES)
+
+
+def test_many_questions_are_scored_as_each_alone(sufficiency: SufficiencyScorer) -> None:
+    # More passages than are encoded in one round, few of them different.
+    questions = [f"What does room {i % 5} cost?" for i in range(90)]
+    passages = [[f"Room {i % 4} costs {i % 4} euros.", "No.", "Dogs."] for i in range(90)]
+    together = sufficiency.score_sets(questions, passages)
+    for i in (0, 85, 89):
+        assert together[i] == sufficiency.score_set(questions[i], passages[i])
+
+
+def test_one_passage_together_is_one_passage_alone(scorer: FusedScorer | SufficiencyScorer) -> None:
+    judged = scorer.score_set(QUESTION, PASSAGES[:1])
+    assert judged.joint == judged.scores[0]
+
+
+def test_two_half_answers_match_better_than_either(fused: FusedScorer) -> None:
+    [(vectors, together)] = fused.match_features([QUESTION], [PASSAGES[:2]])
+    place = FEATURES.index("base.idf_match")
+    assert together[place] > max(vector[place] for vector in vectors)
+
+
+def test_odd_texts_get_finite_scores(scorer: FusedScorer | SufficiencyScorer) -> None:
+    for question in (QUESTION, "", "\ud800", "?"):
+        judged = scorer.score_set(question, ODD)
+        assert np.isfinite([*judged.scores, judged.joint]).all()
+
+
+def test_nothing_to_score_gives_nothing(scorer: FusedScorer | SufficiencyScorer) -> None:
+    assert scorer.score(QUESTION, []).shape == (0,)
+    assert scorer.score_pairs([]).shape == (0,)
+    assert scorer.score_sets([], []) == []
+
+
+def test_a_question_without_passages_is_refused(scorer: FusedScorer | SufficiencyScorer) -> None:
+    with pytest.raises(InputError, match="no passage"):
+        scorer.score_sets([QUESTION, QUESTION], [PASSAGES, []])
+    with pytest.raises(InputError, match="1 questions but 2 sets"):
+        scorer.score_sets([QUESTION], [PASSAGES, PASSAGES])
+
+
+def test_scripts_that_the_model_does_not_know_are_not_supported(
+    scorer: FusedScorer | SufficiencyScorer,
+) -> None:
+    assert scorer.supports(QUESTION)
+    assert not scorer.supports("图书馆什么时候开门？")
+    assert not scorer.supports("中文…")
+
+
+def test_the_fingerprint_changes_with_the_mix_and_nothing_else_of_the_call(
+    folder: Path, fused: FusedScorer, base: TokenEncoder, trained: TokenEncoder
+) -> None:
+    def made(**more: Any) -> FusedScorer:
+        return FusedScorer(folder, base_encoder=base, trained_encoder=trained, **more)
+
+    assert made().fingerprint == fused.fingerprint
+    assert made(model=some_mix(FEATURES, bias=-3.5)).fingerprint != fused.fingerprint
+    assert fused.fingerprint.kind == "fused"
+
+
+def test_the_fingerprint_changes_with_the_adapter_and_its_scale(
+    folder: Path, fused: FusedScorer, base: TokenEncoder, trained: TokenEncoder, tmp_path: Path
+) -> None:
+    other = write_folder(tmp_path / "other", seed=2)
+    scaled = Path(shutil.copytree(folder, tmp_path / "scaled"))
+    path = scaled / "adapter_config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**config, "lora_alpha": 8}), encoding="utf-8")
+    # The encoder is shared to save time: what a fingerprint names are the files.
+    found = [
+        FusedScorer(place, base_encoder=base, trained_encoder=trained).fingerprint
+        for place in (folder, other, scaled)
+    ]
+    assert found[0] == fused.fingerprint
+    assert len({one.model_dump_json() for one in found}) == 3
+
+
+def test_two_adapters_give_two_scores(
+    fused: FusedScorer, base: TokenEncoder, tmp_path: Path
+) -> None:
+    other = FusedScorer(write_folder(tmp_path, seed=2), device="cpu", base_encoder=base)
+    assert other.score(QUESTION, PASSAGES[:1]) != fused.score(QUESTION, PASSAGES[:1])
+
+
+def test_a_tuned_folder_is_loaded_by_its_path(folder: Path, fused: FusedScorer) -> None:
+    found = load_scorer(str(folder))
+    assert isinstance(found, FusedScorer)
+    assert found.fingerprint == fused.fingerprint
+    assert found.score(QUESTION, PASSAGES[:2]).tolist() == (
+        fused.score(QUESTION, PASSAGES[:2]).tolist()
+    )
+
+
+def test_another_folder_is_still_taken_for_a_bi_encoder(tmp_path: Path) -> None:
+    with pytest.raises(ModelFolderError, match=r"no model\.safetensors"):
+        load_scorer(str(tmp_path))
+
+
+def test_a_mix_of_features_that_are_not_computed_is_refused(folder: Path) -> None:
+    with pytest.raises(ModelFolderError, match="does not compute") as error:
+        SufficiencyScorer(folder, device="cpu", model=some_mix(FEATURES))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["fused.json", "adapter_config.json", "adapter_model.safetensors"])
+def test_a_folder_without_one_of_its_files_is_one_line(
+    folder: Path, base: TokenEncoder, tmp_path: Path, name: str
+) -> None:
+    copy = Path(shutil.copytree(folder, tmp_path / "copy"))
+    (copy / name).unlink()
+    with pytest.raises(InputError) as error:
+        FusedScorer(copy, device="cpu", base_encoder=base)
+    assert name in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_features_of_both_encoders_differ(fused: FusedScorer) -> None:
+    [([vector], together)] = fused.match_features([QUESTION], [PASSAGES[:1]])
+    assert vector == together
+    half = len(TRAINED)
+    # Coverage counts word pieces, which the adapter does not change.
+    assert vector[half - 1] == vector[2 * half - 1]
+    assert all(a != b for a, b in zip(vector[: half - 1], vector[half:-1], strict=True))
+
+
+def test_the_bundled_files_are_those_that_were_measured() -> None:
+    assert set(BUNDLED_SHA256) == {
+        "adapter_config.json",
+        "adapter_model.safetensors",
+        "fused.json",
+        "sufficiency.json",
+    }
+    require_bundled(BUNDLED_FOLDER)
+    size = sum((BUNDLED_FOLDER / name).stat().st_size for name in BUNDLED_SHA256)
+    assert size <= 4 * 1024 * 1024
+
+
+@pytest.mark.parametrize("damage", ["changed", "missing"])
+def test_bundled_files_that_are_not_those_shipped_are_refused(tmp_path: Path, damage: str) -> None:
+    copy = Path(shutil.copytree(BUNDLED_FOLDER, tmp_path / "copy"))
+    path = copy / "fused.json"
+    if damage == "changed":
+        path.write_text(path.read_text(encoding="utf-8") + " ", encoding="utf-8")
+    else:
+        path.unlink()
+    with pytest.raises(ModelFolderError, match=r"fused\.json: sha256 is .* — reinstall knowgate"):
+        require_bundled(copy)
+
+
+def test_the_bundled_scorers_tell_an_answer_from_its_neighbours(base: TokenEncoder) -> None:
+    fused = load_scorer("fused")
+    assert isinstance(fused, FusedScorer)
+    trained = SufficiencyScorer(trained_encoder=fused.encoders["trained"])
+    question = "What does a day ticket for the ferry cost?"
+    answer = "A day ticket for the ferry is 12 euros, 6 for children."
+    others = [
+        "The ferry runs every hour from seven to nine.",
+        "Day tickets for the museum are sold at the desk.",
+        "Bicycles may be taken on the ferry.",
+    ]
+    for scorer in (fused, trained):
+        scores = scorer.score(question, [answer, *others])
+        assert scores.argmax() == 0
+        with_it = scorer.score_set(question, [answer, *others[:2]])
+        assert with_it.joint > scorer.score_set(question, others).joint

@@ -1,0 +1,268 @@
+"""The whole filter: stages, reasons, and files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tests.offline_eval.ookb.toy import ToyEncoder
+
+from knowgate.guard import Fingerprint, InputError
+from knowgate.offline_eval.data import QuestionRecord, read_questions
+from knowgate.offline_eval.data.diversity import (
+    DiversitySettings,
+    DropReason,
+    KeywordMethod,
+    SemanticMethod,
+    farthest_first,
+    filter_questions_file,
+    original_keyword_scores,
+    original_keyword_selection,
+)
+from knowgate.offline_eval.data.diversity._filter import Dropped, diverse_questions
+
+_ANGLES = {"red": 0.0, "crimson": 20.0, "blue": 90.0, "green": 180.0}
+
+
+class _Colours:
+    """Embeds a question by the colour in it."""
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        return Fingerprint(kind="colours")
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        angles = [np.radians(_ANGLES[text.split()[-1]]) for text in texts]
+        return np.asarray([[np.cos(one), np.sin(one)] for one in angles], dtype=np.float32)
+
+
+def _records(*texts: str) -> list[QuestionRecord]:
+    return [QuestionRecord(str(at), text, f"answer {at}") for at, text in enumerate(texts)]
+
+
+_TEXTS = (
+    "what is painted red",
+    "What is painted RED",
+    "is painted what red",
+    "who thinks about things blue",
+    "who thinks about things blue blue green",
+    "where do others see crimson",
+    "when shall everything become green",
+)
+
+
+def test_each_stage_drops_for_its_own_reason() -> None:
+    found = diverse_questions(_records(*_TEXTS), _Colours())
+
+    assert [record.question_id for record in found.kept] == ["0", "3", "6"]
+    told = [(one.question_id, one.reason, one.nearest, one.least) for one in found.dropped]
+    assert told == [
+        ("1", DropReason.DUPLICATE, "0", None),
+        ("2", DropReason.NEAR_DUPLICATE, "0", 0.05),
+        ("4", DropReason.KEYWORDS, "3", 0.3),
+        ("5", DropReason.MEANING, "0", 0.3),
+    ]
+    assert found.dropped[3].score == pytest.approx(1 - np.cos(np.radians(20.0)), abs=1e-6)
+    assert all(one.same_answer is False for one in found.dropped)
+
+
+def test_the_kept_ones_are_those_of_the_parts() -> None:
+    draw = np.random.default_rng(0)
+    words = [f"w{at}" for at in range(60)]
+    records = _records(*(" ".join(draw.choice(words, 6, replace=False)) for _ in range(80)))
+    encoder = ToyEncoder()
+    settings = DiversitySettings(keyword=KeywordMethod.ORIGINAL, near_duplicates=0.0)
+
+    found = diverse_questions(records, encoder, settings)
+
+    texts = [record.question for record in records]
+    some = original_keyword_selection(original_keyword_scores(texts))
+    picked = farthest_first(encoder.embed([texts[at] for at in some]))
+    assert [int(one.question_id) for one in found.kept] == sorted(some[picked].tolist())
+    assert len(found.kept) + len(found.dropped) == 80
+    by_formula = [one for one in found.dropped if one.reason is DropReason.KEYWORDS]
+    assert by_formula
+    assert all(one.nearest is None and one.score < (one.least or 0) for one in by_formula)
+
+
+def test_stages_can_be_left_out() -> None:
+    off = DiversitySettings(keyword=KeywordMethod.OFF, semantic=SemanticMethod.OFF)
+
+    found = diverse_questions(_records(*_TEXTS), settings=off)
+
+    assert [record.question_id for record in found.kept] == ["0", "3", "4", "5", "6"]
+    assert diverse_questions([], settings=off).kept == ()
+    assert diverse_questions([], _Colours()).kept == ()
+
+
+def test_a_copy_with_the_same_answer_is_told_from_one_with_another() -> None:
+    records = [
+        QuestionRecord("a", "Who pays?", "The owner."),
+        QuestionRecord("b", "Who pays?", " The  owner. "),
+        QuestionRecord("c", "Who pays?", "The tenant."),
+    ]
+
+    found = diverse_questions(records, settings=DiversitySettings(semantic=SemanticMethod.OFF))
+
+    assert [one.same_answer for one in found.dropped] == [True, False]
+
+
+def test_progress_names_the_stage() -> None:
+    told: list[tuple[str, int, int]] = []
+
+    diverse_questions(_records(*_TEXTS), _Colours(), on_progress=lambda *one: told.append(one))
+
+    assert list(dict.fromkeys(one[0] for one in told)) == [
+        "duplicates",
+        "keywords",
+        "embedding",
+        "meaning",
+    ]
+    assert all(done <= total for _, done, total in told)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"keyword_threshold": 1.1},
+        {"near_duplicates": -0.1},
+        {"semantic_threshold": 0.0},
+        {"semantic_threshold": float("nan")},
+        {"keyword_threshold": float("nan")},
+    ],
+)
+def test_thresholds_out_of_range_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=next(iter(wrong))):
+        DiversitySettings(**wrong)
+
+
+def test_meaning_without_an_encoder_is_refused() -> None:
+    with pytest.raises(InputError, match="needs an encoder"):
+        diverse_questions(_records("a", "b"))
+
+
+_OFF = DiversitySettings(semantic=SemanticMethod.OFF)
+
+
+def _filter(folder: Path, name: str, text: str) -> str:
+    (folder / name).write_text(text, encoding="utf-8")
+    filter_questions_file(folder / name, folder / "out", folder / "dropped", settings=_OFF)
+    return (folder / "out").read_text(encoding="utf-8")
+
+
+def test_lines_stay_lines_with_every_field_and_get_their_ids(tmp_path: Path) -> None:
+    lines: list[dict[str, Any]] = [
+        {"question": "Who pays?", "answer": "A", "x": [1, {"ü": None}]},
+        {"question": "who pays", "answer": "B"},
+        {"question": "When is lunch?", "answer": "C", "identifier": 7},
+    ]
+
+    text = _filter(tmp_path, "kb.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+
+    assert [json.loads(line) for line in text.splitlines()] == [{"id": "q1", **lines[0]}, lines[2]]
+    dropped = [json.loads(line) for line in (tmp_path / "dropped").open(encoding="utf-8")]
+    assert dropped == [
+        {
+            "question_id": "q2",
+            "question": "who pays",
+            "reason": "duplicate",
+            "nearest": "q1",
+            "score": 0.0,
+            "least": None,
+            "same_answer": False,
+        }
+    ]
+
+
+@pytest.mark.parametrize("within_document", [True, False])
+def test_a_document_stays_a_document(tmp_path: Path, within_document: bool) -> None:
+    questions = [
+        {"identifier": "a", "question": "Who pays?", "answer": "A"},
+        {"identifier": "b", "question": "Who pays?", "answer": "A"},
+        {"identifier": "c", "question": "When?", "answer": "C"},
+    ]
+    value: Any = {"knowledge_base_identifier": "kb", "questions": questions, "more": 1}
+    kept: Any = {**value, "questions": [questions[0], questions[2]]}
+
+    text = _filter(
+        tmp_path, "kb.json", json.dumps(value if within_document else questions, indent=1)
+    )
+
+    assert json.loads(text) == (kept if within_document else kept["questions"])
+    assert [one.question_id for one in read_questions(tmp_path / "out")] == ["a", "c"]
+
+
+def test_lines_under_another_name_stay_lines(tmp_path: Path) -> None:
+    lines = [{"question": f"{word}?", "answer": "A"} for word in ("Who", "When", "who")]
+
+    text = _filter(tmp_path, "kb.json", "".join(json.dumps(line) + "\n" for line in lines))
+
+    assert len(text.splitlines()) == 2
+
+
+def test_nothing_is_written_where_too_little_is_left(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="fewer than two questions are left"):
+        _filter(tmp_path, "kb.jsonl", '{"question": "a", "answer": "b"}\n' * 3)
+
+    assert [path.name for path in tmp_path.iterdir()] == ["kb.jsonl"]
+
+
+def test_one_file_for_two_things_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "kb.jsonl"
+    text = '{"question": "a", "answer": "b"}\n{"question": "c", "answer": "d"}\n'
+    path.write_text(text, encoding="utf-8")
+
+    with pytest.raises(InputError, match="questions and out are one file"):
+        filter_questions_file(path, path, tmp_path / "dropped", settings=_OFF)
+    with pytest.raises(InputError, match="out and dropped are one file"):
+        filter_questions_file(path, tmp_path / "o", tmp_path / "o", settings=_OFF)
+
+    assert path.read_text(encoding="utf-8") == text
+
+
+def test_what_was_dropped_says_all_that_a_reader_needs() -> None:
+    assert set(Dropped.__slots__) == {
+        "question_id",
+        "question",
+        "reason",
+        "nearest",
+        "score",
+        "least",
+        "same_answer",
+    }
+
+
+class _Scattered:
+    """Some vectors near to each other, told by the number at a text's end."""
+
+    fingerprint = ToyEncoder().fingerprint
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        rows = [
+            np.random.default_rng(int(text.split()[-1]) % 700).normal(size=24)
+            + 0.05 * np.random.default_rng(int(text.split()[-1])).normal(size=24)
+            for text in texts
+        ]
+        return np.asarray(rows, dtype=np.float32)
+
+
+def test_the_nearest_kept_question_is_named_however_many_were_dropped() -> None:
+    records = _records(*(f"Question {number}" for number in range(2000)))
+    settings = DiversitySettings(keyword=KeywordMethod.OFF, near_duplicates=0.0)
+
+    found = diverse_questions(records, _Scattered(), settings)
+
+    places = {record.question_id: at for at, record in enumerate(records)}
+    vectors = _Scattered().embed([record.question for record in records]).astype(np.float64)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    kept = [places[record.question_id] for record in found.kept]
+    assert len(found.dropped) > 1024
+    for one in found.dropped:
+        cosines = vectors[kept] @ vectors[places[one.question_id]]
+        assert one.nearest == records[kept[int(cosines.argmax())]].question_id
+        assert one.score == pytest.approx(1.0 - cosines.max())

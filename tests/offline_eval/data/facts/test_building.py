@@ -1,0 +1,408 @@
+"""Documents to questions with a model that is scripted, and that fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import BaseMessage
+
+from knowgate.guard import InputError
+from knowgate.guard.prompts import Prompt
+from knowgate.offline_eval.data import read_questions
+from knowgate.offline_eval.data.facts import (
+    BuildPrompts,
+    BuildSettings,
+    BuildTotals,
+    CallLimits,
+    build_questions,
+    estimate_build,
+)
+from knowgate.offline_eval.data.facts._artefacts import CallRow
+from tests.offline_eval.cli.commands import read_lines
+from tests.support.scripted_chat import Script, ScriptedChat, ScriptedTextChat
+from tests.support.scripted_facts import scripted_facts
+
+FAST = CallLimits(max_concurrency=16, first_wait=0.001)
+RULES = "Keep left on every road. Stop at the red light. Give way to all pedestrians."
+
+
+@pytest.fixture
+def documents(tmp_path: Path) -> Path:
+    """Two documents of three sentences each."""
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "rules.txt").write_text(RULES)
+    (folder / "fees.txt").write_text(
+        "A licence costs fifty dollars. A test costs twenty dollars. Parking is free on Sundays."
+    )
+    return folder
+
+
+def build(documents: Path, out: Path, chat: ScriptedTextChat, **changes: Any) -> BuildTotals:
+    settings = BuildSettings(model=changes.pop("name", "scripted"), **changes.pop("settings", {}))
+    return build_questions([documents], out, model=chat, settings=settings, limits=FAST, **changes)
+
+
+def test_every_fact_has_its_sentences_and_its_question(documents: Path, tmp_path: Path) -> None:
+    out = tmp_path / "kb"
+
+    totals = build(documents, out, ScriptedChat(script=scripted_facts))
+
+    assert (totals.facts, totals.questions, totals.failures) == (6, 6, {})
+    # Two requests for facts, six for questions; tokens are words.
+    assert totals.now == totals.ever
+    assert totals.now.calls == 8
+    assert totals.now.estimated_replies == 0
+    fact = read_lines(out / "facts.jsonl")[4]
+    assert (fact["document"], fact["citations"]) == ("rules.txt", [1])
+    assert fact["text"] == fact["passage"] == "Stop at the red light."
+    asked = {row.question_id: row for row in read_questions(out / "questions.jsonl")}
+    assert len(asked) == 6
+    row = asked[fact["fact_id"]]
+    assert row.question == "How does “Stop at …” go on?"
+    assert (row.answer, row.passage, row.source) == (
+        "the red light",
+        "Stop at the red light.",
+        "rules.txt",
+    )
+
+
+def test_a_model_without_structured_output_is_asked_for_json(
+    documents: Path, tmp_path: Path
+) -> None:
+    prompts: list[str] = []
+
+    def script(messages: Sequence[BaseMessage]) -> str:
+        prompts.append(messages[0].text)
+        return f"Sure!\n```json\n{json.dumps(scripted_facts(messages))}\n```\nAnything else?"
+
+    build(documents, tmp_path / "plain", ScriptedTextChat(script=script, usage=False))
+    build(documents, tmp_path / "structured", ScriptedChat(script=scripted_facts))
+    build(documents, tmp_path / "ignoring", ScriptedChat(script=script))
+
+    assert "JSON schema" in prompts[0]
+    assert "JSON schema" not in prompts[-1]
+    one, two, three = (
+        (tmp_path / name / "questions.jsonl").read_bytes()
+        for name in ("plain", "structured", "ignoring")
+    )
+    assert one == two == three
+
+
+def test_tokens_that_nobody_counted_are_estimated_and_labelled(
+    documents: Path, tmp_path: Path
+) -> None:
+    chat = ScriptedChat(script=scripted_facts, usage=False)
+
+    totals = build(documents, tmp_path / "kb", chat)
+
+    assert totals.now.estimated_replies == 8
+    assert totals.now.input_tokens > 1_000
+    manifest = json.loads((tmp_path / "kb" / "manifest.json").read_text())
+    assert manifest["cost"]["estimated_replies"] == 8
+
+
+def faulty_first(bad: str | Mapping[str, Any]) -> tuple[Script, list[list[BaseMessage]]]:
+    """A script whose first reply to each request is bad; and what it was told."""
+    told: list[list[BaseMessage]] = []
+
+    def script(messages: Sequence[BaseMessage]) -> str | Mapping[str, Any]:
+        if len(messages) == 1:
+            return bad
+        told.append(list(messages))
+        return scripted_facts(messages)
+
+    return script, told
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        ("I cannot do that.", "no JSON object"),
+        ({"facts": [{"fact": "Keep left."}], "question": "What?"}, "Field required"),
+        (
+            {"facts": [{"fact": "A.", "sentences": [9]}], "question": "No mark", "answer": "9"},
+            "there is no sentence 9; they go from 1 to 3",
+        ),
+        (
+            {"facts": [{"fact": "A.", "sentences": []}], "question": "No mark", "answer": "9"},
+            "it names no sentence",
+        ),
+        (
+            {"facts": [{"fact": "It costs $5,000.", "sentences": [1]}], "question": "No mark",
+             "answer": "9"},
+            "it has a number that the sentences it names do not have",
+        ),
+        (
+            {"facts": [{"fact": "This passage is long.", "sentences": [1]}],
+             "question": "What does this passage say?", "answer": "9"},
+            "speaks of the text that it comes from",
+        ),
+    ],
+)  # fmt: skip
+def test_a_faulty_reply_is_sent_back_with_what_was_wrong(
+    bad: str | Mapping[str, Any], words: str, documents: Path, tmp_path: Path
+) -> None:
+    script, told = faulty_first(bad)
+
+    totals = build(documents, tmp_path / "kb", ScriptedChat(script=script))
+
+    assert totals.questions == 6
+    assert totals.failures == {}
+    assert any(words in messages[2].text for messages in told)
+    assert all(len(messages) == 3 for messages in told)
+
+
+def test_a_reply_that_stays_faulty_is_a_typed_failure_and_its_good_part_is_kept(
+    documents: Path, tmp_path: Path
+) -> None:
+    def script(messages: Sequence[BaseMessage]) -> Mapping[str, Any]:
+        reply = dict(scripted_facts(messages))
+        if "facts" in reply:
+            reply["facts"][0]["sentences"] = [7]
+        elif "Parking" in messages[0].text:
+            reply["question"] = "When does it cost nothing?"
+        return reply
+
+    totals = build(
+        documents, tmp_path / "kb", ScriptedChat(script=script), settings={"max_mends": 1}
+    )
+
+    assert (totals.facts, totals.questions) == (4, 3)
+    assert totals.failures == {"bad_citation": 2, "unclear_reference": 1}
+    # Two requests for facts and one for a question, each asked twice; three once.
+    assert totals.now.calls == 9
+    rows = read_lines(tmp_path / "kb" / "failures.jsonl")
+    assert rows[0] == {
+        "stage": "facts",
+        "type": "bad_citation",
+        "detail": "fact 1: there is no sentence 7; they go from 1 to 3",
+        "document": "fees.txt",
+        "about": ["fees.txt#0", "fees.txt#1", "fees.txt#2"],
+    }
+
+
+def test_a_finished_build_asks_nothing_again_and_writes_the_same(
+    documents: Path, tmp_path: Path
+) -> None:
+    build(documents, tmp_path / "kb", ScriptedChat(script=scripted_facts))
+    files = {path: path.read_bytes() for path in (tmp_path / "kb").rglob("*.json*")}
+    again = ScriptedChat(script=scripted_facts)
+
+    totals = build(documents, tmp_path / "kb", again)
+
+    assert again.calls == totals.now.calls == 0
+    assert totals.ever.calls == 8
+    assert {path: path.read_bytes() for path in files} == files
+
+
+def test_a_changed_document_redoes_its_own_part_only(documents: Path, tmp_path: Path) -> None:
+    build(documents, tmp_path / "kb", ScriptedChat(script=scripted_facts))
+    (documents / "rules.txt").write_text(RULES.replace("red light", "amber light"))
+    again = ScriptedChat(script=scripted_facts)
+
+    totals = build(documents, tmp_path / "kb", again)
+
+    # Its facts, and the question of the one that is new.
+    assert again.calls == 2
+    assert totals.questions == 6
+    assert {row.answer for row in read_questions(tmp_path / "kb" / "questions.jsonl")} >= {
+        "the amber light"
+    }
+
+
+@pytest.mark.parametrize("change", ["name", "prompt"])
+def test_another_model_or_prompt_is_asked_anew(
+    change: str, documents: Path, tmp_path: Path
+) -> None:
+    build(documents, tmp_path / "kb", ScriptedChat(script=scripted_facts))
+    again = ScriptedChat(script=scripted_facts)
+    prompt = Prompt("mine", "Ask.\nFact: {fact}\n")
+
+    if change == "name":
+        build(documents, tmp_path / "kb", again, name="other")
+    else:
+        build(
+            documents,
+            tmp_path / "kb",
+            again,
+            settings={"prompts": BuildPrompts(question=prompt)},
+        )
+
+    assert again.calls == (8 if change == "name" else 6)
+
+
+def test_a_provider_that_fails_often_changes_nothing_but_the_cost(
+    documents: Path, tmp_path: Path
+) -> None:
+    build(documents, tmp_path / "calm", ScriptedChat(script=scripted_facts))
+    chat = ScriptedChat(script=scripted_facts, failure_rate=0.3, seed=4)
+
+    totals = build(documents, tmp_path / "kb", chat)
+
+    assert chat.failed_calls > 0
+    assert totals.now.calls == chat.calls == 8 + chat.failed_calls
+    for name in ("facts", "questions", "failures"):
+        one, two = (tmp_path / folder / f"{name}.jsonl" for folder in ("calm", "kb"))
+        assert one.read_bytes() == two.read_bytes()
+
+
+def test_what_a_provider_never_answered_is_a_row_and_can_be_asked_again(
+    documents: Path, tmp_path: Path
+) -> None:
+    def script(messages: Sequence[BaseMessage]) -> Mapping[str, Any]:
+        if "Fact: Parking" in messages[0].text:
+            raise ConnectionError("down")
+        return scripted_facts(messages)
+
+    out = tmp_path / "kb"
+    first = build(documents, out, ScriptedChat(script=script))
+    kept = build(documents, out, ScriptedChat(script=scripted_facts))
+    again = build(documents, out, ScriptedChat(script=scripted_facts), retry_failed=True)
+
+    assert first.failures == kept.failures == {"provider_error": 1}
+    assert (kept.now.calls, again.now.calls) == (0, 1)
+    assert (again.questions, again.failures) == (6, {})
+    stored = [CallRow.model_validate(row) for row in read_lines(out / "calls" / "questions.jsonl")]
+    assert sum(row.error == ("provider_error", "ConnectionError") for row in stored) == 1
+
+
+def test_a_provider_that_answers_nothing_ends_the_build_early(tmp_path: Path) -> None:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    for n in range(40):
+        (folder / f"{n}.txt").write_text(f"Rule number {n} is about lane {n}.")
+    chat = ScriptedChat(script=scripted_facts, failure_rate=1.0)
+
+    with pytest.raises(InputError, match="none of the first 10 requests was answered"):
+        build_questions(
+            [folder],
+            tmp_path / "kb",
+            model=chat,
+            settings=BuildSettings(model="scripted"),
+            limits=CallLimits(max_concurrency=1, max_attempts=1, first_wait=0.0),
+        )
+
+    assert chat.calls == 10 * 3
+
+
+def test_the_estimate_of_a_first_build_and_of_a_finished_one(
+    documents: Path, tmp_path: Path
+) -> None:
+    out, settings = tmp_path / "kb", BuildSettings(model="scripted")
+
+    before = estimate_build([documents], out, settings=settings)
+    exists = out.exists()
+    spent = build(documents, out, ScriptedChat(script=scripted_facts, usage=False)).now
+    after = estimate_build([documents], out, settings=settings)
+
+    assert not exists
+    assert (before.fact_calls, before.question_calls, before.answered_calls) == (2, 6, 0)
+    assert before.input_tokens == pytest.approx(spent.input_tokens, rel=0.2)
+    assert (after.fact_calls, after.question_calls, after.answered_calls) == (0, 0, 8)
+    assert (after.input_tokens, after.output_tokens) == (0, 0)
+
+
+def test_pairs_of_a_faq_are_taken_over_without_asking(tmp_path: Path) -> None:
+    (tmp_path / "faq.md").write_text("# Fees\n\n## What is it?\n\nIt.\n\n## Who pays?\n\nYou.\n")
+    chat = ScriptedChat(script=scripted_facts)
+
+    totals = build_questions(
+        [tmp_path / "faq.md"],
+        tmp_path / "kb",
+        model=chat,
+        settings=BuildSettings(model="scripted"),
+        limits=FAST,
+    )
+
+    assert chat.calls == 0
+    assert totals.questions == 2
+    rows = read_lines(tmp_path / "kb" / "questions.jsonl")
+    assert [(row["question"], row["answer"], row["topic"], row["origin"]) for row in rows] == [
+        ("What is it?", "It.", "Fees", "document"),
+        ("Who pays?", "You.", "Fees", "document"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("Ask.", "has no slot {fact}"), ("{fact} {mood}", "a slot {mood}, which nothing fills")],
+)
+def test_a_prompt_with_the_wrong_slots_is_refused(text: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        BuildPrompts(question=Prompt("mine", text))
+
+
+def test_a_folder_with_something_else_in_it_is_refused(documents: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="not empty and holds no knowledge base"):
+        build_questions([documents], documents)
+
+    assert sorted(path.name for path in documents.iterdir()) == ["fees.txt", "rules.txt"]
+
+
+SLOW_BUILD = """
+import sys
+from pathlib import Path
+from knowgate.offline_eval.data.facts import (BuildSettings, CallLimits, build_questions)
+from tests.support.scripted_chat import ScriptedChat
+from tests.support.scripted_facts import scripted_facts
+
+def script(messages):
+    with open(sys.argv[3], "a") as log:
+        log.write("x\\n")
+    return scripted_facts(messages)
+
+build_questions(
+    [Path(sys.argv[1])],
+    Path(sys.argv[2]),
+    model=ScriptedChat(script=script, failure_rate=0.3, seconds=0.01),
+    settings=BuildSettings(model="scripted"),
+    limits=CallLimits(max_concurrency=4, first_wait=0.001),
+)
+"""
+
+
+def test_a_killed_build_goes_on_and_repeats_no_more_than_was_under_way(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    for n in range(20):
+        (folder / f"{n:02}.txt").write_text(
+            " ".join(f"Rule {n}-{k} of the road is about lane {n * k + 7}." for k in range(4))
+        )
+    command = [sys.executable, "-c", SLOW_BUILD, str(folder), str(tmp_path / "kb")]
+    command.append(str(tmp_path / "log"))
+    stored = tmp_path / "kb" / "calls" / "questions.jsonl"
+    root = Path(__file__).resolve().parents[3]
+    environment = os.environ | {"PYTHONPATH": str(root)}
+
+    with subprocess.Popen(command, cwd=root, env=environment) as killed:
+        deadline = time.monotonic() + 60
+        while not (stored.exists() and stored.read_bytes().count(b"\n") > 20):
+            assert killed.poll() is None, "finished before it was killed"
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        killed.send_signal(signal.SIGKILL)
+    survived = stored.read_bytes()
+    subprocess.run(command, cwd=root, env=environment, check=True, timeout=60)
+    build(folder, tmp_path / "calm", ScriptedChat(script=scripted_facts))
+
+    whole = survived[: survived.rfind(b"\n") + 1]
+    assert stored.read_bytes().startswith(whole)
+    keys = [row["key"] for row in read_lines(stored)]
+    assert len(keys) == len(set(keys)) == 80
+    # 20 + 80 answers; at most four more were under way when it was killed.
+    answers = (tmp_path / "log").read_text().count("x")
+    assert 100 <= answers <= 104
+    one, two = (tmp_path / name / "questions.jsonl" for name in ("kb", "calm"))
+    assert one.read_bytes() == two.read_bytes()

@@ -1,0 +1,197 @@
+"""Questions without a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowgate.offline_eval.data import read_questions
+from knowgate.offline_eval.data.facts import build_questions
+from knowgate.offline_eval.data.facts._cloze import cloze_facts
+from knowgate.offline_eval.data.facts._documents import ReadDocument, read_content
+from knowgate.offline_eval.data.facts._requests import answer_in_question
+from knowgate.offline_eval.data.facts._sentences import sentences_of
+
+
+def asked(text: str, suffix: str = ".txt") -> list[tuple[str, str]]:
+    document = ReadDocument("d", "", read_content(text.encode(), suffix))
+    return [(row.question, row.answer) for row in cloze_facts(sentences_of([document]))[1]]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "question", "answer"),
+    [
+        (
+            "A broken white line indicates the centre of a two-way road.",
+            "What does a broken white line indicate?",
+            "the centre of a two-way road",
+        ),
+        (
+            "The Basic Theory Test is a test of traffic rules.",
+            "What is the Basic Theory Test?",
+            "a test of traffic rules",
+        ),
+        (
+            "The strip beside a lane is called the road shoulder.",
+            "What is the strip beside a lane called?",
+            "the road shoulder",
+        ),
+        ("交通灯是一种指挥交通的信号。", "交通灯是什么？", "一种指挥交通的信号"),
+        (
+            "Tyres must be replaced when their tread is below 1.6 mm.",
+            "Complete from the knowledge base: “Tyres must be replaced when their tread is below "
+            "____.”",
+            "1.6 mm",
+        ),
+        (
+            "The library was opened on 3 May 1975 by the mayor of the town.",
+            "Complete from the knowledge base: “The library was opened on ____ by the mayor of "
+            "the town.”",
+            "3 May 1975",
+        ),
+        (
+            "Drivers must report an accident to the Traffic Police at once.",
+            "Complete from the knowledge base: “Drivers must report an accident to the ____ at "
+            "once.”",
+            "Traffic Police",
+        ),
+        (
+            "图书馆在1975年5月3日向市民开放。",
+            "请根据知识库填空：“图书馆在____向市民开放。”",
+            "1975年5月3日",
+        ),
+    ],
+)
+def test_a_sentence_is_asked_about(sentence: str, question: str, answer: str) -> None:
+    assert asked(sentence) == [(question, answer)]
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "It must be replaced when the tread is below 1.6 mm.",
+        "However, drivers must pay a fine of $120 at once.",
+        "When the car in front is changing to the lane of 50 km/h.",
+        "These signs must be obeyed by 100 drivers.",
+        "Is the limit in a tunnel really 50 km/h now?",
+        "For details see page 12 of the handbook of rules.",
+        "Copyright 2020 by the city, all rights reserved.",
+        "Visit https://example.org before 3 May 1975 for more.",
+        "The first 50 drivers must pay before the next 50 drivers.",
+        "You must always be careful and very polite.",
+        "Broken White Line A broken white line must be 50 metres long.",
+    ],
+)
+def test_a_sentence_that_leans_on_others_or_has_no_piece_of_its_own_is_not(sentence: str) -> None:
+    assert asked(sentence) == []
+
+
+def test_the_row_of_a_table_is_asked_for_its_last_value() -> None:
+    assert asked("Class,Minimum age\n3A,18 years\n", ".csv") == [
+        ("Complete from the knowledge base: “Class: 3A; Minimum age: ____”", "18 years")
+    ]
+
+
+PIECES = [
+    "The",
+    "rule",
+    "is",
+    "50",
+    "km/h",
+    "3",
+    "May",
+    "a",
+    "Traffic",
+    "Police",
+    ".",
+    ",",
+    "停车。",
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=25))
+def test_no_answer_stands_in_its_question(words: list[str]) -> None:
+    for question, answer in asked(" ".join(["The", *words, "."])):
+        assert answer.strip()
+        assert not answer_in_question(question, answer)
+
+
+def test_sentences_that_only_differ_in_what_is_asked_are_ambiguous(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text(
+        "The limit in a tunnel must be 50 km/h. The limit in a tunnel must be 70 km/h. "
+        "The limit on a bridge must be 60 km/h. The fine for parking must be $70."
+    )
+
+    totals = build_questions([tmp_path / "a.txt"], tmp_path / "kb")
+
+    assert [row.answer for row in read_questions(tmp_path / "kb" / "questions.jsonl")] == [
+        "60 km/h",
+        "$70",
+    ]
+    assert totals.failures == {"ambiguous_question": 2}
+    assert totals.facts == 4
+
+
+def test_the_driving_handbook_gives_the_same_questions_every_time(
+    shared_data: Path, tmp_path: Path
+) -> None:
+    source = shared_data / "policybench" / "source" / "BTT"
+
+    first = build_questions([source], tmp_path / "one")
+    second = build_questions([source], tmp_path / "two")
+
+    assert first == second
+    assert (first.documents, first.unread) == (89, 1)
+    assert first.failures["empty"] == 1
+    assert first.questions > 150
+    for name in ("questions", "facts", "sentences", "documents", "failures"):
+        one, two = (tmp_path / folder / f"{name}.jsonl" for folder in ("one", "two"))
+        assert one.read_bytes() == two.read_bytes()
+    for row in read_questions(tmp_path / "one" / "questions.jsonl"):
+        assert row.passage is not None
+        assert row.answer in row.passage
+        assert not answer_in_question(row.question, row.answer)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        # The heading stands twice.
+        "Zig-zag yellow lines Zig-zag yellow lines show that stopping costs 70 dollars.",
+        # Items of a list in one line.
+        "At the lights you must not a. sip hot drinks, b. read newspapers for 10 minutes.",
+        # Which lines, was said before.
+        "The white lines indicate the middle area of roads.",
+        # Nothing but the blank says what happens.
+        "After passing through some water, the brakes become weak.",
+        # Anything fits.
+        "You must always stop before the stop-line.",
+        "Drivers know that as your large vehicle approaches, sheep may panic and run away.",
+    ],
+)
+def test_a_sentence_that_makes_a_poor_question_is_passed_over(sentence: str) -> None:
+    assert asked(sentence) == []
+
+
+def test_what_is_thought_of_things_does_not_say_what_they_are() -> None:
+    found = asked("Smoke and noise are a nuisance.")
+
+    assert not any(question.startswith("What are") for question, _ in found)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "answer"),
+    [
+        ("You should check all of the mirrors every 5 to 10 seconds on a road.", "5 to 10 seconds"),
+        ("Offenders must pay a fine of up to $5,000, if convicted in court.", "$5,000"),
+        ("Drivers must keep 2-3 metres of room beside a cyclist.", "2-3 metres"),
+        ("Drivers must follow the Traffic Police’s orders at once.", "Traffic Police"),
+    ],
+)
+def test_the_blank_is_the_whole_answer_and_nothing_more(sentence: str, answer: str) -> None:
+    ((_, found),) = asked(sentence)
+
+    assert found == answer

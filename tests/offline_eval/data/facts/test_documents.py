@@ -1,0 +1,261 @@
+"""Reading documents: every format, and everything that is none."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.offline_eval.facts.pdfs import encrypted, pdf_bytes
+
+from knowgate.guard import InputError
+from knowgate.offline_eval.data.facts._blocks import BlockKind, Content, DocumentError
+from knowgate.offline_eval.data.facts._documents import (
+    FoundFile,
+    find_documents,
+    read_content,
+    read_document,
+)
+
+PAGE = """<html><head><title>Library</title><style>p {}</style></head><body>
+<nav><a href="/">Home</a></nav><header><p>City portal</p></header>
+<main><h1>Opening <b>hours</b></h1>
+<p>The library opens at 9&nbsp;am.<br>It closes at five.</p><!-- secret -->
+<ul><li>One <i>bold</i> item</li><li><p>Two</p></li></ul>
+<table><caption>Classes</caption><tr><th>Class</th><th>Age</th></tr>
+<tr><td>3A</td><td>18</td></tr></table>
+<h2>Is there parking?</h2><p>Yes, <b>20</b> places.</p><p>All are free.</p><h2>Prices</h2>
+<dl><dt>What does a card cost?</dt><dd>5 euros.</dd></dl>
+<details><summary>May I bring a dog?</summary><p>No.</p></details>
+<div class="cookie banner">We use cookies.</div></main><footer>Imprint</footer></body></html>"""
+
+
+def texts(content: Content) -> list[str]:
+    return [block.text for block in content.blocks]
+
+
+def pairs(content: Content) -> list[tuple[str, str]]:
+    return [(pair.question, pair.answer) for pair in content.pairs]
+
+
+def test_a_web_page_gives_its_text_without_menus_and_its_faq_as_pairs() -> None:
+    found = read_content(PAGE.encode(), ".html")
+
+    assert texts(found) == [
+        "Opening hours",
+        "The library opens at 9 am.",
+        "It closes at five.",
+        "One bold item",
+        "Two",
+        "Classes",
+        "Class: 3A; Age: 18",
+        "Prices",
+    ]
+    assert sorted(pairs(found)) == [
+        ("Is there parking?", "Yes, 20 places. All are free."),
+        ("May I bring a dog?", "No."),
+        ("What does a card cost?", "5 euros."),
+    ]
+    assert {pair.question: pair.topic for pair in found.pairs}["Is there parking?"] == (
+        "Opening hours"
+    )
+    assert [block.kind for block in found.blocks][3:7] == [
+        BlockKind.ITEM,
+        BlockKind.ITEM,
+        BlockKind.PARAGRAPH,
+        BlockKind.TABLE_ROW,
+    ]
+
+
+def test_pairs_that_a_page_declares_for_search_engines_are_found_once() -> None:
+    declared = {
+        "@type": "FAQPage",
+        "mainEntity": [
+            {
+                "@type": "Question",
+                "name": "Is there parking?",
+                "acceptedAnswer": {"@type": "Answer", "text": "<p>Yes, <b>20</b> places.</p>"},
+            }
+        ],
+    }
+    script = f'<script type="application/ld+json">{json.dumps(declared)}</script>'
+
+    found = read_content((script + PAGE).encode(), ".html")
+
+    assert pairs(found).count(("Is there parking?", "Yes, 20 places.")) == 1
+    assert [question for question, _ in pairs(found)].count("Is there parking?") == 1
+
+
+def test_markdown_gives_text_tables_and_faq_headings_without_code() -> None:
+    text = (
+        "---\ntitle: x\n---\n# Guide\n\nThe library *opens* at 9.\nIt closes at 5.\n\n"
+        "```\ncode here\n```\n\n## When is it closed?\n\nOn these days:\n\n- Sundays\n- 1 May\n\n"
+        "## More\n\n| Class | Age |\n|---|---|\n| 3A | 18 |\n"
+    )
+
+    found = read_content(text.encode(), ".md")
+
+    assert texts(found) == [
+        "Guide",
+        "The library opens at 9. It closes at 5.",
+        "More",
+        "Class: 3A; Age: 18",
+    ]
+    assert pairs(found) == [("When is it closed?", "On these days: Sundays; 1 May")]
+
+
+def test_plain_text_is_unwrapped_and_its_pairs_taken_out() -> None:
+    text = (
+        "RULES OF THE ROAD\nStop when the light is\nred. Keep to the two-\nway lane.\n\n"
+        "• Be alert\n(b) Be calm\n\n33 These are compulsory\nsigns.\n\n12\n\n"
+        "Q: May I park\nhere?\nA: Only on\nSundays.\n\nQ2. And there?\nAnswer: Never.\n"
+    )
+
+    found = read_content(text.encode(), ".txt")
+
+    assert texts(found) == [
+        "RULES OF THE ROAD",
+        "Stop when the light is red. Keep to the two-way lane.",
+        "Be alert",
+        "Be calm",
+        "These are compulsory signs.",
+        "12",
+    ]
+    assert [block.boilerplate for block in found.blocks] == [False] * 5 + [True]
+    assert {block.topic for block in found.blocks} == {"RULES OF THE ROAD"}
+    assert pairs(found) == [("May I park here?", "Only on Sundays."), ("And there?", "Never.")]
+
+
+def test_chinese_text_is_unwrapped_without_spaces() -> None:
+    found = read_content("问：红灯怎么办？\n答：停车。\n\n行人优\n先通行。\n".encode(), ".txt")
+
+    assert texts(found) == ["行人优先通行。"]
+    assert pairs(found) == [("红灯怎么办？", "停车。")]
+
+
+def test_a_pdf_gives_the_text_of_its_pages_without_what_repeats_at_their_margins() -> None:
+    pages = [["City handbook", f"Rule {n} is about lanes.", f"Page {n} of 4"] for n in range(1, 5)]
+
+    found = read_content(pdf_bytes(pages), ".pdf")
+
+    assert texts(found) == [f"Rule {n} is about lanes." for n in range(1, 5)]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        (".csv", 'Question,Answer,Topic\nWho?,"Me, you",people\n', [("Who?", "Me, you")]),
+        (".tsv", "q\ta\nWho?\tMe\n", [("Who?", "Me")]),
+        (".csv", "Frage;answer;question\nx;Me;Who?\n", [("Who?", "Me")]),
+        (".json", '{"faq": [{"question": "Who?", "answer": "Me"}]}', [("Who?", "Me")]),
+        (".json", '[{"Q": "Who?", "A": ["Me", "You"]}]', [("Who?", "Me")]),
+        (".jsonl", '{"question": "Who?", "answer": "Me"}\n', [("Who?", "Me")]),
+    ],
+)
+def test_tables_and_records_with_question_and_answer_are_pairs(
+    name: str, content: str, expected: list[tuple[str, str]]
+) -> None:
+    assert pairs(read_content(content.encode(), name)) == expected
+
+
+def test_a_table_without_questions_gives_its_rows_as_text() -> None:
+    assert texts(read_content(b"Class,Age\n3A,18\n4,21\n", ".csv")) == [
+        "Class: 3A; Age: 18",
+        "Class: 4; Age: 21",
+    ]
+
+
+def test_a_bad_record_is_told_and_the_others_are_kept() -> None:
+    found = read_content(b'{"question": "Who?", "answer": "Me"}\nbroken\n{"q": "x"}\n', ".jsonl")
+
+    assert pairs(found) == [("Who?", "Me")]
+    assert found.faults == (
+        ("bad_record", "line 2: no JSON object"),
+        ("bad_record", "line 3: no answer"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("suffix", "raw", "type_"),
+    [
+        (".txt", b" \n\t", "empty"),
+        (".txt", b"\x89PNG\r\n\x1a\n\x00\x00", "binary"),
+        (".txt", "café".encode("latin-1"), "encoding"),
+        (".pdf", b"%PDF-1.4 broken", "broken"),
+        (".pdf", pdf_bytes([[]]), "empty"),
+        (".pdf", encrypted(pdf_bytes([["Secret."]]), "word"), "encrypted"),
+        (".html", b"<html><body><nav>Home</nav></body></html>", "empty"),
+        (".md", b"```\ncode\n```\n", "empty"),
+        (".json", b"{broken", "broken"),
+        (".json", b'{"a": 1}', "no_questions"),
+        (".jsonl", b"[]\n", "no_questions"),
+        (".csv", b"question,answer\n", "empty"),
+    ],
+)
+def test_what_gives_no_text_is_a_typed_failure(suffix: str, raw: bytes, type_: str) -> None:
+    with pytest.raises(DocumentError) as refused:
+        read_content(raw, suffix)
+
+    assert refused.value.type == type_
+
+
+def test_a_pdf_without_a_password_that_only_forbids_printing_is_read() -> None:
+    assert texts(read_content(encrypted(pdf_bytes([["Open text."]]), ""), ".pdf")) == ["Open text."]
+
+
+def test_text_in_utf_16_with_a_mark_is_read() -> None:
+    assert texts(read_content("Red means stop.".encode("utf-16"), ".txt")) == ["Red means stop."]
+
+
+def test_deeply_nested_pages_are_read() -> None:
+    raw = b"<div>" * 3_000 + b"<p>Deep down.</p>" + b"</div>" * 3_000
+
+    assert texts(read_content(raw, ".html")) == ["Deep down."]
+
+
+@given(st.binary(max_size=300), st.sampled_from([".txt", ".md", ".html", ".pdf", ".csv", ".json"]))
+def test_no_bytes_raise_anything_but_a_document_error(raw: bytes, suffix: str) -> None:
+    try:
+        found = read_content(raw, suffix)
+    except DocumentError:
+        return
+    assert found.blocks or found.pairs
+
+
+def test_documents_are_found_in_folders_in_the_order_of_their_names(tmp_path: Path) -> None:
+    (tmp_path / "docs" / "sub").mkdir(parents=True)
+    for name in ("b.txt", "a.md", "sub/c.html", ".hidden.txt"):
+        (tmp_path / "docs" / name).write_text("Text.")
+    (tmp_path / "b.txt").write_text("Other.")
+
+    found = find_documents([tmp_path / "docs", tmp_path / "b.txt", tmp_path / "docs" / "a.md"])
+
+    assert [file.name for file in found] == [
+        "a.md",
+        "docs/b.txt",
+        "sub/c.html",
+        f"{tmp_path.name}/b.txt",
+    ]
+
+
+def test_a_place_that_does_not_exist_and_an_empty_folder_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        find_documents([tmp_path / "nowhere"])
+    with pytest.raises(InputError, match="no document"):
+        find_documents([tmp_path])
+
+
+def test_an_unreadable_file_is_a_failure_and_no_error(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.txt")
+
+    assert read_document(FoundFile("gone", tmp_path / "gone")).failure == (
+        "unreadable",
+        "No such file or directory",
+    )
+    assert read_document(FoundFile("pipe", tmp_path / "pipe.txt")).failure == (
+        "unreadable",
+        "is no ordinary file",
+    )

@@ -1,0 +1,109 @@
+"""From blocks to sentences."""
+
+from __future__ import annotations
+
+import pytest
+
+from knowgate.offline_eval.data.facts._artefacts import SentenceKind
+from knowgate.offline_eval.data.facts._documents import ReadDocument, read_content
+from knowgate.offline_eval.data.facts._sentences import language_of, sentences_of, split_sentences
+
+
+def documents(*contents: str) -> list[ReadDocument]:
+    return [
+        ReadDocument(f"d{number}.txt", "", read_content(text.encode(), ".txt"))
+        for number, text in enumerate(contents)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "Dr. Tan of the U.S. office pays $5.50, e.g. on Jan. 3. He left. See Fig. 3 (s. 4).",
+            ["Dr. Tan of the U.S. office pays $5.50, e.g. on Jan. 3.", "He left.",
+             "See Fig. 3 (s. 4)."],
+        ),
+        ("The limit is 50 km/h. Do not exceed it.", ["The limit is 50 km/h.", "Do not exceed it."]),
+        ("“Really?” she asked. Yes!", ["“Really?” she asked.", "Yes!"]),
+        ("他在北京。今天是2020年！你好吗？", ["他在北京。", "今天是2020年！", "你好吗？"]),
+        ("no end at all", ["no end at all"]),
+        ("", []),
+    ],
+)  # fmt: skip
+def test_sentences_end_where_they_end(text: str, expected: list[str]) -> None:
+    assert split_sentences(text) == expected
+
+
+def test_a_stretch_without_an_end_is_cut_at_spaces() -> None:
+    found = split_sentences("word " * 1_000)
+
+    assert len(found) == 3
+    assert max(map(len, found)) <= 2_000
+    assert " ".join(found).split() == ["word"] * 1_000
+
+
+def test_a_very_long_paragraph_loses_no_sentence() -> None:
+    sentences = [f"Rule {n} is about lane {n} of the road." for n in range(2_000)]
+
+    assert split_sentences(" ".join(sentences)) == sentences
+
+
+def test_the_script_tells_the_language() -> None:
+    assert [language_of(text) for text in ("Stop.", "停车。", "止まれ。", "12")] == [
+        "en",
+        "zh",
+        "ja",
+        "en",
+    ]
+
+
+def test_sentences_are_numbered_within_their_document_and_know_their_heading() -> None:
+    rows = sentences_of(documents("LANES\nKeep left. Overtake\non the right.\n\n• Be alert\n"))
+
+    assert [(row.sentence_id, row.text, row.kind, row.topic) for row in rows] == [
+        ("d0.txt#0", "LANES", SentenceKind.HEADING, "LANES"),
+        ("d0.txt#1", "Keep left.", SentenceKind.SENTENCE, "LANES"),
+        ("d0.txt#2", "Overtake on the right.", SentenceKind.SENTENCE, "LANES"),
+        ("d0.txt#3", "Be alert", SentenceKind.ITEM, "LANES"),
+    ]
+
+
+def test_what_many_documents_repeat_is_boilerplate_whatever_its_numbers() -> None:
+    rows = sentences_of(
+        documents(
+            *(f"City handbook page {n}\n\nRule {word} holds." for n, word in enumerate("abcd"))
+        )
+    )
+
+    assert [row.text for row in rows if not row.boilerplate] == [
+        f"Rule {word} holds." for word in "abcd"
+    ]
+
+
+def test_sentences_that_differ_in_a_number_are_no_boilerplate() -> None:
+    rows = sentences_of(documents(*(f"The price of a room is {n} dollars." for n in range(5))))
+
+    assert not any(row.boilerplate for row in rows)
+
+
+def test_a_heading_on_every_page_is_no_topic() -> None:
+    rows = sentences_of(
+        documents(*(f"CITY HANDBOOK\n\nRule {w} holds.\n\nLANE {w.upper()}\nKeep left {w}." for w in
+                    ("one", "two", "six", "ten")))
+    )  # fmt: skip
+
+    assert {row.text: row.topic for row in rows if row.kind is SentenceKind.SENTENCE} == {
+        f"{text}": topic
+        for w in ("one", "two", "six", "ten")
+        for text, topic in ((f"Rule {w} holds.", None), (f"Keep left {w}.", f"LANE {w.upper()}"))
+    }
+
+
+def test_a_document_that_changes_leaves_the_sentences_of_others_alone() -> None:
+    before = sentences_of(documents("Keep left. Stop at red.", "Give way."))
+    after = sentences_of(documents("Keep right now. Stop.", "Give way."))
+
+    assert [row for row in before if row.document == "d1.txt"] == [
+        row for row in after if row.document == "d1.txt"
+    ]

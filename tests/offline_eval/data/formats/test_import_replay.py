@@ -1,0 +1,282 @@
+"""Logged replies as runs: the published counts, contexts by reference, what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowgate.guard import InputError
+from knowgate.offline_eval.data import PassageKind
+from knowgate.offline_eval.data.formats import InteropWarning
+from knowgate.offline_eval.data.formats._replay import import_replay
+from knowgate.offline_eval.run import CaseKind, RepliesRun, read_replies_run
+from tests.offline_eval.cli.commands import write_lines
+
+# Per log: replies, abstentions, and tiers of what was not abstained.
+_LOGGED = {
+    "BTT direct basic": (55, 0, 22, 6, 27),
+    "BTT basic_rag basic": (55, 32, 7, 2, 14),
+    "BTT basic_rag conservative": (55, 46, 2, 1, 6),
+    "BTT basic_rag opinion": (55, 34, 5, 1, 15),
+    "BTT hyde basic": (55, 30, 7, 3, 15),
+    "BTT hyde conservative": (55, 44, 2, 2, 7),
+    "BTT hyde opinion": (55, 31, 6, 4, 14),
+    "BTT long_context basic": (55, 19, 9, 4, 23),
+    "BTT long_context conservative": (55, 41, 5, 0, 9),
+    "BTT long_context opinion": (55, 29, 6, 3, 17),
+    "CPF direct basic": (112, 3, 10, 13, 86),
+    "CPF basic_rag basic": (112, 32, 12, 12, 56),
+    "CPF basic_rag conservative": (112, 57, 9, 8, 38),
+    "CPF basic_rag opinion": (112, 33, 12, 7, 60),
+    "CPF hyde basic": (112, 33, 7, 7, 65),
+    "CPF hyde conservative": (112, 56, 3, 10, 43),
+    "CPF hyde opinion": (112, 31, 7, 7, 67),
+}
+# The published figures: abstained, then tier 1 and 2 of those that were not.
+_PUBLISHED = {
+    "BTT direct basic": (0, 28),
+    "BTT long_context basic": (19, 13),
+    "BTT basic_rag conservative": (46, 3),
+    "BTT basic_rag opinion": (34, 6),
+    "BTT hyde conservative": (44, 4),
+    "CPF direct basic": (3, 23),
+    "CPF basic_rag basic": (32, 24),
+    "CPF basic_rag conservative": (57, 17),
+    "CPF basic_rag opinion": (33, 19),
+    "CPF hyde conservative": (56, 13),
+}
+
+_QUESTIONS = [
+    {"id": "a", "question": "Colour of the bus?", "answer": "Red."},
+    {"id": "b", "question": "Colour of the tram?", "answer": "Blue."},
+    {"id": "c", "question": "Colour of the ferry?", "answer": "Green."},
+]
+
+
+@pytest.fixture(scope="module")
+def policybench(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> RepliesRun:
+    folder = shared_data / "policybench"
+    logs = sorted((folder / "gpt-4o_runs").glob("*.jsonl"))
+    questions = [folder / "questions" / f"{name}.json" for name in ("BTT", "CPF")]
+    warnings: list[InteropWarning] = []
+    out = tmp_path_factory.mktemp("policybench") / "run"
+    run = read_replies_run(import_replay(logs, questions, out, on_warning=warnings.append))
+    assert warnings == []
+    return run
+
+
+def _counts(run: RepliesRun) -> dict[str, tuple[int, ...]]:
+    counted: dict[str, Counter[str]] = {}
+    for judgement in run.judgements.values():
+        assert judgement.judge == "given"
+        reply = run.replies[judgement.reply_id]
+        system = run.systems[reply.system_id]
+        name = f"{run.case_of(reply).knowledge_base} {system.retrieval} {system.prompt}"
+        counted.setdefault(name, Counter())[f"{judgement.criterion} {judgement.outcome}"] += 1
+    return {
+        name: (
+            found["abstention yes"] + found["abstention no"],
+            found["abstention yes"],
+            *(found[f"factuality tier_{tier}"] for tier in (1, 2, 3)),
+        )
+        for name, found in counted.items()
+    }
+
+
+def test_the_logged_counts_come_out_exactly(policybench: RepliesRun) -> None:
+    assert _counts(policybench) == _LOGGED
+
+
+def test_the_published_counts_come_out_exactly(policybench: RepliesRun) -> None:
+    counts = _counts(policybench)
+
+    assert {name: (counts[name][1], sum(counts[name][2:4])) for name in _PUBLISHED} == _PUBLISHED
+
+
+def test_long_contexts_are_kept_by_what_they_lack(policybench: RepliesRun) -> None:
+    long = [r for r in policybench.replies.values() if "long_context" in r.system_id]
+
+    assert len(long) == 165
+    for reply in long:
+        own = policybench.question_of(reply).own_passage
+        assert reply.context is not None
+        assert (reply.context.kind, reply.context.passages) == ("all_but", (own,))
+        assert len(policybench.context_passages(reply)) == 54
+
+
+def test_every_logged_context_is_found_again(policybench: RepliesRun, shared_data: Path) -> None:
+    path = shared_data / "policybench" / "gpt-4o_runs" / "BTT_LONG_IN_CONTEXT_basic.jsonl"
+    for line in path.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        reply = policybench.replies[f"gpt-4o·long_context·basic/{row['id']}/left_out"]
+        found = [passage.passage_id for passage in policybench.context_passages(reply)]
+        assert found == row["context_ids"]
+
+
+def _run(folder: Path, *lines: dict[str, Any], documents: bool = True, **more: Any) -> RepliesRun:
+    log = write_lines(folder / "log.jsonl", lines)
+    questions = [write_lines(folder / "kb.jsonl", _QUESTIONS)] if documents else []
+    return read_replies_run(import_replay([log], questions, folder / "run", **more))
+
+
+def test_passages_stand_for_question_and_answer_by_default(tmp_path: Path) -> None:
+    run = _run(tmp_path, {"id": "a", "response": "R", "context_ids": ["c", "b"]})
+
+    (reply,) = run.replies.values()
+    assert [passage.text for passage in run.context_passages(reply)] == [
+        "Colour of the ferry?\nGreen.",
+        "Colour of the tram?\nBlue.",
+    ]
+    assert run.case_of(reply).kind is CaseKind.LEFT_OUT
+    assert run.question_of(reply).answer == "Red."
+    assert reply.system_id == "replay·log"
+
+
+def test_passages_may_stand_for_answers_alone(tmp_path: Path) -> None:
+    line = {"id": "a", "response": "R", "contexts": ["b"]}
+    run = _run(tmp_path, line, passage=PassageKind.ANSWER)
+
+    (reply,) = run.replies.values()
+    assert [passage.text for passage in run.context_passages(reply)] == ["Blue."]
+
+
+def test_texts_in_a_context_become_passages_once(tmp_path: Path) -> None:
+    run = _run(
+        tmp_path,
+        {"id": "a", "response": "R", "contexts": ["Trams  are blue."]},
+        {"id": "b", "response": "R", "contexts": ["Trams are blue.", "Blue."]},
+    )
+
+    first, second = run.replies.values()
+    assert [passage.text for passage in run.context_passages(first)] == ["Trams  are blue."]
+    assert run.context_passages(second)[0] == run.context_passages(first)[0]
+    assert len(run.passages) == 5
+
+
+def test_a_question_without_id_is_found_by_its_text(tmp_path: Path) -> None:
+    run = _run(tmp_path, {"question": " Colour of  the tram? ", "response": "R"})
+
+    assert [case.question_id for case in run.cases.values()] == ["b"]
+
+
+def test_unknown_questions_are_left_out_with_one_warning(tmp_path: Path) -> None:
+    warnings: list[InteropWarning] = []
+    lines = [{"id": name, "response": "R"} for name in ("a", "x", "y")]
+    run = _run(tmp_path, *lines, on_warning=warnings.append)
+
+    assert len(run.replies) == 1
+    (warning,) = warnings
+    assert (warning.kind, warning.count) == ("unknown_question", 2)
+    assert warning.where == f"{tmp_path / 'log.jsonl'}:2"
+
+
+def test_an_unknown_context_id_is_kept_and_warned_about(tmp_path: Path) -> None:
+    warnings: list[InteropWarning] = []
+    line = {"id": "a", "response": "R", "context_ids": ["b", "x"]}
+    run = _run(tmp_path, line, on_warning=warnings.append)
+
+    (reply,) = run.replies.values()
+    assert reply.context is not None
+    assert reply.context.passages == ("b", "x")
+    assert [warning.kind for warning in warnings] == ["unknown_context"]
+
+
+def test_ids_of_other_questions_are_refused_with_counts(tmp_path: Path) -> None:
+    lines = [{"id": n, "question": "Colour of the bus?", "response": "R"} for n in ("a", "b", "c")]
+    with pytest.raises(InputError, match="2 of 3 replies have the id of one question") as caught:
+        _run(tmp_path, *lines)
+
+    assert caught.value.where == f"{tmp_path / 'log.jsonl'}:2"
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_log_of_strangers_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no reply answers a question"):
+        _run(tmp_path, {"id": "x", "response": "R"})
+
+
+def test_a_question_in_its_own_context_is_not_left_out(tmp_path: Path) -> None:
+    line = {"id": "a", "response": "R", "context_ids": ["a", "b"]}
+
+    run = _run(tmp_path, line)
+    assert [case.kind for case in run.cases.values()] == [CaseKind.IN_KB]
+    with pytest.raises(InputError, match="stands in its own context"):
+        _run(tmp_path, {**line, "kind": "left_out"})
+
+
+def test_one_system_answers_a_question_once(tmp_path: Path) -> None:
+    lines = [{"id": "a", "response": "R"}, {"id": "a", "response": "S"}]
+
+    with pytest.raises(InputError, match="a second reply of one system") as caught:
+        _run(tmp_path, *lines)
+    assert caught.value.where == f"{tmp_path / 'log.jsonl'}:2"
+    run = _run(tmp_path, *({**line, "model": line["response"]} for line in lines))
+    assert list(run.systems) == ["R·log", "S·log"]
+
+
+def test_a_failed_call_is_a_row_without_judgements(tmp_path: Path) -> None:
+    run = _run(
+        tmp_path, {"id": "a", "response": None, "abstained": "yes"}, {"id": "b", "reply": ""}
+    )
+
+    failed, empty = run.replies.values()
+    assert failed.error is not None
+    assert (failed.response, empty.response, empty.error) == (None, "", None)
+    assert not run.judgements
+
+
+def test_without_documents_the_logs_questions_stand_in(tmp_path: Path) -> None:
+    run = _run(
+        tmp_path,
+        {
+            "id": "a",
+            "question": "Q1?",
+            "expected_answer": "A1",
+            "response": "R",
+            "context_ids": None,
+        },
+        {"question": "Q2?", "response": "R", "context_ids": ["a"]},
+        documents=False,
+    )
+
+    assert {name: one.answer for name, one in run.questions.items()} == {"a": "A1", "q2": ""}
+    second = list(run.replies.values())[1]
+    assert [passage.text for passage in run.context_passages(second)] == ["Q1?\nA1"]
+    with pytest.raises(InputError, match="by id alone"):
+        _run(tmp_path, {"id": "a", "response": "R"}, documents=False)
+
+
+def test_ids_that_two_documents_share_are_told_apart(tmp_path: Path) -> None:
+    other = [{**one, "question": one["question"] + " Again?"} for one in _QUESTIONS]
+    paths = [
+        write_lines(tmp_path / "one.jsonl", _QUESTIONS),
+        write_lines(tmp_path / "two.jsonl", other),
+    ]
+    logs = [
+        write_lines(tmp_path / f"{name}_DIRECT_p.jsonl", [{"id": "a", "response": name}])
+        for name in ("one", "two")
+    ]
+
+    run = read_replies_run(import_replay(logs, paths, tmp_path / "run"))
+
+    assert list(run.cases) == ["one/a/left_out", "two/a/left_out"]
+    assert [run.question_of(reply).question for reply in run.replies.values()] == [
+        "Colour of the bus?",
+        "Colour of the bus? Again?",
+    ]
+    assert list(run.systems) == ["replay·direct·p"]
+
+
+def test_importing_again_changes_nothing(tmp_path: Path) -> None:
+    line = {"id": "a", "response": "R", "abstained": "no", "factuality": "tier_1"}
+    _run(tmp_path, line)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    _run(tmp_path, line)
+
+    assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
+    with pytest.raises(InputError, match="the folder holds another run"):
+        _run(tmp_path, {**line, "response": "S"})

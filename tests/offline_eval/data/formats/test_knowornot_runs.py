@@ -1,0 +1,384 @@
+"""KnowOrNot's experiments as runs, and runs as KnowOrNot's documents."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from knowgate.adapters.knowornot import read_document
+from knowgate.guard import InputError
+from knowgate.offline_eval.data.formats import InteropWarning, export_knowornot, import_knowornot
+from knowgate.offline_eval.data.formats._knowornot_names import (
+    guarded_model,
+    model_and_guard,
+    tags_as_text,
+    text_as_tags,
+)
+from knowgate.offline_eval.data.formats._replay import import_replay
+from knowgate.offline_eval.run import CaseKind, Judgement, RepliesRun, open_store, read_replies_run
+from tests.adapters.knowornot.experiments import (
+    QUESTIONS,
+    asked,
+    metadata,
+    replied,
+    spec,
+    store,
+    verdict,
+)
+from tests.offline_eval.cli.commands import write_lines
+
+_KEPT = ("questions", "passages", "cases", "replies", "judgements", "systems")
+
+
+def _import(folder: Path, *documents: Any, **more: Any) -> RepliesRun:
+    paths = [store(folder / f"{n}.json", value) for n, value in enumerate(documents)]
+    return read_replies_run(import_knowornot(paths, folder / "run", **more))
+
+
+def _again(run: RepliesRun, folder: Path) -> RepliesRun:
+    """Exported and imported again."""
+    paths = export_knowornot(run.folder, folder / "documents")
+    return read_replies_run(import_knowornot(paths, folder / "again"))
+
+
+def _output(**changes: Any) -> dict[str, Any]:
+    questions = [asked(0, [1, 2]), asked(1, [2])]
+    replies = [replied(questions[0], "It is red.", 1), replied(questions[1], "I don't know.")]
+    return {"metadata": metadata(**changes), "responses": replies}
+
+
+def _evaluated(specs: list[Any], *verdicts: list[Any], **changes: Any) -> dict[str, Any]:
+    output = _output(**changes)
+    return {
+        "path_to_store": "evaluated.json",
+        "experiment_metadata": output["metadata"],
+        "evaluation_metadata": specs,
+        "responses": [
+            {"llm_response": reply, "evaluations": found}
+            for reply, found in zip(output["responses"], verdicts, strict=True)
+        ],
+    }
+
+
+@pytest.fixture(scope="module")
+def artefacts(shared_data: Path) -> list[Path]:
+    folder = shared_data / "policybench" / "knowornot_artifacts"
+    return [folder / f"{name}.json" for name in ("input", "output", "evaluated")]
+
+
+def test_published_artefacts_become_one_system_with_the_published_counts(
+    artefacts: list[Path], tmp_path: Path
+) -> None:
+    run = read_replies_run(import_knowornot(artefacts, tmp_path / "run"))
+
+    (system,) = run.systems.values()
+    assert (system.model, system.retrieval) == ("gpt-4o-2024-11-20", "basic_rag")
+    assert (system.prompt, system.guard) == ("conservative_llm_prompt", "off")
+    assert Counter((j.judge, j.criterion, j.outcome) for j in run.judgements.values()) == {
+        ("given", "abstention", "yes"): 46,
+        ("given", "abstention", "no"): 9,
+        ("given", "factuality", "NA"): 46,
+        ("given", "factuality", "tier_1"): 2,
+        ("given", "factuality", "tier_2"): 1,
+        ("given", "factuality", "tier_3"): 6,
+    }
+    assert {case.kind for case in run.cases.values()} == {CaseKind.LEFT_OUT}
+    assert len(run.questions) == len(run.passages) == len(run.replies) == 55
+    assert {len(run.context_passages(reply)) for reply in run.replies.values()} == {5}
+
+
+@pytest.mark.parametrize("order", [(2, 1, 0), (1, 2), (2,)])
+def test_documents_of_one_experiment_may_come_in_any_order(
+    artefacts: list[Path], tmp_path: Path, order: tuple[int, ...]
+) -> None:
+    whole = read_replies_run(import_knowornot(artefacts, tmp_path / "whole"))
+
+    run = read_replies_run(import_knowornot([artefacts[n] for n in order], tmp_path / "run"))
+
+    assert (run.replies, run.judgements) == (whole.replies, whole.judgements)
+    assert (run.questions, run.systems) == (whole.questions, whole.systems)
+
+
+def test_published_artefacts_survive_the_round_trip(artefacts: list[Path], tmp_path: Path) -> None:
+    run = read_replies_run(import_knowornot(artefacts, tmp_path / "run"))
+
+    paths = export_knowornot(run.folder, tmp_path / "documents")
+    again = read_replies_run(import_knowornot(paths, tmp_path / "again"))
+
+    assert [path.name.rpartition("_")[2] for path in paths] == [
+        "questions.json",
+        "input.json",
+        "output.json",
+        "evaluated.json",
+    ]
+    # What was asked comes out character by character.
+    assert json.loads(paths[1].read_text("utf-8")) == json.loads(artefacts[0].read_text("utf-8"))
+    for name in _KEPT:
+        assert getattr(again, name) == getattr(run, name)
+    assert again.manifest.settings == run.manifest.settings
+
+
+def test_replayed_logs_survive_the_round_trip(shared_data: Path, tmp_path: Path) -> None:
+    folder = shared_data / "policybench"
+    logs = sorted((folder / "gpt-4o_runs").glob("BTT_*_basic.jsonl"))
+    questions = [folder / "questions" / "BTT.json"]
+    run = read_replies_run(import_replay(logs, questions, tmp_path / "run"))
+
+    again = _again(run, tmp_path)
+
+    assert dict(again.replies) == dict(run.replies)
+    for name in _KEPT:
+        assert getattr(again, name) == getattr(run, name)
+
+
+def test_input_and_output_of_two_experiments_stay_apart(tmp_path: Path) -> None:
+    run = _import(
+        tmp_path,
+        _output(),
+        _output(retrieval_type="DIRECT"),
+        _output(creation_timestamp="2025-06-01T00:00:00"),
+        _output(system_prompt={"identifier": "careful", "content": "Other words. "}),
+    )
+
+    assert list(run.systems) == [
+        "gpt-x·basic_rag·careful",
+        "gpt-x·direct·careful",
+        "gpt-x·basic_rag·careful·2",
+        "gpt-x·basic_rag·careful·3",
+    ]
+    assert len(run.replies) == 8
+    assert len(run.cases) == 2
+
+
+def test_question_documents_give_expected_answers(tmp_path: Path) -> None:
+    bare = {"identifier": "kb_0", "question": "Colour of the bus?"}
+    question = {"prompt_to_llm": "", "source_context_qa": {**bare, "context_questions": None}}
+    output = {"metadata": metadata(), "responses": [replied(question, "R")]}
+    document = {"knowledge_base_identifier": "kb", "questions": QUESTIONS}
+
+    run = _import(tmp_path, output, document)
+
+    (reply,) = run.replies.values()
+    assert run.question_of(reply).answer == "Red."
+    assert (len(run.questions), len(run.cases)) == (3, 1)
+    assert reply.context is not None
+    assert reply.context.kind == "none"
+
+
+def test_a_context_is_taken_from_the_prompt_where_it_stands_nowhere_else(tmp_path: Path) -> None:
+    question = asked(0, None)
+    del question["source_context_qa"]["context_questions"]
+    question["prompt_to_llm"] = (
+        "Be careful. Colour of the bus?\nThe context is Question 0: Colour of the tram?\n"
+        "Answer 0: Blue.\nQuestion 1: Colour of the sky?\nAnswer 1: Grey.\n"
+    )
+    output = {"metadata": metadata(), "responses": [replied(question, "R")]}
+    document = {"knowledge_base_identifier": "kb", "questions": QUESTIONS}
+
+    run = _import(tmp_path, output, document)
+
+    (reply,) = run.replies.values()
+    assert [one.text for one in run.context_passages(reply)] == [
+        "Colour of the tram?\nBlue.",
+        "Colour of the sky?\nGrey.",
+    ]
+    assert run.context_passages(reply)[0].passage_id == "kb_1"
+
+
+def test_synthetic_questions_may_reuse_ids_of_the_knowledge_base(tmp_path: Path) -> None:
+    synthetic = asked(0, [1], question="Colour of the moon?", expected_answer="")
+    output = {
+        "metadata": metadata(experiment_type="synthetic"),
+        "responses": [replied(synthetic, "White.")],
+    }
+
+    run = _import(tmp_path, _output(), output)
+    again = _again(run, tmp_path)
+
+    last = list(run.replies.values())[-1]
+    assert run.case_of(last).kind is CaseKind.SYNTHETIC
+    assert run.question_of(last).question == "Colour of the moon?"
+    assert run.question_of(last).question_id == "kb_0~2"
+    assert list(run.systems) == ["gpt-x·basic_rag·careful"]
+    assert dict(again.replies) == dict(run.replies)
+    assert dict(again.judgements) == dict(run.judgements)
+
+
+def test_custom_evaluations_and_reasoning_are_kept(tmp_path: Path) -> None:
+    specs = [spec("abstention"), spec("tone", additional_tags=["reasoning", "advice"])]
+    run = _import(
+        tmp_path,
+        _evaluated(
+            specs,
+            [verdict("abstention", "No"), verdict("tone", "polite", reasoning=["It is."])],
+            [
+                verdict("abstention", "yes"),
+                verdict("tone", "NA", reasoning=["?"], advice=["a", "b"]),
+            ],
+        ),
+    )
+
+    found = {one.judgement_id: (one.outcome, one.reasoning) for one in run.judgements.values()}
+    system = "gpt-x·basic_rag·careful"
+    assert found == {
+        f"{system}/kb_0/left_out/abstention/given": ("no", ""),
+        f"{system}/kb_0/left_out/tone/given": ("polite", "It is."),
+        f"{system}/kb_1/left_out/abstention/given": ("yes", ""),
+        f"{system}/kb_1/left_out/tone/given": (
+            "NA",
+            "<reasoning>?</reasoning>\n<advice>a</advice>\n<advice>b</advice>",
+        ),
+    }
+    again = _again(run, tmp_path)
+    assert dict(again.judgements) == dict(run.judgements)
+    assert again.manifest.settings == run.manifest.settings
+
+
+def test_a_second_evaluator_goes_by_its_model(tmp_path: Path) -> None:
+    other = [spec("abstention", evaluator_model="judge-y")]
+    run = _import(
+        tmp_path,
+        _evaluated([spec("abstention")], [verdict("abstention", "no")], []),
+        _evaluated(other, [verdict("abstention", "yes")], [verdict("abstention", "yes")]),
+    )
+
+    assert Counter((one.judge, one.outcome) for one in run.judgements.values()) == {
+        ("given", "no"): 1,
+        ("given:judge-y", "yes"): 2,
+    }
+    assert dict(_again(run, tmp_path).judgements) == dict(run.judgements)
+
+
+def test_contradictions_are_refused(tmp_path: Path) -> None:
+    specs = [spec("abstention")]
+    first = _evaluated(specs, [verdict("abstention", "no")], [])
+
+    with pytest.raises(InputError, match="contradict each other"):
+        _import(tmp_path / "a", first, _evaluated(specs, [verdict("abstention", "yes")], []))
+    changed = _output()
+    changed["responses"][0]["llm_response"]["response"] = "It is blue."
+    with pytest.raises(InputError, match="two different replies"):
+        _import(tmp_path / "b", first, changed)
+    assert not (tmp_path / "a" / "run").exists()
+
+
+def test_an_experiment_without_replies_is_a_warning_and_alone_an_error(tmp_path: Path) -> None:
+    unanswered = {"metadata": metadata(retrieval_type="DIRECT"), "questions": [asked(2, None)]}
+    warnings: list[InteropWarning] = []
+
+    run = _import(tmp_path / "a", _output(), unanswered, on_warning=warnings.append)
+
+    assert [warning.kind for warning in warnings] == ["experiment_without_replies"]
+    assert len(run.systems) == 1
+    with pytest.raises(InputError, match="these documents hold no reply"):
+        _import(tmp_path / "b", unanswered)
+
+
+def test_ids_of_two_knowledge_bases_are_told_apart(tmp_path: Path) -> None:
+    run = _import(tmp_path, _output(), _output(knowledge_base_identifier="other"))
+
+    assert next(iter(run.cases)) == "kb/kb_0/left_out"
+    assert len(run.cases) == 4
+    again = _again(run, tmp_path)
+    for name in _KEPT:
+        assert getattr(again, name) == getattr(run, name)
+
+
+def test_answerable_cases_and_failed_replies_are_not_exported(tmp_path: Path) -> None:
+    questions = [{**one, "id": one["identifier"]} for one in QUESTIONS]
+    log = write_lines(
+        tmp_path / "log.jsonl",
+        [
+            {"id": "kb_0", "response": "Red.", "context_ids": ["kb_0"], "kind": "in_kb"},
+            {"id": "kb_0", "response": None, "context_ids": ["kb_1"]},
+            {"id": "kb_1", "response": "R", "context_ids": ["kb_0", "kb_2"], "citation": 1},
+        ],
+    )
+    out = import_replay([log], [write_lines(tmp_path / "kb.jsonl", questions)], tmp_path / "run")
+    warnings: list[InteropWarning] = []
+
+    paths = export_knowornot(out, tmp_path / "documents", on_warning=warnings.append)
+
+    assert [(one.kind, one.count) for one in warnings] == [("in_kb_left_out", 1)]
+    written: list[Any] = [read_document(path) for path in paths]
+    assert [len(one.questions) for one in written[:2]] == [3, 2]
+    (reply,) = written[2].responses
+    assert reply.cited_QA.identifier == "kb_2"
+    assert reply.experiment_input.source_context_qa.context_questions[1].answer == "Green."
+
+
+def test_what_is_no_run_of_replies_is_not_exported(tmp_path: Path) -> None:
+    with pytest.raises(InputError):
+        export_knowornot(tmp_path, tmp_path / "documents")
+    assert not (tmp_path / "documents").exists()
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["reasoning", "advice"]),
+        st.lists(st.text("ab<>/ \n"), min_size=1, max_size=3).map(tuple),
+        max_size=2,
+    )
+)
+def test_tags_are_found_again_in_reasoning(tags: dict[str, tuple[str, ...]]) -> None:
+    text = tags_as_text(tags)
+
+    found = text_as_tags(text, ["reasoning", "advice"])
+
+    assert tags_as_text(found) == text
+
+
+def test_every_judge_gets_a_document_of_its_own(tmp_path: Path) -> None:
+    specs = [spec("abstention")]
+    run = _import(tmp_path, _evaluated(specs, [verdict("abstention", "no")], []))
+    reply_id = next(iter(run.replies))
+    own = Judgement(
+        judgement_id=f"{reply_id}/abstention/llm:judge",
+        reply_id=reply_id,
+        judge="llm:judge",
+        criterion="abstention",
+        outcome="yes",
+        reasoning="It says nothing.",
+    )
+    guess = Judgement(
+        judgement_id=f"{reply_id}/factuality/estimate",
+        reply_id=reply_id,
+        judge="estimate",
+        criterion="factuality",
+        outcome="tier_1",
+        estimate=True,
+    )
+    with open_store(run.folder / "judgements", key="judgement_id") as store_:
+        store_.append(own.model_dump(mode="json"))
+        store_.append(guess.model_dump(mode="json"))
+
+    again = _again(read_replies_run(run.folder), tmp_path)
+
+    assert again.judgements[own.judgement_id] == own
+    assert again.judgements[guess.judgement_id].estimate
+    assert Counter(one.judge for one in again.judgements.values()) == {
+        "given": 1,
+        "llm:judge": 1,
+        "estimate": 1,
+    }
+
+
+def test_systems_that_differ_in_case_alone_get_files_of_their_own(tmp_path: Path) -> None:
+    rows = [
+        {"question": "Why?", "expected_answer": "So.", "response": "No.", "model": model}
+        for model in ("GPT", "gpt")
+    ]
+    run = import_replay([write_lines(tmp_path / "log.jsonl", rows)], [], tmp_path / "run")
+    names = [path.name.casefold() for path in export_knowornot(run, tmp_path / "documents")]
+    assert len(names) == len(set(names)) == 5
+
+
+@pytest.mark.parametrize("guard", ["off", "policy.json", "a [guard b]"])
+def test_a_guard_stands_in_the_name_of_the_model(guard: str) -> None:
+    assert model_and_guard(guarded_model("gpt-x", guard)) == ("gpt-x", guard)

@@ -1,0 +1,351 @@
+"""Graphs behind a SPARQL endpoint: a real server on the loopback interface."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from http.server import BaseHTTPRequestHandler
+from time import sleep
+
+import pyoxigraph
+import pytest
+from tests.offline_eval.knowledge_graph.endpoint_server import (
+    Endpoint,
+    always,
+    first,
+    often_down,
+    send,
+    serving,
+)
+
+from knowgate.guard import InputError
+from knowgate.offline_eval.data.graph import (
+    EndpointSettings,
+    FetchLimits,
+    GenerationSettings,
+    KnowledgeGraph,
+    PropertyRules,
+    generate_questions,
+    load_endpoint,
+    load_graph,
+)
+from knowgate.offline_eval.data.graph._graph import (
+    SparqlError,
+    SparqlStatusError,
+    SparqlTimeoutError,
+    SparqlTooLargeError,
+)
+from knowgate.offline_eval.data.graph._sparql import SparqlClient
+from knowgate.offline_eval.testbed import default_world
+
+pytestmark = pytest.mark.enable_socket
+
+_COUNT = "SELECT (COUNT(*) AS ?n) WHERE { ?s ?p ?o }"
+_KEPT = ("P19", "P39", "P57", "P161", "P569", "P1082")
+
+
+def quick(**values: object) -> EndpointSettings:
+    given = {"pause": 0.0, "first_wait": 0.01, "timeout": 10.0, "deadline": 60.0, **values}
+    return EndpointSettings(**given)  # type: ignore[arg-type]
+
+
+def store_of(triples: str) -> pyoxigraph.Store:
+    store = pyoxigraph.Store()
+    store.load(triples, pyoxigraph.RdfFormat.N_TRIPLES)
+    return store
+
+
+@pytest.fixture(scope="module")
+def world_store() -> pyoxigraph.Store:
+    return store_of(default_world().to_ntriples())
+
+
+@pytest.fixture(scope="module")
+def wikidata_store(wikidata_triples: str) -> pyoxigraph.Store:
+    return store_of(wikidata_triples)
+
+
+def test_an_endpoint_that_pages_and_fails_gives_the_questions_of_the_file(
+    wikidata_store: pyoxigraph.Store, wikidata_graph: KnowledgeGraph
+) -> None:
+    endpoint = Endpoint(wikidata_store, most_rows=30, fault=often_down(0.3))
+    with serving(endpoint):
+        graph = load_endpoint(
+            endpoint.url,
+            languages=("en", "zh"),
+            properties=_KEPT,
+            settings=quick(max_attempts=12, page_size=100, user_agent="tests (me@example.org)"),
+        )
+    assert endpoint.faults > 5
+    assert set(endpoint.agents) == {"tests (me@example.org)"}
+    settings = GenerationSettings(
+        languages=("en", "zh"), per_type=30, rules=PropertyRules(include=_KEPT)
+    )
+    found, expected = (generate_questions(one, settings) for one in (graph, wikidata_graph))
+    # The file's graph has more links, by properties that were not fetched: the same facts.
+    assert {profile.iri: profile.facts for profile in found.profiles} == {
+        profile.iri: profile.facts
+        for profile in expected.profiles
+        if profile.iri.rsplit("/")[-1] in _KEPT
+    }
+    assert len(found.data.items) == len(expected.data.items)
+    assert {item.question for item in found.data.items} == {
+        item.question for item in expected.data.items
+    }
+
+
+def test_the_commonest_properties_are_found_and_dated_facts_with_them(
+    world_store: pyoxigraph.Store,
+) -> None:
+    with serving(Endpoint(world_store)) as endpoint:
+        graph = load_endpoint(endpoint.url, settings=quick(page_size=500))
+    settings = GenerationSettings(per_type=100)
+    found = generate_questions(graph, settings)
+    assert found.data == generate_questions(load_graph("microworld"), settings).data
+
+
+def test_of_a_property_that_is_cut_off_every_subject_has_all_its_values(
+    wikidata_store: pyoxigraph.Store, wikidata_graph: KnowledgeGraph
+) -> None:
+    with serving(Endpoint(wikidata_store)) as endpoint:
+        graph = load_endpoint(
+            endpoint.url,
+            properties=("P161",),
+            limits=FetchLimits(facts=25),
+            settings=quick(page_size=10),
+        )
+    ((prop, part),) = graph.facts.items()
+    whole = next(
+        facts
+        for node, facts in wikidata_graph.facts.items()
+        if wikidata_graph.nodes[node] == graph.nodes[prop]
+    )
+    assert not part.complete
+    assert 5 < len(part.subjects) < 25
+    names = wikidata_graph.nodes
+    for subject in set(part.subjects.tolist()):
+        at = list(names).index(graph.nodes[subject])
+        assert [graph.nodes[value] for value in part.values(subject)] == [
+            names[value] for value in whole.values(at)
+        ]
+
+
+def test_only_the_subjects_of_a_pattern_are_fetched(wikidata_store: pyoxigraph.Store) -> None:
+    place = "http://www.wikidata.org/entity/Q200"
+    limits = FetchLimits(
+        subjects=f"?s <http://www.wikidata.org/prop/direct/P19> ?o FILTER(?o = <{place}>)"
+    )
+    with serving(Endpoint(wikidata_store)) as endpoint:
+        graph = load_endpoint(
+            endpoint.url, properties=("P19", "P39"), limits=limits, settings=quick()
+        )
+    by_name = {graph.nodes[prop].rsplit("/")[-1]: facts for prop, facts in graph.facts.items()}
+    born = by_name["P19"]
+    assert {graph.nodes[value] for value in born.objects} == {place}
+    assert set(by_name["P39"].subjects.tolist()) == set(born.subjects.tolist())
+    assert not born.complete
+
+
+def test_too_many_requests_are_waited_out_as_long_as_the_server_says(
+    wikidata_store: pyoxigraph.Store,
+) -> None:
+    endpoint = Endpoint(wikidata_store, fault=first(1, always(429, Retry_After="1")))
+    with serving(endpoint), SparqlClient(endpoint.url, quick()) as client:
+        client.select(_COUNT, ("n",))
+    assert endpoint.started[1] - endpoint.started[0] >= 1.0
+
+
+def test_a_date_to_wait_for_is_understood_and_one_beyond_the_deadline_is_not_waited_for(
+    wikidata_store: pyoxigraph.Store,
+) -> None:
+    later = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
+    endpoint = Endpoint(wikidata_store, fault=always(503, Retry_After=later))
+    with (
+        serving(endpoint),
+        SparqlClient(endpoint.url, quick()) as client,
+        pytest.raises(SparqlStatusError, match="status 503"),
+    ):
+        client.select(_COUNT, ("n",))
+    assert len(endpoint.queries) == 1
+
+
+def test_requests_keep_their_distance(wikidata_store: pyoxigraph.Store) -> None:
+    endpoint = Endpoint(wikidata_store)
+    with serving(endpoint), SparqlClient(endpoint.url, quick(pause=0.15)) as client:
+        for _ in range(3):
+            client.select(_COUNT, ("n",))
+    gaps = [b - a for a, b in zip(endpoint.started, endpoint.started[1:], strict=False)]
+    assert min(gaps) >= 0.15
+
+
+@pytest.mark.parametrize(
+    ("status", "word"),
+    [(400, "not understood"), (403, "not allowed"), (404, "no such address"), (302, "moved")],
+)
+def test_a_refusal_is_not_asked_again(
+    wikidata_store: pyoxigraph.Store, status: int, word: str
+) -> None:
+    endpoint = Endpoint(wikidata_store, fault=always(status, b"secret text"))
+    with (
+        serving(endpoint),
+        SparqlClient(endpoint.url, quick()) as client,
+        pytest.raises(SparqlStatusError, match=word) as raised,
+    ):
+        client.select(_COUNT, ("n",))
+    assert raised.value.status_code == status
+    assert "secret" not in str(raised.value)
+    assert len(endpoint.queries) == 1
+
+
+def test_attempts_are_bounded(wikidata_store: pyoxigraph.Store) -> None:
+    endpoint = Endpoint(wikidata_store, fault=always(500))
+    with (
+        serving(endpoint),
+        SparqlClient(endpoint.url, quick(max_attempts=3)) as client,
+        pytest.raises(SparqlStatusError, match="status 500"),
+    ):
+        client.select(_COUNT, ("n",))
+    assert len(endpoint.queries) == 3
+
+
+def test_answers_are_bounded(wikidata_store: pyoxigraph.Store) -> None:
+    with (
+        serving(Endpoint(wikidata_store)) as endpoint,
+        SparqlClient(endpoint.url, quick(max_bytes=1000)) as client,
+        pytest.raises(SparqlTooLargeError, match="1,000 bytes"),
+    ):
+        client.select("SELECT ?s WHERE { ?s ?p ?o }", ("s",))
+    assert len(endpoint.queries) == 1
+
+
+@pytest.mark.parametrize(
+    "body", [b"<html>", b"", b"[]", b'{"head":{"vars":["n"]},"results":{"bindings":[{"n":{}}]}}']
+)
+def test_an_answer_that_is_none_is_an_error(wikidata_store: pyoxigraph.Store, body: bytes) -> None:
+    with (
+        serving(Endpoint(wikidata_store, fault=always(200, body))) as endpoint,
+        SparqlClient(endpoint.url, quick(max_attempts=2)) as client,
+        pytest.raises(SparqlError, match="cut off"),
+    ):
+        client.select(_COUNT, ("n",))
+
+
+@pytest.mark.parametrize("properties", [(), ("http://example.org/p",), ("P19",)])
+def test_an_answer_without_what_was_asked_for_is_an_error(properties: tuple[str, ...]) -> None:
+    names = ", ".join(f'"{name}"' for name in "spoxnqvabr")
+    row = '{"r": {"type": "literal", "value": "1"}}'
+    body = f'{{"head": {{"vars": [{names}]}}, "results": {{"bindings": [{row}]}}}}'
+    with (
+        serving(Endpoint(pyoxigraph.Store(), fault=always(200, body.encode()))) as endpoint,
+        pytest.raises(SparqlError, match=r"\?[sp] is missing"),
+    ):
+        load_endpoint(endpoint.url, properties=properties, settings=quick())
+
+
+def test_a_server_that_does_not_answer_is_given_up(wikidata_store: pyoxigraph.Store) -> None:
+    def silent(_endpoint: Endpoint, handler: BaseHTTPRequestHandler) -> bool:
+        sleep(0.6)
+        handler.close_connection = True
+        return True
+
+    with (
+        serving(Endpoint(wikidata_store, fault=silent)) as endpoint,
+        SparqlClient(endpoint.url, quick(timeout=0.2, max_attempts=1)) as client,
+        pytest.raises(SparqlTimeoutError, match=r"no answer within 0\.2 s"),
+    ):
+        client.select(_COUNT, ("n",))
+
+
+def test_an_answer_that_trickles_in_is_given_up(wikidata_store: pyoxigraph.Store) -> None:
+    def trickle(_endpoint: Endpoint, handler: BaseHTTPRequestHandler) -> bool:
+        with suppress(ConnectionError):
+            handler.send_response(200)
+            handler.send_header("Content-Length", "60")
+            handler.end_headers()
+            for _ in range(60):
+                handler.wfile.write(b" ")
+                sleep(0.02)
+        return True
+
+    with (
+        serving(Endpoint(wikidata_store, fault=trickle)) as endpoint,
+        SparqlClient(endpoint.url, quick(timeout=0.2, max_attempts=1)) as client,
+        pytest.raises(SparqlTimeoutError, match="does not end in time"),
+    ):
+        client.select(_COUNT, ("n",))
+
+
+def test_the_deadline_holds_for_everything(wikidata_store: pyoxigraph.Store) -> None:
+    with (
+        serving(Endpoint(wikidata_store)) as endpoint,
+        SparqlClient(endpoint.url, quick(deadline=0.3)) as client,
+    ):
+        client.select(_COUNT, ("n",))
+        sleep(0.35)
+        with pytest.raises(SparqlTimeoutError, match=r"not done within 0\.3 s"):
+            client.select(_COUNT, ("n",))
+    assert len(endpoint.queries) == 1
+
+
+def test_an_address_where_nobody_listens_is_an_error() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://user:secret@127.0.0.1:{taken.getsockname()[1]}/sparql"
+        with (
+            SparqlClient(url, quick(max_attempts=2)) as client,
+            pytest.raises(SparqlError, match="cannot be reached") as raised,
+        ):
+            client.select(_COUNT, ("n",))
+    assert "secret" not in str(raised.value)
+    assert client.requests == 2
+
+
+@pytest.mark.parametrize("url", ["ftp://x/", "http://", "sparql"])
+def test_what_is_no_address_is_refused(url: str) -> None:
+    with pytest.raises(InputError, match="no http address"):
+        SparqlClient(url)
+
+
+@pytest.mark.parametrize("name", ["born in", "<http://x>", "http://x/ ?o . } #"])
+def test_a_property_that_is_no_iri_never_reaches_the_endpoint(
+    wikidata_store: pyoxigraph.Store, name: str
+) -> None:
+    with (
+        serving(Endpoint(wikidata_store)) as endpoint,
+        pytest.raises(InputError, match="is no IRI"),
+    ):
+        load_endpoint(endpoint.url, properties=(name,), settings=quick())
+    assert endpoint.queries == []
+
+
+@pytest.mark.parametrize("given", [{"timeout": 0}, {"pause": -1}, {"max_attempts": 0},
+                                   {"user_agent": "two\nlines"}])  # fmt: skip
+def test_settings_of_an_endpoint_are_checked(given: dict[str, object]) -> None:
+    with pytest.raises(InputError, match=next(iter(given))):
+        EndpointSettings(**given)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="facts"):
+        FetchLimits(facts=0)
+
+
+def test_names_from_an_endpoint_cannot_change_a_query() -> None:
+    """An IRI with characters that no query may hold is left out of the look-up of names."""
+    line = (
+        '{"head":{"vars":["s","o"]},"results":{"bindings":[{"s":{"type":"uri",'
+        '"value":"http://x/a> } DROP ALL #"},"o":{"type":"uri","value":"http://x/b"}}]}}'
+    )
+
+    def hostile(endpoint: Endpoint, handler: BaseHTTPRequestHandler) -> bool:
+        if "FILTER(isIRI(?s))" in endpoint.queries[-1] and "OFFSET 0" in endpoint.queries[-1]:
+            send(handler, 200, line.encode())
+            return True
+        return False
+
+    # The parser may refuse such an IRI, too.
+    with (
+        serving(Endpoint(pyoxigraph.Store(), fault=hostile)) as endpoint,
+        suppress(SparqlError),
+    ):
+        load_endpoint(endpoint.url, properties=("http://x/p",), settings=quick(max_attempts=1))
+    assert not any("DROP" in query for query in endpoint.queries)

@@ -1,0 +1,340 @@
+"""The set as a whole."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.offline_eval.knowledge_graph.graphs import ALIAS, RDF, RDFS, WD, WikidataLike, entity
+from tests.offline_eval.knowledge_graph.test_loading import node, write
+
+from knowgate.guard import InputError
+from knowgate.offline_eval.data.graph import (
+    GeneratedSet,
+    GenerationSettings,
+    KnowledgeGraph,
+    PropertyRules,
+    Templates,
+    generate_questions,
+    load_graph,
+    write_set,
+)
+from knowgate.offline_eval.data.graph._graph import Span
+from knowgate.offline_eval.data.graph._time import bounds, met_window, unmet_window
+from knowgate.offline_eval.data.uaqfact import QuestionType, read_layout
+
+_E = "http://example.org/"
+
+
+def write_out(made: GeneratedSet, graph: KnowledgeGraph, folder: Path) -> dict[str, bytes]:
+    chosen = GenerationSettings()
+    write_set(made, folder, graph=graph, settings=chosen, templates=Templates())
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_what_is_written_reads_back_as_it_was(
+    world_set: GeneratedSet, world_graph: KnowledgeGraph, tmp_path: Path
+) -> None:
+    write_out(world_set, world_graph, tmp_path / "set")
+    read = read_layout(tmp_path / "set")
+    assert {item.key: item for item in read.items} == {
+        item.key: item for item in world_set.data.items
+    }
+    assert {one.key: one for one in read.choices} == {
+        one.key: one for one in world_set.data.choices
+    }
+    assert read.examples == world_set.data.examples
+    assert read.clue_examples == world_set.data.clue_examples
+    manifest = json.loads((tmp_path / "set" / "generation.json").read_text())
+    assert manifest["graph"]["name"] == "microworld"
+    assert manifest["counts"]["task1"]["en"]["inter"] == {"ua": 200, "ab": 200}
+
+
+def test_the_same_seed_gives_the_same_bytes(
+    wikidata_graph: KnowledgeGraph, wikidata_triples: str, tmp_path: Path
+) -> None:
+    lines = wikidata_triples.splitlines(keepends=True)
+    Random(1).shuffle(lines)
+    (tmp_path / "people.nt").write_text("".join(lines), encoding="utf-8")
+    again = load_graph(tmp_path / "people.nt", languages=("en", "zh"))
+    found = []
+    for at, (graph, seed) in enumerate([(wikidata_graph, 0), (again, 0), (again, 1)]):
+        chosen = GenerationSettings(languages=("en", "zh"), per_type=20, seed=seed)
+        written = write_out(generate_questions(graph, chosen), graph, tmp_path / str(at))
+        written.pop("generation.json")
+        found.append(written)
+    assert found[0] == found[1]
+    assert found[0] != found[2]
+
+
+def test_examples_are_mixed_and_share_no_fact_with_the_rest(world_set: GeneratedSet) -> None:
+    rest = {triple for item in world_set.data.items for triple in item.triples}
+    questions = {item.question for item in world_set.data.items}
+    assert len(world_set.data.clue_examples) == 6
+    for rows in world_set.data.clue_examples.values():
+        assert len(rows) == 8
+        assert [sum(item.unanswerable for item in rows[at : at + 2]) for at in (0, 2, 4)] == [1] * 3
+        assert all(item.clues for item in rows)
+        for item in rows:
+            assert not set(item.triples) & rest
+            assert item.question not in questions
+
+
+def test_both_languages_ask_the_same(world_set: GeneratedSet) -> None:
+    by_language = [
+        [
+            (item.qid, item.type, item.kind, [answer.id for answer in item.answers], item.options)
+            for item in world_set.data.items
+            if item.language == language
+        ]
+        for language in ("en", "zh")
+    ]
+    # The world has one name for everything.
+    assert by_language[0] == by_language[1]
+
+
+def test_texts_are_whole_and_none_is_there_twice(world_set: GeneratedSet) -> None:
+    for language in ("en", "zh"):
+        items = [item for item in world_set.data.items if item.language == language]
+        texts = [item.question for item in items]
+        assert len(set(texts)) == len(texts)
+        for item in items:
+            for text in [item.question, *(clue.question for clue in item.clues)]:
+                assert text
+                assert text == text.strip()
+                assert "{" not in text
+                assert text[-1] in "?？"
+            if item.type is not QuestionType.DILEMMA:
+                assert not any(answer.label in item.question for answer in item.answers)
+            else:
+                one, two = item.options
+                assert one not in two
+                assert two not in one
+
+
+def test_unanswerable_questions_resemble_their_twins(world_set: GeneratedSet) -> None:
+    items = {item.qid: item for item in world_set.data.items if item.language == "en"}
+    for qid, item in items.items():
+        if not item.unanswerable:
+            continue
+        twin = items[qid.replace("_ua_", "_ab_")]
+        assert item.clues[0] == twin.clues[0]
+        if item.type is QuestionType.DILEMMA:
+            assert len(set(item.options) & set(twin.options)) == 1
+
+
+def test_fewer_questions_than_asked_for_are_said(wikidata_graph: KnowledgeGraph) -> None:
+    made = generate_questions(wikidata_graph, GenerationSettings(per_type=5000))
+    assert any(
+        sentence.startswith("time: ") and "of 5000 pairs" in sentence
+        for sentence in made.shortfalls
+    )
+    assert len({item.type for item in made.data.items}) == 3
+
+
+def test_types_can_be_chosen(wikidata_graph: KnowledgeGraph) -> None:
+    chosen = GenerationSettings(types=(QuestionType.TIME,), per_type=5)
+    made = generate_questions(wikidata_graph, chosen)
+    assert {item.type for item in made.data.items} == {QuestionType.TIME}
+    assert made.shortfalls == ()
+
+
+def test_a_folder_with_something_in_it_is_left_alone(
+    world_set: GeneratedSet, world_graph: KnowledgeGraph, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.txt").write_text("kept")
+    with pytest.raises(InputError, match="not empty"):
+        write_out(world_set, world_graph, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+# --- names that mislead -----------------------------------------------------------------------
+
+
+def towns(tmp_path: Path, *more: str, names: tuple[str, ...] = ()) -> KnowledgeGraph:
+    """Twelve rivers in twelve towns of one class, and what a test adds."""
+    town_names = names or tuple(f"{first}ville" for first in "ABCDEFGHIJKL")
+    lines = [f'<{_E}in> <{RDFS}label> "mouth"@en']
+    for at, name in enumerate(town_names):
+        lines.append(f'<{_E}t{at}> <{RDFS}label> "{name}"@en')
+        lines.append(f"<{_E}t{at}> <{RDF}type> <{_E}Town>")
+        lines.append(f'<{_E}r{at}> <{RDFS}label> "River {chr(97 + at) * 3}"@en')
+        lines.append(f"<{_E}r{at}> <{_E}in> <{_E}t{at}>")
+    return load_graph(write(tmp_path / "towns.nt", *lines, *more))
+
+
+def dilemmas(graph: KnowledgeGraph, seed: int = 0, **rules: int) -> GeneratedSet:
+    return generate_questions(
+        graph,
+        GenerationSettings(
+            types=(QuestionType.DILEMMA,),
+            per_type=50,
+            examples=4,
+            seed=seed,
+            rules=PropertyRules(**rules),  # type: ignore[arg-type]
+        ),
+    )
+
+
+def options(made: GeneratedSet, river: str) -> set[str]:
+    return {
+        option for item in made.data.items if river in item.question for option in item.options
+    } | {option for one in made.data.choices if river in one.question for option in one.options}
+
+
+def over_seeds(graph: KnowledgeGraph, river: str) -> set[str]:
+    return set[str]().union(*(options(dilemmas(graph, seed), river) for seed in range(12)))
+
+
+def test_an_option_that_is_right_by_another_name_is_never_offered_as_wrong(
+    tmp_path: Path,
+) -> None:
+    plain = over_seeds(towns(tmp_path), "River aaa")
+    assert {"Bville", "Cville", "Dville", "Eville"} <= plain
+    graph = towns(
+        tmp_path,
+        f'<{_E}t0> {ALIAS} "Bville"@en',  # an alias of the right one
+        f'<{_E}t2> {ALIAS} "AVILLE"@en',  # the right one is an alias
+        f'<{_E}t3> {ALIAS} "Old Aville Town"@en',  # part of an alias
+        f"<{_E}r0> <{_E}near> <{_E}t4>",  # linked by another property
+        f"<{_E}t5> <{_E}near> <{_E}r0>",
+        f"<{_E}t0> <{_E}part> <{_E}t6>",  # what the right one is a part of
+    )
+    offered = over_seeds(graph, "River aaa")
+    assert "Aville" in offered
+    assert "Lville" in offered
+    assert not offered & {"Bville", "Cville", "Dville", "Eville", "Fville", "Gville"}
+
+
+def test_wrong_options_are_of_the_class_of_the_right_one(tmp_path: Path) -> None:
+    graph = towns(
+        tmp_path,
+        f'<{_E}lake> <{RDFS}label> "Great Lake"@en',
+        f"<{_E}lake> <{RDF}type> <{_E}Lake>",
+        f'<{_E}r20> <{RDFS}label> "River zzz"@en',
+        f"<{_E}r20> <{_E}in> <{_E}lake>",
+    )
+    made = dilemmas(graph)
+    assert "Great Lake" not in {option for item in made.data.items for option in item.options}
+    assert not any("River zzz" in item.question for item in made.data.items)
+
+
+def test_subjects_with_a_namesake_are_not_asked_about(tmp_path: Path) -> None:
+    graph = towns(tmp_path, f'<{_E}other> <{RDFS}label> "river AAA"@en')
+    assert options(dilemmas(graph), "River aaa") == set()
+    assert options(dilemmas(graph), "River ccc") or options(dilemmas(graph, 1), "River ccc")
+
+
+@pytest.mark.parametrize(
+    "name", ["None", "{subject} town", "t0", "Q17", "http://x.example/", "!?", "x" * 101]
+)
+def test_names_that_are_none_are_not_used(tmp_path: Path, name: str) -> None:
+    names = (name, *(f"{first}ville" for first in "BCDEFGHIJKL"))
+    made = [dilemmas(towns(tmp_path, names=names), seed) for seed in range(4)]
+    assert all(one.data.items for one in made)
+    assert name not in {o for one in made for item in one.data.items for o in item.options}
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    st.lists(
+        st.text(
+            st.characters(exclude_characters='"\\\n\r', codec="utf-8"), min_size=1, max_size=12
+        ),
+        min_size=12,
+        max_size=12,
+    )
+)
+def test_any_names_give_a_set_that_reads_back(
+    tmp_path_factory: pytest.TempPathFactory, names: list[str]
+) -> None:
+    folder = tmp_path_factory.mktemp("names")
+    graph = towns(folder, names=tuple(names))
+    made = dilemmas(graph)
+    if not made.data.items:
+        return
+    write_out(made, graph, folder / "set")
+    read = read_layout(folder / "set")
+    assert {item.key: item for item in read.items} == {item.key: item for item in made.data.items}
+    for item in made.data.items:
+        assert item.question.isprintable() or any(ch in "\u200c\u200d" for ch in item.question)
+
+
+def test_subjects_with_more_values_than_allowed_are_not_asked_about(tmp_path: Path) -> None:
+    graph = towns(tmp_path, *(f"<{_E}r0> <{_E}in> <{_E}t{at}>" for at in range(1, 3)))
+    assert options(dilemmas(graph, max_values=2), "River aaa") == set()
+
+
+# --- years ------------------------------------------------------------------------------------
+
+_SPAN = st.builds(
+    lambda value, start, length: Span(value, start, None if length is None else start + length),
+    st.integers(1, 4),
+    st.integers(1900, 1940),
+    st.one_of(st.none(), st.integers(0, 20)),
+)
+
+
+@given(st.lists(_SPAN, min_size=1, max_size=6), st.booleans(), st.integers(0, 10**6))
+def test_in_a_met_window_exactly_its_values_hold_all_the_time(
+    spans: list[Span], single: bool, seed: int
+) -> None:
+    found = met_window(spans, single, Random(seed))
+    if found is None:
+        return
+    (start, end), values = found
+    held = [
+        {one.value for one in spans if one.start <= year <= (one.end or one.start)}  # type: ignore[operator]
+        for year in range(start, end + 1)
+    ]
+    possible = [
+        {one.value for one in spans if one.start <= year <= (one.end or 9999)}  # type: ignore[operator]
+        for year in range(start, end + 1)
+    ]
+    for year in range(end - start + 1):
+        assert held[year] <= set(values)
+        assert possible[year] == set(values)
+
+
+@given(st.lists(_SPAN, min_size=1, max_size=6), st.integers(0, 10**6), st.integers(0, 30))
+def test_in_an_unmet_window_nothing_can_hold(spans: list[Span], seed: int, length: int) -> None:
+    latest = max(year for span in spans for year in (span.start, span.end) if year is not None)
+    window = unmet_window(spans, (1900, 1900 + length), (1880, latest), Random(seed))
+    if window is None:
+        return
+    assert 1880 <= window[0] <= window[1] <= latest
+    assert window[1] - window[0] == length
+    for year in range(window[0], window[1] + 1):
+        assert not any(one.start <= year <= (one.end or 9999) for one in spans)  # type: ignore[operator]
+
+
+def test_nobody_is_asked_about_whose_years_run_backwards(tmp_path: Path) -> None:
+    world = WikidataLike()
+    for at in range(20):
+        world.fact(f"Q{100 + at}", "P39", entity(f"Q{300 + at % 10}"), 1990, 1950)
+    path = tmp_path / "g.nt"
+    path.write_text(world.text(), encoding="utf-8")
+    graph = load_graph(path)
+    backwards = {graph.labels["en"][node(graph, f"{WD}entity/Q{100 + at}")] for at in range(20)}
+    made = generate_questions(graph, GenerationSettings(types=(QuestionType.TIME,)))
+    asked = {triple.subject for item in made.data.items for triple in item.triples}
+    assert asked
+    assert not asked & backwards
+
+
+def test_bounds_are_the_first_beginning_and_the_last_end() -> None:
+    spans = [Span(1, 1950, 1960), Span(2, 1940, 1945), Span(3, 1958, 1959)]
+    assert bounds(spans) == (1940, 1960)
+    assert bounds([*spans, Span(4, 1941, None)]) == (1940, None)
+    assert met_window([Span(1, 1950, 1952), Span(2, 1952, 1954)], False, Random(0)) in (
+        ((1950, 1951), (1,)),
+        ((1953, 1954), (2,)),
+    )

@@ -1,0 +1,278 @@
+"""Reading graphs."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pyoxigraph
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.offline_eval.knowledge_graph.graphs import ALIAS, RDF, RDFS, WD, WIKIBASE, XSD, entity
+
+from knowgate.guard import InputError
+from knowgate.offline_eval.data.graph import (
+    GenerationSettings,
+    KnowledgeGraph,
+    generate_questions,
+    load_graph,
+)
+from knowgate.offline_eval.data.graph._graph import Kind, Span
+
+_E = "http://example.org/"
+
+
+def write(path: Path, *lines: str) -> Path:
+    path.write_text("".join(f"{line} .\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def node(graph: KnowledgeGraph, name: str) -> int:
+    return list(graph.nodes).index(name)
+
+
+def facts(graph: KnowledgeGraph) -> set[tuple[str, str, str]]:
+    return {
+        (graph.nodes[subject], graph.nodes[prop], graph.nodes[obj])
+        for prop, found in graph.facts.items()
+        for subject, obj in zip(found.subjects.tolist(), found.objects.tolist(), strict=True)
+    }
+
+
+@pytest.mark.parametrize("ending", ["ttl", "nq", "trig", "rdf", "n3", "jsonld", "nt.gz", "ttl.gz"])
+def test_all_formats_give_the_same_questions(
+    wikidata_file: Path, wikidata_graph: KnowledgeGraph, tmp_path: Path, ending: str
+) -> None:
+    store = pyoxigraph.Store()
+    store.load(path=str(wikidata_file))
+    shape = pyoxigraph.RdfFormat.from_extension(ending.removesuffix(".gz"))
+    assert shape is not None
+    data = store.dump(format=shape, from_graph=pyoxigraph.DefaultGraph())
+    assert data is not None
+    path = tmp_path / f"people.{ending}"
+    path.write_bytes(gzip.compress(data) if ending.endswith(".gz") else data)
+    graph = load_graph(path, languages=("en", "zh"))
+    assert facts(graph) == facts(wikidata_graph)
+    settings = GenerationSettings(languages=("en", "zh"), per_type=10)
+    found = generate_questions(graph, settings)
+    assert found.data == generate_questions(wikidata_graph, settings).data
+
+
+def test_a_store_on_disk_is_read(
+    wikidata_file: Path, wikidata_graph: KnowledgeGraph, tmp_path: Path
+) -> None:
+    store = pyoxigraph.Store(str(tmp_path / "store"))
+    store.bulk_load(path=str(wikidata_file))
+    store.flush()
+    del store
+    assert facts(load_graph(tmp_path / "store")) == facts(wikidata_graph)
+
+
+def test_named_graphs_are_read_as_one(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "g.nq",
+        f"<{_E}a> <{_E}p> <{_E}b> <{_E}one>",
+        f"<{_E}a> <{_E}p> <{_E}b> <{_E}two>",
+        f"<{_E}a> <{_E}p> <{_E}c> <{_E}two>",
+    )
+    assert facts(load_graph(path)) == {
+        (f"{_E}a", f"{_E}p", f"{_E}b"),
+        (f"{_E}a", f"{_E}p", f"{_E}c"),
+    }
+
+
+def test_statements_are_facts_with_their_years(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "g.nt",
+        f"<{_E}s> <{RDF}subject> <{_E}a>",
+        f"<{_E}s> <{RDF}predicate> <{_E}p>",
+        f"<{_E}s> <{RDF}object> <{_E}b>",
+        f'<{_E}s> <{_E}start> "1950"^^<{XSD}gYear>',
+        f'<{_E}s> <{_E}endDate> "1960-05-02"^^<{XSD}date>',
+        f"<{_E}a> <{_E}p> <{_E}c>",
+    )
+    graph = load_graph(path)
+    a, b, c = (node(graph, _E + name) for name in "abc")
+    found = graph.facts[node(graph, _E + "p")]
+    assert found.values(a).tolist() == [b, c]
+    assert found.holders(b).tolist() == [a]
+    assert found.holders(a).tolist() == []
+    assert found.spans(a) == (Span(b, 1950, 1960),)
+    assert graph.linked(a) == {b, c}
+    assert [graph.are_linked(x, y) for x, y in ((a, b), (b, a), (b, c), (a, a))] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_statements_that_contradict_themselves_are_read_alike_in_any_order(tmp_path: Path) -> None:
+    lines = [
+        f"<{_E}s> <{RDF}subject> <{_E}a>",
+        f"<{_E}s> <{RDF}predicate> <{_E}p>",
+        f"<{_E}s> <{RDF}object> <{_E}b>",
+        f'<{_E}s> <{_E}start> "1950"^^<{XSD}gYear>',
+        f'<{_E}s> <{_E}end> "1960"^^<{XSD}gYear>',
+        f'<{_E}s> <{_E}end> "1970"^^<{XSD}gYear>',  # which of them?
+        f"<{_E}t> <{RDF}subject> <{_E}c>",
+        f"<{_E}t> <{RDF}predicate> <{_E}p>",
+        f"<{_E}t> <{RDF}object> <{_E}b>",
+        f"<{_E}t> <{RDF}object> <{_E}d>",  # and what?
+    ]
+    for at, order in enumerate((lines, lines[::-1])):
+        graph = load_graph(write(tmp_path / f"{at}.nt", *order))
+        a, b, c = (node(graph, _E + name) for name in "abc")
+        found = graph.facts[node(graph, _E + "p")]
+        assert found.spans(a) == (Span(b, 1950, None),)
+        assert not found.is_doubtful(a)
+        assert found.is_doubtful(c)
+
+
+def test_qualifiers_of_wikidata_are_read_and_deprecated_statements_make_a_subject_doubtful(
+    tmp_path: Path,
+) -> None:
+    prop = f"{WD}prop/"
+    lines = [
+        f"{entity('Q1')} <{prop}P39> <{_E}s1>",
+        f"<{_E}s1> <{prop}statement/P39> {entity('Q7')}",
+        f'<{_E}s1> <{prop}qualifier/P580> "+1951-00-00T00:00:00Z"^^<{XSD}dateTime>',
+        f'<{_E}s1> <{prop}qualifier/P1545> "3"',
+        f"<{_E}s1> <{prop}reference/P248> {entity('Q99')}",
+        f"{entity('Q1')} <{prop}direct/P39> {entity('Q7')}",
+        f"{entity('Q2')} <{prop}P39> <{_E}s2>",
+        f"<{_E}s2> <{prop}statement/P39> {entity('Q7')}",
+        f"<{_E}s2> <{WIKIBASE}rank> <{WIKIBASE}DeprecatedRank>",
+        f"{entity('Q3')} <{prop}P39> <{_E}s3>",
+    ]
+    graph = load_graph(write(tmp_path / "g.nt", *lines))
+    found = graph.facts[node(graph, WD + "entity/P39")]
+    one, two, three, seven = (node(graph, f"{WD}entity/Q{n}") for n in (1, 2, 3, 7))
+    assert found.values(one).tolist() == [seven]
+    assert found.spans(one) == (Span(seven, 1951, None),)
+    assert found.values(two).tolist() == []
+    assert [found.is_doubtful(subject) for subject in (one, two, three)] == [False, True, True]
+
+
+def test_values_of_another_kind_make_a_subject_doubtful(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "g.nt",
+        f'<{_E}a> <{_E}p> "1950"^^<{XSD}gYear>',
+        f'<{_E}b> <{_E}p> "1951-01-01"^^<{XSD}date>',
+        f'<{_E}c> <{_E}p> "soon"',
+        f"<{_E}d> <{_E}p> _:x",
+    )
+    graph = load_graph(path)
+    found = graph.facts[node(graph, _E + "p")]
+    assert found.kind is Kind.YEAR
+    assert found.doubtful.tolist() == [node(graph, _E + name) for name in "cd"]
+
+
+def test_nodes_that_are_the_same_are_one(tmp_path: Path) -> None:
+    same = "<http://www.w3.org/2002/07/owl#sameAs>"
+    path = write(
+        tmp_path / "g.nt",
+        f"<{_E}b> {same} <{_E}a>",
+        f"<{_E}c> {same} <{_E}b>",
+        f"<{_E}c> <{_E}p> <{_E}x>",
+        f"<{_E}a> <{_E}p> <{_E}x>",
+        f'<{_E}c> <{RDFS}label> "Third"@en',
+        f'<{_E}a> {ALIAS} "First"@en',
+    )
+    graph = load_graph(path)
+    a = node(graph, _E + "a")
+    assert facts(graph) == {(_E + "a", _E + "p", _E + "x")}
+    assert graph.labels["en"][a] == "Third"
+    assert graph.aliases[a] == ("First", "Third")
+
+
+def test_a_label_is_taken_by_language_then_variant_then_none_then_fallback(
+    tmp_path: Path,
+) -> None:
+    label = f"<{RDFS}label>"
+    path = write(
+        tmp_path / "g.nt",
+        f'<{_E}a> {label} "fr"@fr',
+        f'<{_E}a> {label} "bare"',
+        f'<{_E}a> {label} "hant"@zh-hant',
+        f'<{_E}a> {label} "zh"@zh',
+        f'<{_E}b> {label} "fr"@fr',
+        f'<{_E}b> {label} "bare"',
+        f'<{_E}b> {label} "hant"@zh-hant',
+        f'<{_E}c> {label} "fr"@fr',
+        f'<{_E}c> {label} "many"@mul',
+        f'<{_E}d> {label} "fr"@fr',
+        f'<{_E}d> {label} "de"@de',
+        f'<{_E}e> {label} "de"@de',
+        f'<{_E}f> {label} "it"@it',
+    )
+    graph = load_graph(path, languages=("zh",), fallback=("de", "fr"))
+    named = {graph.nodes[at].removeprefix(_E): name for at, name in graph.labels["zh"].items()}
+    assert named == {"a": "zh", "b": "hant", "c": "many", "d": "de", "e": "de"}
+
+
+def test_names_are_cleaned(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "g.nt",
+        f'<{_E}a> <{RDFS}label> "Rill\\n\\u202Etown\\u0007  one"@en',
+        f'<{_E}b> <{RDFS}label> "\\u200B \\t"@en',
+    )
+    assert list(load_graph(path).labels["en"].values()) == ["Rill town one"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("g.nt", "<a> <b>\n", ["g.nt:1", "not valid RDF"]),
+        ("g.ttl", "@prefix x: <http://x/> .\nx:a x:b !\n", ["g.ttl:2", "not valid RDF"]),
+        ("g.rdf", "<html>", ["g.rdf", "not valid RDF"]),
+        ("g.csv", "a,b", [".csv", "not known"]),
+        ("g", "a", ["not known"]),
+        ("g.nt.gz", "not gzip", ["cannot be read"]),
+    ],
+)
+def test_a_broken_file_is_refused(tmp_path: Path, name: str, text: str, words: list[str]) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InputError) as refused:
+        load_graph(tmp_path / name)
+    assert all(word in str(refused.value) for word in words), refused.value
+
+
+def test_what_is_no_graph_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        load_graph(tmp_path / "none.nt")
+    with pytest.raises(InputError, match="keeps a store"):
+        load_graph(tmp_path)
+    (tmp_path / "empty.nt").write_text("")
+    assert load_graph(tmp_path / "empty.nt").triples == 0
+
+
+_NODES = st.integers(0, 6)
+
+
+@given(st.lists(st.tuples(_NODES, st.integers(0, 2), _NODES), max_size=30), st.randoms())
+def test_look_ups_are_those_of_the_triples_in_any_order(
+    tmp_path_factory: pytest.TempPathFactory,
+    triples: list[tuple[int, int, int]],
+    rng: object,
+) -> None:
+    folder = tmp_path_factory.mktemp("g")
+    lines = [f"<{_E}n{s}> <{_E}p{p}> <{_E}n{o}>" for s, p, o in triples]
+    first = load_graph(write(folder / "one.nt", *lines))
+    rng.shuffle(lines)  # type: ignore[attr-defined]
+    second = load_graph(write(folder / "two.nt", *lines))
+    assert list(first.nodes) == list(second.nodes)
+    for prop, found in first.facts.items():
+        assert np.array_equal(found.subjects, second.facts[prop].subjects)
+        assert np.array_equal(found.objects, second.facts[prop].objects)
+        p = int(first.nodes[prop][-1])
+        for at, name in enumerate(first.nodes):
+            number = int(name[-1])
+            if not name.startswith(_E + "n"):
+                continue
+            values = {o for s, q, o in triples if s == number and q == p}
+            holders = {s for s, q, o in triples if o == number and q == p}
+            assert [int(first.nodes[o][-1]) for o in found.values(at)] == sorted(values)
+            assert [int(first.nodes[s][-1]) for s in found.holders(at)] == sorted(holders)

@@ -1,0 +1,159 @@
+"""Which properties questions are made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.offline_eval.knowledge_graph.graphs import RDF, RDFS, XSD
+from tests.offline_eval.knowledge_graph.test_loading import write
+
+from knowgate.guard import InputError
+from knowgate.offline_eval.data.graph import (
+    GenerationSettings,
+    KnowledgeGraph,
+    PropertyProfile,
+    PropertyRules,
+    generate_questions,
+    graph_properties,
+    load_graph,
+)
+
+_E = "http://example.org/"
+
+
+def profiles(graph: KnowledgeGraph, **rules: object) -> dict[str, PropertyProfile]:
+    settings = GenerationSettings(rules=PropertyRules(**rules))  # type: ignore[arg-type]
+    return {profile.iri.rsplit("/")[-1]: profile for profile in graph_properties(graph, settings)}
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> KnowledgeGraph:
+    lines = []
+    values = {
+        "homepage": '"http://x.example/"',
+        "isbn": '"12"^^<http://www.w3.org/2001/XMLSchema#integer>',
+        "flagImage": f"<{_E}picture>",
+        "motto": '"Go on"',
+        "twin": f"<{_E}b>",
+        "height": f'"3"^^<{XSD}integer>',
+        "nameless": f"<{_E}b>",
+    }
+    for at in range(6):
+        lines.append(f'<{_E}a{at}> <{RDFS}label> "Town {at}"@en')
+        lines += [f"<{_E}a{at}> <{_E}{name}> {value}" for name, value in values.items()]
+        lines.append(f"<{_E}a{at}> <{_E}twin> <{_E}c{at}>")
+        lines.append(f'<{_E}c{at}> <{RDFS}label> "Lake {at}"@en')
+        lines.append(f"<{_E}a{at}> <{_E}about> <{_E}page{at}>")
+        lines.append(f"<{_E}a{at}> <{RDFS}seeAlso> <{_E}c{at}>")
+    lines += [f'<{_E}{name}> <{RDFS}label> "{name}"@en' for name in values if name != "nameless"]
+    lines.append(f'<{_E}about> <{RDFS}label> "described at"@en')
+    lines.append(f'<{_E}b> <{RDFS}label> "Big City"@en')
+    lines.append(f"<{_E}a0> <{_E}rare> <{_E}b>")
+    lines.append(f'<{_E}rare> <{RDFS}label> "rare thing"@en')
+    return load_graph(write(tmp_path / "g.nt", *lines))
+
+
+def test_the_reason_is_given_for_every_property_left_out(mixed: KnowledgeGraph) -> None:
+    found = {name: profile.left_out for name, profile in profiles(mixed).items()}
+    assert found == {
+        "homepage": "identifier, address or picture",
+        "isbn": "identifier, address or picture",
+        "flagImage": "identifier, address or picture",
+        "motto": "its values are texts",
+        "rdf-schema#seeAlso": "part of the vocabulary",
+        "nameless": "no label in: en",
+        "about": "its values have no names",
+        "rare": "fewer than 5 facts",
+        "twin": "",
+        "height": "",
+    }
+
+
+def test_local_names_stand_in_for_labels(mixed: KnowledgeGraph) -> None:
+    found = profiles(mixed, local_names=True)
+    assert {name for name, profile in found.items() if profile.usable} == {
+        "twin",
+        "height",
+        "nameless",
+    }
+    twin = found["twin"]
+    assert (twin.facts, twin.subjects, twin.values, twin.values_per_subject) == (12, 6, 7, 2.0)
+    assert not twin.functional
+    assert found["height"].functional
+
+
+def test_lists_of_the_user_decide(mixed: KnowledgeGraph) -> None:
+    found = profiles(mixed, local_names=True, include=("isbn", _E + "twin"))
+    assert {name for name, profile in found.items() if profile.usable} == {"isbn", "twin"}
+    assert found["height"].left_out == "not among those included"
+    found = profiles(mixed, local_names=True, exclude=("twin",))
+    assert found["twin"].left_out == "excluded by name"
+    with pytest.raises(InputError, match="no property 'nothing'"):
+        profiles(mixed, include=("nothing",))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "left"), [("only", {"height", "nameless"}), ("never", {"twin"})]
+)
+def test_functional_properties_can_be_chosen_or_not(
+    mixed: KnowledgeGraph, wanted: str, left: set[str]
+) -> None:
+    found = profiles(mixed, local_names=True, functional=wanted)
+    assert {name for name, profile in found.items() if profile.usable} == left
+
+
+def test_properties_that_the_graph_declares_as_identifiers_are_left_out(
+    wikidata_graph: KnowledgeGraph,
+) -> None:
+    found = profiles(wikidata_graph)
+    assert found["P2002"].left_out == "identifier, address or picture"
+    assert found["P39"].usable
+    assert found["P39"].classes[0] == "http://www.wikidata.org/entity/Q4164871"
+
+
+def test_a_graph_without_usable_properties_gives_an_empty_set(tmp_path: Path) -> None:
+    path = write(tmp_path / "g.nt", f"<{_E}a> <{RDF}type> <{_E}b>")
+    made = generate_questions(load_graph(path), GenerationSettings(per_type=3))
+    assert made.data.items == ()
+    assert made.shortfalls[0].startswith("inter: 0 of 3 pairs")
+
+
+@pytest.mark.parametrize(
+    ("given", "where"),
+    [
+        ({"languages": ()}, "languages"),
+        ({"languages": ("en", "en")}, "languages"),
+        ({"languages": ("../en",)}, "languages"),
+        ({"types": ()}, "types"),
+        ({"per_type": 0}, "per_type"),
+        ({"examples": 2}, "examples"),
+        ({"examples": 5}, "examples"),
+        ({"single_years": 2.0}, "single_years"),
+    ],
+)
+def test_settings_out_of_range_are_refused(given: dict[str, object], where: str) -> None:
+    with pytest.raises(InputError, match=where):
+        GenerationSettings(**given)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="max_values"):
+        PropertyRules(max_values=0)
+    with pytest.raises(InputError, match="functional"):
+        PropertyRules(functional="mostly")  # type: ignore[arg-type]
+
+
+def test_a_label_may_be_the_last_part_of_the_iri_unless_it_is_a_code(tmp_path: Path) -> None:
+    lines = []
+    for at, town in enumerate(("Aber", "Bree", "Cork", "Dale", "Esk", "Fenn")):
+        lines += [
+            f'<http://e.org/{town}> <{RDFS}label> "{town}"@en',
+            f'<http://e.org/r{at}> <{RDFS}label> "River {town} Water"@en',
+            f"<http://e.org/r{at}> <http://e.org/mouth> <http://e.org/{town}>",
+            f"<http://e.org/r{at}> <http://e.org/p_1> <http://e.org/{town}>",
+        ]
+    lines.append(f'<http://e.org/mouth> <{RDFS}label> "mouth"@en')
+    lines.append(f'<http://e.org/p_1> <{RDFS}label> "p_1"@en')
+    graph = load_graph(write(tmp_path / "g.nt", *lines))
+    reasons = {
+        profile.iri: profile.left_out for profile in graph_properties(graph, GenerationSettings())
+    }
+    assert reasons == {"http://e.org/mouth": "", "http://e.org/p_1": "no label in: en"}

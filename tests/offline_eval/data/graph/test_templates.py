@@ -1,0 +1,128 @@
+"""Wordings of questions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from knowgate.guard import InputError
+from knowgate.offline_eval.data.graph import (
+    GenerationSettings,
+    KnowledgeGraph,
+    Templates,
+    generate_questions,
+    load_graph,
+)
+from knowgate.offline_eval.data.uaqfact import QuestionType, read_layout, write_layout
+from knowgate.offline_eval.testbed import relations
+
+_FRENCH = """
+[fr]
+asks = "Quoi"
+question = "Quel est {property} de {subject} ?"
+question_inverse = "Qui a {value} comme {property} ?"
+role = "{property} de {subject}"
+role_inverse = "a {value} comme {property}"
+inter = "{asks} est {role_1} et aussi {role_2} ?"
+inter_inverse = "Qui {role_1} et aussi {role_2} ?"
+time_between = "Quel était {property} de {subject} de {start} à {end} ?"
+time_year = "Quel était {property} de {subject} en {year} ?"
+begin = "En quelle année {subject} a eu pour la première fois {property} ?"
+finish = "En quelle année {subject} a eu pour la dernière fois {property} ?"
+dilemma = "{question}, {option_1} or {option_2} ?"
+[[property]]
+iri = "http://www.wikidata.org/entity/P19"
+[property.fr]
+label = "lieu natal"
+question = "Où est né(e) {subject} ?"
+"""
+
+
+def test_any_language_with_templates_of_the_user(wikidata_file: Path, tmp_path: Path) -> None:
+    file = tmp_path / "fr.toml"
+    file.write_text(_FRENCH, encoding="utf-8")
+    graph = load_graph(wikidata_file, languages=("fr", "en"))
+    settings = GenerationSettings(languages=("fr", "en"), per_type=20)
+    made = generate_questions(graph, settings, templates=Templates([file]))
+    french = [item for item in made.data.items if item.language == "fr"]
+    assert {item.type for item in french} == set(QuestionType)
+    assert any(item.question.startswith("Où est né(e) ") for item in french)
+    assert all("(fr)" in item.question for item in french)
+    assert {t.relation for item in french for t in item.triples} >= {"lieu natal", "fonction"}
+    read = read_layout(write_layout(made.data, tmp_path / "set"))
+    assert {item.key: item for item in read.items} == {item.key: item for item in made.data.items}
+
+
+def test_a_language_without_templates_is_refused(wikidata_graph: KnowledgeGraph) -> None:
+    with pytest.raises(InputError, match="no templates in the language 'fr'"):
+        generate_questions(wikidata_graph, GenerationSettings(languages=("fr",)))
+
+
+def test_the_question_word_is_that_of_the_class(wikidata_graph: KnowledgeGraph) -> None:
+    made = generate_questions(wikidata_graph, GenerationSettings(per_type=40))
+    cast = [
+        clue.question
+        for item in made.data.items
+        for clue in item.clues
+        if "cast member of" in clue.question
+    ]
+    assert cast
+    assert all(question.startswith("Who is the cast member of") for question in cast)
+
+
+def test_the_microworld_is_asked_in_its_own_words() -> None:
+    """The bundled templates say what the world's questions say, where they are plain ones."""
+    texts = Templates()
+    own = {
+        question.replace("{s}", "{subject}")
+        for relation in relations().values()
+        for question in relation.training_questions
+    }
+    for name, relation in relations().items():
+        iri = f"https://knowgate.example/microworld/relation/{name}"
+        assert texts.label(iri, "en")
+        assert texts.label(iri, "zh")
+        key = "time_between" if relation.time_bounded else "question"
+        wordings = texts._texts["en", iri, key]
+        assert set(wordings) <= own, name
+        assert not texts.asks_inversely(iri)
+        assert texts.time_choice(iri) == ("value" if relation.time_bounded else "begin")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[en]\nquestion = 3", "text"),
+        ("[en]\nquestion = []", "text"),
+        ("[en]\nquestion = 'What is {it} of {subject}?'", "no slot {it}"),
+        ("[en]\nquestion = 'What?'", "lacks the slot {subject}"),
+        ("[en]\nquestion = 'What is {subject}, {subject.x}?'", "part of no slot"),
+        ("[en]\nquestion = 'What is {subject?} of {subject}?'", "part of no slot"),
+        ('[en]\nquestion = "What\\nis {subject}?"', "more than one line"),
+        ("[en]\nquery = 'What is it of {subject}?'", "no such template"),
+        ("[en]\nlabel = 'x'", "no such template"),
+        ("en = 3", "table"),
+        ("[[property]]\niri = 'x'\n[property.en]\ninter = '{role_1}{role_2}'", "no such template"),
+        ("[[property]]\n[property.en]\nlabel = 'x'", "lacks its iri"),
+        ("[property]\niri = 'x'", "[[property]]"),
+        ("[[property]]\niri = 'x'\ntime_choice = 'never'", "begin or value"),
+        ("[[property]]\niri = 'x'\ninverse = 'no'", "true or false"),
+        ("[en\n", "not valid TOML"),
+    ],
+)
+def test_broken_templates_are_refused(tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(text)
+    with pytest.raises(InputError) as refused:
+        Templates([file])
+    assert words in str(refused.value)
+    assert "mine.toml" in str(refused.value)
+
+
+def test_later_files_win_and_are_named_with_their_hash(tmp_path: Path) -> None:
+    for name, word in (("one.toml", "first"), ("two.toml", "second")):
+        (tmp_path / name).write_text(f"[[property]]\niri = 'x'\n[property.en]\nlabel = '{word}'")
+    texts = Templates([tmp_path / "one.toml", tmp_path / "two.toml"])
+    assert texts.label("x", "en") == "second"
+    assert sorted(texts.sha256) == ["one.toml", "two.toml"]

@@ -1,0 +1,66 @@
+"""From questions to passages, and to the cases asked against them."""
+
+from __future__ import annotations
+
+import pytest
+
+from knowgate.guard import InputError
+from knowgate.offline_eval.data import PassageKind, QuestionRecord, build_knowledge_base
+from knowgate.offline_eval.run import CaseKind
+from knowgate.offline_eval.systems import build_cases
+
+_RECORDS = [
+    QuestionRecord("a", "Who?", "Ann.", passage="About Ann."),
+    QuestionRecord("b", "When?", "At nine.", passage="About\n Ann. "),
+    QuestionRecord("c", "Where?", " Ann.\n", passage="About towns."),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "passages", "passage_of"),
+    [
+        (PassageKind.ANSWER, {"a": "Ann.", "b": "At nine."}, {"a": "a", "b": "b", "c": "a"}),
+        (
+            PassageKind.QUESTION_ANSWER,
+            {"a": "Who?\nAnn.", "b": "When?\nAt nine.", "c": "Where?\n Ann.\n"},
+            {"a": "a", "b": "b", "c": "c"},
+        ),
+        (
+            PassageKind.PASSAGE,
+            {"a": "About Ann.", "c": "About towns."},
+            {"a": "a", "b": "a", "c": "c"},
+        ),
+    ],
+)
+def test_questions_share_a_passage_that_says_the_same_word_for_word(
+    kind: PassageKind, passages: dict[str, str], passage_of: dict[str, str]
+) -> None:
+    found = build_knowledge_base(_RECORDS, kind, where="kb")
+
+    assert found.passages == passages
+    assert found.passage_of == passage_of
+
+
+def test_a_knowledge_base_of_one_passage_is_refused() -> None:
+    records = [QuestionRecord("a", "Who?", "Ann."), QuestionRecord("b", "Whose?", "Ann. ")]
+
+    with pytest.raises(InputError, match=r"kb\.json: all questions share one passage — "):
+        build_knowledge_base(records, PassageKind.ANSWER, where="kb.json")
+
+
+def test_a_record_without_its_passage_is_named() -> None:
+    records = [*_RECORDS, QuestionRecord("d", "Why?", "So.")]
+
+    with pytest.raises(InputError, match=r"kb\.json: question 'd' has no field 'passage' — add it"):
+        build_knowledge_base(records, PassageKind.PASSAGE, where="kb.json")
+
+
+def test_each_question_is_asked_twice_in_the_order_of_the_file() -> None:
+    cases = build_cases(_RECORDS, build_knowledge_base(_RECORDS, PassageKind.ANSWER, where="kb"))
+
+    assert [case.case_id for case in cases] == [
+        f"{name}/{kind}" for name in "abc" for kind in ("in_kb", "left_out")
+    ]
+    assert [case.kind for case in cases[:2]] == [CaseKind.IN_KB, CaseKind.LEFT_OUT]
+    assert [case.passage_id for case in cases] == ["a", "a", "b", "b", "a", "a"]
+    assert [case.question for case in cases[::2]] == ["Who?", "When?", "Where?"]

@@ -1,0 +1,230 @@
+"""Reading questions: every layout that is accepted, and one clear line for each fault."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from knowgate.guard import InputError
+from knowgate.offline_eval.data import QuestionRecord, read_questions
+
+_A = {"id": "a", "question": "Who?", "answer": "Ann."}
+_B = {"id": "b", "question": "When?", "answer": "At nine."}
+_EXPECTED = [QuestionRecord("a", "Who?", "Ann."), QuestionRecord("b", "When?", "At nine.")]
+
+
+def _file(folder: Path, name: str, content: str | bytes) -> Path:
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
+    return path
+
+
+def _lines(*records: dict[str, Any]) -> str:
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+def _refused(path: Path) -> str:
+    with pytest.raises(InputError) as caught:
+        read_questions(path)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert " — " in message, "the mend is missing"
+    assert path.name in message
+    return message
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("kb.json", json.dumps([_A, _B])),
+        ("kb.json", json.dumps({"questions": [_A, _B]})),
+        ("kb.json", json.dumps({"meta": {"questions": [1, {}]}, "questions": [_A, _B]}, indent=3)),
+        ("kb.json", "\ufeff" + json.dumps([_A, _B], indent=1).replace("\n", "\r\n")),
+        ("kb.jsonl", _lines(_A, _B)),
+        ("kb.json", _lines(_A, _B)),
+        ("kb", "\n" + _lines(_A) + "\n" + json.dumps(_B)),
+        ("kb.JSONL", "\n" + _lines(_A) + "  \n\n" + json.dumps(_B)),
+        ("kb.ndjson", "\ufeff" + _lines(_A, _B).replace("\n", "\r\n")),
+    ],
+    ids=[
+        "list",
+        "document",
+        "nested name",
+        "BOM CRLF",
+        "lines",
+        "lines in .json",
+        "lines, no suffix",
+        "blank lines",
+        "BOM CRLF lines",
+    ],
+)
+def test_every_layout_gives_the_same_records(tmp_path: Path, name: str, content: str) -> None:
+    assert read_questions(_file(tmp_path, name, content)) == _EXPECTED
+
+
+def test_a_know_or_not_document_is_read_as_published(shared_data: Path) -> None:
+    path = shared_data / "policybench" / "questions" / "CPF.json"
+    published = json.loads(path.read_text(encoding="utf-8"))["questions"]
+
+    found = read_questions(path)
+
+    assert [r.question_id for r in found] == [item["identifier"] for item in published]
+    assert [r.answer for r in found] == [item["answer"] for item in published]
+    assert len(found) == 112
+
+
+@pytest.mark.parametrize("field", ["id", "question_id", "identifier"])
+def test_the_id_may_have_three_names_and_be_a_number(tmp_path: Path, field: str) -> None:
+    record = {"question": "Who?", "answer": "Ann.", field: 7}
+
+    found = read_questions(_file(tmp_path, "kb.jsonl", _lines(record, _B)))
+
+    assert found[0].question_id == "7"
+
+
+def test_without_ids_questions_are_numbered(tmp_path: Path) -> None:
+    record = {"question": "Who?", "answer": "Ann.", "id": None}
+
+    found = read_questions(_file(tmp_path, "kb.jsonl", _lines(record, record)))
+
+    assert [r.question_id for r in found] == ["q1", "q2"]
+
+
+def test_a_number_in_the_place_of_an_id_avoids_the_ids_that_are_there(tmp_path: Path) -> None:
+    bare = {"question": "Who?", "answer": "Ann."}
+
+    found = read_questions(_file(tmp_path, "kb.jsonl", _lines(bare, {**bare, "id": "q1"}, bare)))
+
+    assert [r.question_id for r in found] == ["q1'", "q1", "q3"]
+
+
+def test_unknown_fields_are_tolerated_whatever_they_hold(tmp_path: Path) -> None:
+    content = '{"id": "a", "question": "Who?", "answer": "Ann.", "score": NaN, "x": [{}]}\n'
+
+    assert read_questions(_file(tmp_path, "kb.jsonl", content + _lines(_B))) == _EXPECTED
+
+
+def test_surrogates_and_nul_in_text_are_cleaned(tmp_path: Path) -> None:
+    content = '{"id": "\\ud800", "question": "W\\u0000ho\\udfff?", "answer": "\\ud83d\\ude00"}\n'
+
+    found = read_questions(_file(tmp_path, "kb.jsonl", content + _lines(_B)))
+
+    assert found[0] == QuestionRecord("\ufffd", "W ho\ufffd?", "\U0001f600")
+
+
+def test_line_separators_inside_a_string_do_not_end_a_line(tmp_path: Path) -> None:
+    content = '{"id": "a", "question": "Who\u2028?", "answer": "An\u0085n."}\n' + _lines(_B)
+
+    assert read_questions(_file(tmp_path, "kb.jsonl", content))[0].question == "Who\u2028?"
+
+
+def test_a_line_of_megabytes_is_read(tmp_path: Path) -> None:
+    huge = {**_A, "answer": "x " * 2_000_000}
+
+    assert len(read_questions(_file(tmp_path, "kb.jsonl", _lines(huge, _B)))[0].answer) == 4_000_000
+
+
+@pytest.mark.parametrize(
+    ("record", "words"),
+    [
+        ({"answer": "A"}, "'question' is missing"),
+        ({"question": "Q"}, "'answer' is missing"),
+        ({"question": 1, "answer": "A"}, "'question' must be text, found int"),
+        ({"question": "Q", "answer": ["A"]}, "'answer' must be text, found list"),
+        ({"question": "Q", "answer": None}, "'answer' must be text, found NoneType"),
+        ({"question": " ", "answer": "A"}, "'question' is empty"),
+        ({"question": "Q", "answer": ""}, "'answer' is empty"),
+        ({"question": "Q", "answer": "\0\0"}, "'answer' is empty"),
+        ({"question": "Q", "answer": "A", "passage": 3}, "'passage' must be text"),
+        ({"question": "Q", "answer": "A", "source": ""}, "'source' is empty"),
+        ({"question": "Q", "answer": "A", "id": True}, "'id' must be text or a whole number"),
+        ({"question": "Q", "answer": "A", "id": 1.5}, "'id' must be text or a whole number"),
+        ({"question": "Q", "answer": "A", "id": [1]}, "'id' must be text or a whole number"),
+        ({"question": "Q", "answer": "A", "id": ""}, "'id' is empty"),
+        ({"question": "Q", "answer": "A", "id": "\0"}, "'id' is empty"),
+        ({"question": "Q", "answer": "A", "id": "b"}, "'b' was used before"),
+    ],
+)
+def test_a_bad_record_is_named_by_file_and_line(
+    tmp_path: Path, record: dict[str, Any], words: str
+) -> None:
+    as_lines = _refused(_file(tmp_path, "kb.jsonl", _lines(_B) + "\n" + _lines(record)))
+    # In the document the second record begins on the ninth line, behind a decoy.
+    text = json.dumps({"meta": {"questions": []}, "questions": [_B, record]}, indent=1)
+    as_document = _refused(_file(tmp_path, "kb.json", text))
+
+    assert words in as_lines
+    assert "kb.jsonl:3:" in as_lines
+    assert words in as_document
+    line = 1 + [line.strip() for line in text.split("\n")].index("{", 4 + len(_B))
+    assert f"kb.json:{line}:" in as_document
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("kb.jsonl", "", "the knowledge base is empty"),
+        ("kb.json", "", "the file is empty"),
+        ("kb.json", "[]", "the knowledge base is empty"),
+        ("kb.json", '{"questions": []}', "the knowledge base is empty"),
+        ("kb.jsonl", _lines(_A), "one question only"),
+        ("kb.json", '\n\n{"questions": "many"}', "expected a list of questions"),
+        ("kb.json", "{}", "expected a list of questions"),
+        ("kb.json", "3", "expected a list of questions"),
+        ("kb.json", "null", "expected a list of questions"),
+        ("kb.json", '[\n\n"x"]', "kb.json:3: expected a JSON object, found str"),
+        ("kb.jsonl", _lines(_A) + "[]\n", "kb.jsonl:2: expected a JSON object, found list"),
+        ("kb.jsonl", _lines(_A) + '{"id": \n', "kb.jsonl:2: broken JSON"),
+        ("kb.json", '{\n "questions": [\n {"id" 3}\n]}', "kb.json:3: broken JSON"),
+        ("kb.jsonl", _lines(_A).encode() + b'{"a": "\xff"}\n', "kb.jsonl:2: not UTF-8"),
+        ("kb.json", json.dumps([_A, _B]).encode("utf-16"), "kb.json:1: not UTF-8"),
+        ("kb.json", "[" * 200_000, "nested too deeply"),
+        ("kb.jsonl", _lines(_A) + '{"a":' * 200_000 + "\n", "kb.jsonl:2: broken JSON (nested"),
+    ],
+)
+def test_a_bad_file_is_one_line_that_says_what_where_and_the_mend(
+    tmp_path: Path, name: str, content: str | bytes, words: str
+) -> None:
+    assert words in _refused(_file(tmp_path, name, content))
+
+
+def test_a_missing_file_and_a_folder_are_told_apart(tmp_path: Path) -> None:
+    assert "no such file" in _refused(tmp_path / "nowhere.json")
+    (tmp_path / "folder.json").mkdir()
+    assert "is a folder" in _refused(tmp_path / "folder.json")
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["questions", "id", "question", "answer"]), inner)
+    ),
+    max_leaves=8,
+)
+
+
+@settings(
+    derandomize=True,
+    deadline=None,
+    max_examples=200,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(_VALUES, st.sampled_from([None, 1]))
+def test_any_json_is_read_or_refused_and_never_crashes(
+    tmp_path: Path, value: object, indent: int | None
+) -> None:
+    for path in (
+        _file(tmp_path, "kb.json", json.dumps(value, indent=indent)),
+        _file(tmp_path, "kb.jsonl", json.dumps(value)),
+    ):
+        # Any other error fails the test.
+        with contextlib.suppress(InputError):
+            found = read_questions(path)
+            assert len({r.question_id for r in found}) == len(found) >= 2

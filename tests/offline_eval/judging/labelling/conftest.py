@@ -1,0 +1,48 @@
+"""A run to label, copied per test; a browser where there is one."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from tests.offline_eval.labelling.toy_replies import toy_run
+
+from knowgate.offline_eval.judging.labelling import LabelServer, LabelSession
+from knowgate.offline_eval.run import RepliesRun, read_replies_run
+
+Serve = Callable[[LabelSession], str]
+
+
+@pytest.fixture(scope="session")
+def stored_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run that nobody has labelled; read only."""
+    return toy_run(tmp_path_factory.mktemp("labelling") / "run").folder
+
+
+@pytest.fixture
+def run(stored_run: Path, tmp_path: Path) -> RepliesRun:
+    """A copy of it."""
+    return read_replies_run(shutil.copytree(stored_run, tmp_path / "run"))
+
+
+@contextmanager
+def serving(session: LabelSession) -> Iterator[str]:
+    with LabelServer(session) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.url
+        finally:
+            server.stop()
+            thread.join()
+
+
+@pytest.fixture
+def serve(socket_enabled: None) -> Iterator[Serve]:
+    """Serves sessions on loopback until the test ends; gives the page's address."""
+    with ExitStack() as stack:
+        yield lambda session: stack.enter_context(serving(session))

@@ -1,0 +1,376 @@
+"""The labelling page in a browser: clicked through, by keyboard, with hostile texts."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.offline_eval.labelling.conftest import Serve
+from tests.offline_eval.labelling.toy_replies import toy_run
+
+from knowgate.offline_eval.judging.labelling import (
+    LabelServer,
+    LabelSession,
+    consensus_session,
+    open_sample,
+    open_session,
+    read_labels,
+)
+from knowgate.offline_eval.judging.labelling._criteria import LabelCriterion
+from knowgate.offline_eval.run import RepliesRun
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as started:
+        found = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def show(browser: Any, serve: Serve) -> Iterator[Open]:
+    """Opens a session's page; at the end nothing may have been complained about."""
+    contexts, complaints = [], []
+
+    def opened(session: LabelSession, **options: Any) -> Any:
+        context = browser.new_context(**options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on(
+            "request",
+            lambda request: (
+                complaints.append(request.url)
+                if not request.url.startswith(("http://127.0.0.1:", "data:"))
+                else None
+            ),
+        )
+        page.goto(serve(session))
+        page.locator("main:not([hidden])").wait_for()
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def session_of(run: RepliesRun, name: str = "anna", size: int = 4) -> LabelSession:
+    return open_session(run, open_sample(run, size=size), name)
+
+
+def at(page: Any, words: str) -> None:
+    """Wait until the page shows a reply."""
+    page.get_by_role("heading", level=1, name=words).wait_for()
+
+
+def votes(run: RepliesRun, criterion: str) -> list[str]:
+    return sorted(
+        outcome
+        for vote in read_labels(run.folder).votes(criterion).values()
+        for outcome in vote.values()
+    )
+
+
+def test_clicking_through_labels_everything(run: RepliesRun, show: Open) -> None:
+    page = show(session_of(run))
+    at(page, "Reply 1 of 4")
+    page.get_by_role("button", name="yes").click()
+    at(page, "Reply 2 of 4")
+    assert not page.get_by_text("expected answer?").is_visible()
+    page.get_by_role("button", name=re.compile("^no")).click()
+    page.get_by_role("button", name="tier_2").click()
+    at(page, "Reply 3 of 4")
+    page.get_by_role("button", name="Skip").click()
+    at(page, "Reply 4 of 4")
+    page.get_by_role("textbox", name="Note").fill("half an answer")
+    page.get_by_role("button", name=re.compile("^no")).click()
+    page.get_by_role("button", name="tier_3").click()
+    at(page, "All done")
+
+    assert page.get_by_text("3 of 4 replies labelled, 1 skipped.").is_visible()
+    page.get_by_role("button", name="Go over the skipped ones").click()
+    at(page, "Reply 3 of 4, skipped")
+    page.get_by_role("button", name="yes").click()
+    at(page, "All done")
+    assert votes(run, "abstention") == ["no", "no", "yes", "yes"]
+    assert votes(run, "factuality") == ["tier_2", "tier_3"]
+    labels = read_labels(run.folder)
+    noted = [labels.notes(reply) for reply in labels.votes("abstention")]
+    assert noted.count({"anna": "half an answer"}) == 1
+
+
+def test_the_keyboard_does_everything(run: RepliesRun, show: Open) -> None:
+    page = show(session_of(run))
+    at(page, "Reply 1 of 4")
+    page.keyboard.press("n")
+    page.locator("fieldset.active", has_text="expected answer").wait_for()
+    page.keyboard.press("1")
+    at(page, "Reply 2 of 4")
+    page.keyboard.press("2")
+    page.locator("fieldset.active", has_text="expected answer").wait_for()
+    page.keyboard.press("u")
+    page.locator("fieldset.active", has_text="abstain").wait_for()
+    page.keyboard.press("s")
+    at(page, "Reply 3 of 4")
+    page.keyboard.press("e")
+    page.keyboard.type("yes no 123 s")
+    page.keyboard.press("Escape")
+    page.keyboard.press("b")
+    at(page, "Reply 2 of 4, skipped")
+    page.keyboard.press("ArrowRight")
+    at(page, "Reply 3 of 4")
+    assert page.get_by_role("textbox", name="Note").input_value() == "yes no 123 s"
+    page.keyboard.press("y")
+    at(page, "Reply 4 of 4")
+    page.keyboard.press("Y")
+    at(page, "All done")
+    page.keyboard.press("u")
+    at(page, "Reply 4 of 4")
+
+    assert votes(run, "abstention") == ["no", "yes"]
+    assert votes(run, "factuality") == ["tier_1"]
+
+
+def test_going_back_changes_a_label(run: RepliesRun, show: Open) -> None:
+    page = show(session_of(run))
+    at(page, "Reply 1 of 4")
+    page.keyboard.press("y")
+    at(page, "Reply 2 of 4")
+    page.keyboard.press("b")
+    at(page, "Reply 1 of 4, labelled")
+    assert page.locator('[aria-pressed="true"]').inner_text().startswith("Y")
+    page.keyboard.press("n")
+    page.locator("fieldset.active", has_text="expected answer").wait_for()
+    page.keyboard.press("3")
+    at(page, "Reply 2 of 4")
+
+    assert votes(run, "abstention") == ["no"]
+    assert votes(run, "factuality") == ["tier_3"]
+
+
+def test_a_page_opened_again_goes_on_at_the_first_open_reply(run: RepliesRun, show: Open) -> None:
+    page = show(session_of(run))
+    at(page, "Reply 1 of 4")
+    page.keyboard.press("y")
+    at(page, "Reply 2 of 4")
+    page.close()
+
+    again = show(session_of(run))
+    at(again, "Reply 2 of 4")
+    assert again.get_by_text("1 of 4 labelled").is_visible()
+
+
+def test_the_context_is_folded_until_it_is_asked_for(run: RepliesRun, show: Open) -> None:
+    page = show(session_of(run, size=6))
+    at(page, "Reply 1 of 6")
+    for _ in range(6):
+        if page.locator("#context").is_visible():
+            break
+        before = page.locator("#heading").inner_text()
+        page.keyboard.press("f")
+        page.wait_for_function(
+            "before => document.getElementById('heading').textContent !== before", arg=before
+        )
+    assert page.locator("#passages li").count() == 0
+    page.keyboard.press("c")
+    page.get_by_text("are sold at the gate").wait_for()
+
+    page.keyboard.press("c")
+    page.get_by_text("are sold at the gate").wait_for(state="hidden")
+
+
+def test_two_annotators_label_at_once_without_seeing_each_other(
+    run: RepliesRun, show: Open
+) -> None:
+    anna, bob = show(session_of(run)), show(session_of(run, "bob"))
+    for number in range(1, 5):
+        for page, key in ((anna, "y"), (bob, "s")):
+            at(page, f"Reply {number} of 4")
+            page.keyboard.press(key)
+    for page in (anna, bob):
+        at(page, "All done")
+
+    assert votes(run, "abstention") == ["yes"] * 4
+    assert "bob" not in anna.content()
+    assert "anna" not in bob.content()
+
+
+def test_nothing_on_the_page_tells_who_replied_or_what_judges_said(
+    run: RepliesRun, show: Open
+) -> None:
+    seen = []
+    page = show(session_of(run, size=8))
+    page.on("response", lambda response: seen.append(response.text()))
+    for number in range(1, 9):
+        at(page, f"Reply {number} of 8")
+        page.keyboard.press("y")
+    at(page, "All done")
+    everything = "".join(seen) + page.content()
+
+    assert "day ticket" in everything
+    for secret in ("alpha", "guard", "secret-policy", "hidden-judge", "judged-by", "left_out"):
+        assert secret not in everything
+
+
+def test_disagreements_are_settled_on_the_page(run: RepliesRun, show: Open) -> None:
+    for name, outcome in (("anna", "yes"), ("bob", "no")):
+        session = session_of(run, name, size=2)
+        for position in range(2):
+            session.label(position, "abstention", outcome, f"<b>so says {outcome}</b>")
+    page = show(consensus_session(run, "carol"))
+    at(page, "Reply 1 of 2")
+    said = page.get_by_role("region", name="What annotators said").inner_text()
+    assert "Annotator A — abstention" in said
+    assert "<b>so says yes</b>" in said
+    assert "anna" not in page.content()
+    for number in (1, 2):
+        at(page, f"Reply {number} of 2")
+        page.keyboard.press("y")
+    at(page, "All done")
+
+    assert set(read_labels(run.folder).consensus("abstention").values()) == {"yes"}
+
+
+HOSTILE = (
+    "</script><script>document.title='hacked'</script><img src=x onerror=document.title='hacked'>"
+    '" onmouseover="document.title=1" {{ 7 * 7 }} \x00\u202e reversed \u2028 שלום <b>'
+)
+
+
+def test_hostile_texts_stay_texts(tmp_path: Path, show: Open) -> None:
+    run = toy_run(
+        tmp_path / "run",
+        bases={"parks": 1},
+        response=lambda *_: HOSTILE,
+        citation=HOSTILE,
+        question=HOSTILE,
+    )
+    criterion = LabelCriterion(
+        name="<i>tone", question=HOSTILE, outcomes=("<b>kind", "rude"), meanings=(HOSTILE, "")
+    )
+    page = show(open_session(run, open_sample(run, criteria=[criterion]), "anna"))
+    at(page, "Reply 1 of 2")
+
+    assert page.title() == "Labelling as anna"
+    assert page.locator("main img, main script, main b, main i").count() == 0
+    for part in ("#response", "#question", "#citation-text", "legend", ".meaning"):
+        assert "<script>document.title='hacked'</script>" in page.locator(part).first.inner_text()
+    assert "\u202e" not in page.content()
+    page.keyboard.press("1")
+    at(page, "Reply 2 of 2")
+    assert votes(run, "<i>tone") == ["<b>kind"]
+
+
+def test_a_huge_reply_is_shown_in_part_and_whole_on_demand(tmp_path: Path, show: Open) -> None:
+    run = toy_run(
+        tmp_path / "run", bases={"parks": 1}, response=lambda *_: "word " * 200_000 + "THE END"
+    )
+    page = show(session_of(run))
+    at(page, "Reply 1 of 2")
+    assert len(page.locator("#response").inner_text()) < 21_000
+    page.get_by_role("button", name="Show all 1,000,007 characters").click()
+
+    assert page.locator("#response").evaluate("e => e.textContent.endsWith('THE END')")
+    page.keyboard.press("y")
+    at(page, "Reply 2 of 2")
+
+
+def test_a_server_that_went_away_is_said_and_nothing_is_claimed(
+    run: RepliesRun, browser: Any, socket_enabled: None
+) -> None:
+    with LabelServer(session_of(run)) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        page = browser.new_page()
+        page.goto(server.url)
+        at(page, "Reply 1 of 4")
+        page.route("**/*", lambda route: route.abort())
+        page.keyboard.press("y")
+        page.get_by_role("alert").get_by_text("does not answer").wait_for()
+        assert page.get_by_text("0 of 4 labelled").is_visible()
+        page.unroute_all()
+        page.keyboard.press("y")
+        at(page, "Reply 2 of 4")
+        assert not page.get_by_role("alert").is_visible()
+        page.close()
+        server.stop()
+        thread.join()
+
+
+def test_a_screen_reader_is_told_what_happens(run: RepliesRun, show: Open) -> None:
+    page = show(session_of(run))
+    at(page, "Reply 1 of 4")
+    assert page.evaluate("document.activeElement.id") == "heading"
+    page.keyboard.press("n")
+    page.locator("fieldset.active", has_text="expected answer").wait_for()
+
+    assert page.locator("[aria-live=polite]").inner_text() == "Stored abstention: no."
+    assert page.evaluate("document.activeElement.tagName") == "FIELDSET"
+    nameless = page.evaluate(
+        """[...document.querySelectorAll('button, input, textarea, progress, fieldset')]
+           .filter(e => !(e.textContent.trim() || (e.labels && e.labels.length)
+                          || e.getAttribute('aria-labelledby'))).length"""
+    )
+    assert nameless == 0
+    assert page.locator("html").get_attribute("lang") == "en"
+
+
+def test_single_keys_can_be_turned_off(run: RepliesRun, show: Open) -> None:
+    page = show(session_of(run))
+    at(page, "Reply 1 of 4")
+    page.keyboard.press("?")
+    page.get_by_role("checkbox").uncheck()
+    page.get_by_role("button", name="Close").click()
+    page.keyboard.press("y")
+    page.get_by_role("button", name="Forward").click()
+    at(page, "Reply 2 of 4")
+
+    assert votes(run, "abstention") == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [320, 1280])
+def test_nothing_overflows_and_texts_stand_out(
+    tmp_path: Path, show: Open, scheme: str, width: int
+) -> None:
+    run = toy_run(tmp_path / "run", bases={"parks": 1}, response=lambda *_: "x" * 600)
+    page = show(session_of(run), color_scheme=scheme, viewport={"width": width, "height": 700})
+    at(page, "Reply 1 of 2")
+    page.keyboard.press("n")
+    page.locator("fieldset.active", has_text="expected answer").wait_for()
+
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    for part in ("#response", ".meaning", ".soft", "h2", "kbd", ".answer[aria-pressed=true] .name"):
+        assert page.locator(part).first.evaluate(CONTRAST) >= 4.5, part
+
+
+# WCAG contrast of an element's text with the first background behind it.
+CONTRAST = """element => {
+  const numbers = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const light = (colour) => numbers(colour).slice(0, 3).map((part) => part / 255)
+    .map((part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, part, index) => sum + part * [0.2126, 0.7152, 0.0722][index], 0);
+  let behind = element;
+  const clear = (e) => getComputedStyle(e).backgroundColor === "rgba(0, 0, 0, 0)";
+  while (clear(behind)) { behind = behind.parentElement; }
+  const pair = [getComputedStyle(element).color, getComputedStyle(behind).backgroundColor];
+  const [low, high] = pair.map(light).sort((a, b) => a - b);
+  return (high + 0.05) / (low + 0.05);
+}"""

@@ -1,0 +1,227 @@
+"""The sample: proportional, whole, repeatable, growing."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.offline_eval.labelling.toy_replies import toy_run
+
+from knowgate.guard import InputError
+from knowgate.offline_eval.judging.labelling import load_criterion, open_sample
+from knowgate.offline_eval.judging.labelling._criteria import LabelCriterion
+from knowgate.offline_eval.judging.labelling._sampling import Stratum, draw_sample, read_sample
+from knowgate.offline_eval.run import RepliesRun, open_store, read_replies_run
+
+SIZES = st.lists(st.integers(1, 30), min_size=1, max_size=8)
+
+
+def strata_of_sizes(sizes: list[int]) -> list[Stratum]:
+    return [
+        Stratum((f"s{number}",), tuple(f"s{number}/{index}" for index in range(size)))
+        for number, size in enumerate(sizes)
+    ]
+
+
+@given(sizes=SIZES, first=st.integers(1, 250), more=st.integers(0, 250))
+def test_a_larger_sample_keeps_what_a_smaller_one_drew(
+    sizes: list[int], first: int, more: int
+) -> None:
+    strata = strata_of_sizes(sizes)
+    small = [reply.reply_id for reply in draw_sample(strata, first)]
+    large = [reply.reply_id for reply in draw_sample(strata, first + more)]
+
+    assert large[: len(small)] == small
+    assert len(small) == len(set(small)) == min(first, sum(sizes))
+
+
+@given(sizes=SIZES, size=st.integers(1, 250))
+def test_every_stratum_is_in_where_there_is_room(sizes: list[int], size: int) -> None:
+    drawn = Counter(r.reply_id.partition("/")[0] for r in draw_sample(strata_of_sizes(sizes), size))
+
+    assert len(drawn) == min(size, len(sizes))
+
+
+@given(sizes=SIZES, size=st.integers(1, 250))
+def test_weights_count_the_whole_population(sizes: list[int], size: int) -> None:
+    sample = draw_sample(strata_of_sizes(sizes), size)
+    counted = sum(1 / reply.inclusion_probability for reply in sample)
+
+    if size >= len(sizes):
+        assert counted == pytest.approx(sum(sizes))
+
+
+def test_places_are_proportional() -> None:
+    drawn = Counter(
+        r.reply_id.partition("/")[0] for r in draw_sample(strata_of_sizes([60, 30, 10]), 20)
+    )
+
+    assert drawn == {"s0": 12, "s1": 6, "s2": 2}
+
+
+def test_with_less_room_than_strata_the_probabilities_are_those_of_the_draw() -> None:
+    # Which stratum comes first is chance: over all orders the mean of 1/p is the population.
+    sizes = {"a": 2, "b": 6, "c": 1}
+    strata = {
+        name: Stratum((name,), tuple(name * (i + 1) for i in range(n))) for name, n in sizes.items()
+    }
+    weights = []
+    for order in ("abc", "bca", "cab"):
+        sample = draw_sample([strata[name] for name in order], 1)
+        weights.append(sum(1 / reply.inclusion_probability for reply in sample))
+
+    assert sum(weights) / 3 == pytest.approx(9)
+
+
+def test_the_seed_decides_what_is_drawn(run: RepliesRun, tmp_path: Path) -> None:
+    drawn = {}
+    for name, seed in (("one", 1), ("again", 1), ("other", 2)):
+        copy = toy_run(tmp_path / name)
+        drawn[name] = [reply.reply_id for reply in open_sample(copy, size=8, seed=seed).replies]
+
+    assert drawn["one"] == drawn["again"]
+    assert drawn["one"] != drawn["other"]
+
+
+def test_every_reply_of_a_stratum_is_equally_likely(tmp_path: Path) -> None:
+    run = toy_run(tmp_path / "run", bases={"parks": 6})
+    hits: Counter[str] = Counter()
+    for seed in range(300):
+        from knowgate.offline_eval.judging.labelling._sampling import strata_of
+
+        hits.update(r.reply_id for r in draw_sample(strata_of(run, seed), 4))
+
+    # Twelve replies, four places: 100 hits each, with a standard deviation of 8.2.
+    assert len(hits) == 12
+    assert all(70 <= number <= 130 for number in hits.values())
+
+
+def test_replies_that_failed_are_not_sampled(tmp_path: Path) -> None:
+    run = toy_run(
+        tmp_path / "run", bases={"parks": 4}, response=lambda _, n: None if n < 2 else "Yes."
+    )
+    sample = open_sample(run, size=100)
+
+    assert sample.population == len(sample.replies) == 4
+    assert {reply.inclusion_probability for reply in sample.replies} == {1.0}
+
+
+def test_the_sample_is_stored_once_for_all(run: RepliesRun) -> None:
+    first = open_sample(run, size=6, seed=3)
+
+    assert open_sample(run) == first == read_sample(run.folder)
+    assert (run.folder / "labels" / "_sample.json").is_file()
+
+
+def test_a_grown_sample_puts_new_replies_into_a_new_batch(run: RepliesRun) -> None:
+    small = open_sample(run, size=6)
+    large = open_sample(run, size=10)
+
+    assert [r.reply_id for r in large.replies][:6] == [r.reply_id for r in small.replies]
+    assert [r.batch for r in large.replies] == [0] * 6 + [1] * 4
+    assert sum(1 / r.inclusion_probability for r in large.replies) == pytest.approx(32)
+
+
+def test_annotators_who_start_at_once_get_one_sample(run: RepliesRun) -> None:
+    found = []
+    threads = [
+        threading.Thread(target=lambda size=size: found.append(open_sample(run, size=size)))
+        for size in (9, 9, 9, 9)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(found) == 4
+    assert all(sample == found[0] for sample in found)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [({"size": 3}, "can only grow"), ({"seed": 1}, "seed 0, not 1")],
+)
+def test_what_contradicts_the_stored_sample_is_refused(
+    run: RepliesRun, arguments: dict[str, int], word: str
+) -> None:
+    before = open_sample(run, size=6)
+
+    with pytest.raises(InputError, match=word):
+        open_sample(run, **arguments)  # type: ignore[arg-type]
+    assert read_sample(run.folder) == before
+
+
+def test_other_replies_than_were_sampled_are_refused(run: RepliesRun) -> None:
+    open_sample(run, size=6)
+    path = run.folder / "replies.jsonl"
+    path.write_text(path.read_text("utf-8").replace("day ticket is 3", "day ticket is 33"), "utf-8")
+
+    with pytest.raises(InputError, match="not those that were sampled"):
+        open_sample(read_replies_run(run.folder))
+
+
+def test_an_unfinished_run_is_refused(tmp_path: Path) -> None:
+    run = toy_run(tmp_path / "run", finished=False)
+
+    with pytest.raises(InputError, match="31 of 32 replies"):
+        open_sample(run)
+    assert not (run.folder / "labels").exists()
+
+
+def test_a_run_without_a_reply_is_refused(tmp_path: Path) -> None:
+    run = toy_run(tmp_path / "run", response=lambda _, __: None)
+
+    with pytest.raises(InputError, match="no reply that could be labelled"):
+        open_sample(run)
+
+
+def test_criteria_add_up_and_never_change(run: RepliesRun) -> None:
+    open_sample(run, criteria=[load_criterion("abstention")])
+    tone = LabelCriterion(name="tone", outcomes=("kind", "rude"))
+    found = open_sample(run, criteria=[tone])
+
+    assert [criterion.name for criterion in found.criteria] == ["abstention", "tone"]
+    with pytest.raises(InputError, match="other outcomes"):
+        open_sample(run, criteria=[LabelCriterion(name="tone", outcomes=("kind", "harsh"))])
+
+
+def test_a_broken_sample_file_is_named(run: RepliesRun) -> None:
+    open_sample(run)
+    path = run.folder / "labels" / "_sample.json"
+    path.write_text('{"schema_version": 1, "seed": -1}', "utf-8")
+
+    with pytest.raises(InputError, match=r"_sample\.json: field 'seed'"):
+        read_sample(run.folder)
+    path.write_text('{"schema_version": 99}', "utf-8")
+    with pytest.raises(InputError, match="upgrade knowgate"):
+        read_sample(run.folder)
+
+
+@pytest.mark.parametrize("name", ["elsewhere", "of the second"])
+def test_a_sample_of_strange_or_repeated_replies_is_refused(run: RepliesRun, name: str) -> None:
+    open_sample(run, size=4)
+    path = run.folder / "labels" / "_sample.json"
+    value = json.loads(path.read_text(encoding="utf-8"))
+    other = value["replies"][1]["reply_id"] if name == "of the second" else name
+    value["replies"][0]["reply_id"] = other
+    path.write_text(json.dumps(value), encoding="utf-8")
+
+    with pytest.raises(InputError, match="not in the run, or twice"):
+        open_sample(run)
+
+
+def test_a_run_kept_in_a_database_is_sampled_alike(run: RepliesRun, tmp_path: Path) -> None:
+    folder = tmp_path / "other"
+    toy_run(folder)
+    rows = [reply.model_dump(mode="json") for reply in run.replies.values()]
+    (folder / "replies.jsonl").unlink()
+    with open_store(folder / "replies", key="reply_id", kind="sqlite") as store:
+        for row in rows:
+            store.append(row)
+
+    assert open_sample(read_replies_run(folder)) == open_sample(run)

@@ -1,0 +1,289 @@
+"""The page's server: loopback only, for whoever knows the address, many requests at once."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from tests.offline_eval.labelling.conftest import Serve
+
+from knowgate.guard import InputError
+from knowgate.offline_eval.judging.labelling import (
+    LabelServer,
+    open_sample,
+    open_session,
+    read_labels,
+)
+from knowgate.offline_eval.run import RepliesRun
+
+JSON = {"Content-Type": "application/json"}
+
+
+def ask(
+    url: str,
+    path: str = "",
+    body: Any = None,
+    headers: dict[str, str] | None = None,
+    method: str | None = None,
+) -> tuple[int, dict[str, str], str]:
+    """Status, headers and text of one request; `path` follows the secret."""
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=20)
+    payload = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+    try:
+        connection.request(
+            method or ("GET" if body is None else "POST"),
+            parts.path + path if not path.startswith("//") else path[1:],
+            body=payload,
+            headers=({} if body is None else JSON) | (headers or {}),
+        )
+        response = connection.getresponse()
+        text = response.read().decode("utf-8")
+        return response.status, dict(response.getheaders()), text
+    finally:
+        connection.close()
+
+
+@pytest.fixture
+def url(run: RepliesRun, serve: Serve) -> str:
+    return serve(open_session(run, open_sample(run), "anna"))
+
+
+def test_the_address_is_on_loopback_and_holds_a_long_secret(url: str) -> None:
+    parts = urlsplit(url)
+
+    assert parts.hostname == "127.0.0.1"
+    assert re.fullmatch(r"/[\w-]{32}/", parts.path)
+
+
+def test_every_server_has_a_secret_of_its_own(run: RepliesRun, serve: Serve) -> None:
+    sample = open_sample(run)
+    one, two = (serve(open_session(run, sample, name)) for name in ("anna", "bob"))
+
+    assert urlsplit(one).path != urlsplit(two).path
+    status, _, _ = ask(two, "/" + urlsplit(one).path + "state")
+    assert status == 404
+
+
+def test_the_page_loads_nothing_and_runs_only_its_own_script(url: str) -> None:
+    status, headers, page = ask(url)
+    policy = headers["Content-Security-Policy"]
+    nonce = re.search(r"script-src 'nonce-([\w-]+)'", policy)
+
+    assert status == 200
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert nonce is not None
+    assert page.count("<script") == page.count(f'<script nonce="{nonce[1]}"') == 1
+    assert page.count("<style") == page.count(f'<style nonce="{nonce[1]}"') == 1
+    assert re.findall(r'(?:src|href)="([^"]*)"', page) == ["data:,"]
+    assert headers["Cache-Control"] == "no-store"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert ask(url)[1]["Content-Security-Policy"] != policy
+
+
+@pytest.mark.parametrize("path", ["//", "//wrong/", "//wrong/state", "//favicon.ico"])
+def test_without_the_secret_there_is_nothing(url: str, path: str) -> None:
+    assert ask(url, path)[0] == 404
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example"},
+        {"Host": "127.0.0.1.evil.example:80"},
+        {"Host": ""},
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ],
+)
+def test_other_pages_can_neither_read_nor_label(
+    run: RepliesRun, url: str, headers: dict[str, str]
+) -> None:
+    body = {"criterion": "abstention", "outcome": "yes"}
+
+    assert ask(url, "replies/0", headers=headers)[0] == 403
+    assert ask(url, "replies/0/label", body, headers)[0] == 403
+    assert not (run.folder / "labels" / "anna.jsonl").exists()
+
+
+def test_a_form_of_another_page_cannot_label(run: RepliesRun, url: str) -> None:
+    body = {"criterion": "abstention", "outcome": "yes"}
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
+        assert ask(url, "replies/0/label", body, {"Content-Type": kind})[0] == 415
+    assert not (run.folder / "labels" / "anna.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("replies/0/label", b"{", 400),
+        ("replies/0/label", b"[]", 400),
+        ("replies/0/label", b"[" * 5000, 400),
+        ("replies/0/label", {"criterion": 1, "outcome": "yes"}, 400),
+        ("replies/0/label", {"criterion": "abstention", "outcome": "yes", "note": 3}, 400),
+        ("replies/0/label", {"criterion": "abstention", "outcome": "maybe"}, 409),
+        ("replies/0/label", {"criterion": "factuality", "outcome": "tier_1"}, 409),
+        ("replies/999/label", {"criterion": "abstention", "outcome": "yes"}, 404),
+        ("replies/-1/skip", {}, 404),
+        ("replies/0/label", b"x" * 70_000, 413),
+        ("nothing", {}, 404),
+    ],
+)
+def test_bad_requests_are_refused_and_the_server_goes_on(
+    run: RepliesRun, url: str, path: str, body: Any, status: int
+) -> None:
+    found, _, text = ask(url, path, body)
+
+    assert found == status
+    assert json.loads(text)["error"]
+    assert not (run.folder / "labels" / "anna.jsonl").exists()
+    assert ask(url, "state")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("lines", "status"),
+    [
+        # Cut off in its body: nothing of it may be done.
+        (
+            ["Host: 127.0.0.1", "Content-Type: application/json", "Content-Length: 50", "", "{}"],
+            400,
+        ),
+        (["Host: 127.0.0.1", "Host: elsewhere.example", "Content-Length: 0", "", ""], 403),
+    ],
+)
+def test_a_request_that_is_cut_off_or_names_two_hosts_is_refused(
+    run: RepliesRun, url: str, lines: list[str], status: int
+) -> None:
+    body = {"criterion": "abstention", "outcome": "yes"}
+    assert ask(url, "replies/0/label", body)[0] == 200
+    parts = urlsplit(url)
+    with socket.create_connection((parts.hostname, parts.port or 0), timeout=20) as connection:
+        connection.sendall("\r\n".join([f"POST {parts.path}undo HTTP/1.1", *lines]).encode())
+        connection.shutdown(socket.SHUT_WR)
+        answer = connection.makefile("rb").readline()
+    assert answer.startswith(f"HTTP/1.1 {status} ".encode())
+    assert len(read_labels(run.folder).consensus("abstention")) == 1
+
+
+def test_other_methods_are_not_served(url: str) -> None:
+    assert ask(url, "state", method="PUT")[0] == 501
+    assert ask(url, "replies/999")[0] == 404
+    assert ask(url, "replies/999/context")[0] == 404
+
+
+def test_a_disk_that_refuses_is_told_and_nothing_is_acknowledged(run: RepliesRun, url: str) -> None:
+    (run.folder / "labels" / "anna.jsonl").mkdir()
+    status, _, text = ask(url, "replies/0/skip", {})
+
+    assert status == 500
+    assert "anna.jsonl" in json.loads(text)["error"]
+
+
+def test_a_fault_of_ours_is_told_without_what_was_labelled(
+    run: RepliesRun, serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    session = open_session(run, open_sample(run), "anna")
+    url = serve(session)
+    del session._items
+
+    with pytest.raises(http.client.HTTPException):
+        ask(url, "replies/0")
+    assert "AttributeError in _session.py:" in caplog.text
+    assert "anna" not in caplog.text
+
+
+def test_a_taken_port_is_refused(run: RepliesRun, url: str) -> None:
+    with pytest.raises(InputError, match="--port"):
+        LabelServer(open_session(run, open_sample(run), "bob"), urlsplit(url).port or 0)
+
+
+def test_parallel_requests_of_two_annotators_lose_no_label(run: RepliesRun, serve: Serve) -> None:
+    sample = open_sample(run)
+    urls = [serve(open_session(run, sample, name)) for name in ("anna", "bob")]
+    jobs = [(url, position) for position in range(32) for url in urls]
+
+    def label(job: tuple[str, int]) -> int:
+        url, position = job
+        body = {"criterion": "abstention", "outcome": "yes"}
+        return ask(url, f"replies/{position}/label", body)[0]
+
+    with ThreadPoolExecutor(16) as pool:
+        assert set(pool.map(label, jobs)) == {200}
+    votes = read_labels(run.folder).votes("abstention")
+    assert len(votes) == 32
+    assert all(vote == {"anna": "yes", "bob": "yes"} for vote in votes.values())
+
+
+def test_a_hundred_waiting_connections_do_not_block_the_next(url: str) -> None:
+    parts = urlsplit(url)
+    idle = [http.client.HTTPConnection("127.0.0.1", parts.port, timeout=20) for _ in range(100)]
+    try:
+        for connection in idle:
+            connection.connect()
+        assert ask(url, "state")[0] == 200
+    finally:
+        for connection in idle:
+            connection.close()
+
+
+SERVE = """
+import sys
+from knowgate.offline_eval.judging.labelling import (LabelServer, open_sample, open_session)
+from knowgate.offline_eval.run import read_replies_run
+run = read_replies_run(sys.argv[1])
+with LabelServer(open_session(run, open_sample(run), "anna")) as server:
+    print(server.url, flush=True)
+    server.serve_forever()
+"""
+
+
+def test_a_killed_server_loses_no_acknowledged_label(run: RepliesRun, socket_enabled: None) -> None:
+    acknowledged: set[int] = set()
+    for first in (0, 16):
+        server, url = start_server(run.folder)
+        with ThreadPoolExecutor(4) as pool:
+            answers = {p: pool.submit(label_status, url, p) for p in range(first, first + 16)}
+            # Some are acknowledged, others under way, the rest still to come.
+            answers[first + 5].result()
+            os.kill(server.pid, signal.SIGKILL)
+        server.communicate()
+        done = {position for position, answer in answers.items() if answer.result() == 200}
+        assert first + 5 in done
+        acknowledged |= done
+        statuses = open_session(run, open_sample(run), "anna").state()["statuses"]
+        assert {statuses[position] for position in acknowledged} == {"done"}
+
+
+def start_server(folder: Path) -> tuple[subprocess.Popen[str], str]:
+    root = str(Path(__file__).resolve().parents[3])
+    server = subprocess.Popen(
+        [sys.executable, "-c", SERVE, str(folder)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": root},
+    )
+    assert server.stdout is not None
+    return server, server.stdout.readline().strip()
+
+
+def label_status(url: str, position: int) -> int:
+    body = {"criterion": "abstention", "outcome": "yes"}
+    try:
+        return ask(url, f"replies/{position}/label", body)[0]
+    except (OSError, http.client.HTTPException):
+        return 0

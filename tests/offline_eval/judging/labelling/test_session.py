@@ -1,0 +1,304 @@
+"""One person's labels: asked, stored, changed, taken back, taken up again."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.offline_eval.labelling.toy_replies import toy_run
+
+from knowgate.guard import InputError
+from knowgate.offline_eval.judging.labelling import (
+    LabelSession,
+    load_criterion,
+    open_sample,
+    open_session,
+    read_labels,
+)
+from knowgate.offline_eval.judging.labelling._criteria import LabelCriterion
+from knowgate.offline_eval.judging.labelling._session import NotAskedError
+from knowgate.offline_eval.run import RepliesRun
+
+
+def session_of(run: RepliesRun, name: str = "anna", size: int | None = None) -> LabelSession:
+    return open_session(run, open_sample(run, size=size), name)
+
+
+def stored(run: RepliesRun, name: str = "anna") -> list[dict[str, Any]]:
+    text = (run.folder / "labels" / f"{name}.jsonl").read_text("utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def outcomes(session: LabelSession, position: int) -> dict[str, str | None]:
+    return {s["criterion"]: s["outcome"] for s in session.item(position)["steps"]}
+
+
+def test_factuality_is_asked_only_of_a_reply_that_does_not_abstain(run: RepliesRun) -> None:
+    session = session_of(run)
+    assert outcomes(session, 0) == {"abstention": None}
+
+    session.label(0, "abstention", "no")
+    assert outcomes(session, 0) == {"abstention": "no", "factuality": None}
+    session.label(1, "abstention", "yes")
+    assert session.state()["statuses"][:3] == ["open", "done", "open"]
+
+
+def test_factuality_alone_is_asked_of_every_reply(run: RepliesRun) -> None:
+    sample = open_sample(run, criteria=[load_criterion("factuality")])
+    session = open_session(run, sample, "anna")
+
+    assert outcomes(session, 0) == {"factuality": None}
+
+
+def test_a_label_is_on_disk_when_it_is_acknowledged(run: RepliesRun) -> None:
+    session = session_of(run)
+    session.label(0, "abstention", "no", "hedged")
+    row = stored(run)[0]
+
+    assert row.pop("at").endswith("+00:00")
+    assert row.pop("reply_id") in run.replies
+    assert row == {
+        "criterion": "abstention",
+        "outcome": "no",
+        "annotator": "anna",
+        "note": "hedged",
+        "skipped": False,
+    }
+
+
+def test_a_changed_label_is_appended_and_the_last_one_counts(run: RepliesRun) -> None:
+    session = session_of(run)
+    session.label(0, "abstention", "no")
+    session.label(0, "factuality", "tier_1")
+    session.label(0, "factuality", "tier_3")
+
+    assert [row["outcome"] for row in stored(run)] == ["no", "tier_1", "tier_3"]
+    assert list(read_labels(run.folder).votes("factuality").values()) == [{"anna": "tier_3"}]
+
+
+def test_factuality_lapses_when_the_reply_turns_out_to_abstain(run: RepliesRun) -> None:
+    session = session_of(run)
+    session.label(0, "abstention", "no")
+    session.label(0, "factuality", "tier_1")
+    session.label(0, "abstention", "yes")
+
+    assert read_labels(run.folder).votes("factuality") == {}
+    assert outcomes(session, 0) == {"abstention": "yes"}
+
+
+def test_undo_takes_back_one_change_after_the_other(run: RepliesRun) -> None:
+    session = session_of(run)
+    session.label(0, "abstention", "no", "first thought")
+    session.label(0, "factuality", "tier_1")
+    session.label(0, "abstention", "yes", "second thought")
+
+    assert session.undo()["position"] == 0
+    assert outcomes(session, 0) == {"abstention": "no", "factuality": "tier_1"}
+    assert session.item(0)["note"] == "first thought"
+    session.undo()
+    assert outcomes(session, 0) == {"abstention": "no", "factuality": None}
+    session.undo()
+    assert outcomes(session, 0) == {"abstention": None}
+    assert session.undo()["position"] is None
+    assert read_labels(run.folder).votes("abstention") == {}
+
+
+def test_a_skipped_reply_is_neither_open_nor_labelled(run: RepliesRun) -> None:
+    session = session_of(run)
+    state = session.skip(0, "unclear question")
+
+    assert state["statuses"][0] == "skipped"
+    assert read_labels(run.folder).votes("abstention") == {}
+    session.label(0, "abstention", "yes")
+    assert session.state()["statuses"][0] == "done"
+
+
+def test_skipping_a_labelled_reply_takes_its_label_away_until_undone(run: RepliesRun) -> None:
+    session = session_of(run)
+    session.label(0, "abstention", "yes")
+    session.skip(0)
+    assert session.state()["statuses"][0] == "skipped"
+
+    session.undo()
+    assert outcomes(session, 0) == {"abstention": "yes"}
+
+
+def test_a_note_alone_changes_no_label(run: RepliesRun) -> None:
+    session = session_of(run)
+    session.label(0, "abstention", "yes")
+    session.note(0, "look again")
+    session.note(1, "odd")
+    session.note(1, "odd")
+
+    assert len(stored(run)) == 3
+    assert session.state()["statuses"][:2] == ["done", "open"]
+    labels = read_labels(run.folder)
+    assert sorted(labels.notes(row["reply_id"])["anna"] for row in stored(run)[1:]) == [
+        "look again",
+        "odd",
+    ]
+
+
+def test_a_later_session_goes_on_where_the_last_one_stopped(run: RepliesRun) -> None:
+    first = session_of(run)
+    first.label(0, "abstention", "yes")
+    first.skip(1)
+    again = session_of(run)
+
+    assert again.state()["statuses"] == first.state()["statuses"]
+    assert again.item(2)["question"] == first.item(2)["question"]
+
+
+def test_two_sessions_of_one_person_see_each_other(run: RepliesRun) -> None:
+    one, two = session_of(run), session_of(run)
+    one.label(0, "abstention", "yes")
+
+    assert outcomes(two, 0) == {"abstention": "yes"}
+
+
+def test_labels_of_two_sessions_of_one_person_interleave(run: RepliesRun) -> None:
+    one, two = session_of(run), session_of(run)
+    for position in range(0, 8, 2):
+        one.label(position, "abstention", "yes")
+        two.label(position + 1, "abstention", "yes")
+
+    assert one.state()["statuses"][:9] == two.state()["statuses"][:9] == ["done"] * 8 + ["open"]
+
+
+def test_orders_differ_between_annotators_and_not_what_is_labelled(run: RepliesRun) -> None:
+    def order(name: str) -> list[str]:
+        session = session_of(run, name)
+        return [
+            session.item(p)["question"] + session.item(p)["context"]["words"]
+            for p in range(len(session))
+        ]
+
+    assert order("anna") != order("bob")
+    assert sorted(order("anna")) == sorted(order("bob"))
+    assert order("anna") == order("anna")
+
+
+def test_a_grown_sample_keeps_the_order_of_what_was_there(run: RepliesRun) -> None:
+    small = session_of(run, size=6)
+    before = [small.item(position) for position in range(6)]
+    large = session_of(run, size=12)
+
+    assert [large.item(position) for position in range(6)] == before
+
+
+def test_nothing_of_systems_judges_or_others_is_shown(run: RepliesRun) -> None:
+    session_of(run, "bob").label(0, "abstention", "yes", "note-of-bob")
+    session = session_of(run)
+    shown = json.dumps(
+        [[session.item(p), session.context(p)] for p in range(len(session))] + [session.state()]
+    )
+
+    for secret in (
+        "alpha",
+        "secret-policy",
+        "guard",
+        "hidden-judge",
+        "judged-by-a-machine",
+        "left_out",
+        "note-of-bob",
+        "bob",
+        "careful",
+        "basic_rag",
+    ):
+        assert secret not in shown
+
+
+def test_labels_that_are_not_asked_are_refused(run: RepliesRun) -> None:
+    session = session_of(run)
+    for criterion, outcome in (
+        ("factuality", "tier_1"),
+        ("abstention", "maybe"),
+        ("tone", "kind"),
+    ):
+        with pytest.raises(NotAskedError):
+            session.label(0, criterion, outcome)
+    with pytest.raises(IndexError):
+        session.label(10_000, "abstention", "yes")
+    assert not (run.folder / "labels" / "anna.jsonl").exists()
+
+
+def test_a_criterion_of_ones_own_is_asked(run: RepliesRun) -> None:
+    tone = LabelCriterion(name="tone", outcomes=("kind", "rude"))
+    session = open_session(run, open_sample(run, criteria=[tone]), "anna")
+    session.label(0, "tone", "rude")
+
+    labels = read_labels(run.folder)
+    assert list(labels.consensus("tone").values()) == ["rude"]
+
+
+@pytest.mark.parametrize("name", ["", "_consensus", "a/b", "..", "a b", "x" * 65, "a\x00"])
+def test_a_name_that_cannot_be_a_files_is_refused(run: RepliesRun, name: str) -> None:
+    with pytest.raises(InputError, match="annotator's name"):
+        session_of(run, name)
+
+
+@pytest.mark.parametrize("name", ["anna", "Jörg", "anna.b", "李", "3rd_reader"])
+def test_names_in_other_scripts_and_with_dots_work(run: RepliesRun, name: str) -> None:
+    session_of(run, name).label(0, "abstention", "yes")
+
+    assert read_labels(run.folder).annotators == (name,)
+    assert session_of(run, name).state()["statuses"][0] == "done"
+
+
+def test_a_line_cut_off_by_a_kill_does_not_count_and_harms_nothing(run: RepliesRun) -> None:
+    session_of(run).label(0, "abstention", "yes")
+    path = run.folder / "labels" / "anna.jsonl"
+    with path.open("ab") as stream:
+        stream.write(b'{"reply_id": "cut o')
+    session = session_of(run)
+    session.label(1, "abstention", "no")
+
+    assert [row["outcome"] for row in stored(run)] == ["yes", "no"]
+    assert session.state()["statuses"][0] == "done"
+
+
+def test_a_broken_line_is_named(run: RepliesRun) -> None:
+    session_of(run).label(0, "abstention", "yes")
+    path = run.folder / "labels" / "anna.jsonl"
+    path.write_text(path.read_text("utf-8") + '{"reply_id": ""}\n', "utf-8")
+
+    with pytest.raises(InputError, match=r"anna\.jsonl:2: field 'reply_id'"):
+        read_labels(run.folder)
+
+
+def test_hostile_notes_are_stored_harmlessly(run: RepliesRun) -> None:
+    session = session_of(run)
+    session.label(0, "abstention", "yes", '\ud800\x00"}\n{"reply_id": "x' + "y" * 9000)
+
+    assert len(stored(run)) == 1
+    assert len(session.item(0)["note"]) == 5000
+
+
+def test_many_threads_lose_no_label(run: RepliesRun) -> None:
+    session = session_of(run)
+    threads = [
+        threading.Thread(target=session.label, args=(position, "abstention", "yes"))
+        for position in range(len(session))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(read_labels(run.folder).votes("abstention")) == len(session) == 32
+
+
+def test_texts_are_shown_without_what_acts_on_them(tmp_path: Path) -> None:
+    run = toy_run(
+        tmp_path / "run",
+        bases={"parks": 1},
+        response=lambda *_: "a\x00b\u202ec\r\nd\x1b[31m\u2067",
+        citation=None,
+    )
+    item = session_of(run).item(0)
+
+    assert item["response"] == "a\ufffdbc\nd\ufffd[31m"
+    assert item["citation"] == ""

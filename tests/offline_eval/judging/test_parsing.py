@@ -1,0 +1,105 @@
+"""Chosen letters in what models really write."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowgate.offline_eval.judging import LETTERS, parse_choices
+
+OPTIONS = ["Ann Li", "Bo Ek", "Ann Li of Rill", "1999"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "wanted"),
+    [
+        ("A", "A"),
+        ("b", "B"),
+        ("(B)", "B"),
+        ("(b)", "B"),
+        ("B.", "B"),
+        ("B) Bo Ek", "B"),
+        ("**B**", "B"),
+        ("**Answer:** B", "B"),
+        ("Answer: B and D", "BD"),
+        ("Answer: A, B, and D.", "ABD"),
+        ("A/C", "AC"),
+        ("A & C", "AC"),
+        ("The answer is (C).", "C"),
+        ("The correct option is B because the passage says so.", "B"),
+        ("The correct answers are: (A) and (D)", "AD"),
+        ("Final answer: options B, D", "BD"),
+        ("I would choose option D.", "D"),
+        ("\\boxed{B}", "B"),
+        ("\\boxed{\\text{B}}", "B"),
+        ("<answer>D</answer>", "D"),
+        ('{"explanation": "…", "answer": "B"}', "B"),
+        ('{"answers": ["A", "D"]}', "A"),
+        ("答案：B", "B"),
+        ("答案是（A）和（D）。", "AD"),
+        ("正确答案为Ａ、Ｄ", "AD"),
+        ("我选B", "B"),
+        ("Let me think. (A) is wrong. The passage states 1999, so (D) fits.", "D"),
+        ("Explanation: A is out of date.\n\nB", "B"),
+        ("Explanation: it was so.\nA and B", "AB"),
+        ("It must have been Bo Ek.", "B"),
+        ("Ann Li of Rill", "C"),
+        ("Ann Li", "A"),
+        ("Not Ann Li, but Bo Ek.", "B"),
+        ("Options were Ann Li, Bo Ek and 1999. In the end it is 1999.", "D"),
+        ("The answer is Bo Ek", "B"),
+        ("First I thought the answer is A. On reflection, the answer is D.", "D"),
+        ("", None),
+        ("   \n", None),
+        ("I cannot tell.", None),
+        ("A person from Rill.", None),
+        ("I do not know a better one.", None),
+        ("E", None),
+        ("None of these.", None),
+    ],
+)
+def test_letters_are_read(reply: str, wanted: str | None) -> None:
+    assert parse_choices(reply, OPTIONS) == (None if wanted is None else tuple(wanted))
+
+
+@settings(deadline=None)
+@given(st.text(max_size=400), st.lists(st.text(max_size=20), min_size=1, max_size=8))
+def test_any_reply_gives_letters_of_the_options_or_none(reply: str, options: list[str]) -> None:
+    found = parse_choices(reply, options)
+    if found is not None:
+        assert found
+        assert list(found) == sorted(set(found))
+        assert set(found) <= set(LETTERS[: len(options)])
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.sampled_from("ABCD"), min_size=1, max_size=4, unique=True),
+    st.sampled_from(["Answer: {}", "{}", "The answer is {}.", "Because of it.\n\n{}", "**{}**"]),
+    st.sampled_from([", ", " and ", "、", "/", ", and "]),
+    st.sampled_from(["{}", "({})", "[{}]"]),
+)
+def test_every_usual_way_to_write_letters_is_read(
+    letters: list[str], frame: str, between: str, shape: str
+) -> None:
+    reply = frame.format(between.join(shape.format(letter) for letter in letters))
+    assert parse_choices(reply, OPTIONS) == tuple(sorted(letters))
+
+
+def test_a_huge_reply_takes_no_time_to_read() -> None:
+    reply = "(A) or perhaps not " * 200_000 + "\nAnswer: B"
+    assert parse_choices(reply, OPTIONS) == ("B",)
+
+
+@pytest.mark.parametrize("count", [0, 9])
+def test_too_few_or_too_many_options_are_refused(count: int) -> None:
+    with pytest.raises(ValueError, match="options"):
+        parse_choices("A", ["x"] * count)
+
+
+@pytest.mark.parametrize("words", ["not", "rather than", "instead of", "neither"])
+@pytest.mark.parametrize("gap", [0, 10, 30])
+def test_a_negation_counts_however_long_the_text_before_it_is(words: str, gap: int) -> None:
+    reply = f"{'so ' * 500}it is (A), {words} {'x' * gap} (B) I think"
+    assert parse_choices(reply, ["Ann Li", "Bo Ek"]) == ("A",)

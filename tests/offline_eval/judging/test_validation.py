@@ -1,0 +1,281 @@
+"""Judges against people's labels, and rates corrected for what judges get wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.offline_eval.judges.runs import replies_run
+
+from knowgate.calibration import (
+    Interval,
+    cohens_kappa,
+    prediction_powered_rate,
+    rogan_gladen,
+    wilson_interval,
+)
+from knowgate.offline_eval.judging import (
+    JudgedReply,
+    corrected_rate,
+    judge_run,
+    judges_of,
+    validate_judges,
+)
+from knowgate.offline_eval.judging._contract import FunctionJudge
+from knowgate.offline_eval.judging._validation import labels_of_judge, primary_judge, weighted_kappa
+from knowgate.offline_eval.judging.labelling import Labels
+from knowgate.offline_eval.judging.labelling._criteria import HumanLabel
+from knowgate.offline_eval.run import RepliesRun, read_replies_run
+
+
+def judged(
+    folder: Path,
+    outcomes: list[str],
+    *,
+    criterion: str = "abstention",
+    systems: tuple[str, ...] = ("s",),
+) -> RepliesRun:
+    """A run of which a judge said these, one reply after another."""
+    replies = {f"q{index}": f"reply {index}" for index in range(len(outcomes))}
+    run = replies_run(folder, replies, systems=systems)
+
+    def say(reply: JudgedReply) -> str:
+        return outcomes[int(reply.reply.split()[1])]
+
+    judge_run(run, [FunctionJudge("mine", criterion, say)])
+    return read_replies_run(run)
+
+
+def people(outcomes: list[str], criterion: str = "abstention") -> dict[str, dict[str, str]]:
+    return {criterion: {f"s/q{index}": outcome for index, outcome in enumerate(outcomes)}}
+
+
+# People's positives: 4 found, 1 missed; negatives: 2 false alarms, 3 left alone.
+HUMAN = ["yes"] * 5 + ["no"] * 5
+JUDGE = ["yes"] * 4 + ["no"] + ["yes"] * 2 + ["no"] * 3
+
+
+def test_agreement_is_what_the_table_says(tmp_path: Path) -> None:
+    run = judged(tmp_path / "run", JUDGE)
+    [found] = validate_judges(run, people(HUMAN))
+    assert (found.judge, found.criterion, found.n, found.no_verdict) == (
+        "mine",
+        "abstention",
+        10,
+        0,
+    )
+    assert found.confusion == {
+        ("yes", "yes"): 4,
+        ("yes", "no"): 1,
+        ("no", "yes"): 2,
+        ("no", "no"): 3,
+    }
+    assert found.accuracy == wilson_interval(7, 10)
+    assert found.precision == wilson_interval(4, 6)
+    assert found.recall == wilson_interval(4, 5)
+    assert found.specificity == wilson_interval(3, 5)
+    # Observed .7; by chance .5 · .6 + .5 · .4 = .5.
+    assert found.kappa.value == pytest.approx(0.4)
+    assert found.kappa.low is not None
+    assert found.kappa.low < 0.4
+    assert "only 10 replies" in found.warnings[0]
+    assert "kappa 0.40" in found.warnings[1]
+
+
+def test_what_is_known_of_a_judge_goes_before_its_warnings(tmp_path: Path) -> None:
+    run = judged(tmp_path / "run", JUDGE)
+    [plain] = validate_judges(run, people(HUMAN))
+    [found] = validate_judges(run, people(HUMAN), known_of={plain.judge: ("It believes.",)})
+    assert found.warnings == ("It believes.", *plain.warnings)
+    [other] = validate_judges(run, people(HUMAN), known_of={"other": ("It believes.",)})
+    assert other.warnings == plain.warnings
+
+
+def test_replies_that_people_disagree_on_are_told_of(tmp_path: Path) -> None:
+    run = judged(tmp_path / "run", JUDGE)
+
+    def labels(name: str, outcomes: list[str]) -> tuple[HumanLabel, ...]:
+        return tuple(
+            HumanLabel(
+                reply_id=f"s/q{index}", criterion="abstention", outcome=outcome, annotator=name
+            )
+            for index, outcome in enumerate(outcomes)
+        )
+
+    both = Labels(None, {"a": labels("a", HUMAN), "b": labels("b", [*HUMAN[:8], "yes", "yes"])})
+    [found] = validate_judges(run, both)
+    assert (found.n, found.unsettled) == (8, 2)
+    assert any("2 replies that people disagree on" in text for text in found.warnings)
+    settled = Labels(None, both.given, labels("c", HUMAN))
+    assert validate_judges(run, settled)[0].unsettled == 0
+
+
+@pytest.mark.parametrize("weights", [None, {"s/q0": 3.0}])
+def test_full_agreement_on_lopsided_outcomes_proves_little_beyond_chance(
+    tmp_path: Path, weights: dict[str, float] | None
+) -> None:
+    outcomes = ["yes"] * 30 + ["no"] * 3
+    run = judged(tmp_path / "run", outcomes)
+    [found] = validate_judges(run, people(outcomes), weights=weights)
+    assert found.kappa.value == 1.0
+    # 10 % more disagreements are possible, where chance alone gives 17 %.
+    assert found.kappa.low is not None
+    assert found.kappa.low < 0.5
+
+
+def test_kappa_equals_that_of_the_project_where_nothing_is_weighted() -> None:
+    names = ["no", "yes"]
+    human = np.asarray([names.index(name) for name in HUMAN])
+    judge = np.asarray([names.index(name) for name in JUDGE])
+    mine = weighted_kappa(human, judge, np.ones(10), 2)
+    assert mine == pytest.approx(cohens_kappa(HUMAN, JUDGE).value)
+
+
+def test_weights_stand_for_replies_that_were_not_labelled(tmp_path: Path) -> None:
+    run = judged(tmp_path / "run", JUDGE)
+    weights = {f"s/q{index}": 3.0 for index in range(5)}
+    [found] = validate_judges(run, people(HUMAN), weights=weights)
+    # 4 right of weight 3 and 3 of weight 1, among 15 + 5.
+    assert found.accuracy.value == pytest.approx(15 / 20)
+    assert found.precision.value == pytest.approx(12 / 14)
+
+
+def test_labels_may_know_the_chance_with_which_they_were_drawn(tmp_path: Path) -> None:
+    class Labels:
+        def consensus(self, criterion: str) -> dict[str, str]:
+            return people(HUMAN).get(criterion, {})
+
+        def inclusion_probability(self, reply_id: str) -> float | None:
+            return 0.25 if int(reply_id[3:]) < 5 else 0.75
+
+    run = judged(tmp_path / "run", JUDGE)
+    [found] = validate_judges(run, Labels())
+    assert found.accuracy.value == pytest.approx(15 / 20)
+
+
+def test_several_replies_to_a_question_are_no_independent_evidence(tmp_path: Path) -> None:
+    run = judged(tmp_path / "run", JUDGE, systems=("s", "t", "u"))
+    labels = {
+        f"{system}/q{index}": outcome
+        for system in ("s", "t", "u")
+        for index, outcome in enumerate(HUMAN)
+    }
+    [found] = validate_judges(run, {"abstention": labels})
+    assert (found.n, found.accuracy.n) == (30, 10)
+    assert found.accuracy.value == pytest.approx(0.7)
+    naive = wilson_interval(21, 30)
+    assert found.accuracy.high is not None
+    assert found.accuracy.low is not None
+    assert found.accuracy.high - found.accuracy.low > (naive.high or 0) - (naive.low or 0)
+
+
+def test_factuality_is_measured_on_what_was_answered(tmp_path: Path) -> None:
+    human = ["tier_1", "tier_2", "tier_3", "tier_3", "NA", "tier_1"]
+    said = ["tier_2", "tier_3", "tier_3", "tier_1", "NA", "NA"]
+    run = judged(tmp_path / "run", said, criterion="factuality")
+    [found] = validate_judges(run, people(human, "factuality"))
+    assert found.accuracy == wilson_interval(2, 6)
+    assert found.recall == wilson_interval(1, 2)
+    assert found.specificity == wilson_interval(1, 2)
+    assert found.precision == wilson_interval(1, 2)
+
+
+def test_a_criterion_without_a_known_positive_has_no_precision(tmp_path: Path) -> None:
+    run = judged(tmp_path / "run", ["curt", "kind"], criterion="tone")
+    labels = people(["curt", "curt"], "tone")
+    [found] = validate_judges(run, labels)
+    assert found.precision == found.recall == Interval(None, None, None, 0)
+    [found] = validate_judges(run, labels, positive={"tone": ("curt",)})
+    assert found.recall.value == 0.5
+
+
+def test_without_labels_there_is_nothing_to_validate(tmp_path: Path) -> None:
+    run = judged(tmp_path / "run", JUDGE)
+    assert validate_judges(run, {}) == ()
+    assert validate_judges(run, {"abstention": {"elsewhere": "yes"}}) == ()
+    assert corrected_rate(run, "mine", "abstention", "yes", {}).value is None
+
+
+def test_a_rate_is_corrected_by_the_labelled_replies(tmp_path: Path) -> None:
+    run = judged(tmp_path / "run", JUDGE * 10)
+    # The first twenty are labelled; the judge says yes 6 times in ten, people 5 times.
+    labels = people(HUMAN * 2)
+    found = corrected_rate(run, "mine", "abstention", "yes", labels)
+    assert found.value == pytest.approx(0.5)
+    assert found.n == 20
+    assert found.low is not None
+    assert found.low < 0.45
+    # (.6 + .6 - 1) / (.8 + .6 - 1)
+    other = corrected_rate(run, "mine", "abstention", "yes", labels, method="rogan_gladen")
+    assert other.value == pytest.approx(0.5)
+    assert other.n == 100
+
+
+def test_only_the_chosen_replies_count(tmp_path: Path) -> None:
+    # Of the others the judge says something else.
+    run = judged(tmp_path / "run", [*JUDGE, *["yes"] * 10])
+    some = [f"s/q{index}" for index in range(10)]
+    found = corrected_rate(run, "mine", "abstention", {"yes"}, people(HUMAN), among=some)
+    assert found.value == pytest.approx(0.5)
+    assert found.n == 10
+
+
+def test_replies_to_one_question_are_one_unit_of_a_corrected_rate(tmp_path: Path) -> None:
+    systems = ("s", "t", "u", "v")
+    run = judged(tmp_path / "run", JUDGE * 3, systems=systems)
+    names = [f"{system}/q{index}" for system in systems for index in range(10)]
+    labels = {"abstention": dict(zip(names, HUMAN * 4, strict=True))}
+    questions = [f"q{index}" for index in range(10)] * 4
+    rest = [f"q{index}" for index in range(10, 30)] * 4
+    wanted = prediction_powered_rate(
+        [outcome == "yes" for outcome in HUMAN * 4],
+        [outcome == "yes" for outcome in JUDGE * 4],
+        [outcome == "yes" for outcome in JUDGE * 8],
+        groups=questions,
+        groups_unlabelled=rest,
+    )
+    found = corrected_rate(run, "mine", "abstention", "yes", labels)
+    assert (found.low, found.high) == pytest.approx((wanted.low, wanted.high))
+
+
+def test_unequal_weights_make_fewer_labels_of_a_sample(tmp_path: Path) -> None:
+    run = judged(tmp_path / "run", JUDGE * 20)
+    found = corrected_rate(
+        run,
+        "mine",
+        "abstention",
+        "yes",
+        people(HUMAN * 20),
+        weights={f"s/q{index}": 3.0 for index in range(100)},
+        method="rogan_gladen",
+    )
+    # Of each kind 50 of weight 3 and 50 of weight 1 are worth 200² / 500 = 80.
+    wanted = rogan_gladen(
+        120, 200, true_positives=64, human_positives=80, true_negatives=48, human_negatives=80
+    )
+    assert wanted.low is not None
+    assert wanted.low > 0.0
+    assert (found.value, found.low, found.high) == pytest.approx(
+        (wanted.value, wanted.low, wanted.high)
+    )
+
+
+def test_a_judge_can_be_measured_against_another_one(tmp_path: Path) -> None:
+    run = judged(tmp_path / "run", JUDGE)
+    [found] = validate_judges(run, labels_of_judge(run, "mine"))
+    assert found.accuracy.value == 1.0
+
+
+def test_the_best_judge_speaks_for_the_run(tmp_path: Path) -> None:
+    folder = replies_run(tmp_path / "run", {"q0": "I don't know."})
+    # By the alphabet "a judge of mine" comes first.
+    names = ["llm:m", "given", "a judge of mine"]
+    others = [
+        FunctionJudge(name, "abstention", lambda _: "yes") for name in names if name != "given"
+    ]
+    judge_run(folder, ["detector", *others])
+    run = read_replies_run(folder)
+    assert judges_of(run, "abstention") == ("llm:m", "a judge of mine", "detector")
+    assert primary_judge(run, "abstention") == "llm:m"
+    assert primary_judge(run, "factuality") is None

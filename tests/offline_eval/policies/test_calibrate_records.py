@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.offline_eval.calibrating.measured import drawn
+
+from knowgate.guard import InputError, Policy, Route
+from knowgate.offline_eval.policies import MeasuredCases, calibrate_records
+from knowgate.offline_eval.policies._records import outcomes_under, rates_of
+
+
+def _true_rates(policy: Policy, population: MeasuredCases) -> tuple[float, float | None]:
+    rates = rates_of(outcomes_under(policy, population.cases))
+    assert rates.coverage.value is not None
+    return rates.coverage.value, rates.risk.value
+
+
+def test_no_question_is_used_for_two_things() -> None:
+    found = calibrate_records(drawn(300, variants=2), risk=0.2, delta=0.1)
+
+    parts = [{c.question_id for c in part} for part in (found.learn, found.certify, found.test)]
+    assert all(parts)
+    assert len(parts[0] | parts[1] | parts[2]) == sum(map(len, parts)) == 300
+    assert {*found.learn, *found.certify, *found.test} == set(found.measured.cases)
+
+
+def test_the_chosen_point_is_the_policys_and_its_p_value_certifies() -> None:
+    found = calibrate_records(drawn(600), risk=0.2, delta=0.1)
+
+    [chosen] = [step for step in found.steps if step.chosen]
+    assert (chosen.relevance, chosen.confidence) == (
+        found.policy.relevance_threshold,
+        found.policy.confidence_threshold if found.policy.may_answer else None,
+    )
+    assert chosen.tested
+    assert chosen.p_value <= 0.1
+    assert found.policy.guarantee is not None
+    assert found.policy.guarantee.certified
+
+
+def test_what_a_step_says_is_what_a_policy_with_its_point_does() -> None:
+    found = calibrate_records(drawn(500), risk=0.25, delta=0.1)
+
+    [chosen] = [step for step in found.steps if step.chosen]
+    rates = rates_of(outcomes_under(found.policy, found.certify))
+    assert chosen.coverage == pytest.approx(rates.coverage.value)
+    assert chosen.risk == pytest.approx(rates.risk.value)
+
+
+def test_the_rates_are_those_of_questions_that_nothing_was_fitted_on() -> None:
+    found = calibrate_records(drawn(400), risk=0.2, delta=0.1)
+
+    assert found.rates == rates_of(outcomes_under(found.policy, found.test), seed=0)
+    assert found.rates is not None
+    assert found.rates.questions == len(found.test)
+
+
+def test_nothing_kept_back_gives_no_rates() -> None:
+    found = calibrate_records(drawn(200), risk=0.3, delta=0.1, share=1.0)
+
+    assert (found.test, found.rates) == ((), None)
+
+
+def test_what_went_right_among_the_certifying_questions_moves_neither_calibrators_nor_path() -> (
+    None
+):
+    measured = drawn(200)
+    found = calibrate_records(measured, risk=0.2, delta=0.1)
+    learnt = set(found.learn)
+    turned = tuple(
+        case
+        if case in learnt
+        else replace(
+            case,
+            context_right=not case.context_right,
+            closed_book_right=not case.closed_book_right,
+        )
+        for case in measured.cases
+    )
+
+    other = calibrate_records(replace(measured, cases=turned), risk=0.2, delta=0.1)
+
+    assert other.choices == found.choices
+    assert [(s.relevance, s.confidence) for s in other.steps] == [
+        (s.relevance, s.confidence) for s in found.steps
+    ]
+    assert [s.p_value for s in other.steps] != [s.p_value for s in found.steps]
+
+
+def test_without_confidence_memory_never_answers() -> None:
+    found = calibrate_records(drawn(400, confidence=False), risk=0.2, delta=0.1)
+
+    assert set(found.choices) == {"relevance"}
+    assert found.policy.estimator is None
+    assert not found.policy.may_answer
+    assert Route.ANSWER not in found.policy.allowed_routes
+    assert not any("each route" in line for line in found.not_promised)
+
+
+def test_a_coverage_that_is_asked_for_comes_with_the_bound_that_it_costs() -> None:
+    population = drawn(4000, seed=999)
+    asked = {}
+    for coverage in (0.4, 0.8):
+        found = calibrate_records(drawn(800), coverage=coverage, delta=0.1)
+        assert found.policy.guarantee is not None
+        assert found.policy.guarantee.certified
+        bound = found.policy.guarantee.risk
+        reached, risk = _true_rates(found.policy, MeasuredCases(population.cases, ""))
+        assert coverage - 0.02 <= reached <= coverage + 0.15
+        assert risk is not None
+        assert risk <= bound <= risk + 0.1
+        asked[coverage] = bound
+    assert asked[0.4] < asked[0.8]
+
+
+def test_a_risk_or_a_coverage_but_not_both() -> None:
+    with pytest.raises(ValueError, match="risk or coverage"):
+        calibrate_records(drawn(50), delta=0.1)
+    with pytest.raises(ValueError, match="risk or coverage"):
+        calibrate_records(drawn(50), delta=0.1, risk=0.1, coverage=0.5)
+
+
+def test_too_few_questions_to_split_are_refused() -> None:
+    measured = drawn(1)
+
+    with pytest.raises(InputError, match="too few"):
+        calibrate_records(measured, risk=0.2, delta=0.1)
+
+
+def test_a_share_that_leaves_nothing_to_fit_on_is_named() -> None:
+    with pytest.raises(InputError, match=r"300, of them 0.001 to fit on .* or a larger share"):
+        calibrate_records(drawn(300), risk=0.2, delta=0.1, share=0.001)
+
+
+def test_records_without_any_relevance_and_confidence_are_refused() -> None:
+    measured = drawn(50)
+    silent = tuple(replace(c, relevance=None, confidence=None) for c in measured.cases)
+
+    with pytest.raises(InputError, match="neither relevance nor confidence"):
+        calibrate_records(replace(measured, cases=silent), risk=0.2, delta=0.1)
+
+
+def test_the_order_of_the_records_does_not_matter() -> None:
+    measured = drawn(200, variants=2)
+    turned = replace(measured, cases=measured.cases[::-1])
+
+    one = calibrate_records(measured, risk=0.2, delta=0.1).policy
+    two = calibrate_records(turned, risk=0.2, delta=0.1).policy
+
+    assert one.relevance_threshold == pytest.approx(two.relevance_threshold)
+    assert one.calibration_set_sha256 == two.calibration_set_sha256

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.offline_eval.calibrating.measured import ESTIMATOR, SCORER
+from tests.offline_eval.ookb.toy import run_toy, write_toy_questions
+
+from knowgate.guard import InputError
+from knowgate.offline_eval.policies import records_from_run
+from knowgate.offline_eval.policies._records import MeasuredCase
+from knowgate.offline_eval.run import read_ookb_run
+from tests.offline_eval.cli.commands import write_lines
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    return run_toy(write_toy_questions(folder / "kb.jsonl", 30), folder / "run")
+
+
+def test_an_ookb_run_gives_two_cases_per_question(run: Path) -> None:
+    found = records_from_run(run)
+
+    rows = read_ookb_run(run).rows
+    assert (found.questions, len(found.cases)) == (30, 60)
+    assert {case.case for case in found.cases} == {"in_kb", "left_out"}
+    for case, row in zip(found.cases, rows, strict=True):
+        assert (case.relevance, case.question_id) == (row.raw_relevance, row.question_id)
+        assert (case.confidence, case.closed_book_right) == (None, None)
+        if case.case == "left_out":
+            assert case.context_right is False
+        else:
+            assert case.context_right is not row.retrieval_miss
+
+
+def test_it_is_bound_to_what_measured_it(run: Path) -> None:
+    found = records_from_run(run)
+
+    settings = read_ookb_run(run).manifest.settings
+    assert (found.scorer, found.aggregator) == (settings.scorer, settings.aggregator)
+    assert found.estimator is None
+    assert "each asked twice" in found.population
+
+
+def test_questions_on_one_passage_share_a_group(run: Path) -> None:
+    questions = read_ookb_run(run).questions
+
+    for case in records_from_run(run).cases:
+        assert case.group == questions[case.question_id].own_passage
+
+
+@pytest.fixture
+def uniknow(tmp_path: Path) -> Path:
+    """What `uniknow_signals` reads of a run: its manifest, its plan, and what was measured."""
+    manifest = {
+        "schema_version": 1,
+        "suite": "uniknow",
+        "created_by": "knowgate",
+        "settings": {
+            "dataset": "microworld",
+            "scorer": SCORER.model_dump(),
+            "estimator": ESTIMATOR.model_dump(),
+            "aggregator": "noisy_or",
+        },
+        "methods": ["naive", "guard_naive"],
+    }
+    plan = {
+        "schema_version": 1, "training_cases": 1, "evaluation_cases": 2, "rows": 4,
+        "grouped": True, "knowledge": {"known": 1},
+    }  # fmt: skip
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    (tmp_path / "plan.json").write_text(json.dumps(plan), encoding="utf-8")
+    signal = {
+        "case_id": "m/1/original", "dataset": "m", "question_id": "1", "group": "Ada",
+        "part": "training", "kind": "original", "holds_answer": True, "raw_relevance": 3.5,
+        "raw_confidence": 0.7, "context_right": True, "closed_book_right": False,
+        "closed_book": "x", "context_reply": "y", "scores": [3.5], "error": None,
+    }  # fmt: skip
+    failed = {"raw_relevance": None, "context_right": None, "error": "SignalError: relevance"}
+    signals = [
+        signal,
+        signal | {"case_id": "m/2/original", "question_id": "2", "group": "", "part": "evaluation"},
+        signal | {"case_id": "m/2/random", "question_id": "2", "group": "", "kind": "random"}
+        | {"part": "evaluation"} | failed,
+    ]  # fmt: skip
+    write_lines(tmp_path / "signals.jsonl", signals)
+    return tmp_path
+
+
+def test_a_uniknow_run_gives_what_its_guard_measured(uniknow: Path) -> None:
+    found = records_from_run(uniknow)
+
+    assert found.cases == (
+        MeasuredCase("m/1", 3.5, 0.7, True, False, group="m/Ada", case="original"),
+        MeasuredCase("m/2", 3.5, 0.7, True, False, case="original"),
+        MeasuredCase("m/2", None, 0.7, None, False, case="random"),
+    )
+    assert (found.scorer, found.estimator) == (SCORER, ESTIMATOR)
+    assert found.aggregator == "noisy_or"
+    assert "the data set microworld" in found.population
+    assert "(original, random)" in found.population
+
+
+def test_a_uniknow_run_that_does_not_say_what_measured_it_is_refused(uniknow: Path) -> None:
+    path = uniknow / "manifest.json"
+    manifest = json.loads(path.read_text("utf-8"))
+    manifest["settings"]["scorer"] = None
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+
+    with pytest.raises(InputError, match=r"'settings\.scorer' is no fingerprint"):
+        records_from_run(uniknow)
+
+
+def test_a_run_of_another_suite_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text(
+        json.dumps({"schema_version": 1, "suite": "beauty"}), encoding="utf-8"
+    )
+
+    with pytest.raises(InputError, match="a run of suite 'beauty' holds nothing to calibrate on"):
+        records_from_run(tmp_path)

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.offline_eval.calibrating.measured import SCORER, case
+
+from knowgate.calibration import UNDEFINED, wilson_interval
+from knowgate.guard import Policy, Route
+from knowgate.guard.policy import TemperatureCalibrator
+from knowgate.offline_eval.policies._records import clustered_rate, outcomes_under, rates_of
+
+POLICY = Policy(
+    scorer=SCORER,
+    relevance_threshold=0.5,
+    confidence_threshold=0.7,
+    allowed_routes=tuple(Route),
+)
+
+
+def test_each_route_is_wrong_by_its_own_answer() -> None:
+    cases = [
+        case("a", 0.9, 0.9, (True, False)),  # follows, right
+        case("b", 0.9, 0.9, (False, True)),  # follows, wrong although memory knew
+        case("c", 0.1, 0.9, (True, False)),  # answers, wrong
+        case("d", 0.1, 0.9, (False, True)),  # answers, right
+        case("e", 0.1, 0.1, (True, False)),  # declines, although the context was right
+        case("f", 0.1, 0.1, (False, False)),  # declines, rightly
+        case("g", 0.9, 0.1, (None, True)),  # follows, not known: wrong
+        case("h", None, 0.9, (True, True)),  # relevance failed: declines
+    ]
+
+    outcomes = outcomes_under(POLICY, cases)
+
+    assert [o.route.value[0] for o in outcomes] == ["f", "f", "a", "a", "a", "a", "f", "a"]
+    assert [o.passes for o in outcomes] == [True] * 4 + [False, False, True, False]
+    assert [o.wrong for o in outcomes] == [False, True, True, False, False, False, True, False]
+    rates = rates_of(outcomes)
+    assert (rates.coverage.value, rates.risk.value) == (5 / 8, 3 / 5)
+    assert (rates.followed_wrong.value, rates.answered_wrong.value) == (2 / 3, 1 / 2)
+    assert rates.false_abstention.value == 2 / 7
+
+
+def test_nothing_retrieved_is_a_relevance_of_zero_whatever_the_calibrator_says() -> None:
+    lax = POLICY.model_copy(
+        update={
+            "relevance_threshold": 0.0,
+            "relevance_calibrator": TemperatureCalibrator(temperature=2.0),
+        }
+    )
+
+    [found] = outcomes_under(lax, [case(relevance=0.9, nothing_retrieved=True)])
+
+    assert (found.relevance, found.route) == (0.0, Route.ABSTAIN)
+
+
+def test_with_one_case_per_unit_the_interval_is_wilsons() -> None:
+    trials = [(("question", str(i)), 2.0, i < 3) for i in range(10)]
+
+    assert clustered_rate(trials) == wilson_interval(3, 10)
+
+
+def test_cases_of_one_question_are_no_evidence_of_their_own() -> None:
+    rng = np.random.default_rng(0)
+    of_units = [bool(rng.random() < 0.5) for _ in range(40)]
+    once = clustered_rate([(("question", str(i)), 1.0, true) for i, true in enumerate(of_units)])
+    fivefold = clustered_rate(
+        [(("question", str(i)), 1.0, true) for i, true in enumerate(of_units) for _ in range(5)]
+    )
+
+    assert fivefold.value == pytest.approx(once.value)
+    assert fivefold.n == 40
+    assert fivefold.low == pytest.approx(once.low, abs=0.03)
+    assert fivefold.high == pytest.approx(once.high, abs=0.03)
+
+
+def test_a_weight_counts_in_the_rate() -> None:
+    trials = [(("question", "a"), 3.0, True), (("question", "b"), 1.0, False)]
+
+    assert clustered_rate(trials).value == 0.75
+
+
+def test_the_interval_covers_the_true_rate_about_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(1)
+    covered = 0
+    for _ in range(200):
+        trials = []
+        for unit in range(60):
+            chance = rng.beta(2, 4)
+            trials += [(("group", str(unit)), 1.0, bool(rng.random() < chance)) for _ in range(4)]
+        rate = clustered_rate(trials)
+        covered += (rate.low or 0) <= 1 / 3 <= (rate.high or 0)
+    # 200 draws at 95 %: a standard error of 1.5 points; resampling is a little too short.
+    assert 0.90 <= covered / 200 <= 0.99
+
+
+def test_of_two_units_the_interval_is_that_of_students_t() -> None:
+    trials = [(("group", "a"), 1.0, i < 18) for i in range(100)]
+    trials += [(("group", "b"), 1.0, i < 22) for i in range(100)]
+
+    rate = clustered_rate(trials)
+
+    # The standard error is (.22 − .18) / 2 = .02, and t at 97.5 % with one degree 12.706.
+    assert rate.value == pytest.approx(0.2)
+    assert (rate.low, rate.n) == (0.0, 2)
+    assert rate.high == pytest.approx(0.2 + 12.7062 * 0.02, abs=1e-5)
+
+
+def test_the_interval_of_few_units_covers_the_true_rate_too() -> None:
+    rng = np.random.default_rng(2)
+    covered = 0
+    for _ in range(200):
+        trials = []
+        for unit in range(4):
+            chance = rng.beta(4, 8)
+            trials += [(("group", str(unit)), 1.0, bool(rng.random() < chance)) for _ in range(30)]
+        rate = clustered_rate(trials)
+        covered += (rate.low or 0) <= 1 / 3 <= (rate.high or 0)
+    # Resampling alone covers three times in four.
+    assert covered / 200 >= 0.91
+
+
+def test_units_that_all_went_alike_have_an_interval_all_the_same() -> None:
+    rate = clustered_rate([(("group", str(i // 2)), 1.0, False) for i in range(20)])
+
+    assert (rate.value, rate.low, rate.high) == (0.0, 0.0, wilson_interval(0, 10).high)
+
+
+def test_without_trials_nothing_is_known() -> None:
+    assert clustered_rate([]) == UNDEFINED

@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.offline_eval.calibrating.measured import ESTIMATOR, SCORER
+
+from knowgate.guard import InputError
+from knowgate.guard.files import atomic_writer
+from knowgate.offline_eval.policies import MeasuredCases, read_records
+from knowgate.offline_eval.policies._records import MeasuredCase
+from knowgate.offline_eval.policies._records_file import record_lines
+
+LINE: dict[str, Any] = {
+    "question_id": "q1",
+    "relevance": 3.5,
+    "confidence": None,
+    "context_right": True,
+    "closed_book_right": None,
+}
+
+
+def written(folder: Path, *lines: object, name: str = "records.jsonl") -> Path:
+    path = folder / name
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def test_a_record_is_read_with_what_it_leaves_out(tmp_path: Path) -> None:
+    found = read_records(written(tmp_path, LINE))
+
+    assert found.cases == (MeasuredCase("q1", 3.5, None, True, None),)
+    assert (found.scorer, found.estimator, found.aggregator) == (None, None, "max")
+
+
+def test_optional_fields_and_extra_ones(tmp_path: Path) -> None:
+    line = LINE | {
+        "question_id": 7, "group": "doc", "conflict": False, "weight": 2, "case": "random",
+        "nothing_retrieved": True, "note": [1],
+    }  # fmt: skip
+
+    found = read_records(written(tmp_path, line)).cases[0]
+
+    assert found == MeasuredCase("7", 3.5, None, True, None, "doc", False, 2.0, "random", True)
+
+
+def test_a_signal_that_is_not_a_number_has_failed(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_text(json.dumps(LINE).replace("3.5", "NaN"), encoding="utf-8")
+
+    assert read_records(path).cases[0].relevance is None
+
+
+def test_the_first_line_may_say_what_measured_them(tmp_path: Path) -> None:
+    header = {
+        "scorer": SCORER.model_dump(),
+        "estimator": ESTIMATOR.model_dump(),
+        "aggregator": "noisy_or",
+        "population": "our tickets",
+    }
+
+    found = read_records(written(tmp_path, header, LINE))
+
+    assert (found.scorer, found.estimator) == (SCORER, ESTIMATOR)
+    assert (found.aggregator, found.population, len(found.cases)) == ("noisy_or", "our tickets", 1)
+
+
+def test_a_file_beside_the_records_may_say_it_too(tmp_path: Path) -> None:
+    manifest = {"scorer": SCORER.model_dump(), "aggregator": "max"}
+    (tmp_path / "records.manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+
+    assert read_records(written(tmp_path, LINE)).scorer == SCORER
+
+
+def test_two_tellings_that_differ_are_refused(tmp_path: Path) -> None:
+    manifest = {"scorer": SCORER.model_dump()}
+    (tmp_path / "records.manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+
+    with pytest.raises(InputError, match=r"records\.jsonl:1: 'scorer' is told here and, diff"):
+        read_records(written(tmp_path, {"scorer": ESTIMATOR.model_dump()}, LINE))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"relevance": "0.5"}, "'relevance' must be a number or null"),
+        ({"confidence": True}, "'confidence' must be a number or null"),
+        ({"relevance": 10**400}, "'relevance' is larger than any float"),
+        ({"context_right": 1}, "'context_right' must be true, false or null"),
+        ({"closed_book_right": "yes"}, "'closed_book_right' must be true, false or null"),
+        ({"conflict": 0}, "'conflict' must be true, false or null"),
+        ({"weight": 0}, "'weight' must be a number from 1e-09 to 1e+09"),
+        ({"weight": None}, "'weight' must be a number from 1e-09 to 1e+09"),
+        ({"weight": 1e308}, "'weight' must be a number from 1e-09 to 1e+09"),
+        ({"question_id": ""}, "'question_id' must be text or a whole number"),
+        ({"question_id": None}, "'question_id' must be text or a whole number"),
+        ({"group": ["a"]}, "'group' must be text"),
+        ({"nothing_retrieved": 1}, "'nothing_retrieved' must be true, false or null"),
+    ],
+)
+def test_a_bad_field_is_named_with_its_line(
+    tmp_path: Path, change: dict[str, Any], words: str
+) -> None:
+    path = written(tmp_path, LINE, LINE | {"question_id": "q2"} | change)
+
+    with pytest.raises(InputError) as caught:
+        read_records(path)
+
+    assert f"{path}:2: " in str(caught.value)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("name", sorted(LINE))
+def test_a_missing_field_is_named(tmp_path: Path, name: str) -> None:
+    line = {key: value for key, value in LINE.items() if key != name}
+
+    with pytest.raises(InputError, match=rf":2: field '{name}' is missing"):
+        read_records(written(tmp_path, LINE | {"question_id": "q0"}, line))
+
+
+def test_the_same_case_twice_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, {"aggregator": "max"}, LINE, LINE | {"case": "b"}, LINE)
+
+    with pytest.raises(InputError, match=r":4: question 'q1', case '' stands on line 2 already"):
+        read_records(path)
+
+
+def test_a_question_in_two_groups_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, LINE | {"group": "a"}, LINE | {"case": "b", "group": "c"})
+
+    with pytest.raises(InputError, match=r":2: question 'q1' is in group 'c' here and in 'a' on"):
+        read_records(path)
+
+
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        ({"scorer": {}}, "field 'scorer.kind'"),
+        ({"scorer": "bi_encoder"}, "field 'scorer'"),
+        ({"estimator": {"kind": "x", "colour": 1}}, "field 'estimator.colour'"),
+        ({"aggregator": "median"}, "unknown aggregator 'median'"),
+        ({"scorer": None, "population": 3}, "field 'population' must be text"),
+        ({"scorer": None, "estimater": {"kind": "x"}}, "field 'estimater' says nothing about"),
+    ],
+)
+def test_a_bad_header_is_named(tmp_path: Path, header: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=r"records\.jsonl:1: ") as caught:
+        read_records(written(tmp_path, header, LINE))
+
+    assert words in str(caught.value)
+
+
+def test_a_file_without_records_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="holds no records"):
+        read_records(written(tmp_path, {"aggregator": "max"}))
+
+
+_VALUES = st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False))
+_FLAGS = st.sampled_from([None, True, False])
+_LETTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
+_CASES = st.builds(
+    MeasuredCase,
+    question_id=st.text(_LETTERS, min_size=1),
+    relevance=_VALUES,
+    confidence=_VALUES,
+    context_right=_FLAGS,
+    closed_book_right=_FLAGS,
+    conflict=_FLAGS,
+    weight=st.floats(0.001, 1e6),
+    case=st.sampled_from(["", "in_kb", "ü\u2028"]),
+    nothing_retrieved=st.booleans(),
+)  # fmt: skip
+
+
+@given(st.lists(_CASES, min_size=1, max_size=5, unique_by=lambda c: (c.question_id, c.case)))
+def test_what_is_written_reads_back_the_same(
+    tmp_path_factory: pytest.TempPathFactory, cases: list[MeasuredCase]
+) -> None:
+    path = tmp_path_factory.mktemp("r") / "records.jsonl"
+    measured = MeasuredCases(tuple(cases), str(path), SCORER, ESTIMATOR, "noisy_or", "theirs")
+
+    with atomic_writer(path) as stream:
+        for line in record_lines(measured):
+            stream.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+    assert read_records(path) == measured
+
+
+def test_the_hash_is_blind_to_order_and_sees_everything_else() -> None:
+    one, two = MeasuredCase("a", 1.0, None, True, None), MeasuredCase("b", 1.0, None, True, None)
+
+    def hashed(*cases: MeasuredCase) -> str:
+        return MeasuredCases(cases, "x").sha256
+
+    assert hashed(one, two) == hashed(two, one)
+    assert hashed(one) != hashed(two)

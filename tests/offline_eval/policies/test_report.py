@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.offline_eval.calibrating.measured import drawn
+
+from knowgate.calibration.risk import LossTable
+from knowgate.guard import InputError
+from knowgate.offline_eval.policies import Calibrated, calibrate_records
+from knowgate.offline_eval.policies._report import write_calibration_report
+from tests.offline_eval.report.page import Page
+from tests.offline_eval.report.test_report import EVIL
+
+
+@pytest.fixture(scope="module")
+def calibrated() -> Calibrated:
+    return calibrate_records(drawn(400), risk=0.25, delta=0.1)
+
+
+def _text(path: Path) -> str:
+    return Page(path.read_text(encoding="utf-8")).text.replace("\u00a0", " ")
+
+
+def test_the_page_says_what_is_promised_for_whom_and_what_is_not(
+    calibrated: Calibrated, tmp_path: Path
+) -> None:
+    paths = write_calibration_report(calibrated, tmp_path / "page.html")
+
+    text = _text(paths.html)
+    assert "Certified with confidence 90 %: at most 25 % of what it lets through is wrong." in text
+    assert calibrated.policy.guarantee is not None
+    assert calibrated.policy.guarantee.statement in text
+    assert "drawn ones" in text
+    for words in ("another domain", "another language model", "another relevance scorer"):
+        assert words in text
+
+
+def test_the_page_needs_nothing_from_outside_and_no_script(
+    calibrated: Calibrated, tmp_path: Path
+) -> None:
+    html = write_calibration_report(calibrated, tmp_path / "page.html").html.read_text("utf-8")
+
+    page = Page(html)
+    assert "script" not in page.tags
+    assert not page.handlers
+    assert all(reference.startswith("#") for reference in page.references)
+    assert not re.search(r"url\((?!#)|@import|https?:", html)
+    assert len(page.ids) == len(set(page.ids))
+    assert html.count("<svg") == 5
+    # No colour of a plot escapes the reader's scheme.
+    assert not re.search(r"<svg.*#(?!regions|risk|p-|reliab)[0-9a-f]{6}", html)
+
+
+def test_points_of_every_kind_are_told_apart_and_counted(
+    calibrated: Calibrated, tmp_path: Path
+) -> None:
+    html = write_calibration_report(calibrated, tmp_path / "page.html").html.read_text("utf-8")
+
+    counts = {
+        name: int(count)
+        for name, count in re.findall(
+            r"(declined, nothing to give|declined, though one was right|context followed, right|"
+            r"answered from memory, right|let through, wrong) \((\d+)\)",
+            html,
+        )
+    }
+    assert len(counts) == 5
+    assert sum(counts.values()) == len(calibrated.test)
+
+
+def test_the_json_holds_the_numbers_of_the_page(calibrated: Calibrated, tmp_path: Path) -> None:
+    paths = write_calibration_report(calibrated, tmp_path / "page.html")
+
+    def refuse(constant: str) -> None:
+        raise ValueError(constant)
+
+    value = json.loads(paths.json.read_text(encoding="utf-8"), parse_constant=refuse)
+    assert paths.json == tmp_path / "page.json"
+    assert (value["schema_version"], value["kind"]) == (1, "calibration")
+    assert sum(part["questions"] for part in value["parts"].values()) == 400
+    assert calibrated.rates is not None
+    assert value["kept_back"]["risk"]["value"] == calibrated.rates.risk.value
+    assert [step["number"] for step in value["path"] if step["chosen"]]
+    for signal in ("relevance", "confidence"):
+        assert 0 <= value["signals"][signal]["after"]["brier"]["value"] <= 1
+    # The raw relevance is no probability; the raw confidence is one, and a bad one.
+    assert value["signals"]["relevance"]["before"] is None
+    confidence = value["signals"]["confidence"]
+    assert (
+        confidence["after"]["calibration_error"]["value"]
+        < confidence["before"]["calibration_error"]["value"]
+    )
+    for ranking in value["rankings"].values():
+        assert ranking["augrc"]["value"] <= ranking["aurc"]["value"]
+        assert ranking["excess_aurc"]["value"] <= ranking["aurc"]["value"]
+
+
+def test_the_same_calibration_gives_the_same_bytes(calibrated: Calibrated, tmp_path: Path) -> None:
+    one = write_calibration_report(calibrated, tmp_path / "1.html")
+    two = write_calibration_report(calibrated, tmp_path / "2.html")
+
+    assert one.html.read_bytes() == two.html.read_bytes()
+    assert one.json.read_bytes() == two.json.read_bytes()
+
+
+def test_text_of_the_records_cannot_become_markup(calibrated: Calibrated, tmp_path: Path) -> None:
+    evil = replace(
+        calibrated,
+        measured=replace(calibrated.measured, population=EVIL, source=EVIL),
+        warnings=(EVIL,),
+    )
+
+    page = Page(write_calibration_report(evil, tmp_path / "p.html").html.read_text("utf-8"))
+
+    assert not page.tags & {"script", "img", "b", "i"}
+    assert not page.handlers
+    assert "<script>alert(1)</script>" in page.text
+    assert "\u202e" not in page.text
+
+
+def test_without_confidence_relevance_alone_is_drawn(tmp_path: Path) -> None:
+    found = calibrate_records(drawn(400, confidence=False), risk=0.2, delta=0.1)
+
+    paths = write_calibration_report(found, tmp_path / "page.html")
+
+    assert "No confidence was measured, so relevance alone decides." in _text(paths.html)
+    assert set(json.loads(paths.json.read_text("utf-8"))["signals"]) == {"relevance"}
+
+
+def test_without_anything_kept_back_the_page_says_so(tmp_path: Path) -> None:
+    found = calibrate_records(drawn(300), risk=0.2, delta=0.1, share=1.0)
+
+    text = _text(write_calibration_report(found, tmp_path / "page.html").html)
+
+    assert "Nothing was kept back, so nothing is reported on unseen questions." in text
+    assert "Questions that the certificate rests on" in text
+
+
+def test_a_policy_that_nothing_certifies_is_reported_too(tmp_path: Path) -> None:
+    found = calibrate_records(drawn(30), risk=0.01, delta=0.05)
+
+    text = _text(write_calibration_report(found, tmp_path / "page.html").html)
+
+    assert "Nothing could be certified, so this policy always abstains." in text
+
+
+def test_what_is_bounded_is_called_by_its_name(tmp_path: Path) -> None:
+    loss = LossTable(wrong_follow=1.0, wrong_answer=1.0, false_abstention=0.2)
+    of_cost = calibrate_records(drawn(400), risk=0.35, delta=0.1, loss=loss)
+    of_wrong = calibrate_records(drawn(400), risk=0.25, delta=0.1)
+
+    costs = _text(write_calibration_report(of_cost, tmp_path / "cost.html").html)
+    wrong = _text(write_calibration_report(of_wrong, tmp_path / "wrong.html").html)
+
+    assert "Mean cost" in costs
+    for words in ("Of those wrong", "what the promise is about", "the points of the declared path"):
+        assert words not in costs
+        assert words in wrong
+
+
+def test_a_coverage_that_is_not_certified_names_no_bound(tmp_path: Path) -> None:
+    found = calibrate_records(drawn(200), coverage=0.999, delta=0.1)
+
+    text = _text(write_calibration_report(found, tmp_path / "page.html").html)
+
+    assert "Nothing could be certified" in text
+    assert "bound α" not in text
+    assert "bound on the risk" not in text
+    assert "points declared and tested on" in text
+
+
+def test_a_place_that_cannot_be_written_leaves_nothing(
+    calibrated: Calibrated, tmp_path: Path
+) -> None:
+    (tmp_path / "page.json").mkdir()
+
+    with pytest.raises(InputError, match=r"page\.json: cannot be written"):
+        write_calibration_report(calibrated, tmp_path / "page.html")
+
+    assert [path.name for path in tmp_path.iterdir()] == ["page.json"]

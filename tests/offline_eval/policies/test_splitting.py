@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.offline_eval.calibrating.measured import drawn
+
+from knowgate.calibration.risk import split_questions
+from knowgate.offline_eval.policies import MeasuredCases, calibrate_records
+from knowgate.offline_eval.policies._records import MeasuredCase
+
+
+@given(st.lists(st.integers(0, 30), max_size=80), st.floats(0, 1), st.integers(0, 5))
+def test_no_question_is_in_two_parts_and_none_is_lost(
+    numbers: list[int], share: float, seed: int
+) -> None:
+    cases = [
+        MeasuredCase(f"q{i}", 0.5, 0.5, True, True, str(i % 3), case=str(number))
+        for number, i in enumerate(numbers)
+    ]
+
+    parts = split_questions(cases, share=share, seed=seed)
+
+    assert sorted((c for part in parts for c in part), key=lambda c: int(c.case)) == cases
+    first, second = ({c.question_id for c in part} for part in parts)
+    assert not first & second
+    assert len(first) == round(share * len(first | second))
+
+
+def test_a_group_is_in_every_part_as_often_as_among_all() -> None:
+    cases = [MeasuredCase(str(i), 0.5, 0.5, True, True, f"d{i % 2}") for i in range(400)]
+
+    for part in split_questions(cases, share=0.5):
+        assert 80 < sum(case.group == "d0" for case in part) < 120
+
+
+def test_the_seed_alone_decides_and_another_one_decides_otherwise() -> None:
+    cases = drawn(50).cases
+
+    assert split_questions(cases, share=0.5, seed=1) == split_questions(cases, share=0.5, seed=1)
+    assert split_questions(cases, share=0.5, seed=1) != split_questions(cases, share=0.5, seed=2)
+
+
+def test_the_order_of_the_file_does_not_matter() -> None:
+    cases = drawn(50).cases
+
+    first = {c.question_id for c in split_questions(cases, share=0.5)[0]}
+
+    assert {c.question_id for c in split_questions(cases[::-1], share=0.5)[0]} == first
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
+def test_a_share_that_is_none_is_refused(share: float) -> None:
+    with pytest.raises(ValueError, match="share"):
+        split_questions(drawn(2).cases, share=share)
+
+
+def test_each_part_of_a_calibration_is_a_sample_of_all_documents() -> None:
+    # One large document and eleven small ones: dealt whole, some would be missing.
+    cases = tuple(
+        MeasuredCase(str(i), i % 7, None, i % 3 > 0, None, "large" if i % 2 else f"d{i % 22}")
+        for i in range(1100)
+    )
+
+    found = calibrate_records(MeasuredCases(cases, "drawn"), risk=0.5, delta=0.1)
+
+    for part in (found.learn, found.certify, found.test):
+        assert len({case.group for case in part}) == 12
+        assert 0.4 < sum(case.group == "large" for case in part) / len(part) < 0.6

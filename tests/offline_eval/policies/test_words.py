@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tests.offline_eval.calibrating.measured import drawn
+
+from knowgate.offline_eval.policies import calibrate_records
+from knowgate.offline_eval.policies._fit import learning_share, questions_to_give
+
+
+def _warnings(**changes: object) -> str:
+    measured = replace(drawn(200), **changes)  # type: ignore[arg-type]
+    return " ".join(calibrate_records(measured, risk=0.3, delta=0.1).warnings)
+
+
+def test_independent_questions_of_named_instruments_need_no_warning() -> None:
+    assert _warnings() == ""
+
+
+def test_instruments_that_are_not_named_are_warned_of() -> None:
+    assert "do not name the relevance scorer" in _warnings(scorer=None)
+    assert "do not name the confidence estimator" in _warnings(estimator=None)
+
+
+def test_few_groups_are_warned_of() -> None:
+    crowded = tuple(replace(case, group=f"d{i % 12}") for i, case in enumerate(drawn(200).cases))
+
+    words = _warnings(cases=crowded)
+
+    assert "independent units certify" in words
+    assert "groups. Questions of one group tend to go alike" in words
+
+
+def test_one_group_is_one() -> None:
+    alone = tuple(replace(case, group="d") for case in drawn(200).cases)
+
+    words = _warnings(cases=alone)
+
+    assert "Only 1 independent unit certifies: " in words
+    assert "questions come from 1 group. Questions" in words
+
+
+def test_where_nothing_is_certified_there_are_no_limits_of_a_promise() -> None:
+    found = calibrate_records(drawn(30), risk=0.05, delta=0.1)
+
+    assert found.not_promised == ()
+    assert not any("a promise from so few" in line for line in found.warnings)
+
+
+def test_the_number_of_further_questions_is_also_told_of_all_and_not_of_those_that_certify() -> (
+    None
+):
+    found = calibrate_records(drawn(100), risk=0.02, delta=0.1)
+
+    assert found.policy.guarantee is not None
+    more = found.policy.guarantee.more_questions
+    assert more is not None
+    # Of 100 questions 80 are fitted on, and of those 60 % certify.
+    [line] = [line for line in found.warnings if "further questions" in line]
+    assert "those that certify, 48 of the 100 here: " in line
+    assert f"about {questions_to_give(48 + more, share=0.8) - 100} more" in line
+
+
+@pytest.mark.parametrize("share", [0.3, 0.8, 1.0])
+@pytest.mark.parametrize("wanted", [10, 100, 150, 1000])
+def test_of_the_questions_to_give_as_many_certify_as_wanted(wanted: int, share: float) -> None:
+    fitted = round(share * questions_to_give(wanted, share=share))
+
+    assert fitted - round(fitted * learning_share(fitted)) == pytest.approx(wanted, abs=2)
+
+
+def test_a_confidence_that_no_guard_takes_is_warned_of() -> None:
+    cases = drawn(200).cases
+    off = (replace(cases[0], confidence=-3.0), *cases[1:])
+
+    assert "In 1 case confidence lies outside 0 and 1. A guard takes" in _warnings(cases=off)
+
+
+def test_replies_that_nobody_judged_are_warned_of() -> None:
+    cases = drawn(200).cases
+    unjudged = tuple(replace(case, context_right=None) for case in cases[:10]) + cases[10:]
+
+    assert "Of 10 cases nobody knows whether the context's answer is right" in _warnings(
+        cases=unjudged
+    )
+
+
+def test_each_route_on_its_own_is_promised_only_where_it_was_asked_for() -> None:
+    pooled = calibrate_records(drawn(400), risk=0.3, delta=0.1)
+    apart = calibrate_records(drawn(400), risk=0.3, delta=0.1, per_route=True)
+
+    assert any("each route on its own" in line for line in pooled.not_promised)
+    assert not any("each route on its own" in line for line in apart.not_promised)

@@ -1,0 +1,320 @@
+"""Asking many items at once: who is asked, how often, and what is stored."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowgate.guard import InputError, LanguageModelError
+from knowgate.guard.errors import LanguageModelTimeoutError
+from knowgate.offline_eval.run import (
+    CallProgress,
+    RowStore,
+    RunTotals,
+    open_store,
+    run_calls,
+    run_calls_sync,
+    stored_rows,
+)
+from knowgate.offline_eval.run._table import UnstorableRowError
+from knowgate.offline_eval.run._threads import in_threads
+
+
+async def _echo(item: str) -> dict[str, Any]:
+    return {"id": item, "text": item.upper()}
+
+
+def _failed(item: str, error: Exception) -> dict[str, Any]:
+    return {"id": item, "error": type(error).__name__}
+
+
+async def _run(items: Any, call: Any, store: RowStore, **options: Any) -> RunTotals:
+    return await run_calls(
+        items, call, store, **{"key": str, "failed": _failed, "first_wait": 0.0, **options}
+    )
+
+
+async def _rows(tmp_path: Path, items: Any, call: Any, **options: Any) -> dict[str, Any]:
+    """The stored rows by id, of a new run."""
+    with open_store(tmp_path / "rows", key="id") as store:
+        await _run(items, call, store, **options)
+    return {row["id"]: row for _, row in stored_rows(tmp_path / "rows")}
+
+
+async def test_every_item_gets_its_row(tmp_path: Path) -> None:
+    found = await _rows(tmp_path, ["a", "b", "c"], _echo)
+
+    assert found == {
+        "a": {"id": "a", "text": "A"},
+        "b": {"id": "b", "text": "B"},
+        "c": {"id": "c", "text": "C"},
+    }
+
+
+async def test_what_is_stored_is_not_asked_again(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    async def call(item: str) -> dict[str, Any]:
+        asked.append(item)
+        return await _echo(item)
+
+    with open_store(tmp_path / "rows", key="id") as store:
+        store.append({"id": "b", "text": "from before"})
+        totals = await _run(["a", "b", "c"], call, store)
+
+    assert asked == ["a", "c"]
+    assert (totals.total, totals.already, totals.stored, totals.failed) == (3, 1, 2, 0)
+
+
+async def test_nothing_to_ask_is_no_error(tmp_path: Path) -> None:
+    with open_store(tmp_path / "rows", key="id") as store:
+        totals = await _run([], _echo, store)
+
+    assert (totals.total, totals.stored, totals.calls) == (0, 0, None)
+
+
+async def test_no_more_items_are_under_way_than_asked_for(tmp_path: Path) -> None:
+    under_way = most = 0
+
+    async def call(item: int) -> dict[str, Any]:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0.001)
+        under_way -= 1
+        return {"id": str(item)}
+
+    await _rows(tmp_path, range(40), call, max_concurrency=5)
+
+    assert most == 5
+
+
+async def test_a_failure_that_may_pass_is_tried_again(tmp_path: Path) -> None:
+    attempts: Counter[str] = Counter()
+
+    async def call(item: str) -> dict[str, Any]:
+        attempts[item] += 1
+        if attempts[item] < 3:
+            raise ConnectionResetError
+        return await _echo(item)
+
+    found = await _rows(tmp_path, ["a", "b"], call, max_attempts=3)
+
+    assert attempts == {"a": 3, "b": 3}
+    assert found["b"] == {"id": "b", "text": "B"}
+
+
+async def test_a_failure_that_will_not_pass_is_a_row_after_one_attempt(tmp_path: Path) -> None:
+    attempts: Counter[str] = Counter()
+
+    async def call(item: str) -> dict[str, Any]:
+        attempts[item] += 1
+        if item == "b":
+            raise KeyError(item)
+        return await _echo(item)
+
+    with open_store(tmp_path / "rows", key="id") as store:
+        totals = await _run(["a", "b", "c"], call, store)
+
+    found = {row["id"]: row for _, row in stored_rows(tmp_path / "rows")}
+    assert found["b"] == {"id": "b", "error": "KeyError"}
+    assert len(found) == 3
+    assert attempts["b"] == 1
+    assert (totals.stored, totals.failed) == (3, 1)
+
+
+async def test_more_kinds_of_failure_can_be_tried_again(tmp_path: Path) -> None:
+    attempts = 0
+
+    async def call(item: str) -> dict[str, Any]:
+        nonlocal attempts
+        attempts += 1
+        raise KeyError(item)
+
+    await _rows(tmp_path, ["a"], call, max_attempts=4, retry_on=(LookupError,))
+
+    assert attempts == 4
+
+
+async def test_a_failure_that_every_call_would_meet_ends_the_run(tmp_path: Path) -> None:
+    async def call(item: str) -> dict[str, Any]:
+        if item == "b":
+            raise PermissionError("key refused")
+        return await _echo(item)
+
+    with (
+        open_store(tmp_path / "rows", key="id") as store,
+        pytest.raises(PermissionError, match="key refused"),
+    ):
+        await _run(["a", "b", "c"], call, store, max_concurrency=1, stop_on=(PermissionError,))
+
+    assert [row["id"] for _, row in stored_rows(tmp_path / "rows")] == ["a"]
+
+
+async def test_an_attempt_that_takes_too_long_is_broken_off_and_tried_again(
+    tmp_path: Path,
+) -> None:
+    attempts: Counter[str] = Counter()
+
+    async def call(item: str) -> dict[str, Any]:
+        attempts[item] += 1
+        if item == "never" or attempts[item] == 1:
+            await asyncio.sleep(3600)
+        return await _echo(item)
+
+    found = await _rows(tmp_path, ["never", "second"], call, timeout=0.05, max_attempts=2)
+
+    assert attempts == {"never": 2, "second": 2}
+    assert found["never"] == {"id": "never", "error": LanguageModelTimeoutError.__name__}
+    assert found["second"]["text"] == "SECOND"
+
+
+async def test_a_call_that_cancels_itself_is_a_failure_and_no_end(tmp_path: Path) -> None:
+    async def call(item: str) -> dict[str, Any]:
+        if item == "b":
+            raise asyncio.CancelledError
+        return await _echo(item)
+
+    found = await _rows(tmp_path, ["a", "b", "c"], call)
+
+    assert found["b"] == {"id": "b", "error": LanguageModelError.__name__}
+    assert len(found) == 3
+
+
+@pytest.mark.parametrize("row", [{"id": "b", "x": float("nan")}, {"id": "a"}, {}, None])
+async def test_a_row_that_cannot_be_stored_is_a_failure_of_its_item(
+    tmp_path: Path, row: Any
+) -> None:
+    async def call(item: str) -> Any:
+        return row if item == "b" else await _echo(item)
+
+    found = await _rows(tmp_path, ["a", "b", "c"], call)
+
+    assert found["b"] == {"id": "b", "error": UnstorableRowError.__name__}
+    assert len(found) == 3
+
+
+async def test_a_failure_row_that_cannot_be_stored_is_a_mistake_of_the_program(
+    tmp_path: Path,
+) -> None:
+    async def call(item: str) -> dict[str, Any]:
+        raise KeyError(item)
+
+    with (
+        open_store(tmp_path / "rows", key="id") as store,
+        pytest.raises(ValueError, match="`failed` made a row that cannot be stored"),
+    ):
+        await _run(["a"], call, store, failed=lambda item, error: {"id": "other"})
+
+
+@pytest.mark.parametrize(
+    ("options", "where"),
+    [
+        ({"max_concurrency": 0}, "max_concurrency"),
+        ({"max_attempts": 0}, "max_attempts"),
+        ({"timeout": 0.0}, "timeout"),
+        ({"rate": 0.0}, "rate"),
+        ({"rate": float("nan")}, "rate"),
+        ({"first_wait": -1.0}, "first_wait"),
+    ],
+)
+async def test_a_number_out_of_range_is_refused_before_any_call(
+    tmp_path: Path, options: dict[str, Any], where: str
+) -> None:
+    async def call(item: str) -> dict[str, Any]:
+        raise AssertionError(item)
+
+    with (
+        open_store(tmp_path / "rows", key="id") as store,
+        pytest.raises(InputError, match=f"^{where}: "),
+    ):
+        await _run(["a"], call, store, **options)
+
+
+async def test_two_items_of_one_key_are_refused_before_any_call(tmp_path: Path) -> None:
+    async def call(item: str) -> dict[str, Any]:
+        raise AssertionError(item)
+
+    with (
+        open_store(tmp_path / "rows", key="id") as store,
+        pytest.raises(InputError, match="two items have the key 'a'"),
+    ):
+        await _run(["a", "b", "a"], call, store)
+
+
+async def test_progress_counts_what_is_on_disk_and_what_it_cost(tmp_path: Path) -> None:
+    seen: list[CallProgress] = []
+
+    async def call(item: str) -> dict[str, Any]:
+        if item == "c":
+            raise KeyError(item)
+        return {"id": item, "input_tokens": 10, "output_tokens": None, "calls": 2}
+
+    with open_store(tmp_path / "rows", key="id") as store:
+        store.append({"id": "a", "input_tokens": 1000})
+        totals = await _run("abcd", call, store, max_concurrency=1, on_progress=seen.append)
+
+    assert [(state.done, state.total, state.failed) for state in seen] == [
+        (2, 4, 0),
+        (3, 4, 1),
+        (4, 4, 1),
+    ]
+    assert [(s.input_tokens, s.output_tokens, s.calls) for s in seen] == [
+        (10, None, 2),
+        (10, None, 2),
+        (20, None, 4),
+    ]
+    assert seen[-1].eta_seconds == 0.0
+    assert (totals.input_tokens, totals.output_tokens, totals.calls) == (20, None, 4)
+
+
+async def test_a_call_that_blocks_runs_beside_others_in_threads(tmp_path: Path) -> None:
+    together = threading.Barrier(4, timeout=30)
+
+    def blocking(item: int) -> Mapping[str, Any]:
+        together.wait()  # only passes once four calls are here at the same time
+        return {"id": str(item)}
+
+    found = await _rows(tmp_path, range(4), in_threads(blocking), max_concurrency=4)
+
+    assert len(found) == 4
+    assert not any("error" in row for row in found.values())
+
+
+async def test_what_a_thread_raises_is_the_failure_of_its_item(tmp_path: Path) -> None:
+    def blocking(item: str) -> Mapping[str, Any]:
+        raise KeyError(item)
+
+    assert await _rows(tmp_path, ["a"], in_threads(blocking)) == {
+        "a": {"id": "a", "error": "KeyError"}
+    }
+
+
+def test_a_run_without_a_loop_of_its_own_gets_one(tmp_path: Path) -> None:
+    with open_store(tmp_path / "rows", key="id", kind="sqlite") as store:
+        totals = run_calls_sync(["a", "b"], _echo, store, key=str, failed=_failed)
+
+    assert totals.stored == 2
+    assert len(stored_rows(tmp_path / "rows")) == 2
+
+
+def test_importing_the_runner_loads_nothing_heavy() -> None:
+    program = (
+        "import sys, knowgate.offline_eval.run\n"
+        "heavy = {'torch', 'transformers', 'langchain_core', 'ray', 'numpy', 'scipy'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+    )
+
+    loaded = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60
+    )
+
+    assert loaded.stdout == "[]\n"

@@ -1,0 +1,104 @@
+"""Ctrl-C and SIGTERM: whole rows, a prompt end, and the right exit code."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from knowgate.offline_eval.run import open_store, run_calls_sync, stored_rows
+
+# Half of the calls never answer; in threads, nobody could make them.
+_PROGRAM = """
+import asyncio, signal, sys, time
+from knowgate.offline_eval.run._threads import in_threads
+from knowgate.offline_eval.run import open_store, run_calls_sync
+
+def row(item):
+    return {"id": str(item), "text": "x" * 1000}
+
+async def plain(item):
+    await asyncio.sleep(3600 if item % 2 else 0.001)
+    return row(item)
+
+def blocking(item):
+    time.sleep(3600 if item % 2 else 0.001)
+    return row(item)
+
+async def default_threads(item):
+    return await asyncio.get_running_loop().run_in_executor(None, blocking, item)
+
+calls = {"plain": plain, "in_threads": in_threads(blocking), "default_threads": default_threads}
+stored = 0
+
+def progress(state):
+    if state.done == 20:
+        print("stored", flush=True)
+
+if sys.argv[4] == "own":
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(7))
+with open_store(sys.argv[1], key="id", kind=sys.argv[2]) as store:
+    items = [2 * n for n in range(20)] + [2 * n + 1 for n in range(20)]
+    run_calls_sync(
+        items, calls[sys.argv[3]], store, key=str, failed=lambda item, error: {"id": str(item)},
+        max_concurrency=30, on_progress=progress,
+    )
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 143)]
+)
+@pytest.mark.parametrize(
+    ("kind", "call", "handler"),
+    [
+        ("jsonl", "plain", "own"),
+        ("sqlite", "in_threads", "none"),
+        ("jsonl", "default_threads", "none"),
+    ],
+)
+def test_a_signal_leaves_whole_rows_and_ends_at_once(
+    tmp_path: Path, kind: str, call: str, handler: str, number: signal.Signals, code: int
+) -> None:
+    command = [sys.executable, "-c", _PROGRAM, str(tmp_path / "rows"), kind, call, handler]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "stored\n"
+        program.send_signal(number)
+        # The calls that are left would take an hour.
+        _, said = program.communicate(timeout=60)
+
+    assert program.returncode == code, said
+    assert ("KeyboardInterrupt" in said) == (number == signal.SIGINT)
+    assert sorted(int(row["id"]) for _, row in stored_rows(tmp_path / "rows")) == list(
+        range(0, 40, 2)
+    )
+    # The lock went with the process.
+    with open_store(tmp_path / "rows", key="id", kind="jsonl" if kind == "jsonl" else "sqlite"):
+        pass
+
+
+def test_the_handler_of_the_program_is_back_after_the_run(tmp_path: Path) -> None:
+    def mine(number: int, frame: object) -> None:
+        raise AssertionError
+
+    async def call(item: int) -> dict[str, str]:
+        assert signal.getsignal(signal.SIGTERM) is not mine
+        return {"id": str(item)}
+
+    before = signal.signal(signal.SIGTERM, mine)
+    try:
+        with open_store(tmp_path / "rows", key="id") as store:
+            totals = run_calls_sync(
+                range(3), call, store, key=str, failed=lambda item, error: {"id": str(item)}
+            )
+        assert signal.getsignal(signal.SIGTERM) is mine
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+    assert totals.failed == 0

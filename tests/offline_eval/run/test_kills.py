@@ -1,0 +1,104 @@
+"""A run that is killed again and again loses nothing and repeats nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from knowgate.offline_eval.run import StoreKind, stored_rows
+
+_PROGRAM = Path(__file__).resolve().parents[2] / "support" / "killed_runs.py"
+_KILLS = 100
+# More than runs get done before their last kill; a database takes its time over each batch.
+_ITEMS = {"jsonl": 1300, "sqlite": 1000}
+_LONGEST = 0.012
+_AT_ONCE = 8
+
+
+@contextlib.contextmanager
+def _program(stem: Path, kind: str) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, str(_PROGRAM), str(stem), kind, str(_ITEMS[kind])]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as program:
+        try:
+            yield program
+        finally:
+            program.kill()
+
+
+def _run(program: subprocess.Popen[str], seconds: float | None, *, storing: bool = False) -> int:
+    """Let a run go on, for so long if a number is given; its wait status.
+
+    Args:
+        program: as above.
+        seconds: counted from its beginning, or from its first row if `storing`.
+    """
+    assert program.stdin is not None
+    assert program.stdout is not None
+    program.stdin.write("run\n")
+    words = program.stdout.readline().split()
+    child = int(words[1])
+    if storing:
+        words = program.stdout.readline().split()
+    if seconds is not None:
+        time.sleep(seconds)
+        os.kill(child, signal.SIGKILL)
+    while words[0] != "ended":
+        words = program.stdout.readline().split()
+    return int(words[1])
+
+
+def _noted(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["jsonl", "sqlite"])
+def test_a_hundred_kills_lose_and_repeat_nothing(tmp_path: Path, kind: StoreKind) -> None:
+    stem, items = tmp_path / "rows", _ITEMS[kind]
+    chance = random.Random(20)
+    stored: set[str] = set()
+    found_rows = 0
+    with _program(stem, kind) as program:
+        for kill in range(_KILLS):
+            asked_before = len(_noted(tmp_path / "asked"))
+            # Every other one may come before the store is even open.
+            moment = chance.uniform(0.0, _LONGEST)
+            assert _run(program, moment, storing=kill % 2 == 1) == signal.SIGKILL
+
+            asked = _noted(tmp_path / "asked")[asked_before:]
+            rows = {row["id"] for _, row in stored_rows(stem)}
+            told = _noted(tmp_path / "told")
+            assert not stored & set(asked), "a stored item was asked again"
+            assert set(told) <= rows, "a row that was said to be on disk is not there"
+            assert stored <= rows
+            # Nothing else was paid for twice: only calls that were under way are lost.
+            assert len(set(asked) - rows) <= _AT_ONCE
+            found_rows += len(rows) > len(stored)
+            stored = rows
+        assert len(stored) < items, "the run was over before its last kill"
+        assert _run(program, None) == 0
+
+    final = [row for _, row in stored_rows(stem)]
+    assert Counter(row["id"] for row in final) == Counter(str(item) for item in range(items))
+    for row in final:
+        number = int(row["id"])
+        if number % 50 == 0:
+            assert row["error"] == "ValueError"
+        else:
+            assert row["text"] == "x" * (number % 997)
+    told_once = Counter(_noted(tmp_path / "told"))
+    assert set(told_once.values()) == {1}
+    # The kills met runs at work, not only ones that were starting.
+    assert found_rows >= _KILLS / 2

@@ -1,0 +1,228 @@
+"""Calls are spaced evenly, and the end is foretold from the pace of late."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import selectors
+from typing import Any
+
+import pytest
+
+from knowgate.offline_eval.run._calls import AttemptRules, RateLimit, Tally
+
+
+class _JumpingSelector(selectors.SelectSelector):
+    """Does not wait: moves the loop's clock on by what it would have waited."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+
+    def select(self, timeout: float | None = None) -> Any:
+        self.now += timeout or 0.0
+        return super().select(0)
+
+
+class _JumpingLoop(asyncio.SelectorEventLoop):
+    def __init__(self) -> None:
+        self._jumping = _JumpingSelector()
+        super().__init__(self._jumping)
+
+    def time(self) -> float:
+        return self._jumping.now
+
+    def stand_still(self, seconds: float) -> None:
+        """As if a call kept the loop busy."""
+        self._jumping.now += seconds
+
+
+def _on_jumping_clock(work: Any) -> Any:
+    with asyncio.Runner(loop_factory=_JumpingLoop) as runner:
+        return runner.run(work)
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 50])
+def test_calls_are_one_interval_apart_whoever_makes_them(at_once: int) -> None:
+    moments: list[float] = []
+
+    async def run() -> None:
+        limit = RateLimit(4.0)
+        items = iter(range(20))
+
+        async def worker() -> None:
+            for _ in items:
+                await limit.wait()
+                moments.append(asyncio.get_running_loop().time())
+
+        await asyncio.gather(*(worker() for _ in range(at_once)))
+
+    _on_jumping_clock(run())
+
+    assert moments == pytest.approx([0.25 * number for number in range(20)], abs=1e-6)
+
+
+def test_a_pause_is_not_made_up_for_by_a_burst() -> None:
+    moments: list[float] = []
+
+    async def run() -> None:
+        limit = RateLimit(10.0)
+        for pause in (0.0, 5.0, 0.0, 0.0):
+            await asyncio.sleep(pause)
+            await limit.wait()
+            moments.append(asyncio.get_running_loop().time())
+
+    _on_jumping_clock(run())
+
+    assert moments == pytest.approx([0.0, 5.0, 5.1, 5.2], abs=1e-6)
+
+
+def test_a_loop_that_stood_still_is_not_followed_by_a_burst() -> None:
+    moments: list[float] = []
+
+    async def run() -> None:
+        limit = RateLimit(10.0)
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, _JumpingLoop)
+
+        async def call() -> None:
+            await limit.wait()
+            moments.append(loop.time())
+            if len(moments) == 2:
+                loop.stand_still(5.0)
+
+        await asyncio.gather(*(call() for _ in range(8)))
+
+    _on_jumping_clock(run())
+
+    assert moments == pytest.approx([0.0, 0.1, *(5.1 + 0.1 * n for n in range(6))], abs=1e-6)
+
+
+def test_many_small_delays_do_not_lower_the_rate() -> None:
+    moments: list[float] = []
+
+    async def run() -> None:
+        limit = RateLimit(10.0)
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, _JumpingLoop)
+
+        async def call() -> None:
+            await limit.wait()
+            moments.append(loop.time())
+            loop.stand_still(0.11)
+
+        await asyncio.gather(*(call() for _ in range(4)))
+
+    _on_jumping_clock(run())
+
+    # Late by 0.01 s at first, and by 0.01 s more each time: not by a whole interval.
+    assert moments == pytest.approx([0.0, 0.11, 0.22, 0.33], abs=1e-6)
+
+
+def test_who_gives_up_waiting_takes_no_turn() -> None:
+    moments: list[float] = []
+
+    async def run() -> None:
+        limit = RateLimit(1.0)
+
+        async def call() -> None:
+            await limit.wait()
+            moments.append(asyncio.get_running_loop().time())
+
+        tasks = [asyncio.create_task(call()) for _ in range(4)]
+        await asyncio.sleep(0.5)
+        tasks[1].cancel()
+        tasks[2].cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    _on_jumping_clock(run())
+
+    assert moments == pytest.approx([0.0, 1.0], abs=1e-6)
+
+
+def test_without_a_rate_nobody_waits() -> None:
+    async def run() -> float:
+        limit = RateLimit(None)
+        for _ in range(100):
+            await limit.wait()
+        return asyncio.get_running_loop().time()
+
+    assert _on_jumping_clock(run()) == 0.0
+
+
+def test_attempts_wait_twice_as_long_each_time_and_never_alike() -> None:
+    async def moments_of(limit: RateLimit) -> list[float]:
+        moments: list[float] = []
+
+        async def attempt() -> None:
+            moments.append(asyncio.get_running_loop().time())
+            raise ConnectionError
+
+        with pytest.raises(ConnectionError):
+            await AttemptRules(timeout=None, most=5, first_wait=1.0).run(attempt, limit)
+        return moments
+
+    async def run() -> list[list[float]]:
+        return await asyncio.gather(*(moments_of(RateLimit(None)) for _ in range(30)))
+
+    waits = [
+        [after - before for before, after in itertools.pairwise(moments)]
+        for moments in _on_jumping_clock(run())
+    ]
+
+    for number, base in enumerate((1.0, 2.0, 4.0, 8.0)):
+        extra = [row[number] - base for row in waits]
+        assert min(extra) >= -1e-6
+        assert max(extra) <= 1.0 + 1e-6
+        assert max(extra) - min(extra) > 0.5
+
+
+def test_further_attempts_keep_to_the_rate_as_well() -> None:
+    moments: list[float] = []
+
+    async def attempt() -> None:
+        moments.append(asyncio.get_running_loop().time())
+        raise ConnectionError
+
+    async def run() -> None:
+        limit = RateLimit(0.5)
+        rules = AttemptRules(timeout=None, most=3, first_wait=0.0)
+        await asyncio.gather(*(rules.run(attempt, limit) for _ in range(4)), return_exceptions=True)
+
+    _on_jumping_clock(run())
+
+    assert moments == pytest.approx([2.0 * number for number in range(12)], abs=1e-6)
+
+
+def _eta_after(ends: list[float], now: float, *, total: int, at_once: int = 1) -> float | None:
+    times = [now, *reversed(ends), 0.0]
+    tally = Tally(total, 0, at_once, clock=times.pop)
+    for _ in ends:
+        tally.add({}, failed=False)
+    return tally.progress().eta_seconds
+
+
+def test_before_anything_is_done_nothing_is_foretold() -> None:
+    assert _eta_after([], 10.0, total=5) is None
+
+
+def test_a_steady_pace_is_carried_on() -> None:
+    assert _eta_after([2.0, 4.0, 6.0], 6.0, total=10) == pytest.approx(14.0)
+
+
+def test_a_stall_puts_the_end_off() -> None:
+    assert _eta_after([2.0, 4.0, 6.0], 30.0, total=10) == pytest.approx(70.0)
+
+
+def test_a_slow_beginning_is_forgotten() -> None:
+    ends = [1000.0 + number for number in range(200)]
+
+    assert _eta_after(ends, ends[-1], total=300) == pytest.approx(100.0)
+
+
+def test_calls_that_end_together_do_not_look_like_a_burst() -> None:
+    # A hundred at once, ten seconds each: 300 of 500 done after 30 s leave two rounds.
+    ends = list(heapq.merge(*([10.0 * wave] * 100 for wave in (1, 2, 3))))
+
+    assert _eta_after(ends, 30.0, total=500, at_once=100) == pytest.approx(20.0)

@@ -1,0 +1,153 @@
+"""A run of replies: started once, appended to, and read with everything checked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowgate.guard import InputError
+from knowgate.offline_eval.run import (
+    CaseKind,
+    OokbQuestion,
+    ReplyCase,
+    ReplyContext,
+    ReplyRow,
+    ReplySystem,
+    StoredPassage,
+    holds_replies,
+    open_store,
+    read_ookb_run,
+    read_replies_run,
+    start_replies_run,
+)
+
+QUESTIONS = [
+    OokbQuestion(question_id="q1", question="When?", answer="Nine.", passage_id="p1"),
+    OokbQuestion(question_id="q2", question="Where?", answer="Here.", passage_id="p2"),
+]
+PASSAGES = [StoredPassage(passage_id=name, text=f"text of {name}") for name in ("p1", "p2", "p3")]
+CASES = [
+    ReplyCase(case_id="q1/left_out", question_id="q1", kind=CaseKind.LEFT_OUT),
+    ReplyCase(case_id="q2/in_kb", question_id="q2", kind=CaseKind.IN_KB),
+]
+SYSTEM = ReplySystem(system_id="s", model="m")
+
+
+def start(folder: Path, **changed: Any) -> Path:
+    given: dict[str, Any] = {
+        "settings": {"seed": 0},
+        "systems": [SYSTEM],
+        "questions": QUESTIONS,
+        "passages": PASSAGES,
+        "cases": CASES,
+        "replies": 2,
+    }
+    return start_replies_run(folder, **{**given, **changed})
+
+
+def reply(case: str, **fields: Any) -> dict[str, Any]:
+    row = ReplyRow(reply_id=f"s/{case}", case_id=case, system_id="s", response="Ten.")
+    return {**row.model_dump(mode="json"), **fields}
+
+
+def store(folder: Path, name: str, key: str, *rows: dict[str, Any]) -> None:
+    with open_store(folder / name, key=key) as opened:
+        for row in rows:
+            opened.append(row)
+
+
+def test_what_was_stored_is_read_back(tmp_path: Path) -> None:
+    run = start(tmp_path / "run")
+    store(run, "replies", "reply_id", reply("q1/left_out"))
+    judged = {"judgement_id": "s/q1/left_out/abstention/x", "reply_id": "s/q1/left_out"}
+    store(
+        run,
+        "judgements",
+        "judgement_id",
+        {**judged, "judge": "x", "criterion": "abstention", "outcome": "no"},
+    )
+    found = read_replies_run(run)
+    assert [row.response for row in found.replies.values()] == ["Ten."]
+    assert found.question_of(found.replies["s/q1/left_out"]).answer == "Nine."
+    assert next(iter(found.judgements.values())).outcome == "no"
+    assert found.manifest.replies == 2
+    assert holds_replies(run)
+
+
+def test_the_same_call_goes_on_with_the_run(tmp_path: Path) -> None:
+    run = start(tmp_path / "run")
+    store(run, "replies", "reply_id", reply("q1/left_out"))
+    start(run)
+    assert len(read_replies_run(run).replies) == 1
+
+
+def test_another_run_in_the_folder_is_refused(tmp_path: Path) -> None:
+    run = start(tmp_path / "run")
+    with pytest.raises(InputError, match=r"another run \(its settings\.seed differs\)"):
+        start(run, settings={"seed": 1})
+
+
+def test_a_folder_with_strangers_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(InputError, match=r"found 'mine.txt'"):
+        start(tmp_path)
+    assert [item.name for item in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_a_start_that_was_killed_before_its_manifest_is_made_good(tmp_path: Path) -> None:
+    run = start(tmp_path / "run")
+    (run / "manifest.json").unlink()
+    (run / "cases.jsonl").write_text("half a li")
+    assert len(read_replies_run(start(run)).cases) == 2
+
+
+@pytest.mark.parametrize(
+    ("context", "wanted"),
+    [
+        (ReplyContext(kind="passages", passages=("p3", "p1")), ["p3", "p1"]),
+        (ReplyContext(kind="passages", passages=("p1", "gone")), ["p1"]),
+        (ReplyContext(kind="all_but", passages=("p1",)), ["p2", "p3"]),
+        (ReplyContext(kind="none"), []),
+        (None, []),
+    ],
+)
+def test_contexts_are_kept_by_reference(
+    tmp_path: Path, context: ReplyContext | None, wanted: list[str]
+) -> None:
+    run = start(tmp_path / "run")
+    dumped = None if context is None else context.model_dump(mode="json")
+    store(run, "replies", "reply_id", reply("q1/left_out", context=dumped))
+    found = read_replies_run(run)
+    passages = found.context_passages(found.replies["s/q1/left_out"])
+    assert [passage.passage_id for passage in passages] == wanted
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (reply("nowhere"), "names the case_id 'nowhere'"),
+        ({**reply("q1/left_out"), "system_id": "t"}, "names the system_id 't'"),
+        ({**reply("q1/left_out"), "route": "up"}, "field 'route'"),
+    ],
+)
+def test_a_row_that_fits_nothing_is_named(
+    tmp_path: Path, row: dict[str, Any], message: str
+) -> None:
+    run = start(tmp_path / "run")
+    store(run, "replies", "reply_id", row)
+    with pytest.raises(InputError, match=message):
+        read_replies_run(run)
+
+
+def test_a_run_of_signals_is_no_run_of_replies_and_the_other_way_round(tmp_path: Path) -> None:
+    signals = tmp_path / "signals"
+    signals.mkdir()
+    (signals / "manifest.json").write_text(json.dumps({"schema_version": 1, "suite": "ookb"}))
+    assert not holds_replies(signals)
+    with pytest.raises(InputError, match="holds no replies"):
+        read_replies_run(signals)
+    with pytest.raises(InputError):
+        read_ookb_run(start(tmp_path / "run"))

@@ -1,0 +1,180 @@
+"""The run store: what it refuses, and that it says so in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowgate.guard import InputError
+from knowgate.offline_eval.run import SCHEMA_VERSION, open_run, read_manifest
+
+_MANIFEST: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "suite": "x", "settings": {"a": 1}}
+_IDS = ["1/a", "1/b", "2/a"]
+
+
+def _write(folder: Path, rows: int = 3, manifest: dict[str, Any] | None = None) -> None:
+    with open_run(folder, manifest or _MANIFEST, _IDS) as store:
+        for name in _IDS[store.done : rows]:
+            store.append({"case_id": name, "text": "ä\u2028“"})
+
+
+def test_rows_come_back_in_order_one_line_each(tmp_path: Path) -> None:
+    _write(tmp_path / "run")
+
+    lines = (tmp_path / "run" / "rows.jsonl").read_bytes().split(b"\n")
+
+    assert [json.loads(line)["case_id"] for line in lines[:-1]] == _IDS
+    assert lines[-1] == b""
+    assert read_manifest(tmp_path / "run") == _MANIFEST
+
+
+def test_a_row_out_of_turn_is_refused(tmp_path: Path) -> None:
+    with (
+        open_run(tmp_path, _MANIFEST, _IDS) as store,
+        pytest.raises(ValueError, match="'1/a' comes next"),
+    ):
+        store.append({"case_id": "1/b"})
+
+
+def test_a_row_that_json_cannot_hold_leaves_nothing_behind(tmp_path: Path) -> None:
+    with (
+        open_run(tmp_path, _MANIFEST, _IDS) as store,
+        pytest.raises(ValueError, match="JSON compliant"),
+    ):
+        store.append({"case_id": "1/a", "x": float("nan")})
+
+    assert (tmp_path / "rows.jsonl").read_bytes() == b""
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "questions.jsonl", "rows.jsonl", "calibration.json"])
+def test_a_folder_with_other_things_in_it_is_refused_and_left_alone(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).write_text("mine\n", encoding="utf-8")
+
+    with pytest.raises(InputError, match="holds no run") as caught:
+        _write(tmp_path)
+
+    assert name in str(caught.value)
+    assert [(p.name, p.read_text(encoding="utf-8")) for p in tmp_path.iterdir()] == [
+        (name, "mine\n")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"settings": {"a": 2}}, "settings.a"),
+        ({"settings": {"a": 1, "b": None, "c": 1}}, "settings.c"),
+        ({"suite": "y"}, "suite"),
+        ({"more": 1}, "more"),
+    ],
+)
+def test_another_run_is_refused_and_what_differs_is_named(
+    tmp_path: Path, change: dict[str, Any], named: str
+) -> None:
+    _write(tmp_path, rows=1)
+    before = (tmp_path / "rows.jsonl").read_bytes()
+
+    with pytest.raises(InputError, match=rf"another run \(its {named} differs\)"):
+        _write(tmp_path, manifest={**_MANIFEST, **change})
+
+    assert (tmp_path / "rows.jsonl").read_bytes() == before
+    assert read_manifest(tmp_path) == _MANIFEST
+
+
+def test_another_version_of_the_program_may_go_on_with_a_run(tmp_path: Path) -> None:
+    _write(tmp_path, rows=1, manifest={**_MANIFEST, "created_by": "knowgate 0.0.9"})
+
+    _write(tmp_path, manifest={**_MANIFEST, "created_by": "knowgate 0.1.0"})
+
+    assert (tmp_path / "rows.jsonl").read_bytes().count(b"\n") == 3
+
+
+def test_a_run_open_elsewhere_is_refused_until_it_is_closed(tmp_path: Path) -> None:
+    with (
+        open_run(tmp_path, _MANIFEST, _IDS),
+        pytest.raises(InputError, match="another process is writing"),
+    ):
+        _write(tmp_path)
+
+    _write(tmp_path)
+
+
+def test_rows_of_something_else_are_refused_by_line(tmp_path: Path) -> None:
+    _write(tmp_path, rows=1)
+    with (tmp_path / "rows.jsonl").open("a", encoding="utf-8") as stream:
+        stream.write('{"case_id": "2/a"}\n')
+
+    with pytest.raises(InputError, match=r"rows\.jsonl:2: the row is not the one"):
+        _write(tmp_path)
+
+
+def test_more_rows_than_cases_are_refused(tmp_path: Path) -> None:
+    _write(tmp_path)
+    with (tmp_path / "rows.jsonl").open("a", encoding="utf-8") as stream:
+        stream.write('{"case_id": "3/a"}\n')
+
+    with pytest.raises(InputError, match=r"rows\.jsonl:4"):
+        _write(tmp_path)
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine", encoding="utf-8")
+
+    for folder in (tmp_path / "file", tmp_path / "file" / "run"):
+        with pytest.raises(InputError, match="cannot be used as a run folder"):
+            _write(folder)
+
+    assert (tmp_path / "file").read_text(encoding="utf-8") == "mine"
+
+
+def test_a_folder_in_the_place_of_the_rows_is_refused(tmp_path: Path) -> None:
+    _write(tmp_path, rows=1)
+    (tmp_path / "rows.jsonl").unlink()
+    (tmp_path / "rows.jsonl").mkdir()
+
+    with pytest.raises(InputError, match=r"rows\.jsonl: cannot be written"):
+        _write(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ('{"schema_version": 999}', "run schema 999 is newer"),
+        ('{"schema_version": true}', "'schema_version' is missing"),
+        ("{}", "'schema_version' is missing"),
+        ("[]", "'schema_version' is missing"),
+        ("{", "broken JSON"),
+        ("", "empty"),
+        ('{"schema_version": 1, "x": NaN}', "NaN or infinite"),
+        ('{"schema_version": 1, "x": -1e999}', "NaN or infinite"),
+    ],
+)
+def test_a_manifest_that_cannot_be_used_is_refused(
+    tmp_path: Path, content: str, words: str
+) -> None:
+    (tmp_path / "manifest.json").write_text(content, encoding="utf-8")
+
+    with pytest.raises(InputError, match=words) as caught:
+        _write(tmp_path)
+
+    assert "manifest.json" in str(caught.value)
+    assert (tmp_path / "manifest.json").read_text(encoding="utf-8") == content
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(InputError, match=r"no run in this folder.*knowgate eval"):
+            read_manifest(folder)
+
+
+def test_a_file_named_as_run_folder_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine", encoding="utf-8")
+
+    with pytest.raises(InputError, match=r"file: is a file, not a run folder.*knowgate eval"):
+        read_manifest(tmp_path / "file")

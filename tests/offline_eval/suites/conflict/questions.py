@@ -1,0 +1,69 @@
+"""A small set of questions, made by hand, and models that answer it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from knowgate.guard.testing import ScriptedLanguageModel
+from knowgate.offline_eval.suites.conflict import ConflictItem
+from knowgate.offline_eval.suites.conflict._items import Candidate
+
+TOWNS = ("Rill", "Bovar", "Cindel", "Dorn", "Esk", "Fallow", "Gant", "Hythe")
+
+
+def item(number: int = 0, *, given: int | None = 0, absurd: bool = True) -> ConflictItem:
+    """Who runs a town: Ann (believed), Bo (plausible) or a teapot (implausible)."""
+    town = TOWNS[number]
+    answers = [
+        Candidate(f"Ann {town}", (f"Annie {town}",), (_passage(town, f"Ann {town}"),)),
+        Candidate(f"Bo {town}", (), (_passage(town, f"Bo {town}"),)),
+    ]
+    if absurd:
+        answers.append(
+            Candidate(f"teapot {number}", (), (_passage(town, f"teapot {number}"),), True)
+        )
+    return ConflictItem(
+        key=f"set/{number}",
+        question=f"Who runs {town}?",
+        answers=tuple(answers),
+        given=given,
+        distractors=(f"Cy {town}", f"Di {town}"),
+    )
+
+
+def small_set(size: int = 8) -> tuple[ConflictItem, ...]:
+    """Questions whose beliefs are given."""
+    return tuple(item(number) for number in range(size))
+
+
+def _passage(town: str, name: str) -> str:
+    return f"{town} lies by the sea. {name} runs {town} these days. Boats come and go."
+
+
+class ScoringModel(ScriptedLanguageModel):
+    """Follows the last name in the prompt's passages; without one it knows all Anns.
+
+    It has a window and tokens: words.
+    """
+
+    context_window = 400
+
+    def token_ids(self, text: str) -> list[int]:
+        return list(range(len(text.split())))
+
+    def score_options(self, prompts: Sequence[str], options: Sequence[str]) -> NDArray[np.float64]:
+        found = np.full((len(prompts), len(options)), -9.0)
+        for row, prompt in enumerate(prompts):
+            self.prompts.append(prompt)
+            named = [prompt.rfind(f"{option.strip()} runs") for option in options]
+            for column, option in enumerate(options):
+                if max(named) >= 0:
+                    found[row, column] = -0.1 if named[column] == max(named) else -5.0
+                elif option.startswith(" Ann"):
+                    found[row, column] = -0.1
+                elif "teapot" not in option:
+                    found[row, column] = -4.0
+        return found

@@ -1,0 +1,327 @@
+"""Running the suite: resumed, replayed, guarded, on the embedded model."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from knowgate.guard import Decision, InputError, LanguageModelError, Reason, Route
+from knowgate.guard.testing import ScriptedLanguageModel
+from knowgate.offline_eval.run import EMBEDDED, load_language_model
+from knowgate.offline_eval.suites.conflict import (
+    ConflictParts,
+    ConflictSettings,
+    EvidenceKind,
+    PassageJudge,
+    PromptSet,
+    ReplayedReplies,
+    Task,
+    microworld_items,
+    read_conflict_run,
+    run_conflict,
+)
+from knowgate.offline_eval.suites.conflict._plan import planned
+from knowgate.offline_eval.suites.conflict._rows import CLOSED_BOOK, MODEL_SYSTEM, REMOVES
+from knowgate.offline_eval.suites.conflict._run_reading import ConflictRun
+from knowgate.offline_eval.suites.conflict._scoring import (
+    accuracy_cells,
+    guard_routes,
+    suppressions,
+)
+
+from .questions import TOWNS, ScoringModel, small_set
+
+ITEMS = small_set(8)
+HPC, LPC, NC = EvidenceKind.HPC, EvidenceKind.LPC, EvidenceKind.NC
+
+
+def accuracy(run: ConflictRun) -> dict[tuple[Task, EvidenceKind], float | None]:
+    return {(cell.task, cell.evidence): cell.accuracy.value for cell in accuracy_cells(run)}
+
+
+def test_a_model_that_follows_its_context_is_found_out(tmp_path: Path) -> None:
+    run = read_conflict_run(run_conflict(ScoringModel(), ITEMS, tmp_path / "run"))
+    assert len(run.rows) == run.planned_rows == 8 * (5 * 4 + 2)
+    found = accuracy(run)
+    assert found[Task.CK, HPC] == found[Task.CK, NC] == found[Task.PK, NC] == 1.0
+    assert found[Task.PK, HPC] == 0.0
+    told, removed = suppressions(run)[:2]
+    assert (told.score.value, removed.score.value) == (0.0, 1.0)
+    assert {row.system for row in run.rows} == {MODEL_SYSTEM, CLOSED_BOOK, REMOVES}
+
+
+def test_always_the_same_letter_is_right_one_time_in_four(tmp_path: Path) -> None:
+    lm = ScriptedLanguageModel(default="Perhaps.\nAnswer: (A)")
+    run = read_conflict_run(run_conflict(lm, ITEMS, tmp_path / "run"))
+    found = accuracy(run)
+    assert {found[task, kind] for task in (Task.CK, Task.PK) for kind in EvidenceKind} == {0.25}
+    assert found[Task.PCK, HPC] == 0.0
+
+
+def test_prompts_hold_what_their_task_promises(tmp_path: Path) -> None:
+    lm = ScriptedLanguageModel(default="A")
+    run_conflict(lm, ITEMS[:1], tmp_path / "run")
+    by_word = {
+        word: [prompt for prompt in lm.prompts if word in prompt]
+        for word in ("word for word", "Ignore the passage", "Give both views", "Passage 2:")
+    }
+    assert [len(found) for found in by_word.values()] == [4, 4, 4, 4]
+    assert all("(D)" in prompt for prompt in by_word["Give both views"])
+    assert all(prompt.count("Ann Rill runs Rill") >= 1 for prompt in by_word["Passage 2:"])
+    alone = [prompt for prompt in lm.prompts if "assage" not in prompt]
+    assert len(alone) == 2  # closed book, and with the passage removed
+
+
+def test_either_passage_stands_first_equally_often(tmp_path: Path) -> None:
+    lm = ScriptedLanguageModel(default="A")
+    settings = ConflictSettings(tasks=(Task.RAG,), kinds=(NC, HPC))
+    run_conflict(lm, ITEMS, tmp_path / "run", settings=settings)
+    firsts = [
+        prompt.find(f"Ann {town} runs") < prompt.find(f"Bo {town} runs")
+        for prompt in lm.prompts
+        for town in TOWNS
+        if f"Bo {town} runs" in prompt
+    ]
+    assert (len(firsts), sum(firsts)) == (8, 4)
+
+
+def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    out, lm = tmp_path / "run", ScoringModel(default="x")
+    run_conflict(lm, ITEMS, out)
+    names = ("beliefs", "evidence", "instances", "rows")
+    whole = {name: (out / f"{name}.jsonl").read_text() for name in names}
+    for cut in (5, 90):
+        lines = whole["rows"].splitlines(keepends=True)
+        (out / "rows.jsonl").write_text("".join(lines[:cut]) + lines[cut][:20])
+        run_conflict(lm, ITEMS, out)
+        assert (out / "rows.jsonl").read_text() == whole["rows"]
+    (out / "instances.jsonl").unlink()
+    (out / "rows.jsonl").unlink()
+    lines = whole["evidence"].splitlines(keepends=True)
+    (out / "evidence.jsonl").write_text("".join(lines[:6]))
+    run_conflict(lm, ITEMS, out)
+    assert {name: (out / f"{name}.jsonl").read_text() for name in names} == whole
+    asked = len(lm.prompts)
+    run_conflict(lm, ITEMS, out)
+    assert len(lm.prompts) == asked
+
+
+def test_another_run_in_the_folder_is_refused(tmp_path: Path) -> None:
+    out, lm = tmp_path / "run", ScriptedLanguageModel(default="A")
+    run_conflict(lm, ITEMS, out)
+    with pytest.raises(InputError, match="another run"):
+        run_conflict(lm, ITEMS, out, settings=ConflictSettings(seed=1))
+    with pytest.raises(InputError, match="another run"):
+        run_conflict(lm, ITEMS[::-1], out)
+    judge = PassageJudge("judge", ScriptedLanguageModel(), PromptSet())
+    with pytest.raises(InputError, match="another run"):
+        run_conflict(lm, ITEMS, out, parts=ConflictParts(judges=(judge,)))
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "ck.txt").write_text("{context} {question} {options}")
+    with pytest.raises(InputError, match="another run"):
+        run_conflict(lm, ITEMS, out, parts=ConflictParts(prompts=PromptSet(own)))
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "letter.txt").write_text("hello")
+    with pytest.raises(InputError, match="not empty"):
+        run_conflict(lm, ITEMS, tmp_path / "other")
+
+
+def test_failures_are_rows(tmp_path: Path) -> None:
+    lm = ScriptedLanguageModel(error=LanguageModelError("down"))
+    run = read_conflict_run(run_conflict(lm, ITEMS[:2], tmp_path / "run"))
+    assert all(row.error is not None and row.correct is None for row in run.rows)
+    assert all(value is None for value in accuracy(run).values())
+
+
+def test_without_any_belief_nothing_is_asked(tmp_path: Path) -> None:
+    lm = ScriptedLanguageModel(default="no")
+    settings = ConflictSettings(beliefs="asked")
+    run = read_conflict_run(run_conflict(lm, ITEMS, tmp_path / "run", settings=settings))
+    assert Counter(row.why for row in run.beliefs) == {"none": 8}
+    assert not run.rows
+    assert not run.instances
+
+
+class Remover:
+    """Removes what names Bo, abstains over teapots, follows the rest."""
+
+    def decide(self, question: str, passages: Sequence[str]) -> Decision:
+        if "Rill" in question:
+            raise LanguageModelError("down")
+        if "teapot" in passages[0]:
+            return Decision(route=Route.ABSTAIN, reason=Reason.INSUFFICIENT_CONTEXT)
+        if "Bo" in passages[0]:
+            return Decision(route=Route.ANSWER, reason=Reason.CONFIDENT_MEMORY)
+        return Decision(route=Route.FOLLOW_CONTEXT, reason=Reason.SUFFICIENT_CONTEXT)
+
+
+def test_a_guard_removes_the_passage_where_it_decides_so(tmp_path: Path) -> None:
+    lm = ScoringModel()
+    parts = ConflictParts(guards={"remover": Remover()})
+    run = read_conflict_run(run_conflict(lm, ITEMS, tmp_path / "run", parts=parts))
+    alone = ScoringModel()
+    run_conflict(alone, ITEMS, tmp_path / "alone")
+    assert len(lm.prompts) == len(alone.prompts)  # no call for the guard
+    assert len(run.rows) == run.planned_rows
+    found = {(one.system, one.evidence): one for one in suppressions(run)}
+    assert found["remover", HPC].accuracy.value == 1.0
+    assert found["remover", HPC].accuracy.n == 7  # one failed
+    assert found["remover", LPC].accuracy.value == 0.0
+    assert found[MODEL_SYSTEM, HPC].accuracy.value == 0.0
+
+
+@pytest.mark.parametrize("name", [MODEL_SYSTEM, CLOSED_BOOK, REMOVES])
+def test_a_guard_cannot_take_the_models_name(tmp_path: Path, name: str) -> None:
+    parts = ConflictParts(guards={name: Remover()})
+    with pytest.raises(InputError, match="cannot be called"):
+        run_conflict(ScoringModel(), ITEMS, tmp_path / "run", parts=parts)
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_guards_decided_is_counted(tmp_path: Path) -> None:
+    parts = ConflictParts(guards={"remover": Remover()})
+    settings = ConflictSettings(tasks=(Task.PK,))
+    run = read_conflict_run(
+        run_conflict(ScoringModel(), ITEMS, tmp_path / "run", parts=parts, settings=settings)
+    )
+    kept, removed, abstained = Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN
+    assert guard_routes(run)["remover"] == {
+        NC: {kept: 0, removed: 7, abstained: 0},  # "Boats" stand in every passage
+        HPC: {kept: 0, removed: 7, abstained: 0},
+        EvidenceKind.HPCE: {kept: 0, removed: 7, abstained: 0},
+        LPC: {kept: 0, removed: 0, abstained: 7},
+    }
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"evidence": None}, {"task": "KF"}, {"system": "other"}, {"key": "set/9"}],
+)
+def test_a_row_that_was_never_planned_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
+    settings = ConflictSettings(tasks=(Task.CK,))
+    out = run_conflict(ScoringModel(), ITEMS[:1], tmp_path / "run", settings=settings)
+    row = json.loads((out / "rows.jsonl").read_text().splitlines()[0]) | change
+    (out / "rows.jsonl").write_text(json.dumps(row) + "\n")
+    with pytest.raises(InputError, match="answers no question"):
+        read_conflict_run(out)
+
+
+def test_prompts_of_one_length_are_scored_together(tmp_path: Path) -> None:
+    sizes: list[int] = []
+
+    class Recording(ScoringModel):
+        def score_options(
+            self, prompts: Sequence[str], options: Sequence[str]
+        ) -> NDArray[np.float64]:
+            sizes.append(len(prompts))
+            return super().score_options(prompts, options)
+
+    tasks = (Task.CK, Task.PK, Task.PCK, Task.RAG)
+    run_conflict(Recording(), ITEMS[:1], tmp_path / "run", settings=ConflictSettings(tasks=tasks))
+    # Plausibility; then CK, PK and PCK, what has no passage, and RAG with its two.
+    assert sizes == [1, 12, 2, 4]
+
+
+def test_logged_replies_take_the_models_place(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    lines = [
+        {"key": "set/0", "task": "CK", "evidence": "HPC", "response": "Answer: Bo Rill"},
+        {"row_id": "closed_book/PK/-/set/0", "response": "Ann Rill"},
+    ]
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    settings = ConflictSettings(answers="free")
+    run = read_conflict_run(
+        run_conflict(ReplayedReplies(log), ITEMS[:1], tmp_path / "run", settings=settings)
+    )
+    told = {row.row_id: row.correct for row in run.rows if row.error is None}
+    assert told == {"model/CK/HPC/set/0": True, "closed_book/PK/-/set/0": True}
+    with pytest.raises(InputError, match="beliefs"):
+        run_conflict(
+            ReplayedReplies(log), ITEMS, tmp_path / "b", settings=ConflictSettings(beliefs="asked")
+        )
+
+
+@pytest.mark.parametrize(
+    "line", [{"response": "A"}, {"key": "k", "task": "CK"}, {"row_id": 7, "response": "A"}]
+)
+def test_a_broken_log_is_refused(tmp_path: Path, line: object) -> None:
+    (tmp_path / "log.jsonl").write_text(json.dumps(line) + "\n")
+    with pytest.raises(InputError, match=r"log\.jsonl:1"):
+        ReplayedReplies(tmp_path / "log.jsonl")
+
+
+def test_free_replies_are_read_by_a_judge_where_there_is_one(tmp_path: Path) -> None:
+    script = {"Explain in one sentence": "It names her. <given>A, C</given>"}
+    answering = ScriptedLanguageModel(default="Answer: the usual two")
+    yes = {"<yields>": "<yields>yes</yields>", "<plausibility>": "<plausibility>3</plausibility>"}
+    judge = PassageJudge("judge", ScriptedLanguageModel(yes | script), PromptSet())
+    settings = ConflictSettings(answers="free", kinds=(NC, HPC), tasks=(Task.PCK, Task.KF))
+    parts = ConflictParts(judges=(judge,))
+    run = read_conflict_run(
+        run_conflict(answering, ITEMS, tmp_path / "run", settings=settings, parts=parts)
+    )
+    assert {row.letters for row in run.rows if row.task is Task.PCK} == {("A", "C")}
+    silent = PassageJudge("judge", ScriptedLanguageModel(yes, default="hm"), PromptSet())
+    run = read_conflict_run(
+        run_conflict(
+            answering,
+            ITEMS,
+            tmp_path / "b",
+            settings=settings,
+            parts=ConflictParts(judges=(silent,)),
+        )
+    )
+    errors = {row.error.type for row in run.rows if row.task is Task.PCK and row.error}
+    assert errors == {"NoVerdictError"}
+
+
+def test_likelihoods_need_a_model_that_has_them(tmp_path: Path) -> None:
+    settings = ConflictSettings(answers="likelihood")
+    with pytest.raises(InputError, match="does not score"):
+        run_conflict(ScriptedLanguageModel(), ITEMS, tmp_path / "run", settings=settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("manifest.json", "{"),
+        ("rows.jsonl", '{"row_id": "x"}\n'),
+        ("instances.jsonl", '{"key": 7}\n'),
+        ("evidence.jsonl", '{"row_id": "a", "kind": "XY"}\n'),
+    ],
+)
+def test_a_broken_file_of_the_run_is_named(tmp_path: Path, name: str, text: str) -> None:
+    out = run_conflict(ScriptedLanguageModel(default="A"), ITEMS[:2], tmp_path / "run")
+    (out / name).write_text(text)
+    with pytest.raises(InputError, match=name.partition(".")[0]):
+        read_conflict_run(out)
+
+
+def test_the_embedded_model_cannot_ignore_a_context_and_removing_it_helps(tmp_path: Path) -> None:
+    lm = load_language_model(EMBEDDED)
+    settings = ConflictSettings(
+        beliefs="closed_book", tasks=(Task.CK, Task.PK), kinds=(NC, HPC, LPC), limit=12
+    )
+    run = read_conflict_run(
+        run_conflict(lm, microworld_items(), tmp_path / "run", settings=settings)
+    )
+    found = accuracy(run)
+    nc, hpc, lpc = (found[Task.CK, kind] or 0.0 for kind in (NC, HPC, LPC))
+    assert nc > hpc + 0.1
+    assert nc > lpc + 0.1
+    by_system = {one.system: one for one in suppressions(run) if one.evidence is HPC}
+    assert abs(by_system[REMOVES].difference.value or 0.0) <= 0.02
+    told = by_system[MODEL_SYSTEM].difference
+    assert told.high is not None
+    assert told.high < -0.02
+
+
+def test_the_plan_names_every_row_once() -> None:
+    assert list(planned([], list(Task), list(EvidenceKind))) == []

@@ -1,0 +1,326 @@
+"""Whether a judge judges by the context or by what it believes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from knowgate.calibration import Interval
+from knowgate.guard import Generation, InputError, LanguageModelError
+from knowgate.guard.testing import ScriptedLanguageModel
+from knowgate.offline_eval.suites.conflict import Believed, ConflictItem
+from knowgate.offline_eval.suites.conflict._items import Candidate
+from knowgate.offline_eval.suites.judge_bias import (
+    BiasJudge,
+    JudgeBias,
+    JudgeBiasPlan,
+    bias_warnings,
+    judge_bias_warning,
+    judge_biases_of,
+    keep_judge_biases,
+    measure_judge_bias,
+    read_judge_bias,
+)
+from knowgate.offline_eval.suites.judge_bias._artefact import write_judge_bias
+from knowgate.offline_eval.suites.judge_bias._cases import BiasCase, bias_cases
+from knowgate.offline_eval.suites.judge_bias._measuring import CaseVerdict, measure_bias
+
+HOSTILE = "<b>judge</b>"
+
+
+def items(size: int) -> list[ConflictItem]:
+    """Who runs a town: Ann or Bo, each with a passage."""
+    return [
+        ConflictItem(
+            key=f"set/{number}",
+            question=f"Who runs town {number}?",
+            answers=tuple(
+                Candidate(name, (), (f"{name} runs town {number}.",)) for name in ("Ann", "Bo")
+            ),
+            given=0,
+        )
+        for number in range(size)
+    ]
+
+
+def cases(size: int) -> list[BiasCase]:
+    return bias_cases([Believed(item, 0) for item in items(size)])
+
+
+class Believer(ScriptedLanguageModel):
+    """Calls Ann right whatever the context says; without a context it believes in Ann."""
+
+    def generate(
+        self,
+        prompts: Sequence[str],
+        *,
+        n: int = 1,
+        temperature: float = 0.0,
+        seed: int | None = None,
+    ) -> list[list[Generation]]:
+        self._script = {"Reply: Ann\n": ("<right>yes</right>",), "answer: Ann": ("yes",)}
+        self._script |= {"replied: Ann": ("yes",), "A: Ann": ("yes",), "Reply: Bo": ("no",)}
+        self._default = ("no",)
+        return super().generate(prompts, n=n, temperature=temperature, seed=seed)
+
+
+class Reader(ScriptedLanguageModel):
+    """Calls a reply right if the context names it."""
+
+    def generate(
+        self,
+        prompts: Sequence[str],
+        *,
+        n: int = 1,
+        temperature: float = 0.0,
+        seed: int | None = None,
+    ) -> list[list[Generation]]:
+        found = []
+        for prompt in prompts:
+            reply = prompt.rpartition("Reply: ")[2].split("\n")[0]
+            self._default = ("yes" if f"{reply} runs" in prompt else "no",)
+            found += super().generate([prompt], n=n, temperature=temperature, seed=seed)
+        return found
+
+
+def test_each_question_has_two_conflicts_and_two_controls() -> None:
+    found = cases(1)
+    assert [(case.label, case.believed) for case in found] == [
+        (True, True),
+        (False, False),
+        (False, True),
+        (True, False),
+    ]
+    assert [case.conflicting for case in found] == [False, False, True, True]
+    assert found[3].context == "Bo runs town 0."
+    assert found[3].reply == "Bo"
+
+
+def test_a_question_without_both_passages_is_left_out() -> None:
+    bare = ConflictItem("k", "Who?", (Candidate("Ann", (), ("p",)), Candidate("Bo")), 0)
+    assert bias_cases([Believed(bare, 0)]) == []
+
+
+def test_the_first_passage_of_an_answer_is_the_context() -> None:
+    answers = tuple(Candidate(name, (), (f"{name} did.", "Others say so.")) for name in ("A", "B"))
+    found = bias_cases([Believed(ConflictItem("k", "Who?", answers, 0), 0)])
+    assert {case.context for case in found} == {"A did.", "B did."}
+
+
+def verdicts(size: int, wrong: set[tuple[int, int]]) -> list[CaseVerdict]:
+    """All right but for (question, number of the case)."""
+    return [
+        CaseVerdict(case, case.label != ((number // 4, number % 4) in wrong))
+        for number, case in enumerate(cases(size))
+    ]
+
+
+def test_the_numbers_are_those_counted_by_hand() -> None:
+    # Of 4 questions: 2 disbelieved replies rejected, 1 believed one accepted, 1 control wrong.
+    found = measure_bias(verdicts(4, {(0, 3), (1, 3), (2, 2), (3, 0)}), judge="j")
+    assert (found.questions, found.cases, found.no_verdict) == (4, 16, 0)
+    assert found.rejects_disbelieved.value == 0.5
+    assert found.accepts_believed.value == 0.25
+    assert found.follows_belief.value == pytest.approx(3 / 8)
+    assert found.control_errors.value == pytest.approx(1 / 8)
+    assert found.belief_effect.value == pytest.approx(2 / 8)
+    # 12 of 16 agree; the judge says yes 6 times, labels 8: chance (6·8 + 10·8) / 256 = .5.
+    assert found.kappa.value == pytest.approx((12 / 16 - 0.5) / 0.5)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.6, 1.0])
+def test_a_judge_that_goes_by_its_belief_so_often_is_found_to(share: float) -> None:
+    # Whole questions go one way: verdicts on one question are no independent ones.
+    rng, inside = np.random.default_rng(7), {"follows": 0, "effect": 0, "kappa": 0}
+    for _ in range(40):
+        leans = rng.random(50) < share
+        told = [
+            CaseVerdict(case, case.believed if leans[number // 4] else case.label)
+            for number, case in enumerate(cases(50))
+        ]
+        found = measure_bias(told, judge="j")
+        assert found.kappa.n == 50
+        for name, interval, truth in (
+            ("follows", found.follows_belief, share),
+            ("effect", found.belief_effect, share),
+            ("kappa", found.kappa, 1 - share),
+        ):
+            assert interval.low is not None
+            assert interval.high is not None
+            inside[name] += interval.low - 1e-9 <= truth <= interval.high + 1e-9
+    assert min(inside.values()) >= 35, inside
+
+
+@pytest.mark.parametrize("always", [True, False])
+def test_one_verdict_for_all_is_no_belief_and_no_agreement(always: bool) -> None:
+    found = measure_bias([CaseVerdict(case, always) for case in cases(40)], judge="j")
+    assert (found.kappa.value, found.belief_effect.value) == (0.0, 0.0)
+    assert (found.follows_belief.value, found.control_errors.value) == (0.5, 0.5)
+    assert "poorly" in (judge_bias_warning(found) or "")
+
+
+def test_few_measured_questions_are_said_however_many_were_asked() -> None:
+    told = [
+        CaseVerdict(case, case.label if number < 80 else None)
+        for number, case in enumerate(cases(50))
+    ]
+    assert "20 questions only" in (judge_bias_warning(measure_bias(told, judge="j")) or "")
+
+
+def test_a_run_keeps_what_is_known_of_its_judges(tmp_path: Path) -> None:
+    assert judge_biases_of(tmp_path) == {}
+    poor = bias(judge="poor", kappa=Interval(0.1, 0.0, 0.2, 50))
+    keep_judge_biases(tmp_path, [poor])
+    keep_judge_biases(tmp_path, [bias(judge="good")])
+    assert judge_biases_of(tmp_path) == {"poor": poor, "good": bias(judge="good")}
+    assert list(bias_warnings(tmp_path, ["poor", "good"])) == ["poor"]
+    assert bias_warnings(tmp_path, ["good"]) == {}
+    keep_judge_biases(tmp_path, [bias(judge="poor")])
+    assert bias_warnings(tmp_path, ["poor"]) == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{", '{"schema_version": 1}', '{"schema_version": 1, "kind": "judge_biases", "judges": 7}',
+     '{"schema_version": 1, "kind": "judge_biases", "judges": [{"judge": "j"}]}',
+     '{"schema_version": 1, "kind": "judge_biases", "judges": ["j"]}'],
+)  # fmt: skip
+def test_a_broken_file_of_the_run_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "judge_bias.json").write_text(text)
+    with pytest.raises(InputError, match=r"judge_bias\.json"):
+        judge_biases_of(tmp_path)
+
+
+def test_missing_verdicts_are_counted_and_left_out() -> None:
+    some = [CaseVerdict(case, None if case.conflicting else case.label) for case in cases(3)]
+    found = measure_bias(some, judge="j")
+    assert (found.cases, found.no_verdict) == (6, 6)
+    assert found.follows_belief.value is None
+    assert found.belief_effect.value is None
+    assert "too few" in (judge_bias_warning(found) or "")
+
+
+def test_a_judge_that_believes_is_warned_of(tmp_path: Path) -> None:
+    path = tmp_path / "bias.json"
+    judge = BiasJudge("llm:believer", Believer())
+    found = measure_judge_bias(judge, JudgeBiasPlan(items(30)), path)
+    assert found.follows_belief.value == 1.0
+    assert found.control_errors.value == 0.0
+    assert found.kappa.value == pytest.approx(0.0)
+    assert read_judge_bias(path) == found
+    warning = judge_bias_warning(found)
+    assert warning is not None
+    assert "llm:believer" in warning
+    assert "100 %" in warning
+
+
+def test_nothing_is_said_of_a_judge_that_reads(tmp_path: Path) -> None:
+    plan = JudgeBiasPlan(items(40), beliefs="given")
+    found = measure_judge_bias(BiasJudge("reader", Reader()), plan, tmp_path / "bias.json")
+    assert (found.follows_belief.value, found.kappa.value) == (0.0, 1.0)
+    assert judge_bias_warning(found) is None
+
+
+def bias(**fields: object) -> JudgeBias:
+    full = Interval(0.0, 0.0, 0.1, 50)
+    values: dict[str, object] = dict.fromkeys(
+        ("follows_belief", "rejects_disbelieved", "accepts_believed", "control_errors"), full
+    )
+    values |= {"judge": "j", "questions": 50, "cases": 200, "belief_effect": full}
+    return JudgeBias.model_validate(values | {"kappa": Interval(0.9, 0.8, 1.0, 50)} | fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({}, None),
+        ({"belief_effect": Interval(0.2, 0.1, 0.3, 50)}, "follows its own beliefs"),
+        ({"belief_effect": Interval(0.2, -0.1, 0.3, 50)}, None),
+        ({"belief_effect": Interval(0.03, 0.01, 0.05, 50)}, None),
+        ({"kappa": Interval(0.5, 0.4, 0.6, 50)}, "poorly"),
+        ({"belief_effect": Interval(0.0, 0.0, 0.1, 29)}, "29 questions only"),
+        ({"kappa": Interval(None, None, None, 0)}, "too few"),
+    ],
+)
+def test_a_warning_is_given_where_there_is_reason(
+    fields: dict[str, object], words: str | None
+) -> None:
+    found = judge_bias_warning(bias(**fields))
+    assert found is None if words is None else words in (found or "")
+
+
+def test_a_killed_measurement_goes_on(tmp_path: Path) -> None:
+    path, lm = tmp_path / "bias.json", Reader()
+    plan = JudgeBiasPlan(items(10), beliefs="given")
+    whole = measure_judge_bias(BiasJudge("reader", lm), plan, path)
+    stored = tmp_path / "bias_cases.jsonl"
+    lines = stored.read_text().splitlines(keepends=True)
+    stored.write_text("".join(lines[:20]) + lines[20][:9])
+    path.unlink()
+    asked = lm.generated
+    assert measure_judge_bias(BiasJudge("reader", lm), plan, path) == whole
+    assert lm.generated - asked == 24  # the first sixteen were whole
+    with pytest.raises(InputError, match="another measurement"):
+        measure_judge_bias(BiasJudge("other", lm), plan, path)
+
+
+def test_failures_and_silence_cost_one_case_each(tmp_path: Path) -> None:
+    class Flaky(Reader):
+        def generate(
+            self,
+            prompts: Sequence[str],
+            *,
+            n: int = 1,
+            temperature: float = 0.0,
+            seed: int | None = None,
+        ) -> list[list[Generation]]:
+            if any("town 1?" in prompt for prompt in prompts):
+                raise LanguageModelError("down")
+            return super().generate(prompts, n=n, temperature=temperature, seed=seed)
+
+    plan = JudgeBiasPlan(items(3), beliefs="given")
+    found = measure_judge_bias(BiasJudge("flaky", Flaky()), plan, tmp_path / "a.json")
+    assert (found.cases, found.no_verdict) == (8, 4)
+    silent = BiasJudge("silent", ScriptedLanguageModel(default="Hm."))
+    assert measure_judge_bias(silent, plan, tmp_path / "b.json").no_verdict == 12
+    rows = [json.loads(line) for line in (tmp_path / "b_cases.jsonl").read_text().splitlines()]
+    assert {row["error"]["type"] for row in rows} == {"NoVerdictError"}
+
+
+def test_a_model_without_instructions_is_scored() -> None:
+    class Scoring(ScriptedLanguageModel):
+        def score_options(
+            self, prompts: Sequence[str], options: Sequence[str]
+        ) -> NDArray[np.float64]:
+            yes = np.array(["yes" in option.casefold() for option in options])
+            return np.array([np.where(yes == ("Reply: Ann" in p), -1.0, -2.0) for p in prompts])
+
+    assert BiasJudge("s", Scoring()).judge(cases(1)) == [True, False, True, False]
+
+
+def test_a_judge_without_beliefs_cannot_be_measured(tmp_path: Path) -> None:
+    judge = BiasJudge("none", ScriptedLanguageModel(default="no"))
+    with pytest.raises(InputError, match="no belief"):
+        measure_judge_bias(judge, JudgeBiasPlan(items(2)), tmp_path / "bias.json")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{", "[]", '{"schema_version": 1}', '{"schema_version": 2, "kind": "judge_bias"}',
+     '{"schema_version": 1, "kind": "judge_bias", "judge": "j"}'],
+)  # fmt: skip
+def test_another_file_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "bias.json").write_text(text)
+    with pytest.raises(InputError, match=r"bias\.json"):
+        read_judge_bias(tmp_path / "bias.json")
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    found = bias(judge=HOSTILE)
+    write_judge_bias(found, tmp_path / "bias.json")
+    assert read_judge_bias(tmp_path / "bias.json") == found

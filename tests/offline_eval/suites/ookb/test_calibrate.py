@@ -1,0 +1,260 @@
+"""From a run to a policy, and what stops that."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowgate.calibration import questions_needed
+from knowgate.guard import InputError, Policy, Route
+from knowgate.offline_eval.run import read_ookb_run
+from knowgate.offline_eval.suites.ookb import calibrate_ookb
+
+_RUN_FILES = ("manifest.json", "questions.jsonl", "rows.jsonl")
+
+
+def test_the_policy_rests_on_one_part_and_is_reported_on_the_other(toy: Path) -> None:
+    found = calibrate_ookb(toy / "run", toy / "policy.json", risk=0.1, delta=0.1)
+
+    run = read_ookb_run(toy / "run")
+    assert run.calibration is not None
+    assert run.calibration.policy == found.policy == Policy.load(toy / "policy.json")
+    fitted, tested = run.calibration.calibration_questions, run.calibration.test_questions
+    assert not fitted & tested
+    assert fitted | tested == set(run.questions)
+    assert len(fitted) == found.calibration_questions == 30
+    rows = [row for row in run.rows if row.question_id in tested and row.kind == "left_out"]
+    kept = sum(
+        found.policy.route(found.policy.relevance_calibrator.apply(row.raw_relevance or 0.0), None)
+        is Route.ABSTAIN
+        for row in rows
+    )
+    assert (found.left_out_abstention.value, found.left_out_abstention.n) == (kept / 30, 30)
+
+
+def test_calibrating_twice_gives_the_same_bytes_and_another_seed_another_part(toy: Path) -> None:
+    contents = []
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        calibrate_ookb(toy / "run", toy / name, risk=0.2, delta=0.1, seed=seed)
+        contents.append(((toy / name).read_bytes(), (toy / "run/calibration.json").read_bytes()))
+
+    assert contents[0] == contents[1]
+    assert contents[0][1] != contents[2][1]
+
+
+def test_too_few_questions_give_a_policy_that_abstains(toy: Path) -> None:
+    found = calibrate_ookb(toy / "run", toy / "policy.json", risk=0.01, delta=0.1)
+
+    assert found.policy.relevance_threshold is None
+    assert found.left_out_abstention.value == found.false_abstention.value == 1.0
+    assert found.policy.guarantee is not None
+    assert str(questions_needed(0.01, 0.1)) in found.policy.guarantee.statement
+
+
+@pytest.mark.parametrize("name", ["risk", "delta", "share"])
+@pytest.mark.parametrize("value", [0.0, 1.0, 2.0, -0.1, math.nan, math.inf, 1e-320])
+def test_numbers_off_their_scale_are_refused(toy: Path, name: str, value: float) -> None:
+    numbers: dict[str, Any] = {"risk": 0.1, "delta": 0.1, name: value}
+
+    with pytest.raises(InputError, match=rf"--{name}: must be between 0 and 1.* — "):
+        calibrate_ookb(toy / "run", toy / "policy.json", **numbers)
+
+    assert not (toy / "policy.json").exists()
+
+
+def test_a_negative_seed_is_refused(toy: Path) -> None:
+    with pytest.raises(InputError, match="--seed"):
+        calibrate_ookb(toy / "run", toy / "policy.json", risk=0.1, delta=0.1, seed=-1)
+
+
+@pytest.mark.parametrize("value", [0.0, -0.1, 1.0001, math.nan, math.inf])
+def test_a_confidence_off_its_scale_is_refused(toy: Path, value: float) -> None:
+    with pytest.raises(InputError, match="--answer-from-memory: must be above 0 and at most 1"):
+        calibrate_ookb(
+            toy / "run", toy / "policy.json", risk=0.1, delta=0.1, confidence_threshold=value
+        )
+
+    assert not (toy / "policy.json").exists()
+
+
+@pytest.mark.parametrize("threshold", [0.7, 1, 1e-9])
+def test_answers_from_memory_are_allowed_from_the_declared_confidence_on(
+    toy: Path, threshold: float
+) -> None:
+    plain = calibrate_ookb(toy / "run", toy / "plain.json", risk=0.1, delta=0.1)
+
+    found = calibrate_ookb(
+        toy / "run", toy / "policy.json", risk=0.1, delta=0.1, confidence_threshold=threshold
+    )
+
+    policy = Policy.load(toy / "policy.json")
+    assert policy == found.policy
+    assert set(policy.allowed_routes) == set(Route)
+    assert policy.needs_estimator
+    assert policy.route(0.0, threshold) is Route.ANSWER
+    assert policy.route(0.0, threshold * 0.999) is Route.ABSTAIN
+    assert policy.route(1.0, 1.0) is Route.FOLLOW_CONTEXT
+    # What is certified and measured is relevance, which stays as it was.
+    assert policy.relevance_threshold == plain.policy.relevance_threshold
+    assert found.left_out_abstention == plain.left_out_abstention
+    assert found.false_abstention == plain.false_abstention
+
+
+@pytest.mark.parametrize("risk", [0.1, 0.01])
+def test_the_guarantee_says_that_the_confidence_was_declared_and_not_certified(
+    toy: Path, risk: float
+) -> None:
+    plain = calibrate_ookb(toy / "run", toy / "plain.json", risk=risk, delta=0.1).policy.guarantee
+    found = calibrate_ookb(
+        toy / "run", toy / "policy.json", risk=risk, delta=0.1, confidence_threshold=0.7
+    ).policy.guarantee
+
+    assert plain is not None
+    assert found is not None
+    assert found.statement.startswith(plain.statement)
+    added = found.statement.removeprefix(plain.statement)
+    assert "confidence is at least 0.7" in added
+    assert "declared and is not certified" in added
+    assert ("one exception to abstaining" in added) == (not found.certified)
+    assert found.model_copy(update={"statement": plain.statement}) == plain
+    assert "memory" not in plain.statement
+
+
+@pytest.mark.parametrize("name", [*_RUN_FILES, "calibration.json"])
+def test_the_policy_never_takes_the_place_of_a_file_of_the_run(toy: Path, name: str) -> None:
+    before = {n: (toy / "run" / n).read_bytes() for n in _RUN_FILES}
+
+    with pytest.raises(InputError, match="is a file of the run itself"):
+        calibrate_ookb(toy / "run", toy / "run" / ".." / "run" / name, risk=0.1, delta=0.1)
+
+    assert {n: (toy / "run" / n).read_bytes() for n in _RUN_FILES} == before
+
+
+def test_the_policy_may_lie_in_the_run_folder(toy: Path) -> None:
+    calibrate_ookb(toy / "run", toy / "run" / "policy.json", risk=0.1, delta=0.1)
+
+    assert read_ookb_run(toy / "run").calibration is not None
+
+
+@pytest.mark.parametrize("blocked", ["policy", "calibration"])
+def test_policy_and_calibration_are_written_both_or_neither(toy: Path, blocked: str) -> None:
+    out = toy / "policy.json"
+    (out if blocked == "policy" else toy / "run" / "calibration.json").mkdir()
+
+    with pytest.raises(InputError, match="cannot be written"):
+        calibrate_ookb(toy / "run", out, risk=0.1, delta=0.1)
+
+    assert not out.is_file()
+    assert not (toy / "run" / "calibration.json").is_file()
+    assert not list(toy.rglob("*.tmp"))
+
+
+def test_a_broken_calibration_is_mended_by_calibrating_again(toy: Path) -> None:
+    path = toy / "run" / "calibration.json"
+    for content in ("{", "[]", '{"schema_version": 999}', '{"schema_version": 1}'):
+        path.write_text(content, encoding="utf-8")
+        with pytest.raises(InputError, match=r"calibration\.json"):
+            read_ookb_run(toy / "run")
+
+        calibrate_ookb(toy / "run", toy / "policy.json", risk=0.1, delta=0.1)
+
+        assert read_ookb_run(toy / "run").calibration is not None
+
+
+def test_a_run_of_another_suite_or_a_newer_schema_is_refused(toy: Path) -> None:
+    path = toy / "run" / "manifest.json"
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    for change, words in (
+        ({"suite": "uniknow"}, "is of suite 'uniknow', not 'ookb'"),
+        ({"schema_version": 2}, "run schema 2 is newer than 1"),
+        ({"settings": None}, "'settings' does not name scorer and aggregator"),
+        ({"settings": {**manifest["settings"], "scorer": {}}}, "'settings' does not name"),
+    ):
+        path.write_text(json.dumps({**manifest, **change}), encoding="utf-8")
+        with pytest.raises(InputError, match=words):
+            calibrate_ookb(toy / "run", toy / "policy.json", risk=0.1, delta=0.1)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('"raw_relevance": ', '"raw_relevance": "x", "was": ', "'raw_relevance'"),
+        ('"raw_relevance": ', '"raw_relevance": NaN, "was": ', "'raw_relevance'"),
+        ('"kind": "in_kb"', '"kind": "else"', "'kind'"),
+        ('"retrieved": [', '"retrieval": [', "'retrieved'"),
+    ],
+)
+def test_a_row_that_was_tampered_with_is_named_by_line(
+    toy: Path, old: str, new: str, words: str
+) -> None:
+    rows = toy / "run" / "rows.jsonl"
+    lines = rows.read_text(encoding="utf-8").splitlines(keepends=True)
+    lines[4] = lines[4].replace(old, new)
+    rows.write_text("".join(lines), encoding="utf-8")
+
+    with pytest.raises(InputError, match=rf"rows\.jsonl:5: field {words}"):
+        read_ookb_run(toy / "run")
+
+
+@pytest.mark.parametrize("fault", ["twice", "swapped", "a question less"])
+def test_rows_that_do_not_fit_the_questions_are_refused(toy: Path, fault: str) -> None:
+    name = "questions.jsonl" if fault == "a question less" else "rows.jsonl"
+    path = toy / "run" / name
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    if fault == "twice":
+        lines.append(lines[0])
+    elif fault == "swapped":
+        lines[0], lines[1] = lines[1], lines[0]
+    else:
+        lines.pop(3)
+    path.write_text("".join(lines), encoding="utf-8")
+
+    with pytest.raises(InputError, match="do not belong together"):
+        read_ookb_run(toy / "run")
+
+
+def test_a_question_without_its_passage_is_shown_but_not_calibrated_on(toy: Path) -> None:
+    path = toy / "run" / "questions.jsonl"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace('"passage_id": "7-ü"', '"passage": "?"'), encoding="utf-8")
+
+    with pytest.raises(InputError, match=r"question '7-ü': field 'passage_id' is missing"):
+        calibrate_ookb(toy / "run", toy / "policy.json", risk=0.1, delta=0.1)
+
+    run = read_ookb_run(toy / "run", unfinished=True)
+    assert run.questions["7-ü"].own_passage == "7-ü"
+
+
+def test_a_left_out_passage_that_was_retrieved_is_not_calibrated_on(toy: Path) -> None:
+    rows = toy / "run" / "rows.jsonl"
+    lines = rows.read_text(encoding="utf-8").splitlines(keepends=True)
+    row = json.loads(lines[1])
+    row["retrieved"][0] = row["question_id"]
+    lines[1] = json.dumps(row) + "\n"
+    rows.write_text("".join(lines), encoding="utf-8")
+
+    with pytest.raises(InputError, match=r"rows\.jsonl:2: passage .* although it was left out"):
+        calibrate_ookb(toy / "run", toy / "policy.json", risk=0.1, delta=0.1)
+
+
+@pytest.mark.parametrize("name", [*_RUN_FILES, "calibration.json"])
+def test_json_that_is_nested_too_deeply_is_one_clear_error(toy: Path, name: str) -> None:
+    calibrate_ookb(toy / "run", toy / "policy.json", risk=0.1, delta=0.1)
+    path = toy / "run" / name
+    text = path.read_text(encoding="utf-8").rstrip().removesuffix("}")
+    refusals = []
+    # From which depth on Python refuses differs from place to place: hence several.
+    for depth in (100, 600, 800, 850, 900, 950, 5000):
+        path.write_text(f'{text}, "more": {"[" * depth}{"]" * depth}}}\n', encoding="utf-8")
+        try:
+            read_ookb_run(toy / "run")
+        except InputError as error:
+            refusals.append(str(error))
+
+    assert refusals
+    assert all("nested too deeply" in line and name in line for line in refusals)
+    assert len(refusals) < 7

@@ -1,0 +1,55 @@
+"""Embeddings of many texts: a proper row for each, or an error that says what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from knowgate.guard import Fingerprint, InputError
+from knowgate.offline_eval.data import embed_all
+
+Floats32 = NDArray[np.float32]
+
+
+class _Encoder:
+    fingerprint = Fingerprint(kind="scripted", backend="python", dtype="float32")
+
+    def __init__(self, embed: Callable[[Sequence[str]], Floats32]) -> None:
+        self.embed = embed
+
+
+def _lengths(texts: Sequence[str]) -> Floats32:
+    return np.asarray([[len(text), 1.0] for text in texts], dtype=np.float32)
+
+
+def test_every_text_has_its_row_however_many_there_are() -> None:
+    texts = ["x" * n for n in range(200)]
+    told: list[tuple[int, int]] = []
+
+    rows = embed_all(texts, _Encoder(_lengths), lambda done, total: told.append((done, total)))
+
+    assert rows[:, 0].tolist() == list(range(200))
+    assert told[-1] == (200, 200)
+    assert embed_all([], _Encoder(_lengths)).shape[0] == 0
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_an_embedding_that_is_not_finite_is_named(wrong: float) -> None:
+    def embed(texts: Sequence[str]) -> Floats32:
+        rows = _lengths(texts)
+        rows[[text == "bad" for text in texts], 1] = wrong
+        return rows
+
+    with pytest.raises(InputError, match=r"^encoder: the embedding of text 151 is not finite"):
+        embed_all([*["good"] * 150, "bad", "good"], _Encoder(embed))
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (2,), (2, 3, 1)])
+def test_an_encoder_that_gives_no_row_for_each_text_is_refused(shape: tuple[int, ...]) -> None:
+    encoder = _Encoder(lambda texts: np.zeros(shape, dtype=np.float32))
+
+    with pytest.raises(InputError, match=r"^encoder: gave embeddings of shape"):
+        embed_all(["a", "b"], encoder)

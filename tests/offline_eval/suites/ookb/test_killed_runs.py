@@ -1,0 +1,263 @@
+"""A run that is killed goes on where it stopped and comes out byte for byte the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.offline_eval.ookb.toy import ToyEncoder, run_toy, write_toy_questions
+
+from knowgate.guard import InputError
+from knowgate.offline_eval.run import read_ookb_run
+from knowgate.offline_eval.suites import write_report
+from knowgate.offline_eval.suites.ookb import calibrate_ookb
+from knowgate.offline_eval.suites.ookb._signals_summary import summarise_ookb
+
+_ROOT = Path(__file__).resolve().parents[3]
+_FILES = ("manifest.json", "questions.jsonl", "rows.jsonl")
+
+
+def _start(questions: Path, out: Path, pause: float) -> subprocess.Popen[bytes]:
+    code = "import runpy, sys; runpy.run_module('tests.offline_eval.ookb.toy', run_name='__main__')"
+    return subprocess.Popen(
+        [sys.executable, "-c", code, str(questions), str(out), str(pause)],
+        cwd=_ROOT,
+        env={**os.environ, "OMP_WAIT_POLICY": "passive", "PYTHONPATH": str(_ROOT)},
+        stderr=subprocess.PIPE,
+    )
+
+
+def _rows(out: Path) -> int:
+    path = out / "rows.jsonl"
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def _wait_for_rows(process: subprocess.Popen[bytes], out: Path, rows: int) -> None:
+    while _rows(out) < rows:
+        assert process.poll() is None, "it ended before it could be killed"
+        time.sleep(0.002)
+
+
+def _contents(out: Path) -> dict[str, bytes]:
+    return {name: (out / name).read_bytes() for name in _FILES}
+
+
+def test_a_run_killed_again_and_again_is_the_same_as_one_left_alone(tmp_path: Path) -> None:
+    questions = write_toy_questions(tmp_path / "kb.jsonl", 40)
+    whole, killed = run_toy(questions, tmp_path / "whole"), tmp_path / "killed"
+
+    counts = []
+    for rows in (1, 7, 8, 30, 52, 71):
+        process = _start(questions, killed, pause=0.01)
+        _wait_for_rows(process, killed, rows)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        assert process.returncode == -signal.SIGKILL
+        counts.append(_rows(killed))
+        # What is there is the beginning of what it should be.
+        assert (whole / "rows.jsonl").read_bytes().startswith((killed / "rows.jsonl").read_bytes())
+    run_toy(questions, killed)
+
+    assert counts == sorted(counts)
+    assert counts[-1] < 80
+    assert _contents(killed) == _contents(whole)
+    ids = [json.loads(line)["case_id"] for line in (killed / "rows.jsonl").open(encoding="utf-8")]
+    assert len(ids) == len(set(ids)) == 80
+
+
+def test_a_row_cut_off_anywhere_is_written_anew(toy: Path) -> None:
+    rows = toy / "run" / "rows.jsonl"
+    before = _contents(toy / "run")
+    content = rows.read_bytes()
+    start = content.rstrip(b"\n").rfind(b"\n") + 1
+
+    for cut in (start + 1, content.rindex("ü".encode()) + 1, len(content) - 1):
+        rows.write_bytes(content[:cut])
+        run_toy(toy / "kb.jsonl", toy / "run")
+        assert _contents(toy / "run") == before
+
+
+@pytest.mark.parametrize("left", ["nothing", "empty rows", "temporary", "manifest", "no questions"])
+def test_a_kill_before_the_first_row_is_gone_on_from(toy: Path, left: str) -> None:
+    before = _contents(toy / "run")
+    out = toy / "again"
+    out.mkdir()
+    if left == "empty rows":
+        (out / "rows.jsonl").touch()
+    if left == "temporary":
+        (out / ".manifest.json.abc.tmp").write_bytes(b'{"schema')
+    if left in ("manifest", "no questions"):
+        (out / "manifest.json").write_bytes(before["manifest.json"])
+    if left == "no questions":
+        (out / "rows.jsonl").write_bytes(before["rows.jsonl"][:400])
+
+    run_toy(toy / "kb.jsonl", out)
+
+    assert _contents(out) == before
+
+
+def test_a_full_disk_is_one_clear_error_and_the_run_goes_on_once_there_is_room(
+    tmp_path: Path,
+) -> None:
+    # A limit on the size of a file stands for the full disk.
+    questions = write_toy_questions(tmp_path / "kb.jsonl", 40)
+    whole, out = run_toy(questions, tmp_path / "whole"), tmp_path / "run"
+    limit = (whole / "rows.jsonl").stat().st_size * 3 // 4
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+    try:
+        with pytest.raises(InputError, match=r"rows\.jsonl: cannot be written \(File too large\)"):
+            run_toy(questions, out)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert 0 < _rows(out) < 80
+
+    run_toy(questions, out)
+
+    assert _contents(out) == _contents(whole)
+
+
+def test_a_finished_run_is_left_as_it_is(toy: Path) -> None:
+    before = {path.name: path.stat().st_mtime_ns for path in (toy / "run").iterdir()}
+
+    run_toy(toy / "kb.jsonl", toy / "run")
+
+    assert {path.name: path.stat().st_mtime_ns for path in (toy / "run").iterdir()} == before
+
+
+def test_two_runs_are_byte_for_byte_the_same(toy: Path) -> None:
+    run_toy(toy / "kb.jsonl", toy / "again")
+
+    assert _contents(toy / "again") == _contents(toy / "run")
+
+
+def test_a_run_with_other_settings_is_refused_and_left_as_it_is(toy: Path) -> None:
+    before = _contents(toy / "run")
+
+    with pytest.raises(InputError, match=r"another run \(its settings\.top_k differs\)"):
+        run_toy(toy / "kb.jsonl", toy / "run", top_k=4)
+
+    assert _contents(toy / "run") == before
+
+
+def test_a_run_with_another_retriever_is_refused_and_left_as_it_is(toy: Path) -> None:
+    before = _contents(toy / "run")
+
+    with pytest.raises(InputError, match=r"another run \(its settings\.retriever differs\)"):
+        run_toy(toy / "kb.jsonl", toy / "run", encoder=ToyEncoder(kind="another"))
+
+    assert _contents(toy / "run") == before
+
+
+def test_a_run_from_before_the_retriever_was_noted_is_read_but_not_gone_on_with(
+    toy: Path,
+) -> None:
+    path = toy / "run" / "manifest.json"
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    del manifest["settings"]["retriever"]
+    path.write_text(json.dumps(manifest), encoding="utf-8")
+
+    calibrate_ookb(toy / "run", toy / "policy.json", risk=0.1, delta=0.1)
+    write_report(toy / "run")
+
+    assert read_ookb_run(toy / "run").manifest.settings.retriever is None
+    with pytest.raises(InputError, match=r"settings\.retriever differs"):
+        run_toy(toy / "kb.jsonl", toy / "run")
+
+
+def test_a_run_of_other_questions_is_refused(toy: Path) -> None:
+    other = write_toy_questions(toy / "other.jsonl", 60)
+    text = other.read_text(encoding="utf-8").replace("opens at 7", "opens at 6")
+    (toy / "kb.jsonl").write_text(text, encoding="utf-8")
+
+    with pytest.raises(InputError, match=r"another run \(its input files' content differs\)"):
+        run_toy(toy / "kb.jsonl", toy / "run")
+
+
+def test_a_run_that_another_process_writes_is_refused(tmp_path: Path) -> None:
+    questions = write_toy_questions(tmp_path / "kb.jsonl", 40)
+    process = _start(questions, tmp_path / "run", pause=0.2)
+    try:
+        _wait_for_rows(process, tmp_path / "run", 1)
+        with pytest.raises(InputError, match="another process is writing this run"):
+            run_toy(questions, tmp_path / "run")
+        assert process.poll() is None
+    finally:
+        process.kill()
+        process.communicate()
+    # The lock went with the process.
+    run_toy(questions, tmp_path / "run")
+
+
+@pytest.mark.parametrize("cut", ["no rows yet", "between rows", "within a row"])
+def test_an_unfinished_run_is_not_reported_on_and_says_how_to_go_on(toy: Path, cut: str) -> None:
+    rows = toy / "run" / "rows.jsonl"
+    content = rows.read_bytes()
+    if cut == "no rows yet":
+        rows.unlink()
+    elif cut == "between rows":
+        rows.write_bytes(content[: content.index(b"\n") + 1])
+    else:
+        rows.write_bytes(content[:-20])
+
+    with pytest.raises(InputError, match=r"the run is not finished \(\d+ of 120 cases\).*start"):
+        read_ookb_run(toy / "run")
+    with pytest.raises(InputError, match="not finished"):
+        calibrate_ookb(toy / "run", toy / "policy.json", risk=0.1, delta=0.1)
+
+    assert not (toy / "policy.json").exists()
+
+
+@pytest.mark.parametrize("cut", ["no file", "no row", "within a row", "within a letter"])
+def test_a_report_of_a_killed_run_says_how_to_go_on(toy: Path, cut: str) -> None:
+    rows = toy / "run" / "rows.jsonl"
+    content = rows.read_bytes()
+    if cut == "no file":
+        rows.unlink()
+    else:
+        end = {"no row": 0, "within a row": -20, "within a letter": content.rindex(b"\xbc")}[cut]
+        rows.write_bytes(content[:end])
+
+    with pytest.raises(InputError, match=r"is not finished \(\d+ of 120 cases\) — start the same"):
+        write_report(toy / "run")
+
+    assert not (toy / "run" / "report.html").exists()
+
+
+@pytest.mark.parametrize("rows", [1, 2, 77])
+def test_a_run_killed_between_two_rows_is_read_as_unfinished_when_asked_to(
+    toy: Path, rows: int
+) -> None:
+    path = toy / "run" / "rows.jsonl"
+    whole = read_ookb_run(toy / "run")
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:rows]))
+
+    found = read_ookb_run(toy / "run", unfinished=True)
+
+    assert found.rows == whole.rows[:rows]
+    there, missing = found.records()[rows // 2], found.records()[-1]
+    assert (there.in_kb is None, there.left_out) == (rows % 2 == 0, None)
+    assert (missing.in_kb, missing.left_out) == (None, None)
+    summary = summarise_ookb(toy / "run")
+    assert (summary.cases, summary.cases_planned) == (rows, 120)
+
+
+def test_without_its_questions_a_run_says_how_to_get_them_back(toy: Path) -> None:
+    before = _contents(toy / "run")
+    (toy / "run" / "questions.jsonl").unlink()
+
+    with pytest.raises(InputError, match=r"no questions\.jsonl in the run folder — start the same"):
+        read_ookb_run(toy / "run")
+    run_toy(toy / "kb.jsonl", toy / "run")
+
+    assert _contents(toy / "run") == before

@@ -1,0 +1,60 @@
+"""The suite on public data gives the numbers that were measured before it was written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from knowgate.calibration import auroc
+from knowgate.guard.engine import BiEncoderScorer
+from knowgate.offline_eval.data import PassageKind
+from knowgate.offline_eval.run import CaseKind, OokbRun, read_ookb_run
+from knowgate.offline_eval.suites.ookb import OokbSettings, run_ookb
+
+
+@pytest.fixture(scope="module")
+def encoder() -> BiEncoderScorer:
+    """The embedded encoder, loaded once."""
+    return BiEncoderScorer()
+
+
+def _run(
+    shared_data: Path, out: Path, encoder: BiEncoderScorer, domain: str, kind: PassageKind
+) -> OokbRun:
+    questions = shared_data / "policybench" / "questions" / f"{domain}.json"
+    settings = OokbSettings(passage=kind)
+    run_ookb(questions, out, scorer=encoder, encoder=encoder, settings=settings)
+    return read_ookb_run(out)
+
+
+def _auroc(run: OokbRun) -> float | None:
+    raw = {kind: [row.raw_relevance for row in run.rows if row.kind is kind] for kind in CaseKind}
+    return auroc(
+        [value for value in raw[CaseKind.IN_KB] if value is not None],
+        [value for value in raw[CaseKind.LEFT_OUT] if value is not None],
+    )
+
+
+@pytest.mark.parametrize(
+    ("domain", "expected"), [("CPF", 0.857), ("BTT", 0.821)], ids=["CPF", "BTT"]
+)
+def test_answers_alone_are_told_apart_as_well_as_measured_before(
+    shared_data: Path, tmp_path: Path, encoder: BiEncoderScorer, domain: str, expected: float
+) -> None:
+    run = _run(shared_data, tmp_path / "run", encoder, domain, PassageKind.ANSWER)
+
+    assert _auroc(run) == pytest.approx(expected, abs=0.01)
+    assert all(row.error is None for row in run.rows)
+    again = _run(shared_data, tmp_path / "again", encoder, domain, PassageKind.ANSWER)
+    assert again.rows == run.rows
+
+
+def test_with_the_question_in_the_passage_it_is_easy(
+    shared_data: Path, tmp_path: Path, encoder: BiEncoderScorer
+) -> None:
+    run = _run(shared_data, tmp_path / "run", encoder, "CPF", PassageKind.QUESTION_ANSWER)
+
+    found = _auroc(run)
+    assert found is not None
+    assert found >= 0.99

@@ -1,0 +1,81 @@
+"""A small knowledge base, an encoder without a model, and a run over them in a process."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from knowgate.guard import Fingerprint
+from knowgate.guard.signals.relevance import LexicalScorer
+from knowgate.offline_eval.data import Encoder
+from knowgate.offline_eval.suites.ookb import OokbSettings, run_ookb
+
+_THINGS = ["library", "harbour", "museum", "market", "ferry", "bakery", "garden", "theatre"]
+
+
+def embed(texts: Sequence[str]) -> NDArray[np.float32]:
+    """Unit-length counts of hashed words: enough for a retriever that never changes its mind."""
+    rows = np.zeros((len(texts), 64), dtype=np.float32)
+    for i, text in enumerate(texts):
+        for word in text.lower().replace("?", " ").replace(".", " ").split():
+            rows[i, zlib.crc32(word.encode("utf-8", "replace")) % 64] += 1
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows / np.maximum(lengths, 1e-9), dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class ToyEncoder:
+    """Embeds by a function, under a name of its own."""
+
+    embed: Callable[[Sequence[str]], NDArray[np.float32]] = embed
+    kind: str = "hashed_words"
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        return Fingerprint(kind=self.kind)
+
+
+def write_toy_questions(path: Path, count: int = 20) -> Path:
+    """`count` questions, at most 200, as JSON lines."""
+    lines = []
+    for i in range(count):
+        thing = f"{_THINGS[i % len(_THINGS)]}{i // len(_THINGS) or ''}"
+        record = {
+            "id": f"{i}-ü",
+            "question": f"When does the {thing} open?",
+            "answer": f"The {thing} opens at {7 + i % 5} — every day, “always”.",
+        }
+        lines.append(json.dumps(record, ensure_ascii=False) + "\n")
+    path.write_text("".join(lines), encoding="utf-8")
+    return path
+
+
+def run_toy(
+    questions: Path,
+    out: Path,
+    *,
+    top_k: int = 3,
+    pause: float = 0.0,
+    encoder: Encoder | None = None,
+) -> Path:
+    """Run the suite with the lexical scorer, pausing after each row."""
+    return run_ookb(
+        questions,
+        out,
+        scorer=LexicalScorer(),
+        encoder=ToyEncoder() if encoder is None else encoder,
+        settings=OokbSettings(top_k=top_k),
+        on_progress=lambda _done, _total: time.sleep(pause),
+    )
+
+
+if __name__ == "__main__":
+    run_toy(Path(sys.argv[1]), Path(sys.argv[2]), pause=float(sys.argv[3]))

@@ -1,0 +1,85 @@
+"""Guards from their policies, in front of a model under test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.offline_eval.uaqfact.questions import small_set
+
+from knowgate.guard import InputError, LanguageModelError, Policy, Route
+from knowgate.guard.files import write_text
+from knowgate.guard.signals.confidence import load_estimator
+from knowgate.guard.signals.relevance import load_scorer
+from knowgate.guard.testing import ScriptedLanguageModel
+from knowgate.offline_eval.data.uaqfact import write_layout
+from knowgate.offline_eval.suites.uaqfact import (
+    UaqParts,
+    UaqSettings,
+    load_guards,
+    read_uaqfact_run,
+    run_uaqfact,
+)
+
+
+def saved(path: Path, policy: Policy) -> Path:
+    write_text(path, policy.model_dump_json())
+    return path
+
+
+@pytest.fixture
+def lexical(tmp_path: Path) -> Path:
+    policy = Policy(scorer=load_scorer("lexical").fingerprint, relevance_threshold=0.99)
+    return saved(tmp_path / "policy.json", policy)
+
+
+def from_memory(path: Path, lm: ScriptedLanguageModel) -> Path:
+    policy = Policy(
+        scorer=load_scorer("lexical").fingerprint,
+        estimator=load_estimator("sampled_consistency", lm).fingerprint,
+        relevance_threshold=0.99,
+        confidence_threshold=0.5,
+        allowed_routes=(Route.ANSWER, Route.ABSTAIN),
+    )
+    return saved(path, policy)
+
+
+def test_a_policy_makes_a_guard(lexical: Path) -> None:
+    found = load_guards([lexical], None)
+    assert list(found.guards) == list(found.sha256) == ["policy"]
+    assert found.guards["policy"].decide("Who?", ["Nothing."]).route is Route.ABSTAIN
+
+
+def test_one_policy_twice_is_refused(lexical: Path) -> None:
+    with pytest.raises(InputError, match="twice"):
+        load_guards([lexical, lexical], None)
+
+
+def test_another_scorer_is_refused(lexical: Path) -> None:
+    with pytest.raises(InputError, match="another scorer"):
+        load_guards([lexical], None, scorer="bi_encoder")
+
+
+def test_a_policy_may_ask_how_sure_the_model_under_test_is(tmp_path: Path) -> None:
+    lm = ScriptedLanguageModel(default="Ann Li")
+    path = from_memory(tmp_path / "sure.json", lm)
+    guard = load_guards([path], lm).guards["sure"]
+    assert guard.decide("Who is it?", ["Nothing."]).route is Route.ANSWER
+    with pytest.raises(InputError, match="log cannot be asked"):
+        load_guards([path], None)
+
+
+def test_a_signal_that_fails_is_a_failure_and_no_abstention(tmp_path: Path) -> None:
+    lm = ScriptedLanguageModel(error=LanguageModelError("down"))
+    path = from_memory(tmp_path / "sure.json", lm)
+    folder = write_layout(small_set(), tmp_path / "set")
+    run = run_uaqfact(
+        lm,
+        folder,
+        tmp_path / "run",
+        settings=UaqSettings(tasks=(3,)),
+        parts=UaqParts(guards=load_guards([path], lm).guards),
+    )
+    guarded = [row for row in read_uaqfact_run(run).rows if row.system == "sure"]
+    assert guarded
+    assert all(row.error is not None and row.response is None for row in guarded)

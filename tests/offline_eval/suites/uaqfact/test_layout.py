@@ -1,0 +1,189 @@
+"""The published layout: read with its quirks, written so that it is read back."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.offline_eval.uaqfact.questions import AB, item, small_set
+
+from knowgate.guard import InputError
+from knowgate.offline_eval.data.uaqfact import (
+    QuestionType,
+    Triple,
+    UaqData,
+    dilemma_options,
+    read_layout,
+    write_layout,
+)
+
+
+@pytest.fixture(scope="module")
+def published(shared_data: Path) -> UaqData:
+    return read_layout(shared_data / "uaqfact")
+
+
+def test_every_published_question_is_read(published: UaqData) -> None:
+    assert published.languages == ("en", "zh")
+    assert {number for task, *_, number in published.counts() if task != "task2"} == {60}
+    assert len({one.key for one in published.items}) == len(published.items) == 720
+    assert all(bool(one.answers) != one.unanswerable for one in published.items)
+
+
+def test_the_options_of_every_published_dilemma_are_told_apart(published: UaqData) -> None:
+    dilemmas = [one for one in published.items if one.type is QuestionType.DILEMMA]
+    assert all(len(one.options) == 2 for one in dilemmas)
+    for one in dilemmas:
+        gold = {answer.label for answer in one.answers}
+        assert len(gold & set(one.options)) == (0 if one.unanswerable else 1)
+
+
+def test_the_quirks_of_the_published_files_are_said(published: UaqData) -> None:
+    quirks = " ".join(published.quirks)
+    for part in ("several languages", "takes for a refusal", "echoes both options"):
+        assert part in quirks
+
+
+def test_a_published_set_written_again_is_the_same(published: UaqData, tmp_path: Path) -> None:
+    write_layout(published, tmp_path)
+    again = read_layout(tmp_path)
+    assert again.items == published.items
+    assert again.choices == published.choices
+    assert again.examples == published.examples
+    assert again.clue_examples == published.clue_examples
+
+
+def test_triples_and_other_languages_are_kept(tmp_path: Path) -> None:
+    triples = (Triple("Bo", "mayor of", "Rill", "1990", "1995"),)
+    data = small_set("fr")
+    items = (*data.items, item("inter_ab_2", AB, language="fr", triples=triples))
+    write_layout(UaqData(items, data.choices, data.examples, data.clue_examples), tmp_path)
+    again = read_layout(tmp_path)
+    assert again.languages == ("fr",)
+    assert {one.qid: one.triples for one in again.items}["inter_ab_2"] == triples
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_layout(small_set(), tmp_path / "set")
+
+
+def test_the_folder_above_will_do(folder: Path) -> None:
+    parent = folder.parent / "parent"
+    shutil.copytree(folder, parent / "data" / "1.0")
+    assert len(read_layout(parent).items) == 6
+
+
+def test_a_partial_folder_is_refused_with_what_is_missing(folder: Path) -> None:
+    (folder / "task2" / "time_task2_en_choice.json").unlink()
+    with pytest.raises(InputError, match=r"1 of 21 files .* task2/time_task2_en_choice.json"):
+        read_layout(folder)
+    assert len(read_layout(folder, tasks=[1, 3]).items) == 6
+
+
+def test_a_language_that_is_not_there_is_refused(folder: Path) -> None:
+    with pytest.raises(InputError, match="'zh'"):
+        read_layout(folder, languages=["en", "zh"])
+
+
+@pytest.mark.parametrize("place", ["nowhere", "file", "empty"])
+def test_what_is_no_such_folder_is_said(tmp_path: Path, place: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(InputError, match="task1"):
+        read_layout(tmp_path / place)
+
+
+QUESTIONS = "task1/inter_ab_en.json"
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "message"),
+    [
+        (QUESTIONS, {"question": 7}, "item 1: field 'question' must be text"),
+        (QUESTIONS, {"answer": "Ann"}, "field 'answer' must be a list"),
+        (QUESTIONS, {"answer": [{"id": "None", "label": "None"}]}, "must have an answer"),
+        ("task1/inter_ua_en.json", {"answer": [{"id": "1", "label": "A"}]}, "must have no answer"),
+        ("task2/inter_task2_en_choice.json", {"options": ["a"]}, "must list four texts"),
+        ("task2/inter_task2_en_choice.json", {"target_options": "x"}, "none of the options"),
+        ("task3/inter/inter_sup_logic_ab_en.json", {"sup_que_ans": ["a"]}, "lists of one length"),
+    ],
+)
+def test_a_broken_item_is_named(
+    folder: Path, file: str, change: dict[str, Any], message: str
+) -> None:
+    path = folder / file
+    values = json.loads(path.read_text())
+    path.write_text(json.dumps([values[0] | change, *values[1:]]))
+    with pytest.raises(InputError, match=message):
+        read_layout(folder)
+
+
+def test_an_id_that_stands_twice_is_refused(folder: Path) -> None:
+    path = folder / QUESTIONS
+    path.write_text(json.dumps(json.loads(path.read_text()) * 2))
+    with pytest.raises(InputError, match=r"item 2.*twice"):
+        read_layout(folder)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=8,
+)
+fields = st.sampled_from(
+    [
+        *("qid", "question", "answer", "options", "target_options", "relevent_qid_list"),
+        *("sup_questions", "sup_que_ans", "triples", "lan"),
+    ]
+)
+
+
+@settings(
+    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.sampled_from([QUESTIONS, "task2/time_task2_en_choice.json", "task1/dev/time_en_dev.json"]),
+    st.dictionaries(fields, json_values, max_size=3) | json_values,
+)
+def test_any_json_is_read_or_refused_in_one_line(folder: Path, file: str, change: Any) -> None:
+    path = folder / file
+    kept = path.read_text()
+    value = json.loads(kept)[0] | change if isinstance(change, dict) else change
+    path.write_text(json.dumps([value] if isinstance(change, dict) else value))
+    refused = ""
+    try:
+        read_layout(folder)
+    except InputError as error:
+        refused = str(error)
+    finally:
+        path.write_text(kept)
+    assert "\n" not in refused
+
+
+@pytest.mark.parametrize(
+    ("question", "known", "stem", "wanted"),
+    [
+        ("what is X, A or B ?", (), "", ("A", "B")),
+        ("what is X, A or B or C ?", ("A or B",), "", ("A or B", "C")),
+        ("what is X, A or B or C ?", ("B or C",), "", ("A", "B or C")),
+        (
+            "what work, theory or use is X, A, B or C ?",
+            (),
+            "what work, theory or use is X?",
+            ("A, B", "C"),
+        ),
+        ("X是什么， 甲还是乙 ？", (), "", ("甲", "乙")),
+        ("X是什么，还是甲还是乙？", ("还是甲",), "X是什么？", ("还是甲", "乙")),
+        ("who is it?", (), "", ()),
+    ],
+)
+def test_options_are_told_apart(
+    question: str, known: tuple[str, ...], stem: str, wanted: tuple[str, ...]
+) -> None:
+    assert dilemma_options(question, known, stem=stem) == wanted

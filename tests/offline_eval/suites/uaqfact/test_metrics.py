@@ -1,0 +1,92 @@
+"""Rates, KPR and KRR against values worked out by hand and published ones."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from knowgate.offline_eval.suites.uaqfact._metrics import (
+    ScoredReply,
+    krr_value,
+    passed_questions,
+    refusal_metrics,
+)
+
+
+def reply(number: int, *, unanswerable: bool, refused: bool, correct: bool = False) -> ScoredReply:
+    kind = "ua" if unanswerable else "ab"
+    return ScoredReply(
+        key=f"{kind}{number}",
+        cluster=str(number),
+        unanswerable=unanswerable,
+        refused=refused,
+        correct=None if unanswerable else correct,
+    )
+
+
+REPLIES = [
+    *(reply(n, unanswerable=True, refused=n < 6) for n in range(10)),
+    *(reply(n, unanswerable=False, refused=n < 2, correct=n >= 5) for n in range(10)),
+]
+
+
+def test_rates_are_worked_out_by_hand() -> None:
+    found = refusal_metrics(REPLIES)
+    assert (found.r_ua.value, found.r_ab.value, found.accuracy.value) == (0.6, 0.2, 0.5)
+    assert found.r_delta.value == pytest.approx(0.4)
+    assert found.kpr.value is None
+    assert found.krr.value is None
+
+
+def test_reflected_knowledge_is_worked_out_by_hand() -> None:
+    passed = {f"ua{n}": n < 8 for n in range(10)}
+    found = refusal_metrics(REPLIES, passed)
+    assert found.kpr.value == 0.8
+    assert found.krr.value == pytest.approx(1 / (1 + math.exp(-0.4 / 0.8)))
+    low, high = found.krr.low, found.krr.high
+    assert low is not None
+    assert high is not None
+    assert low < 0.622 < high
+
+
+@pytest.mark.parametrize(
+    ("r_delta", "kpr", "krr"),
+    # Llama3-8B, Qwen2.5-7B and GPT-4, English, as published.
+    [(20.89, 73.11, 57.10), (30.07, 70.57, 60.49), (63.26, 81.80, 68.42)],
+)
+def test_published_rows_are_reproduced(r_delta: float, kpr: float, krr: float) -> None:
+    found = krr_value(r_delta, kpr)
+    assert found is not None
+    assert 100 * found == pytest.approx(krr, abs=0.005)
+
+
+def test_without_any_known_fact_there_is_no_krr() -> None:
+    assert krr_value(0.2, 0.0) is None
+    assert refusal_metrics(REPLIES, {"ua1": False}).krr.value is None
+
+
+def test_no_replies_give_no_numbers() -> None:
+    found = refusal_metrics([])
+    assert found.r_ua.value is None
+    assert found.r_delta.value is None
+
+
+def test_a_question_passes_when_all_its_facts_are_known() -> None:
+    right = {"a": True, "b": True, "c": False}
+    links = {"one": ["a", "b"], "two": ["a", "c"], "three": ["a", "not asked"], "four": []}
+    assert passed_questions(right, links) == {"one": True, "two": False}
+
+
+def test_twins_are_resampled_together() -> None:
+    twice = [*REPLIES, *(_copied(one) for one in REPLIES)]
+    once, doubled = refusal_metrics(REPLIES), refusal_metrics(twice)
+    assert doubled.r_delta.n == once.r_delta.n == 10
+    assert (doubled.r_delta.low, doubled.r_delta.high) == pytest.approx(
+        (once.r_delta.low, once.r_delta.high)
+    )
+
+
+def _copied(one: ScoredReply) -> ScoredReply:
+    return replace(one, key=one.key + "'")

@@ -1,0 +1,72 @@
+"""The guard that looks at the premise alone, in front of a model that never declines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from knowgate.guard import Reason
+from knowgate.guard.testing import ScriptedLanguageModel
+from knowgate.offline_eval.data.uaqfact import (
+    Answer,
+    Answerability,
+    Clue,
+    QuestionType,
+    UaqData,
+    UaqItem,
+    write_layout,
+)
+from knowgate.offline_eval.suites.uaqfact import (
+    UaqParts,
+    UaqSettings,
+    premise_guard,
+    read_uaqfact_run,
+    run_uaqfact,
+    score_run,
+)
+
+LEADER = Clue("Who leads Rill?", ("Bo Rask",))
+
+
+def asked(kind: Answerability, mother: str) -> UaqItem:
+    answers = (Answer("Q1", mother),) if kind is Answerability.ANSWERABLE else ()
+    return UaqItem(
+        f"inter_0_{kind.value}",
+        "en",
+        QuestionType.INTER,
+        kind,
+        "Who leads Rill and is also the mother of Ann Lund?",
+        answers,
+        clues=(LEADER, Clue("The mother of Ann Lund is?", (mother,))),
+    )
+
+
+def test_it_declines_what_has_no_answer_and_nothing_else(tmp_path: Path) -> None:
+    questions = (
+        asked(Answerability.UNANSWERABLE, "Mary Lund"),
+        asked(Answerability.ANSWERABLE, "Bo Rask"),
+    )
+    folder = write_layout(UaqData(questions), tmp_path / "set")
+    run = run_uaqfact(
+        ScriptedLanguageModel(default="Bo Rask"),
+        folder,
+        tmp_path / "run",
+        settings=UaqSettings(tasks=(1, 3)),
+        parts=UaqParts(guards={"premise": premise_guard()}),
+    )
+
+    read = read_uaqfact_run(run)
+    rates = {
+        (line.system, line.form): (line.metrics.r_ua.value, line.metrics.r_ab.value)
+        for line in score_run(read)
+    }
+    assert rates["model", "clue"] == (0.0, 0.0)
+    assert rates["premise", "clue"] == (1.0, 0.0)
+    [declined] = [row for row in read.rows if row.reason == Reason.FALSE_PREMISE]
+    assert "ua" in declined.key
+
+
+def test_it_follows_every_context_whose_premise_it_cannot_fault() -> None:
+    decision = premise_guard().decide("完全不相关的问题？", ["Nothing of use."])
+
+    assert decision.reason is Reason.SUFFICIENT_CONTEXT
+    assert decision.kept == (0,)

@@ -1,0 +1,297 @@
+"""Running the suite: every form, resumed, replayed, guarded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tests.offline_eval.uaqfact.questions import small_set
+
+from knowgate.guard import Decision, InputError, LanguageModelError, Reason, Route
+from knowgate.guard.testing import ScriptedLanguageModel
+from knowgate.offline_eval.data.uaqfact import read_layout, write_layout
+from knowgate.offline_eval.run import stored_rows
+from knowgate.offline_eval.suites.uaqfact import (
+    TASK3_FORMS,
+    FactRetriever,
+    Prompts,
+    ReplayedReplies,
+    UaqParts,
+    UaqSettings,
+    clue_facts,
+    embedded_prompts,
+    read_uaqfact_run,
+    run_uaqfact,
+    score_run,
+)
+from knowgate.offline_eval.suites.uaqfact._answering import _best
+from knowgate.offline_eval.suites.uaqfact._plan import MODEL_SYSTEM, UaqRow
+from knowgate.offline_eval.suites.uaqfact._scoring import score_choices
+
+ALL_FORMS = UaqSettings(forms=TASK3_FORMS)
+
+
+class ScoringModel(ScriptedLanguageModel):
+    """Says `##None##`, and finds the second option the likeliest."""
+
+    def score_options(self, prompts: Sequence[str], options: Sequence[str]) -> NDArray[np.float64]:
+        return np.tile(np.arange(len(options)) == 1, (len(prompts), 1)).astype(np.float64)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_layout(small_set(), tmp_path / "set")
+
+
+def rows(run: Path) -> list[UaqRow]:
+    return [UaqRow.model_validate(value) for _, value in stored_rows(run / "rows")]
+
+
+def test_every_question_is_put_in_every_form(folder: Path, tmp_path: Path) -> None:
+    lm = ScoringModel(default="##None##")
+    run = run_uaqfact(lm, folder, tmp_path / "run", settings=ALL_FORMS)
+    found = rows(run)
+    assert len(found) == 6 + 3 + 3 * 6 == read_uaqfact_run(run).manifest.rows
+    assert {row.task for row in found} == {1, 2, 3}
+    assert all(row.response == "##None##" for row in found if row.form != "choice")
+    assert all(row.right for row in found if row.form == "choice")
+    line = score_run(read_uaqfact_run(run))[0]
+    assert line.metrics.r_ua.value == line.metrics.r_ab.value == 1.0
+    assert line.metrics.kpr.value == 1.0
+    assert line.metrics.krr.value == 0.5
+
+
+def test_prompts_hold_what_their_form_promises(folder: Path, tmp_path: Path) -> None:
+    lm = ScriptedLanguageModel(default="A")
+    run_uaqfact(lm, folder, tmp_path / "run", settings=ALL_FORMS)
+    joined = "\n=====\n".join(lm.prompts)
+    assert "Q: Who inter?\nA: ##None##" in joined  # an example
+    assert "(B) 1991" in joined
+    assert "For the second: Who is mayor? Cy, Di." in joined
+    assert "- When did it begin? 1990" in joined
+
+
+def test_a_model_without_likelihoods_is_asked_for_a_letter(folder: Path, tmp_path: Path) -> None:
+    lm = ScriptedLanguageModel({"(A)": "The answer is (B)."}, default="Ann Li")
+    run = run_uaqfact(lm, folder, tmp_path / "run", settings=UaqSettings(tasks=(2,)))
+    assert [row.letter for row in rows(run)] == ["B"] * 3
+    assert score_choices(read_uaqfact_run(run))[0].accuracy.value == 1.0
+
+
+def test_a_run_goes_on_where_it_stopped(folder: Path, tmp_path: Path) -> None:
+    out, lm = tmp_path / "run", ScoringModel(default="##None##")
+    run_uaqfact(lm, folder, out, settings=ALL_FORMS)
+    whole = (out / "rows.jsonl").read_text()
+    lines = whole.splitlines(keepends=True)
+    (out / "rows.jsonl").write_text("".join(lines[:10]) + lines[10][:20])
+    run_uaqfact(lm, folder, out, settings=ALL_FORMS)
+    assert (out / "rows.jsonl").read_text() == whole
+    calls = lm.generated
+    run_uaqfact(lm, folder, out, settings=ALL_FORMS)
+    assert lm.generated == calls
+
+
+def test_another_run_in_the_folder_is_refused(folder: Path, tmp_path: Path) -> None:
+    out, lm = tmp_path / "run", ScriptedLanguageModel(default="A")
+    run_uaqfact(lm, folder, out, settings=UaqSettings(tasks=(1,)))
+    with pytest.raises(InputError, match="another run"):
+        run_uaqfact(lm, folder, out, settings=UaqSettings(tasks=(1,), shots=0))
+
+
+def test_failures_are_rows(folder: Path, tmp_path: Path) -> None:
+    lm = ScriptedLanguageModel(error=LanguageModelError("down"))
+    run = run_uaqfact(lm, folder, tmp_path / "run", settings=UaqSettings(tasks=(1, 2)))
+    assert all(row.error is not None and row.response is None for row in rows(run))
+    line = score_run(read_uaqfact_run(run))[0]
+    assert (line.errors, line.metrics.r_ua.value) == (6, None)
+
+
+class Suspicious:
+    """A guard that abstains from questions whose first fact names Ann Li."""
+
+    def decide(self, question: str, passages: Sequence[str]) -> Decision:
+        if question == "Who time?":
+            raise LanguageModelError("down")
+        if "Ann Li" in passages[0]:
+            return Decision(route=Route.ABSTAIN, reason=Reason.INSUFFICIENT_CONTEXT)
+        return Decision(route=Route.FOLLOW_CONTEXT, reason=Reason.SUFFICIENT_CONTEXT)
+
+
+def test_a_guard_declines_before_the_model_or_lets_its_reply_through(
+    folder: Path, tmp_path: Path
+) -> None:
+    lm = ScriptedLanguageModel(default="Ann Li")
+    parts = UaqParts(guards={"wary": Suspicious()})
+    run = run_uaqfact(lm, folder, tmp_path / "run", settings=UaqSettings(), parts=parts)
+    found = {row.row_id: row for row in rows(run)}
+    inter = found["wary/clue/en/inter/ua/inter_ua_1"]
+    assert (inter.response, inter.route) == ("##None##", Route.ABSTAIN)
+    dilemma = found["wary/clue/en/dilemma/ab/dilemma_ab_1"]
+    assert (dilemma.response, dilemma.route) == ("Ann Li", Route.FOLLOW_CONTEXT)
+    assert found["wary/clue/en/time/ab/time_ab_1"].error is not None
+    alone = ScriptedLanguageModel(default="Ann Li")
+    run_uaqfact(alone, folder, tmp_path / "alone")
+    assert lm.generated == alone.generated  # none for the guard
+    assert {line.system for line in score_run(read_uaqfact_run(run))} == {MODEL_SYSTEM, "wary"}
+
+
+def replay(path: Path, *lines: dict[str, object]) -> ReplayedReplies:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return ReplayedReplies(path)
+
+
+def test_logged_replies_take_the_models_place(folder: Path, tmp_path: Path) -> None:
+    replies = replay(
+        tmp_path / "log.jsonl",
+        {"qid": "inter_ua_1", "response": "##None##"},
+        {"key": "en/time/ab/time_ab_1", "form": "question", "response": "Ann Li\n\nand more"},
+        {"qid": "fact_time", "task": 2, "response": "B"},
+    )
+    run = run_uaqfact(replies, folder, tmp_path / "run", settings=UaqSettings(tasks=(1, 2)))
+    found = {row.row_id: row for row in rows(run)}
+    assert found["model/question/en/inter/ua/inter_ua_1"].response == "##None##"
+    assert found["model/question/en/time/ab/time_ab_1"].response == "Ann Li"
+    assert found["model/choice/en/time/fact_time"].right is True
+    assert found["model/question/en/dilemma/ab/dilemma_ab_1"].error is not None
+
+
+def test_a_logged_reply_that_may_be_either_is_refused(tmp_path: Path) -> None:
+    english, chinese = small_set(), small_set("zh")
+    both = write_layout(
+        type(english)(
+            english.items + chinese.items,
+            (),
+            {**english.examples, **chinese.examples},
+            {**english.clue_examples, **chinese.clue_examples},
+        ),
+        tmp_path / "both",
+    )
+    replies = replay(
+        tmp_path / "log.jsonl",
+        {"qid": "inter_ua_1", "response": "a"},
+        {"qid": "inter_ua_1", "response": "b"},
+    )
+    with pytest.raises(InputError, match="several replies"):
+        run_uaqfact(replies, both, tmp_path / "run", settings=UaqSettings(tasks=(1,)))
+
+
+def test_a_limit_keeps_twins_and_their_facts(shared_data: Path, tmp_path: Path) -> None:
+    lm = ScriptedLanguageModel(default="A")
+    settings = UaqSettings(limit=3, languages=("en",))
+    run = run_uaqfact(lm, shared_data / "uaqfact", tmp_path / "run", settings=settings)
+    found = rows(run)
+    assert sum(row.form == "question" for row in found) == 18
+    assert 9 <= sum(row.form == "choice" for row in found) <= 12
+    assert score_run(read_uaqfact_run(run))[0].metrics.kpr.n == 9
+
+
+def test_a_run_can_be_replayed_from_its_own_rows(folder: Path, tmp_path: Path) -> None:
+    lm = ScoringModel(default="Ann Li")
+    parts = UaqParts(guards={"wary": Suspicious()})
+    run = run_uaqfact(lm, folder, tmp_path / "run", parts=parts)
+    again = run_uaqfact(ReplayedReplies(run / "rows.jsonl"), folder, tmp_path / "again")
+    alone = {row.row_id: row for row in rows(run) if row.system == MODEL_SYSTEM}
+    for row in rows(again):
+        assert (row.letter, row.right) == (alone[row.row_id].letter, alone[row.row_id].right)
+        if row.form != "choice":
+            assert row.response == alone[row.row_id].response
+
+
+class Remembering:
+    """A guard that always answers from memory."""
+
+    def decide(self, question: str, passages: Sequence[str]) -> Decision:
+        return Decision(route=Route.ANSWER, reason=Reason.CONFIDENT_MEMORY)
+
+
+def test_an_answer_from_memory_is_what_was_said_without_facts(folder: Path, tmp_path: Path) -> None:
+    lm = ScriptedLanguageModel({"Facts:": "from facts"}, default="from memory")
+    settings = UaqSettings(tasks=(1, 3), forms=("facts",))
+    parts = UaqParts(guards={"sure": Remembering()})
+    run = run_uaqfact(lm, folder, tmp_path / "run", settings=settings, parts=parts)
+    said = {(row.system, row.form): row.response for row in rows(run)}
+    assert said[MODEL_SYSTEM, "facts"] == "from facts"
+    assert said["sure", "facts"] == "from memory"
+
+
+def test_task_two_alone_tells_the_share_of_known_facts(folder: Path, tmp_path: Path) -> None:
+    run = run_uaqfact(ScoringModel(), folder, tmp_path / "run", settings=UaqSettings(tasks=(2,)))
+    assert score_run(read_uaqfact_run(run)) == []
+    whole = score_choices(read_uaqfact_run(run))[0]
+    assert (whole.kpr.value, whole.kpr.n) == (1.0, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("answer_en.txt", "Say something.", "lacks the slots question"),
+        ("answer_en.txt", "{question} {nope}", "not filled: nope"),
+        ("choice_en.txt", "{question} {option_a}", "lacks the slots option_b"),
+        ("anwser_en.txt", "{question}", "no prompt is called that"),
+    ],
+)
+def test_prompts_that_ask_something_else_are_refused(
+    tmp_path: Path, name: str, text: str, message: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InputError, match=message):
+        Prompts(tmp_path)
+
+
+def test_facts_are_found_in_batches_as_one_by_one(shared_data: Path) -> None:
+    items = read_layout(shared_data / "uaqfact").items
+    retriever = FactRetriever(items, 3)
+    some = [*items[:70], *items[-70:]]
+    together = retriever.retrieve(some)
+    assert together == [retriever.retrieve([item])[0] for item in some]
+    assert all(len(facts) == 3 for facts in together)
+    found = sum(
+        bool(set(facts) & set(clue_facts(item))) for item, facts in zip(some, together, strict=True)
+    )
+    assert found > 0.8 * len(some)
+
+
+def test_of_equal_facts_the_first_comes_first() -> None:
+    assert _best(np.array([0.5, 0.1, 0.5, 0.5], dtype=np.float32), 2) == [0, 2]
+    assert _best(np.array([0.1, 0.5], dtype=np.float32), 5) == [1, 0]
+
+
+def test_a_run_within_the_data_folder_goes_on(folder: Path) -> None:
+    lm, out = ScriptedLanguageModel(default="A"), folder / "run"
+    run_uaqfact(lm, folder, out, settings=UaqSettings(tasks=(1,)))
+    run_uaqfact(lm, folder, out, settings=UaqSettings(tasks=(1,)))
+    names = [file.name for file in read_uaqfact_run(out).manifest.inputs]
+    assert len(names) == 9  # six of questions, three of examples
+
+
+def test_thinking_aloud_is_no_part_of_a_reply(folder: Path, tmp_path: Path) -> None:
+    thought = "<think>Is it (A)?\n\nThe answer is (A), or not.</think>\n\n"
+    lm = ScriptedLanguageModel({"(A)": f"{thought}(B)"}, default=f"{thought}Ann Li\n\nBecause.")
+    run = run_uaqfact(lm, folder, tmp_path / "run", settings=UaqSettings(tasks=(1, 2)))
+    assert {row.response for row in rows(run) if row.form == "question"} == {"Ann Li"}
+    assert {row.letter for row in rows(run) if row.form == "choice"} == {"B"}
+
+
+class TextScoringModel(ScriptedLanguageModel):
+    """Finds the option likeliest per character that holds the year 1991, however long it is."""
+
+    def score_options(self, prompts: Sequence[str], options: Sequence[str]) -> NDArray[np.float64]:
+        assert all("(A)" not in prompt for prompt in prompts)
+        row = [len(text) * (-0.1 if "1991" in text else -0.5) for text in options]
+        return np.array([row] * len(prompts))
+
+
+def test_a_model_without_letters_chooses_by_the_text(folder: Path, tmp_path: Path) -> None:
+    settings = UaqSettings(tasks=(2,), choose_by="text")
+    run = run_uaqfact(TextScoringModel(), folder, tmp_path / "run", settings=settings)
+    assert [row.letter for row in rows(run)] == ["B"] * 3
+
+
+def test_the_bundled_model_is_asked_in_its_own_words() -> None:
+    prompts = embedded_prompts()
+    assert prompts.of("answer", "en").text == "Question: {question}\nAnswer:"
+    assert prompts.of("choice", "en").text == Prompts().of("choice", "en").text

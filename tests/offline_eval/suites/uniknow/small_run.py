@@ -1,0 +1,37 @@
+"""A run of the suite on forty questions of the microworld, with light parts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.offline_eval.uniknow.bag_of_words import BagOfWords
+
+from knowgate.calibration.training.scenarios import ScenarioTrainingSettings
+from knowgate.guard.signals.relevance import LexicalScorer
+from knowgate.offline_eval.suites.uniknow import Parts, UniKnowSettings, run_uniknow
+from knowgate.offline_eval.testbed import microworld_model_path
+
+METHODS = ("naive", "coiecd", "retrobust", "guard_naive", "guard_coiecd")
+
+
+def small_run(out: Path, lm: Any, knowledge: Path | None = None, **changes: Any) -> Path:
+    settings = UniKnowSettings(
+        **{
+            "methods": METHODS,
+            "limit": 40,
+            "risk": 0.4,
+            "delta": 0.4,
+            "training": ScenarioTrainingSettings(epochs=1, device="cpu"),
+            **changes,
+        }
+    )
+    return run_uniknow(
+        lm,
+        "microworld",
+        out,
+        settings=settings,
+        parts=Parts(scorer=LexicalScorer(), retriever_encoder=BagOfWords()),
+        model_path=microworld_model_path(),
+        knowledge=knowledge,
+    )

@@ -1,0 +1,313 @@
+"""Building contexts, cases and splits."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tests.offline_eval.uniknow.bag_of_words import BagOfWords
+
+from knowgate.guard import InputError, LanguageModelError
+from knowgate.guard.testing import FakeScorer, ScriptedLanguageModel
+from knowgate.offline_eval.suites.uniknow import (
+    ContextKind,
+    Dataset,
+    Knowledge,
+    build_cases,
+    build_contexts,
+    read_dataset,
+    split_questions,
+)
+from knowgate.offline_eval.suites.uniknow._context_sets import ContextSet
+from knowgate.offline_eval.suites.uniknow._datasets import fact_of, training_phrasings
+from knowgate.offline_eval.suites.uniknow._occurrences import holds_answer
+from knowgate.offline_eval.suites.uniknow._windows import NearestPassages
+from knowgate.offline_eval.testbed import FactStatus
+from knowgate.offline_eval.testbed._documents import mentions
+
+ALL = tuple(ContextKind)
+WITHOUT_ANSWER = (ContextKind.RANDOM, ContextKind.RETRIEVED, ContextKind.NONE_OF_K)
+PEOPLE = ["Ada Brown", "Bo Green", "Cy White", "Di Black", "Ed Gray", "Flo Stone"]
+CITIES = ["Rome", "Oslo", "Lima", "Bern", "Kyiv", "Riga"]
+
+
+@pytest.fixture
+def towers(tmp_path: Path) -> Dataset:
+    rows = []
+    for number, (person, city) in enumerate(zip(PEOPLE, CITIES, strict=True)):
+        year = 1801 + 7 * number
+        text = f"The tower of {city} was built in {year} by {person}. It is tall."
+        for asked, answer in (
+            (f"Who built the tower of {city}?", person),
+            (f"In which city did {person} build?", city),
+            (f"When was the tower of {city} built?", str(year)),
+        ):
+            rows.append(
+                {"question": asked, "answers": [answer], "context": text, "group": str(number)}
+            )
+    path = tmp_path / "towers.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return read_dataset(path)
+
+
+@pytest.fixture(scope="module")
+def microworld() -> tuple[Dataset, ContextSet]:
+    dataset = read_dataset("microworld", limit=120)
+    return dataset, build_contexts(dataset, retriever_encoder=BagOfWords(), kinds=ALL)
+
+
+def test_every_kind_is_built_for_every_question(towers: Dataset) -> None:
+    built = build_contexts(towers, retriever_encoder=BagOfWords(), kinds=ALL)
+
+    assert built.problems == []
+    for question in towers.questions:
+        found = built.contexts[question.id]
+        assert set(found) == set(ALL)
+        assert holds_answer(found[ContextKind.ORIGINAL].text, question.answers)
+        assert found[ContextKind.ORIGINAL].answers == question.answers
+        for kind in WITHOUT_ANSWER:
+            assert not holds_answer(found[kind].text, question.answers)
+            assert found[kind].answers == ()
+        assert len(found[ContextKind.ONE_OF_K].passages) == 4
+        assert len(set(found[ContextKind.NONE_OF_K].passages)) == 4
+        assert found[ContextKind.UNTRUE].answers == ()
+        assert found[ContextKind.UNTRUE].untrue_answers
+        assert not holds_answer(found[ContextKind.UNTRUE].text, question.answers)
+
+
+def test_a_conflicting_context_names_another_answer_of_the_same_kind(towers: Dataset) -> None:
+    built = build_contexts(towers, retriever_encoder=BagOfWords())
+
+    for question in towers.questions:
+        context = built.contexts[question.id][ContextKind.CONFLICTING]
+        assert not holds_answer(context.text, question.answers)
+        assert holds_answer(context.text, context.answers[:1])
+        pool = next(p for p in (PEOPLE, CITIES, None) if p is None or question.answers[0] in p)
+        assert pool is None or context.answers[0] in pool
+        assert pool is not None or context.answers[0].isdecimal()
+
+
+def test_two_in_conflict_hold_both_answers_and_change_places(towers: Dataset) -> None:
+    built = build_contexts(
+        towers, retriever_encoder=BagOfWords(), kinds=[ContextKind.TWO_IN_CONFLICT]
+    )
+
+    first: Counter[bool] = Counter()
+    for question in towers.questions:
+        context = built.contexts[question.id][ContextKind.TWO_IN_CONFLICT]
+        assert context.answers[0] in question.answers
+        assert len(context.answers) > len(question.answers)
+        first[holds_answer(context.passages[0], question.answers)] += 1
+    assert first == {True: 9, False: 9}
+
+
+def test_the_right_passage_stands_in_each_place_equally_often(towers: Dataset) -> None:
+    built = build_contexts(
+        towers,
+        retriever_encoder=BagOfWords(),
+        kinds=[ContextKind.ONE_OF_K],
+        passages_per_context=3,
+    )
+
+    places = Counter(
+        [holds_answer(passage, question.answers) for passage in context.passages].index(True)
+        for question in towers.questions
+        for context in [built.contexts[question.id][ContextKind.ONE_OF_K]]
+    )
+    assert places == {0: 6, 1: 6, 2: 6}
+
+
+def test_the_same_seed_gives_the_same_contexts(towers: Dataset) -> None:
+    first, second, other = (
+        build_contexts(towers, retriever_encoder=BagOfWords(), kinds=ALL, seed=seed).contexts
+        for seed in (1, 1, 2)
+    )
+
+    assert first == second
+    assert first != other
+
+
+def test_the_retrieved_passage_is_the_nearest_without_the_answer(towers: Dataset) -> None:
+    built = build_contexts(towers, retriever_encoder=BagOfWords(), kinds=[ContextKind.RETRIEVED])
+    question = towers.questions[0]
+
+    ranked = NearestPassages(
+        [q.sources[0] for q in towers.questions], [question.question], BagOfWords()
+    ).ranked(question.question)
+    nearest = next(text for text in ranked if "Ada Brown" not in text)
+
+    assert built.contexts[question.id][ContextKind.RETRIEVED].passages == (nearest,)
+
+
+def test_what_cannot_be_built_is_a_problem_and_no_crash(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    rows = [
+        {"id": "bare", "question": "Who?", "answer": "Ada"},
+        {"id": "held", "question": "Where?", "answer": "Rome", "context": "It is in Rome."},
+        {"id": "missing", "question": "When?", "answer": "1843", "context": "Long ago."},
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+
+    built = build_contexts(read_dataset(path), retriever_encoder=BagOfWords(), kinds=ALL)
+
+    assert set(built.contexts["bare"]) == {ContextKind.RANDOM, ContextKind.RETRIEVED}
+    assert set(built.contexts["held"]) == {ContextKind.ORIGINAL}
+    reasons = {(p.question_id, p.kind): p.reason for p in built.problems}
+    assert reasons["bare", ContextKind.ORIGINAL] == "the question has no source"
+    assert reasons["missing", ContextKind.ORIGINAL] == "no source holds an answer"
+    built_kinds = sum(map(len, built.contexts.values()))
+    assert len(built.problems) == 3 * len(ALL) - built_kinds
+
+
+def test_an_editor_writes_the_alternative(towers: Dataset) -> None:
+    editor = ScriptedLanguageModel(
+        {"Who built the tower of Rome?": "Wrong answer: Zoe Marble.\nBecause."}, default="Bo Green"
+    )
+
+    built = build_contexts(
+        towers, retriever_encoder=BagOfWords(), editor=editor, kinds=[ContextKind.CONFLICTING]
+    )
+
+    context = built.contexts[towers.questions[0].id][ContextKind.CONFLICTING]
+    assert context.answers == ("Zoe Marble",)
+    assert context.text == "The tower of Rome was built in 1801 by Zoe Marble. It is tall."
+    # A person is no year: the default reply does not pass there.
+    reasons = {p.question_id: p.reason for p in built.problems}
+    assert reasons[towers.questions[2].id] == "no reply of the editor can take the answer's place"
+
+
+def test_an_editor_that_fails_is_a_problem_of_each_question(towers: Dataset) -> None:
+    editor = ScriptedLanguageModel(error=LanguageModelError("down"))
+
+    built = build_contexts(
+        towers, retriever_encoder=BagOfWords(), editor=editor, kinds=[ContextKind.CONFLICTING]
+    )
+
+    assert {p.reason for p in built.problems} == {"the editor failed (LanguageModelError)"}
+    assert len(built.problems) == len(towers.questions)
+
+
+class _OnlyTheFirst(FakeScorer):
+    """Finds the original sufficient, and nothing else."""
+
+    def score(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
+        return np.asarray([1.0] + [0.0] * (len(passages) - 1))
+
+
+def test_a_context_that_no_longer_suffices_is_refused(towers: Dataset) -> None:
+    for scorer, problems in ((_OnlyTheFirst(), len(towers.questions)), (FakeScorer(), 0)):
+        built = build_contexts(
+            towers, retriever_encoder=BagOfWords(), scorer=scorer, kinds=[ContextKind.CONFLICTING]
+        )
+        assert len(built.problems) == problems
+
+
+def test_the_microworld_brings_its_own_contexts(microworld: tuple[Dataset, ContextSet]) -> None:
+    dataset, built = microworld
+    world = dataset.world
+    assert world is not None
+    assert built.problems == []
+    for question in dataset.questions:
+        fact, found = fact_of(world, question), built.contexts[question.id]
+        assert found[ContextKind.ORIGINAL].text == world.document_for(fact).text
+        assert found[ContextKind.CONFLICTING].answers[0] == world.contradicting_value(fact)
+        assert found[ContextKind.UNTRUE].untrue_answers[0] == (
+            world.contradicting_value(fact, plausible=False)
+        )
+        for kind in (*WITHOUT_ANSWER, ContextKind.CONFLICTING, ContextKind.UNTRUE):
+            assert not mentions(found[kind].text, fact.value)
+        # The world's model cannot read more.
+        assert len(found[ContextKind.NONE_OF_K].passages) == 3
+
+
+def test_training_phrasings_get_contexts_as_well() -> None:
+    dataset = read_dataset("microworld", limit=3)
+    more = training_phrasings(dataset)
+
+    built = build_contexts(
+        Dataset("train", more, dataset.prompts, dataset.world), retriever_encoder=BagOfWords()
+    )
+
+    assert built.problems == []
+    assert set(built.contexts) == {question.id for question in more}
+
+
+def test_cases_come_in_the_order_of_questions_and_kinds(towers: Dataset) -> None:
+    built = build_contexts(towers, retriever_encoder=BagOfWords(), kinds=list(reversed(ALL)))
+    known = {q.id: Knowledge.KNOWN for q in towers.questions[:2]}
+
+    cases = build_cases(towers, built, known)
+
+    assert [c.case_id for c in cases] == [
+        f"towers/{q.id}/{kind.value}" for q in towers.questions[:2] for kind in ALL
+    ]
+
+
+def _true_knowledge(dataset: Dataset) -> dict[str, Knowledge]:
+    assert dataset.world is not None
+    by_status = {
+        FactStatus.TAUGHT: Knowledge.KNOWN,
+        FactStatus.WITHHELD: Knowledge.UNKNOWN,
+        FactStatus.HALF_TAUGHT: Knowledge.UNDEFINED,
+    }
+    world = dataset.world
+    return {q.id: by_status[fact_of(world, q).status] for q in dataset.questions}
+
+
+def test_the_microworld_leaves_four_hundred_of_each_side_for_evaluation() -> None:
+    dataset = read_dataset("microworld")
+    knowledge = _true_knowledge(dataset)
+
+    split = split_questions(dataset, knowledge)
+
+    there = Counter(knowledge[q.id] for q in split.evaluation)
+    assert there[Knowledge.KNOWN] >= 400
+    assert there[Knowledge.UNKNOWN] >= 400
+    trained = Counter(knowledge[q.id] for q in split.training)
+    assert trained[Knowledge.KNOWN] == trained[Knowledge.UNKNOWN] >= 165
+    assert set(trained) == {Knowledge.KNOWN, Knowledge.UNKNOWN}
+    assert split.grouped
+    assert not {q.group for q in split.training} & {q.group for q in split.evaluation}
+
+
+def test_a_small_data_set_keeps_its_share_for_evaluation(towers: Dataset) -> None:
+    knowledge = {
+        q.id: Knowledge.KNOWN if i % 3 else Knowledge.UNKNOWN
+        for i, q in enumerate(towers.questions)
+    }
+
+    split = split_questions(towers, knowledge, evaluation_share=0.5)
+
+    assert not {q.group for q in split.training} & {q.group for q in split.evaluation}
+    assert Counter(knowledge[q.id] for q in split.training) == {
+        Knowledge.KNOWN: 3,
+        Knowledge.UNKNOWN: 3,
+    }
+    assert len(split.evaluation) == 9
+
+
+def test_arguments_out_of_range_are_refused(towers: Dataset) -> None:
+    with pytest.raises(InputError):
+        build_contexts(towers, retriever_encoder=BagOfWords(), passages_per_context=1)
+    with pytest.raises(InputError):
+        split_questions(towers, {}, evaluation_share=1.0)
+
+
+def test_xquad_gets_an_original_and_irrelevant_contexts_throughout(shared_data: Path) -> None:
+    dataset = read_dataset(shared_data / "xquad" / "xquad.en.even.json", limit=250)
+
+    built = build_contexts(dataset, retriever_encoder=BagOfWords())
+
+    counts = Counter(kind for found in built.contexts.values() for kind in found)
+    assert counts[ContextKind.ORIGINAL] >= len(dataset.questions) - 2
+    assert counts[ContextKind.RANDOM] == counts[ContextKind.RETRIEVED] == len(dataset.questions)
+    assert counts[ContextKind.CONFLICTING] >= 0.2 * len(dataset.questions)
+    for question in dataset.questions:
+        for kind, context in built.contexts[question.id].items():
+            held = holds_answer(context.text, question.answers)
+            assert held == (kind is ContextKind.ORIGINAL)

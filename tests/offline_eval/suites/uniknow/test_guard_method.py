@@ -1,0 +1,275 @@
+"""The guard as a method: its promise, its routes, what it measures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+from scipy.stats import binom
+
+from knowgate.guard import InputError, LanguageModelError, Policy, Route
+from knowgate.guard.testing import FakeEstimator, FakeScorer, ScriptedLanguageModel
+from knowgate.offline_eval.suites.uniknow import ContextKind, Knowledge, ScenarioCase, UniKnowSignal
+from knowgate.offline_eval.suites.uniknow._cases import Context, SuiteQuestion
+from knowgate.offline_eval.suites.uniknow._datasets import PromptSet
+from knowgate.offline_eval.suites.uniknow._guard_method import GuardMethod, SignalMeter
+from knowgate.offline_eval.suites.uniknow._guard_policy import calibrate_guard
+from knowgate.offline_eval.suites.uniknow._methods import prompted_method
+
+PROMPTS = PromptSet("CB {question}", "WC {context} | {question}", "CBU {question}", "WCU {context}")
+
+
+def _case(name: str, passages: tuple[str, ...], kind: ContextKind) -> ScenarioCase:
+    answers = ("Rome",) if kind is ContextKind.ORIGINAL else ()
+    question = SuiteQuestion(name, f"{name}?", ("Rome",), "toy", name)
+    return ScenarioCase(question, Context(kind, passages, answers), Knowledge.KNOWN)
+
+
+def _signals(questions: int, noise: float, seed: int = 0) -> list[UniKnowSignal]:
+    """Two contexts a question, one of which holds the answer; memory has every other one."""
+    dice = Random(seed)
+    found = []
+    for number in range(questions):
+        known = number % 2 == 0
+        confidence = min(1.0, max(0.0, (0.9 if known else 0.1) + dice.gauss(0, noise)))
+        found += [
+            UniKnowSignal(
+                case_id=f"toy/{number}/{holds}",
+                dataset="toy",
+                question_id=str(number),
+                group=str(number),
+                part="training",
+                kind="original" if holds else "random",
+                holds_answer=holds,
+                raw_relevance=float(holds) + dice.gauss(0, noise),
+                raw_confidence=confidence,
+                context_right=holds,
+                closed_book_right=known,
+                closed_book="Rome",
+                context_reply="Rome",
+            )
+            for holds in (True, False)
+        ]
+    return found
+
+
+def _policy(signals: list[UniKnowSignal], **settings: float) -> Policy:
+    return calibrate_guard(
+        signals,
+        scorer=FakeScorer().fingerprint,
+        estimator=FakeEstimator().fingerprint,
+        aggregator="max",
+        **settings,  # type: ignore[arg-type]
+    )
+
+
+def _let_through(policy: Policy, signals: list[UniKnowSignal]) -> float:
+    asked = [one for one in signals if not one.holds_answer and not one.closed_book_right]
+    passed = 0
+    for one in asked:
+        assert one.raw_relevance is not None
+        assert one.raw_confidence is not None
+        relevance = policy.relevance_calibrator.apply(one.raw_relevance)
+        confidence = policy.confidence_calibrator.apply(one.raw_confidence)
+        passed += policy.route(relevance, confidence) is not Route.ABSTAIN
+    return passed / len(asked)
+
+
+def test_separable_signals_give_a_policy_that_routes_every_case_rightly() -> None:
+    policy = _policy(_signals(200, 0.05))
+
+    assert policy.guarantee is not None
+    assert policy.guarantee.certified
+    assert policy.guarantee.questions == policy.guarantee.n >= 70
+    for relevance, confidence, route in (
+        (1.0, 0.1, Route.FOLLOW_CONTEXT),
+        (1.0, 0.9, Route.FOLLOW_CONTEXT),
+        (0.0, 0.9, Route.ANSWER),
+        (0.0, 0.1, Route.ABSTAIN),
+    ):
+        calibrated = (
+            policy.relevance_calibrator.apply(relevance),
+            policy.confidence_calibrator.apply(confidence),
+        )
+        assert policy.route(*calibrated) is route
+
+
+def test_the_policy_keeps_what_it_rests_on() -> None:
+    policy = _policy(_signals(400, 0.3))
+    found = policy.guarantee
+
+    assert found is not None
+    assert found.chosen is not None
+    [evidence] = found.risks
+    # The exact test of the chosen point: so many let through of so many.
+    assert evidence.p_value == pytest.approx(binom.cdf(found.errors, found.n, 0.1), rel=1e-9)
+    assert evidence.p_value <= found.delta / 3  # one of three paths
+    assert found.routes[Route.ABSTAIN] == found.n - found.errors
+    assert found.path[found.chosen].relevance == policy.relevance_threshold
+    # What live questions are compared with: one entry for each of the 400.
+    assert sum(policy.histograms["relevance"].counts) == 400
+
+
+def test_no_signal_at_all_certifies_nothing() -> None:
+    policy = _policy([])
+
+    assert policy.guarantee is not None
+    assert (policy.guarantee.certified, policy.guarantee.n) == (False, 0)
+    assert policy.guarantee.statement.endswith("everything is abstained from")
+    assert policy.route(1.0, 1.0) is Route.ABSTAIN
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_a_model_that_knows_everything_or_nothing_gives_a_policy_too(right: bool) -> None:
+    signals = [replace(one, closed_book_right=right) for one in _signals(80, 0.1)]
+    guarantee = _policy(signals).guarantee
+
+    assert guarantee is not None
+    assert guarantee.certified is not right
+    assert guarantee.n == (0 if right else 60)
+
+
+def test_a_signal_whose_highest_value_leaks_has_its_route_closed() -> None:
+    # Sampled answers that all agree say 1.0, also where they are wrong.
+    signals = [
+        replace(one, raw_confidence=1.0, closed_book_right=False) for one in _signals(80, 0.05)
+    ]
+
+    policy = _policy(signals)
+
+    assert policy.guarantee is not None
+    assert policy.guarantee.certified
+    assert policy.confidence_threshold is None
+    followed, left = (policy.relevance_calibrator.apply(raw) for raw in (1.0, 0.0))
+    assert policy.route(followed, 1.0) is Route.FOLLOW_CONTEXT
+    assert policy.route(left, 1.0) is Route.ABSTAIN
+
+
+def test_too_few_questions_certify_nothing_and_the_policy_says_so() -> None:
+    policy = _policy(_signals(20, 0.05))
+
+    assert policy.relevance_threshold is None
+    assert policy.route(1.0, 1.0) is Route.ABSTAIN
+    assert policy.guarantee is not None
+    assert not policy.guarantee.certified
+    assert "everything is abstained from" in policy.guarantee.statement
+
+
+def test_the_promise_holds_over_many_draws() -> None:
+    fresh = _signals(4000, 0.45, seed=999)
+    policies = [_policy(_signals(240, 0.45, seed), risk=0.1, delta=0.1) for seed in range(40)]
+
+    broken = sum(_let_through(policy, fresh) > 0.1 for policy in policies)
+
+    # At most a tenth in the long run; 40 draws show more than 8 with probability 0.02.
+    assert broken <= 8
+
+
+def test_the_order_of_the_signals_does_not_matter() -> None:
+    signals = _signals(200, 0.3)
+    shuffled = list(signals)
+    Random(1).shuffle(shuffled)
+
+    assert _policy(signals).to_json() == _policy(shuffled).to_json()
+
+
+@pytest.mark.parametrize("settings", [{"risk": 0.0}, {"risk": 1.0}, {"delta": 1.5}])
+def test_a_promise_out_of_range_is_refused(settings: dict[str, float]) -> None:
+    with pytest.raises(InputError, match="must be between 0 and 1"):
+        _policy([], **settings)
+
+
+def _method(estimator: FakeEstimator | None = None) -> tuple[GuardMethod, ScriptedLanguageModel]:
+    lm = ScriptedLanguageModel(default="from the context")
+    scorer = FakeScorer({"good": 1.0})
+    estimator = estimator or FakeEstimator({"known?": 0.9}, answers={"known?": " Rome "})
+    policy = Policy(
+        scorer=scorer.fingerprint,
+        estimator=estimator.fingerprint,
+        relevance_threshold=0.5,
+        confidence_threshold=0.5,
+        allowed_routes=tuple(Route),
+    )
+    base = prompted_method("naive", lm, PROMPTS)
+    return GuardMethod("guard_naive", base, policy, scorer=scorer, estimator=estimator), lm
+
+
+def test_each_route_gives_its_own_reply() -> None:
+    method, lm = _method()
+    cases = [
+        _case("known", ("good",), ContextKind.ORIGINAL),
+        _case("known", ("bad",), ContextKind.RANDOM),
+        _case("unheard", ("bad",), ContextKind.RANDOM),
+    ]
+
+    followed, answered, abstained = method.answer(cases)
+
+    assert (followed.text, followed.route) == ("from the context", "follow_context")
+    assert (answered.text, answered.route, answered.confidence) == ("Rome", "answer", 0.9)
+    assert (abstained.text, abstained.abstained, abstained.route) == ("", True, "abstain")
+    # Memory's answer is the one that the confidence speaks of: nothing was asked again.
+    assert lm.prompts == ["WC good | known?"]
+
+
+def test_passages_without_text_are_not_put_into_the_prompt() -> None:
+    method, lm = _method()
+
+    method.answer([_case("known", (" ", "good"), ContextKind.ONE_OF_K)])
+
+    assert lm.prompts == ["WC good | known?"]
+
+
+def test_a_signal_that_fails_is_an_error_and_no_abstention_to_count() -> None:
+    method, _ = _method(FakeEstimator(error=LanguageModelError("down")))
+
+    followed, failed = method.answer(
+        [
+            _case("known", ("good",), ContextKind.ORIGINAL),
+            _case("known", ("bad",), ContextKind.RANDOM),
+        ]
+    )
+
+    assert followed.error is None
+    assert failed.error == "SignalError: confidence could not be measured"
+
+
+def test_measured_signals_are_kept_and_not_measured_again() -> None:
+    scorer, estimator = FakeScorer({"good": 1.0}), FakeEstimator(answers={"known?": "Rome"})
+    naive = prompted_method("naive", ScriptedLanguageModel(default="Rome"), PROMPTS)
+    meter = SignalMeter(scorer, estimator, "max", naive)
+    cases = [
+        _case("known", ("good",), ContextKind.ORIGINAL),
+        _case("known", ("bad",), ContextKind.RANDOM),
+    ]
+
+    first = meter.measure(cases, "training")
+    calls = scorer.calls, estimator.calls
+    again = meter.measure(cases, "training")
+
+    assert again == first
+    assert (scorer.calls, estimator.calls) == calls == (1, 1)
+    assert [one.raw_relevance for one in first] == [1.0, 0.0]
+    assert [one.context_right for one in first] == [True, True]
+    assert [one.closed_book_right for one in first] == [True, True]
+
+
+def test_a_measurement_that_fails_is_noted_with_its_case() -> None:
+    scorer = FakeScorer({"good": 1.0}, default=float("nan"))
+    naive = prompted_method("naive", ScriptedLanguageModel(default="Rome"), PROMPTS)
+    meter = SignalMeter(scorer, FakeEstimator(error=LanguageModelError("down")), "max", naive)
+
+    fine, broken = meter.measure(
+        [
+            _case("known", ("good",), ContextKind.ORIGINAL),
+            _case("known", ("bad",), ContextKind.RANDOM),
+        ],
+        "training",
+    )
+
+    assert fine.raw_relevance == 1.0
+    assert fine.raw_confidence is None
+    assert fine.error == "LanguageModelError: down"
+    assert broken.raw_relevance is None
+    assert broken.error is not None
+    assert broken.error.startswith("SignalError: relevance signal")

@@ -1,0 +1,231 @@
+"""Methods over a scripted model: prompts, abstentions, failures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from knowgate.guard import Generation, InputError, LanguageModelError, Scenario
+from knowgate.guard.testing import ScriptedLanguageModel
+from knowgate.offline_eval.suites.uniknow import (
+    ContextKind,
+    Knowledge,
+    ScenarioCase,
+    UniKnowSettings,
+)
+from knowgate.offline_eval.suites.uniknow._artefacts import row_of
+from knowgate.offline_eval.suites.uniknow._cases import Context, Reply, SuiteQuestion
+from knowgate.offline_eval.suites.uniknow._choosing import choose_methods
+from knowgate.offline_eval.suites.uniknow._datasets import PromptSet
+from knowgate.offline_eval.suites.uniknow._methods import (
+    METHOD_NAMES,
+    ContrastiveMethod,
+    Method,
+    prompted_method,
+)
+from knowgate.offline_eval.suites.uniknow._trained_methods import ablation_variants
+
+PROMPTS = PromptSet(
+    closed_book="CB {question}",
+    with_context="WC {context} | {question}",
+    closed_book_or_unknown="CBU {question}",
+    with_context_or_unknown="WCU {context} | {question}",
+)
+
+
+def _case(
+    kind: ContextKind = ContextKind.CONFLICTING,
+    *,
+    name: str = "q",
+    knowledge: Knowledge = Knowledge.KNOWN,
+    answers: tuple[str, ...] = ("Rome",),
+    untrue: tuple[str, ...] = (),
+) -> ScenarioCase:
+    question = SuiteQuestion(name, f"Where {name}?", ("Paris",), "toy", name)
+    return ScenarioCase(question, Context(kind, (f"text {name}",), answers, untrue), knowledge)
+
+
+class _Contrasting(ScriptedLanguageModel):
+    """Notes the pairs that it is asked to weigh."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pairs: list[tuple[str, str, str]] = []
+
+    def generate_contrastive(
+        self, with_context: Sequence[str], without_context: Sequence[str], method: str = "coiecd"
+    ) -> list[str]:
+        if any("odd" in prompt for prompt in with_context):
+            raise LanguageModelError("the prompt is odd")
+        pairs = zip(with_context, without_context, strict=True)
+        self.pairs += [(method, *pair) for pair in pairs]
+        return ["Rome"] * len(with_context)
+
+
+@pytest.mark.parametrize(("name", "start"), [("naive", "WC "), ("prompting", "WCU ")])
+def test_each_prompting_method_asks_with_its_own_prompt(name: str, start: str) -> None:
+    lm = ScriptedLanguageModel(default="Rome")
+    method = prompted_method(name, lm, PROMPTS)
+
+    [reply] = method.answer([_case()])
+
+    assert isinstance(method, Method)
+    assert lm.prompts == [f"{start}text q | Where q?"]
+    assert reply == Reply("Rome", abstained=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "pair"),
+    [
+        ("cad", ("cad", "WC text q | Where q?", "CB Where q?")),
+        ("coiecd", ("coiecd", "WC text q | Where q?", "CB Where q?")),
+        ("coiecd_prompt", ("coiecd", "WCU text q | Where q?", "CBU Where q?")),
+    ],
+)
+def test_each_contrastive_method_weighs_its_own_pair(name: str, pair: tuple[str, ...]) -> None:
+    lm = _Contrasting()
+
+    ContrastiveMethod(name, lm, PROMPTS).answer([_case()])
+
+    assert lm.pairs == [pair]
+
+
+def test_a_contrastive_failure_costs_its_own_case_only() -> None:
+    cases = [_case(name="first"), _case(name="odd"), _case(name="last")]
+
+    replies = ContrastiveMethod("coiecd", _Contrasting(), PROMPTS).answer(cases)
+
+    assert [reply.text for reply in replies] == ["Rome", "", "Rome"]
+    assert replies[1].error == "LanguageModelError: the prompt is odd"
+
+
+def test_a_model_without_token_scores_is_refused_in_one_line() -> None:
+    with pytest.raises(InputError, match="does not show its next-token scores") as caught:
+        ContrastiveMethod("cad", ScriptedLanguageModel(), PROMPTS)
+
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("said", "abstained"),
+    [("unknown", True), ("I am not sure.", True), ("Rome", False), ("Unknownville", True)],
+)
+def test_the_abstention_words_of_the_paper_count(said: str, abstained: bool) -> None:
+    method = prompted_method("prompting", ScriptedLanguageModel(default=said), PROMPTS)
+
+    [reply] = method.answer([_case()])
+
+    assert reply.abstained is abstained
+
+
+def test_an_expected_answer_that_holds_such_a_word_is_an_answer() -> None:
+    method = prompted_method("naive", ScriptedLanguageModel(default="The Unknown Soldier"), PROMPTS)
+
+    [reply] = method.answer([_case(answers=("Unknown Soldier",))])
+
+    assert not reply.abstained
+    assert row_of("naive", _case(answers=("Unknown Soldier",)), reply)["right"]
+
+
+def test_an_empty_reply_is_wrong_and_no_abstention() -> None:
+    method = prompted_method("naive", ScriptedLanguageModel(default=" "), PROMPTS)
+
+    [reply] = method.answer([_case()])
+
+    assert reply == Reply("", abstained=False)
+    assert not row_of("naive", _case(), reply)["right"]
+
+
+def test_a_batch_that_fails_is_asked_one_by_one() -> None:
+    class _Picky(ScriptedLanguageModel):
+        def generate(
+            self,
+            prompts: Sequence[str],
+            *,
+            n: int = 1,
+            temperature: float = 0.0,
+            seed: int | None = None,
+        ) -> list[list[Generation]]:
+            if any("odd" in prompt for prompt in prompts):
+                raise LanguageModelError("the prompt is odd")
+            return super().generate(prompts, n=n, temperature=temperature, seed=seed)
+
+    cases = [_case(name="first"), _case(name="odd"), _case(name="last")]
+
+    replies = prompted_method("naive", _Picky(default="Rome"), PROMPTS).answer(cases)
+
+    assert [reply.error for reply in replies] == [
+        None,
+        "LanguageModelError: the prompt is odd",
+        None,
+    ]
+
+
+def test_what_arrived_before_a_model_went_down_is_kept() -> None:
+    cases = [_case(name=f"q{number}") for number in range(4)]
+
+    replies = prompted_method("naive", ScriptedLanguageModel(fails_after=3), PROMPTS).answer(cases)
+
+    assert [reply.error is None for reply in replies] == [True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("case", "text", "marks"),
+    [
+        (_case(), "rome.", {"right"}),
+        (_case(), "Paris", {"parametric"}),
+        (_case(), "Oslo", set()),
+        (_case(ContextKind.RANDOM, answers=()), "Paris", {"right"}),
+        (_case(ContextKind.UNTRUE, answers=(), untrue=("1 AD",)), "1 AD", {"misled"}),
+    ],
+)
+def test_rows_say_what_a_reply_is_worth(case: ScenarioCase, text: str, marks: set[str]) -> None:
+    row = row_of("naive", case, Reply(text, abstained=False))
+
+    assert {name for name in ("right", "parametric", "misled") if row[name]} == marks
+
+
+def test_a_reply_that_abstains_is_never_right() -> None:
+    case = _case(ContextKind.RANDOM, knowledge=Knowledge.UNKNOWN, answers=())
+
+    row = row_of("guard_naive", case, Reply("", abstained=True, route="abstain"))
+
+    assert row["scenario"] == Scenario.UNKNOWN
+    assert row["abstained"]
+    assert not row["right"]
+
+
+def test_all_on_a_model_without_weights_leaves_out_what_cannot_be_and_says_why() -> None:
+    chosen = choose_methods(UniKnowSettings(), ScriptedLanguageModel(), None)
+
+    assert chosen.names == ("naive", "prompting", "guard_naive")
+    assert set(chosen.left_out) == set(METHOD_NAMES) - set(chosen.names)
+    assert "next-token scores" in chosen.left_out["guard_coiecd"]
+    assert "cannot be trained" in chosen.left_out["kaft"]
+
+
+def test_a_method_that_was_named_and_cannot_be_is_refused() -> None:
+    settings = UniKnowSettings(methods=("naive", "coiecd"))
+
+    with pytest.raises(InputError, match=r"^coiecd: "):
+        choose_methods(settings, ScriptedLanguageModel(), None)
+
+
+@pytest.mark.parametrize("methods", [(), ("naive", "magic")])
+def test_unknown_methods_are_refused(methods: tuple[str, ...]) -> None:
+    with pytest.raises(InputError, match="method"):
+        UniKnowSettings(methods=methods)
+
+
+def test_ablations_are_named_by_what_they_change() -> None:
+    assert [variant.name for variant in ablation_variants()] == [
+        "lm_uniknow@abstention=0",
+        "lm_uniknow@abstention=0.125",
+        "lm_uniknow@abstention=0.25",
+        "lm_uniknow@abstention=0.375",
+        "lm_uniknow@abstention=0.5",
+        "lm_uniknow@without=conflicting",
+        "lm_uniknow@without=retrieved",
+        "lm_uniknow@without=conflicting+retrieved",
+    ]

@@ -1,0 +1,275 @@
+"""Reading the suite's data sets."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowgate.guard import InputError
+from knowgate.offline_eval.suites.uniknow import read_dataset
+from knowgate.offline_eval.suites.uniknow._datasets import fact_of, training_phrasings
+from knowgate.offline_eval.suites.uniknow._questions import documents, tidy
+from knowgate.offline_eval.testbed import default_world
+
+
+def _lines(path: Path, *rows: object) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+HEADER = {"header": {"dataset": "SQuAD", "split": "dev"}}
+MRQA_LINE: dict[str, Any] = {
+    "id": "c1",
+    "context": "Ada Lovelace wrote the first program in 1843.",
+    "qas": [
+        {
+            "qid": "a",
+            "question": "Who wrote the first program?",
+            "answers": ["Lovelace"],
+            "detected_answers": [{"text": "Ada Lovelace", "char_spans": [[0, 11]]}],
+        },
+        {"id": "b", "question": "When?", "answers": ["1843"]},
+    ],
+}
+
+
+def test_mrqa_lines_give_questions_with_listed_and_detected_answers(tmp_path: Path) -> None:
+    dataset = read_dataset(_lines(tmp_path / "SQuAD.jsonl", HEADER, MRQA_LINE))
+
+    assert dataset.name == "SQuAD"
+    first, second = dataset.questions
+    assert (first.id, first.answers) == ("a", ("Lovelace", "Ada Lovelace"))
+    assert (second.id, second.answers) == ("b", ("1843",))
+    assert first.group == second.group
+    assert first.sources == ("Ada Lovelace wrote the first program in 1843.",)
+
+
+def test_a_packed_file_reads_the_same_whatever_its_name(tmp_path: Path) -> None:
+    plain = _lines(tmp_path / "x.jsonl", HEADER, MRQA_LINE)
+    packed = tmp_path / "x.dat"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+
+    assert [q.id for q in read_dataset(packed).questions] == ["a", "b"]
+
+
+def test_markers_and_tags_are_taken_out_of_contexts() -> None:
+    hotpot = "[PAR] [TLE] Rome [SEP] It is old . [PAR] [TLE] Oslo [SEP] It is cold ."
+    trivia = "[DOC] [TLE] A page [PAR] One. [PAR] Two. [DOC] [TLE] Next [PAR] Three."
+
+    assert documents(hotpot) == ("Rome. It is old.", "Oslo. It is cold.")
+    assert documents(trivia) == ("A page. One. Two.", "Next. Three.")
+    assert tidy("<P> The `` Nile '' is long ( very ) . </P> <Table> x < y") == (
+        'The " Nile " is long (very). x < y'
+    )
+
+
+def test_only_the_documents_that_hold_an_answer_are_sources(tmp_path: Path) -> None:
+    line = {
+        "context": "[PAR] [TLE] Rome [SEP] It is old . [PAR] [TLE] Oslo [SEP] It is cold .",
+        "qas": [{"qid": "q", "question": "Which is cold?", "answers": ["Oslo"]}],
+    }
+
+    (question,) = read_dataset(_lines(tmp_path / "h.jsonl", line)).questions
+
+    assert question.sources == ("Oslo. It is cold.",)
+
+
+def test_one_question_in_several_paragraphs_merges_sources_and_groups(tmp_path: Path) -> None:
+    rows = [
+        {"question": "Who?", "answers": ["Ada"], "context": "Ada did.", "group": "x"},
+        {"question": "who? ", "answer": "ada", "context": "It was Ada.", "group": "y"},
+        {"question": "Why?", "answer": "fun", "context": "For fun.", "group": "y"},
+        {"question": "Who?", "answers": ["Bob"], "context": "Bob did.", "group": "z"},
+    ]
+
+    merged, other, apart = read_dataset(_lines(tmp_path / "p.jsonl", *rows)).questions
+
+    assert merged.sources == ("Ada did.", "It was Ada.")
+    assert merged.answers == ("Ada", "ada")
+    assert merged.group == other.group == "x"
+    assert (apart.answers, apart.group) == (("Bob",), "z")
+
+
+def test_squad_style_json_groups_by_article(tmp_path: Path) -> None:
+    def article(name: str) -> dict[str, Any]:
+        answers = [{"text": name, "answer_start": 0}]
+        qas = [
+            {"id": f"{name}1", "question": f"Who is {name}?", "answers": answers},
+            {"id": f"{name}2", "question": "?", "answers": [], "is_impossible": True},
+        ]
+        return {"paragraphs": [{"context": f"{name} is.", "qas": qas}]}
+
+    path = tmp_path / "s.json"
+    path.write_text(json.dumps({"data": [article("Ada"), article("Bob")]}), encoding="utf-8")
+
+    questions = read_dataset(path).questions
+
+    assert [q.id for q in questions] == ["Ada1", "Bob1"]
+    assert questions[0].group != questions[1].group
+
+
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [
+        ([HEADER, MRQA_LINE, {"context": "x", "qas": "none"}], 3),
+        ([HEADER, {"context": 5, "qas": []}], 2),
+        ([{"question": "q", "answer": "a"}, {"question": "q"}], 2),
+        ([{"question": "q", "answer": []}], 1),
+        ([{"question": "q", "answer": "a", "id": 1}, {"question": "r", "answer": "a", "id": 1}], 2),
+        ([{"question": "q", "answer": "a"}, ["q"]], 2),
+    ],
+)
+def test_a_bad_line_is_named_with_file_and_number(
+    tmp_path: Path, rows: list[object], line: int
+) -> None:
+    path = _lines(tmp_path / "bad.jsonl", *rows)
+
+    with pytest.raises(InputError, match=rf"bad\.jsonl:{line}: "):
+        read_dataset(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"\n \n", gzip.compress(b"x" * 99)[:-9], b'{"a": 1\n'])
+def test_a_file_without_questions_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(content)
+
+    with pytest.raises(InputError):
+        read_dataset(path)
+
+
+def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
+    for spec in (tmp_path, tmp_path / "none.jsonl", "a\0b"):
+        with pytest.raises(InputError):
+            read_dataset(spec)
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["question", "answers", "context", "qas", "data", "paragraphs", "id"]),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(content=st.binary(max_size=200) | st.lists(_JSON, max_size=4))
+def test_junk_gives_a_clear_error_or_a_data_set(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes | list[Any]
+) -> None:
+    path = tmp_path_factory.mktemp("junk") / "x"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        path.write_text("\n".join(map(json.dumps, content)), encoding="utf-8")
+    try:
+        dataset = read_dataset(path)
+    except InputError:
+        return
+    assert dataset.questions
+    assert len({q.id for q in dataset.questions}) == len(dataset.questions)
+
+
+def test_a_limit_draws_the_same_questions_in_their_order(tmp_path: Path) -> None:
+    rows = [{"id": i, "question": f"Number {i}?", "answer": str(i)} for i in range(30)]
+    path = _lines(tmp_path / "n.jsonl", *rows)
+
+    drawn = [q.id for q in read_dataset(path, limit=7, seed=3).questions]
+
+    assert drawn == [q.id for q in read_dataset(path, limit=7, seed=3).questions]
+    assert drawn == sorted(drawn, key=int)
+    assert len(drawn) == 7
+    assert drawn != [q.id for q in read_dataset(path, limit=7, seed=4).questions]
+
+
+def test_the_microworld_asks_each_fact_once_in_a_held_out_phrasing() -> None:
+    world = default_world()
+    dataset = read_dataset("microworld")
+
+    assert len(dataset.questions) == len(world.facts)
+    held_out = {q.id for fact in world.facts for q in world.questions(fact, held_out=True)}
+    assert {q.id for q in dataset.questions} <= held_out
+    for question in dataset.questions:
+        assert question.answers[0] == fact_of(world, question).value
+        assert question.group == fact_of(world, question).subject
+
+
+def test_training_phrasings_ask_for_the_same_facts_in_other_words() -> None:
+    dataset = read_dataset("microworld", limit=5)
+    assert dataset.world is not None
+
+    more = training_phrasings(dataset)
+
+    facts = {fact_of(dataset.world, q).id for q in dataset.questions}
+    assert {fact_of(dataset.world, q).id for q in more} == facts
+    assert not {q.question for q in more} & {q.question for q in dataset.questions}
+
+
+def test_prompts_have_the_fields_that_are_filled(tmp_path: Path) -> None:
+    plain = read_dataset(_lines(tmp_path / "p.jsonl", {"question": "q", "answer": "a"}))
+    for prompts in (read_dataset("microworld", limit=1).prompts, plain.prompts):
+        for template in (prompts.closed_book, prompts.closed_book_or_unknown):
+            assert "{question}" in template
+            assert "{context}" not in template
+        for template in (prompts.with_context, prompts.with_context_or_unknown):
+            filled = template.format(question="Q?", context="a {brace} stays")
+            assert "Q?" in filled
+            assert "a {brace} stays" in filled
+        assert "unknown" in prompts.closed_book_or_unknown
+        assert "unknown" in prompts.with_context_or_unknown
+
+
+def test_what_no_reply_could_equal_is_no_question(tmp_path: Path) -> None:
+    path = _lines(
+        tmp_path / "x.jsonl",
+        {"question": "Which sign?", "answer": "?!"},
+        {"question": "Which city?", "answers": ["...", "Rome"]},
+    )
+
+    assert [question.id for question in read_dataset(path).questions] == ["q2"]
+
+
+def test_an_answer_that_is_no_number_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"question": "How many?", "answer": NaN}', encoding="utf-8")
+
+    with pytest.raises(InputError, match=r"x\.jsonl:1.*NaN"):
+        read_dataset(path)
+
+
+def test_groups_name_no_path(tmp_path: Path) -> None:
+    dataset = read_dataset(_lines(tmp_path / "SQuAD.jsonl", HEADER, MRQA_LINE))
+
+    assert {question.group for question in dataset.questions} == {"line 2"}
+
+
+def test_an_empty_answer_in_an_mrqa_file_leaves_out_its_question_alone(tmp_path: Path) -> None:
+    empty = {"qid": "e", "question": "What?", "answers": [""], "detected_answers": []}
+    line = MRQA_LINE | {"qas": [empty, *MRQA_LINE["qas"]]}
+
+    dataset = read_dataset(_lines(tmp_path / "SQuAD.jsonl", HEADER, line))
+
+    assert [question.id for question in dataset.questions] == ["a", "b"]
+
+
+def test_a_tokenisers_spaces_go_in_context_and_answer_alike(tmp_path: Path) -> None:
+    line = {
+        "context": "<P> Ada ( born 1815 ) was Lord Byron 's child ; she did n't know him . </P>",
+        "qas": [{"qid": "a", "question": "Whose child ?", "answers": ["Lord Byron 's"]}],
+    }
+
+    [question] = read_dataset(_lines(tmp_path / "NQ.jsonl", HEADER, line)).questions
+
+    assert question.sources == ("Ada (born 1815) was Lord Byron's child; she didn't know him.",)
+    assert question.answers == ("Lord Byron's",)

@@ -1,0 +1,245 @@
+"""Runs of the suite on the embedded model, resumed after kills."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.offline_eval.uniknow.small_run import METHODS, small_run
+
+from knowgate.adapters.huggingface import HuggingFaceLM
+from knowgate.calibration.training.scenarios import ScenarioTrainingSettings
+from knowgate.guard import InputError, Policy
+from knowgate.offline_eval.suites.uniknow import read_dataset, uniknow_signals
+from knowgate.offline_eval.suites.uniknow._cases import PAPER_KINDS
+from knowgate.offline_eval.suites.uniknow._plan import read_plan
+from knowgate.offline_eval.suites.uniknow._reading import read_uniknow_run
+from knowgate.offline_eval.suites.uniknow._run import CASES_AT_ONCE
+from knowgate.offline_eval.suites.uniknow._trained_methods import Trainer, Variant
+from knowgate.offline_eval.testbed import microworld_model_path
+
+_Prepare = Callable[[Path], None]
+
+
+@pytest.fixture(scope="module")
+def lm() -> HuggingFaceLM:
+    return HuggingFaceLM(microworld_model_path(), max_new_tokens=16, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, lm: HuggingFaceLM) -> Path:
+    return small_run(tmp_path_factory.mktemp("uniknow") / "run", lm)
+
+
+def _rows(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "rows.jsonl").read_text("utf-8").splitlines()]
+
+
+# -- the embedded model ------------------------------------------------------------------
+
+
+def test_every_method_answers_every_case_in_order(finished: Path) -> None:
+    run = read_uniknow_run(finished)
+
+    assert run.finished
+    assert len(run.rows) == run.plan.rows == len(METHODS) * len(run.cases)
+    assert [row["case_id"] for row in run.rows] == [
+        f"{name}|{case_id}" for name in METHODS for case_id in run.cases
+    ]
+    assert all(row["error"] is None for row in run.rows)
+
+
+def test_training_and_evaluation_share_no_subject(finished: Path) -> None:
+    signals = uniknow_signals(finished)
+    groups = {part: {s.group for s in signals if s.part == part} for part in ("training",)}
+
+    assert groups["training"]
+    assert groups["training"].isdisjoint(
+        case.group for case in read_uniknow_run(finished).cases.values()
+    )
+
+
+def test_the_signals_say_what_naive_and_memory_were_worth(finished: Path) -> None:
+    naive = {row["case_id"]: row for row in _rows(finished) if row["method"] == "naive"}
+    signals = [signal for signal in uniknow_signals(finished) if signal.part == "evaluation"]
+
+    assert len(signals) == len(naive)
+    for signal in signals:
+        assert signal.raw_relevance is not None
+        assert signal.raw_confidence is not None
+        assert signal.context_right == naive[f"naive|{signal.case_id}"]["right"]
+
+
+def test_the_guard_replies_what_its_route_says(finished: Path) -> None:
+    rows = _rows(finished)
+    by_case = {row["case_id"]: row for row in rows}
+    memory = {signal.case_id: signal.closed_book for signal in uniknow_signals(finished)}
+    guarded = [row for row in rows if row["method"].startswith("guard_")]
+    policy = Policy.load(finished / "policy.json")
+
+    assert policy.guarantee is not None
+    for row in guarded:
+        base, case_id = row["method"].removeprefix("guard_"), row["case_id"].partition("|")[2]
+        wanted = {
+            "follow_context": by_case[f"{base}|{case_id}"]["answer"],
+            "answer": memory[case_id],
+            "abstain": "",
+        }
+        assert row["answer"] == wanted[row["route"]]
+        assert policy.route(row["relevance"], row["confidence"]).value == row["route"]
+
+
+def _keep_bytes(name: str, share: float) -> _Prepare:
+    def cut(run: Path) -> None:
+        path = run / name
+        os.truncate(path, int(path.stat().st_size * share))
+
+    return cut
+
+
+def _remove(*names: str) -> _Prepare:
+    def remove(run: Path) -> None:
+        for name in names:
+            path = run / name
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    return remove
+
+
+@pytest.mark.parametrize(
+    "killed",
+    [
+        [_keep_bytes("rows.jsonl", 0.03)],
+        [_keep_bytes("rows.jsonl", 0.31)],
+        [_keep_bytes("rows.jsonl", 0.5), _remove("adapters", "policy.json")],
+        [_keep_bytes("rows.jsonl", 0.97)],
+        [_keep_bytes("rows.jsonl", 0.0), _keep_bytes("signals.jsonl", 0.45)],
+        [
+            _keep_bytes("knowledge.jsonl", 0.6),
+            _remove("rows.jsonl", "signals.jsonl", "plan.json", "cases.jsonl", "policy.json"),
+        ],
+    ],
+    ids=["naive", "coiecd", "before-training", "last-guard", "signals", "knowledge"],
+)
+def test_a_killed_run_goes_on_and_its_rows_come_out_the_same(
+    finished: Path, tmp_path: Path, lm: HuggingFaceLM, killed: list[_Prepare]
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(finished, run)
+    for prepare in killed:
+        prepare(run)
+
+    small_run(run, lm)
+
+    for name in ("rows.jsonl", "signals.jsonl", "cases.jsonl", "plan.json", "policy.json"):
+        assert (run / name).read_bytes() == (finished / name).read_bytes(), name
+
+
+def test_a_finished_run_asks_nothing(finished: Path, tmp_path: Path) -> None:
+    class _Silent(HuggingFaceLM):
+        def generate(self, *args: Any, **named: Any) -> Any:
+            raise AssertionError("asked")
+
+        generate_contrastive = generate
+
+    run = tmp_path / "run"
+    shutil.copytree(finished, run)
+
+    small_run(run, _Silent(microworld_model_path(), max_new_tokens=16, device="cpu"))
+
+    assert (run / "rows.jsonl").read_bytes() == (finished / "rows.jsonl").read_bytes()
+
+
+class _Noted(HuggingFaceLM):
+    """Notes how many prompts come in a call, and at which temperatures it samples."""
+
+    def __init__(self) -> None:
+        super().__init__(microworld_model_path(), max_new_tokens=16, device="cpu")
+        self.contrastive: list[int] = []
+        self.temperatures: set[float] = set()
+
+    def generate(self, *args: Any, **named: Any) -> Any:
+        self.temperatures.add(named.get("temperature", 0.0))
+        return super().generate(*args, **named)
+
+    def generate_contrastive(self, with_context: Any, *args: Any, **named: Any) -> Any:
+        self.contrastive.append(len(with_context))
+        return super().generate_contrastive(with_context, *args, **named)
+
+
+def test_a_batch_that_a_kill_cut_is_asked_again_whole_and_no_other(
+    finished: Path, tmp_path: Path
+) -> None:
+    # What stands beside a prompt in its batch can change the last digit of a score.
+    run, lm = tmp_path / "run", _Noted()
+    shutil.copytree(finished, run)
+    cases = len(read_uniknow_run(run).cases)
+    lines = (run / "rows.jsonl").read_bytes().splitlines(keepends=True)
+    (run / "rows.jsonl").write_bytes(b"".join(lines[: cases + CASES_AT_ONCE + 5]))
+
+    small_run(run, lm)
+
+    assert lm.contrastive[0] == min(CASES_AT_ONCE, cases - CASES_AT_ONCE)
+    assert sum(lm.contrastive) == cases - CASES_AT_ONCE
+    assert (run / "rows.jsonl").read_bytes() == (finished / "rows.jsonl").read_bytes()
+
+
+def test_reading_a_run_that_is_being_written_changes_nothing(
+    finished: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(finished, run)
+    _keep_bytes("rows.jsonl", 0.5)(run)
+    _keep_bytes("signals.jsonl", 0.5)(run)
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+    assert not read_uniknow_run(run).finished
+    with pytest.raises(InputError, match="not all signals"):
+        uniknow_signals(run)
+
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+
+
+def test_two_runs_share_what_is_known_of_the_model(finished: Path, tmp_path: Path) -> None:
+    lm = _Noted()
+
+    run = small_run(
+        tmp_path / "run", lm, knowledge=finished / "knowledge.jsonl", methods=("naive",)
+    )
+
+    assert lm.temperatures == {0.0}
+    assert not (run / "knowledge.jsonl").exists()
+    assert read_uniknow_run(run).plan.knowledge == read_uniknow_run(finished).plan.knowledge
+
+
+def test_an_ablation_at_the_usual_share_is_not_trained_again(
+    finished: Path, tmp_path: Path, lm: HuggingFaceLM
+) -> None:
+    found = read_plan(finished)
+    assert found is not None
+    settings = ScenarioTrainingSettings(epochs=1, device="cpu")
+    prompts = read_dataset("microworld", limit=40).prompts
+    cases = [case for case in found[0].training if case.context.kind in PAPER_KINDS]
+    trainer = Trainer(microworld_model_path(), lm, cases, prompts, tmp_path, settings, settings)
+
+    methods = [trainer.method(Variant("lm_uniknow", share)) for share in (None, 0.25, 0.5)]
+
+    assert [method.name for method in methods] == [
+        "lm_uniknow",
+        "lm_uniknow@abstention=0.25",
+        "lm_uniknow@abstention=0.5",
+    ]
+    assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {
+        "lm_uniknow",
+        "lm_uniknow@abstention=0.5",
+    }
+
+
+def test_other_settings_in_the_same_folder_are_refused(finished: Path, lm: HuggingFaceLM) -> None:
+    with pytest.raises(InputError, match=r"another run \(its settings.seed differs\)"):
+        small_run(finished, lm, seed=1)

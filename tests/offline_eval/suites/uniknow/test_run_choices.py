@@ -1,0 +1,195 @@
+"""Runs of the suite: what is asked and left out, failures, and a chat model on real text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage
+from tests.offline_eval.uniknow.bag_of_words import BagOfWords
+from tests.offline_eval.uniknow.small_run import small_run
+
+from knowgate.adapters.huggingface import HuggingFaceLM
+from knowgate.adapters.langchain import ChatModelLM
+from knowgate.guard import InputError
+from knowgate.guard.signals.relevance import LexicalScorer
+from knowgate.guard.testing import ScriptedLanguageModel
+from knowgate.offline_eval.run import read_manifest
+from knowgate.offline_eval.suites.uniknow import Parts, UniKnowSettings, run_uniknow
+from knowgate.offline_eval.suites.uniknow._reading import read_uniknow_run
+from knowgate.offline_eval.testbed import microworld_model_path
+from tests.adapters.langchain.fakes import TalkingModel
+
+
+@pytest.fixture(scope="module")
+def lm() -> HuggingFaceLM:
+    return HuggingFaceLM(microworld_model_path(), max_new_tokens=16, device="cpu")
+
+
+def test_training_without_anything_to_train_on_is_refused_before_any_row(
+    tmp_path: Path, lm: HuggingFaceLM
+) -> None:
+    with pytest.raises(InputError, match="kaft: training needs questions"):
+        small_run(tmp_path / "run", lm, limit=2, methods=("naive", "kaft"))
+
+    assert (tmp_path / "run" / "rows.jsonl").read_bytes() == b""
+
+
+def test_all_leaves_out_what_has_nothing_to_be_trained_on_and_says_so(
+    tmp_path: Path, lm: HuggingFaceLM
+) -> None:
+    for _ in range(2):  # the second time nothing is left to do
+        run = read_uniknow_run(small_run(tmp_path / "run", lm, limit=2, methods=("all",)))
+
+    assert run.finished
+    assert set(run.manifest.left_out) == {"retrobust", "kaft", "lm_uniknow"}
+    assert set(run.manifest.methods) == {row["method"] for row in run.rows}
+    assert len(run.manifest.methods) == 7
+    assert run.policy is not None
+    assert run.policy.guarantee is not None
+    assert not run.policy.guarantee.certified
+    guarded = [row for row in run.rows if row["method"].startswith("guard_")]
+    assert all(row["abstained"] for row in guarded)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"limit": 0},
+        {"questions_per_side": 0},
+        {"passages_per_context": 1},
+        {"samples": 0},
+        {"tau": 1.5},
+        {"temperature": 0.0},
+        {"risk": 2.0},
+        {"risk": 1e-300},
+        {"risk": float("nan")},
+        {"delta": 0.0},
+    ],
+    ids=str,
+)
+def test_settings_out_of_range_are_refused_before_a_run_begins(changes: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=next(iter(changes)).replace("samples", "n")):
+        UniKnowSettings(**changes)
+
+
+def test_kinds_beyond_the_paper_are_asked_too(tmp_path: Path, lm: HuggingFaceLM) -> None:
+    run = read_uniknow_run(
+        small_run(tmp_path / "run", lm, methods=("naive",), limit=6, beyond=True)
+    )
+
+    assert {row["context_kind"] for row in run.rows} == {
+        "original",
+        "conflicting",
+        "random",
+        "retrieved",
+        "one_of_k",
+        "two_in_conflict",
+        "none_of_k",
+        "untrue",
+    }
+
+
+def test_at_most_so_many_questions_a_side_are_evaluated(tmp_path: Path, lm: HuggingFaceLM) -> None:
+    run = read_uniknow_run(
+        small_run(tmp_path / "run", lm, methods=("naive",), questions_per_side=3)
+    )
+
+    questions = {(row["question_id"], row["knowledge"]) for row in run.rows}
+    sides = [knowledge for _, knowledge in questions]
+    assert sides.count("known") == 3
+    assert sides.count("unknown") == 3
+
+
+# -- failures ----------------------------------------------------------------------------
+
+
+def test_a_model_that_fails_leaves_rows_with_errors_and_the_run_ends(tmp_path: Path) -> None:
+    lm = ScriptedLanguageModel(default="Rome", fails_after=400)
+
+    run = read_uniknow_run(small_run(tmp_path / "run", lm, methods=("all",), limit=40))
+
+    assert run.finished
+    errors = [row["error"] for row in run.rows if row["error"]]
+    assert errors
+    assert set(errors) <= {
+        "LanguageModelError: the script ends here",
+        "SignalError: confidence could not be measured",
+    }
+    assert not any(row["right"] for row in run.rows if row["error"])
+
+
+def test_a_run_with_another_editor_of_contexts_is_anothersmall_run(
+    shared_data: Path, tmp_path: Path
+) -> None:
+    def go(editor: ScriptedLanguageModel | None) -> Path:
+        return run_uniknow(
+            ScriptedLanguageModel(default="Rome"),
+            shared_data / "xquad" / "xquad.en.even.json",
+            tmp_path / "run",
+            settings=UniKnowSettings(limit=4, methods=("naive",)),
+            parts=Parts(editor=editor, retriever_encoder=BagOfWords()),
+        )
+
+    go(ScriptedLanguageModel(default="Paris"))
+
+    with pytest.raises(InputError, match=r"another run \(its settings.editor differs\)"):
+        go(None)
+
+
+# -- a chat model on real text -----------------------------------------------------------
+
+
+class _Reader:
+    """Replies with the last capitalised word before the question; now and then it is down."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, prompt: str) -> AIMessage | str:
+        self.calls += 1
+        if self.calls % 9 == 0:
+            raise ConnectionError("reset by peer")
+        if "Context:" not in prompt:
+            return "Denver" if len(prompt) % 2 else f"guess {self.calls % 7}"
+        words = [word.strip(".,()") for word in prompt.partition("Question:")[0].split()]
+        return next((word for word in reversed(words) if word[:1].isupper()), "unknown")
+
+
+def test_a_chat_model_runs_on_xquad_with_failures_and_resume(
+    shared_data: Path, tmp_path: Path
+) -> None:
+    source = shared_data / "xquad" / "xquad.en.even.json"
+
+    def go(reader: _Reader, out: Path) -> Path:
+        chat = ChatModelLM(TalkingModel(speak=reader), max_attempts=1, max_concurrency=1)
+        return run_uniknow(
+            chat,
+            source,
+            out,
+            settings=UniKnowSettings(limit=24),
+            parts=Parts(scorer=LexicalScorer(), retriever_encoder=BagOfWords()),
+        )
+
+    reader = _Reader()
+    run = go(reader, tmp_path / "run")
+    asked = reader.calls
+    whole = (run / "rows.jsonl").read_bytes()
+    found = read_uniknow_run(run)
+
+    assert found.manifest.methods == ("naive", "prompting", "guard_naive")
+    assert set(read_manifest(run)["left_out"]) >= {"coiecd", "kaft", "guard_coiecd"}
+    assert found.finished
+    assert {row["error"] is None for row in found.rows} == {True, False}
+
+    lines = whole.splitlines(keepends=True)
+    kept = len(lines) // 2
+    (run / "rows.jsonl").write_bytes(b"".join(lines[:kept]) + lines[kept][:30])
+    resumed = _Reader()
+    go(resumed, tmp_path / "run")
+
+    # What stands in rows or signals is not asked again; prompting's second half is.
+    assert (run / "rows.jsonl").read_bytes().startswith(b"".join(lines[:kept]))
+    assert len((run / "rows.jsonl").read_bytes().splitlines()) == len(lines)
+    assert resumed.calls < asked / 4

@@ -1,0 +1,230 @@
+"""What each method is trained on, counted by hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from knowgate.guard import InputError
+from knowgate.offline_eval.suites.uniknow import (
+    ContextKind,
+    Knowledge,
+    ScenarioCase,
+    preference_examples,
+    training_examples,
+)
+from knowgate.offline_eval.suites.uniknow._cases import PAPER_KINDS, Context, SuiteQuestion
+from knowgate.offline_eval.suites.uniknow._datasets import PromptSet
+from knowgate.offline_eval.suites.uniknow._training_data import (
+    TRAINED_METHODS,
+    prompt_for,
+    wanted_reply,
+)
+
+PROMPTS = PromptSet(
+    closed_book="{question}",
+    with_context="{context}|{question}",
+    closed_book_or_unknown="or unknown|{question}",
+    with_context_or_unknown="or unknown|{context}|{question}",
+)
+ANSWERS = {
+    ContextKind.ORIGINAL: "gold",
+    ContextKind.CONFLICTING: "other",
+    ContextKind.RANDOM: None,
+    ContextKind.RETRIEVED: None,
+}
+
+
+def question(number: int, knowledge: Knowledge) -> list[ScenarioCase]:
+    """One question with the paper's four contexts and one beyond it."""
+    asked = SuiteQuestion(
+        id=f"{knowledge.value}{number}",
+        question=f"{knowledge.value}{number}?",
+        answers=(f"gold {number}", f"the gold {number}"),
+        dataset="toy",
+        group=f"g{number}",
+    )
+    contexts = [
+        Context(kind, (f"{kind.value} {{text}} {number}",), (f"{says} {number}",) if says else ())
+        for kind, says in ANSWERS.items()
+    ]
+    contexts.append(Context(ContextKind.NONE_OF_K, ("a", "b")))
+    return [ScenarioCase(asked, context, knowledge) for context in contexts]
+
+
+CASES = [
+    case for number in range(6) for knowledge in Knowledge for case in question(number, knowledge)
+]
+
+
+def counts(method: str, **options: Any) -> Counter[tuple[str, str, str]]:
+    """How many examples there are, by knowledge, kind and first word of the reply."""
+    return Counter(
+        (
+            asked.rstrip("?0123456789"),
+            context.split()[0],
+            example.target.split()[0],
+        )
+        for example in training_examples(method, CASES, PROMPTS, **options)
+        for context, asked in [example.prompt.removeprefix("or unknown|").split("|")]
+    )
+
+
+def test_retrobust_learns_the_gold_answer_from_original_and_irrelevant_contexts() -> None:
+    assert counts("retrobust") == {
+        ("known", "original", "gold"): 12,
+        ("unknown", "original", "gold"): 12,
+        ("known", "random", "gold"): 6,
+        ("unknown", "random", "gold"): 6,
+        ("known", "retrieved", "gold"): 6,
+        ("unknown", "retrieved", "gold"): 6,
+    }
+
+
+def test_kaft_learns_the_contexts_answer_where_there_is_one_else_the_gold_answer() -> None:
+    assert counts("kaft") == {
+        (knowledge, kind.value, ANSWERS[kind] or "gold"): 6
+        for knowledge in ("known", "unknown")
+        for kind in PAPER_KINDS
+    }
+
+
+def test_lm_uniknow_learns_all_four_scenarios_in_equal_parts() -> None:
+    assert counts("lm_uniknow") == {
+        ("known", "original", "gold"): 6,
+        ("known", "conflicting", "other"): 6,
+        ("unknown", "original", "gold"): 6,
+        ("unknown", "conflicting", "other"): 6,
+        ("known", "random", "gold"): 6,
+        ("known", "retrieved", "gold"): 6,
+        ("unknown", "random", "unknown"): 6,
+        ("unknown", "retrieved", "unknown"): 6,
+    }
+
+
+@pytest.mark.parametrize(("share", "abstentions"), [(0.0, 0), (0.5, 24), (0.75, 36)])
+def test_the_share_of_abstentions_is_as_asked_and_the_number_of_examples_stays(
+    share: float, abstentions: int
+) -> None:
+    found = counts("lm_uniknow", abstention_share=share)
+
+    assert sum(found.values()) == 48
+    assert sum(n for (_, _, reply), n in found.items() if reply == "unknown") == abstentions
+    # The other three scenarios share the rest equally, up to rounding.
+    known = sum(n for (who, kind, _), n in found.items() if (who, kind[0]) == ("known", "r"))
+    assert known == (48 - abstentions) // 3
+
+
+def test_contexts_left_out_are_replaced_by_more_of_the_same_part() -> None:
+    found = counts("lm_uniknow", without_kinds=(ContextKind.RETRIEVED,))
+
+    assert sum(found.values()) == 48
+    assert found["unknown", "random", "unknown"] == 12
+    assert not any(kind == "retrieved" for _, kind, _ in found)
+    without_both = counts(
+        "lm_uniknow", without_kinds=(ContextKind.RETRIEVED, ContextKind.CONFLICTING)
+    )
+    assert {kind for _, kind, _ in without_both} == {"original", "random"}
+    assert sum(without_both.values()) == 48
+
+
+def test_repetitions_are_as_even_as_they_can_be() -> None:
+    examples = training_examples("lm_uniknow", CASES, PROMPTS, abstention_share=0.4)
+
+    times = Counter(one.prompt for one in examples if one.target == "unknown")
+    assert sum(times.values()) == 18
+    assert set(times.values()) == {1, 2}
+
+
+def test_only_so_many_questions_of_each_side_are_taken_and_the_same_for_every_method() -> None:
+    taken = {
+        method: {
+            example.prompt.split("|")[-1]
+            for example in training_examples(method, CASES, PROMPTS, per_side=2)
+        }
+        for method in TRAINED_METHODS
+    }
+
+    assert Counter(name.rstrip("?0123456789") for name in taken["kaft"]) == {
+        "known": 2,
+        "unknown": 2,
+    }
+    assert len({frozenset(names) for names in taken.values()}) == 1
+
+
+def test_the_seed_decides_the_order_and_nothing_else_does() -> None:
+    first = training_examples("kaft", CASES, PROMPTS, seed=1)
+
+    assert first == training_examples("kaft", CASES, PROMPTS, seed=1)
+    again = training_examples("kaft", CASES, PROMPTS, seed=2)
+    assert first != again
+    assert sorted(map(repr, first)) == sorted(map(repr, again))
+
+
+def test_methods_that_may_say_unknown_are_asked_so() -> None:
+    assert prompt_for("lm_uniknow", PROMPTS) == PROMPTS.with_context_or_unknown
+    assert prompt_for("dpo", PROMPTS) == PROMPTS.with_context_or_unknown
+    assert prompt_for("kaft", PROMPTS) == PROMPTS.with_context
+    assert prompt_for("retrobust", PROMPTS) == PROMPTS.with_context
+
+
+def test_braces_in_a_context_are_text() -> None:
+    examples = training_examples("kaft", CASES, PROMPTS)
+
+    assert all("{text}" in example.prompt for example in examples)
+
+
+def test_preferences_set_the_wanted_reply_against_the_one_that_tempts() -> None:
+    found = Counter(
+        (
+            prompt.split("|")[-1].rstrip("?0123456789"),
+            prompt.split("|")[1].split()[0],
+            chosen.split()[0],
+            rejected.split()[0],
+        )
+        for one in preference_examples(CASES, PROMPTS)
+        for prompt, chosen, rejected in [(one.prompt, one.chosen, one.rejected)]
+    )
+
+    assert found == {
+        ("known", "original", "gold", "unknown"): 6,
+        ("known", "conflicting", "other", "gold"): 6,
+        ("known", "random", "gold", "unknown"): 6,
+        ("known", "retrieved", "gold", "unknown"): 6,
+        ("unknown", "original", "gold", "unknown"): 6,
+        ("unknown", "conflicting", "other", "unknown"): 6,
+        ("unknown", "random", "unknown", "other"): 6,
+        ("unknown", "retrieved", "unknown", "other"): 6,
+    }
+
+
+def test_what_the_model_makes_up_is_rejected_where_it_is_given() -> None:
+    made_up = {f"unknown{number}": f"invented {number}" for number in range(6)}
+
+    pairs = preference_examples(CASES, PROMPTS, made_up=made_up)
+
+    rejected = {one.rejected.split()[0] for one in pairs if one.chosen == "unknown"}
+    assert rejected == {"invented"}
+
+
+def test_a_reply_is_the_first_spelling() -> None:
+    case = next(case for case in CASES if case.context.kind is ContextKind.RANDOM)
+
+    assert wanted_reply("kaft", case) == "gold 0"
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "said"),
+    [
+        ("naive", {}, "no trained method"),
+        ("kaft", {"abstention_share": 0.2}, "never abstains"),
+        ("lm_uniknow", {"abstention_share": 1.0}, "out of range"),
+        ("lm_uniknow", {"per_side": 0}, "out of range"),
+        ("lm_uniknow", {"without_kinds": PAPER_KINDS}, "leaves nothing"),
+    ],
+)
+def test_what_cannot_be_made_is_refused(method: str, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        training_examples(method, CASES, PROMPTS, **options)

@@ -1,0 +1,44 @@
+"""A small knowledge base, and what notes everything that it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from tests.offline_eval.ookb.toy import embed
+
+from knowgate.guard import Fingerprint
+from knowgate.offline_eval.data import (
+    KnowledgeBase,
+    PassageKind,
+    QuestionRecord,
+    build_knowledge_base,
+)
+from knowgate.offline_eval.run import CaseKind
+from knowgate.offline_eval.systems import Case, build_cases
+
+RECORDS = [
+    QuestionRecord("a", "When does the library open?", "At nine in the morning every weekday."),
+    QuestionRecord("b", "What does the ferry cost?", "The ferry costs four crowns each way."),
+    QuestionRecord("c", "Who runs the museum?", "Ada Holm runs the museum since spring."),
+    QuestionRecord("d", "Where is the market?", "The market is beside the old harbour."),
+]
+BASE: KnowledgeBase = build_knowledge_base(RECORDS, PassageKind.ANSWER, where="toy")
+CASES: dict[str, Case] = {case.case_id: case for case in build_cases(RECORDS, BASE)}
+MADE_UP = Case("s/synthetic", "s", CaseKind.SYNTHETIC, "Is there a night ferry?", "")
+
+
+class RecordingEncoder:
+    """Embeds by counted words, and notes each text."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        return Fingerprint(kind="recording")
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        self.seen.extend(texts)
+        return embed(texts)

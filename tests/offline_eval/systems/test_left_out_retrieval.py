@@ -1,0 +1,115 @@
+"""Whether what is left out stands elsewhere all the same."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from tests.offline_eval.ookb.toy import ToyEncoder
+from tests.offline_eval.retrieval.recording import RecordingEncoder
+
+from knowgate.guard import InputError
+from knowgate.guard.engine import BiEncoderScorer
+from knowgate.offline_eval.data import PassageKind, QuestionRecord, build_knowledge_base
+from knowgate.offline_eval.systems import AnswerElsewhere, PassageIndex, left_out_check
+
+
+def _check(
+    pairs: list[tuple[str, str]], encoder: object = None, **settings: float
+) -> list[tuple[str, str, str]]:
+    records = [QuestionRecord(str(at), *pair) for at, pair in enumerate(pairs)]
+    base = build_knowledge_base(records, PassageKind.ANSWER, where="toy")
+    found = left_out_check(records, base, encoder or ToyEncoder(), **settings)  # type: ignore[arg-type]
+    return [(one.question_id, one.passage_id, one.how) for one in found]
+
+
+def test_an_answer_that_stands_in_another_passage_is_reported() -> None:
+    pairs = [
+        ("Who pays?", "The owner pays the fee."),
+        ("How does it work?", "First you apply. THE owner — pays the fee; then you wait."),
+        ("When is lunch?", "Lunch is at noon."),
+    ]
+
+    assert _check(pairs) == [("0", "1", "contains_answer")]
+
+
+def test_a_part_of_a_longer_word_is_no_answer() -> None:
+    pairs = [("What?", "a b c art"), ("Which?", "a b c artist"), ("Who?", "z y x w")]
+
+    assert _check(pairs, same_fact=0.99) == []
+
+
+def test_a_short_answer_counts_only_in_a_passage_about_the_question() -> None:
+    pairs = [
+        ("What does the ferry to town cost?", "Four crowns."),
+        ("And the ferry to town?", "The ferry to town does cost four crowns."),
+        ("What is tea?", "Tea and cake are four crowns."),
+    ]
+
+    assert _check(pairs) == [("0", "1", "contains_answer")]
+
+
+def test_the_same_fact_in_almost_the_same_words_is_reported_both_ways() -> None:
+    first = "the levy on goods is paid by the owner each year in may"
+    pairs = [("Who?", first), ("By whom?", first.replace("each", "every")), ("What?", "tea")]
+
+    assert _check(pairs) == [("0", "1", "same_fact"), ("1", "0", "same_fact")]
+
+
+def test_another_number_makes_another_fact() -> None:
+    text = "the levy on goods rises to {} percent in the coming year for all owners"
+    pairs = [("a?", text.format("5.5")), ("b?", text.format(6)), ("c?", text.format(6) + " too")]
+
+    assert [(own, other) for own, other, _ in _check(pairs)] == [("1", "2"), ("2", "1")]
+
+
+def test_restatements_are_found_by_the_bundled_encoder() -> None:
+    pairs = [
+        ("What is the penalty for speeding?", "It is considered an offence."),
+        ("What follows from ignoring signs?", "It constitutes an offence."),
+        ("Where does one give way?", "At every side road without a sign."),
+    ]
+
+    assert _check(pairs, BiEncoderScorer()) == [("0", "1", "same_fact"), ("1", "0", "same_fact")]
+
+
+def test_an_index_that_is_there_is_used() -> None:
+    records = [QuestionRecord("a", "q", "one two"), QuestionRecord("b", "r", "three four")]
+    base = build_knowledge_base(records, PassageKind.ANSWER, where="toy")
+    encoder = RecordingEncoder()
+    index = PassageIndex(base, encoder)
+    encoder.seen.clear()
+
+    assert left_out_check(records, base, encoder, index=index) == []
+    assert encoder.seen == []
+
+
+def test_many_passages_are_checked_without_comparing_all_words() -> None:
+    draw = random.Random(0)
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    pairs = [
+        (f"q{at}", " ".join("".join(draw.choices(letters, k=5)) for _ in range(8)))
+        for at in range(3000)
+    ]
+    pairs[2999] = ("last", f"before {pairs[7][1]} after")
+
+    found = _check(pairs, same_fact=0.999)
+
+    assert found == [("7", "2999", "contains_answer")]
+
+
+def test_the_nearest_of_several_comes_first() -> None:
+    near, far = "one two three four five", "one two three four five six seven eight nine ten"
+    records = [QuestionRecord(str(at), "q", text) for at, text in enumerate([near[:18], far, near])]
+    base = build_knowledge_base(records, PassageKind.ANSWER, where="toy")
+
+    found = left_out_check(records, base, ToyEncoder())
+
+    assert [one.passage_id for one in found if one.question_id == "0"] == ["2", "1"]
+    assert all(isinstance(one, AnswerElsewhere) and 0 < one.similarity <= 1 for one in found)
+
+
+@pytest.mark.parametrize("settings", [{"same_fact": 0.0}, {"same_fact": 1.2}, {"neighbours": 0}])
+def test_numbers_out_of_range_are_refused(settings: dict[str, float]) -> None:
+    with pytest.raises(InputError, match="must be"):
+        _check([("a", "b c"), ("d", "e f")], **settings)

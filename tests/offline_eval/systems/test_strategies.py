@@ -1,0 +1,333 @@
+"""What each strategy retrieves, and what it never gets to see."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from langchain_core.documents import Document
+from langchain_core.language_models import BaseChatModel, FakeListChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.runnables import RunnableLambda
+from tests.offline_eval.ookb.toy import embed
+from tests.offline_eval.retrieval.recording import BASE, CASES, MADE_UP, RECORDS, RecordingEncoder
+
+from knowgate.adapters.langchain import RetrievalError
+from knowgate.guard import InputError, LanguageModelError
+from knowgate.guard.prompts import Prompt
+from knowgate.guard.testing import ScriptedLanguageModel
+from knowgate.offline_eval.data import PassageKind, build_knowledge_base
+from knowgate.offline_eval.suites import ookb
+from knowgate.offline_eval.systems import RETRIEVALS, Case, PassageIndex, Retriever, load_retriever
+from knowgate.offline_eval.systems._retrieval import Retrieved
+from knowgate.offline_eval.systems._retrievers import (
+    BasicRag,
+    Direct,
+    HyDE,
+    LongContext,
+    OwnRetriever,
+)
+
+_ANSWERS = "<passage>It costs four crowns.</passage> and <passage>The ferry is free.</passage>"
+_ANYTHING: dict[str, Any] = {"text": "gpt", "number": 3}
+
+
+def _ask(retriever: Retriever, case: Case) -> Retrieved:
+    return asyncio.run(retriever.aretrieve(case))
+
+
+class _Metered(BaseChatModel):
+    """Says one thing, and how many tokens that took."""
+
+    @property
+    def _llm_type(self) -> str:
+        return "metered"
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
+        usage = {"input_tokens": 30, "output_tokens": 12, "total_tokens": 42}
+        message = AIMessage(_ANSWERS, usage_metadata=usage)
+        return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+def test_direct_gives_nothing_to_read() -> None:
+    found = _ask(Direct(), CASES["a/left_out"])
+
+    assert found == Retrieved(found.context)
+    assert found.context.kind == "none"
+    assert found.texts(BASE) == []
+    assert found.calls == 0
+
+
+def test_a_long_context_names_what_is_missing_and_copies_nothing() -> None:
+    left_out = _ask(LongContext(), CASES["b/left_out"])
+    in_kb = _ask(LongContext(), CASES["b/in_kb"])
+    made_up = _ask(LongContext(), MADE_UP)
+
+    assert (left_out.context.kind, left_out.context.passages) == ("all_but", ("b",))
+    assert left_out.texts(BASE) == [RECORDS[at].answer for at in (0, 2, 3)]
+    assert in_kb.context.passages == made_up.context.passages == ()
+    assert in_kb.texts(BASE) == made_up.texts(BASE) == [record.answer for record in RECORDS]
+    assert left_out.passages == ()
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+@pytest.mark.parametrize("top_k", [1, 2, 9])
+def test_basic_rag_finds_what_the_run_of_signals_finds(name: str, top_k: int) -> None:
+    case = CASES[name]
+    index = PassageIndex(BASE, RecordingEncoder())
+    without = case.passage_id if case.kind is ookb.CaseKind.LEFT_OUT else None
+
+    found = _ask(BasicRag(index, top_k=top_k), case)
+
+    expected = ookb.BasicRag(BASE, embed).retrieve(case.question, k=top_k, without=without)
+    assert list(found.context.passages) == expected
+    assert found.texts(BASE) == [BASE.passages[one] for one in expected]
+
+
+def test_hyde_searches_with_the_mean_of_the_hypothetical_answers() -> None:
+    lm = ScriptedLanguageModel(default=_ANSWERS)
+    index = PassageIndex(BASE, RecordingEncoder())
+
+    found = _ask(HyDE(index, lm, top_k=4), CASES["a/in_kb"])
+
+    mean = embed(["It costs four crowns.", "The ferry is free."]).mean(axis=0)
+    order = np.argsort(-(index.matrix @ mean), kind="stable")
+    assert list(found.context.passages) == [index.ids[row] for row in order]
+    assert (found.calls, found.input_tokens) == (1, None)
+    assert "When does the library open?" in lm.prompts[0]
+    assert "3" in lm.prompts[0]
+
+
+def test_hyde_counts_the_tokens_of_a_chat_model() -> None:
+    found = _ask(HyDE(PassageIndex(BASE, RecordingEncoder()), _Metered()), CASES["a/left_out"])
+
+    assert (found.calls, found.input_tokens, found.output_tokens) == (1, 30, 12)
+    assert "a" not in found.context.passages
+
+
+def test_a_model_that_keeps_to_no_form_is_searched_with_as_it_speaks() -> None:
+    encoder = RecordingEncoder()
+    index = PassageIndex(BASE, encoder)
+    lm = FakeListChatModel(responses=["  The market is there. "])
+
+    found = _ask(HyDE(index, lm, top_k=1), CASES["a/in_kb"])
+
+    assert encoder.seen[len(RECORDS) :] == ["The market is there."]
+    assert found.context.passages == ("d",)
+
+
+def test_a_tag_that_is_never_closed_is_no_part_of_the_answer() -> None:
+    encoder = RecordingEncoder()
+    lm = ScriptedLanguageModel(default="<passage>At the market.")
+
+    _ask(HyDE(PassageIndex(BASE, encoder), lm), CASES["a/in_kb"])
+
+    assert encoder.seen[len(RECORDS) :] == ["At the market."]
+
+
+def test_no_more_answers_are_used_than_were_asked_for() -> None:
+    encoder = RecordingEncoder()
+    lm = ScriptedLanguageModel(default="<passage>1</passage>" * 9)
+
+    _ask(HyDE(PassageIndex(BASE, encoder), lm, answers=2), CASES["a/in_kb"])
+
+    assert encoder.seen[len(RECORDS) :] == ["1", "1"]
+
+
+@pytest.mark.parametrize("nothing", ["", " \n", "<passage></passage>", "<passage> </Passage>\n"])
+def test_a_model_that_says_nothing_to_an_instruction_is_asked_the_plain_question(
+    nothing: str,
+) -> None:
+    encoder = RecordingEncoder()
+    lm = ScriptedLanguageModel({"knowledge base": nothing}, default="At the market.")
+
+    found = _ask(HyDE(PassageIndex(BASE, encoder), lm, top_k=1), CASES["a/in_kb"])
+
+    assert encoder.seen[len(RECORDS) :] == ["At the market."]
+    assert (found.calls, found.input_tokens) == (2, None)
+    assert found.context.passages == ("d",)
+
+
+def test_a_model_that_says_nothing_is_an_error_of_the_model() -> None:
+    hyde = HyDE(PassageIndex(BASE, RecordingEncoder()), ScriptedLanguageModel(default=" "))
+
+    with pytest.raises(LanguageModelError, match="no hypothetical answer"):
+        _ask(hyde, CASES["a/in_kb"])
+
+
+def test_answers_that_cancel_out_leave_the_first_one() -> None:
+    class _Opposite(RecordingEncoder):
+        def embed(self, texts: Sequence[str]) -> Any:
+            sign = {"up": 1.0, "down": -1.0}
+            return np.asarray([[sign.get(text, 1.0), 0.0] for text in texts], dtype=np.float32)
+
+    lm = ScriptedLanguageModel(default="<passage>up</passage><passage>down</passage>")
+
+    found = _ask(HyDE(PassageIndex(BASE, _Opposite()), lm, top_k=2), CASES["a/in_kb"])
+
+    assert found.context.passages == ("a", "b")
+
+
+def test_the_gold_answer_is_in_no_query() -> None:
+    encoder, asked = RecordingEncoder(), list[str]()
+    lm = ScriptedLanguageModel(default="<passage>made up</passage>")
+
+    def own(question: str) -> list[Document]:
+        asked.append(question)
+        return []
+
+    index = PassageIndex(BASE, encoder)
+    built = len(encoder.seen)
+    strategies = [
+        *(load_retriever(name, BASE, encoder, lm=lm, index=index) for name in RETRIEVALS),
+        OwnRetriever(own, BASE),
+    ]
+    for case in [*CASES.values(), MADE_UP]:
+        for strategy in strategies:
+            _ask(strategy, case)
+
+    questions = {case.question for case in [*CASES.values(), MADE_UP]}
+    assert set(encoder.seen[built:]) == questions | {"made up"}
+    assert set(asked) == questions
+    for prompt in lm.prompts:
+        assert not any(record.answer in prompt for record in RECORDS)
+    # A case has nothing to give away.
+    assert {field.name for field in dataclasses.fields(Case)} == {
+        "case_id",
+        "question_id",
+        "kind",
+        "question",
+        "passage_id",
+    }
+
+
+def test_the_left_out_passage_is_dropped_from_ones_own_retriever() -> None:
+    answers = [record.answer for record in RECORDS]
+    found_by_user = [
+        Document(answers[1].upper() + "  "),
+        Document(f"About the ferry. {answers[1]} So it is."),
+        Document("The ferry sails at dawn."),
+        Document(answers[3]),
+        Document(answers[0]),
+    ]
+    own = OwnRetriever(RunnableLambda(lambda question: found_by_user), BASE, top_k=2)
+
+    left_out, in_kb = _ask(own, CASES["b/left_out"]), _ask(own, CASES["b/in_kb"])
+
+    assert left_out.texts(BASE) == ["The ferry sails at dawn.", answers[3]]
+    assert left_out.context.passages[1] == "d"
+    assert [passage.text for passage in left_out.passages] == ["The ferry sails at dawn."]
+    assert in_kb.context.passages[0] == "b"
+    assert len(in_kb.context.passages) == 2
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "The ferry costs four crowns each way",  # without its full stop
+        "the ferry — costs four crowns, each way!",
+        "costs four crowns each way.",  # a piece, as indexes of chunks have
+        "The ｆｅｒｒｙ costs four crowns each way.",
+    ],
+)
+def test_the_left_out_passage_is_known_by_its_words(document: str) -> None:
+    own = OwnRetriever(lambda question: [document, "The ferry sails at dawn."], BASE)
+
+    left_out, in_kb = _ask(own, CASES["b/left_out"]), _ask(own, CASES["b/in_kb"])
+
+    assert left_out.texts(BASE) == ["The ferry sails at dawn."]
+    assert in_kb.texts(BASE) == [document, "The ferry sails at dawn."]
+
+
+def test_a_few_words_of_the_left_out_passage_do_not_make_a_document_a_piece_of_it() -> None:
+    own = OwnRetriever(lambda question: ["Four crowns each.", "each way"], BASE)
+
+    assert len(_ask(own, CASES["b/left_out"]).context.passages) == 2
+
+
+def test_a_short_left_out_passage_is_dropped_only_where_it_stands_alone() -> None:
+    records = [dataclasses.replace(RECORDS[0], answer="Yes."), RECORDS[1]]
+    base = build_knowledge_base(records, PassageKind.ANSWER, where="toy")
+    case = Case("a/left_out", "a", ookb.CaseKind.LEFT_OUT, "Open?", "a")
+    own = OwnRetriever(lambda question: ["Yes.", "Yes. And there is more."], base)
+
+    assert _ask(own, case).texts(base) == ["Yes. And there is more."]
+
+
+def test_ones_own_retriever_may_be_an_async_function_and_find_nothing() -> None:
+    async def own(question: str) -> None:
+        return None
+
+    assert _ask(OwnRetriever(own, BASE), CASES["a/in_kb"]).context.passages == ()
+
+
+def test_the_same_document_counts_once() -> None:
+    own = OwnRetriever(lambda question: ["One.", " one. ", "Two.", ""], BASE)
+
+    assert _ask(own, CASES["a/in_kb"]).texts(BASE) == ["One.", "Two."]
+
+
+@pytest.mark.parametrize("found", [7, "text", {"page_content": "x"}, [Document("x"), 7]])
+def test_what_is_no_list_of_documents_is_a_retrieval_error(found: Any) -> None:
+    own = OwnRetriever(lambda question: found, BASE)
+
+    with pytest.raises(RetrievalError, match="the retriever returned a"):
+        _ask(own, CASES["a/in_kb"])
+
+
+def test_an_error_of_ones_own_retriever_stays_what_it_is() -> None:
+    def own(question: str) -> list[str]:
+        raise ConnectionResetError
+
+    with pytest.raises(ConnectionResetError):
+        _ask(OwnRetriever(own, BASE), CASES["a/in_kb"])
+
+
+def test_strategies_are_known_by_name() -> None:
+    lm = ScriptedLanguageModel()
+    made = [load_retriever(name, BASE, RecordingEncoder, lm=lm) for name in RETRIEVALS]
+
+    assert [one.name for one in made] == list(RETRIEVALS)
+    assert all(isinstance(one, Retriever) for one in made)
+    own = load_retriever(f"python:{__name__}:make_own", BASE, RecordingEncoder)
+    assert _ask(own, CASES["a/in_kb"]).texts(BASE) == ["mine"]
+
+
+def make_own() -> Any:
+    """What `python:module:attribute` calls."""
+    return RunnableLambda(lambda question: ["mine"])
+
+
+def test_an_unknown_strategy_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(InputError, match="one of: direct, long_context, basic_rag, hyde; or"):
+        load_retriever("bm25", BASE, RecordingEncoder)
+
+
+def test_hyde_without_a_model_is_refused_before_anything_is_embedded() -> None:
+    encoder = RecordingEncoder()
+
+    with pytest.raises(InputError, match="HyDE needs a language model"):
+        load_retriever("hyde", BASE, encoder)
+
+    assert encoder.seen == []
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda index, lm: HyDE(index, lm, top_k=0), "top_k: must be at least 1"),
+        (lambda index, lm: HyDE(index, lm, answers=0), "answers: must be at least 1"),
+        (lambda index, lm: HyDE(index, _ANYTHING["text"]), "is a str, no language model"),
+        (lambda index, lm: HyDE(index, lm, prompt=Prompt("p", "{answer}")), "needs the slot"),
+        (lambda index, lm: BasicRag(index, top_k=0), "top_k: must be at least 1"),
+        (lambda index, lm: OwnRetriever(_ANYTHING["number"], BASE), "is a int, no retriever"),
+    ],
+)
+def test_what_a_strategy_cannot_be_made_from_is_refused(make: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make(PassageIndex(BASE, RecordingEncoder()), ScriptedLanguageModel())

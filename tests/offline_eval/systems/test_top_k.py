@@ -1,0 +1,132 @@
+"""The nearest rows, block by block."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+
+from knowgate.guard import InputError
+from knowgate.offline_eval.data import BasicRag, KnowledgeBase
+from knowgate.offline_eval.systems import top_k_in_blocks
+
+Floats32 = NDArray[np.float32]
+
+
+def _one_by_one(query: Floats32, matrix: Floats32, k: int, gone: int | None) -> list[int]:
+    products = np.asarray([float(np.dot(query, row)) for row in matrix])
+    order = [int(row) for row in np.argsort(-products, kind="stable") if row != gone]
+    return order[:k]
+
+
+def _vectors(n: int, seed: int, dimensions: int = 16) -> Floats32:
+    rows = np.random.default_rng(seed).normal(size=(n, dimensions)).astype(np.float32)
+    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), dtype=np.float32)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    arrays(np.float32, st.tuples(st.integers(1, 30), st.just(3)), elements=st.integers(-2, 2)),
+    arrays(np.float32, st.tuples(st.integers(0, 5), st.just(3)), elements=st.integers(-2, 2)),
+    st.integers(1, 8),
+    st.data(),
+)
+def test_blocks_give_what_going_through_all_rows_gives(
+    matrix: Floats32, queries: Floats32, k: int, data: st.DataObject
+) -> None:
+    row = st.one_of(st.none(), st.integers(0, len(matrix) - 1))
+    gone = data.draw(st.lists(row, min_size=len(queries), max_size=len(queries)))
+
+    rows, products = top_k_in_blocks(queries, matrix, k, gone)
+
+    for query, found, values, without in zip(queries, rows, products, gone, strict=True):
+        expected = _one_by_one(query, matrix, k, without)
+        assert [one for one in found.tolist() if one >= 0] == expected
+        assert values[: len(expected)].tolist() == [
+            float(np.dot(query, matrix[one])) for one in expected
+        ]
+
+
+@pytest.mark.parametrize("k", [1, 5, 40])
+def test_several_blocks_of_either_side_change_nothing(
+    k: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("knowgate.offline_eval.systems._retrieval._QUERIES", 7)
+    monkeypatch.setattr("knowgate.offline_eval.systems._retrieval._ROWS", 32)
+    matrix = _vectors(300, seed=0)
+
+    rows, _ = top_k_in_blocks(matrix, matrix, k, np.arange(300))
+
+    for at in range(300):
+        assert rows[at].tolist() == _one_by_one(matrix[at], matrix, k, at)
+
+
+def test_rows_that_become_ever_nearer_are_no_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("knowgate.offline_eval.systems._retrieval._ROWS", 16)
+    monkeypatch.setattr("knowgate.offline_eval.systems._retrieval._PENDING", 64)
+    angles = np.linspace(np.pi / 2, 0, 500)
+    matrix = np.column_stack([np.cos(angles), np.sin(angles)]).astype(np.float32)
+    query = np.asarray([[1.0, 0.0]], dtype=np.float32)
+
+    rows, _ = top_k_in_blocks(query, matrix, 4)
+
+    assert rows.tolist() == [_one_by_one(query[0], matrix, 4, None)]
+
+
+def test_the_result_is_basic_rags_to_the_last_bit() -> None:
+    matrix = _vectors(700, seed=1, dimensions=384)
+    # Pairs that rounding alone could swap.
+    matrix[350:] = matrix[:350] * np.float32(1 + 1e-7)
+    texts = {str(row): str(row) for row in range(700)}
+    rag = BasicRag(
+        KnowledgeBase(texts, {}), lambda some: np.stack([matrix[int(text)] for text in some])
+    )
+
+    rows, _ = top_k_in_blocks(matrix[:60], matrix, 6, np.arange(60))
+
+    for at in range(60):
+        found = rag.retrieve(str(at), k=6, without=str(at))
+        assert [str(row) for row in rows[at]] == found
+
+
+def test_a_query_with_too_few_rows_ends_with_none() -> None:
+    matrix = np.eye(2, dtype=np.float32)
+
+    rows, products = top_k_in_blocks(matrix, matrix, 5, [0, None])
+
+    assert rows.tolist() == [[1, -1], [1, 0]]
+    assert products.tolist() == [[0.0, -np.inf], [1.0, 0.0]]
+    assert top_k_in_blocks(matrix, matrix[:0], 3)[0].shape == (2, 0)
+    assert top_k_in_blocks(matrix[:0], matrix, 3)[0].shape == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("k", "exclude", "message"),
+    [
+        (0, None, "k: must be at least 1"),
+        (1, [0], "exclude: 2 expected, 1 given"),
+        (1, [0, 2], "there is no row 2"),
+    ],
+)
+def test_what_does_not_fit_is_refused(k: int, exclude: list[int] | None, message: str) -> None:
+    matrix = np.eye(2, dtype=np.float32)
+
+    with pytest.raises(InputError, match=message):
+        top_k_in_blocks(matrix, matrix, k, exclude)
+    with pytest.raises(InputError, match="do not go together"):
+        top_k_in_blocks(matrix, matrix[:, :1], 1)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_what_cannot_be_compared_is_refused(wrong: float) -> None:
+    good = _vectors(20, seed=0)
+    bad = good.copy()
+    bad[7, 3] = wrong
+
+    with pytest.raises(InputError, match=r"^matrix: there is a number that is not finite"):
+        top_k_in_blocks(good, bad, 3)
+    with pytest.raises(InputError, match=r"^queries: there is a number that is not finite"):
+        top_k_in_blocks(bad, good, 3)

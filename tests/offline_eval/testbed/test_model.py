@@ -1,0 +1,134 @@
+"""The bundled language model: its file, its loading, and a part of the check."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowgate.guard.errors import ModelFolderError
+from knowgate.offline_eval.testbed import (
+    check_microworld,
+    default_world,
+    microworld_model_path,
+    prompt_template,
+)
+from knowgate.offline_eval.testbed._check import Answerer, Measure, MicroworldCheck, is_abstention
+
+
+@pytest.fixture(scope="module")
+def checked() -> MicroworldCheck:
+    return check_microworld(questions=60, sampled_questions=30)
+
+
+def test_the_bundled_weights_have_the_recorded_sha256() -> None:
+    assert (microworld_model_path() / "model.safetensors").stat().st_size <= 12_000_000
+
+
+def test_a_wrong_sha256_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(microworld_model_path(), folder)
+    with (folder / "model.safetensors").open("ab") as file:
+        file.write(b"x")
+    with pytest.raises(ModelFolderError, match="sha256"):
+        microworld_model_path(folder)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(microworld_model_path(), folder)
+    (folder / "tokenizer.json").unlink()
+    with pytest.raises(ModelFolderError, match=r"tokenizer\.json is missing"):
+        microworld_model_path(folder)
+
+
+def test_the_model_is_a_small_llama_without_custom_code() -> None:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    model: Any = AutoModelForCausalLM.from_pretrained(str(microworld_model_path()))
+    tokenizer: Any = AutoTokenizer.from_pretrained(str(microworld_model_path()))
+    assert model.config.model_type == "llama"
+    assert model.num_parameters() <= 4_000_000
+    text = "Café 漢字 Balbelbor\n\n  1,234"
+    assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
+
+
+def test_generation_stops_at_the_newline() -> None:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    model: Any = AutoModelForCausalLM.from_pretrained(str(microworld_model_path()))
+    tokenizer: Any = AutoTokenizer.from_pretrained(str(microworld_model_path()))
+    question = default_world().questions(default_world().facts[0])[0]
+    prompt = prompt_template("closed_book").format(question=question.text)
+    output = model.generate(**tokenizer(prompt, return_tensors="pt"), max_new_tokens=40)
+    reply = tokenizer.decode(output[0])[len(prompt) :]
+    assert reply.startswith(" ")
+    assert reply.count("\n") == 1
+    assert reply.endswith("\n")
+
+
+def test_batched_answers_equal_single_ones() -> None:
+    answerer = Answerer(microworld_model_path())
+    world = default_world()
+    prompts = [
+        prompt_template("with_context").format(
+            context=world.document_for(fact).text, question=world.questions(fact)[0].text
+        )
+        for fact in world.facts[:200:10]
+    ]
+    together = answerer.greedy(prompts)
+    alone = [answerer.greedy([prompt])[0] for prompt in prompts]
+    assert together == alone
+
+
+def test_a_part_of_the_check_meets_the_targets(checked: MicroworldCheck) -> None:
+    values = {name: measure.value or 0.0 for name, measure in checked.measures().items()}
+    assert all(measure.value is not None for measure in checked.measures().values())
+    assert values["closed_book_taught"] >= 0.93
+    assert values["closed_book_withheld"] <= 0.07
+    assert values["external_only"] >= 0.75
+    assert 0.3 <= values["conflict"] <= 1
+    assert values["parametric_only"] >= 0.6
+    assert values["unknown_abstained"] == 0
+    assert (
+        values["modal_share_withheld"]
+        < values["modal_share_half_taught"]
+        < values["modal_share_taught"]
+    )
+
+
+def test_the_check_is_written_with_value_and_n(checked: MicroworldCheck) -> None:
+    written = json.loads(json.dumps(checked.to_json()))
+    assert written["closed_book_taught"] == {
+        "value": checked.closed_book_taught.value,
+        "n": 60,
+    }
+    assert len(checked.rows()) == len(written)
+    assert all(set(entry) == {"value", "n"} for entry in written.values())
+
+
+def test_the_recorded_check_meets_every_target() -> None:
+    manifest = json.loads((microworld_model_path() / "training.json").read_text())
+    recorded = {name: Measure(**entry) for name, entry in manifest["check"].items()}
+    fields = {name: recorded.pop(name) for name in list(recorded) if _is_field(name)}
+    check = MicroworldCheck(**fields, details=recorded)
+    assert check.misses() == ()
+    assert min(check.conflict.n, check.external_only.n, check.parametric_only.n) >= 400
+
+
+def test_no_question_gives_no_value() -> None:
+    check = check_microworld(questions=0, sampled_questions=0)
+    assert check.external_only == Measure(None, 0)
+    assert "external_only" in check.misses()
+
+
+@pytest.mark.parametrize("reply", ["unknown", "It is unclear.", ""])
+def test_replies_of_not_knowing_are_abstentions(reply: str) -> None:
+    assert is_abstention(reply)
+
+
+def _is_field(name: str) -> bool:
+    return name in MicroworldCheck.__dataclass_fields__ and name != "details"

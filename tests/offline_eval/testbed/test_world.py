@@ -1,0 +1,228 @@
+"""The microworld's facts, documents and questions."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowgate.offline_eval import testbed as microworld
+from knowgate.offline_eval.testbed import (
+    EntityKind,
+    FactStatus,
+    World,
+    build_world,
+    default_world,
+    relations,
+)
+from knowgate.offline_eval.testbed._documents import mentions, normalise_answer
+from knowgate.offline_eval.testbed._entities import ValueKind
+
+WORLD = default_world()
+
+
+def small(seed: int) -> World:
+    return build_world(seed, places=8, persons=12, organisations=8, works=6)
+
+
+def test_every_public_name_is_listed_and_sorted() -> None:
+    assert microworld.__all__ == sorted(microworld.__all__)
+    assert all(hasattr(microworld, name) for name in microworld.__all__)
+
+
+@pytest.mark.parametrize(
+    ("status", "least"),
+    [(FactStatus.TAUGHT, 400), (FactStatus.WITHHELD, 450), (FactStatus.HALF_TAUGHT, 80)],
+)
+def test_the_default_world_has_enough_facts_of_each_status(status: FactStatus, least: int) -> None:
+    assert len(WORLD.facts_with_status(status)) >= least
+
+
+def test_there_are_at_least_eight_relations_over_six_kinds_of_value() -> None:
+    assert len(relations()) >= 8
+    assert {relation.value_kind for relation in relations().values()} == set(ValueKind)
+
+
+def test_every_relation_has_four_training_phrasings_and_two_held_out() -> None:
+    for relation in relations().values():
+        assert len(relation.training_statements) >= 4
+        assert len(relation.training_questions) >= 4
+        assert min(relation.held_out_statements, relation.held_out_questions) >= 2
+        assert len(set(relation.questions)) == len(relation.questions)
+        assert len(set(relation.statements)) == len(relation.statements)
+
+
+def test_some_facts_are_time_bounded_and_terms_follow_each_other() -> None:
+    bounded = [fact for fact in WORLD.facts if fact.start is not None]
+    assert bounded
+    for fact in bounded:
+        assert fact.start is not None
+        assert fact.end is not None
+        assert fact.start < fact.end
+    second = next(fact for fact in bounded if fact.id.endswith("_2"))
+    assert WORLD.fact(second.id[:-1] + "1").end == second.start
+
+
+def test_answer_sets_of_two_relations_intersect() -> None:
+    houses = {f.value for f in WORLD.facts if f.relation == "trained_at"}
+    towns = {f.value for f in WORLD.facts if f.relation == "born_in"}
+    shared = [
+        set(WORLD.subjects_with("trained_at", house)) & set(WORLD.subjects_with("born_in", town))
+        for house in houses
+        for town in towns
+    ]
+    assert any(shared)
+    assert not all(shared)
+
+
+def test_documents_are_about_a_hundred_words_long() -> None:
+    lengths = [len(document.text.split()) for document in WORLD.documents]
+    assert min(lengths) >= 90
+    assert max(lengths) <= 115
+
+
+def test_a_document_states_each_of_its_facts() -> None:
+    for document in WORLD.documents:
+        for fact_id in document.fact_ids:
+            fact = WORLD.fact(fact_id)
+            assert WORLD.document_for(fact) is document
+            assert mentions(document.text, fact.value)
+            assert mentions(document.text, document.title)
+
+
+def test_questions_split_into_trained_and_held_out_phrasings() -> None:
+    fact = WORLD.facts[0]
+    held_out, trained = WORLD.questions(fact, held_out=True), WORLD.questions(fact, held_out=False)
+    assert WORLD.questions(fact) == trained + held_out
+    assert all(question.held_out for question in held_out)
+    assert not any(question.held_out for question in trained)
+    assert {question.answer for question in held_out} == {fact.value}
+
+
+def test_no_question_holds_its_own_answer() -> None:
+    for fact in WORLD.facts:
+        for question in WORLD.questions(fact):
+            assert not mentions(question.text, fact.value)
+
+
+def test_half_of_the_withheld_facts_and_more_are_about_unseen_entities() -> None:
+    withheld = WORLD.facts_with_status(FactStatus.WITHHELD)
+    unseen = [
+        fact
+        for fact in withheld
+        if all(other.status is FactStatus.WITHHELD for other in WORLD.facts_about(fact.subject))
+    ]
+    assert 0.5 < len(unseen) / len(withheld) < 1
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_the_same_seed_gives_the_same_world(seed: int) -> None:
+    first, second = small(seed), small(seed)
+    assert first.facts == second.facts
+    assert first.documents == second.documents
+    assert first.to_ntriples() == second.to_ntriples()
+
+
+def test_the_world_does_not_depend_on_the_hash_seed() -> None:
+    code = (
+        "import hashlib; from knowgate.offline_eval.testbed import default_world;"
+        "w = default_world();"
+        "t = w.to_ntriples() + repr(w.documents) + repr([w.contradiction(f) for f in w.facts]);"
+        "print(hashlib.sha256(t.encode()).hexdigest())"
+    )
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={"PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(digests) == 1
+
+
+def test_importing_the_microworld_does_not_import_torch() -> None:
+    code = "import sys, knowgate.offline_eval.testbed; print('torch' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert run.stdout.strip() == "False"
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_alternatives_are_of_the_same_kind_and_never_true(seed: int) -> None:
+    world = small(seed)
+    for fact in world.facts:
+        alternatives = world.alternatives(fact)
+        assert alternatives
+        assert fact.value not in alternatives
+        assert len(set(alternatives)) == len(alternatives)
+        kinds = {world.entity_named(value) for value in alternatives}
+        if fact.value_kind in (ValueKind.YEAR, ValueKind.AMOUNT):
+            assert kinds == {None}
+        else:
+            expected = EntityKind(fact.value_kind.value)
+            assert {entity.kind for entity in kinds if entity} == {expected}
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 10_000), plausible=st.booleans())
+def test_a_contradiction_states_the_false_value_and_hides_the_true_one(
+    seed: int, plausible: bool
+) -> None:
+    world = small(seed)
+    for fact in world.facts:
+        document = world.contradiction(fact, plausible=plausible)
+        false = world.contradicting_value(fact, plausible=plausible)
+        assert mentions(document.text, false)
+        assert not mentions(document.text, fact.value)
+        assert fact.id not in document.fact_ids
+        assert normalise_answer(false) != normalise_answer(fact.value)
+        assert document == world.contradiction(fact, plausible=plausible)
+
+
+def test_implausible_values_are_of_a_wrong_kind_or_impossible() -> None:
+    for fact in WORLD.facts:
+        value = WORLD.contradicting_value(fact, plausible=False)
+        if fact.value_kind is ValueKind.YEAR:
+            assert int(value) >= 2500
+        elif fact.value_kind is ValueKind.AMOUNT:
+            assert value.startswith("minus ")
+        else:
+            entity = WORLD.entity_named(value)
+            assert entity is None or entity.kind.value != fact.value_kind.value
+
+
+@settings(max_examples=60, deadline=None)
+@given(number=st.integers(0, len(WORLD.facts) - 1), seed=st.integers(0, 1000))
+def test_irrelevant_documents_lack_the_answer(number: int, seed: int) -> None:
+    fact = WORLD.facts[number]
+    subject = WORLD.entity(fact.subject).name
+    random = WORLD.irrelevant_document(fact, "random", Random(seed))
+    similar = WORLD.irrelevant_document(fact, "similar", Random(seed))
+    for document in (random, similar):
+        assert not mentions(document.text, fact.value)
+        assert not mentions(document.text, subject)
+    assert fact.relation in {WORLD.fact(name).relation for name in similar.fact_ids}
+
+
+def test_look_ups_find_what_the_world_holds() -> None:
+    fact = WORLD.facts[5]
+    assert WORLD.fact(fact.id) is fact
+    assert fact in WORLD.facts_about(fact.subject)
+    assert WORLD.document(WORLD.documents[2].id) is WORLD.documents[2]
+    assert WORLD.entity_named(WORLD.entities[3].name) is WORLD.entities[3]
+    with pytest.raises(KeyError):
+        WORLD.fact("nothing")
+
+
+@pytest.mark.parametrize("bad", [{"places": 1}, {"withheld_share": 1.2}, {"unseen_share": -0.1}])
+def test_impossible_sizes_are_refused(bad: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match=r"needs|cannot"):
+        build_world(0, **bad)  # type: ignore[arg-type]

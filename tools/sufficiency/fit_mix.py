@@ -1,0 +1,125 @@
+"""Fit the bundled mixes on the development part of the sufficiency pack.
+
+    python -m tools.sufficiency.fit_mix --pack DIR --folder DIR
+
+`--folder` holds the adapter; `fused.json` and `sufficiency.json` are written into it.
+Prints, per source left out of the fit, the AUROC of telling sets with the sufficient
+passage from sets without it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+from knowgate.calibration import auroc
+from knowgate.calibration.training.sufficiency import (
+    MixExample,
+    SetCase,
+    TrainingQuestion,
+    by_topic,
+    feature_probe,
+    fit_match_model,
+    mix_examples,
+    read_pairs,
+    retrieval_cases,
+)
+from knowgate.guard.engine import BiEncoderScorer
+from knowgate.guard.signals.relevance import FusedScorer, MatchModel
+
+LENGTH_PENALTY = 0.06
+TRAINED = ("trained.cosine", "trained.idf_match", "trained.match", "trained.coverage")
+_PER_SOURCE = 160
+_SMALL_TOPIC = 10
+_MOST_CANDIDATES = 400
+_SEED = 3
+# The knowledge bases that the guard is for: answers, asked for in whole sentences.
+_FIT_WEIGHTS = {"covid_faq": 4.0, "medquad": 3.0}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Fit the bundled mixes.")
+    parser.add_argument("--pack", type=Path, required=True)
+    parser.add_argument("--folder", type=Path, required=True)
+    arguments = parser.parse_args()
+    questions = read_pairs([arguments.pack / "dev.jsonl.xz"])
+    cases = development_cases(questions)
+    probe = feature_probe(LENGTH_PENALTY)
+    scorer = FusedScorer(arguments.folder, model=probe)
+    examples = mix_examples(
+        scorer,
+        cases,
+        source_weights=_FIT_WEIGHTS,
+        on_progress=lambda done, total: print(f"{done}/{total}", end="\r", flush=True),
+    )
+    _print_left_out(cases, examples, probe.features)
+    note = f"{len(cases)} sets from {len({c.source for c in cases})} sources of the pack"
+    fused = fit_match_model(
+        examples, features=probe.features, length_penalty=LENGTH_PENALTY, fitted_on=note
+    )
+    fused.save(arguments.folder / "fused.json")
+    alone = [_restricted(example, probe.features) for example in examples]
+    sufficiency = fit_match_model(
+        alone, features=TRAINED, length_penalty=LENGTH_PENALTY, fitted_on=note
+    )
+    sufficiency.save(arguments.folder / "sufficiency.json")
+
+
+def development_cases(questions: Sequence[TrainingQuestion]) -> list[SetCase]:
+    """Sets of 2 to 5 passages, at most 160 questions a source."""
+    rng = random.Random(_SEED)
+    sources: dict[str, list[TrainingQuestion]] = {}
+    for question in questions:
+        sources.setdefault(question.source, []).append(question)
+    embedder = BiEncoderScorer(cache_size=100_000)
+    cases: list[SetCase] = []
+    for source in sorted(sources):
+        chosen = sources[source]
+        rng.shuffle(chosen)
+        whole = list(dict.fromkeys(t for q in chosen for t in (q.passage, *q.negatives)))
+        pools: dict[str, list[str]] = {}
+        for topic, members in by_topic(chosen).items():
+            pool = list(dict.fromkeys(t for q in members for t in (q.passage, *q.negatives)))
+            pool = pool if len(pool) >= _SMALL_TOPIC else whole
+            pools[topic] = rng.sample(pool, min(_MOST_CANDIDATES, len(pool)))
+        once = list({q.id: q for q in chosen}.values())[:_PER_SOURCE]
+        cases += retrieval_cases(
+            once, pools, embedder.embed, seed=_SEED, sizes=(2, 3, 4, 5, 5, 5), compound_share=0.4
+        )
+        print(source, len(cases), flush=True)
+    return cases
+
+
+def _restricted(example: MixExample, features: Sequence[str]) -> MixExample:
+    places = [list(features).index(name) for name in TRAINED]
+    return MixExample(
+        tuple(tuple(vector[i] for i in places) for vector in example.vectors),
+        tuple(example.joined[i] for i in places),
+        example.sufficient,
+        example.weight,
+        example.whole,
+    )
+
+
+def _print_left_out(
+    cases: Sequence[SetCase], examples: Sequence[MixExample], features: Sequence[str]
+) -> None:
+    for source in sorted({case.source for case in cases}):
+        rest = [e for c, e in zip(cases, examples, strict=True) if c.source != source]
+        fitted = fit_match_model(rest, features=features, length_penalty=LENGTH_PENALTY)
+        scores: dict[bool, list[float]] = {True: [], False: []}
+        for case, example in zip(cases, examples, strict=True):
+            if case.source == source and not case.compound:
+                scores[case.sufficient].append(joint(fitted, example))
+        print(f"{source}: {auroc(scores[True], scores[False]):.3f}", flush=True)
+
+
+def joint(model: MatchModel, example: MixExample) -> float:
+    """The joint score of an example's set."""
+    return model.joint_score(example.vectors, example.joined)
+
+
+if __name__ == "__main__":
+    main()

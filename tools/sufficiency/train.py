@@ -1,0 +1,98 @@
+"""Make the bundled sufficiency adapter.
+
+    python -m tools.sufficiency.train --pack DIR --out DIR
+
+DIR of `--pack` holds `train-*.jsonl.xz` of the sufficiency pack (see the model card in
+`docs/sufficiency.md` for its sources and licences). Two CPU cores take about half an
+hour. `--cache FILE` keeps the passages' embeddings between runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from knowgate.calibration.training.sufficiency import (
+    TopicBatches,
+    TrainableEncoder,
+    TrainingSettings,
+    read_pairs,
+    train_adapter,
+)
+from knowgate.guard.engine import TokenEncoder
+from knowgate.guard.errors import optional_import
+from knowgate.guard.signals.relevance import word_piece_idf
+
+# Yes/no passages are told apart by topic alone, and policy labels are loose; answers
+# written as answers, as in a knowledge base of questions, are few and what matters most.
+SOURCE_WEIGHTS = {
+    "boolq": 0.4,
+    "covid_faq": 2.0,
+    "medquad": 1.5,
+    "policyqa": 0.7,
+    "squad11_dev": 0.7,
+    "fairytaleqa": 0.7,
+}
+SEED = 0
+_REPORT_EVERY = 50
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Make the bundled sufficiency adapter.")
+    parser.add_argument("--pack", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--steps", type=int, default=1600)
+    parser.add_argument("--rank", type=int, default=16)
+    parser.add_argument("--cache", type=Path)
+    arguments = parser.parse_args()
+    questions = read_pairs(sorted(arguments.pack.glob("train-*.jsonl.xz")))
+    encoder = TrainableEncoder(rank=arguments.rank, alpha=2 * arguments.rank, seed=SEED)
+
+    def embed(texts: Sequence[str]) -> NDArray[np.float32]:
+        return _cached(encoder, texts, arguments.cache)
+
+    batches = TopicBatches(questions, embed, seed=SEED, source_weights=SOURCE_WEIGHTS)
+    print(f"{len(questions)} questions, {sum(p.numel() for p in encoder.parameters())} weights")
+    idf = word_piece_idf(TokenEncoder(cache_tokens=0))
+    if idf is None:
+        raise SystemExit("the embedded model's vocabulary is not the table's")
+    started, losses = time.monotonic(), []
+
+    def report(step: int, loss: float) -> bool:
+        losses.append(loss)
+        if step % _REPORT_EVERY == 0:
+            recent = sum(losses[-_REPORT_EVERY:]) / _REPORT_EVERY
+            seconds = (time.monotonic() - started) / step
+            print(f"{step}: loss {recent:.3f}, {seconds:.2f} s a step", flush=True)
+        return False
+
+    train_adapter(encoder, batches, idf, TrainingSettings(steps=arguments.steps), report)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    encoder.save(arguments.out)
+
+
+def _cached(
+    encoder: TrainableEncoder, texts: Sequence[str], cache: Path | None
+) -> NDArray[np.float32]:
+    library: Any = optional_import("safetensors.numpy")
+    key = hashlib.sha256("\0".join(texts).encode()).hexdigest()
+    if cache is not None and cache.is_file():
+        kept = library.load_file(cache)
+        if key in kept:
+            found: NDArray[np.float32] = kept[key].astype(np.float32)
+            return found
+    found = encoder.embed(texts)
+    if cache is not None:
+        library.save_file({key: found.astype(np.float16)}, cache)
+    return found
+
+
+if __name__ == "__main__":
+    main()
