@@ -1,6 +1,6 @@
 """What lm-polygraph and uqlm make of the same generations: numbers for a test's fixture.
 
-    python benchmarks/peer_values.py --out tests/guard/confidence/peer_values.json
+    python benchmarks/peer_values.py --out tests/guard/signals/confidence/peer_values.json
 
 Needs both peers installed, neither of which knowgate needs. Greedy answers and samples come from
 the microworld's language model, one further case is written by hand; the values come from the

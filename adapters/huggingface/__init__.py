@@ -6,7 +6,7 @@ torch nor transformers nor LangChain.
 Example:
     >>> from knowgate.adapters.huggingface import HuggingFaceLM
     >>> lm = HuggingFaceLM("path/to/model")  # doctest: +SKIP
-    >>> lm.generate(["Q: Who runs it?\nA:"], n=10, temperature=0.7, seed=1)  # doctest: +SKIP
+    >>> lm.generate(["Q: Who runs it?\\nA:"], n=10, temperature=0.7, seed=1)  # doctest: +SKIP
 """
 
 from __future__ import annotations

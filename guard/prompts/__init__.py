@@ -1,9 +1,9 @@
 """Prompts as files: each has a name and a hash, and each can be replaced by the user.
 
 Example:
-    >>> prompt = Prompt(name="mine", text="Q: {question}\nA:")
+    >>> prompt = Prompt(name="mine", text="Q: {question}\\nA:")
     >>> prompt.fill(question="Why {braces}?")
-    'Q: Why {braces}?\nA:'
+    'Q: Why {braces}?\\nA:'
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Tried in this order; the first that finds something decides:
 
-    an announced answer         "The answer is (B)", "答案：A、C", "\boxed{B}", <answer>B</answer>
+    an announced answer         "The answer is (B)", "答案：A、C", "\\boxed{B}", <answer>B</answer>
     a line of letters alone     "B", "A and C", "**(B)**"; the last such line
     letters at the beginning    "B. Because …", "(A) Ann Li"
     letters in brackets         the last sentence that has any

@@ -10,7 +10,11 @@ from __future__ import annotations
 from ._answering import FactRetriever
 from ._guarding import SNAPSHOT, load_guards, premise_guard
 from ._plan import TASK3_FORMS, Form, UaqSettings, limited
-from ._prompting import Prompts, clue_facts
+from ._prompting import (
+    Prompts,
+    clue_facts,
+    embedded_prompts,
+)
 from ._report_files import uaqfact_report
 from ._run import UaqParts, run_uaqfact
 from ._run_reading import ReplayedReplies, read_uaqfact_run
@@ -26,6 +30,7 @@ __all__ = [
     "UaqParts",
     "UaqSettings",
     "clue_facts",
+    "embedded_prompts",
     "limited",
     "load_guards",
     "premise_guard",

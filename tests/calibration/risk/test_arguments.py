@@ -6,12 +6,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from tests.calibration.risk_control.populations import calibrated
 
 from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.risk import fit_policy
 from knowgate.calibration.risk._path import diagonal_path
 from knowgate.guard import Route
+from tests.calibration.risk.populations import calibrated
 
 
 def _sample(n: int) -> list[CalibrationRecord]:

@@ -9,13 +9,6 @@ from multiprocessing import get_context
 
 import numpy as np
 import pytest
-from tests.calibration.risk_control.populations import (
-    Draw,
-    calibrated,
-    dependent,
-    distorted,
-    useless,
-)
 
 from knowgate.calibration.risk import (
     Evidence,
@@ -27,6 +20,13 @@ from knowgate.calibration.risk import (
     holm,
 )
 from knowgate.calibration.risk._path import diagonal_path
+from tests.calibration.risk.populations import (
+    Draw,
+    calibrated,
+    dependent,
+    distorted,
+    useless,
+)
 
 DELTA = 0.1
 RISKS = (0.05, 0.1, 0.2)

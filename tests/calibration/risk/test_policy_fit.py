@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from tests.calibration.risk_control.populations import calibrated, useless
 
 from knowgate.calibration import CalibrationRecord, binomial_p_value
 from knowgate.calibration.risk import (
@@ -21,6 +20,7 @@ from knowgate.calibration.risk import (
     split_questions,
 )
 from knowgate.guard import Fingerprint, Guarantee, Policy, Route
+from tests.calibration.risk.populations import calibrated, useless
 
 
 def _guarantee(policy: Policy) -> Guarantee:

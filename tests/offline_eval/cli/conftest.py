@@ -6,11 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.offline_eval.ookb.toy import write_toy_questions
 from typer.testing import CliRunner
 
 from knowgate.offline_eval.cli._app import app, main
 from tests.offline_eval.cli.commands import Knowgate, Outcome
+from tests.offline_eval.suites.ookb.toy import write_toy_questions
 
 
 @pytest.fixture

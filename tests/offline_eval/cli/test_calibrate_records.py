@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.offline_eval.calibrating.measured import drawn
 
 from knowgate.guard import FingerprintMismatchError, Guard, InputError, Policy
 from knowgate.guard.testing import FakeEstimator, FakeScorer
 from knowgate.offline_eval.cli._calibrate_selective import undisturbed
 from knowgate.offline_eval.policies._records_file import record_lines
 from tests.offline_eval.cli.commands import Knowgate, Outcome, refused, write_lines
+from tests.offline_eval.policies.measured import drawn
 
 
 @pytest.fixture(scope="module")

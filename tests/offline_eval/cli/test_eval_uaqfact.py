@@ -7,11 +7,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.offline_eval.uaqfact.questions import small_set
 
 from knowgate.offline_eval.data.uaqfact import write_layout
 from knowgate.offline_eval.suites.uaqfact import read_uaqfact_run
 from tests.offline_eval.cli.commands import Knowgate, refused
+from tests.offline_eval.suites.uaqfact.questions import small_set
 
 
 @pytest.fixture

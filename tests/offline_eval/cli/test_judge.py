@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.offline_eval.judges.runs import ANSWER, REFUSAL, replies_run
 
 from knowgate.calibration import Interval
 from knowgate.offline_eval.run import read_replies_run
 from knowgate.offline_eval.suites.judge_bias import JudgeBias, judge_biases_of
 from knowgate.offline_eval.suites.judge_bias._artefact import write_judge_bias
 from tests.offline_eval.cli.commands import Knowgate, refused
+from tests.offline_eval.judging.runs import ANSWER, REFUSAL, replies_run
 
 MODULE = """
 from langchain_core.messages import AIMessage

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pyoxigraph
 import pytest
-from tests.offline_eval.knowledge_graph.endpoint_server import Endpoint, always, serving
-from tests.offline_eval.knowledge_graph.graphs import WikidataLike
 
 import knowgate.offline_eval.cli._kg
 from knowgate.offline_eval.testbed import default_world
 from tests.offline_eval.cli.commands import Knowgate, refused
+from tests.offline_eval.data.graph.endpoint_server import Endpoint, always, serving
+from tests.offline_eval.data.graph.graphs import WikidataLike
 
 assert knowgate.offline_eval.cli._kg.kg_app
 

@@ -14,12 +14,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from tests.offline_eval.labelling.toy_replies import toy_run
 
 from knowgate.offline_eval.judging.labelling import open_sample, open_session, read_labels
 from knowgate.offline_eval.judging.labelling._sampling import read_sample
 from knowgate.offline_eval.run import RepliesRun
 from tests.offline_eval.cli.commands import Knowgate, refused
+from tests.offline_eval.judging.labelling.toy_replies import toy_run
 
 
 @pytest.fixture

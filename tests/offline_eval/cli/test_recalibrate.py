@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.offline_eval.calibrating.measured import drawn
 
 from knowgate.guard import Fingerprint, Policy, Route
 from knowgate.offline_eval.policies import MeasuredCases
 from knowgate.offline_eval.policies._records_file import record_lines
 from tests.offline_eval.cli.commands import Knowgate, Outcome, refused, write_lines
+from tests.offline_eval.policies.measured import drawn
 
 
 def _written(path: Path, measured: MeasuredCases) -> Path:

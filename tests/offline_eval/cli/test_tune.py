@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.offline_eval.ookb.toy import write_toy_questions
 from typer.testing import CliRunner
 
 from knowgate.calibration.training.sufficiency import TuningReport, TuningSettings
@@ -22,6 +21,7 @@ from tests.offline_eval.cli.commands import (
     refused,
     write_lines,
 )
+from tests.offline_eval.suites.ookb.toy import write_toy_questions
 
 
 @pytest.fixture(scope="module")

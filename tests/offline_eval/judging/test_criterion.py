@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.offline_eval.judges.runs import ScriptedJudge
 
 from knowgate.guard import InputError
 from knowgate.guard.prompts import Prompt
@@ -16,6 +15,7 @@ from knowgate.offline_eval.judging._criterion import Criterion, bundled_criteria
 from knowgate.offline_eval.judging._llm_judge import LLMJudge
 from knowgate.offline_eval.judging._names import _criteria
 from knowgate.offline_eval.judging.labelling import load_criterion
+from tests.offline_eval.judging.runs import ScriptedJudge
 
 TOML = """
 name = "tone"

@@ -6,7 +6,6 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.offline_eval.judges.runs import ANSWER, QUESTION, REFUSAL, replies_run
 
 from knowgate.guard import InputError
 from knowgate.guard.engine import TokenEncoder
@@ -14,6 +13,7 @@ from knowgate.guard.errors import UnsupportedLanguageError
 from knowgate.offline_eval.judging import AnswerSimilarity, JudgedReply, judge_run, numbers_clash
 from knowgate.offline_eval.judging._judges import EstimateJudge, new_numbers
 from knowgate.offline_eval.run import read_replies_run
+from tests.offline_eval.judging.runs import ANSWER, QUESTION, REFUSAL, replies_run
 
 
 @pytest.fixture(scope="module")

@@ -11,13 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableLambda
-from tests.offline_eval.judges.runs import (
-    REFUSAL,
-    Replies,
-    ScriptedJudge,
-    criterion_of,
-    replies_run,
-)
 
 from knowgate.guard import InputError
 from knowgate.guard.prompts import Prompt
@@ -27,6 +20,13 @@ from knowgate.offline_eval.judging._criterion import Criterion, bundled_criteria
 from knowgate.offline_eval.judging._llm_judge import LLMJudge
 from knowgate.offline_eval.judging._validation import primary_judge
 from knowgate.offline_eval.run import Judgement, StoreKind, read_replies_run
+from tests.offline_eval.judging.runs import (
+    REFUSAL,
+    Replies,
+    ScriptedJudge,
+    criterion_of,
+    replies_run,
+)
 
 REPLIES: Replies = {
     "right": "It must be at least 1.6 mm.",

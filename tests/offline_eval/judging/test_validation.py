@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.offline_eval.judges.runs import replies_run
 
 from knowgate.calibration import (
     Interval,
@@ -27,6 +26,7 @@ from knowgate.offline_eval.judging._validation import labels_of_judge, primary_j
 from knowgate.offline_eval.judging.labelling import Labels
 from knowgate.offline_eval.judging.labelling._criteria import HumanLabel
 from knowgate.offline_eval.run import RepliesRun, read_replies_run
+from tests.offline_eval.judging.runs import replies_run
 
 
 def judged(

@@ -3,11 +3,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.offline_eval.calibrating.measured import drawn
 
 from knowgate.guard import InputError, Policy, Route
 from knowgate.offline_eval.policies import MeasuredCases, calibrate_records
 from knowgate.offline_eval.policies._records import outcomes_under, rates_of
+from tests.offline_eval.policies.measured import drawn
 
 
 def _true_rates(policy: Policy, population: MeasuredCases) -> tuple[float, float | None]:

@@ -4,14 +4,14 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.offline_eval.calibrating.measured import ESTIMATOR, SCORER
-from tests.offline_eval.ookb.toy import run_toy, write_toy_questions
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.policies import records_from_run
 from knowgate.offline_eval.policies._records import MeasuredCase
 from knowgate.offline_eval.run import read_ookb_run
 from tests.offline_eval.cli.commands import write_lines
+from tests.offline_eval.policies.measured import ESTIMATOR, SCORER
+from tests.offline_eval.suites.ookb.toy import run_toy, write_toy_questions
 
 
 @pytest.fixture(scope="module")

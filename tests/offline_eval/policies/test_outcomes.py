@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.offline_eval.calibrating.measured import SCORER, case
 
 from knowgate.calibration import UNDEFINED, wilson_interval
 from knowgate.guard import Policy, Route
 from knowgate.guard.policy import TemperatureCalibrator
 from knowgate.offline_eval.policies._records import clustered_rate, outcomes_under, rates_of
+from tests.offline_eval.policies.measured import SCORER, case
 
 POLICY = Policy(
     scorer=SCORER,

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.offline_eval.calibrating.measured import ESTIMATOR, SCORER
 
 from knowgate.guard import InputError
 from knowgate.guard.files import atomic_writer
 from knowgate.offline_eval.policies import MeasuredCases, read_records
 from knowgate.offline_eval.policies._records import MeasuredCase
 from knowgate.offline_eval.policies._records_file import record_lines
+from tests.offline_eval.policies.measured import ESTIMATOR, SCORER
 
 LINE: dict[str, Any] = {
     "question_id": "q1",

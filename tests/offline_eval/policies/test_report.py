@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.offline_eval.calibrating.measured import drawn
 
 from knowgate.calibration.risk import LossTable
 from knowgate.guard import InputError
 from knowgate.offline_eval.policies import Calibrated, calibrate_records
 from knowgate.offline_eval.policies._report import write_calibration_report
+from tests.offline_eval.policies.measured import drawn
 from tests.offline_eval.report.page import Page
 from tests.offline_eval.report.test_report import EVIL
 

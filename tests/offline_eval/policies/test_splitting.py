@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.offline_eval.calibrating.measured import drawn
 
 from knowgate.calibration.risk import split_questions
 from knowgate.offline_eval.policies import MeasuredCases, calibrate_records
 from knowgate.offline_eval.policies._records import MeasuredCase
+from tests.offline_eval.policies.measured import drawn
 
 
 @given(st.lists(st.integers(0, 30), max_size=80), st.floats(0, 1), st.integers(0, 5))

@@ -3,10 +3,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.offline_eval.calibrating.measured import drawn
 
 from knowgate.offline_eval.policies import calibrate_records
 from knowgate.offline_eval.policies._fit import learning_share, questions_to_give
+from tests.offline_eval.policies.measured import drawn
 
 
 def _warnings(**changes: object) -> str:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.offline_eval.memory_conflict.questions import ScoringModel, small_set
 
 from knowgate.guard import Decision, LanguageModelError, Reason, Route
 from knowgate.guard.testing import ScriptedLanguageModel
@@ -22,6 +21,7 @@ from knowgate.offline_eval.suites.conflict import (
 )
 from knowgate.offline_eval.suites.conflict._items import Candidate
 from tests.offline_eval.report.page import Page
+from tests.offline_eval.suites.conflict.questions import ScoringModel, small_set
 
 HOSTILE = "<script>alert(1)</script> | **x** \u202e"
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.offline_eval.uaqfact.questions import small_set
 
 from knowgate.guard import Decision, Reason, Route
 from knowgate.guard.testing import ScriptedLanguageModel
@@ -15,6 +14,7 @@ from knowgate.offline_eval.data.uaqfact import UaqData, write_layout
 from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.uaqfact import TASK3_FORMS, UaqParts, UaqSettings, run_uaqfact
 from tests.offline_eval.report.page import Page
+from tests.offline_eval.suites.uaqfact.questions import small_set
 
 HOSTILE = "<script>alert(1)</script> | **x** \u202e"
 

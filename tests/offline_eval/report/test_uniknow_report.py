@@ -5,18 +5,18 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.offline_eval.uniknow.simulated import (
-    HABITS,
-    simulated_cases,
-    simulated_rows,
-    write_run,
-)
 
 from knowgate.guard import Fingerprint, Guarantee, InputError, Policy
 from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.uniknow import ContextKind, Knowledge
 from knowgate.offline_eval.suites.uniknow._cases import PAPER_KINDS
 from tests.offline_eval.report.page import Page
+from tests.offline_eval.suites.uniknow.simulated import (
+    HABITS,
+    simulated_cases,
+    simulated_rows,
+    write_run,
+)
 
 METHODS = list(HABITS)
 SCENARIOS = ("conflict", "external_only", "parametric_only", "unknown", "all")

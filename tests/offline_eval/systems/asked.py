@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from langchain_core.messages import BaseMessage
-from tests.offline_eval.ookb.toy import ToyEncoder, run_toy, write_toy_questions
 
 from knowgate.guard import Policy, Route
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.suites.ookb import Comparison, RepliesDone, calibrate_ookb, run_replies
+from tests.offline_eval.suites.ookb.toy import ToyEncoder, run_toy, write_toy_questions
 from tests.support.scripted_chat import ScriptedTextChat
 
 _DOOR = re.compile(r"When does the (\w+) open\?")

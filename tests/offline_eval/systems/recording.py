@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from tests.offline_eval.ookb.toy import embed
 
 from knowgate.guard import Fingerprint
 from knowgate.offline_eval.data import (
@@ -17,6 +16,7 @@ from knowgate.offline_eval.data import (
 )
 from knowgate.offline_eval.run import CaseKind
 from knowgate.offline_eval.systems import Case, build_cases
+from tests.offline_eval.suites.ookb.toy import embed
 
 RECORDS = [
     QuestionRecord("a", "When does the library open?", "At nine in the morning every weekday."),

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.offline_eval.ookb.toy import ToyEncoder, write_toy_questions
 
 from knowgate.guard.errors import ModelFolderError
 from knowgate.offline_eval.run import CaseKind
 from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.ookb import Comparison, run_replies
 from knowgate.offline_eval.systems import RepliesSettings
+from tests.offline_eval.suites.ookb.toy import ToyEncoder, write_toy_questions
 from tests.offline_eval.systems.asked import reader, run
 
 CHECK = "left_out_check.jsonl"

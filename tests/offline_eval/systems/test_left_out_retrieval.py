@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 
 import pytest
-from tests.offline_eval.ookb.toy import ToyEncoder
-from tests.offline_eval.retrieval.recording import RecordingEncoder
 
 from knowgate.guard import InputError
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.offline_eval.data import PassageKind, QuestionRecord, build_knowledge_base
 from knowgate.offline_eval.systems import AnswerElsewhere, PassageIndex, left_out_check
+from tests.offline_eval.suites.ookb.toy import ToyEncoder
+from tests.offline_eval.systems.recording import RecordingEncoder
 
 
 def _check(

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
-from tests.offline_eval.ookb.toy import write_toy_questions
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.run import CaseKind, read_replies_run
 from knowgate.offline_eval.suites.ookb import Comparison, prepare
 from knowgate.offline_eval.systems import Material, RepliesSettings, make_replier
+from tests.offline_eval.suites.ookb.toy import write_toy_questions
 from tests.offline_eval.systems.asked import calibrated_run, read_the_passages, run
 from tests.support.scripted_chat import ScriptedTextChat
 

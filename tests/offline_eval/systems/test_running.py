@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
-from tests.offline_eval.ookb.toy import ToyEncoder, write_toy_questions
 
 from knowgate.adapters.langchain import GuardedRAG
 from knowgate.guard import FingerprintMismatchError, Guard, InputError, Policy, Route
@@ -18,6 +17,7 @@ from knowgate.offline_eval.run import CaseKind, RepliesRun, ReplyRow, read_repli
 from knowgate.offline_eval.suites.ookb import Comparison, run_replies
 from knowgate.offline_eval.systems import CallLimits, RepliesSettings
 from knowgate.offline_eval.systems._prompts import load_system_prompt
+from tests.offline_eval.suites.ookb.toy import ToyEncoder, write_toy_questions
 from tests.offline_eval.systems.asked import (
     GreedyReader,
     answering_policy,

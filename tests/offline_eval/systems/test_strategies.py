@@ -14,15 +14,14 @@ from langchain_core.language_models import BaseChatModel, FakeListChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import RunnableLambda
-from tests.offline_eval.ookb.toy import embed
-from tests.offline_eval.retrieval.recording import BASE, CASES, MADE_UP, RECORDS, RecordingEncoder
 
 from knowgate.adapters.langchain import RetrievalError
 from knowgate.guard import InputError, LanguageModelError
 from knowgate.guard.prompts import Prompt
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.data import PassageKind, build_knowledge_base
-from knowgate.offline_eval.suites import ookb
+from knowgate.offline_eval.data._embedding import BasicRag as KnowledgeBaseSearch
+from knowgate.offline_eval.run import CaseKind
 from knowgate.offline_eval.systems import RETRIEVALS, Case, PassageIndex, Retriever, load_retriever
 from knowgate.offline_eval.systems._retrieval import Retrieved
 from knowgate.offline_eval.systems._retrievers import (
@@ -32,6 +31,8 @@ from knowgate.offline_eval.systems._retrievers import (
     LongContext,
     OwnRetriever,
 )
+from tests.offline_eval.suites.ookb.toy import embed
+from tests.offline_eval.systems.recording import BASE, CASES, MADE_UP, RECORDS, RecordingEncoder
 
 _ANSWERS = "<passage>It costs four crowns.</passage> and <passage>The ferry is free.</passage>"
 _ANYTHING: dict[str, Any] = {"text": "gpt", "number": 3}
@@ -80,11 +81,11 @@ def test_a_long_context_names_what_is_missing_and_copies_nothing() -> None:
 def test_basic_rag_finds_what_the_run_of_signals_finds(name: str, top_k: int) -> None:
     case = CASES[name]
     index = PassageIndex(BASE, RecordingEncoder())
-    without = case.passage_id if case.kind is ookb.CaseKind.LEFT_OUT else None
+    without = case.passage_id if case.kind is CaseKind.LEFT_OUT else None
 
     found = _ask(BasicRag(index, top_k=top_k), case)
 
-    expected = ookb.BasicRag(BASE, embed).retrieve(case.question, k=top_k, without=without)
+    expected = KnowledgeBaseSearch(BASE, embed).retrieve(case.question, k=top_k, without=without)
     assert list(found.context.passages) == expected
     assert found.texts(BASE) == [BASE.passages[one] for one in expected]
 
@@ -253,7 +254,7 @@ def test_a_few_words_of_the_left_out_passage_do_not_make_a_document_a_piece_of_i
 def test_a_short_left_out_passage_is_dropped_only_where_it_stands_alone() -> None:
     records = [dataclasses.replace(RECORDS[0], answer="Yes."), RECORDS[1]]
     base = build_knowledge_base(records, PassageKind.ANSWER, where="toy")
-    case = Case("a/left_out", "a", ookb.CaseKind.LEFT_OUT, "Open?", "a")
+    case = Case("a/left_out", "a", CaseKind.LEFT_OUT, "Open?", "a")
     own = OwnRetriever(lambda question: ["Yes.", "Yes. And there is more."], base)
 
     assert _ask(own, case).texts(base) == ["Yes. And there is more."]

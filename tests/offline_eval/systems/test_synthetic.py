@@ -12,13 +12,13 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import RunnableLambda
-from tests.offline_eval.ookb.toy import ToyEncoder
 
 from knowgate.guard import InputError, LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.data import QuestionRecord
 from knowgate.offline_eval.systems import synthetic_questions
 from knowgate.offline_eval.systems._synthetic import SyntheticQuestions, clusters_of, shares
+from tests.offline_eval.suites.ookb.toy import ToyEncoder
 
 FERRY = [
     QuestionRecord(f"f{at}", f"What does the ferry to island {at} cost?", f"Crowns: {at}.")

@@ -11,13 +11,13 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableLambda
-from tests.offline_eval.ookb.toy import ToyEncoder, embed, write_toy_questions
 
 from knowgate.adapters.langchain import GuardedAnswer
 from knowgate.guard import Decision, InputError, Reason, Route
 from knowgate.offline_eval.run import CaseKind, read_replies_run
 from knowgate.offline_eval.suites.ookb import Comparison, run_replies
 from knowgate.offline_eval.systems import CallLimits, RepliesSettings, _contexts
+from tests.offline_eval.suites.ookb.toy import ToyEncoder, embed, write_toy_questions
 from tests.offline_eval.systems.asked import reader, run
 from tests.support.scripted_chat import ScriptedError, ScriptedTextChat
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.guard.relevance.folders import random_adapter, write_folder
 
 from knowgate.calibration.training.sufficiency import TrainableEncoder
 from knowgate.guard.engine import TokenEncoder
 from knowgate.guard.signals.relevance import FusedScorer
+from tests.guard.signals.relevance.folders import random_adapter, write_folder
 
 
 @pytest.fixture(scope="session")

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.calibration.sufficiency.knowledge import hash_embedding, made_up_questions
 
 from knowgate.calibration.training.sufficiency import SetCase, TrainingQuestion, retrieval_cases
 from knowgate.calibration.training.sufficiency._cases import nearest_insufficient
+from tests.calibration.training.sufficiency.knowledge import hash_embedding, made_up_questions
 
 # Degrees from the question; the passage of the question lies at 0.
 ANGLES = {

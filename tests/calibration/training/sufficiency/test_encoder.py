@@ -11,7 +11,6 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from safetensors.torch import load_file
-from tests.calibration.sufficiency.knowledge import hash_embedding, made_up_questions
 
 from knowgate.calibration.training.sufficiency import (
     TopicBatches,
@@ -21,6 +20,7 @@ from knowgate.calibration.training.sufficiency import (
 )
 from knowgate.guard.engine import TokenEncoder
 from knowgate.guard.signals.relevance import word_piece_idf
+from tests.calibration.training.sufficiency.knowledge import hash_embedding, made_up_questions
 
 TEXTS = ["When does the library open?", "No.", "", "A ferry ticket is 12 euros. " * 80]
 

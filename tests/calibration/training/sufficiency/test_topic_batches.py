@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.calibration.sufficiency.knowledge import hash_embedding, made_up_questions
 
 from knowgate.calibration.training.sufficiency import TopicBatches, TrainingQuestion
 from knowgate.calibration.training.sufficiency._batches import TopicBatch
+from tests.calibration.training.sufficiency.knowledge import hash_embedding, made_up_questions
 
 WORDS = ["alpha", "beta", "gamma", "delta", "seven", "nine", "opens", "costs"]
 

@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.calibration.sufficiency.knowledge import made_up_questions
 
 from knowgate.calibration.training.sufficiency import (
     MIN_QUESTIONS,
@@ -18,6 +17,7 @@ from knowgate.calibration.training.sufficiency import (
 from knowgate.calibration.training.sufficiency._tuning import _gain, _log_loss
 from knowgate.guard import InputError
 from knowgate.guard.signals.relevance import FusedScorer, MatchModel, load_scorer
+from tests.calibration.training.sufficiency.knowledge import made_up_questions
 
 
 @dataclasses.dataclass

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.guard.relevance.folders import write_folder
 
 from knowgate.guard.engine import TokenEncoder
 from knowgate.guard.signals.relevance import FusedScorer
 from knowgate.guard.signals.relevance._sufficiency import SufficiencyScorer
+from tests.guard.signals.relevance.folders import write_folder
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from tests.guard.relevance.folders import some_mix
 
 from knowgate.guard import InputError
 from knowgate.guard.errors import ModelFolderError
@@ -21,6 +20,7 @@ from knowgate.guard.signals.relevance import (
     SingleMix,
     set_features,
 )
+from tests.guard.signals.relevance.folders import some_mix
 
 MODEL = MatchModel(
     features=("base.cosine", "trained.match"),

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.guard.relevance.folders import TRAINED, some_mix, write_folder
 
 from knowgate.guard import InputError, RelevanceScorer
 from knowgate.guard.contracts import SetRelevanceScorer
@@ -25,6 +24,7 @@ from knowgate.guard.signals.relevance._late_interaction import (
     match_values,
 )
 from knowgate.guard.signals.relevance._sufficiency import SufficiencyScorer, require_bundled
+from tests.guard.signals.relevance.folders import TRAINED, some_mix, write_folder
 
 QUESTION = "When does the library open, and who may borrow books?"
 PASSAGES = [

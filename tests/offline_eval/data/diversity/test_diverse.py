@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.offline_eval.ookb.toy import ToyEncoder
 
 from knowgate.guard import Fingerprint, InputError
 from knowgate.offline_eval.data import QuestionRecord, read_questions
@@ -25,6 +24,7 @@ from knowgate.offline_eval.data.diversity import (
     original_keyword_selection,
 )
 from knowgate.offline_eval.data.diversity._filter import Dropped, diverse_questions
+from tests.offline_eval.suites.ookb.toy import ToyEncoder
 
 _ANGLES = {"red": 0.0, "crimson": 20.0, "blue": 90.0, "green": 180.0}
 

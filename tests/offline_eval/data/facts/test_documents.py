@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.offline_eval.facts.pdfs import encrypted, pdf_bytes
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.data.facts._blocks import BlockKind, Content, DocumentError
@@ -19,6 +18,7 @@ from knowgate.offline_eval.data.facts._documents import (
     read_content,
     read_document,
 )
+from tests.offline_eval.data.facts.pdfs import encrypted, pdf_bytes
 
 PAGE = """<html><head><title>Library</title><style>p {}</style></head><body>
 <nav><a href="/">Home</a></nav><header><p>City portal</p></header>

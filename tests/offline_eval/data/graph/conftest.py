@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.offline_eval.knowledge_graph.graphs import WikidataLike
 
 from knowgate.offline_eval.data.graph import (
     GeneratedSet,
@@ -14,6 +13,7 @@ from knowgate.offline_eval.data.graph import (
     generate_questions,
     load_graph,
 )
+from tests.offline_eval.data.graph.graphs import WikidataLike
 
 
 @pytest.fixture(scope="session")

@@ -11,14 +11,6 @@ from time import sleep
 
 import pyoxigraph
 import pytest
-from tests.offline_eval.knowledge_graph.endpoint_server import (
-    Endpoint,
-    always,
-    first,
-    often_down,
-    send,
-    serving,
-)
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.data.graph import (
@@ -39,6 +31,14 @@ from knowgate.offline_eval.data.graph._graph import (
 )
 from knowgate.offline_eval.data.graph._sparql import SparqlClient
 from knowgate.offline_eval.testbed import default_world
+from tests.offline_eval.data.graph.endpoint_server import (
+    Endpoint,
+    always,
+    first,
+    often_down,
+    send,
+    serving,
+)
 
 pytestmark = pytest.mark.enable_socket
 

@@ -9,8 +9,6 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.offline_eval.knowledge_graph.graphs import ALIAS, RDF, RDFS, WD, WikidataLike, entity
-from tests.offline_eval.knowledge_graph.test_loading import node, write
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.data.graph import (
@@ -26,6 +24,8 @@ from knowgate.offline_eval.data.graph import (
 from knowgate.offline_eval.data.graph._graph import Span
 from knowgate.offline_eval.data.graph._time import bounds, met_window, unmet_window
 from knowgate.offline_eval.data.uaqfact import QuestionType, read_layout
+from tests.offline_eval.data.graph.graphs import ALIAS, RDF, RDFS, WD, WikidataLike, entity
+from tests.offline_eval.data.graph.test_loading import node, write
 
 _E = "http://example.org/"
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.offline_eval.knowledge_graph.graphs import ALIAS, RDFS
-from tests.offline_eval.knowledge_graph.test_loading import write
 
 from knowgate.offline_eval.data.graph import (
     GeneratedSet,
@@ -16,6 +14,8 @@ from knowgate.offline_eval.data.graph import (
     load_graph,
 )
 from knowgate.offline_eval.data.uaqfact import QuestionType
+from tests.offline_eval.data.graph.graphs import ALIAS, RDFS
+from tests.offline_eval.data.graph.test_loading import write
 
 _E = "http://example.org/"
 

@@ -10,7 +10,6 @@ import pyoxigraph
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.offline_eval.knowledge_graph.graphs import ALIAS, RDF, RDFS, WD, WIKIBASE, XSD, entity
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.data.graph import (
@@ -20,6 +19,7 @@ from knowgate.offline_eval.data.graph import (
     load_graph,
 )
 from knowgate.offline_eval.data.graph._graph import Kind, Span
+from tests.offline_eval.data.graph.graphs import ALIAS, RDF, RDFS, WD, WIKIBASE, XSD, entity
 
 _E = "http://example.org/"
 

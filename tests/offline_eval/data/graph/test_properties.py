@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.offline_eval.knowledge_graph.graphs import RDF, RDFS, XSD
-from tests.offline_eval.knowledge_graph.test_loading import write
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.data.graph import (
@@ -18,6 +16,8 @@ from knowgate.offline_eval.data.graph import (
     graph_properties,
     load_graph,
 )
+from tests.offline_eval.data.graph.graphs import RDF, RDFS, XSD
+from tests.offline_eval.data.graph.test_loading import write
 
 _E = "http://example.org/"
 

@@ -5,14 +5,6 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from tests.offline_eval.knowledge_graph.checking import (
-    Checker,
-    qualified,
-    qualified_years,
-    reified,
-    reified_years,
-)
-from tests.offline_eval.knowledge_graph.graphs import PROPERTIES
 
 from knowgate.offline_eval.data.graph import (
     GeneratedSet,
@@ -22,6 +14,14 @@ from knowgate.offline_eval.data.graph import (
 )
 from knowgate.offline_eval.data.uaqfact import Answerability, QuestionType, UaqItem
 from knowgate.offline_eval.testbed import default_world
+from tests.offline_eval.data.graph.checking import (
+    Checker,
+    qualified,
+    qualified_years,
+    reified,
+    reified_years,
+)
+from tests.offline_eval.data.graph.graphs import PROPERTIES
 
 
 @pytest.fixture(scope="module")

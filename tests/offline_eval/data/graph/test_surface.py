@@ -8,7 +8,6 @@ from random import Random
 
 import numpy as np
 import pytest
-from tests.offline_eval.knowledge_graph.graphs import skewed_people
 
 from knowgate.offline_eval.data.graph import (
     GeneratedSet,
@@ -20,6 +19,7 @@ from knowgate.offline_eval.data.graph._answer_sets import AnswerSet, View
 from knowgate.offline_eval.data.graph._facts import year_facts
 from knowgate.offline_eval.data.graph._graph import Span
 from knowgate.offline_eval.data.uaqfact import QuestionType, UaqItem
+from tests.offline_eval.data.graph.graphs import skewed_people
 
 _YEARS = re.compile(r"\b1\d\d\d\b|\b20\d\d\b")
 

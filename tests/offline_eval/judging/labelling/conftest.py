@@ -9,10 +9,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from tests.offline_eval.labelling.toy_replies import toy_run
 
 from knowgate.offline_eval.judging.labelling import LabelServer, LabelSession
 from knowgate.offline_eval.run import RepliesRun, read_replies_run
+from tests.offline_eval.judging.labelling.toy_replies import toy_run
 
 Serve = Callable[[LabelSession], str]
 

@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.offline_eval.labelling.toy_replies import toy_run
 
 from knowgate.calibration import cohens_kappa
 from knowgate.guard import InputError
@@ -23,6 +22,7 @@ from knowgate.offline_eval.judging.labelling import (
 )
 from knowgate.offline_eval.judging.labelling._criteria import HumanLabel
 from knowgate.offline_eval.run import RepliesRun
+from tests.offline_eval.judging.labelling.toy_replies import toy_run
 
 
 def said(**votes: str) -> Labels:

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.offline_eval.labelling.conftest import Serve
-from tests.offline_eval.labelling.toy_replies import toy_run
 
 from knowgate.offline_eval.judging.labelling import (
     LabelServer,
@@ -23,6 +21,8 @@ from knowgate.offline_eval.judging.labelling import (
 )
 from knowgate.offline_eval.judging.labelling._criteria import LabelCriterion
 from knowgate.offline_eval.run import RepliesRun
+from tests.offline_eval.judging.labelling.conftest import Serve
+from tests.offline_eval.judging.labelling.toy_replies import toy_run
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = next(

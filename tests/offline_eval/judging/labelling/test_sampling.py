@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.offline_eval.labelling.toy_replies import toy_run
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.judging.labelling import load_criterion, open_sample
 from knowgate.offline_eval.judging.labelling._criteria import LabelCriterion
 from knowgate.offline_eval.judging.labelling._sampling import Stratum, draw_sample, read_sample
 from knowgate.offline_eval.run import RepliesRun, open_store, read_replies_run
+from tests.offline_eval.judging.labelling.toy_replies import toy_run
 
 SIZES = st.lists(st.integers(1, 30), min_size=1, max_size=8)
 

@@ -16,7 +16,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from tests.offline_eval.labelling.conftest import Serve
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.judging.labelling import (
@@ -26,6 +25,7 @@ from knowgate.offline_eval.judging.labelling import (
     read_labels,
 )
 from knowgate.offline_eval.run import RepliesRun
+from tests.offline_eval.judging.labelling.conftest import Serve
 
 JSON = {"Content-Type": "application/json"}
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.offline_eval.labelling.toy_replies import toy_run
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.judging.labelling import (
@@ -21,6 +20,7 @@ from knowgate.offline_eval.judging.labelling import (
 from knowgate.offline_eval.judging.labelling._criteria import LabelCriterion
 from knowgate.offline_eval.judging.labelling._session import NotAskedError
 from knowgate.offline_eval.run import RepliesRun
+from tests.offline_eval.judging.labelling.toy_replies import toy_run
 
 
 def session_of(run: RepliesRun, name: str = "anna", size: int | None = None) -> LabelSession:

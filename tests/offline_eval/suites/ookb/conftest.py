@@ -6,7 +6,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.offline_eval.ookb.toy import run_toy, write_toy_questions
+
+from tests.offline_eval.suites.ookb.toy import run_toy, write_toy_questions
 
 
 @pytest.fixture(scope="session")

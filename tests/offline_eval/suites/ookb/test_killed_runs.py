@@ -12,20 +12,22 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.offline_eval.ookb.toy import ToyEncoder, run_toy, write_toy_questions
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.run import read_ookb_run
 from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.ookb import calibrate_ookb
 from knowgate.offline_eval.suites.ookb._signals_summary import summarise_ookb
+from tests.offline_eval.suites.ookb.toy import ToyEncoder, run_toy, write_toy_questions
 
 _ROOT = Path(__file__).resolve().parents[3]
 _FILES = ("manifest.json", "questions.jsonl", "rows.jsonl")
 
 
 def _start(questions: Path, out: Path, pause: float) -> subprocess.Popen[bytes]:
-    code = "import runpy, sys; runpy.run_module('tests.offline_eval.ookb.toy', run_name='__main__')"
+    code = (
+        "import runpy; runpy.run_module('tests.offline_eval.suites.ookb.toy', run_name='__main__')"
+    )
     return subprocess.Popen(
         [sys.executable, "-c", code, str(questions), str(out), str(pause)],
         cwd=_ROOT,

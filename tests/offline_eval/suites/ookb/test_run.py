@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.offline_eval.ookb.toy import ToyEncoder, embed, write_toy_questions
 
 from knowgate.guard import Fingerprint, InputError
 from knowgate.guard.testing import FakeScorer
@@ -18,6 +17,7 @@ from knowgate.guard.testing._fakes import FailingScorer, SlowScorer
 from knowgate.offline_eval.data import BasicRag, KnowledgeBase, PassageKind
 from knowgate.offline_eval.run import read_ookb_run
 from knowgate.offline_eval.suites.ookb import OokbSettings, run_ookb
+from tests.offline_eval.suites.ookb.toy import ToyEncoder, embed, write_toy_questions
 
 
 class _Recorder:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.offline_eval.uaqfact.questions import small_set
 
 from knowgate.guard import InputError, LanguageModelError, Policy, Route
 from knowgate.guard.files import write_text
@@ -20,6 +19,7 @@ from knowgate.offline_eval.suites.uaqfact import (
     read_uaqfact_run,
     run_uaqfact,
 )
+from tests.offline_eval.suites.uaqfact.questions import small_set
 
 
 def saved(path: Path, policy: Policy) -> Path:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.offline_eval.uaqfact.questions import AB, item, small_set
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.data.uaqfact import (
@@ -21,6 +20,7 @@ from knowgate.offline_eval.data.uaqfact import (
     read_layout,
     write_layout,
 )
+from tests.offline_eval.suites.uaqfact.questions import AB, item, small_set
 
 
 @pytest.fixture(scope="module")

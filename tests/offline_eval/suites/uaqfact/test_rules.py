@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.offline_eval.uaqfact.questions import AB, DILEMMA, item
 
 from knowgate.offline_eval.data.uaqfact import UaqItem, read_layout
 from knowgate.offline_eval.suites.uaqfact._absence import (
@@ -20,6 +19,7 @@ from knowgate.offline_eval.suites.uaqfact._absence import (
 )
 from knowgate.offline_eval.suites.uaqfact._plan import UaqRow
 from knowgate.offline_eval.suites.uaqfact._scoring import verdicts
+from tests.offline_eval.suites.uaqfact.questions import AB, DILEMMA, item
 
 # Read off the published description anew: one search after another, in the reply as it is
 # and in its lower case.

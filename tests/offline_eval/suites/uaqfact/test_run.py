@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.offline_eval.uaqfact.questions import small_set
 
 from knowgate.guard import Decision, InputError, LanguageModelError, Reason, Route
 from knowgate.guard.testing import ScriptedLanguageModel
@@ -31,6 +30,7 @@ from knowgate.offline_eval.suites.uaqfact import (
 from knowgate.offline_eval.suites.uaqfact._answering import _best
 from knowgate.offline_eval.suites.uaqfact._plan import MODEL_SYSTEM, UaqRow
 from knowgate.offline_eval.suites.uaqfact._scoring import score_choices
+from tests.offline_eval.suites.uaqfact.questions import small_set
 
 ALL_FORMS = UaqSettings(forms=TASK3_FORMS)
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.offline_eval.uniknow.bag_of_words import BagOfWords
-
 from knowgate.calibration.training.scenarios import ScenarioTrainingSettings
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.suites.uniknow import Parts, UniKnowSettings, run_uniknow
 from knowgate.offline_eval.testbed import microworld_model_path
+from tests.offline_eval.suites.uniknow.bag_of_words import BagOfWords
 
 METHODS = ("naive", "coiecd", "retrobust", "guard_naive", "guard_coiecd")
 

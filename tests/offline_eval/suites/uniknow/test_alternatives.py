@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.offline_eval.uniknow.bag_of_words import BagOfWords
 
 from knowgate.offline_eval.suites.uniknow._alternatives import (
     Alternatives,
@@ -14,6 +13,7 @@ from knowgate.offline_eval.suites.uniknow._answer_kinds import AnswerKind, answe
 from knowgate.offline_eval.suites.uniknow._cases import SuiteQuestion
 from knowgate.offline_eval.suites.uniknow._occurrences import nearby_numbers, nearby_years
 from knowgate.offline_eval.suites.uniknow._windows import NearestPassages
+from tests.offline_eval.suites.uniknow.bag_of_words import BagOfWords
 
 
 def _texts(*asked: tuple[str, str, str]) -> list[list[str]]:

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.offline_eval.uniknow.bag_of_words import BagOfWords
 
 from knowgate.guard import InputError, LanguageModelError
 from knowgate.guard.testing import FakeScorer, ScriptedLanguageModel
@@ -29,6 +28,7 @@ from knowgate.offline_eval.suites.uniknow._occurrences import holds_answer
 from knowgate.offline_eval.suites.uniknow._windows import NearestPassages
 from knowgate.offline_eval.testbed import FactStatus
 from knowgate.offline_eval.testbed._documents import mentions
+from tests.offline_eval.suites.uniknow.bag_of_words import BagOfWords
 
 ALL = tuple(ContextKind)
 WITHOUT_ANSWER = (ContextKind.RANDOM, ContextKind.RETRIEVED, ContextKind.NONE_OF_K)

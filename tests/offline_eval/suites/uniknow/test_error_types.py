@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.offline_eval.uniknow.twenty_cases import CONTEXT, TABLE, row
 
 from knowgate.offline_eval.suites.uniknow._error_types import (
     ERROR_TYPES,
@@ -10,6 +9,7 @@ from knowgate.offline_eval.suites.uniknow._error_types import (
     outcome_of,
     stands_in,
 )
+from tests.offline_eval.suites.uniknow.twenty_cases import CONTEXT, TABLE, row
 
 
 @pytest.mark.parametrize("number", range(len(TABLE)))

@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.offline_eval.uniknow.simulated import HABITS, simulated_cases, simulated_rows
-from tests.offline_eval.uniknow.twenty_cases import Row, contexts, row, twenty_rows
 
 from knowgate.calibration import Interval, wilson_interval
 from knowgate.offline_eval.report import QuestionResamples, difference_interval, share_interval
@@ -16,6 +14,8 @@ from knowgate.offline_eval.suites.uniknow import ContextKind
 from knowgate.offline_eval.suites.uniknow._beyond import beyond_rates
 from knowgate.offline_eval.suites.uniknow._comparison import PUBLISHED_ROWS, paired_difference
 from knowgate.offline_eval.suites.uniknow._metrics import MethodMetrics, uniknow_metrics
+from tests.offline_eval.suites.uniknow.simulated import HABITS, simulated_cases, simulated_rows
+from tests.offline_eval.suites.uniknow.twenty_cases import Row, contexts, row, twenty_rows
 
 
 def known(interval: Interval) -> tuple[float, float, float]:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.offline_eval.uniknow.small_run import METHODS, small_run
 
 from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.calibration.training.scenarios import ScenarioTrainingSettings
@@ -22,6 +21,7 @@ from knowgate.offline_eval.suites.uniknow._reading import read_uniknow_run
 from knowgate.offline_eval.suites.uniknow._run import CASES_AT_ONCE
 from knowgate.offline_eval.suites.uniknow._trained_methods import Trainer, Variant
 from knowgate.offline_eval.testbed import microworld_model_path
+from tests.offline_eval.suites.uniknow.small_run import METHODS, small_run
 
 _Prepare = Callable[[Path], None]
 

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage
-from tests.offline_eval.uniknow.bag_of_words import BagOfWords
-from tests.offline_eval.uniknow.small_run import small_run
 
 from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.adapters.langchain import ChatModelLM
@@ -20,6 +18,8 @@ from knowgate.offline_eval.suites.uniknow import Parts, UniKnowSettings, run_uni
 from knowgate.offline_eval.suites.uniknow._reading import read_uniknow_run
 from knowgate.offline_eval.testbed import microworld_model_path
 from tests.adapters.langchain.fakes import TalkingModel
+from tests.offline_eval.suites.uniknow.bag_of_words import BagOfWords
+from tests.offline_eval.suites.uniknow.small_run import small_run
 
 
 @pytest.fixture(scope="module")
