@@ -111,7 +111,7 @@ def read_runs(folder: Path, document: Document) -> tuple[list[Run], list[str]]:
         InputError: no such folder, a broken line, or no run for the document.
     """
     if not folder.is_dir():
-        raise InputError("no such folder", where=str(folder), mend="name a folder with run files")
+        raise InputError("no such folder", where=str(folder), hint="name a folder with run files")
     runs, others = [], []
     for path in sorted(folder.glob("*.jsonl")):
         run = read_run(path, document)
@@ -123,7 +123,7 @@ def read_runs(folder: Path, document: Document) -> tuple[list[Run], list[str]]:
         raise InputError(
             f"no run asks the questions of {document.name}",
             where=str(folder),
-            mend="it needs files domain_retrieval_prompt.jsonl of that domain",
+            hint="it needs files domain_retrieval_prompt.jsonl of that domain",
         )
     return runs, others
 
@@ -152,7 +152,7 @@ def read_run(path: Path, document: Document) -> Run:
             raise InputError(
                 f"a second reply to question {reply.question_id!r}",
                 where=where,
-                mend="one run holds one reply per question",
+                hint="one run holds one reply per question",
             )
         else:
             replies[reply.question_id] = reply
@@ -175,12 +175,12 @@ def _reply(row: Mapping[str, Any], where: str) -> tuple[Reply, str]:
     }
     for demand, met in demands.items():
         if not met:
-            raise InputError(demand, where=where, mend="mend the line or leave it out")
+            raise InputError(demand, where=where, hint="fix the line or leave it out")
     if name in listed:
         raise InputError(
             f"question {name!r} stands in its own context: it was not left out",
             where=where,
-            mend="use runs made under leave-one-out",
+            hint="use runs made under leave-one-out",
         )
     reply = Reply(str(name), tuple(listed), row["abstained"] == "yes", TIERS[row.get("factuality")])
     return reply, str(question)

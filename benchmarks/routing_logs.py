@@ -84,7 +84,7 @@ def read_log(path: str | Path) -> list[LoggedQuestion]:
     found = [_parsed(row, f"{path}:{line}") for line, row in read_jsonl(path)]
     if len(found) < 3:
         raise InputError(
-            f"{len(found)} questions", where=str(path), mend="cross-validation needs three or more"
+            f"{len(found)} questions", where=str(path), hint="cross-validation needs three or more"
         )
     return found
 
@@ -108,7 +108,7 @@ def _parsed(row: dict[str, Any], where: str) -> LoggedQuestion:
     }
     for demand, met in demands.items():
         if not met:
-            raise InputError(demand, where=where, mend="mend the line or leave it out")
+            raise InputError(demand, where=where, hint="fix the line or leave it out")
     scores = tuple(float(closed_book[name]) for name in SCORES)
     return LoggedQuestion(str(question), aliases, closed_book["answer"], str(rag), scores)
 

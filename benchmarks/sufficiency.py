@@ -72,7 +72,7 @@ def chosen(given: str | None, known: Sequence[str], what: str) -> list[str]:
     names = [name.strip() for name in given.split(",") if name.strip()]
     for name in names:
         if name not in known and not os.path.isdir(name):
-            raise InputError(f"no {what} {name!r}", mend=f"any of: {', '.join(known)}")
+            raise InputError(f"no {what} {name!r}", hint=f"any of: {', '.join(known)}")
     return names
 
 

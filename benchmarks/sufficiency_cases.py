@@ -104,7 +104,7 @@ class Builder:
             InputError: there is none, or its data is not there.
         """
         if name not in self._sets:
-            raise InputError(f"unknown set {name!r}", mend=f"any of: {', '.join(self._sets)}")
+            raise InputError(f"unknown set {name!r}", hint=f"any of: {', '.join(self._sets)}")
         return self._sets[name](name)
 
     def _sample(self, cases: list[Case]) -> tuple[Case, ...]:

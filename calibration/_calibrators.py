@@ -200,7 +200,7 @@ def fit_temperature(probabilities: Numbers, outcomes: Outcomes) -> Calibrator:
     Returns:
         A temperature; the identity where either outcome is missing, where every
         probability is 0, .5 or 1, and where the probabilities do not rise with the
-        outcome, which no temperature above zero can mend.
+        outcome, which no temperature above zero can correct.
 
     Raises:
         ValueError: lengths differ, a probability is outside [0, 1] or NaN, an outcome is

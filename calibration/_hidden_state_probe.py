@@ -139,7 +139,7 @@ def _check(questions: Sequence[str], known: NDArray[Any], owners: NDArray[Any], 
             raise InputError(
                 f"{count} groups of questions are labelled {label}, fewer than {2 * folds}",
                 where="labels",
-                mend="give more questions, or ask for fewer folds",
+                hint="give more questions, or ask for fewer folds",
             )
 
 

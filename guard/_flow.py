@@ -241,7 +241,7 @@ class Batch:
         if len(questions) != len(passages):
             raise InputError(
                 f"{len(questions)} questions but {len(passages)} collections of passages",
-                mend="give one collection of passages per question",
+                hint="give one collection of passages per question",
             )
         self.started = time.perf_counter()
         self._flows: list[Flow] = [
@@ -298,9 +298,9 @@ def shared_time(parts: Sequence[Outcome], started: float) -> list[tuple[Outcome,
 
 def _listed(values: Iterable[Any], what: str) -> Sequence[Any]:
     if isinstance(values, str | bytes):
-        raise InputError(f"the {what} are one text", mend="give a list, one item per question")
+        raise InputError(f"the {what} are one text", hint="give a list, one item per question")
     if isinstance(values, Mapping) or not isinstance(values, Iterable):
         raise InputError(
-            f"the {what} are a {type(values).__name__}", mend="give a list, one item per question"
+            f"the {what} are a {type(values).__name__}", hint="give a list, one item per question"
         )
     return values if isinstance(values, list | tuple) else list(values)

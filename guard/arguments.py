@@ -39,12 +39,12 @@ def require_parts(
         PolicyError: the policy asks for a signal that nothing was given to measure.
     """
     if policy.may_follow and scorer is None:
-        raise PolicyError("the policy needs a relevance scorer", mend="pass scorer=…")
+        raise PolicyError("the policy needs a relevance scorer", hint="pass scorer=…")
     if scorer is not None:
         policy.require_scorer(scorer.fingerprint)
         _require_joint(policy, scorer)
     if policy.needs_estimator and estimator is None:
-        raise PolicyError("the policy needs a confidence estimator", mend="pass estimator=…")
+        raise PolicyError("the policy needs a confidence estimator", hint="pass estimator=…")
     if estimator is not None:
         policy.require_estimator(estimator.fingerprint)
     if policy.check_conflict and policy.may_follow:
@@ -56,19 +56,19 @@ def _require_joint(policy: Policy, scorer: RelevanceScorer) -> None:
         raise PolicyError(
             f"the policy judges passages together (aggregator {JOINT!r}), and a "
             f"{type(scorer).__name__} has no score_set and score_sets",
-            mend="use a scorer that has them, or another aggregator",
+            hint="use a scorer that has them, or another aggregator",
         )
 
 
 def _require_detector(policy: Policy, conflict_detector: ConflictDetector | None) -> None:
     if conflict_detector is None:
-        raise PolicyError("the policy checks conflicts", mend="pass conflict_detector=…")
+        raise PolicyError("the policy checks conflicts", hint="pass conflict_detector=…")
     tells = policy.conflict_between != "memory" or policy.on_conflict == "show_both"
     if tells and not isinstance(conflict_detector, ConflictExaminer):
         raise PolicyError(
             "the policy needs a conflict detector that tells which answers there are, "
             f"and a {type(conflict_detector).__name__} has no examine and aexamine",
-            mend="pass conflict_detector=PassageConflict(…), for instance",
+            hint="pass conflict_detector=PassageConflict(…), for instance",
         )
     if policy.conflict_between != "memory" and not getattr(
         conflict_detector, "compares_passages", True
@@ -76,7 +76,7 @@ def _require_detector(policy: Policy, conflict_detector: ConflictDetector | None
         raise PolicyError(
             f"a {type(conflict_detector).__name__} does not compare passages with each other, "
             "as the policy asks",
-            mend="pass conflict_detector=PassageConflict(…)",
+            hint="pass conflict_detector=PassageConflict(…)",
         )
 
 
@@ -114,7 +114,7 @@ def error_actions(
     if unknown:
         raise InputError(
             f"on_error names no signal: {', '.join(sorted(map(str, unknown)))}",
-            mend=f"one of: {', '.join(names)}",
+            hint=f"one of: {', '.join(names)}",
         )
     return {
         name: choice(OnError, on_error.get(name, OnError.ABSTAIN), "on_error") for name in names
@@ -133,7 +133,7 @@ def merged_deadlines(deadlines: Mapping[str, float | None]) -> dict[str, float |
     if unknown:
         raise InputError(
             f"deadlines name no signal: {', '.join(sorted(map(str, unknown)))}",
-            mend=f"one of: {', '.join(DEFAULT_DEADLINES)}",
+            hint=f"one of: {', '.join(DEFAULT_DEADLINES)}",
         )
     merged = {**DEFAULT_DEADLINES, **deadlines}
     for name, seconds in merged.items():
@@ -153,7 +153,7 @@ def choice(kind: type[_Choice], value: str, what: str) -> _Choice:
         return kind(value)
     except ValueError:
         raise InputError(
-            f"{what} {value!r} is unknown", mend=f"one of: {', '.join(kind)}"
+            f"{what} {value!r} is unknown", hint=f"one of: {', '.join(kind)}"
         ) from None
 
 
@@ -169,6 +169,6 @@ def checked_language_model(model: LanguageModel) -> LanguageModel:
         if inspect.getattr_static(model, name, nowhere) is nowhere and not hasattr(model, name):
             raise InputError(
                 f"a {type(model).__name__} is no language model of the guard (it has no {name})",
-                mend="wrap a LangChain model in knowgate.adapters.langchain.ChatModelLM",
+                hint="wrap a LangChain model in knowgate.adapters.langchain.ChatModelLM",
             )
     return model

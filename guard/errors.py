@@ -45,13 +45,13 @@ class InputError(KnowgateError):
     Args:
         what: what is wrong, in one clause.
         where: the place, as `file`, `file:line` or an option's name.
-        mend: what the reader can do about it.
+        hint: what the reader can do about it.
     """
 
-    def __init__(self, what: str, *, where: str = "", mend: str = "") -> None:
-        self.what, self.where, self.mend = what, where, mend
+    def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
+        self.what, self.where, self.hint = what, where, hint
         line = f"{where}: {what}" if where else what
-        super().__init__(f"{line} — {mend}" if mend else line)
+        super().__init__(f"{line} — {hint}" if hint else line)
 
 
 class QuestionError(InputError):

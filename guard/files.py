@@ -42,22 +42,22 @@ def read_text(path: str | os.PathLike[str]) -> str:
     try:
         return Path(path).read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
-        raise InputError("no such file", where=where, mend="check the path") from None
+        raise InputError("no such file", where=where, hint="check the path") from None
     except IsADirectoryError:
         raise InputError(
-            "is a folder, not a file", where=where, mend="name a file inside it"
+            "is a folder, not a file", where=where, hint="name a file inside it"
         ) from None
     except UnicodeDecodeError as error:
         line = Path(path).read_bytes()[: error.start].count(b"\n") + 1
         raise InputError(
-            "not UTF-8 text", where=f"{where}:{line}", mend="save the file as UTF-8"
+            "not UTF-8 text", where=f"{where}:{line}", hint="save the file as UTF-8"
         ) from None
     except OSError as error:
         raise InputError(
-            f"cannot be read ({error.strerror})", where=where, mend="check the permissions"
+            f"cannot be read ({error.strerror})", where=where, hint="check the permissions"
         ) from None
     except ValueError:  # a NUL in the path
-        raise InputError("no such path", where=repr(where), mend="check the path") from None
+        raise InputError("no such path", where=repr(where), hint="check the path") from None
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:
@@ -68,22 +68,22 @@ def read_json(path: str | os.PathLike[str]) -> Any:
     """
     text = read_text(path)
     if not text.strip():
-        raise InputError("the file is empty", where=os.fspath(path), mend="expected JSON")
+        raise InputError("the file is empty", where=os.fspath(path), hint="expected JSON")
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
         raise InputError(
             f"broken JSON ({error.msg}, column {error.colno})",
             where=f"{os.fspath(path)}:{error.lineno}",
-            mend="mend the file or write it anew",
+            hint="fix the file or write it anew",
         ) from None
     except RecursionError:
         raise InputError(
-            "JSON is nested too deeply", where=os.fspath(path), mend="flatten the file"
+            "JSON is nested too deeply", where=os.fspath(path), hint="flatten the file"
         ) from None
     except ValueError:  # Python refuses to read integers of thousands of digits
         raise InputError(
-            "a number has too many digits", where=os.fspath(path), mend="mend the file"
+            "a number has too many digits", where=os.fspath(path), hint="fix the file"
         ) from None
 
 
@@ -106,13 +106,13 @@ def read_jsonl(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, An
             raise InputError(
                 f"broken JSON ({detail})",
                 where=f"{where}:{number}",
-                mend="each line must be one JSON object",
+                hint="each line must be one JSON object",
             ) from None
         if not isinstance(value, dict):
             raise InputError(
                 f"expected a JSON object, found {type(value).__name__}",
                 where=f"{where}:{number}",
-                mend="each line must be one JSON object",
+                hint="each line must be one JSON object",
             )
         yield number, value
 
@@ -148,7 +148,7 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
         raise InputError(
             f"cannot be written ({getattr(error, 'strerror', None) or 'no such path'})",
             where=os.fsdecode(path),
-            mend="choose another place",
+            hint="choose another place",
         ) from None
     try:
         with os.fdopen(

@@ -342,7 +342,7 @@ class AnswerMatcher:
         for name, others in (aliases or {}).items():
             if isinstance(others, str):
                 raise InputError(
-                    "holds one text where a list should be", where="aliases", mend="use lists"
+                    "holds one text where a list should be", where="aliases", hint="use lists"
                 )
             head = canonical_answer(name)
             for form in (name, *others):

@@ -32,18 +32,18 @@ class Observers:
 
     def __init__(self, observers: Iterable[Observer]) -> None:
         if not isinstance(observers, Iterable) or isinstance(observers, str | bytes):
-            raise InputError("observers are no collection", mend="pass observers=(observer,)")
+            raise InputError("observers are no collection", hint="pass observers=(observer,)")
         self._observers = tuple(observers)
         for observer in self._observers:
             if not callable(observer) or isinstance(observer, type):
                 raise InputError(
                     "an observer cannot be called with a decision",
-                    mend="pass functions or callable objects that take one Decision",
+                    hint="pass functions or callable objects that take one Decision",
                 )
             if any(map(inspect.iscoroutinefunction, (observer, type(observer).__call__))):
                 raise InputError(
                     "an observer is a coroutine function, which the sync forms cannot await",
-                    mend="pass a plain function that hands the decision to your event loop",
+                    hint="pass a plain function that hands the decision to your event loop",
                 )
         self._logged: set[tuple[int, type[BaseException]]] = set()
         self._lock = threading.Lock()

@@ -210,7 +210,7 @@ def aggregate_joint(scores: Sequence[float]) -> float:
     """
     raise InputError(
         "the joint value is the scorer's own and does not follow from passage scores",
-        mend="use a scorer with score_set and score_sets",
+        hint="use a scorer with score_set and score_sets",
     )
 
 
@@ -233,7 +233,7 @@ def aggregator(name: str) -> Aggregator:
         return AGGREGATORS[name]
     except KeyError:
         raise InputError(
-            f"unknown aggregator {name!r}", mend=f"one of: {', '.join(AGGREGATOR_NAMES)}"
+            f"unknown aggregator {name!r}", hint=f"one of: {', '.join(AGGREGATOR_NAMES)}"
         ) from None
 
 
@@ -500,7 +500,7 @@ class Policy(Artefact):
             raise PolicyError(
                 f"expected a JSON object, found {type(value).__name__}",
                 where=where,
-                mend="write it with `knowgate calibrate`",
+                hint="write it with `knowgate calibrate`",
             )
         version = value.get("schema_version")
         if isinstance(version, bool):
@@ -509,13 +509,13 @@ class Policy(Artefact):
             raise PolicyVersionError(
                 f"policy schema {version} is newer than {SCHEMA_VERSION}, the newest known here",
                 where=where,
-                mend="upgrade knowgate or calibrate anew",
+                hint="upgrade knowgate or calibrate anew",
             )
         if not isinstance(version, int) or version < 1:
             raise PolicyError(
                 "field 'schema_version' is missing or not a positive number",
                 where=where,
-                mend="write it with `knowgate calibrate`",
+                hint="write it with `knowgate calibrate`",
             )
         try:
             # As JSON, where `strict` takes lists for tuples and text for routes, but neither
@@ -523,7 +523,7 @@ class Policy(Artefact):
             found = cls.model_validate_json(json.dumps(value), strict=True)
         except RecursionError:
             raise PolicyError(
-                "nested too deeply", where=where, mend="write it with `knowgate calibrate`"
+                "nested too deeply", where=where, hint="write it with `knowgate calibrate`"
             ) from None
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
@@ -531,13 +531,13 @@ class Policy(Artefact):
             raise PolicyError(
                 f"field '{field}': {first['msg']}",
                 where=where,
-                mend="write it with `knowgate calibrate`",
+                hint="write it with `knowgate calibrate`",
             ) from None
         if found.aggregator not in AGGREGATOR_NAMES:
             raise PolicyError(
                 f"field 'aggregator': unknown aggregator {found.aggregator!r}",
                 where=where,
-                mend=f"one of: {', '.join(AGGREGATOR_NAMES)}",
+                hint=f"one of: {', '.join(AGGREGATOR_NAMES)}",
             )
         return found
 
@@ -565,7 +565,7 @@ def _require(expected: Fingerprint, found: Fingerprint, what: str) -> None:
             whose += " (one in a folder by its path: `--scorer DIR`, `scorer=load_scorer(DIR)`)"
         raise FingerprintMismatchError(
             f"the policy was calibrated on another {what} ({'; '.join(differences)})",
-            mend=f"use {whose}, or calibrate anew with this one",
+            hint=f"use {whose}, or calibrate anew with this one",
         )
 
 

@@ -129,7 +129,7 @@ class HuggingFaceChatModel(BaseChatModel):
             raise InputError(
                 f"does not know {', '.join(unknown)}",
                 where=type(self).__name__,
-                mend=f"use {', '.join(sorted(_CALL_OPTIONS))} or stop",
+                hint=f"use {', '.join(sorted(_CALL_OPTIONS))} or stop",
             )
         length = options.get("max_new_tokens", options.get("max_tokens", self.max_new_tokens))
         settings = self.lm.settings(
@@ -184,7 +184,7 @@ def _text(message: BaseMessage) -> str:
     """
     blocks = [] if isinstance(message.content, str) else message.content
     if any(isinstance(block, dict) and block.get("type") != "text" for block in blocks):
-        raise InputError("holds more than text", where="messages", mend="leave the rest out")
+        raise InputError("holds more than text", where="messages", hint="leave the rest out")
     text = str(message.text)
     check_text(text, "a message")
     return text

@@ -106,11 +106,11 @@ def merging_rule(
         InputError: an unknown method, or a parameter out of its range.
     """
     if method not in {"cad", "coiecd"}:
-        raise InputError(f"{method!r} is not known", where="method", mend="use 'coiecd' or 'cad'")
+        raise InputError(f"{method!r} is not known", where="method", hint="use 'coiecd' or 'cad'")
     if not (math.isfinite(alpha) and alpha >= 0):
-        raise InputError(f"{alpha} is out of range", where="alpha", mend="use 0 or more")
+        raise InputError(f"{alpha} is out of range", where="alpha", hint="use 0 or more")
     if not 0 < lam <= 1:
-        raise InputError(f"{lam} is out of range", where="lam", mend="use more than 0, at most 1")
+        raise InputError(f"{lam} is out of range", where="lam", hint="use more than 0, at most 1")
     if method == "cad":
         return partial(cad_scores, alpha=alpha)
     return partial(coiecd_scores, alpha=alpha, lam=lam)
@@ -137,7 +137,7 @@ class _PairedLogitsProcessor(LogitsProcessor):  # type: ignore[misc,unused-ignor
             raise InputError(
                 f"{len(scores)} rows are no pairs",
                 where="input_ids",
-                mend="give all prompts with context, then all without",
+                hint="give all prompts with context, then all without",
             )
         with_context, without_context = scores.chunk(2)
         merged = self._merge(with_context, without_context)

@@ -118,9 +118,9 @@ def check_stop(stop: Sequence[str]) -> tuple[str, ...]:
         InputError: a bare string, or an empty one among them.
     """
     if isinstance(stop, str):
-        raise InputError("is one string", where="stop", mend="give a list of strings")
+        raise InputError("is one string", where="stop", hint="give a list of strings")
     if not all(isinstance(entry, str) and entry for entry in stop):
-        raise InputError("holds something empty or not text", where="stop", mend="remove it")
+        raise InputError("holds something empty or not text", where="stop", hint="remove it")
     return tuple(stop)
 
 

@@ -58,7 +58,7 @@ class PromptEncoder:
         has_template = getattr(tokenizer, "chat_template", None) is not None
         if chat_template is True and not has_template:
             raise InputError(
-                "the tokenizer has no chat template", where="chat_template", mend="use 'auto'"
+                "the tokenizer has no chat template", where="chat_template", hint="use 'auto'"
             )
         self.templated = has_template if chat_template == "auto" else bool(chat_template)
         # A tokenizer trained for encoders may close every text with the end token,

@@ -51,7 +51,7 @@ class Settings:
         at_least_one(self.n, "n")
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
             raise InputError(
-                f"{self.temperature} is out of range", where="temperature", mend="use 0 or more"
+                f"{self.temperature} is out of range", where="temperature", hint="use 0 or more"
             )
 
 
@@ -62,7 +62,7 @@ def at_least_one(value: int, where: str) -> int:
         InputError: it is not.
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(f"{value!r} is out of range", where=where, mend="use 1 or more")
+        raise InputError(f"{value!r} is out of range", where=where, hint="use 1 or more")
     return value
 
 

@@ -118,7 +118,7 @@ class HuggingFaceLM:
         identity: ModelIdentity,
     ) -> None:
         if getattr(model.config, "is_encoder_decoder", False):
-            raise InputError("is an encoder-decoder", where=self.name, mend="use a causal LM")
+            raise InputError("is an encoder-decoder", where=self.name, hint="use a causal LM")
         window = context_window(model.config)
         encoder = PromptEncoder(
             tokenizer,
@@ -310,7 +310,7 @@ class HuggingFaceLM:
             raise InputError(
                 f"has {len(without_context)} prompts for {len(with_context)} with context",
                 where="without_context",
-                mend="give one for each",
+                hint="give one for each",
             )
         return self.engine.contrast(with_context, without_context, merge, settings)
 
@@ -347,7 +347,7 @@ class HuggingFaceLM:
         layers = int(config.num_hidden_layers) + 1
         if not -layers <= layer < layers:
             raise InputError(
-                f"{layer} is out of range", where="layer", mend=f"use -{layers} to {layers - 1}"
+                f"{layer} is out of range", where="layer", hint=f"use -{layers} to {layers - 1}"
             )
         rows = run_in_batches(
             self.engine.encoder.encode(self._render(prompts)),
@@ -382,7 +382,7 @@ class HuggingFaceLM:
 
     def _render(self, prompts: Sequence[str]) -> list[RenderedPrompt]:
         if isinstance(prompts, str):
-            raise InputError("is one string", where="prompts", mend="give a list of strings")
+            raise InputError("is one string", where="prompts", hint="give a list of strings")
         for number, prompt in enumerate(prompts):
             check_text(prompt, f"prompt {number}")
         return [self.engine.encoder.render(prompt) for prompt in prompts]

@@ -110,21 +110,21 @@ def find_folder(path_or_name: str | Path, *, local_files_only: bool) -> Path:
         return folder
     name = str(path_or_name)
     if folder.exists():
-        raise ModelFolderError("is a file", where=name, mend="give the folder that holds it")
+        raise ModelFolderError("is a file", where=name, hint="give the folder that holds it")
     if folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
-        raise ModelFolderError("there is no such folder", where=name, mend="check the path")
+        raise ModelFolderError("there is no such folder", where=name, hint="check the path")
     try:
         return Path(
             snapshot_download(name, local_files_only=local_files_only, allow_patterns=_WANTED)
         )
     except (OSError, ValueError, HfHubHTTPError) as error:
-        mend = (
+        hint = (
             "give a folder, or local_files_only=False to download a hub model"
             if local_files_only
             else "check the name and the connection"
         )
         raise ModelFolderError(
-            "there is no such folder and no such model could be had", where=name, mend=mend
+            "there is no such folder and no such model could be had", where=name, hint=hint
         ) from error
 
 
@@ -141,29 +141,29 @@ def check_folder(folder: Path) -> list[Path]:
             raise ModelFolderError(
                 "holds an adapter, not a model",
                 where=where,
-                mend="give its base model, and this folder as adapter",
+                hint="give its base model, and this folder as adapter",
             )
         raise ModelFolderError(
-            "has no config.json", where=where, mend="save it with save_pretrained"
+            "has no config.json", where=where, hint="save it with save_pretrained"
         )
     if not weights:
         if any(next(folder.glob(pattern), None) for pattern in _PICKLED_WEIGHTS):
             raise ModelFolderError(
                 "has only pickled weights, which are not loaded",
                 where=where,
-                mend="convert them to safetensors",
+                hint="convert them to safetensors",
             )
         raise ModelFolderError(
             "has no weights (*.safetensors)",
             where=where,
-            mend="save the model with save_pretrained",
+            hint="save the model with save_pretrained",
         )
     _check_shards(folder)
     if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
         raise ModelFolderError(
             "has no tokenizer",
             where=where,
-            mend="save the tokenizer into the same folder with save_pretrained",
+            hint="save the tokenizer into the same folder with save_pretrained",
         )
     return weights
 
@@ -176,14 +176,14 @@ def _check_shards(folder: Path) -> None:
         shards = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
     except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise ModelFolderError(
-            "is not a weight index", where=str(index), mend="download the folder again"
+            "is not a weight index", where=str(index), hint="download the folder again"
         ) from error
     missing = sorted(str(name) for name in shards if not (folder / str(name)).is_file())
     if missing:
         raise ModelFolderError(
             f"lacks {len(missing)} of {len(shards)} weight files, e.g. {missing[0]}",
             where=str(folder),
-            mend="download the folder again",
+            hint="download the folder again",
         )
 
 
@@ -211,7 +211,7 @@ def check_sha256(files: list[Path], expected: str) -> str:
         raise ModelFolderError(
             f"the weights have sha256 {found}, not the expected {expected}",
             where=str(files[0].parent),
-            mend="download them again, or correct the expected value",
+            hint="download them again, or correct the expected value",
         )
     return found
 
@@ -237,7 +237,7 @@ def load_model(folder: Path, device: torch.device, dtype: torch.dtype | str) -> 
         raise ModelFolderError(
             f"the tokenizer cannot be loaded ({type(error).__name__})",
             where=where,
-            mend="save it again with save_pretrained",
+            hint="save it again with save_pretrained",
         ) from error
     try:
         # Missing tensors are drawn at random by transformers; the fork keeps the
@@ -250,14 +250,14 @@ def load_model(folder: Path, device: torch.device, dtype: torch.dtype | str) -> 
         raise ModelFolderError(
             f"the weights cannot be loaded as a causal language model ({type(error).__name__})",
             where=where,
-            mend="check that config.json and the weights belong together",
+            hint="check that config.json and the weights belong together",
         ) from error
     model, report = loaded
     if missing := sorted(report["missing_keys"]):
         raise ModelFolderError(
             f"the weights lack {len(missing)} tensors, e.g. {missing[0]}",
             where=where,
-            mend="check that config.json and the weights belong together",
+            hint="check that config.json and the weights belong together",
         )
     try:
         return model.to(device).eval(), tokenizer

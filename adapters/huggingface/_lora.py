@@ -25,7 +25,7 @@ WEIGHTS_FILE = "adapter_model.safetensors"
 # Written by knowgate's own training: names the base model by its weights.
 TRAINING_FILE = "training.json"
 
-_MEND = "write it with `knowgate tune scenarios`, or with peft's save_pretrained"
+_HINT = "write it with `knowgate tune scenarios`, or with peft's save_pretrained"
 # What decides the sums; all else is either without effect here or refused below.
 _TAKEN = (
     "r",
@@ -95,11 +95,11 @@ def check_adapter(folder: Path) -> AdapterFolder:
     where = str(folder)
     if not folder.is_dir():
         raise ModelFolderError(
-            "there is no such adapter folder", where=where, mend="check the path"
+            "there is no such adapter folder", where=where, hint="check the path"
         )
     if not (folder / CONFIG_FILE).is_file():
         what = "holds a model, not an adapter" if (folder / "config.json").is_file() else None
-        raise ModelFolderError(what or f"has no {CONFIG_FILE}", where=where, mend=_MEND)
+        raise ModelFolderError(what or f"has no {CONFIG_FILE}", where=where, hint=_HINT)
     if not (folder / WEIGHTS_FILE).is_file():
         pickled = any((folder / name).is_file() for name in ("adapter_model.bin", "adapter.pt"))
         raise ModelFolderError(
@@ -107,7 +107,7 @@ def check_adapter(folder: Path) -> AdapterFolder:
             if pickled
             else f"has no weights ({WEIGHTS_FILE})",
             where=where,
-            mend="convert them to safetensors" if pickled else _MEND,
+            hint="convert them to safetensors" if pickled else _HINT,
         )
     return AdapterFolder(folder, _checked_config(folder), _base_sha256(folder))
 
@@ -117,9 +117,9 @@ def _checked_config(folder: Path) -> dict[str, Any]:
     try:
         config = read_json(folder / CONFIG_FILE)
     except InputError as error:
-        raise ModelFolderError(error.what, where=error.where, mend=_MEND) from None
+        raise ModelFolderError(error.what, where=error.where, hint=_HINT) from None
     if not isinstance(config, dict) or config.get("peft_type") != "LORA":
-        raise ModelFolderError("does not describe a LoRA adapter", where=where, mend=_MEND)
+        raise ModelFolderError("does not describe a LoRA adapter", where=where, hint=_HINT)
     beyond = sorted(name for name in _REFUSED if config.get(name))
     if config.get("bias", "none") != "none":
         beyond.append("bias")
@@ -129,7 +129,7 @@ def _checked_config(folder: Path) -> dict[str, Any]:
         raise ModelFolderError(
             f"asks for more than a LoRA adapter ({', '.join(beyond)})",
             where=where,
-            mend="merge it into its base model with peft and load that",
+            hint="merge it into its base model with peft and load that",
         )
     taken = {name: config[name] for name in _TAKEN if config.get(name) is not None}
     _check_values(taken, where)
@@ -141,7 +141,7 @@ def _check_values(config: dict[str, Any], where: str) -> None:
     alphas = [config.get("lora_alpha", 1), *_of_mapping(config, "alpha_pattern").values()]
     for alpha in alphas:
         if type(alpha) not in (int, float) or not 0 < alpha <= _LARGEST_ALPHA:
-            raise ModelFolderError("lora_alpha is out of range", where=where, mend=_MEND)
+            raise ModelFolderError("lora_alpha is out of range", where=where, hint=_HINT)
     patterns = [config.get(name) for name in ("target_modules", "exclude_modules")]
     patterns += [*_of_mapping(config, "alpha_pattern"), *_of_mapping(config, "rank_pattern")]
     layers = config.get("layers_pattern")
@@ -153,7 +153,7 @@ def _check_values(config: dict[str, Any], where: str) -> None:
             raise ModelFolderError(
                 "a pattern of module names is too intricate",
                 where=where,
-                mend="list the modules by name",
+                hint="list the modules by name",
             )
 
 
@@ -169,7 +169,7 @@ def _base_sha256(folder: Path) -> str | None:
     try:
         training = read_json(path)
     except InputError as error:
-        raise ModelFolderError(error.what, where=error.where, mend=_MEND) from None
+        raise ModelFolderError(error.what, where=error.where, hint=_HINT) from None
     identity = training.get("identity") if isinstance(training, dict) else None
     stated = identity.get("base_sha256") if isinstance(identity, dict) else None
     return stated if isinstance(stated, str) else None
@@ -188,12 +188,12 @@ def merge_adapter(model: Any, adapter: AdapterFolder, weights_sha256: Callable[[
         ModelFolderError: weights that cannot be read, are not finite, or belong to
             another model.
     """
-    where, mend = str(adapter.path), "use it with the model that it was made for"
+    where, hint = str(adapter.path), "use it with the model that it was made for"
     if adapter.base_sha256 is not None and adapter.base_sha256 != weights_sha256():
         raise ModelFolderError(
             f"was trained on other weights (sha256 {adapter.base_sha256[:12]}…)",
             where=where,
-            mend=mend,
+            hint=hint,
         )
     torch, peft = optional_import("torch"), optional_import("peft")
     tensors = _tensors(adapter.path / WEIGHTS_FILE)
@@ -208,7 +208,7 @@ def merge_adapter(model: Any, adapter: AdapterFolder, weights_sha256: Callable[[
         raise ModelFolderError(
             f"the adapter does not fit this model ({type(error).__name__})",
             where=where,
-            mend=mend,
+            hint=hint,
         ) from error
     missing = sorted(name for name in result.missing_keys if ".lora_" in name)
     if missing or result.unexpected_keys:
@@ -216,7 +216,7 @@ def merge_adapter(model: Any, adapter: AdapterFolder, weights_sha256: Callable[[
         raise ModelFolderError(
             f"the adapter's weights and its configuration differ, e.g. in {name}",
             where=where,
-            mend=_MEND,
+            hint=_HINT,
         )
     return grown.merge_and_unload().eval()
 
@@ -227,13 +227,13 @@ def _tensors(path: Path) -> dict[str, Any]:
         tensors: dict[str, Any] = library.load_file(str(path))
     except Exception as error:  # noqa: BLE001 - safetensors has an error class of its own
         raise ModelFolderError(
-            f"cannot be read as safetensors ({type(error).__name__})", where=str(path), mend=_MEND
+            f"cannot be read as safetensors ({type(error).__name__})", where=str(path), hint=_HINT
         ) from None
     for name, tensor in tensors.items():
         if not bool(torch.isfinite(tensor).all()):
-            raise ModelFolderError(f"{name} holds NaN or infinity", where=str(path), mend=_MEND)
+            raise ModelFolderError(f"{name} holds NaN or infinity", where=str(path), hint=_HINT)
     if not tensors:
-        raise ModelFolderError("holds no weights", where=str(path), mend=_MEND)
+        raise ModelFolderError("holds no weights", where=str(path), hint=_HINT)
     return tensors
 
 
@@ -251,5 +251,5 @@ def _refuse_tied(model: Any, tensors: dict[str, Any], where: str) -> None:
         raise ModelFolderError(
             "the adapter changes the output layer, which this model shares with its embeddings",
             where=where,
-            mend="train it on the other linear layers",
+            hint="train it on the other linear layers",
         )

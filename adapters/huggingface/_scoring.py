@@ -37,7 +37,7 @@ def option_scores(
         PromptTooLongError: a prompt and an option do not fit the context window.
     """
     if isinstance(options, str) or not options:
-        raise InputError("is no list of strings", where="options", mend="give at least one")
+        raise InputError("is no list of strings", where="options", hint="give at least one")
     ids = encoder.encode(prompts)
     tails = [
         [_option_ids(encoder, number, prompt, ids[number], option) for option in options]
@@ -62,7 +62,7 @@ def _option_ids(
     check_text(option, "an option")
     tail = encoder.continuation(prompt, ids, option)
     if not tail:
-        raise InputError("holds one without tokens", where="options", mend="remove it")
+        raise InputError("holds one without tokens", where="options", hint="remove it")
     if encoder.window and len(ids) + len(tail) > encoder.window:
         raise PromptTooLongError(
             f"prompt {number} and an option have {len(ids) + len(tail)} tokens; "

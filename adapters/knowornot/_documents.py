@@ -90,7 +90,7 @@ RETRIEVAL_TYPES = ("DIRECT", "LONG_IN_CONTEXT", "BASIC_RAG", "HYDE_RAG")
 CLIENTS = ("AZURE_OPENAI", "GEMINI", "OPENAI", "OPENROUTER")
 CONTEXT_PARTS = ("question", "expected_answer", "context", "cited_qa")
 
-_MEND = "name a question, input, output or evaluated document that KnowOrNot wrote"
+_HINT = "name a question, input, output or evaluated document that KnowOrNot wrote"
 
 
 def read_document(path: str | os.PathLike[str]) -> Document:
@@ -103,7 +103,7 @@ def read_document(path: str | os.PathLike[str]) -> Document:
     value = read_json(path)
     kind = _kind(value)
     if kind is None:
-        raise InputError("no KnowOrNot document", where=f"{os.fspath(path)}:1", mend=_MEND)
+        raise InputError("no KnowOrNot document", where=f"{os.fspath(path)}:1", hint=_HINT)
     try:
         return kind.model_validate(value)
     except ValidationError as error:
@@ -113,7 +113,7 @@ def read_document(path: str | os.PathLike[str]) -> Document:
         raise InputError(
             f"field {place!r}: {fault['msg']}",
             where=f"{os.fspath(path)}:{line}",
-            mend="mend the field; KnowOrNot writes it otherwise",
+            hint="fix the field; KnowOrNot writes it otherwise",
         ) from None
 
 
@@ -183,7 +183,7 @@ def _check_reply(reply: ModelReply, where: str) -> None:
 
 def _require(name: str, value: str, where: str) -> None:
     if not value:
-        raise InputError(f"field '{name}' is empty", where=where, mend="give it a value")
+        raise InputError(f"field '{name}' is empty", where=where, hint="give it a value")
 
 
 def _require_time(value: str, where: str) -> None:
@@ -191,7 +191,7 @@ def _require_time(value: str, where: str) -> None:
         datetime.fromisoformat(value)
     except ValueError:
         raise InputError(
-            f"{value[:40]!r} is not an ISO 8601 time", where=where, mend="give the time of the file"
+            f"{value[:40]!r} is not an ISO 8601 time", where=where, hint="give the time of the file"
         ) from None
 
 
@@ -200,7 +200,7 @@ def _one_of(name: str, value: str, allowed: tuple[str, ...], where: str) -> None
         raise InputError(
             f"KnowOrNot knows no {name} {value[:40]!r}",
             where=where,
-            mend=f"use one of {', '.join(allowed)}",
+            hint=f"use one of {', '.join(allowed)}",
         )
 
 

@@ -171,7 +171,7 @@ def _passages(given: GuardInput) -> Iterable[object] | None:
     if "context" not in given:
         raise InputError(
             "the input has neither 'documents' nor 'context'",
-            mend="give what was retrieved, or None where nothing was",
+            hint="give what was retrieved, or None where nothing was",
         )
     context: Iterable[object] | None = given["context"]
     return context

@@ -126,7 +126,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
             raise InputError(
                 "is missing, but the policy allows answers from the model's own knowledge",
                 where="closed_book",
-                mend="give a runnable that answers without context",
+                hint="give a runnable that answers without context",
             )
         self._guard = guard
         self._retriever: Runnable[Any, Any] = coerce_to_runnable(retriever)

@@ -70,7 +70,7 @@ def required(given: Mapping[str, Any], key: str) -> Any:
     if key not in given:
         raise InputError(
             f"the input has no key {key!r}",
-            mend=f"keys that are there: {', '.join(sorted(map(str, given))) or 'none'}",
+            hint=f"keys that are there: {', '.join(sorted(map(str, given))) or 'none'}",
         )
     return given[key]
 
@@ -142,7 +142,7 @@ class Replies:
             raise InputError(
                 f"{language!r} is unknown",
                 where="language",
-                mend=f"one of: {', '.join(_BUNDLED)} (or give texts of your own)",
+                hint=f"one of: {', '.join(_BUNDLED)} (or give texts of your own)",
             )
         if isinstance(replies, str):
             replies = {DEFAULT: replies}
@@ -210,7 +210,7 @@ def _checked(replies: Mapping[Reason | str, str]) -> dict[str, str]:
         raise InputError(
             f"is a {type(replies).__name__}",
             where="replies",
-            mend="give one text, or a mapping from reason to text",
+            hint="give one text, or a mapping from reason to text",
         )
     known = {reason.value for reason in Reason} | {DEFAULT} | set(_SLOTS)
     # A member of a StrEnum is its own value, so both kinds of key compare alike.
@@ -219,10 +219,10 @@ def _checked(replies: Mapping[Reason | str, str]) -> dict[str, str]:
         raise InputError(
             f"no reason to abstain is called {', '.join(unknown)}",
             where="replies",
-            mend=f"one of: {', '.join(sorted(known))}",
+            hint=f"one of: {', '.join(sorted(known))}",
         )
     if not all(isinstance(text, str) for text in replies.values()):
-        raise InputError("holds a reply that is not text", where="replies", mend="give texts")
+        raise InputError("holds a reply that is not text", where="replies", hint="give texts")
     return {str(key): text for key, text in replies.items()}
 
 
@@ -233,7 +233,7 @@ def _checked_templates(templates: Mapping[str, str]) -> dict[str, str]:
             raise InputError(
                 f"the template {name} has other slots than it is given",
                 where="replies",
-                mend=f"slots that are filled: {slots}",
+                hint=f"slots that are filled: {slots}",
             )
     return dict(templates)
 
@@ -272,7 +272,7 @@ def reply_check(given: ReplyCheck | ReplyDetector | None) -> ReplyCheck | None:
     raise InputError(
         f"a {type(given).__name__} cannot check a reply",
         where="check_reply",
-        mend="give a function of question and reply, or an object with detect",
+        hint="give a function of question and reply, or an object with detect",
     )
 
 
@@ -329,7 +329,7 @@ class OnRetrieverError(StrEnum):
             raise InputError(
                 f"{value!r} is unknown",
                 where="on_retriever_error",
-                mend=f"one of: {', '.join(cls)}",
+                hint=f"one of: {', '.join(cls)}",
             ) from None
 
 

@@ -138,7 +138,7 @@ _NO_METRICS = frozenset(
 )
 # What the harness's pattern filters write where a reply does not match.
 _NO_MATCH = "[invalid]"
-_MEND = "name a samples_*.jsonl that lm-eval wrote with --log_samples"
+_HINT = "name a samples_*.jsonl that lm-eval wrote with --log_samples"
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ def read_samples(path: str | os.PathLike[str]) -> SampleLog:
     file = Path(path)
     samples = tuple(_sample(row, where) for where, row in _rows(path))
     if not samples:
-        raise InputError("the log is empty", where=os.fspath(path), mend=_MEND)
+        raise InputError("the log is empty", where=os.fspath(path), hint=_HINT)
     named = _NAME.fullmatch(file.name.removesuffix(file.suffix))
     task = clean_text(named["task"] if named else file.stem)
     return SampleLog(file, task, _model(file), samples)
@@ -210,7 +210,7 @@ def _rows(path: str | os.PathLike[str]) -> Iterator[tuple[str, Mapping[str, Any]
         where = f"{os.fspath(path)}:1: [{number}]"
         if not isinstance(row, dict):
             raise InputError(
-                f"expected a JSON object, found {type(row).__name__}", where=where, mend=_MEND
+                f"expected a JSON object, found {type(row).__name__}", where=where, hint=_HINT
             )
         yield where, row
 
@@ -227,7 +227,7 @@ def _sample(row: Mapping[str, Any], where: str) -> Sample:
     doc_id = row.get("doc_id")
     name = clean_text(str(doc_id)).strip()
     if isinstance(doc_id, bool) or not isinstance(doc_id, str | int) or not name:
-        raise InputError("field 'doc_id' must be text or a whole number", where=where, mend=_MEND)
+        raise InputError("field 'doc_id' must be text or a whole number", where=where, hint=_HINT)
     filtered = row.get("filtered_resps")
     # Older logs of ratings hold them once.
     requests = requests_of(row.get("arguments"), row.get("resps") or filtered)
@@ -236,7 +236,7 @@ def _sample(row: Mapping[str, Any], where: str) -> Sample:
     prompt = requests[0].prompt if requests else ""
     question = _first_text(fields, _QUESTION_FIELDS) or prompt
     if not question.strip():
-        raise InputError("the line names no question", where=where, mend=_MEND)
+        raise InputError("the line names no question", where=where, hint=_HINT)
     context = _first_text(fields, _CONTEXT_FIELDS)
     choices = [one.choice for one in requests if one.choice is not None]
     found = row.get("filter")

@@ -169,12 +169,12 @@ def _no_cluster(address: str | None, detail: str) -> InputError:
         return InputError(
             f"no local Ray cluster could be started ({detail})",
             where="ray",
-            mend="see Ray's logs in its temporary folder, usually /tmp/ray",
+            hint="see Ray's logs in its temporary folder, usually /tmp/ray",
         )
     return InputError(
         f"no Ray cluster there ({detail})",
         where=address,
-        mend="check the address, or leave it out to start a cluster on this machine",
+        hint="check the address, or leave it out to start a cluster on this machine",
     )
 
 

@@ -133,7 +133,7 @@ class DecisionMonitor:
         if isinstance(window, bool) or not isinstance(window, int) or window < LEAST_VALUES:
             raise InputError(
                 f"window must be a whole number, at least {LEAST_VALUES}",
-                mend="fewer decisions are too few to judge drift by",
+                hint="fewer decisions are too few to judge drift by",
             )
         self._policy = policy
         self._window = window
@@ -193,14 +193,14 @@ class DecisionMonitor:
         if route not in LET_THROUGH:
             raise InputError(
                 f"feedback on route {str(route)!r}",
-                mend=f"one of: {', '.join(LET_THROUGH)}; an abstention has no reply to be wrong",
+                hint=f"one of: {', '.join(LET_THROUGH)}; an abstention has no reply to be wrong",
             )
         if right is not None and not isinstance(right, bool):
             raise InputError("feedback is neither true, false nor None")
         with self._lock:
             names = [name for name in (ALL, Route(route).value) if name in self._risks]
             if not names:
-                raise InputError("no risk is watched", mend="pass risk=… to the monitor")
+                raise InputError("no risk is watched", hint="pass risk=… to the monitor")
             for name in names:
                 if right is None:
                     self._risks[name].skip(rate=rate)
@@ -237,7 +237,7 @@ class DecisionMonitor:
         return MonitorReport(decisions, self._window, last is not None, drift, abstention, risks)
 
     def reset(self, *, risk: bool = True, abstention: bool = True, drift: bool = True) -> None:
-        """Forget alarms and begin anew, after their cause was found and mended.
+        """Forget alarms and begin anew, after their cause was found and fixed.
 
         Args:
             risk: forget all feedback.
@@ -288,7 +288,7 @@ class DecisionMonitor:
         if found.get("policy_sha256") != _sha256(self._policy):
             raise InputError(
                 "the saved state belongs to another policy",
-                mend="begin anew after a recalibration: what was observed speaks of the old one",
+                hint="begin anew after a recalibration: what was observed speaks of the old one",
             )
         if found.get("window") != self._window:
             raise InputError("the saved state has another window, or is broken")
@@ -299,7 +299,7 @@ class DecisionMonitor:
             and all(_is_same_detector(each, self._rises[name]) for name, each in rises.items())
         ):
             raise InputError(
-                "the saved state watches other risks", mend="give risk, delta and the rest as then"
+                "the saved state watches other risks", hint="give risk, delta and the rest as then"
             )
         detector = self._restored_detector(found.get("live"), found.get("detector"))
         block = Block.from_dict(self._policy, found.get("block"))
@@ -340,7 +340,7 @@ def _detector(
         return None
     if not isinstance(baseline, tuple | list) or len(baseline) != 2:
         raise InputError(
-            f"a baseline of {baseline!r}", mend='two counts, (abstained, decisions), or "live"'
+            f"a baseline of {baseline!r}", hint='two counts, (abstained, decisions), or "live"'
         )
     return RateChangeDetector.from_counts(*baseline, run_length=run_length)
 

@@ -70,7 +70,7 @@ def checked_counts(expected: Histogram, observed: Sequence[int]) -> tuple[Counts
     if live.shape != (len(expected.counts),):
         raise InputError(
             f"observed counts of shape {live.shape} for {len(expected.counts)} bins",
-            mend="count the live values in the bins of the calibration histogram",
+            hint="count the live values in the bins of the calibration histogram",
         )
     if not np.all(np.isfinite(live)) or np.any(live < 0) or np.any(live != np.floor(live)):
         raise InputError("the observed counts must be whole numbers, at least 0")

@@ -236,12 +236,12 @@ def _require_usable(policy: Policy, names: Sequence[str]) -> None:
             raise InputError(
                 f"the policy's histogram '{name}' has no bins, or more than "
                 f"{_MOST_CALIBRATED:,} questions",
-                mend="calibrate anew, or take the histogram out of the policy",
+                hint="calibrate anew, or take the histogram out of the policy",
             )
         if found.edges != policy.histograms[names[0]].edges:
             raise InputError(
                 f"the policy's histograms '{names[0]}' and '{name}' have different bins",
-                mend="calibrate anew, or take them out of the policy",
+                hint="calibrate anew, or take them out of the policy",
             )
 
 

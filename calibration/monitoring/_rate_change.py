@@ -100,7 +100,7 @@ class RateChangeDetector:
         )
         if not whole_numbers or not 0 <= events <= trials <= _LONGEST or trials < 1:
             raise InputError(
-                f"a baseline of {events!r} in {trials!r}", mend="two counts: (abstained, decisions)"
+                f"a baseline of {events!r} in {trials!r}", hint="two counts: (abstained, decisions)"
             )
         tail = (1 - probability(confidence, "confidence")) / 2
         from scipy.stats import beta

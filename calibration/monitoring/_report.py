@@ -303,7 +303,7 @@ class MonitorCollector(Collector):
         except ValueError:
             raise InputError(
                 "this registry has the metrics of another monitor",
-                mend="close() that one, or give each monitor a registry=… of its own",
+                hint="close() that one, or give each monitor a registry=… of its own",
             ) from None
         self._registry = chosen
 

@@ -331,7 +331,7 @@ class RiskMonitor:
         if value not in self._counts and len(self._counts) > _MOST_RATES:
             self._labels -= 1
             raise InputError(
-                f"more than {_MOST_RATES} different sampling rates", mend="round them to a few"
+                f"more than {_MOST_RATES} different sampling rates", hint="round them to a few"
             )
         self._counts[value] = self._counts.get(value, 0) + 1
         # A right reply never adds evidence.
@@ -347,7 +347,7 @@ class RiskMonitor:
         if self._checked(rate) == 1:
             raise InputError(
                 "a reply that was certain to be picked has no label",
-                mend="leave it out, or tell the rate at which such replies are picked",
+                hint="leave it out, or tell the rate at which such replies are picked",
             )
         self._counts[0.0] += 1
 
@@ -416,7 +416,7 @@ class RiskMonitor:
         if not is_number or not self.least_rate <= rate <= 1:
             raise InputError(
                 f"sampling rate {rate!r} is not within [{self.least_rate}, 1]",
-                mend="declare least_rate=… when the monitor is made",
+                hint="declare least_rate=… when the monitor is made",
             )
         return float(rate)
 

@@ -16,7 +16,7 @@ def state_of(state: object, kind: str) -> Mapping[str, Any]:
         InputError: it is not.
     """
     if not isinstance(state, Mapping) or state.get("kind") != kind:
-        raise InputError(f"not a saved state of kind {kind!r}", mend="give what to_dict() returned")
+        raise InputError(f"not a saved state of kind {kind!r}", hint="give what to_dict() returned")
     return state
 
 
@@ -52,7 +52,7 @@ def probability(value: float, name: str, *, or_one: bool = False) -> float:
     """
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not (0 < value < 1 or (or_one and value == 1)):
-        raise InputError(f"{name} must be between 0 and 1, not {value!r}", mend="0.1, for instance")
+        raise InputError(f"{name} must be between 0 and 1, not {value!r}", hint="0.1, for instance")
     return float(value)
 
 

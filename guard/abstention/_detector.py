@@ -194,7 +194,7 @@ class AbstentionModel(BaseModel):
             raise InputError(
                 f"schema version {version} is newer than 1",
                 where=str(where),
-                mend="update knowgate",
+                hint="update knowgate",
             )
         try:
             return cls.model_validate(content)
@@ -204,7 +204,7 @@ class AbstentionModel(BaseModel):
             raise InputError(
                 f"no abstention model ({place + ': ' if place else ''}{first['msg']})",
                 where=str(where),
-                mend="fit it anew with benchmarks/abstention.py --fit",
+                hint="fit it anew with benchmarks/abstention.py --fit",
             ) from None
 
     def probability(self, features: Mapping[str, float]) -> float:
@@ -307,5 +307,5 @@ def check_lengths(
         if values is not None and len(values) != len(responses):
             raise InputError(
                 f"{len(values)} {name} for {len(responses)} responses",
-                mend=f"pass one of {name} per response, or none at all",
+                hint=f"pass one of {name} per response, or none at all",
             )

@@ -101,6 +101,6 @@ def load_rule(name: str) -> AbstentionRule:
     """
     if name not in _RULES:
         raise InputError(
-            f"unknown abstention rule {name!r}", mend=f"one of: {', '.join(rule_names())}"
+            f"unknown abstention rule {name!r}", hint=f"one of: {', '.join(rule_names())}"
         )
     return _RULES[name]()

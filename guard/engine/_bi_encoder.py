@@ -171,7 +171,7 @@ def model_folder(model: str | os.PathLike[str]) -> Path:
             f"neither a model folder nor a model that can be had from the hub "
             f"({type(error).__name__})",
             where=os.fspath(model),
-            mend="check the path, or download the model first",
+            hint="check the path, or download the model first",
         ) from None
 
 
@@ -206,7 +206,7 @@ def load_model(folder: Path, device: str | None) -> SentenceTransformer:
         raise ModelFolderError(
             f"cannot be loaded ({type(error).__name__})",
             where=str(folder),
-            mend="name a sentence-transformers model folder",
+            hint="name a sentence-transformers model folder",
         ) from None
     return model.eval()
 

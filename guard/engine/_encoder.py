@@ -295,6 +295,6 @@ def _tokenizer(model: Any, folder: Any) -> tuple[Any, int, int, int | None]:
         raise ModelFolderError(
             "its tokenizer has no tokenizer.json, or no [CLS] and [SEP]",
             where=str(folder),
-            mend="name a folder of a BERT-like sentence-transformers model",
+            hint="name a folder of a BERT-like sentence-transformers model",
         )
     return own, int(first), int(last), marks.unk_token_id

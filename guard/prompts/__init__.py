@@ -53,7 +53,7 @@ class Prompt:
         if missing:
             raise InputError(
                 f"prompt {self.name!r} has slots without a value: {', '.join(sorted(missing))}",
-                mend=f"slots that are filled: {', '.join(sorted(values))}",
+                hint=f"slots that are filled: {', '.join(sorted(values))}",
             )
         # One pass, so that a value that looks like a slot is never filled in turn.
         return re.sub(r"\{(\w+)\}", lambda match: values[match.group(1)], self.text)
@@ -69,7 +69,7 @@ def bundled_prompt(name: str) -> Prompt:
     folder = resources.files(__package__)
     names = sorted(file.name[:-4] for file in folder.iterdir() if file.name.endswith(".txt"))
     if name not in names:
-        raise InputError(f"no prompt named {name!r}", mend=f"one of: {', '.join(names)}")
+        raise InputError(f"no prompt named {name!r}", hint=f"one of: {', '.join(names)}")
     text = folder.joinpath(f"{name}.txt").read_text(encoding="utf-8")
     return Prompt(name=name, text=text.rstrip("\n"))
 

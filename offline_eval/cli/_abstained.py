@@ -13,7 +13,7 @@ from ...guard.files import atomic_writer, read_jsonl
 from ._app import app
 from ._console import checked_id, json_line, out, progress_bar
 
-_MEND = 'each line needs "response" (text); "question" (text) and "citation" may be there'
+_HINT = 'each line needs "response" (text); "question" (text) and "citation" may be there'
 
 
 @app.command()
@@ -63,9 +63,9 @@ def _result(rule: AbstentionRule, value: dict[str, Any]) -> dict[str, Any]:
 def _check(value: dict[str, Any], where: str) -> None:
     checked_id(value, where)
     if "response" not in value:
-        raise InputError("field 'response' is missing", where=where, mend=_MEND)
+        raise InputError("field 'response' is missing", where=where, hint=_HINT)
     if not isinstance(value["response"], str):
-        raise InputError("field 'response' must be text", where=where, mend=_MEND)
+        raise InputError("field 'response' must be text", where=where, hint=_HINT)
     question = value.get("question")
     if question is not None and not isinstance(question, str):
-        raise InputError("field 'question' must be text", where=where, mend=_MEND)
+        raise InputError("field 'question' must be text", where=where, hint=_HINT)

@@ -27,7 +27,7 @@ app = typer.Typer(
     help=(
         "A guard for RAG: follow the context, answer from memory, or abstain.\n\n"
         "Exit codes: 0 done · 1 a gate failed · 2 bad input (one line says what, where and "
-        "how to mend it)."
+        "how to fix it)."
     ),
 )
 
@@ -77,7 +77,7 @@ def main() -> None:
     except OSError as error:
         # Libraries raise it with a text alone, often of many lines.
         what = error.strerror or str(error).partition("\n")[0] or type(error).__name__
-        _fail(f"{error.filename or 'system'}: {what} — mend that and start again")
+        _fail(f"{error.filename or 'system'}: {what} — fix that and start again")
     except KeyboardInterrupt:
         sys.exit(130)
 

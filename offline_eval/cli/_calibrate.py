@@ -100,7 +100,7 @@ def calibrate(
     Example: `knowgate calibrate --run run --risk 0.1 --delta 0.1 --out policy.json`
     """
     if (run is None) == (records is None):
-        raise InputError("exactly one is needed", where="--run, --records", mend="name one of both")
+        raise InputError("exactly one is needed", where="--run, --records", hint="name one of both")
     what = promise or _default_promise(run)
     share = _DEFAULT_SHARE[what.value] if share is None else share
     if what is Promise.LEAK:
@@ -113,14 +113,14 @@ def calibrate(
     _refuse_unfitting(what, {"--answer-from-memory": answer_from_memory})
     if risk is not None and coverage is not None:
         raise InputError(
-            "are two ways of asking", where="--risk, --coverage", mend="name one of both"
+            "are two ways of asking", where="--risk, --coverage", hint="name one of both"
         )
     for name, bounds in (("--per-route", per_route), ("--cost", cost is not None)):
         if coverage is not None and bounds:
             raise InputError(
                 "bounds what --risk names, and does not go with --coverage",
                 where=name,
-                mend="leave one of both out",
+                hint="leave one of both out",
             )
     options = SelectiveOptions(
         risk=_DEFAULT_RISK if risk is None and coverage is None else risk,
@@ -146,7 +146,7 @@ def _refuse_unfitting(promise: Promise, given: dict[str, object]) -> None:
             raise InputError(
                 f"does not go with the promise {promise.value!r}",
                 where=name,
-                mend=f"leave it out, or promise something else (--promise {other.value})",
+                hint=f"leave it out, or promise something else (--promise {other.value})",
             )
 
 

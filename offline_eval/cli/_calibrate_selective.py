@@ -179,7 +179,7 @@ def require_apart(
     """
     if report is not None and report.suffix.lower() not in (".html", ".htm"):
         raise InputError(
-            "is not named like a page", where=str(report), mend="name a file that ends in .html"
+            "is not named like a page", where=str(report), hint="name a file that ends in .html"
         )
     written = [policy_out] if report is None else [policy_out, report, report.with_suffix(".json")]
     paths = [path.resolve() for path in written]
@@ -187,7 +187,7 @@ def require_apart(
         raise InputError(
             "policy and the JSON beside the report would be one file",
             where=str(policy_out),
-            mend="give the report another name",
+            hint="give the report another name",
         )
     files: tuple[str, ...] = _RUN_FILES
     if run is not None and (run / "plan.json").is_file():
@@ -200,7 +200,7 @@ def require_apart(
         inside = run is not None and path.parent == run.resolve() and path.name in files
         if inside or path in read:
             raise InputError(
-                "is a file that is read here", where=str(path), mend="choose another one"
+                "is a file that is read here", where=str(path), hint="choose another one"
             )
 
 
@@ -215,7 +215,7 @@ def _require_options(options: SelectiveOptions) -> None:
     for name, value in shares.items():
         if value is not None and not SMALLEST_PROBABILITY <= value <= 1 - SMALLEST_PROBABILITY:
             raise InputError(
-                f"must be between 0 and 1, not {value:g}", where=name, mend="name one such as 0.1"
+                f"must be between 0 and 1, not {value:g}", where=name, hint="name one such as 0.1"
             )
     require_share_and_seed(options.share, options.seed)
 
@@ -230,7 +230,7 @@ def require_share_and_seed(share: float | None, seed: int) -> None:
         raise InputError(
             f"must be above 0 and at most 1, not {share:g}",
             where="--share",
-            mend="name a share such as 0.8",
+            hint="name a share such as 0.8",
         )
     if seed < 0:
-        raise InputError(f"must not be below 0, not {seed}", where="--seed", mend="name 0 or more")
+        raise InputError(f"must not be below 0, not {seed}", where="--seed", hint="name 0 or more")

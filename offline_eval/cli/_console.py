@@ -44,7 +44,7 @@ def checked_id(value: Mapping[str, Any], where: str) -> None:
         raise InputError(
             "field 'id' holds NaN or infinity, which JSON has not",
             where=where,
-            mend="use text or a whole number as id",
+            hint="use text or a whole number as id",
         ) from None
 
 

@@ -89,7 +89,7 @@ def drift(
         raise InputError(
             "the policy's guarantee does not speak of wrong replies, so feedback has no bound",
             where=str(policy),
-            mend="give it with --risk",
+            hint="give it with --risk",
         )
     counted: Counter[Route] = Counter()
     compared = compare_with_calibration(loaded, _told(monitor, counted, input_path))
@@ -159,7 +159,7 @@ def _decision(value: Mapping[str, Any], where: str) -> Decision:
     for name, kind in (("route", Route), ("reason", Reason)):
         text = value.get(name)
         if not isinstance(text, str) or text not in list(kind):
-            raise InputError(f"field '{name}' is missing or unknown", where=where, mend=_DECISION)
+            raise InputError(f"field '{name}' is missing or unknown", where=where, hint=_DECISION)
         found[name] = kind(text)
     for name in ("relevance", "confidence"):
         found[name] = _probability(value, name, where)
@@ -171,7 +171,7 @@ def _probability(value: Mapping[str, Any], name: str, where: str) -> float | Non
     if found is None:
         return None
     if not _is_number(found) or not 0 <= found <= 1:
-        raise InputError(f"field '{name}' is no number within [0, 1]", where=where, mend=_DECISION)
+        raise InputError(f"field '{name}' is no number within [0, 1]", where=where, hint=_DECISION)
     return float(found)
 
 
@@ -182,19 +182,19 @@ def _labels(path: Path) -> list[tuple[str, bool | None, float]]:
         route, right, rate = value.get("route"), value.get("right"), value.get("rate", 1.0)
         if route not in _LET_THROUGH:
             raise InputError(
-                "field 'route' names no route that lets through", where=where, mend=_FEEDBACK
+                "field 'route' names no route that lets through", where=where, hint=_FEEDBACK
             )
         if "right" not in value or not (right is None or isinstance(right, bool)):
             raise InputError(
-                "field 'right' is neither true, false nor null", where=where, mend=_FEEDBACK
+                "field 'right' is neither true, false nor null", where=where, hint=_FEEDBACK
             )
         if not _is_number(rate) or not 0 < rate <= 1:
-            raise InputError("field 'rate' is not within (0, 1]", where=where, mend=_FEEDBACK)
+            raise InputError("field 'rate' is not within (0, 1]", where=where, hint=_FEEDBACK)
         if right is None and value.get("rate", 1) == 1:
             raise InputError(
                 "a reply without a label needs a 'rate' below 1, or is to be left out",
                 where=where,
-                mend=_FEEDBACK,
+                hint=_FEEDBACK,
             )
         found.append((str(route), right, float(rate)))
     if math.prod(rate for _, _, rate in found) < _IMPLAUSIBLE and all(
@@ -203,7 +203,7 @@ def _labels(path: Path) -> list[tuple[str, bool | None, float]]:
         raise InputError(
             "labels at rates below 1, but not one reply that was not picked",
             where=str(path),
-            mend='add those with "right": null, or leave out "rate" if it is the same for all',
+            hint='add those with "right": null, or leave out "rate" if it is the same for all',
         )
     return found
 

@@ -213,7 +213,7 @@ def ookb(
         raise InputError(
             "is the policy's own where replies are asked for",
             where="--aggregator",
-            mend="leave it out",
+            hint="leave it out",
         )
     asked = options.read(files, passage, top_k)
     if dry_run:
@@ -229,7 +229,7 @@ def _only_one(files: list[Path], context: typer.Context) -> Path:
         raise InputError(
             "relevance is measured on one file at a time",
             where="--questions",
-            mend="name one, or add --model or --replay",
+            hint="name one, or add --model or --replay",
         )
     return files[0]
 

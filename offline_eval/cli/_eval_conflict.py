@@ -131,7 +131,7 @@ def conflict(
         _show_counts(items[:limit], quirks)
         return
     if out_dir is None:
-        raise InputError("is missing", where="--out", mend="name the run folder, or --dry-run")
+        raise InputError("is missing", where="--out", hint="name the run folder, or --dry-run")
     texts = PromptSet(prompts)
     asked = _model(model, replies, concurrency, settings)
     loaded = load_guards(guard or [], None if isinstance(asked, ReplayedReplies) else asked)
@@ -178,10 +178,10 @@ def _model(
 ) -> LanguageModel | ReplayedReplies:
     if name == _REPLAY:
         if replies is None:
-            raise InputError("is missing", where="--replies", mend="name the logged replies")
+            raise InputError("is missing", where="--replies", hint="name the logged replies")
         return ReplayedReplies(replies)
     if replies is not None:
-        raise InputError("is for --model replay", where="--replies", mend="leave it out")
+        raise InputError("is for --model replay", where="--replies", hint="leave it out")
     found = load_language_model(name, max_concurrency=concurrency)
     likelihood = settings.answers in (None, "likelihood")
     if isinstance(found, HuggingFaceLM) and not (likelihood and not found.uses_chat_template):
@@ -218,5 +218,5 @@ def _chosen(text: str, known: tuple[str, ...], option: str) -> list[str]:
 
 def _one_of(name: str, known: tuple[str, ...], option: str) -> Any:
     if name not in known:
-        raise InputError(f"there is no {name[:40]!r}", where=option, mend=", ".join(known))
+        raise InputError(f"there is no {name[:40]!r}", where=option, hint=", ".join(known))
     return name

@@ -70,7 +70,7 @@ class CallOptions:
                 if name in given:
                     option = f"--{name.replace('_', '-')}"
                     raise InputError(
-                        "goes with --engine ray only", where=option, mend="leave it out"
+                        "goes with --engine ray only", where=option, hint="leave it out"
                     )
         return CallLimits(**given)
 
@@ -113,7 +113,7 @@ class RepliesOptions:
                 raise InputError(
                     "goes with a system under test",
                     where=option,
-                    mend="add --model or --replay, or leave it out",
+                    hint="add --model or --replay, or leave it out",
                 )
 
     def read(self, files: Sequence[Path], passage: PassageKind, top_k: int) -> AskedFor:
@@ -128,7 +128,7 @@ class RepliesOptions:
                     raise InputError(
                         "is what the logs say where replies are replayed",
                         where=option,
-                        mend="leave it out, or add --model",
+                        hint="leave it out, or add --model",
                     )
         settings = RepliesSettings(
             cases=_cases(self.cases),
@@ -251,7 +251,7 @@ def _cases(given: str | None) -> tuple[CaseKind, ...]:
             raise InputError(
                 f"there is no kind of case {name!r}",
                 where="--cases",
-                mend=f"some of: {', '.join(known)}, with commas between them",
+                hint=f"some of: {', '.join(known)}, with commas between them",
             )
     return tuple(CaseKind(name) for name in names)
 
@@ -261,7 +261,7 @@ def _judges(given: Sequence[str] | None) -> Sequence[str]:
         return DEFAULT_JUDGES
     if _NO_JUDGE in given and len(given) > 1:
         raise InputError(
-            f"{_NO_JUDGE!r} and a judge contradict each other", where="--judge", mend="name one"
+            f"{_NO_JUDGE!r} and a judge contradict each other", where="--judge", hint="name one"
         )
     return () if _NO_JUDGE in given else given
 

@@ -107,13 +107,13 @@ def uaqfact(
         _show_counts(read, json_file)
         return
     if json_file is not None:
-        raise InputError("is for --dry-run", where="--json", mend="add --dry-run or leave it out")
+        raise InputError("is for --dry-run", where="--json", hint="add --dry-run or leave it out")
     if out_dir is None:
-        raise InputError("is missing", where="--out", mend="name the run folder, or --dry-run")
+        raise InputError("is missing", where="--out", hint="name the run folder, or --dry-run")
     if guard and 3 not in settings.tasks:
-        raise InputError("stands before task 3", where="--guard", mend="add 3 to --tasks")
+        raise InputError("stands before task 3", where="--guard", hint="add 3 to --tasks")
     if scorer is not None and not guard:
-        raise InputError("is for guards", where="--scorer", mend="add --guard, or leave it out")
+        raise InputError("is for guards", where="--scorer", hint="add --guard, or leave it out")
     asked = _model(model, replies, concurrency)
     loaded = load_guards(
         guard or [], None if isinstance(asked, ReplayedReplies) else asked, scorer=scorer
@@ -133,10 +133,10 @@ def _prompts(model: str, folder: Path | None) -> Prompts:
 def _model(name: str, replies: Path | None, concurrency: int) -> Any:
     if name == _REPLAY:
         if replies is None:
-            raise InputError("is missing", where="--replies", mend="name the logged replies")
+            raise InputError("is missing", where="--replies", hint="name the logged replies")
         return ReplayedReplies(replies)
     if replies is not None:
-        raise InputError("is for --model replay", where="--replies", mend="leave it out")
+        raise InputError("is for --model replay", where="--replies", hint="leave it out")
     return load_language_model(name, max_concurrency=concurrency)
 
 
@@ -166,7 +166,7 @@ def _tasks(text: str) -> tuple[int, ...]:
     found = []
     for part in _parts(text):
         if not part.isdecimal() or int(part) not in ALL_TASKS:
-            raise InputError(f"there is no task {part!r}", where="--tasks", mend="of 1,2,3")
+            raise InputError(f"there is no task {part!r}", where="--tasks", hint="of 1,2,3")
         found.append(int(part))
     return tuple(dict.fromkeys(found))
 
@@ -174,7 +174,7 @@ def _tasks(text: str) -> tuple[int, ...]:
 def _languages(text: str) -> tuple[str, ...]:
     found = tuple(dict.fromkeys(_parts(text)))
     if not found:
-        raise InputError("names no language", where="--lang", mend="en, zh, or en,zh")
+        raise InputError("names no language", where="--lang", hint="en, zh, or en,zh")
     return found
 
 
@@ -183,7 +183,7 @@ def _forms(text: str) -> tuple[Form, ...]:
     strangers = [name for name in chosen if name not in TASK3_FORMS]
     if strangers:
         raise InputError(
-            f"there is no form {strangers[0]!r}", where="--forms", mend=", ".join(TASK3_FORMS)
+            f"there is no form {strangers[0]!r}", where="--forms", hint=", ".join(TASK3_FORMS)
         )
     return tuple(form for form in TASK3_FORMS if form in chosen)
 

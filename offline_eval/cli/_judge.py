@@ -128,7 +128,7 @@ def _biases(paths: Sequence[Path], judges: Sequence[str]) -> list[JudgeBias]:
             raise InputError(
                 f"is of the judge {bias.judge[:80]!r}, which is not asked here",
                 where=str(path),
-                mend=f"judges: {', '.join(sorted(named))}",
+                hint=f"judges: {', '.join(sorted(named))}",
             )
         warning = judge_bias_warning(bias)
         if warning is not None:

@@ -62,7 +62,7 @@ def judge_bias(
     sources = {name: name for name in get_args(BeliefSource)}
     if beliefs not in sources:
         raise InputError(
-            f"there is no {beliefs[:40]!r}", where="--beliefs", mend=", ".join(sources)
+            f"there is no {beliefs[:40]!r}", where="--beliefs", hint=", ".join(sources)
         )
     source: BeliefSource = sources[beliefs]
     items = microworld_items() if data == MICROWORLD else read_conflict_set(data).items

@@ -80,7 +80,7 @@ def build(
     sentences_per_call: Annotated[
         int, typer.Option(min=1, max=100, help="Most sentences in one request for facts.")
     ] = 12,
-    max_mends: Annotated[
+    max_repairs: Annotated[
         int, typer.Option(min=0, help="How often a faulty reply is sent back.")
     ] = 2,
     concurrency: Annotated[int, typer.Option(min=1, help="Requests at a time.")] = 8,
@@ -119,7 +119,7 @@ def build(
         ),
         structured=structured,
         sentences_per_call=sentences_per_call,
-        max_mends=max_mends,
+        max_repairs=max_repairs,
     )
     if dry_run:
         _say_estimate(estimate_build(documents, out_dir, settings=settings))

@@ -145,10 +145,10 @@ def generate(
     for language in settings.languages:
         texts.require(language)
     if json_file is not None and not dry_run:
-        raise InputError("is for --dry-run", where="--json", mend="add --dry-run or leave it out")
+        raise InputError("is for --dry-run", where="--json", hint="add --dry-run or leave it out")
     if not dry_run:
         if out_dir is None:
-            raise InputError("is missing", where="--out", mend="name a new folder, or --dry-run")
+            raise InputError("is missing", where="--out", hint="name a new folder, or --dry-run")
         check_folder(out_dir)
     endpoint = EndpointSettings(
         user_agent=user_agent,
@@ -168,7 +168,7 @@ def generate(
         raise InputError(
             "the graph gives no questions",
             where=loaded.source,
-            mend="--dry-run says what was left out",
+            hint="--dry-run says what was left out",
         )
     assert out_dir is not None
     write_set(made, out_dir, graph=loaded, settings=settings, templates=texts)
@@ -271,7 +271,7 @@ def _types(text: str) -> tuple[QuestionType, ...]:
     strangers = [name for name in chosen if name not in known]
     if strangers:
         raise InputError(
-            f"there is no type {strangers[0]!r}", where="--types", mend=", ".join(known)
+            f"there is no type {strangers[0]!r}", where="--types", hint=", ".join(known)
         )
     return tuple(kind for name, kind in known.items() if name in chosen)
 

@@ -105,7 +105,7 @@ def _require_one(*modes: object) -> None:
         raise InputError(
             "exactly one is needed",
             where="--annotator, --consensus, --agreement, --export",
-            mend="name one of them",
+            hint="name one of them",
         )
 
 
@@ -126,7 +126,7 @@ def _require_fitting(
     ):
         if given and not fits:
             option = "--consensus" if name == "--show-names" else "--annotator"
-            raise InputError(f"goes with {option} only", where=name, mend="leave it out")
+            raise InputError(f"goes with {option} only", where=name, hint="leave it out")
 
 
 def _annotating(
@@ -182,7 +182,7 @@ def _print_agreement(run: RepliesRun) -> None:
         raise InputError(
             "nobody has labelled this run yet",
             where=str(run.folder),
-            mend="start with `knowgate label RUN --annotator NAME`",
+            hint="start with `knowgate label RUN --annotator NAME`",
         )
     for criterion in labels.criteria:
         _print_criterion(agreement(labels, criterion.name, run=run))

@@ -55,12 +55,12 @@ def recalibrate(
     Example: `knowgate recalibrate --policy old.json --run run --out policy.json`
     """
     if (run is None) == (records is None):
-        raise InputError("exactly one is needed", where="--run, --records", mend="name one of both")
+        raise InputError("exactly one is needed", where="--run, --records", hint="name one of both")
     old = Policy.load(policy)
     require_share_and_seed(share, seed)
     if policy_out.resolve() == policy.resolve():
         raise InputError(
-            "is the old policy", where=str(policy_out), mend="keep it, and choose another --out"
+            "is the old policy", where=str(policy_out), hint="keep it, and choose another --out"
         )
     require_apart(policy_out, run, records, report, old_policy=policy)
     if _promises_a_leak(old):
@@ -101,13 +101,13 @@ def _refit_leak(
             "promises how many unanswerable questions pass, which only a run of the ookb suite "
             "measures",
             where=str(policy),
-            mend="name one with --run",
+            hint="name one with --run",
         )
     if report is not None:
         raise InputError(
             "does not go with this policy's promise",
             where="--report",
-            mend="leave it out, and run `knowgate report` on the run",
+            hint="leave it out, and run `knowgate report` on the run",
         )
     from ..policies import records_from_run, require_same_instruments
 

@@ -16,7 +16,7 @@ from ...guard.routing import Signals, decide_route
 from ._app import app
 from ._console import checked_id, json_line, out, progress_bar
 
-_MEND = '"relevance" and "confidence" are numbers in [0, 1] or null, "conflict" is a bool or null'
+_HINT = '"relevance" and "confidence" are numbers in [0, 1] or null, "conflict" is a bool or null'
 # What the guard sees of a question and its passages, and no line of signals has.
 _NOT_LOGGED = {"answerability", "timings", "kept", "scores", "views"}
 
@@ -70,12 +70,12 @@ class _Replay:
             checked_id(value, where)
         nothing = value.get("nothing_retrieved", False)
         if not isinstance(nothing, bool):
-            raise InputError("field 'nothing_retrieved' must be a bool", where=where, mend=_MEND)
+            raise InputError("field 'nothing_retrieved' must be a bool", where=where, hint=_HINT)
         if "relevance" not in value and not nothing:
-            raise InputError("field 'relevance' is missing", where=where, mend=_MEND)
+            raise InputError("field 'relevance' is missing", where=where, hint=_HINT)
         conflict = value.get("conflict")
         if conflict is not None and not isinstance(conflict, bool):
-            raise InputError("field 'conflict' must be a bool or null", where=where, mend=_MEND)
+            raise InputError("field 'conflict' must be a bool or null", where=where, hint=_HINT)
         relevance = _probability(value, "relevance", where)
         confidence = _probability(value, "confidence", where)
         key = (
@@ -124,8 +124,8 @@ def _probability(value: dict[str, Any], name: str, where: str) -> float | None:
     if found is None:
         return None
     if isinstance(found, bool) or not isinstance(found, int | float):
-        raise InputError(f"field '{name}' must be a number or null", where=where, mend=_MEND)
+        raise InputError(f"field '{name}' must be a number or null", where=where, hint=_HINT)
     # A whole number may be too large for a float: compared as it is, never converted.
     if (isinstance(found, int) or math.isfinite(found)) and not 0 <= found <= 1:
-        raise InputError(f"field '{name}' is not within [0, 1]", where=where, mend=_MEND)
+        raise InputError(f"field '{name}' is not within [0, 1]", where=where, hint=_HINT)
     return float(found)

@@ -25,7 +25,7 @@ from ._app import app
 from ._console import checked_id, json_line, out, progress_bar
 
 _LINES_PER_BATCH = 32
-_MEND = 'each line needs "question" (text) and "passages" (a list of texts)'
+_HINT = 'each line needs "question" (text) and "passages" (a list of texts)'
 
 
 @app.command()
@@ -82,7 +82,7 @@ def _guard(
         try:
             policy.require_scorer(scorer.fingerprint)
         except FingerprintMismatchError as error:
-            raise FingerprintMismatchError(error.what, where=where, mend=error.mend) from None
+            raise FingerprintMismatchError(error.what, where=where, hint=error.hint) from None
     measuring = Policy(
         scorer=scorer.fingerprint,
         aggregator=(
@@ -132,15 +132,15 @@ def _check(value: dict[str, Any], where: str) -> None:
     checked_id(value, where)
     for name in ("question", "passages"):
         if name not in value:
-            raise InputError(f"field '{name}' is missing", where=where, mend=_MEND)
+            raise InputError(f"field '{name}' is missing", where=where, hint=_HINT)
     if not isinstance(value["question"], str):
-        raise InputError("field 'question' must be text", where=where, mend=_MEND)
+        raise InputError("field 'question' must be text", where=where, hint=_HINT)
     passages = value["passages"]
     if not isinstance(passages, list):
-        raise InputError("field 'passages' must be a list", where=where, mend=_MEND)
+        raise InputError("field 'passages' must be a list", where=where, hint=_HINT)
     for index, passage in enumerate(passages):
         if not isinstance(passage, str) and not _has_text(passage):
-            raise InputError(f"passages[{index}] is not text", where=where, mend=_MEND)
+            raise InputError(f"passages[{index}] is not text", where=where, hint=_HINT)
 
 
 def _has_text(passage: object) -> bool:

@@ -59,7 +59,7 @@ def relevance(
     cases = _training_questions(records, passage, where=str(questions))
     if out_dir.exists() and (not out_dir.is_dir() or any(out_dir.iterdir())):
         raise InputError(
-            "exists and is not an empty folder", where=str(out_dir), mend="name a new folder"
+            "exists and is not an empty folder", where=str(out_dir), hint="name a new folder"
         )
     with _filled_at_once(out_dir.resolve()) as work:
         with progress_bar("tuning") as advance:
@@ -102,7 +102,7 @@ def _training_questions(
         raise InputError(
             f"{len(records)} questions are too few to tune on",
             where=where,
-            mend=f"at least {MIN_QUESTIONS} are needed; the bundled scorer needs none",
+            hint=f"at least {MIN_QUESTIONS} are needed; the bundled scorer needs none",
         )
     return [
         TrainingQuestion(

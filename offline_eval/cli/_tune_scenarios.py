@@ -202,7 +202,7 @@ def _check_sides(known: Mapping[str, Knowledge], chosen: set[str], where: str) -
         f"of {len(known)} questions the model knows {counts[Knowledge.KNOWN]} and does not know "
         f"{counts[Knowledge.UNKNOWN]}: training needs some of both",
         where=where,
-        mend="give more questions, or other ones",
+        hint="give more questions, or other ones",
     )
 
 

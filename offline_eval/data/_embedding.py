@@ -95,13 +95,13 @@ def _checked(rows: NDArray[np.float32], texts: int, start: int) -> NDArray[np.fl
         raise InputError(
             f"gave embeddings of shape {rows.shape} for {texts} texts",
             where="encoder",
-            mend="it must give one row for each",
+            hint="it must give one row for each",
         )
     wrong = np.flatnonzero(~np.isfinite(rows).all(axis=1))
     if len(wrong):
         raise InputError(
             f"the embedding of text {start + int(wrong[0]) + 1} is not finite",
             where="encoder",
-            mend="use another encoder, or leave that text out",
+            hint="use another encoder, or leave that text out",
         )
     return rows

@@ -17,7 +17,7 @@ from ...guard.text import clean_text
 _DECODER = json.JSONDecoder()
 _SPACE = " \t\r\n"
 _ID_FIELDS = ("id", "question_id", "identifier")
-_MEND = 'each record needs "question" and "answer", and may have "id", "passage" and "source"'
+_HINT = 'each record needs "question" and "answer", and may have "id", "passage" and "source"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +71,17 @@ def read_questions(path: str | os.PathLike[str]) -> list[QuestionRecord]:
                 f"the id {_short(record.question_id)!r} was used before "
                 f"({seen[record.question_id]})",
                 where=where,
-                mend="give every question an id of its own",
+                hint="give every question an id of its own",
             )
         seen[record.question_id] = where
         records.append(record)
     if not records:
-        raise InputError("the knowledge base is empty", where=os.fspath(path), mend=_MEND)
+        raise InputError("the knowledge base is empty", where=os.fspath(path), hint=_HINT)
     if len(records) == 1:
         raise InputError(
             "there is one question only",
             where=os.fspath(path),
-            mend="leaving one out needs at least two questions",
+            hint="leaving one out needs at least two questions",
         )
     return records
 
@@ -97,7 +97,7 @@ def _objects(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
         raise InputError(
             "expected a list of questions, or an object whose field 'questions' is one",
             where=f"{path}:1",
-            mend="use a KnowOrNot question document, or JSON lines in a .jsonl file",
+            hint="use a KnowOrNot question document, or JSON lines in a .jsonl file",
         )
     try:
         lines = _item_lines(read_text(path), within_document=isinstance(value, dict))
@@ -107,7 +107,7 @@ def _objects(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
         where = f"{path}:{lines[index]}" if index < len(lines) else f"{path}: questions[{index}]"
         if not isinstance(item, dict):
             raise InputError(
-                f"expected a JSON object, found {type(item).__name__}", where=where, mend=_MEND
+                f"expected a JSON object, found {type(item).__name__}", where=where, hint=_HINT
             )
         yield where, item
 
@@ -179,27 +179,27 @@ def _identifier(value: Mapping[str, Any], where: str, default_id: str) -> str:
             raise InputError(
                 f"field '{name}' must be text or a whole number, found {type(found).__name__}",
                 where=where,
-                mend=_MEND,
+                hint=_HINT,
             )
         text = clean_text(str(found))
         if not text.strip():
-            raise InputError(f"field '{name}' is empty", where=where, mend=_MEND)
+            raise InputError(f"field '{name}' is empty", where=where, hint=_HINT)
         return text
     return default_id
 
 
 def _text(value: Mapping[str, Any], name: str, where: str) -> str:
     if name not in value:
-        raise InputError(f"field '{name}' is missing", where=where, mend=_MEND)
+        raise InputError(f"field '{name}' is missing", where=where, hint=_HINT)
     found = value[name]
     if not isinstance(found, str):
         raise InputError(
-            f"field '{name}' must be text, found {type(found).__name__}", where=where, mend=_MEND
+            f"field '{name}' must be text, found {type(found).__name__}", where=where, hint=_HINT
         )
     # Cleaned first: of nothing but NUL, nothing is left.
     text = clean_text(found)
     if not text.strip():
-        raise InputError(f"field '{name}' is empty", where=where, mend=_MEND)
+        raise InputError(f"field '{name}' is empty", where=where, hint=_HINT)
     return text
 
 
@@ -266,7 +266,7 @@ def build_knowledge_base(
         raise InputError(
             "all questions share one passage",
             where=where,
-            mend="leaving one out needs at least two different passages",
+            hint="leaving one out needs at least two different passages",
         )
     return KnowledgeBase(passages, passage_of)
 
@@ -280,6 +280,6 @@ def _passage_text(record: QuestionRecord, kind: PassageKind, where: str) -> str:
         raise InputError(
             f"question {record.question_id!r} has no field 'passage'",
             where=where,
-            mend="add it, or use --passage answer",
+            hint="add it, or use --passage answer",
         )
     return record.passage

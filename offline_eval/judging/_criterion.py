@@ -164,10 +164,10 @@ class Criterion:
         where = f"criterion {self.name!r}"
         if not _NAME.fullmatch(self.name) or self.name == GIVEN_JUDGE:
             raise InputError(
-                "is no name for a criterion", where=where, mend="letters, digits, _ . - only"
+                "is no name for a criterion", where=where, hint="letters, digits, _ . - only"
             )
         if not _TAG.fullmatch(self.tag):
-            raise InputError(f"{self.tag!r} is no tag", where=where, mend="letters, digits, _ -")
+            raise InputError(f"{self.tag!r} is no tag", where=where, hint="letters, digits, _ -")
         folded = [folded_outcome(outcome) for outcome in self.outcomes]
         if len(folded) < 2 or len(set(folded)) < len(folded) or not all(folded):
             raise InputError(
@@ -182,7 +182,7 @@ class Criterion:
             raise InputError(
                 f"cannot see {unknown[0]!r}" if unknown else "must see the reply and what it needs",
                 where=where,
-                mend=f"fields: {', '.join(FIELDS)}",
+                hint=f"fields: {', '.join(FIELDS)}",
             )
         if self.positive is not None and self.positive not in self.outcomes:
             raise InputError(f"{self.positive!r} is none of the outcomes", where=where)
@@ -207,7 +207,7 @@ def read_criterion(path: str | os.PathLike[str]) -> Criterion:
     strangers = sorted(set(value) - {*known, *_OF_LABELS})
     if strangers:
         raise InputError(
-            f"unknown field {strangers[0]!r}", where=where, mend=f"fields: {', '.join(known)}"
+            f"unknown field {strangers[0]!r}", where=where, hint=f"fields: {', '.join(known)}"
         )
     name, prompt = _text(value, "name", where), _text(value, "prompt", where)
     only_where = value.get("only_where", {})
@@ -227,7 +227,7 @@ def read_criterion(path: str | os.PathLike[str]) -> Criterion:
         )
     except InputError as error:
         if error.where.startswith("criterion "):
-            raise InputError(error.what, where=where, mend=error.mend) from None
+            raise InputError(error.what, where=where, hint=error.hint) from None
         raise
 
 
@@ -280,10 +280,10 @@ def _parsed(path: Path) -> dict[str, Any]:
         except (ValueError, RecursionError) as error:
             detail = "nested too deeply" if isinstance(error, RecursionError) else str(error)
             raise InputError(
-                f"broken TOML ({detail})", where=str(path), mend="mend the file"
+                f"broken TOML ({detail})", where=str(path), hint="fix the file"
             ) from None
     else:
-        raise InputError("is no criterion", where=str(path), mend="name a .toml or .json file")
+        raise InputError("is no criterion", where=str(path), hint="name a .toml or .json file")
     if not isinstance(value, dict):
         raise InputError("must be one object", where=str(path))
     return value

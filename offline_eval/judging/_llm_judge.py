@@ -196,7 +196,7 @@ def _check_order(criteria: Sequence[Criterion]) -> None:
             raise InputError(
                 f"depends on {missing[0]!r}, which is not asked before it",
                 where=f"criterion {criterion.name!r}",
-                mend="judge by that one too",
+                hint="judge by that one too",
             )
         for name, outcomes in criterion.only_where.items():
             # It would never be asked, and every reply would silently get `otherwise`.
@@ -206,7 +206,7 @@ def _check_order(criteria: Sequence[Criterion]) -> None:
                 raise InputError(
                     f"waits for {never} {name!r}, which has {', '.join(sorted(earlier[name]))}",
                     where=f"criterion {criterion.name!r}",
-                    mend="name outcomes of that criterion, or judge without the bundled criteria",
+                    hint="name outcomes of that criterion, or judge without the bundled criteria",
                 )
         otherwise = () if criterion.otherwise is None else (criterion.otherwise,)
         earlier[criterion.name] = {*criterion.outcomes, *otherwise}

@@ -13,7 +13,7 @@ from ._llm_judge import PREFIX, LLMJudge
 
 DEFAULT_JUDGES = (DETECTOR, ESTIMATE)
 _PYTHON = "python:"
-_MEND = f"{DETECTOR}, {ESTIMATE}, {PREFIX}MODEL or python:module:attribute"
+_HINT = f"{DETECTOR}, {ESTIMATE}, {PREFIX}MODEL or python:module:attribute"
 
 
 def load_judges(
@@ -38,7 +38,7 @@ def load_judges(
     """
     asked = _criteria(criteria, bundled=bundled)
     if not judges:
-        raise InputError("no judge was named", where="judges", mend=_MEND)
+        raise InputError("no judge was named", where="judges", hint=_HINT)
     loaded = tuple(
         _load(judge, asked) if isinstance(judge, str) else _checked(judge, repr(type(judge)))
         for judge in judges
@@ -48,13 +48,13 @@ def load_judges(
         raise InputError(
             "two judges have one name, or one is called `given`",
             where=", ".join(names),
-            mend="name each once; `given` stands for labels that came with logged replies",
+            hint="name each once; `given` stands for labels that came with logged replies",
         )
     if criteria and not any(isinstance(judge, LLMJudge) for judge in loaded):
         raise InputError(
             "no judge asks by these criteria",
             where=", ".join(criterion.name for criterion in criteria),
-            mend=f"name a language model as a judge: {PREFIX}MODEL",
+            hint=f"name a language model as a judge: {PREFIX}MODEL",
         )
     return loaded
 
@@ -69,7 +69,7 @@ def _load(name: str, criteria: tuple[Criterion, ...]) -> Judge:
         return LLMJudge(load_chat_model(model), name=model, criteria=criteria)
     if name.startswith(_PYTHON):
         return _checked(load_object(name), name)
-    raise InputError("there is no such judge", where=name, mend=_MEND)
+    raise InputError("there is no such judge", where=name, hint=_HINT)
 
 
 def _checked(judge: object, where: str) -> Judge:
@@ -77,7 +77,7 @@ def _checked(judge: object, where: str) -> Judge:
         raise InputError(
             "is no judge",
             where=where,
-            mend="it needs name, estimate, criteria, version, wants and judge; see FunctionJudge",
+            hint="it needs name, estimate, criteria, version, wants and judge; see FunctionJudge",
         )
     return judge
 

@@ -70,7 +70,7 @@ def _replace(stem: Path, rows: Collection[dict[str, object]], kind: StoreKind) -
         os.replace(written, stem.with_name(f"{stem.name}.{kind}"))
     except OSError as error:
         raise InputError(
-            f"cannot be written ({error.strerror})", where=str(stem.parent), mend="mend that"
+            f"cannot be written ({error.strerror})", where=str(stem.parent), hint="fix that"
         ) from None
 
 
@@ -344,7 +344,7 @@ def _refuse_other_versions(run: RepliesRun, judges: Sequence[Judge], *, failed_t
             raise InputError(
                 f"another version of {judgement.judge!r} has judged {judgement.criterion!r} here",
                 where=str(run.folder / "judgements"),
-                mend="give the criterion another name, or move those verdicts away",
+                hint="give the criterion another name, or move those verdicts away",
             )
 
 

@@ -207,7 +207,7 @@ def _possible_routes(measured: MeasuredCases, allowed: Sequence[Route]) -> tuple
             "neither relevance nor confidence was measured on any case, or their routes are not "
             "allowed",
             where=measured.source,
-            mend="measure one of them",
+            hint="measure one of them",
         )
     return routes
 
@@ -239,6 +239,6 @@ def _parts(
         raise InputError(
             f"too few questions to split: {measured.questions}, of them {share:g} to fit on",
             where=measured.source,
-            mend="use more of them, or a larger share",
+            hint="use more of them, or a larger share",
         )
     return learn, certifying, test

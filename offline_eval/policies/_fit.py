@@ -110,7 +110,7 @@ def _applied(calibrator: Calibrator, raw: float | None) -> float | None:
 
 
 _NAMES = tuple(field.name for field in fields(LossTable))
-_MEND = "write e.g. wrong_answer=1,false_abstention=0.2,wrong_follow=1, each from 0 to 1"
+_HINT = "write e.g. wrong_answer=1,false_abstention=0.2,wrong_follow=1, each from 0 to 1"
 
 
 def parse_costs(text: str) -> LossTable:
@@ -130,22 +130,22 @@ def parse_costs(text: str) -> LossTable:
             raise InputError(
                 f"{part.strip()!r} is no cost (there are: {', '.join(_NAMES)})",
                 where="--cost",
-                mend=_MEND,
+                hint=_HINT,
             )
         if name in found:
-            raise InputError(f"{name} is given twice", where="--cost", mend=_MEND)
+            raise InputError(f"{name} is given twice", where="--cost", hint=_HINT)
         try:
             found[name] = float(value)
         except ValueError:
             found[name] = math.nan
         if not 0.0 <= found[name] <= 1.0:
             raise InputError(
-                f"{name} must cost from 0 to 1, not {value!r}", where="--cost", mend=_MEND
+                f"{name} must cost from 0 to 1, not {value!r}", where="--cost", hint=_HINT
             )
     table = LossTable(**found)
     if not any(astuple(table)):
         raise InputError(
-            "nothing costs anything, so that every policy would do", where="--cost", mend=_MEND
+            "nothing costs anything, so that every policy would do", where="--cost", hint=_HINT
         )
     return table
 
@@ -191,7 +191,7 @@ def promise_of(guarantee: Guarantee, *, where: str) -> OldPromise:
     raise InputError(
         "the policy certified nothing and does not tell which bounds were asked for",
         where=where,
-        mend="make one with `knowgate calibrate`",
+        hint="make one with `knowgate calibrate`",
     )
 
 
@@ -199,7 +199,7 @@ def _unknown_promise(where: str) -> InputError:
     return InputError(
         "the policy's guarantee has a bound that is not known here",
         where=where,
-        mend="make one with `knowgate calibrate`",
+        hint="make one with `knowgate calibrate`",
     )
 
 

@@ -375,7 +375,7 @@ def _fingerprint(value: Any, name: str, where: str) -> Fingerprint:
         return Fingerprint.model_validate(value)
     except ValidationError:
         raise InputError(
-            f"field 'settings.{name}' is no fingerprint", where=where, mend=_RUN_AGAIN
+            f"field 'settings.{name}' is no fingerprint", where=where, hint=_RUN_AGAIN
         ) from None
 
 
@@ -394,6 +394,6 @@ def records_from_run(run: str | os.PathLike[str]) -> MeasuredCases:
         raise InputError(
             f"a run of suite {suite!r} holds nothing to calibrate on",
             where=str(Path(run) / "manifest.json"),
-            mend=f"name a run of: {', '.join(_SUITES)}; or write a records file (--records)",
+            hint=f"name a run of: {', '.join(_SUITES)}; or write a records file (--records)",
         )
     return _SUITES[suite](run)

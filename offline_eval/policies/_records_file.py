@@ -22,7 +22,7 @@ _REQUIRED = ("question_id", "relevance", "confidence", "context_right", "closed_
 _HEADER = ("scorer", "estimator", "aggregator", "population", "conflict_between")
 # Beyond these, sums of weights would lose their digits.
 _LIGHTEST, _HEAVIEST = 1e-9, 1e9
-_MEND = (
+_HINT = (
     '{"question_id": "q1", "relevance": 0.7, "confidence": 0.4, "context_right": true, '
     '"closed_book_right": false}'
 )
@@ -47,7 +47,7 @@ def read_records(path: str | os.PathLike[str]) -> MeasuredCases:
             raise InputError(
                 f"field {unknown[0]!r} says nothing about what measured the records",
                 where=f"{where}:1",
-                mend=f"there are: {', '.join(_HEADER)}",
+                hint=f"there are: {', '.join(_HEADER)}",
             )
     made_by = _made_by(header, _manifest_of(Path(path)), where)
     cases: dict[tuple[str, str], tuple[int, MeasuredCase]] = {}
@@ -61,7 +61,7 @@ def read_records(path: str | os.PathLike[str]) -> MeasuredCases:
                 f"question {case.question_id!r}, case {case.case!r} stands on line "
                 f"{cases[key][0]} already",
                 where=at,
-                mend='tell the cases of one question apart by "case"',
+                hint='tell the cases of one question apart by "case"',
             )
         first, group = groups.setdefault(case.question_id, (number, case.group))
         if group != case.group:
@@ -69,11 +69,11 @@ def read_records(path: str | os.PathLike[str]) -> MeasuredCases:
                 f"question {case.question_id!r} is in group {case.group!r} here and in {group!r} "
                 f"on line {first}",
                 where=at,
-                mend="a question belongs to one group",
+                hint="a question belongs to one group",
             )
         cases[key] = (number, case)
     if not cases:
-        raise InputError("holds no records", where=where, mend=f"one line per case: {_MEND}")
+        raise InputError("holds no records", where=where, hint=f"one line per case: {_HINT}")
     return replace(made_by, cases=tuple(case for _, case in cases.values()))
 
 
@@ -90,7 +90,7 @@ def _manifest_of(path: Path) -> tuple[Mapping[str, Any], str]:
         raise InputError(
             f"expected a JSON object, found {type(value).__name__}",
             where=str(manifest),
-            mend='name "scorer", "estimator", "aggregator"',
+            hint='name "scorer", "estimator", "aggregator"',
         )
     return value, str(manifest)
 
@@ -105,7 +105,7 @@ def _made_by(
             raise InputError(
                 f"{name!r} is told here and, differently, in {Path(beside_where).name}",
                 where=f"{where}:1",
-                mend="keep the one that measured these records",
+                hint="keep the one that measured these records",
             )
     at = f"{where}:1" if header else beside_where
     found = {**beside, **header}
@@ -114,7 +114,7 @@ def _made_by(
         raise InputError(
             f"field 'aggregator': unknown aggregator {aggregator!r}",
             where=at,
-            mend=f"one of: {', '.join(AGGREGATOR_NAMES)}",
+            hint=f"one of: {', '.join(AGGREGATOR_NAMES)}",
         )
     population = found.get("population", "")
     if not isinstance(population, str):
@@ -144,7 +144,7 @@ def _fingerprint(value: Any, name: str, where: str) -> Fingerprint | None:
         raise InputError(
             f"field {field!r}: {first['msg']}",
             where=where,
-            mend=f"write the fingerprint of the {name}, as `knowgate eval` does, e.g. "
+            hint=f"write the fingerprint of the {name}, as `knowgate eval` does, e.g. "
             '{"kind": "bi_encoder"}',
         ) from None
 
@@ -209,7 +209,7 @@ def _text(value: Mapping[str, Any], name: str, where: str) -> str:
 
 
 def _refuse(what: str, where: str) -> NoReturn:
-    raise InputError(what, where=where, mend=f"a record looks like {_MEND}")
+    raise InputError(what, where=where, hint=f"a record looks like {_HINT}")
 
 
 def record_lines(measured: MeasuredCases) -> Iterable[Mapping[str, Any]]:

@@ -55,7 +55,7 @@ def recalibrate(
         raise InputError(
             "the policy was written by hand and promises nothing that could be kept up",
             where=os.fspath(where),
-            mend="make one with `knowgate calibrate`",
+            hint="make one with `knowgate calibrate`",
         )
     promise = promise_of(guarantee, where=os.fspath(where))
     new = calibrate_records(
@@ -112,6 +112,6 @@ def _mismatch(measured: MeasuredCases, what: str) -> FingerprintMismatchError:
     return FingerprintMismatchError(
         what,
         where=measured.source,
-        mend="measure with the old policy's instruments, or make a new policy with "
+        hint="measure with the old policy's instruments, or make a new policy with "
         "`knowgate calibrate`",
     )

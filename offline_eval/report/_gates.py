@@ -28,7 +28,7 @@ _GATE = re.compile(
     r"(?P<sign><=|>=|==|!=|<|>)\s*"
     r"(?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(?P<unit>%?)\s*"
 )
-_MEND = "write NAME OP NUMBER, for example 'abstention_rate<0.9', with <, <=, >, >=, == or !="
+_HINT = "write NAME OP NUMBER, for example 'abstention_rate<0.9', with <, <=, >, >=, == or !="
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +67,16 @@ def parse_gate(text: str) -> Gate:
     """
     found = _GATE.fullmatch(text)
     if found is None:
-        raise InputError(f"cannot be read: {text[:80]!r}", where="--fail-if", mend=_MEND)
+        raise InputError(f"cannot be read: {text[:80]!r}", where="--fail-if", hint=_HINT)
     name = found["name"]
     parts = _PART.findall(name)
     # Whatever is not a part is a dot between two, or none before a bracket.
     between = _PART.sub("\0", name)
     if not re.fullmatch(r"\0(?:\.?\0)*", between):
-        raise InputError(f"cannot be read: {text[:80]!r}", where="--fail-if", mend=_MEND)
+        raise InputError(f"cannot be read: {text[:80]!r}", where="--fail-if", hint=_HINT)
     number = float(found["number"])
     if not math.isfinite(number):
-        raise InputError(f"the number is too large: {text[:80]!r}", where="--fail-if", mend=_MEND)
+        raise InputError(f"the number is too large: {text[:80]!r}", where="--fail-if", hint=_HINT)
     return Gate(
         text=" ".join(text.split()),
         name=name,
@@ -160,7 +160,7 @@ def _number(gate: Gate, value: Any) -> float | None:
         raise InputError(
             f"{gate.name[:80]!r} is no number in this report",
             where="--fail-if",
-            mend=f"name one in it, such as {gate.name[:80]}.{sorted(children)[0]}"
+            hint=f"name one in it, such as {gate.name[:80]}.{sorted(children)[0]}"
             if children and not isinstance(value, list)
             else "name a number or a rate of report.json",
         )
@@ -175,7 +175,7 @@ def _unknown(gate: Gate, depth: int, known: Sequence[str]) -> InputError:
     return InputError(
         f"the report has no {wanted[:80]!r}{within}",
         where=f"--fail-if {gate.text[:120]!r}",
-        mend=f"name one of: {', '.join(name[:60] for name in names)}"
+        hint=f"name one of: {', '.join(name[:60] for name in names)}"
         if names
         else "name a number or a rate of report.json",
     )

@@ -103,7 +103,7 @@ def _rows(connection: sqlite3.Connection, path: Path) -> Iterator[tuple[str, dic
         where = f"{path}:{number}"
         if not isinstance(row, str):
             raise InputError(
-                "the row is damaged (no text)", where=where, mend="restore the file from a copy"
+                "the row is damaged (no text)", where=where, hint="restore the file from a copy"
             )
         yield where, decode_row(row, where)
 
@@ -119,5 +119,5 @@ def _typed(path: Path) -> Iterator[None]:
         raise InputError(
             f"not a database of rows ({error})",
             where=str(path),
-            mend="restore the file from a copy, or remove it and start again",
+            hint="restore the file from a copy, or remove it and start again",
         ) from None

@@ -16,14 +16,14 @@ from ...guard.files import read_json
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
-def checked_model(kind: type[_Model], value: Any, *, where: str, mend: str) -> _Model:
+def checked_model(kind: type[_Model], value: Any, *, where: str, hint: str) -> _Model:
     """The checked value.
 
     Args:
         kind: what it is to be.
         value: as read from JSON.
         where: file and line.
-        mend: what to do about a broken one.
+        hint: what to do about a broken one.
 
     Raises:
         InputError: a field is missing or wrong; names the first.
@@ -34,7 +34,7 @@ def checked_model(kind: type[_Model], value: Any, *, where: str, mend: str) -> _
         fault = error.errors(include_url=False, include_input=False)[0]
         name = ".".join(str(part) for part in fault["loc"])
         what = f"field '{name}': {fault['msg']}" if name else str(fault["msg"])
-        raise InputError(what, where=where, mend=mend) from None
+        raise InputError(what, where=where, hint=hint) from None
 
 
 SCHEMA_VERSION = 1
@@ -57,17 +57,17 @@ def read_manifest(folder: str | os.PathLike[str]) -> dict[str, Any]:
         raise InputError(
             what,
             where=os.fspath(folder),
-            mend="make one with `knowgate eval ookb` or `knowgate eval uniknow`",
+            hint="make one with `knowgate eval ookb` or `knowgate eval uniknow`",
         )
-    return read_versioned(path, mend="remove the run folder and start again")
+    return read_versioned(path, hint="remove the run folder and start again")
 
 
-def read_versioned(path: str | os.PathLike[str], *, mend: str) -> dict[str, Any]:
+def read_versioned(path: str | os.PathLike[str], *, hint: str) -> dict[str, Any]:
     """A JSON object of a run folder whose `schema_version` is known here.
 
     Args:
         path: of the file.
-        mend: what to do about a broken one.
+        hint: what to do about a broken one.
 
     Raises:
         InputError: the file cannot be read, is no such object, holds NaN or infinity,
@@ -78,20 +78,20 @@ def read_versioned(path: str | os.PathLike[str], *, mend: str) -> dict[str, Any]
     version = value.get("schema_version") if isinstance(value, dict) else None
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise InputError(
-            "field 'schema_version' is missing or not a positive number", where=where, mend=mend
+            "field 'schema_version' is missing or not a positive number", where=where, hint=hint
         )
     if version > SCHEMA_VERSION:
         raise InputError(
             f"run schema {version} is newer than {SCHEMA_VERSION}, the newest known here",
             where=where,
-            mend="upgrade knowgate",
+            hint="upgrade knowgate",
         )
     try:
         json.dumps(value, allow_nan=False)
     except ValueError:
-        raise InputError("a number is NaN or infinite", where=where, mend=mend) from None
+        raise InputError("a number is NaN or infinite", where=where, hint=hint) from None
     except RecursionError:
-        raise InputError("nested too deeply", where=where, mend=mend) from None
+        raise InputError("nested too deeply", where=where, hint=hint) from None
     found: dict[str, Any] = value
     return found
 
@@ -125,7 +125,7 @@ def holds_run(
                 "the folder holds another run "
                 f"(its {_difference(name, found.get(name), manifest.get(name))} differs)",
                 where=str(root),
-                mend="choose another --out, or remove the folder",
+                hint="choose another --out, or remove the folder",
             )
     return True
 
@@ -137,14 +137,14 @@ def _require_free(root: Path, own: Collection[str]) -> None:
         raise InputError(
             f"cannot be used as a run folder ({error.strerror})",
             where=str(root),
-            mend="choose another --out",
+            hint="choose another --out",
         ) from None
     strangers = sorted(name for name in present if name not in own and not name.endswith(".tmp"))
     if strangers:
         raise InputError(
             f"the folder is not empty and holds no run (found {strangers[0]!r})",
             where=str(root),
-            mend="choose another --out",
+            hint="choose another --out",
         )
 
 

@@ -120,25 +120,25 @@ def _read_manifest(root: Path) -> tuple[OokbManifest, dict[str, Any]]:
         raise InputError(
             f"the run is of suite {suite!r}, not 'ookb'",
             where=path,
-            mend="name a run made with `knowgate eval ookb`",
+            hint="name a run made with `knowgate eval ookb`",
         )
     if value.get("holds") == "replies":
         raise InputError(
             "the run holds replies, not relevance signals",
             where=path,
-            mend="calibrate on a run without --model and --replay: `knowgate eval ookb "
+            hint="calibrate on a run without --model and --replay: `knowgate eval ookb "
             "--questions … --scorer … --out …`",
         )
-    value = _cleaned(value, where=path, mend=_RUN_AGAIN)
+    value = _cleaned(value, where=path, hint=_RUN_AGAIN)
     try:
         manifest = OokbManifest.model_validate(value)
     except ValidationError as error:
         what = _first_fault(error)
         if error.errors()[0]["loc"][0] == "settings":
             what = f"field 'settings' does not name scorer and aggregator as it should ({what})"
-        raise InputError(what, where=path, mend=_RUN_AGAIN) from None
+        raise InputError(what, where=path, hint=_RUN_AGAIN) from None
     if not manifest.cases:
-        raise InputError("the run holds no cases", where=path, mend=_RUN_AGAIN)
+        raise InputError("the run holds no cases", where=path, hint=_RUN_AGAIN)
     return manifest, value["settings"]
 
 
@@ -152,7 +152,7 @@ def _require_whole_rows(root: Path, manifest: OokbManifest) -> None:
         content = path.read_bytes()
     except OSError as error:
         raise InputError(
-            f"cannot be read ({error.strerror})", where=str(path), mend=_RUN_AGAIN
+            f"cannot be read ({error.strerror})", where=str(path), hint=_RUN_AGAIN
         ) from None
     if not content.endswith(b"\n"):
         raise _not_finished(root, manifest, content.count(b"\n"))
@@ -162,7 +162,7 @@ def _not_finished(root: Path, manifest: OokbManifest, done: int, lead: str = "")
     return InputError(
         f"{lead}the run is not finished ({done} of {manifest.cases} cases)",
         where=str(root),
-        mend=_GO_ON,
+        hint=_GO_ON,
     )
 
 
@@ -172,17 +172,17 @@ def _read_questions(root: Path) -> dict[str, OokbQuestion]:
         raise InputError(
             "no questions.jsonl in the run folder",
             where=str(root),
-            mend="start the same `knowgate eval ookb` again, it writes what is missing",
+            hint="start the same `knowgate eval ookb` again, it writes what is missing",
         )
     found: dict[str, OokbQuestion] = {}
     for number, value in read_jsonl(path):
         where = f"{path}:{number}"
-        question = _model(OokbQuestion, value, where=where, mend=_RUN_AGAIN)
+        question = _model(OokbQuestion, value, where=where, hint=_RUN_AGAIN)
         if question.question_id in found:
             raise InputError(
                 f"question_id {question.question_id!r} stands here twice",
                 where=where,
-                mend=_RUN_AGAIN,
+                hint=_RUN_AGAIN,
             )
         found[question.question_id] = question
     return found
@@ -193,27 +193,27 @@ def _read_rows(root: Path, questions: Mapping[str, OokbQuestion]) -> tuple[OokbR
     rows: dict[tuple[str, CaseKind], OokbRow] = {}
     for number, value in read_jsonl(path):
         where = f"{path}:{number}"
-        row = _model(OokbRow, value, where=where, mend=_RUN_AGAIN)
+        row = _model(OokbRow, value, where=where, hint=_RUN_AGAIN)
         if row.question_id not in questions:
             raise InputError(
                 f"question_id {row.question_id!r} is not in questions.jsonl: rows and questions "
                 "do not belong together",
                 where=where,
-                mend=_RUN_AGAIN,
+                hint=_RUN_AGAIN,
             )
         own = questions[row.question_id].own_passage
         if row.kind is CaseKind.LEFT_OUT and own in row.retrieved:
             raise InputError(
                 f"passage {own!r} was retrieved although it was left out",
                 where=where,
-                mend=_RUN_AGAIN,
+                hint=_RUN_AGAIN,
             )
         if (row.question_id, row.kind) in rows:
             raise InputError(
                 f"case {row.case_id!r}: a second {row.kind} case of one question: rows and "
                 "questions do not belong together",
                 where=where,
-                mend=_RUN_AGAIN,
+                hint=_RUN_AGAIN,
             )
         rows[row.question_id, row.kind] = row
     return tuple(rows.values())
@@ -234,7 +234,7 @@ def _require_complete(
         raise InputError(
             "rows and questions do not belong together",
             where=str(root / "rows.jsonl"),
-            mend=_RUN_AGAIN,
+            hint=_RUN_AGAIN,
         )
     for question in questions.values():
         if not question.passage_id:
@@ -242,7 +242,7 @@ def _require_complete(
             raise InputError(
                 f"question {question.question_id!r}: field 'passage_id' is missing",
                 where=str(root / "questions.jsonl"),
-                mend=_GO_ON,
+                hint=_GO_ON,
             )
 
 
@@ -253,8 +253,8 @@ def _read_calibration(
     if not path.exists():
         return None
     where = str(path)
-    value = read_versioned(path, mend=_CALIBRATE_AGAIN)
-    file = _model(CalibrationFile, value, where=where, mend=_CALIBRATE_AGAIN)
+    value = read_versioned(path, hint=_CALIBRATE_AGAIN)
+    file = _model(CalibrationFile, value, where=where, hint=_CALIBRATE_AGAIN)
     policy = Policy.parse(file.policy, where=where)
     policy.require_scorer(manifest.settings.scorer)
     if policy.aggregator != manifest.settings.aggregator:
@@ -262,27 +262,27 @@ def _read_calibration(
             f"the policy aggregates by {policy.aggregator!r}, "
             f"the run by {manifest.settings.aggregator!r}",
             where=where,
-            mend=_CALIBRATE_AGAIN,
+            hint=_CALIBRATE_AGAIN,
         )
     fitted, held_out = frozenset(file.calibration_questions), frozenset(file.test_questions)
     if stray := sorted((fitted | held_out) - questions.keys()):
         raise InputError(
-            f"question {stray[0]!r} is not part of this run", where=where, mend=_CALIBRATE_AGAIN
+            f"question {stray[0]!r} is not part of this run", where=where, hint=_CALIBRATE_AGAIN
         )
     if both := sorted(fitted & held_out):
         raise InputError(
             f"question {both[0]!r} is a calibration and a test question at once",
             where=where,
-            mend=_CALIBRATE_AGAIN,
+            hint=_CALIBRATE_AGAIN,
         )
     return OokbCalibration(policy, file.risk, fitted, held_out)
 
 
-def _model(model: type[_Model], value: dict[str, Any], *, where: str, mend: str) -> _Model:
+def _model(model: type[_Model], value: dict[str, Any], *, where: str, hint: str) -> _Model:
     try:
-        return model.model_validate(_cleaned(value, where=where, mend=mend))
+        return model.model_validate(_cleaned(value, where=where, hint=hint))
     except ValidationError as error:
-        raise InputError(_first_fault(error), where=where, mend=mend) from None
+        raise InputError(_first_fault(error), where=where, hint=hint) from None
 
 
 def _first_fault(error: ValidationError) -> str:
@@ -291,12 +291,12 @@ def _first_fault(error: ValidationError) -> str:
     return f"field '{field}': {first['msg']}" if field else str(first["msg"])
 
 
-def _cleaned(value: dict[str, Any], *, where: str, mend: str) -> dict[str, Any]:
+def _cleaned(value: dict[str, Any], *, where: str, hint: str) -> dict[str, Any]:
     """JSON whose strings can be encoded: a lone surrogate must not stop a report."""
     try:
         found: dict[str, Any] = _clean(value)
     except RecursionError:
-        raise InputError("nested too deeply", where=where, mend=mend) from None
+        raise InputError("nested too deeply", where=where, hint=hint) from None
     return found
 
 

@@ -19,7 +19,7 @@ from ..testbed import microworld_model_path
 
 EMBEDDED = "embedded"
 _PYTHON = "python:"
-_MEND = (
+_HINT = (
     f"`{EMBEDDED}`, a folder with Hugging Face weights, `provider:model` as LangChain names it, "
     "or `python:module:attribute`"
 )
@@ -75,7 +75,7 @@ def load_chat_model(name: str) -> Runnable[Any, Any]:
         return HuggingFaceChatModel(lm=HuggingFaceLM(name))
     provider, colon, _ = name.partition(":")
     if not colon or not provider:
-        raise InputError("there is no such model", where=name, mend=_MEND)
+        raise InputError("there is no such model", where=name, hint=_HINT)
     return _of_provider(name)
 
 
@@ -84,7 +84,7 @@ def _checked_runnable(found: object, name: str) -> Runnable[Any, Any]:
         raise InputError(
             f"is a {type(found).__name__}, no chat model or runnable of LangChain",
             where=name,
-            mend="name one, or a function without arguments that makes one",
+            hint="name one, or a function without arguments that makes one",
         )
     return found
 
@@ -107,7 +107,7 @@ def _of_provider(name: str) -> BaseChatModel:
         raise InputError(
             f"the provider's package raised {type(error).__name__}",
             where=name,
-            mend=f"check name and key; otherwise {_MEND}",
+            hint=f"check name and key; otherwise {_HINT}",
         ) from None
     return found
 
@@ -120,7 +120,7 @@ def load_object(name: str) -> Any:
     """
     module_name, _, attribute = name.removeprefix(_PYTHON).rpartition(":")
     if not name.startswith(_PYTHON) or not module_name or not attribute:
-        raise InputError("is no name of an object", where=name, mend="python:module:attribute")
+        raise InputError("is no name of an object", where=name, hint="python:module:attribute")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
@@ -131,7 +131,7 @@ def load_object(name: str) -> Any:
         raise InputError(
             f"cannot be imported ({type(error).__name__}: {error})",
             where=name,
-            mend="check module and attribute; modules of the current folder are found",
+            hint="check module and attribute; modules of the current folder are found",
         ) from None
     if callable(found) and not hasattr(found, "invoke") and not isinstance(found, type):
         try:
@@ -140,6 +140,6 @@ def load_object(name: str) -> Any:
             raise InputError(
                 f"calling it raised {type(error).__name__}",
                 where=name,
-                mend="it must work without arguments",
+                hint="it must work without arguments",
             ) from error
     return found

@@ -101,7 +101,7 @@ class RunStore:
             raise InputError(
                 f"cannot be used as a run folder ({error.strerror})",
                 where=str(self._folder),
-                mend="choose another --out",
+                hint="choose another --out",
             ) from None
         holds_run(self._folder, self._manifest, own=[self._rows_path.name] if empty else [])
 
@@ -112,7 +112,7 @@ class RunStore:
             raise InputError(
                 "another process is writing this run",
                 where=str(self._folder),
-                mend="wait for it, or choose another folder",
+                hint="wait for it, or choose another folder",
             ) from None
         except OSError as error:
             raise self._unwritable(error) from None
@@ -121,7 +121,7 @@ class RunStore:
         return InputError(
             f"cannot be written ({error.strerror})",
             where=str(self._rows_path),
-            mend="mend that and start again, it goes on where it stopped; or choose another --out",
+            hint="fix that and start again, it goes on where it stopped; or choose another --out",
         )
 
     def _whole_rows(self) -> int:
@@ -136,7 +136,7 @@ class RunStore:
                 raise InputError(
                     "the row is not the one that belongs here",
                     where=f"{self._rows_path}:{number}",
-                    mend="remove the run folder and start again",
+                    hint="remove the run folder and start again",
                 )
             count += 1
         return count

@@ -110,11 +110,11 @@ def read_replies_run(folder: str | os.PathLike[str]) -> RepliesRun:
         raise InputError(
             "the run holds no replies",
             where=str(root / "manifest.json"),
-            mend="name a run made with `knowgate eval ookb --model …` or `--replay …`, or with "
+            hint="name a run made with `knowgate eval ookb --model …` or `--replay …`, or with "
             "`knowgate import`",
         )
     manifest = checked_model(
-        RepliesManifest, value, where=str(root / "manifest.json"), mend=_MAKE_AGAIN
+        RepliesManifest, value, where=str(root / "manifest.json"), hint=_MAKE_AGAIN
     )
     questions = _keyed(root, "questions", OokbQuestion, "question_id")
     cases = _keyed(root, "cases", ReplyCase, "case_id")
@@ -141,11 +141,11 @@ def _keyed(
     """The checked rows of one file by their ids."""
     found: dict[str, _Model] = {}
     for where, value in _rows(root, name, missing_ok=missing_ok):
-        row = checked_model(kind, value, where=where, mend=_MAKE_AGAIN)
+        row = checked_model(kind, value, where=where, hint=_MAKE_AGAIN)
         identifier = getattr(row, key)
         if identifier in found:
             raise InputError(
-                f"{key} {identifier[:80]!r} stands here twice", where=where, mend=_MAKE_AGAIN
+                f"{key} {identifier[:80]!r} stands here twice", where=where, hint=_MAKE_AGAIN
             )
         found[identifier] = row
     return found
@@ -170,7 +170,7 @@ def _known(
             raise InputError(
                 f"row {identifier[:80]!r} names the {field} {value[:80]!r}, which the run has not",
                 where=str(root / f"{name}.jsonl"),
-                mend=_MAKE_AGAIN,
+                hint=_MAKE_AGAIN,
             )
 
 

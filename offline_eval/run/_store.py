@@ -194,7 +194,7 @@ def _content(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise InputError(
-            f"cannot be read ({error.strerror})", where=str(path), mend="check the permissions"
+            f"cannot be read ({error.strerror})", where=str(path), hint="check the permissions"
         ) from None
 
 
@@ -206,7 +206,7 @@ def _refuse_other_kind(base: Path, kind: StoreKind) -> None:
         raise InputError(
             f"the rows are stored as {other}, not as {kind}",
             where=str(_path(base, other)),
-            mend=f"go on with --store {other}, or choose another --out",
+            hint=f"go on with --store {other}, or choose another --out",
         )
 
 
@@ -214,5 +214,5 @@ def _two_kinds(base: Path) -> InputError:
     return InputError(
         "there are two stores of the same rows, one of each kind",
         where=f"{_path(base, 'jsonl')}, {_path(base, 'sqlite')}",
-        mend="move one of them away",
+        hint="move one of them away",
     )

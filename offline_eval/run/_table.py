@@ -12,7 +12,7 @@ from typing import Any
 
 from ...guard.errors import InputError
 
-_GO_ON = "mend that and start again: it goes on after the last whole row"
+_GO_ON = "fix that and start again: it goes on after the last whole row"
 
 
 def unwritable(path: Path, detail: str | None) -> InputError:
@@ -23,11 +23,11 @@ def unwritable(path: Path, detail: str | None) -> InputError:
         detail: what the system says.
     """
     return InputError(
-        f"cannot be written ({detail or 'no such path'})", where=str(path), mend=_GO_ON
+        f"cannot be written ({detail or 'no such path'})", where=str(path), hint=_GO_ON
     )
 
 
-_MEND_FILE = "mend or remove that row, the others stay as they are"
+_HINT_FILE = "hint or remove that row, the others stay as they are"
 
 
 class UnstorableRowError(InputError):
@@ -72,10 +72,10 @@ def decode_row(line: bytes | str, where: str) -> dict[str, Any]:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
         detail = "not UTF-8" if isinstance(error, UnicodeDecodeError) else "broken JSON"
-        raise InputError(f"the row is damaged ({detail})", where=where, mend=_MEND_FILE) from None
+        raise InputError(f"the row is damaged ({detail})", where=where, hint=_HINT_FILE) from None
     if not isinstance(value, dict):
         raise InputError(
-            f"expected a JSON object, found {type(value).__name__}", where=where, mend=_MEND_FILE
+            f"expected a JSON object, found {type(value).__name__}", where=where, hint=_HINT_FILE
         )
     return value
 
@@ -102,12 +102,12 @@ def keys_of(rows: Iterator[tuple[str, dict[str, Any]]], key: str) -> dict[str, N
     for where, row in rows:
         identifier = row.get(key)
         if not isinstance(identifier, str) or not identifier:
-            raise InputError(f"field {key!r} is missing or no text", where=where, mend=_MEND_FILE)
+            raise InputError(f"field {key!r} is missing or no text", where=where, hint=_HINT_FILE)
         if identifier in keys:
             raise InputError(
                 f"{key} {identifier[:80]!r} stands here a second time",
                 where=where,
-                mend=_MEND_FILE,
+                hint=_HINT_FILE,
             )
         keys[identifier] = None
     return keys
@@ -226,7 +226,7 @@ class StoreLock:
             raise InputError(
                 "another process is writing these rows",
                 where=str(self._path.parent),
-                mend="wait for it, or choose another folder",
+                hint="wait for it, or choose another folder",
             ) from None
         except FileNotFoundError:
             pass

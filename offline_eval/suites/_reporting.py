@@ -77,14 +77,14 @@ def write_report(
 def _checked_formats(formats: Sequence[str]) -> list[str]:
     if not formats:
         raise InputError(
-            "no format given", where="--format", mend=f"choose some of {', '.join(FORMATS)}"
+            "no format given", where="--format", hint=f"choose some of {', '.join(FORMATS)}"
         )
     for name in formats:
         if name not in FORMATS:
             raise InputError(
                 f"no such format: {name[:80]!r}",
                 where="--format",
-                mend=f"choose some of {', '.join(FORMATS)}",
+                hint=f"choose some of {', '.join(FORMATS)}",
             )
     # The page last: whoever waits for it finds the others there.
     return [name for name in ("json", "csv", "junit", "md", "html") if name in formats]
@@ -105,13 +105,13 @@ def _suite_report(run_dir: PathLike, compare: Sequence[PathLike]) -> SuiteReport
         raise InputError(
             f"there is no report for a run of suite {suite!r}",
             where=str(Path(run_dir) / "manifest.json"),
-            mend="name a run made with `knowgate eval …`, such as `knowgate eval uniknow`",
+            hint="name a run made with `knowgate eval …`, such as `knowgate eval uniknow`",
         )
     if compare:
         raise InputError(
             "only runs of replies can be compared",
             where=str(Path(run_dir) / "manifest.json"),
-            mend="leave --compare out, or make runs with `knowgate eval ookb --model …`",
+            hint="leave --compare out, or make runs with `knowgate eval ookb --model …`",
         )
     return known[suite](run_dir)
 
@@ -152,5 +152,5 @@ def _text_of(report: SuiteReport, name: str, gates: Gates) -> str:
 
 
 def _no_format(name: str, why: str) -> InputError:
-    mend = "give a --fail-if" if name == "junit" else "choose another format"
-    return InputError(f"there is no {name} of this report: {why}", where="--format", mend=mend)
+    hint = "give a --fail-if" if name == "junit" else "choose another format"
+    return InputError(f"there is no {name} of this report: {why}", where="--format", hint=hint)

@@ -86,14 +86,14 @@ def read_bases(
         InputError: no file, a file that cannot be used, or two bases of one name.
     """
     if not paths:
-        raise InputError("none is named", where="--questions", mend="name a file of questions")
+        raise InputError("none is named", where="--questions", hint="name a file of questions")
     names = [_name(Path(path)) for path in paths]
     for at, name in enumerate(names):
         if name in names[:at]:
             raise InputError(
                 f"two knowledge bases are called {name!r}",
                 where=os.fspath(paths[at]),
-                mend="rename the file, or its field 'knowledge_base_identifier'",
+                hint="rename the file, or its field 'knowledge_base_identifier'",
             )
     found = [read_questions(path) for path in paths]
     count = Counter(record.question_id for records in found for record in records)

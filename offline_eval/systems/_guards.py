@@ -84,7 +84,7 @@ def load_guard_choices(specs: Sequence[str | os.PathLike[str]]) -> tuple[GuardCh
             raise InputError(
                 "is named twice" if choice.policy else "stands there twice",
                 where=f"--guard {os.fspath(spec)}",
-                mend="name each guard once",
+                hint="name each guard once",
             )
         taken = {other.name for other in found}
         if choice.name in taken:
@@ -116,13 +116,13 @@ def _loaded(path: Path) -> GuardChoice:
         raise InputError(
             "is no run that a policy of this suite is calibrated on",
             where=str(path),
-            mend="name its policy.json, or a run of `knowgate eval ookb --scorer …`",
+            hint="name its policy.json, or a run of `knowgate eval ookb --scorer …`",
         )
     if not (path / _CALIBRATION).is_file():
         raise InputError(
             "no policy was calibrated on this run",
             where=str(path),
-            mend=f"do so with `knowgate calibrate --run {path} --out policy.json`",
+            hint=f"do so with `knowgate calibrate --run {path} --out policy.json`",
         )
     run = read_ookb_run(path)
     assert run.calibration is not None
@@ -242,7 +242,7 @@ def _language_model(policy: Policy, model: ModelUnderTest | None) -> LanguageMod
         raise InputError(
             "the policy asks how sure the model itself is, and a log cannot be asked",
             where="--guard with --replay",
-            mend="name that model with --model, as the logs call it, or use a policy calibrated "
+            hint="name that model with --model, as the logs call it, or use a policy calibrated "
             "without answers from memory",
         )
     runnable = model.asked
@@ -254,7 +254,7 @@ def _language_model(policy: Policy, model: ModelUnderTest | None) -> LanguageMod
     raise InputError(
         "the policy asks how sure the model itself is, and this is no chat model",
         where=model.name,
-        mend="use a policy calibrated without answers from memory, or name a chat model",
+        hint="use a policy calibrated without answers from memory, or name a chat model",
     )
 
 

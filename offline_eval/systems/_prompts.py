@@ -69,7 +69,7 @@ def load_system_prompt(name: str) -> SystemPrompt:
         raise InputError(
             "there is no such prompt",
             where=name,
-            mend=f"one of: {', '.join(PROMPTS)}; or a text file with {{question}} and {{context}}",
+            hint=f"one of: {', '.join(PROMPTS)}; or a text file with {{question}} and {{context}}",
         )
     with_context = load_prompt(path)
     _require_slots(with_context, {"question", "context"}, where=name)
@@ -91,7 +91,7 @@ def load_system_prompts(names: Sequence[str]) -> tuple[SystemPrompt, ...]:
     for at, prompt in enumerate(found):
         if prompt.name in {other.name for other in found[:at]}:
             raise InputError(
-                f"two prompts are called {prompt.name!r}", where=names[at], mend="name it once"
+                f"two prompts are called {prompt.name!r}", where=names[at], hint="name it once"
             )
     return found
 
@@ -110,14 +110,14 @@ def _require_slots(prompt: Prompt, slots: set[str], *, where: str) -> None:
     if prompt.slots == slots:
         return
     wanted = " and ".join(f"{{{slot}}}" for slot in sorted(slots, reverse=True))
-    mend = f"a prompt has {wanted} and no other slot"
+    hint = f"a prompt has {wanted} and no other slot"
     if slots == {"question"}:
-        mend = (
+        hint = (
             "give {context} a paragraph of its own, or put the text without it into "
             "<name>.closed_book.txt beside the file, with the slot {question}"
         )
     raise InputError(
-        f"has the slots {', '.join(sorted(prompt.slots)) or 'none'}", where=where, mend=mend
+        f"has the slots {', '.join(sorted(prompt.slots)) or 'none'}", where=where, hint=hint
     )
 
 

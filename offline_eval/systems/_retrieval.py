@@ -134,13 +134,13 @@ def require_model(model: object, *, where: str, why: str) -> TextModel:
         raise InputError(
             f"{why} needs a language model, and there is no way to do without",
             where=where,
-            mend="name a chat model, e.g. `provider:model` or `embedded`",
+            hint="name a chat model, e.g. `provider:model` or `embedded`",
         )
     if not isinstance(model, Runnable | LanguageModel):
         raise InputError(
             f"is a {type(model).__name__}, no language model",
             where=where,
-            mend="give a chat model of LangChain, a runnable, or a knowgate LanguageModel",
+            hint="give a chat model of LangChain, a runnable, or a knowgate LanguageModel",
         )
     return model
 

@@ -228,7 +228,7 @@ class OwnRetriever:
             raise InputError(
                 f"is a {type(retriever).__name__}, no retriever",
                 where=name,
-                mend="give a LangChain retriever, a runnable, or a function of a question",
+                hint="give a LangChain retriever, a runnable, or a function of a question",
             )
         self.name = name
         self._retriever: Runnable[Any, Any] = coerce_to_runnable(retriever)
@@ -336,7 +336,7 @@ def load_retriever(
         raise InputError(
             "there is no such retrieval",
             where=name,
-            mend=f"one of: {', '.join(RETRIEVALS)}; or python:module:attribute",
+            hint=f"one of: {', '.join(RETRIEVALS)}; or python:module:attribute",
         )
     if name == "hyde":
         require_model(lm, where="hyde", why="HyDE")  # before everything is embedded

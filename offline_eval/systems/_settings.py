@@ -43,7 +43,7 @@ class RepliesSettings:
             raise InputError(
                 "each kind once, and at least one",
                 where="--cases",
-                mend=f"e.g. --cases {','.join(CASES)}",
+                hint=f"e.g. --cases {','.join(CASES)}",
             )
         for name in ("top_k", "context_chars", "limit"):
             value = getattr(self, name)

@@ -23,7 +23,7 @@ MODEL_FOLDER = Path(__file__).parent / "model"
 SHA256_FILE = "model.safetensors.sha256"
 WEIGHTS_FILE = "model.safetensors"
 _NEEDED = (WEIGHTS_FILE, SHA256_FILE, "config.json", "tokenizer.json", "tokenizer_config.json")
-_MEND = "install knowgate again, or run python -m tools.microworld.train"
+_HINT = "install knowgate again, or run python -m tools.microworld.train"
 
 
 def microworld_model_path(folder: Path = MODEL_FOLDER) -> Path:
@@ -37,11 +37,11 @@ def microworld_model_path(folder: Path = MODEL_FOLDER) -> Path:
     """
     for name in _NEEDED:
         if not (folder / name).is_file():
-            raise ModelFolderError(f"{name} is missing", where=str(folder), mend=_MEND)
+            raise ModelFolderError(f"{name} is missing", where=str(folder), hint=_HINT)
     recorded = (folder / SHA256_FILE).read_text(encoding="utf-8").split()
     if not recorded or file_sha256(folder / WEIGHTS_FILE) != recorded[0]:
         raise ModelFolderError(
-            f"the sha256 of {WEIGHTS_FILE} is not the recorded one", where=str(folder), mend=_MEND
+            f"the sha256 of {WEIGHTS_FILE} is not the recorded one", where=str(folder), hint=_HINT
         )
     return folder
 

@@ -67,7 +67,7 @@ def test_a_line_that_is_no_object_is_refused_with_its_number(file: Path, line: s
         list(read_jsonl(file))
     assert raised.value.where == f"{file}:3"
     assert "\n" not in str(raised.value)
-    assert raised.value.mend
+    assert raised.value.hint
 
 
 @pytest.mark.parametrize("content", ["{", "[" * 100_000, "9" * 5000, "{} {}", " \n"])

@@ -88,7 +88,7 @@ def test_a_newer_schema_is_refused_with_what_to_do(tmp_path: Path) -> None:
         Policy.load(path)
     assert isinstance(raised.value, InputError)
     assert raised.value.where == str(path)
-    assert "upgrade" in raised.value.mend
+    assert "upgrade" in raised.value.hint
 
 
 @pytest.mark.parametrize("version", [None, True, False, "1", 0, -1, 1.0, [], {}])

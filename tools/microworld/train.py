@@ -342,7 +342,7 @@ def _refuse_other_folder(out: Path) -> None:
     """A folder that holds anything else than a model is not to be replaced."""
     empty = not out.exists() or (out.is_dir() and not any(out.iterdir()))
     if not empty and not (out / "config.json").is_file():
-        raise InputError("is not a model folder", where=str(out), mend="name a new folder")
+        raise InputError("is not a model folder", where=str(out), hint="name a new folder")
 
 
 def _run(

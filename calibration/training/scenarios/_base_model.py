@@ -48,17 +48,17 @@ def base_weights(folder: Path) -> list[Path]:
     """
     where = str(folder)
     if not folder.is_dir():
-        raise ModelFolderError("there is no such folder", where=where, mend="check the path")
+        raise ModelFolderError("there is no such folder", where=where, hint="check the path")
     if not (folder / "config.json").is_file():
         raise ModelFolderError(
-            "has no config.json", where=where, mend="save it with save_pretrained"
+            "has no config.json", where=where, hint="save it with save_pretrained"
         )
     files = sorted(folder.glob("*.safetensors"))
     if not files:
         raise ModelFolderError(
             "has no weights (*.safetensors)",
             where=where,
-            mend="save the model with save_pretrained; pickled weights are not loaded",
+            hint="save the model with save_pretrained; pickled weights are not loaded",
         )
     return files
 
@@ -148,7 +148,7 @@ def trainable_model(
         raise ModelFolderError(
             f"cannot be loaded as a causal language model ({type(error).__name__})",
             where=str(folder),
-            mend="check that config, weights and tokenizer belong together",
+            hint="check that config, weights and tokenizer belong together",
         ) from error
     return TrainableModel(
         _with_adapter(model, settings), tokenizer, end_ids(model, tokenizer), _window(model.config)
@@ -197,12 +197,12 @@ def check_place(folder: Path) -> None:
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(
-            "exists and is not an empty folder", where=str(folder), mend="name a new folder"
+            "exists and is not an empty folder", where=str(folder), hint="name a new folder"
         )
     there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         what = "cannot be written to" if there.is_dir() else "is a file, not a folder"
-        raise InputError(what, where=str(there), mend="choose another place")
+        raise InputError(what, where=str(there), hint="choose another place")
 
 
 def finished_training(folder: Path, identity: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -260,7 +260,7 @@ def filled_at_once(place: Path) -> Iterator[Path]:
         work = Path(mkdtemp(prefix=".training.", dir=room))
     except OSError as error:
         raise InputError(
-            f"cannot be written ({error.strerror})", where=str(place), mend="choose another place"
+            f"cannot be written ({error.strerror})", where=str(place), hint="choose another place"
         ) from None
     try:
         yield work

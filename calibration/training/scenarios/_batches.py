@@ -55,7 +55,7 @@ class TargetTokens:
             InputError: the prompt or the reply is empty.
         """
         if not prompt or not reply.strip():
-            raise InputError("an empty prompt or reply", where="examples", mend="leave it out")
+            raise InputError("an empty prompt or reply", where="examples", hint="leave it out")
         head, tail = (self._chat if self._templated else self._plain)(prompt, reply.strip())
         return TokenRow((*head, *tail), len(tail))
 

@@ -84,9 +84,9 @@ class ScenarioTrainingSettings:
         return cls(rank=16, alpha=32, learning_rate=1e-3, epochs=1, device="cpu")
 
 
-def _require(holds: bool, where: str, value: object, mend: str) -> None:
+def _require(holds: bool, where: str, value: object, hint: str) -> None:
     if not holds:
-        raise InputError(f"{value!r} is out of range", where=where, mend=f"use {mend}")
+        raise InputError(f"{value!r} is out of range", where=where, hint=f"use {hint}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -344,7 +344,7 @@ def _train(
 ) -> ScenarioTrainingReport:
     """What both ways of training share: checks before, the folder after."""
     if not texts:
-        raise InputError("there are none", where="examples", mend="give at least one")
+        raise InputError("there are none", where="examples", hint="give at least one")
     device = training_device(settings)
     base_sha256 = weights_sha256(base_weights(model_path))
     identity = {**identity, "base_sha256": base_sha256}
@@ -398,7 +398,7 @@ def _encode(
         raise InputError(
             f"all are longer than {min(limits)} tokens",
             where="examples",
-            mend="shorten the contexts, or raise max_tokens",
+            hint="shorten the contexts, or raise max_tokens",
         )
     return rows
 

@@ -20,7 +20,7 @@ from ....guard.matching import normalise_answer
 from ....guard.signals.relevance import FEATURES, FusedScorer, MatchModel, SeveralMix, SingleMix
 from ._mix import MixExample
 
-_MEND = 'each line needs "qid", "group", "source", "question", "passage" and "label" (0 or 1)'
+_HINT = 'each line needs "qid", "group", "source", "question", "passage" and "label" (0 or 1)'
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +96,9 @@ def _rows(path: Path) -> Iterable[dict[str, Any]]:
             for number, line in enumerate(stream, start=1):
                 yield _row(line, f"{path}:{number}")
     except OSError:
-        raise InputError("cannot be read", where=str(path), mend="check the path") from None
+        raise InputError("cannot be read", where=str(path), hint="check the path") from None
     except (UnicodeDecodeError, lzma.LZMAError, EOFError):
-        raise InputError("not JSON lines", where=str(path), mend=_MEND) from None
+        raise InputError("not JSON lines", where=str(path), hint=_HINT) from None
 
 
 def _row(line: str, where: str) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def _row(line: str, where: str) -> dict[str, Any]:
         or not all(isinstance(row.get(name), str) for name in texts)
         or not isinstance(row.get("answer"), str | None)
     ):
-        raise InputError("not a labelled pair", where=where, mend=_MEND)
+        raise InputError("not a labelled pair", where=where, hint=_HINT)
     return row
 
 

@@ -390,11 +390,11 @@ def _folds(questions: Sequence[TrainingQuestion], seed: int) -> list[list[Traini
 def _require_enough(questions: Sequence[TrainingQuestion]) -> None:
     ids = {question.id for question in questions}
     if len(ids) != len(questions):
-        raise InputError("two questions have the same id", mend="give each its own")
+        raise InputError("two questions have the same id", hint="give each its own")
     if len(questions) < MIN_QUESTIONS:
         raise InputError(
             f"{len(questions)} usable questions are too few to tune on",
-            mend=f"at least {MIN_QUESTIONS} in English, with six passages or more among them",
+            hint=f"at least {MIN_QUESTIONS} in English, with six passages or more among them",
         )
 
 

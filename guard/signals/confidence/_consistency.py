@@ -203,7 +203,7 @@ def as_clusters(clusters: ClustersFrom) -> AnswerClusters:
     raise InputError(
         f"a {type(clusters).__name__} cannot cluster answers",
         where="clusters",
-        mend="give an object with entails(premise, hypothesis), with embed(texts), or a function",
+        hint="give an object with entails(premise, hypothesis), with embed(texts), or a function",
     )
 
 
@@ -416,10 +416,10 @@ def _rule(stopping: Stopping, n: int, threshold: float) -> StoppingRule:
         return FullSampling(n)
     if not isinstance(stopping, StoppingRule):
         raise InputError(
-            f"{stopping!r} is unknown", where="stopping", mend="none, curtailed, bayesian or a rule"
+            f"{stopping!r} is unknown", where="stopping", hint="none, curtailed, bayesian or a rule"
         )
     if stopping.next_wave(0, 0) < 1:
-        raise InputError("draws nothing", where="stopping", mend="let the first wave have samples")
+        raise InputError("draws nothing", where="stopping", hint="let the first wave have samples")
     return stopping
 
 

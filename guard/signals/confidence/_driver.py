@@ -202,7 +202,7 @@ def _lacks(model: LanguageModel, method: str) -> InputError:
     return InputError(
         f"a {type(model).__name__} has no {method}",
         where="language_model",
-        mend="use a local model, e.g. knowgate.adapters.huggingface.HuggingFaceLM",
+        hint="use a local model, e.g. knowgate.adapters.huggingface.HuggingFaceLM",
     )
 
 
@@ -351,9 +351,9 @@ class StepwiseEstimator(ABC):
         self, questions: Sequence[str], on_error: str, batch_size: int
     ) -> Generator[JointCall, list[Any] | KnowgateError, _Found]:
         if on_error not in ("raise", "return"):
-            raise InputError(f"{on_error!r} is unknown", where="on_error", mend="raise or return")
+            raise InputError(f"{on_error!r} is unknown", where="on_error", hint="raise or return")
         if isinstance(questions, str):
-            raise InputError("is one string", where="questions", mend="give a list of strings")
+            raise InputError("is one string", where="questions", hint="give a list of strings")
         if batch_size < 1:
             raise InputError("must be at least 1", where="batch_size")
         steps = [self._steps(question) for question in questions]

@@ -57,7 +57,7 @@ def semantic_entropy(
     if not len(cluster_ids):
         raise InputError("holds no samples", where="cluster_ids")
     if form not in ("normalised", "monte_carlo"):
-        raise InputError(f"{form!r} is unknown", where="form", mend="use normalised or monte_carlo")
+        raise InputError(f"{form!r} is unknown", where="form", hint="use normalised or monte_carlo")
     counts = Counter(cluster_ids)
     total = len(cluster_ids)
     if loglikelihoods is None:
@@ -162,7 +162,7 @@ class SemanticEntropy(StepwiseEstimator):
         ):
             if value not in allowed:
                 raise InputError(
-                    f"{value!r} is unknown", where=where, mend=f"one of: {', '.join(allowed)}"
+                    f"{value!r} is unknown", where=where, hint=f"one of: {', '.join(allowed)}"
                 )
         self._n, self._variant, self._answer_from = n, variant, answer
         self._clusters = as_clusters(clusters)

@@ -97,13 +97,13 @@ class FittedProbe(BaseModel):
             raise InputError(
                 "no probe: field 'schema_version' is missing or not a positive number",
                 where=where,
-                mend="write it with knowgate.calibration.fit_hidden_state_probe",
+                hint="write it with knowgate.calibration.fit_hidden_state_probe",
             )
         if version > PROBE_SCHEMA_VERSION:
             raise InputError(
                 f"probe schema {version} is newer than {PROBE_SCHEMA_VERSION}",
                 where=where,
-                mend="upgrade knowgate or fit it anew",
+                hint="upgrade knowgate or fit it anew",
             )
         try:
             return cls.model_validate_json(json.dumps(value), strict=True)
@@ -111,7 +111,7 @@ class FittedProbe(BaseModel):
             first = error.errors()[0]
             field = ".".join(map(str, first["loc"])) or "the probe"
             raise InputError(
-                f"{field}: {first['msg']}", where=where, mend="fit the probe anew"
+                f"{field}: {first['msg']}", where=where, hint="fit the probe anew"
             ) from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -178,7 +178,7 @@ class HiddenStateProbe(StepwiseEstimator):
             raise InputError(
                 f"a {type(language_model).__name__} shows no hidden states",
                 where="language_model",
-                mend="use a local model, e.g. knowgate.adapters.huggingface.HuggingFaceLM",
+                hint="use a local model, e.g. knowgate.adapters.huggingface.HuggingFaceLM",
             )
         self._probe = probe if isinstance(probe, FittedProbe) else FittedProbe.load(probe)
         self._prompt = prompt or bundled_prompt("closed_book")
@@ -190,7 +190,7 @@ class HiddenStateProbe(StepwiseEstimator):
             if fitted != found:
                 raise FingerprintMismatchError(
                     f"the probe was fitted on another {what} ({fitted!r} against {found!r})",
-                    mend=f"use the {what} it was fitted on, or fit it anew with this one",
+                    hint=f"use the {what} it was fitted on, or fit it anew with this one",
                 )
 
     @property

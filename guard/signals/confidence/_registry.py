@@ -42,7 +42,7 @@ def register_estimator(name: str, factory: Callable[..., ConfidenceEstimator]) -
         InputError: the name is taken.
     """
     if name in _ESTIMATORS:
-        raise InputError(f"an estimator named {name!r} exists already", mend="choose another name")
+        raise InputError(f"an estimator named {name!r} exists already", hint="choose another name")
     _ESTIMATORS[name] = factory
 
 
@@ -66,7 +66,7 @@ def load_estimator(
     """
     if name not in _ESTIMATORS:
         raise InputError(
-            f"unknown estimator {name!r}", mend=f"one of: {', '.join(estimator_names())}"
+            f"unknown estimator {name!r}", hint=f"one of: {', '.join(estimator_names())}"
         )
     factory = _ESTIMATORS[name]
     _, *parameters = inspect.signature(factory).parameters.values()
@@ -77,7 +77,7 @@ def load_estimator(
             raise InputError(
                 f"{name} has no setting {', '.join(map(repr, unknown))}",
                 where="settings",
-                mend=f"one of: {', '.join(known) or 'none'}",
+                hint=f"one of: {', '.join(known) or 'none'}",
             )
     missing = [
         parameter.name

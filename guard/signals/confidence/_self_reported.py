@@ -305,7 +305,7 @@ class PTrue(StepwiseEstimator):
             raise InputError(
                 f"{method!r} is unknown",
                 where="method",
-                mend=f"one of: {', '.join(get_args(Method))}",
+                hint=f"one of: {', '.join(get_args(Method))}",
             )
         if samples < 1 or not 0.0 < temperature < math.inf:
             raise InputError("samples must be at least 1, and temperature above 0")
@@ -314,7 +314,7 @@ class PTrue(StepwiseEstimator):
             raise InputError(
                 f"a {type(language_model).__name__} cannot score options",
                 where="method",
-                mend="use reply or samples",
+                hint="use reply or samples",
             )
         self._method = ("options" if scores else "reply") if method == "auto" else method
         self._samples, self._temperature, self._seed = samples, temperature, seed

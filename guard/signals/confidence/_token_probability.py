@@ -131,7 +131,7 @@ def _unknown(statistic: str) -> InputError:
     return InputError(
         f"{statistic!r} is unknown",
         where="statistic",
-        mend=f"one of: {', '.join(get_args(Statistic))}",
+        hint=f"one of: {', '.join(get_args(Statistic))}",
     )
 
 

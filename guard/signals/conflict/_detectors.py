@@ -276,7 +276,7 @@ class CrossEncoderEntailment:
         path = Path(folder)
         if not (path / _WEIGHTS).is_file():
             raise ModelFolderError(
-                f"no {_WEIGHTS} there", where=str(path), mend="name the folder of an NLI model"
+                f"no {_WEIGHTS} there", where=str(path), hint="name the folder of an NLI model"
             )
         self._torch: Any = optional_import("torch")
         self._device = _device(self._torch, device)
@@ -326,7 +326,7 @@ def _load(folder: Path) -> tuple[Any, Any]:
         raise ModelFolderError(
             f"cannot be loaded ({type(error).__name__})",
             where=str(folder),
-            mend="name the folder of an NLI model with its tokenizer",
+            hint="name the folder of an NLI model with its tokenizer",
         ) from None
     return tokenizer, model.eval()
 
@@ -338,6 +338,6 @@ def _entailment_label(names: dict[int, str], folder: Path) -> int:
         raise ModelFolderError(
             f"no label is called entailment, only {', '.join(map(str, names.values()))}",
             where=str(folder),
-            mend="name a model trained on natural language inference",
+            hint="name a model trained on natural language inference",
         )
     return int(found[0])

@@ -91,13 +91,13 @@ class SameMeaning:
             raise InputError(
                 f"{embedder!r} cannot embed",
                 where="embedder",
-                mend='give an object with embed(texts), "bi_encoder", or None',
+                hint='give an object with embed(texts), "bi_encoder", or None',
             )
         if not (nli is None or isinstance(nli, EntailmentModel)):
             raise InputError(
                 f"a {type(nli).__name__} has no entails(premise, hypothesis)",
                 where="nli",
-                mend="give a CrossEncoderEntailment, or a class of your own with that method",
+                hint="give a CrossEncoderEntailment, or a class of your own with that method",
             )
         self._embedder = embedder
         self._by_name = embedder == "bi_encoder"

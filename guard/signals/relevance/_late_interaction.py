@@ -297,7 +297,7 @@ def _idf_table() -> tuple[NDArray[np.float32], str]:
         raise ModelFolderError(
             f"the table's sha256 is {found[:12]}…, expected {IDF_SHA256[:12]}…",
             where=IDF_FILE.name,
-            mend="reinstall knowgate",
+            hint="reinstall knowgate",
         )
     library: Any = optional_import("safetensors")
     with library.safe_open(IDF_FILE, framework="np") as table:

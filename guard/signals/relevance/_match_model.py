@@ -30,7 +30,7 @@ def require_sets(questions: Sequence[str], passages: Sequence[Sequence[str]]) ->
     if len(questions) != len(passages):
         raise InputError(f"{len(questions)} questions but {len(passages)} sets of passages")
     if not all(passages):
-        raise InputError("a question has no passage", mend="nothing retrieved is not scored")
+        raise InputError("a question has no passage", hint="nothing retrieved is not scored")
 
 
 SCHEMA_VERSION = 1
@@ -136,13 +136,13 @@ class MatchModel(_Artefact):
             raise ModelFolderError(
                 "field 'schema_version' is missing or not a positive number",
                 where=where,
-                mend="write it with `knowgate tune relevance`",
+                hint="write it with `knowgate tune relevance`",
             )
         if version > SCHEMA_VERSION:
             raise ModelFolderError(
                 f"schema {version} is newer than {SCHEMA_VERSION}, the newest known here",
                 where=where,
-                mend="upgrade knowgate or tune anew",
+                hint="upgrade knowgate or tune anew",
             )
         try:
             # As JSON, where `strict` takes lists for tuples, but no text for a number.
@@ -153,7 +153,7 @@ class MatchModel(_Artefact):
             raise ModelFolderError(
                 f"field '{field}': {first['msg']}",
                 where=where,
-                mend="write it with `knowgate tune relevance`",
+                hint="write it with `knowgate tune relevance`",
             ) from None
 
     def save(self, path: str | os.PathLike[str]) -> None:

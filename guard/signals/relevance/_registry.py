@@ -39,7 +39,7 @@ def register_scorer(name: str, factory: Callable[[], RelevanceScorer]) -> None:
         InputError: the name is taken.
     """
     if name in _SCORERS:
-        raise InputError(f"a scorer named {name!r} exists already", mend="choose another name")
+        raise InputError(f"a scorer named {name!r} exists already", hint="choose another name")
     _SCORERS[name] = factory
 
 
@@ -61,7 +61,7 @@ def load_scorer(name: str) -> RelevanceScorer:
         return FusedScorer(name) if tuned else BiEncoderScorer(name)
     raise InputError(
         f"unknown scorer {name!r}",
-        mend=f"one of: {', '.join(scorer_names())}, or a tuned or sentence-transformers folder",
+        hint=f"one of: {', '.join(scorer_names())}, or a tuned or sentence-transformers folder",
     )
 
 

@@ -64,7 +64,7 @@ class _MatchScorer:
             raise ModelFolderError(
                 f"the mix has features that {self._kind!r} does not compute",
                 where=str(self._folder / self._file),
-                mend="use it with the scorer it was made for",
+                hint="use it with the scorer it was made for",
             )
         given = {"base": base_encoder, "trained": trained_encoder}
         self._encoders: dict[str, TokenEncoder] = {}
@@ -196,7 +196,7 @@ class _MatchScorer:
             raise ModelFolderError(
                 "the encoder's vocabulary is not the embedded model's",
                 where="encoder",
-                mend="use the embedded model",
+                hint="use the embedded model",
             )
         return idf
 
@@ -256,5 +256,5 @@ def require_bundled(folder: Path) -> None:
             raise ModelFolderError(
                 f"sha256 is {found[:12]}, expected {expected[:12]}",
                 where=name,
-                mend="reinstall knowgate",
+                hint="reinstall knowgate",
             )

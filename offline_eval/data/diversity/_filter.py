@@ -78,13 +78,13 @@ class DiversitySettings:
         ):
             if not 0.0 <= value <= 1.0:
                 raise InputError(
-                    f"must be from 0 to 1, not {value:g}", where=name, mend="use e.g. 0.3"
+                    f"must be from 0 to 1, not {value:g}", where=name, hint="use e.g. 0.3"
                 )
         if not 0.0 < self.semantic_threshold <= 2.0:
             raise InputError(
                 f"must be above 0 and at most 2, not {self.semantic_threshold:g}",
                 where="semantic_threshold",
-                mend="use e.g. 0.3, or leave the semantic filter out",
+                hint="use e.g. 0.3, or leave the semantic filter out",
             )
 
 
@@ -155,7 +155,7 @@ def diverse_questions(
         raise InputError(
             "the semantic filter needs an encoder",
             where="encoder",
-            mend="give one, or set the semantic method to `off`",
+            hint="give one, or set the semantic method to `off`",
         )
     stages = _Stages(questions, settings, on_progress)
     stages.drop_duplicates()
@@ -307,7 +307,7 @@ def filter_questions_file(
         raise InputError(
             "fewer than two questions are left",
             where=os.fspath(questions),
-            mend="lower the thresholds",
+            hint="lower the thresholds",
         )
     text = document.text({record.question_id for record in found.kept}, _is_lines(out))
     # Both or neither: each is begun before either takes its place.
@@ -365,6 +365,6 @@ def _require_apart(paths: Mapping[str, str | os.PathLike[str]]) -> None:
             raise InputError(
                 f"{seen[place]} and {name} are one file",
                 where=os.fspath(path),
-                mend="name different files",
+                hint="name different files",
             )
         seen[place] = name

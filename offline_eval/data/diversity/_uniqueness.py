@@ -158,7 +158,7 @@ def original_keyword_scores(
         raise InputError(
             "no word is left to score the texts by",
             where="original_keyword_scores",
-            mend="use `keyword_uniqueness`, or more texts",
+            hint="use `keyword_uniqueness`, or more texts",
         ) from None
     return np.asarray(weights.sum(axis=1), dtype=np.float64).ravel()
 

@@ -59,7 +59,7 @@ class Request:
     best: Checked | None = None
     last: Checked | None = None
     last_text: str = ""
-    mends: int = 0
+    repairs: int = 0
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
@@ -94,9 +94,9 @@ class SchemaAsker:
     Args:
         model: a chat model, or any runnable that takes messages.
         schema: of the reply.
-        prompts: the words for JSON and for mending.
+        prompts: the words for JSON and for repairing a reply.
         structured: False to never use structured output.
-        max_mends: how often a reply is sent back.
+        max_repairs: how often a reply is sent back.
     """
 
     def __init__(
@@ -106,18 +106,18 @@ class SchemaAsker:
         prompts: BuildPrompts,
         *,
         structured: bool = True,
-        max_mends: int = 2,
+        max_repairs: int = 2,
     ) -> None:
         self._schema = schema
         self._schema_text = json.dumps(schema.model_json_schema(), ensure_ascii=False)
         self._prompts = prompts
-        self._max_mends = max_mends
+        self._max_repairs = max_repairs
         found = _structured(model, schema) if structured else None
         self._in_text = found is None
         self._model = model if found is None else found
 
     async def __call__(self, request: Request) -> Mapping[str, Any]:
-        """The stored form of a good reply, or of the best one when mends are used up.
+        """The stored form of a good reply, or of the best one when repairs are used up.
 
         Raises:
             ReplyFaultError: the reply was no good, and may be sent back once more.
@@ -132,9 +132,9 @@ class SchemaAsker:
         request.last, request.last_text = checked, text
         if request.best is None or _worth(checked) >= _worth(request.best):
             request.best = checked
-        if not checked.faults or request.mends >= self._max_mends:
+        if not checked.faults or request.repairs >= self._max_repairs:
             return request.row()
-        request.mends += 1
+        request.repairs += 1
         raise ReplyFaultError(checked.faults[0][0])
 
     def _messages(self, request: Request) -> list[BaseMessage]:
@@ -147,7 +147,7 @@ class SchemaAsker:
             # The last reply alone: a talk that grows would cost more with every turn.
             messages += [
                 AIMessage(request.last_text or "(nothing)"),
-                HumanMessage(self._prompts.mend.fill(faults=said)),
+                HumanMessage(self._prompts.hint.fill(faults=said)),
             ]
         return messages
 

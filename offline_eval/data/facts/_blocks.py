@@ -79,7 +79,7 @@ class DocumentError(InputError):
 
     def __init__(self, type_: str, detail: str) -> None:
         self.type, self.detail = type_, detail
-        super().__init__(detail, mend="the document is left out")
+        super().__init__(detail, hint="the document is left out")
 
 
 _BULLET = re.compile(r"^\s*(?:[•●▪◦‣·*–—-]|\(?[a-zA-Z]\)|\(?(?:[ivx]{1,5}|\d{1,3})[).、])\s+(?=\S)")

@@ -86,7 +86,7 @@ class PaidStages:
             schema,
             self._settings.prompts,
             structured=self._settings.structured,
-            max_mends=self._settings.max_mends,
+            max_repairs=self._settings.max_repairs,
         )
         limits = self._limits
         with open_store(self._folder.calls(stage), key="key") as store:
@@ -102,7 +102,7 @@ class PaidStages:
                 max_concurrency=limits.max_concurrency,
                 rate=limits.rate,
                 timeout=limits.timeout,
-                max_attempts=limits.max_attempts + self._settings.max_mends,
+                max_attempts=limits.max_attempts + self._settings.max_repairs,
                 first_wait=limits.first_wait,
                 retry_on=(ReplyFaultError,),
                 on_progress=None
@@ -136,7 +136,7 @@ class _Unanswered:
             raise InputError(
                 f"none of the first {self._failed} requests was answered ({type(error).__name__})",
                 where=self._model,
-                mend="check name, key and network, and start again with --retry-failed",
+                hint="check name, key and network, and start again with --retry-failed",
             )
         return request.row(error)
 
@@ -404,7 +404,7 @@ def _manifest_head(settings: BuildSettings, base: ReadBase) -> dict[str, Any]:
             "question_prompt_sha256": prompts.question.sha256,
             "structured": settings.structured,
             "sentences_per_call": settings.sentences_per_call,
-            "max_mends": settings.max_mends,
+            "max_repairs": settings.max_repairs,
         },
         "inputs": [
             {"name": document.name, "sha256": document.sha256} for document in base.documents

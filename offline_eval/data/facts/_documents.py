@@ -83,7 +83,7 @@ def find_documents(
     for place in places:
         root = Path(place)
         if not root.exists():
-            raise InputError("no such file or folder", where=str(root), mend="check the path")
+            raise InputError("no such file or folder", where=str(root), hint="check the path")
         if not root.is_dir():
             found.setdefault(root.resolve(), (root.name, str(root.parent.resolve().name)))
             continue
@@ -100,7 +100,7 @@ def find_documents(
                     found.setdefault(path.resolve(), (short, root.resolve().name))
     if not found:
         where = ", ".join(os.fspath(place) for place in places)
-        raise InputError("there is no document", where=where, mend="name files or folders")
+        raise InputError("there is no document", where=where, hint="name files or folders")
     return sorted(_named(found), key=lambda file: file.name)
 
 

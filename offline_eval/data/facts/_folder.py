@@ -17,7 +17,7 @@ from ...run import SCHEMA_VERSION, read_versioned, sole_writer, stored_rows
 from ._artefacts import CallRow, Stage
 
 HOLDS = "built_knowledge_base"
-_MEND = "choose another --out"
+_HINT = "choose another --out"
 
 
 class BuildFolder:
@@ -42,24 +42,24 @@ class BuildFolder:
         except FileNotFoundError:
             return
         except NotADirectoryError:
-            raise InputError("is a file, not a folder", where=where, mend=_MEND) from None
+            raise InputError("is a file, not a folder", where=where, hint=_HINT) from None
         except OSError as error:
             raise InputError(
-                f"cannot be used ({error.strerror})", where=where, mend=_MEND
+                f"cannot be used ({error.strerror})", where=where, hint=_HINT
             ) from None
         manifest = self.root / "manifest.json"
         if manifest.exists():
-            value = read_versioned(manifest, mend=_MEND)
+            value = read_versioned(manifest, hint=_HINT)
             if value.get("holds") == HOLDS:
                 return
-            raise InputError("the folder holds something else", where=where, mend=_MEND)
+            raise InputError("the folder holds something else", where=where, hint=_HINT)
         # What a build leaves that is killed before anything else.
         strangers = [name for name in present if not name.endswith((".tmp", ".lock"))]
         if strangers:
             raise InputError(
                 f"the folder is not empty and holds no knowledge base (found {strangers[0]!r})",
                 where=where,
-                mend=_MEND,
+                hint=_HINT,
             )
 
     @contextmanager
@@ -73,7 +73,7 @@ class BuildFolder:
             self.root.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(
-                f"cannot be written ({error.strerror})", where=str(self.root), mend=_MEND
+                f"cannot be written ({error.strerror})", where=str(self.root), hint=_HINT
             ) from None
         with sole_writer(self.root / "manifest"):
             yield
@@ -109,7 +109,7 @@ class BuildFolder:
                 raise InputError(
                     f"field {'.'.join(map(str, fault['loc']))!r}: {fault['msg']}",
                     where=where,
-                    mend="remove the line; its call is then made again",
+                    hint="remove the line; its call is then made again",
                 ) from None
         return AnsweredCalls(found)
 

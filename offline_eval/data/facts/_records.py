@@ -29,7 +29,7 @@ class BuildSettings:
         prompts: what it is asked with.
         structured: use structured output where the model has it.
         sentences_per_call: most sentences in one request for facts.
-        max_mends: how often a faulty reply is sent back.
+        max_repairs: how often a faulty reply is sent back.
 
     Raises:
         InputError: a number is out of range.
@@ -39,17 +39,17 @@ class BuildSettings:
     prompts: BuildPrompts = field(default_factory=BuildPrompts)
     structured: bool = True
     sentences_per_call: int = 12
-    max_mends: int = 2
+    max_repairs: int = 2
 
     def __post_init__(self) -> None:
         if not 1 <= self.sentences_per_call <= 100:
             raise InputError(
-                "must be between 1 and 100", where="sentences_per_call", mend="12 does well"
+                "must be between 1 and 100", where="sentences_per_call", hint="12 does well"
             )
-        if self.max_mends < 0:
-            raise InputError("must not be negative", where="max_mends", mend="0 for none")
+        if self.max_repairs < 0:
+            raise InputError("must not be negative", where="max_repairs", hint="0 for none")
         if not self.model:
-            raise InputError("must not be empty", where="model", mend=f"`{NO_MODEL}` for none")
+            raise InputError("must not be empty", where="model", hint=f"`{NO_MODEL}` for none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +78,12 @@ class CallLimits:
         whole = {"max_concurrency": self.max_concurrency, "max_attempts": self.max_attempts}
         for name, value in whole.items():
             if value < 1:
-                raise InputError("must be at least 1", where=name, mend="leave it out")
+                raise InputError("must be at least 1", where=name, hint="leave it out")
         for name, seconds in {"rate": self.rate, "timeout": self.timeout}.items():
             if seconds is not None and not 0 < seconds < math.inf:
-                raise InputError("must be positive", where=name, mend="leave it out")
+                raise InputError("must be positive", where=name, hint="leave it out")
         if not 0 <= self.first_wait < math.inf:
-            raise InputError("must not be negative", where="first_wait", mend="leave it out")
+            raise InputError("must not be negative", where="first_wait", hint="leave it out")
 
 
 _QUESTION_NAMES = ("question", "questions", "q", "query", "prompt", "问题", "題目", "问")

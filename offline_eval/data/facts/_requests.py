@@ -84,7 +84,7 @@ class BuildPrompts:
         facts: asks for the facts in numbered `{sentences}` under the heading `{topic}`.
         question: asks for a question about a `{fact}` from a `{passage}`.
         as_json: tells a model without structured output the `{schema}`.
-        mend: tells a model the `{faults}` of its reply.
+        hint: tells a model the `{faults}` of its reply.
 
     Raises:
         InputError: a prompt lacks its slot, or has one that nothing fills.
@@ -93,30 +93,30 @@ class BuildPrompts:
     facts: Prompt = field(default_factory=fact_prompt)
     question: Prompt = field(default_factory=question_prompt)
     as_json: Prompt = field(default_factory=lambda: _bundled("as_json"))
-    mend: Prompt = field(default_factory=lambda: _bundled("mend"))
+    hint: Prompt = field(default_factory=lambda: _bundled("hint"))
 
     def __post_init__(self) -> None:
         _check(self.facts, "sentences", {"sentences", "topic"})
         _check(self.question, "fact", {"fact", "passage", "topic"})
         _check(self.as_json, "schema", {"schema"})
-        _check(self.mend, "faults", {"faults"})
+        _check(self.hint, "faults", {"faults"})
 
     def sha256(self, prompt: Prompt) -> str:
         """Hash of `prompt` with those that go along with it."""
-        joint = "\0".join([prompt.text, self.as_json.text, self.mend.text])
+        joint = "\0".join([prompt.text, self.as_json.text, self.hint.text])
         return hashlib.sha256(joint.encode("utf-8", "replace")).hexdigest()
 
 
 def _check(prompt: Prompt, needed: str, known: set[str]) -> None:
     if needed not in prompt.slots:
         raise InputError(
-            f"the prompt has no slot {{{needed}}}", where=prompt.name, mend=f"put {{{needed}}} in"
+            f"the prompt has no slot {{{needed}}}", where=prompt.name, hint=f"put {{{needed}}} in"
         )
     if strange := sorted(prompt.slots - known):
         raise InputError(
             f"the prompt has a slot {{{strange[0]}}}, which nothing fills",
             where=prompt.name,
-            mend=f"slots that are filled: {', '.join(sorted(known))}",
+            hint=f"slots that are filled: {', '.join(sorted(known))}",
         )
 
 

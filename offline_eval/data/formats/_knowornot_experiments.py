@@ -178,7 +178,7 @@ def _reply(experiment: Experiment, reply: SavedReply, where: str) -> QuestionKey
         raise InputError(
             f"two different replies of one experiment to question {key[0][:60]!r}",
             where=where,
-            mend="import the files of different runs of an experiment into different folders",
+            hint="import the files of different runs of an experiment into different folders",
         )
     return key
 

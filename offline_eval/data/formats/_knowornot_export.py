@@ -122,7 +122,7 @@ class _Judging:
             raise InputError(
                 f"two verdicts of one judge on {criterion[:60]!r} contradict each other",
                 where=document.where,
-                mend="import evaluations of one output by one judge into different folders",
+                hint="import evaluations of one output by one judge into different folders",
             )
 
     def keep_specs(self, document: Judged) -> None:

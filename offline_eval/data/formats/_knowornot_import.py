@@ -68,7 +68,7 @@ def knowornot_parts(files: Sequence[str | os.PathLike[str]]) -> RunParts:
         raise InputError(
             "these documents hold no reply",
             where=os.fspath(files[0]) if files else "knowornot",
-            mend="name an output or evaluated document too",
+            hint="name an output or evaluated document too",
         )
     building = _Building(*_bases(gathered))
     for experiment in gathered.experiments:

@@ -76,7 +76,7 @@ def lm_eval_parts(files: Sequence[str | os.PathLike[str]], *, model: str | None 
         raise InputError(
             "these logs hold no reply: their requests ask for no answer",
             where=os.fspath(files[0]) if files else "lm-eval",
-            mend="name samples of a generation or multiple-choice task",
+            hint="name samples of a generation or multiple-choice task",
         )
     return RunParts(
         settings={"source": "lm-eval"},
@@ -136,7 +136,7 @@ class _Building:
             raise InputError(
                 f"document {sample.doc_id[:40]!r} asks something else than in another log",
                 where=sample.where,
-                mend="import logs of different versions of a task into different folders",
+                hint="import logs of different versions of a task into different folders",
             )
         case_id = f"{question_id}/{CaseKind.IN_KB.value}"
         self.cases.setdefault(
@@ -186,5 +186,5 @@ def _twice(sample: Sample) -> InputError:
     return InputError(
         f"document {sample.doc_id[:40]!r} is answered twice by one model",
         where=sample.where,
-        mend="import one log per model and task, or tell the models apart with --model",
+        hint="import one log per model and task, or tell the models apart with --model",
     )

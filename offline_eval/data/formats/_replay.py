@@ -95,7 +95,7 @@ def replay_parts(
         InputError: as there.
     """
     if not logs:
-        raise InputError("no log given", where="--replay", mend="name at least one .jsonl file")
+        raise InputError("no log given", where="--replay", hint="name at least one .jsonl file")
     read = [read_replay_log(path) for path in logs]
     bases = read_bases(questions, passage) if questions else bases_of_logs(read)
     rows = replay_rows(read, bases)
@@ -151,7 +151,7 @@ def bases_of_logs(logs: Sequence[ReplayLog]) -> tuple[KnownBase, ...]:
                 raise InputError(
                     "the line names its question by id alone",
                     where=reply.where,
-                    mend="give the question document with --questions",
+                    hint="give the question document with --questions",
                 )
             text = reply.knowledge_base, plain(reply.question)
             name = reply.question_id or ids.get(text) or _unused_id(records)
@@ -161,7 +161,7 @@ def bases_of_logs(logs: Sequence[ReplayLog]) -> tuple[KnownBase, ...]:
                 raise InputError(
                     f"question {name[:60]!r} has another text than before",
                     where=reply.where,
-                    mend="give the question documents with --questions",
+                    hint="give the question documents with --questions",
                 )
             if known is None or not known.answer:
                 records[name] = QuestionRecord(name, reply.question, reply.expected_answer or "")
@@ -200,7 +200,7 @@ def replay_rows(logs: Sequence[ReplayLog], bases: Sequence[KnownBase]) -> Replay
         raise InputError(
             "no reply answers a question of the question documents",
             where=str(logs[0].path),
-            mend="give the documents that the logged questions come from",
+            hint="give the documents that the logged questions come from",
         )
     return ReplayRows(building.cases, building.replies, building.judgements, building.warnings)
 
@@ -244,7 +244,7 @@ class _Building:
                 f"{len(wrong)} of {len(matched)} replies have the id of one question and the "
                 f"text of another; the first is {(wrong[0].question_id or '')[:60]!r}",
                 where=wrong[0].where,
-                mend=f"give the question documents that {log.path.name} was made from",
+                hint=f"give the question documents that {log.path.name} was made from",
             )
 
     def add(
@@ -256,7 +256,7 @@ class _Building:
                 f"question {question.question_id[:60]!r} stands in its own context: it was not "
                 "left out",
                 where=reply.where,
-                mend="use logs made under leave-one-out, or give kind in_kb",
+                hint="use logs made under leave-one-out, or give kind in_kb",
             )
         # Its own answer in its context is what in_kb means, whether or not the log says so.
         kind = reply.kind or (CaseKind.IN_KB if own else CaseKind.LEFT_OUT)
@@ -267,7 +267,7 @@ class _Building:
                 f"a second reply of one system to question {question.question_id[:60]!r} "
                 f"(the first: {self._where[reply_id]})",
                 where=reply.where,
-                mend="one system answers a question once; tell systems apart by the fields "
+                hint="one system answers a question once; tell systems apart by the fields "
                 "model, retrieval and prompt",
             )
         self.cases.setdefault(

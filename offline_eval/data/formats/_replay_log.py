@@ -157,7 +157,7 @@ def read_replay_log(path: str | os.PathLike[str]) -> ReplayLog:
     )
     replies = tuple(_reply(row, f"{path}:{line}", log) for line, row in read_jsonl(path))
     if not replies:
-        raise InputError("the log is empty", where=os.fspath(path), mend=_NEEDED)
+        raise InputError("the log is empty", where=os.fspath(path), hint=_NEEDED)
     return ReplayLog(log.path, log.model, log.retrieval, log.prompt, log.knowledge_base, replies)
 
 
@@ -165,7 +165,7 @@ def _reply(row: Mapping[str, Any], where: str, log: ReplayLog) -> LoggedReply:
     question_id = _identifier(row, where)
     question = _text(row, _QUESTION_FIELDS, where)
     if question_id is None and not (question or "").strip():
-        raise InputError("the line names no question", where=where, mend=_NEEDED)
+        raise InputError("the line names no question", where=where, hint=_NEEDED)
     response, failure = _response(row, where)
     retrieval = _text(row, ("retrieval",), where)
     retrieval = (
@@ -208,7 +208,7 @@ def _identifier(row: Mapping[str, Any], where: str) -> str | None:
             raise _wrong(name, "text or a whole number", found, where)
         text = clean_text(str(found)).strip()
         if not text:
-            raise InputError(f"field '{name}' is empty", where=where, mend=_NEEDED)
+            raise InputError(f"field '{name}' is empty", where=where, hint=_NEEDED)
         return text
     return None
 
@@ -216,7 +216,7 @@ def _identifier(row: Mapping[str, Any], where: str) -> str | None:
 def _response(row: Mapping[str, Any], where: str) -> tuple[str | None, str | None]:
     """The reply, or else why there is none."""
     if not any(name in row for name in (*_RESPONSE_FIELDS, "error")):
-        raise InputError("field 'response' is missing", where=where, mend=_NEEDED)
+        raise InputError("field 'response' is missing", where=where, hint=_NEEDED)
     error = row.get("error")
     if error is not None and error is not False and error != "":
         return None, clean_text(error) if isinstance(error, str) else "the logged call failed"
@@ -292,7 +292,7 @@ def _one_of(row: Mapping[str, Any], name: str, allowed: Sequence[str], where: st
         raise InputError(
             f"field '{name}' must be one of {', '.join(spelled.values())}",
             where=where,
-            mend="mend the line, or leave the field out",
+            hint="fix the line, or leave the field out",
         )
     return spelled[found.strip().casefold()]
 
@@ -322,5 +322,5 @@ def _wrong(name: str, wanted: str, found: Any, where: str) -> InputError:
     return InputError(
         f"field '{name}' must be {wanted}, found {type(found).__name__}",
         where=where,
-        mend="mend the line or leave it out",
+        hint="fix the line or leave it out",
     )

@@ -95,7 +95,7 @@ def read_bases(
             raise InputError(
                 f"two question documents are named {name!r}",
                 where=os.fspath(path),
-                mend="give the files different names",
+                hint="give the files different names",
             )
         found[name] = read_questions(path)
     shared = _shared_ids(found.values())

@@ -288,7 +288,7 @@ def _checked(name: str) -> str:
         return _WIKIDATA + name
     if not _IRI.fullmatch(name):
         raise InputError(
-            f"{name!r} is no IRI", where="--include", mend="http://…, or P19 for Wikidata's"
+            f"{name!r} is no IRI", where="--include", hint="http://…, or P19 for Wikidata's"
         )
     return name
 

@@ -269,7 +269,7 @@ def check_folder(folder: str | os.PathLike[str]) -> None:
     path = Path(folder)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         what = "is not empty" if path.is_dir() else "is a file"
-        raise InputError(what, where=str(path), mend="name a new folder")
+        raise InputError(what, where=str(path), hint="name a new folder")
 
 
 def write_set(
@@ -302,7 +302,7 @@ def write_set(
         made.replace(path)
     except OSError as error:
         raise InputError(
-            f"cannot be written ({error.strerror})", where=str(path), mend="choose another place"
+            f"cannot be written ({error.strerror})", where=str(path), hint="choose another place"
         ) from None
     finally:
         shutil.rmtree(made, ignore_errors=True)

@@ -55,7 +55,7 @@ def load_graph(
     if where.is_dir():
         return _store(builder, where, on_progress)
     if not where.is_file():
-        raise InputError("no such file", where=str(where), mend="check the path")
+        raise InputError("no such file", where=str(where), hint="check the path")
     oxigraph = optional_import("pyoxigraph")
     with _parsed(oxigraph, where) as quads:
         _feed(builder, quads, str(where), on_progress)
@@ -71,7 +71,7 @@ def _parsed(oxigraph: Any, path: Path) -> Iterator[Any]:
         raise InputError(
             f"the ending {('.' + extension) if extension else '(none)'} is not known",
             where=str(path),
-            mend=f"one of: {', '.join('.' + known for known in _EXTENSIONS)}, or these with .gz",
+            hint=f"one of: {', '.join('.' + known for known in _EXTENSIONS)}, or these with .gz",
         )
     shape = oxigraph.RdfFormat.from_extension("rdf" if extension == "owl" else extension)
     # Relative addresses are resolved; what stands before them makes no difference.
@@ -96,7 +96,7 @@ def _feed(builder: GraphBuilder, quads: Any, where: str, on_progress: Progress |
     except SyntaxError as error:
         line = f":{error.lineno}" if error.lineno else ""
         raise InputError(
-            f"not valid RDF ({error.msg})", where=f"{where}{line}", mend="mend the file"
+            f"not valid RDF ({error.msg})", where=f"{where}{line}", hint="fix the file"
         ) from None
     except (OSError, EOFError, ValueError) as error:
         raise _unreadable(Path(where), error) from None
@@ -107,7 +107,7 @@ def _store(builder: GraphBuilder, path: Path, on_progress: Progress | None) -> K
         raise InputError(
             "is a folder, and none in which pyoxigraph keeps a store",
             where=str(path),
-            mend="name an RDF file",
+            hint="name an RDF file",
         )
     try:
         store = optional_import("pyoxigraph").Store.read_only(str(path))
@@ -120,4 +120,4 @@ def _store(builder: GraphBuilder, path: Path, on_progress: Progress | None) -> K
 
 def _unreadable(path: Path, error: BaseException) -> InputError:
     reason = getattr(error, "strerror", None) or type(error).__name__
-    return InputError(f"cannot be read ({reason})", where=str(path), mend="check the file")
+    return InputError(f"cannot be read ({reason})", where=str(path), hint="check the file")

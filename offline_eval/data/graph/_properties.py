@@ -93,7 +93,7 @@ def profile_properties(
             raise InputError(
                 f"the graph has no property {name!r}",
                 where="--include",
-                mend="--dry-run without --include lists them",
+                hint="--dry-run without --include lists them",
             )
     return sorted(found, key=lambda profile: (-profile.facts, profile.iri))
 

@@ -76,7 +76,7 @@ class GenerationSettings:
         for language in self.languages:
             if not _LANGUAGE.fullmatch(language):
                 raise InputError(
-                    f"{language!r} is no language tag", where="languages", mend="such as en or zh"
+                    f"{language!r} is no language tag", where="languages", hint="such as en or zh"
                 )
         if not self.types:
             raise InputError("name at least one type", where="types")

@@ -101,7 +101,7 @@ class SparqlClient:
         except (self._httpx.InvalidURL, TypeError, ValueError):
             address = None
         if address is None or address.scheme not in ("http", "https") or not address.host:
-            raise InputError("is no http address", where="endpoint", mend="https://host/sparql")
+            raise InputError("is no http address", where="endpoint", hint="https://host/sparql")
         self._url = address
         # Without a password that may stand in it.
         self.name = f"{address.host}{address.path}"

@@ -103,7 +103,7 @@ class Templates:
             raise InputError(
                 f"no templates in the language {language!r} for: {', '.join(missing)}",
                 where="--templates",
-                mend=f"give a file with a table [{language}]",
+                hint=f"give a file with a table [{language}]",
             )
 
     def names(self, prop: str) -> bool:
@@ -160,7 +160,7 @@ class Templates:
         for number, entry in enumerate(properties, start=1):
             place = f"{where}: property {number}"
             if not isinstance(entry, dict) or not isinstance(entry.get("iri"), str):
-                raise InputError("lacks its iri", where=place, mend='iri = "http://…"')
+                raise InputError("lacks its iri", where=place, hint='iri = "http://…"')
             iri = entry["iri"]
             for key, table in entry.items():
                 if key == "iri":
@@ -182,7 +182,7 @@ class Templates:
 
     def _add_table(self, table: Any, language: str, prop: str, where: str) -> None:
         if not isinstance(table, dict):
-            raise InputError("must be a table of templates", where=where, mend=f"[{language}]")
+            raise InputError("must be a table of templates", where=where, hint=f"[{language}]")
         for name, value in table.items():
             place = f"{where}: {name}"
             if name == "asks_by_class" and prop == _ANY and isinstance(value, dict):
@@ -192,7 +192,7 @@ class Templates:
             known = (_SLOTS.keys() | _OWN) - (_FRAMES if prop != _ANY else {"label"})
             if name not in known:
                 raise InputError(
-                    "there is no such template", where=place, mend=f"one of: {sorted(known)}"
+                    "there is no such template", where=place, hint=f"one of: {sorted(known)}"
                 )
             texts = _texts(value, place)
             if name in _SLOTS:
@@ -222,7 +222,7 @@ def _check(text: str, name: str, where: str) -> None:
         raise InputError(
             f"there is no slot {{{strangers[0]}}} here",
             where=where,
-            mend=f"slots: {', '.join(sorted(_SLOTS[name] | _ALWAYS))}",
+            hint=f"slots: {', '.join(sorted(_SLOTS[name] | _ALWAYS))}",
         )
     missing = sorted(_SLOTS[name] - slots)
     if missing:
@@ -231,5 +231,5 @@ def _check(text: str, name: str, where: str) -> None:
         raise InputError(
             "has a brace that is part of no slot, or more than one line",
             where=where,
-            mend="slots are written {subject}",
+            hint="slots are written {subject}",
         )

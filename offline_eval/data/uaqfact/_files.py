@@ -25,7 +25,7 @@ from ._items import (
     dilemma_options,
 )
 
-_MEND = "fetch the data set whole, or name fewer --tasks or --lang"
+_HINT = "fetch the data set whole, or name fewer --tasks or --lang"
 # In task 1 two of the three types carry another name or a version.
 _TASK1_NAMES = {
     QuestionType.INTER: "inter_{kind}_{language}.json",
@@ -48,7 +48,7 @@ class Layout:
         root = Path(folder)
         if not root.is_dir():
             what = "is a file, not a folder" if root.exists() else "there is no such folder"
-            raise InputError(what, where=str(root), mend="name the folder that holds task1")
+            raise InputError(what, where=str(root), hint="name the folder that holds task1")
         for candidate in (root, root / "1.0", root / "data" / "1.0"):
             if (candidate / "task1").is_dir():
                 self.root = candidate
@@ -56,7 +56,7 @@ class Layout:
         raise InputError(
             "no folder task1 in it",
             where=str(root),
-            mend="name the folder that holds task1, task2 and task3 (`1.0` in the published set)",
+            hint="name the folder that holds task1, task2 and task3 (`1.0` in the published set)",
         )
 
     def questions(self, question_type: QuestionType, kind: Answerability, language: str) -> Path:
@@ -123,7 +123,7 @@ class Layout:
                 f"{','.join(map(str, tasks))} are missing, the first is "
                 f"{missing[0].relative_to(self.root)}",
                 where=str(self.root),
-                mend=_MEND,
+                hint=_HINT,
             )
 
 
@@ -197,7 +197,7 @@ ALL_TASKS = (1, 2, 3)
 _NONE = "None"
 # What stands for the end of something that goes on; the step's question then speaks of "None".
 _NO_END = "-1"
-_MEND_READING = "fetch the file again, or compare it with the published one"
+_HINT_READING = "fetch the file again, or compare it with the published one"
 
 _Raw = tuple[str, Mapping[str, Any]]
 
@@ -230,7 +230,7 @@ def read_layout(
     wanted = layout.present_languages() if languages is None else tuple(dict.fromkeys(languages))
     if not wanted:
         raise InputError(
-            "no questions in any language", where=str(layout.root), mend="task1 lacks its files"
+            "no questions in any language", where=str(layout.root), hint="task1 lacks its files"
         )
     for language in wanted:
         layout.require(language, chosen)
@@ -321,7 +321,7 @@ class _Reader:
         if (kind is Answerability.ANSWERABLE) != bool(answers):
             expected = "an answer" if not answers else "no answer but 'None'"
             raise InputError(
-                f"question {qid!r} must have {expected}", where=where, mend=_MEND_READING
+                f"question {qid!r} must have {expected}", where=where, hint=_HINT_READING
             )
         if clues is None:
             own = _clues(where, value, question_type) if "sup_questions" in value else ()
@@ -352,14 +352,14 @@ def _values(path: Path) -> list[_Raw]:
         raise InputError(
             f"expected a list of questions, found {type(found).__name__}",
             where=str(path),
-            mend=_MEND_READING,
+            hint=_HINT_READING,
         )
     values: list[_Raw] = []
     for number, value in enumerate(found, start=1):
         where = f"{path}: item {number}"
         if not isinstance(value, dict):
             raise InputError(
-                f"expected an object, found {type(value).__name__}", where=where, mend=_MEND_READING
+                f"expected an object, found {type(value).__name__}", where=where, hint=_HINT_READING
             )
         values.append((where, value))
     return values
@@ -372,7 +372,7 @@ def _unique(path: Path, qids: Sequence[str]) -> None:
             raise InputError(
                 f"qid {qid[:60]!r} stands here twice",
                 where=f"{path}: item {number}",
-                mend=_MEND_READING,
+                hint=_HINT_READING,
             )
         seen.add(qid)
 
@@ -388,11 +388,11 @@ def _kind_of(value: Mapping[str, Any]) -> Answerability:
 def _answers(value: Mapping[str, Any], where: str) -> tuple[Answer, ...]:
     given = value.get("answer")
     if not isinstance(given, list):
-        raise InputError("field 'answer' must be a list", where=where, mend=_MEND_READING)
+        raise InputError("field 'answer' must be a list", where=where, hint=_HINT_READING)
     found = []
     for answer in given:
         if not isinstance(answer, dict):
-            raise InputError("an answer must be an object", where=where, mend=_MEND_READING)
+            raise InputError("an answer must be an object", where=where, hint=_HINT_READING)
         label = _text(answer, "label", where)
         if label == _NONE and str(answer.get("id")) == _NONE:
             continue
@@ -406,7 +406,7 @@ def _answers(value: Mapping[str, Any], where: str) -> tuple[Answer, ...]:
 def _clues(where: str, value: Mapping[str, Any], question_type: QuestionType) -> tuple[Clue, ...]:
     questions, answers = value.get("sup_questions"), value.get("sup_que_ans")
     if not isinstance(answers, list):
-        raise InputError("field 'sup_que_ans' must be a list", where=where, mend=_MEND_READING)
+        raise InputError("field 'sup_que_ans' must be a list", where=where, hint=_HINT_READING)
     labels = [_label(answer, where) for answer in answers]
     if isinstance(questions, str):
         # One question, and all its answers: how dilemmas are kept.
@@ -415,7 +415,7 @@ def _clues(where: str, value: Mapping[str, Any], question_type: QuestionType) ->
         raise InputError(
             "fields 'sup_questions' and 'sup_que_ans' must be lists of one length",
             where=where,
-            mend=_MEND_READING,
+            hint=_HINT_READING,
         )
     return tuple(
         Clue(clean_text(str(question)).strip(), _split(label, question_type))
@@ -429,7 +429,7 @@ def _label(answer: object, where: str) -> str:
         return _text(answer, "label", where)
     if isinstance(answer, str):
         return clean_text(answer).strip()
-    raise InputError("a clue's answer must be text or an object", where=where, mend=_MEND_READING)
+    raise InputError("a clue's answer must be text or an object", where=where, hint=_HINT_READING)
 
 
 def _split(label: str, question_type: QuestionType) -> tuple[str, ...]:
@@ -444,16 +444,16 @@ def _choice(
 ) -> ChoiceItem:
     options = value.get("options")
     if not isinstance(options, list) or len(options) != 4:
-        raise InputError("field 'options' must list four texts", where=where, mend=_MEND_READING)
+        raise InputError("field 'options' must list four texts", where=where, hint=_HINT_READING)
     cleaned = tuple(clean_text(str(option)).strip() for option in options)
     target = _text(value, "target_options", where)
     if target not in cleaned:
-        raise InputError("'target_options' is none of the options", where=where, mend=_MEND_READING)
+        raise InputError("'target_options' is none of the options", where=where, hint=_HINT_READING)
     # So spelled in the published files.
     relevant = value.get("relevent_qid_list", value.get("relevant_qid_list"))
     if not isinstance(relevant, list) or not relevant:
         raise InputError(
-            "field 'relevent_qid_list' must be a list", where=where, mend=_MEND_READING
+            "field 'relevent_qid_list' must be a list", where=where, hint=_HINT_READING
         )
     return ChoiceItem(
         qid=_text(value, "qid", where),
@@ -469,11 +469,11 @@ def _choice(
 def _triples(value: Mapping[str, Any], where: str) -> tuple[Triple, ...]:
     given = value.get("triples", [])
     if not isinstance(given, list):
-        raise InputError("field 'triples' must be a list", where=where, mend=_MEND_READING)
+        raise InputError("field 'triples' must be a list", where=where, hint=_HINT_READING)
     found = []
     for triple in given:
         if not isinstance(triple, dict):
-            raise InputError("a triple must be an object", where=where, mend=_MEND_READING)
+            raise InputError("a triple must be an object", where=where, hint=_HINT_READING)
         found.append(
             Triple(
                 subject=_text(triple, "subject", where),
@@ -489,5 +489,5 @@ def _triples(value: Mapping[str, Any], where: str) -> tuple[Triple, ...]:
 def _text(value: Mapping[str, Any], name: str, where: str) -> str:
     found = value.get(name)
     if not isinstance(found, str) or not clean_text(found).strip():
-        raise InputError(f"field {name!r} must be text", where=where, mend=_MEND_READING)
+        raise InputError(f"field {name!r} must be text", where=where, hint=_HINT_READING)
     return clean_text(found).strip()

@@ -140,7 +140,7 @@ def export_labels(
         raise InputError(
             "is neither CSV nor JSON lines",
             where=f"--export {os.fspath(path)}",
-            mend="end the name in .csv or .jsonl",
+            hint="end the name in .csv or .jsonl",
         )
     found = read_labels(run.folder) if labels is None else labels
     rows = list(_rows(run, found))

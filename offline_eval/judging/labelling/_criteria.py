@@ -16,7 +16,7 @@ from ....guard.files import read_text
 from ...run import ABSTENTION, FACTUALITY, TIERS
 
 _Word = Annotated[str, Field(min_length=1, max_length=60)]
-_MEND = (
+_HINT = (
     'the file needs "name" (text) and "outcomes" (2 to 9 different texts); "question", '
     '"meanings" (one per outcome) and "ordinal" (true or false) may be there'
 )
@@ -92,7 +92,7 @@ def load_criterion(name: str | os.PathLike[str]) -> LabelCriterion:
         raise InputError(
             f"no such criterion: {text[:80]!r}",
             where="--criterion",
-            mend=f"choose {' or '.join(_BUILT_IN)}, or name a .toml or .json file",
+            hint=f"choose {' or '.join(_BUILT_IN)}, or name a .toml or .json file",
         )
     value = _parsed(text)
     try:
@@ -100,12 +100,12 @@ def load_criterion(name: str | os.PathLike[str]) -> LabelCriterion:
     except ValidationError as error:
         fault = error.errors()[0]
         field = ".".join(str(part) for part in fault["loc"]) or "criterion"
-        raise InputError(f"field {field!r}: {fault['msg']}", where=text, mend=_MEND) from None
+        raise InputError(f"field {field!r}: {fault['msg']}", where=text, hint=_HINT) from None
     if found.name in _BUILT_IN:
         raise InputError(
             f"the name {found.name!r} is taken by a criterion of its own",
             where=text,
-            mend="choose another name",
+            hint="choose another name",
         )
     return found
 
@@ -124,7 +124,7 @@ def in_asking_order(criteria: Iterable[LabelCriterion]) -> tuple[LabelCriterion,
             raise InputError(
                 f"{min(waiting)!r} waits for an outcome that waits for it",
                 where="--criterion",
-                mend='change "only_where" in its file',
+                hint='change "only_where" in its file',
             )
         ordered.append(waiting.pop(free[0].name))
     return tuple(ordered)
@@ -135,7 +135,7 @@ def _parsed(path: str) -> Any:
     try:
         return json.loads(text) if path.lower().endswith(".json") else tomllib.loads(text)
     except (ValueError, RecursionError):
-        raise InputError("is neither TOML nor JSON", where=path, mend=_MEND) from None
+        raise InputError("is neither TOML nor JSON", where=path, hint=_HINT) from None
 
 
 _Name = Annotated[str, Field(min_length=1)]

@@ -54,14 +54,14 @@ class LabelLog:
                 raise InputError(
                     f"field {name!r}: {fault['msg']}",
                     where=where,
-                    mend="mend the line, or move the file away",
+                    hint="fix the line, or move the file away",
                 ) from None
             allowed = (outcomes or {}).get(label.criterion)
             if label.outcome is not None and allowed and label.outcome not in allowed:
                 raise InputError(
                     f"{label.outcome[:60]!r} is no outcome of {label.criterion[:60]!r}",
                     where=where,
-                    mend=f"choose one of {', '.join(allowed)}, or move the file away",
+                    hint=f"choose one of {', '.join(allowed)}, or move the file away",
                 )
             labels.append(label)
         return labels
@@ -90,7 +90,7 @@ class LabelLog:
             raise InputError(
                 f"cannot be written ({error.strerror})",
                 where=str(self.path),
-                mend="mend that; what was labelled before is safe",
+                hint="fix that; what was labelled before is safe",
             ) from None
         return len(lines)
 

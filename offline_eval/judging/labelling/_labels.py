@@ -203,7 +203,7 @@ def checked_annotator(name: str, *, where: str) -> str:
         raise InputError(
             f"{name[:80]!r} cannot be an annotator's name",
             where=where,
-            mend="use up to 64 letters, digits, dots, hyphens and underscores, a letter or "
+            hint="use up to 64 letters, digits, dots, hyphens and underscores, a letter or "
             "digit first",
         )
     return normal

@@ -140,7 +140,7 @@ def read_sample(folder: str | os.PathLike[str]) -> LabelSample | None:
     path = Path(folder) / FOLDER / _FILE
     if not path.exists():
         return None
-    value = read_versioned(path, mend="mend it, or move the labels folder away")
+    value = read_versioned(path, hint="fix it, or move the labels folder away")
     try:
         return LabelSample.model_validate(value)
     except ValidationError as error:
@@ -149,7 +149,7 @@ def read_sample(folder: str | os.PathLike[str]) -> LabelSample | None:
         raise InputError(
             f"field {name!r}: {fault['msg']}",
             where=str(path),
-            mend="mend it, or move the labels folder away",
+            hint="fix it, or move the labels folder away",
         ) from None
 
 
@@ -232,7 +232,7 @@ def _merged(
             raise InputError(
                 f"{wanted.name!r} has other outcomes here than what was labelled before",
                 where="--criterion",
-                mend="give the new criterion another name",
+                hint="give the new criterion another name",
             )
     return in_asking_order(stored.values())
 
@@ -244,13 +244,13 @@ def _require_finished(run: RepliesRun) -> None:
             f"the run is not finished ({have} of {whole} replies): a sample of what is there "
             "would not speak for the rest",
             where=str(run.folder),
-            mend="finish it with the command that began it",
+            hint="finish it with the command that began it",
         )
     if all(reply.response is None for reply in run.replies.values()):
         raise InputError(
             "the run has no reply that could be labelled",
             where=str(run.folder),
-            mend="name a run whose calls went well",
+            hint="name a run whose calls went well",
         )
 
 
@@ -260,7 +260,7 @@ def _require_same(run: RepliesRun, found: LabelSample, size: int | None, seed: i
         raise InputError(
             "the replies are not those that were sampled",
             where=where,
-            mend="label the new replies in a folder of their own, or move the labels away",
+            hint="label the new replies in a folder of their own, or move the labels away",
         )
     names = Counter(reply.reply_id for reply in found.replies)
     strangers = [name for name, times in names.items() if times > 1 or name not in run.replies]
@@ -268,19 +268,19 @@ def _require_same(run: RepliesRun, found: LabelSample, size: int | None, seed: i
         raise InputError(
             f"the reply {strangers[0][:80]!r} is not in the run, or twice in the sample",
             where=where,
-            mend="mend it, or move the labels folder away",
+            hint="fix it, or move the labels folder away",
         )
     if seed is not None and seed != found.seed:
         raise InputError(
             f"the sample was drawn with seed {found.seed}, not {seed}",
             where=where,
-            mend="leave --seed out",
+            hint="leave --seed out",
         )
     if size is not None and size < len(found.replies):
         raise InputError(
             f"the sample has {len(found.replies)} replies already and can only grow",
             where=where,
-            mend="leave --sample out",
+            hint="leave --sample out",
         )
 
 
@@ -301,7 +301,7 @@ def _locked(folder: Path) -> Iterator[None]:
         stream: Any = (folder / "_sample.lock").open("ab")
     except OSError as error:
         raise InputError(
-            f"cannot be written ({error.strerror})", where=str(folder), mend="mend that"
+            f"cannot be written ({error.strerror})", where=str(folder), hint="fix that"
         ) from None
     with stream:
         fcntl.flock(stream, fcntl.LOCK_EX)

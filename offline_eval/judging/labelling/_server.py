@@ -59,7 +59,7 @@ class LabelServer:
             raise InputError(
                 f"cannot be listened on ({getattr(error, 'strerror', None) or error})",
                 where=f"--port {port}",
-                mend="choose another one, or leave it out",
+                hint="choose another one, or leave it out",
             ) from None
 
     @property

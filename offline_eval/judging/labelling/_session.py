@@ -24,7 +24,7 @@ class NotAskedError(InputError):
     """A label that does not fit what is asked of the reply now."""
 
     def __init__(self) -> None:
-        super().__init__("this is not asked of the reply now", mend="load the page again")
+        super().__init__("this is not asked of the reply now", hint="load the page again")
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,7 +139,7 @@ def _folded(text: str) -> str:
     return canonical_answer(text) or text
 
 
-_MEND = (
+_HINT = (
     "each line has `memory_answer` and `counter_answer` (ConflictQA), `context1`, `answer1`, "
     "`context2` and `answer2` (WikiContradict), or `question` and `answers`"
 )
@@ -195,10 +195,10 @@ def read_conflict_set(path: str | os.PathLike[str]) -> ConflictSet:
             items[item.key] = item
     if quirks and not items:
         raise InputError(
-            f"no question is left of {len(quirks)}", where=os.fspath(path), mend=quirks[0]
+            f"no question is left of {len(quirks)}", where=os.fspath(path), hint=quirks[0]
         )
     if not items:
-        raise InputError("holds no questions", where=os.fspath(path), mend=_MEND)
+        raise InputError("holds no questions", where=os.fspath(path), hint=_HINT)
     return ConflictSet(tuple(items.values()), tuple(quirks))
 
 
@@ -221,11 +221,11 @@ def _lines(file: Path) -> Iterator[tuple[str, int, _Fields]]:
             for number, row in enumerate(csv.DictReader(text, strict=True), start=1):
                 yield f"{file}, row {number}", number, {k: v for k, v in row.items() if k}
         except csv.Error as error:
-            raise InputError(f"broken CSV ({error})", where=str(file), mend="mend it") from None
+            raise InputError(f"broken CSV ({error})", where=str(file), hint="fix it") from None
         return
     for number, fields in enumerate(_entries(file), start=1):
         if not isinstance(fields, dict):
-            raise InputError("is no object", where=f"{file}, entry {number}", mend=_MEND)
+            raise InputError("is no object", where=f"{file}, entry {number}", hint=_HINT)
         yield f"{file}, entry {number}", number, fields
 
 
@@ -238,7 +238,7 @@ def _entries(file: Path) -> list[Any]:
         lists = [value for value in found.values() if isinstance(value, list)]
         found = lists[0] if len(lists) == 1 else [*found.values()]
     if not isinstance(found, list):
-        raise InputError("expected a list of questions", where=str(file), mend=_MEND)
+        raise InputError("expected a list of questions", where=str(file), hint=_HINT)
     return found
 
 
@@ -251,8 +251,8 @@ def _item(fields: _Fields, key: str, where: str) -> ConflictItem:
         raise
     except InputError as error:
         # The lead is the line; what the item says of itself is its key.
-        raise InputError(error.what, where=where, mend=error.mend or _MEND) from None
-    raise InputError("is no question with several answers", where=where, mend=_MEND)
+        raise InputError(error.what, where=where, hint=error.hint or _HINT) from None
+    raise InputError("is no question with several answers", where=where, hint=_HINT)
 
 
 def _conflictqa(fields: _Fields, key: str) -> ConflictItem:

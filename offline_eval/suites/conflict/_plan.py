@@ -39,12 +39,12 @@ class ConflictSettings:
 
     def __post_init__(self) -> None:
         if not self.tasks:
-            raise InputError("no task was named", where="tasks", mend=", ".join(ALL_TASKS))
+            raise InputError("no task was named", where="tasks", hint=", ".join(ALL_TASKS))
         if EvidenceKind.NC not in self.kinds or len(set(self.kinds)) < 2:
             raise InputError(
                 "NC and a kind that contradicts are needed",
                 where="evidence",
-                mend=", ".join(ALL_KINDS),
+                hint=", ".join(ALL_KINDS),
             )
         if self.limit is not None and self.limit < 1:
             raise InputError("must be at least 1", where="limit")

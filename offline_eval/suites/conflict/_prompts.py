@@ -29,7 +29,7 @@ class PromptSet:
         package: str = f"{__package__}.prompts",
     ) -> None:
         if folder is not None and not Path(folder).is_dir():
-            raise InputError("is no folder", where=os.fspath(folder), mend="name one with prompts")
+            raise InputError("is no folder", where=os.fspath(folder), hint="name one with prompts")
         self._prompts = {
             file.name[:-4]: Prompt(file.name[:-4], file.read_text("utf-8").rstrip("\n"))
             for file in resources.files(package).iterdir()
@@ -68,6 +68,6 @@ def _own(path: Path, bundled: Prompt) -> Prompt:
         raise InputError(
             f"the prompt has slots that are not filled: {', '.join(strangers)}",
             where=str(path),
-            mend=f"slots that are filled: {', '.join(sorted(bundled.slots))}",
+            hint=f"slots that are filled: {', '.join(sorted(bundled.slots))}",
         )
     return own

@@ -108,11 +108,11 @@ def _form(model: LanguageModel | ReplayedReplies, settings: ConflictSettings) ->
     form = settings.answers or default_form(model)
     if isinstance(model, ReplayedReplies) and settings.beliefs != "given":
         raise InputError(
-            "logged replies cannot be asked for beliefs", where="beliefs", mend="use given"
+            "logged replies cannot be asked for beliefs", where="beliefs", hint="use given"
         )
     if form == "likelihood" and not isinstance(model, ScoringLanguageModel):
         raise InputError(
-            "the model does not score options", where="answers", mend="use letters or free"
+            "the model does not score options", where="answers", hint="use letters or free"
         )
     return form
 
@@ -121,7 +121,7 @@ def _check_guards(guards: Collection[str]) -> None:
     for name in guards:
         if name in SYSTEMS:
             raise InputError(
-                f"a guard cannot be called {name!r}", where="guards", mend="give it another name"
+                f"a guard cannot be called {name!r}", where="guards", hint="give it another name"
             )
 
 

@@ -25,7 +25,7 @@ from ._rows import (
     row_id,
 )
 
-_MEND = "run `knowgate eval conflict` again into another folder"
+_HINT = "run `knowgate eval conflict` again into another folder"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,29 +98,29 @@ def read_conflict_run(folder: str | os.PathLike[str]) -> ConflictRun:
         raise InputError(
             f"the run is of suite {value.get('suite')!r}, not {SUITE!r}",
             where=where,
-            mend="name a run made with `knowgate eval conflict`",
+            hint="name a run made with `knowgate eval conflict`",
         )
-    manifest = checked_model(ConflictManifest, value, where=where, mend=_MEND)
+    manifest = checked_model(ConflictManifest, value, where=where, hint=_HINT)
     for name, known in (("tasks", Task), ("kinds", EvidenceKind)):
         found = manifest.settings.get(name)
         if not isinstance(found, list) or not set(found) <= {str(member) for member in known}:
-            raise InputError(f"settings lack {name}", where=where, mend=_MEND)
+            raise InputError(f"settings lack {name}", where=where, hint=_HINT)
     run = ConflictRun(
         manifest,
         tuple(
-            checked_model(BeliefRow, v, where=at, mend=_MEND)
+            checked_model(BeliefRow, v, where=at, hint=_HINT)
             for at, v in stored_rows(root / "beliefs")
         ),
         tuple(
-            checked_model(EvidenceRow, v, where=at, mend=_MEND)
+            checked_model(EvidenceRow, v, where=at, hint=_HINT)
             for at, v in stored_rows(root / "evidence")
         ),
         tuple(
-            checked_model(Instance, v, where=at, mend=_MEND)
+            checked_model(Instance, v, where=at, hint=_HINT)
             for at, v in stored_rows(root / "instances")
         ),
         tuple(
-            checked_model(ConflictRow, v, where=at, mend=_MEND)
+            checked_model(ConflictRow, v, where=at, hint=_HINT)
             for at, v in stored_rows(root / "rows")
         ),
     )
@@ -135,17 +135,17 @@ def _check(run: ConflictRun, root: Path) -> None:
             raise InputError(
                 f"row {row.row_id[:80]!r} answers no question of the run",
                 where=str(root / "rows"),
-                mend=_MEND,
+                hint=_HINT,
             )
     if not run.rows and (run.instances or not (root / "instances.jsonl").exists()):
         raise InputError(
             "the run is not finished (no task was asked yet)",
             where=str(root),
-            mend="start the same `knowgate eval conflict` again, it goes on where it stopped",
+            hint="start the same `knowgate eval conflict` again, it goes on where it stopped",
         )
 
 
-_MEND_REPLAY = (
+_HINT_REPLAY = (
     'each line needs "response", and "row_id" (`model/CK/HPC/<key>`) or "key" with "task" and '
     '"evidence"'
 )
@@ -170,14 +170,14 @@ class ReplayedReplies:
             where = f"{self.path}:{number}"
             response, identifier = value.get("response"), _identifier(value)
             if not isinstance(response, str) or identifier is None:
-                raise InputError("is no logged reply", where=where, mend=_MEND_REPLAY)
+                raise InputError("is no logged reply", where=where, hint=_HINT_REPLAY)
             text = clean_text(response)
             if self._replies.setdefault(identifier, text) != text:
                 raise InputError(
                     f"{identifier[:80]!r} was answered before, in other words", where=where
                 )
         if not self._replies:
-            raise InputError("the file holds no replies", where=self.path, mend=_MEND_REPLAY)
+            raise InputError("the file holds no replies", where=self.path, hint=_HINT_REPLAY)
 
     def find(self, row_id: str) -> str | None:
         """The reply to a row's question; None where none was logged."""

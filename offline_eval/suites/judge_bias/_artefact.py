@@ -17,7 +17,7 @@ from ...run import read_versioned
 BIAS_SCHEMA_VERSION = 1
 # From here on a reader is warned.
 _MUCH, _POOR_KAPPA, _FEW = 0.05, 0.6, 30
-_MEND = "make it again with `knowgate eval judge-bias`"
+_HINT = "make it again with `knowgate eval judge-bias`"
 
 
 class JudgeBias(BaseModel):
@@ -79,25 +79,25 @@ def read_judge_bias(path: str | os.PathLike[str]) -> JudgeBias:
     Raises:
         InputError: no such file, no such artefact in it, or one written by a newer knowgate.
     """
-    value = read_versioned(path, mend=_MEND)
+    value = read_versioned(path, hint=_HINT)
     where = os.fspath(path)
     if value.get("kind") != "judge_bias":
-        raise InputError("is no measurement of a judge's bias", where=where, mend=_MEND)
-    return checked_bias(value, where, _MEND)
+        raise InputError("is no measurement of a judge's bias", where=where, hint=_HINT)
+    return checked_bias(value, where, _HINT)
 
 
-def checked_bias(value: object, where: str, mend: str) -> JudgeBias:
+def checked_bias(value: object, where: str, hint: str) -> JudgeBias:
     """The artefact in a JSON value.
 
     Raises:
-        InputError: it is none; `where` and `mend` are said with it.
+        InputError: it is none; `where` and `hint` are said with it.
     """
     try:
         return JudgeBias.model_validate(value)
     except ValidationError as error:
         fault = error.errors()[0]
         name = ".".join(str(part) for part in fault["loc"])
-        raise InputError(f"field {name!r}: {fault['msg']}", where=where, mend=mend) from None
+        raise InputError(f"field {name!r}: {fault['msg']}", where=where, hint=hint) from None
 
 
 def judge_bias_warning(bias: JudgeBias) -> str | None:
@@ -141,7 +141,7 @@ def _percent(share: float | None) -> str:
 
 RUN_BIAS_FILE = "judge_bias.json"
 _KIND = "judge_biases"
-_MEND_OF_RUN = "remove it, and give `knowgate judge` the measurements again with --bias"
+_HINT_OF_RUN = "remove it, and give `knowgate judge` the measurements again with --bias"
 
 
 def keep_judge_biases(folder: str | os.PathLike[str], biases: Sequence[JudgeBias]) -> None:
@@ -170,11 +170,11 @@ def judge_biases_of(folder: str | os.PathLike[str]) -> dict[str, JudgeBias]:
     path = Path(folder) / RUN_BIAS_FILE
     if not path.exists():
         return {}
-    value = read_versioned(path, mend=_MEND_OF_RUN)
+    value = read_versioned(path, hint=_HINT_OF_RUN)
     judges = value.get("judges")
     if value.get("kind") != _KIND or not isinstance(judges, list):
-        raise InputError("holds no measurements of judges", where=str(path), mend=_MEND_OF_RUN)
-    found = [checked_bias(one, str(path), _MEND_OF_RUN) for one in judges]
+        raise InputError("holds no measurements of judges", where=str(path), hint=_HINT_OF_RUN)
+    found = [checked_bias(one, str(path), _HINT_OF_RUN) for one in judges]
     return {bias.judge: bias for bias in found}
 
 

@@ -70,7 +70,7 @@ def measure_judge_bias(
         raise InputError(
             "the judge has no belief on any question with a passage for and against it",
             where=plan.data or "questions",
-            mend="use other questions, or --beliefs given",
+            hint="use other questions, or --beliefs given",
         )
     stem = file.with_name(f"{file.stem}_cases")
     with open_store(stem, key="case_id") as store:
@@ -197,5 +197,5 @@ def _check_mark(stem: Path, mark: str) -> None:
             raise InputError(
                 "the file holds another measurement",
                 where=where,
-                mend="choose another --out, or remove the files beside it",
+                hint="choose another --out, or remove the files beside it",
             )

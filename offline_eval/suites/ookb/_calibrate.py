@@ -81,7 +81,7 @@ def calibrate_ookb(
         raise InputError(
             "too few distinct passages to split into two parts",
             where=os.fspath(run),
-            mend="use more questions",
+            hint="use more questions",
         )
     policy = fit_leave_one_out_policy(
         fit_on,
@@ -114,15 +114,15 @@ def _require_in_range(
             raise InputError(
                 f"must be between 0 and 1, not {value:g}",
                 where=f"--{name}",
-                mend="name a share such as 0.1",
+                hint="name a share such as 0.1",
             )
     if seed < 0:
-        raise InputError(f"must not be below 0, not {seed}", where="--seed", mend="name 0 or more")
+        raise InputError(f"must not be below 0, not {seed}", where="--seed", hint="name 0 or more")
     if confidence_threshold is not None and not 0 < confidence_threshold <= 1:
         raise InputError(
             f"must be above 0 and at most 1, not {confidence_threshold:g}",
             where="--answer-from-memory",
-            mend="name a confidence such as 0.7",
+            hint="name a confidence such as 0.7",
         )
 
 
@@ -148,7 +148,7 @@ def _calibration_document(
 
 def _require_apart(run: Path, out: Path) -> None:
     if out.resolve() in {(run / name).resolve() for name in _RUN_FILES}:
-        raise InputError("is a file of the run itself", where=str(out), mend="choose another --out")
+        raise InputError("is a file of the run itself", where=str(out), hint="choose another --out")
 
 
 def _abstention(policy: Policy, raw: list[float | None]) -> Interval:

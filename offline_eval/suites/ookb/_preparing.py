@@ -247,7 +247,7 @@ def prepare(
         raise InputError(
             "is what a guard decides by, and no guard is under test",
             where="--scorer",
-            mend="add --guard, or leave it out",
+            hint="add --guard, or leave it out",
         )
     bases = read_bases(questions, settings.passage, limit=settings.limit) if questions else ()
     models = _models(comparison.models)
@@ -282,16 +282,16 @@ def prepare(
 def _check(questions: Sequence[str | os.PathLike[str]], comparison: Comparison) -> None:
     if not comparison.models and not comparison.replay:
         raise InputError(
-            "nothing is under test", where="--model, --replay", mend="name a model or a log"
+            "nothing is under test", where="--model, --replay", hint="name a model or a log"
         )
     if comparison.models and not questions:
-        raise InputError("none is named", where="--questions", mend="name a file of questions")
+        raise InputError("none is named", where="--questions", hint="name a file of questions")
     for name in comparison.retrievals:
         if name not in RETRIEVALS and not name.startswith("python:"):
             raise InputError(
                 f"there is no retrieval {name!r}",
                 where="--retrieval",
-                mend=f"one of: {', '.join(RETRIEVALS)}; or python:module:attribute",
+                hint=f"one of: {', '.join(RETRIEVALS)}; or python:module:attribute",
             )
     _refuse_doubles("--retrieval", comparison.retrievals)
 
@@ -302,7 +302,7 @@ def _refuse_unsearchable(replay: Replay) -> None:
             "a guard decides on the passages nearest to the question, and the logs' long "
             "contexts are known by their ids alone",
             where="--guard with --replay",
-            mend="name the files of the questions with --questions",
+            hint="name the files of the questions with --questions",
         )
 
 
@@ -320,4 +320,4 @@ def _models(named: Sequence[str] | Mapping[str, Runnable[Any, Any]]) -> list[Mod
 def _refuse_doubles(option: str, names: Sequence[str]) -> None:
     for at, name in enumerate(names):
         if name in names[:at]:
-            raise InputError(f"{name!r} is named twice", where=option, mend="name it once")
+            raise InputError(f"{name!r} is named twice", where=option, hint="name it once")

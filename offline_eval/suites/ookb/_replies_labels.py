@@ -389,7 +389,7 @@ def read_left_out_check(run: RepliesRun) -> tuple[AnsweredElsewhere, ...] | None
             raise InputError(
                 "field 'question_id' or 'passage_id' is missing or no text",
                 where=f"{path}:{number}",
-                mend="remove the file, or make the check again",
+                hint="remove the file, or make the check again",
             )
         found.append(
             AnsweredElsewhere(

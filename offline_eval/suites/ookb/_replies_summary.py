@@ -115,7 +115,7 @@ def compare_runs(this: Evidence, other: Evidence, name: str) -> list[Comparison]
         raise InputError(
             "no system of this run has the model, prompt and retrieval of one of the other",
             where=where,
-            mend="compare two runs of the same systems",
+            hint="compare two runs of the same systems",
         )
     found = []
     for base, system in matched:
@@ -129,7 +129,7 @@ def compare_runs(this: Evidence, other: Evidence, name: str) -> list[Comparison]
         raise InputError(
             "the two runs replied to no question in common",
             where=where,
-            mend="compare two runs over the same questions",
+            hint="compare two runs over the same questions",
         )
     return found
 

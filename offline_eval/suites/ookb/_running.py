@@ -420,7 +420,7 @@ class _Running:
                 raise InputError(
                     "needs a language model that writes",
                     where="--retrieval hyde",
-                    mend="name a chat model with --writer",
+                    hint="name a chat model with --writer",
                 )
 
     def _base(self, name: str) -> AskedBase:

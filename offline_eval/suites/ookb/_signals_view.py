@@ -101,7 +101,7 @@ def _missed(summary: OokbSummary) -> str:
         return ""
     return (
         f"For {in_kb.retrieval_misses} of {questions(in_kb.retrieval_miss_rate.n)} the retriever "
-        "did not find the passage that holds the answer; no guard can mend that, so these "
+        "did not find the passage that holds the answer; no guard can fix that, so these "
         "are counted apart."
     )
 

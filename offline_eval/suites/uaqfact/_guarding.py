@@ -123,7 +123,7 @@ def _guard(policy: Policy, scorer: RelevanceScorer, model: LanguageModel | None)
             raise InputError(
                 "the policy asks how sure the model itself is, and a log cannot be asked",
                 where="--guard with --model replay",
-                mend="name that model with --model, or use a policy without answers from memory",
+                hint="name that model with --model, or use a policy without answers from memory",
             )
         if policy.needs_estimator:
             estimator = _estimator(policy, model)

@@ -125,17 +125,17 @@ class UaqSettings:
         if not self.tasks or not set(self.tasks) <= set(ALL_TASKS):
             raise InputError(f"tasks are 1, 2 and 3, not {list(self.tasks)}", where="tasks")
         if 3 in self.tasks and not self.forms:
-            raise InputError("task 3 needs a form", where="forms", mend=", ".join(TASK3_FORMS))
+            raise InputError("task 3 needs a form", where="forms", hint=", ".join(TASK3_FORMS))
         strangers = sorted(set(self.forms) - set(TASK3_FORMS))
         if strangers:
             raise InputError(
-                f"there is no form {strangers[0]!r}", where="forms", mend=", ".join(TASK3_FORMS)
+                f"there is no form {strangers[0]!r}", where="forms", hint=", ".join(TASK3_FORMS)
             )
         if self.choose_by not in ("letter", "text"):
             raise InputError(
                 f"options are not chosen by {self.choose_by!r}",
                 where="choose_by",
-                mend="letter or text",
+                hint="letter or text",
             )
         if self.shots < 0 or self.facts < 1 or (self.limit is not None and self.limit < 1):
             raise InputError("shots, facts and limit must be positive")

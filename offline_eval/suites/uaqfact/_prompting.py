@@ -68,7 +68,7 @@ class Prompts:
 
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
         if folder is not None and not Path(folder).is_dir():
-            raise InputError("is no folder", where=os.fspath(folder), mend="name one with prompts")
+            raise InputError("is no folder", where=os.fspath(folder), hint="name one with prompts")
         if folder is not None:
             _refuse_strangers(Path(folder))
         self._prompts = {name: _prompt(name, folder) for name in _names()}
@@ -233,7 +233,7 @@ def _refuse_strangers(folder: Path) -> None:
     for path in sorted(folder.glob("*.txt")):
         if path.stem not in known:
             raise InputError(
-                "no prompt is called that", where=str(path), mend=f"one of: {', '.join(known)}"
+                "no prompt is called that", where=str(path), hint=f"one of: {', '.join(known)}"
             )
 
 
@@ -248,13 +248,13 @@ def _prompt(name: str, folder: str | os.PathLike[str] | None) -> Prompt:
         raise InputError(
             f"the prompt lacks the slots {', '.join(lacking)}",
             where=str(Path(folder, f"{name}.txt")),
-            mend="write {" + lacking[0] + "} where it is to stand",
+            hint="write {" + lacking[0] + "} where it is to stand",
         )
     strangers = sorted(own.slots - bundled.slots)
     if strangers:
         raise InputError(
             f"the prompt has slots that are not filled: {', '.join(strangers)}",
             where=str(Path(folder, f"{name}.txt")),
-            mend=f"slots that are filled: {', '.join(sorted(bundled.slots))}",
+            hint=f"slots that are filled: {', '.join(sorted(bundled.slots))}",
         )
     return own

@@ -14,7 +14,7 @@ from ...data.uaqfact import ChoiceItem, UaqData, UaqItem, read_layout
 from ...run import checked_model, read_manifest, stored_rows
 from ._plan import MODEL_SYSTEM, QUESTIONS, SUITE, Planned, UaqManifest, UaqRow
 
-_MEND = "run `knowgate eval uaqfact` again into another folder"
+_HINT = "run `knowgate eval uaqfact` again into another folder"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +52,19 @@ def read_uaqfact_run(folder: str | os.PathLike[str]) -> UaqRun:
         raise InputError(
             f"the run is of suite {value.get('suite')!r}, not {SUITE!r}",
             where=where,
-            mend="name a run made with `knowgate eval uaqfact`",
+            hint="name a run made with `knowgate eval uaqfact`",
         )
-    manifest = checked_model(UaqManifest, value, where=where, mend=_MEND)
+    manifest = checked_model(UaqManifest, value, where=where, hint=_HINT)
     settings = manifest.settings
     tasks, languages = settings.get("tasks"), settings.get("languages")
     if not isinstance(tasks, list) or not isinstance(languages, list):
-        raise InputError("settings lack tasks or languages", where=where, mend=_MEND)
+        raise InputError("settings lack tasks or languages", where=where, hint=_HINT)
     data = read_layout(root / QUESTIONS, languages=languages, tasks=tasks)
     rows: dict[str, UaqRow] = {}
     for place, row_value in stored_rows(root / "rows"):
-        row = checked_model(UaqRow, row_value, where=place, mend=_MEND)
+        row = checked_model(UaqRow, row_value, where=place, hint=_HINT)
         if row.system not in manifest.systems:
-            raise InputError(f"the run has no system {row.system[:60]!r}", where=place, mend=_MEND)
+            raise InputError(f"the run has no system {row.system[:60]!r}", where=place, hint=_HINT)
         rows[row.row_id] = row
     known = {item.key for item in data.items} | {choice.key for choice in data.choices}
     for row in rows.values():
@@ -72,18 +72,18 @@ def read_uaqfact_run(folder: str | os.PathLike[str]) -> UaqRun:
             raise InputError(
                 f"row {row.row_id[:80]!r} answers no question of the run",
                 where=str(root / "rows"),
-                mend=_MEND,
+                hint=_HINT,
             )
     if not rows:
         raise InputError(
             f"the run is not finished (0 of {manifest.rows} rows)",
             where=str(root),
-            mend="start the same `knowgate eval uaqfact` again, it goes on where it stopped",
+            hint="start the same `knowgate eval uaqfact` again, it goes on where it stopped",
         )
     return UaqRun(manifest, data, tuple(rows.values()))
 
 
-_MEND_REPLAY = (
+_HINT_REPLAY = (
     'each line needs "response" and "key", or "qid" with "form", "language", "type", "kind"'
 )
 _FORMS = {1: "question", 2: "choice", 3: "clue"}
@@ -113,7 +113,7 @@ class ReplayedReplies:
                 continue
             self._take(f"{self.path}:{number}", value)
         if not self.lines:
-            raise InputError("the file holds no replies", where=self.path, mend=_MEND_REPLAY)
+            raise InputError("the file holds no replies", where=self.path, hint=_HINT_REPLAY)
 
     def find(self, planned: Planned) -> str | None:
         """The reply to a question in a form; None where none was logged.
@@ -134,7 +134,7 @@ class ReplayedReplies:
             raise InputError(
                 f"several replies fit question {item.key!r}",
                 where=self.path,
-                mend='give "language", "type" and "kind", or the "key"',
+                hint='give "language", "type" and "kind", or the "key"',
             )
         return next(iter(fitting), None)
 
@@ -146,7 +146,7 @@ class ReplayedReplies:
             task = value.get("task", 1)
             form = _FORMS.get(task) if isinstance(task, int) else None
         if not isinstance(response, str) or not isinstance(form, str):
-            raise InputError("field 'response' must be text", where=where, mend=_MEND_REPLAY)
+            raise InputError("field 'response' must be text", where=where, hint=_HINT_REPLAY)
         key, qid = value.get("key"), value.get("qid")
         text = clean_text(response)
         if isinstance(key, str):
@@ -154,12 +154,12 @@ class ReplayedReplies:
                 raise InputError(
                     f"{key[:60]!r} was answered before, in other words",
                     where=where,
-                    mend=_MEND_REPLAY,
+                    hint=_HINT_REPLAY,
                 )
         elif isinstance(qid, str):
             self._by_qid.setdefault((form, qid), []).append((dict(value), text))
         else:
-            raise InputError("neither 'key' nor 'qid'", where=where, mend=_MEND_REPLAY)
+            raise InputError("neither 'key' nor 'qid'", where=where, hint=_HINT_REPLAY)
         self.lines += 1
 
 

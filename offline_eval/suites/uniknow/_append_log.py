@@ -84,14 +84,14 @@ class AppendLog:
         return InputError(
             "the line is no JSON object of this file's kind",
             where=f"{self.path}:{number}",
-            mend="remove the file and start again, or name another one",
+            hint="remove the file and start again, or name another one",
         )
 
     def _unusable(self, error: OSError) -> InputError:
         return InputError(
             f"cannot be read and written ({error.strerror})",
             where=str(self.path),
-            mend="mend that and start again, it goes on where it stopped",
+            hint="fix that and start again, it goes on where it stopped",
         )
 
 

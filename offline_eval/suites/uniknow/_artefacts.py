@@ -148,7 +148,7 @@ class UniKnowRow(_Stored):
     error: str | None
 
 
-def checked(model: type[_Model], value: dict[str, Any], *, where: str, mend: str) -> _Model:
+def checked(model: type[_Model], value: dict[str, Any], *, where: str, hint: str) -> _Model:
     """`value` as a `model`.
 
     Raises:
@@ -160,7 +160,7 @@ def checked(model: type[_Model], value: dict[str, Any], *, where: str, mend: str
         first = error.errors(include_url=False, include_input=False)[0]
         field = ".".join(str(part) for part in first["loc"])
         what = f"field '{field}': {first['msg']}" if field else str(first["msg"])
-        raise InputError(what, where=where, mend=mend) from None
+        raise InputError(what, where=where, hint=hint) from None
 
 
 def row_id(method: str, case: ScenarioCase) -> str:
@@ -253,7 +253,7 @@ class UniKnowSettings:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise InputError(
-                    f"must be at least {least}, not {value}", where=name, mend=f"use {least}"
+                    f"must be at least {least}, not {value}", where=name, hint=f"use {least}"
                 )
         # Before a run begins, which would leave its folder behind.
         checked_rule(self.samples, self.tau, self.temperature)
@@ -289,5 +289,5 @@ def check_methods(names: Sequence[str]) -> None:
         raise InputError(
             f"unknown method {unknown[0]!r}" if unknown else "no method is named",
             where="methods",
-            mend=f"one or several of: {', '.join(known)}",
+            hint=f"one or several of: {', '.join(known)}",
         )

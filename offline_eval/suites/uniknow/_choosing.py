@@ -68,7 +68,7 @@ def choose_methods(settings: UniKnowSettings, lm: LanguageModel, model_path: Pat
         elif settings.asks_for_all:
             left_out[name] = reason
         else:
-            raise InputError(reason, where=name, mend="leave the method out, or use a local model")
+            raise InputError(reason, where=name, hint="leave the method out, or use a local model")
     return Chosen(tuple(names), left_out)
 
 
@@ -92,7 +92,7 @@ def with_training(chosen: Chosen, cases: Sequence[ScenarioCase], *, for_all: boo
         raise InputError(
             reason,
             where=untrained[0],
-            mend="give more questions, or leave the trained methods out by --methods",
+            hint="give more questions, or leave the trained methods out by --methods",
         )
     return Chosen(
         tuple(name for name in chosen.names if name not in untrained),

@@ -125,7 +125,7 @@ def require_share(name: str, value: float) -> None:
         RiskTarget("cost", value)
     except ValueError:
         raise InputError(
-            f"must be between 0 and 1, not {value}", where=name, mend="use 0.1"
+            f"must be between 0 and 1, not {value}", where=name, hint="use 0.1"
         ) from None
 
 

@@ -137,7 +137,7 @@ def _entry(row: Mapping[str, Any], where: str) -> tuple[str, str]:
     named = row.get("knowledge") in {kind.value for kind in Knowledge}
     if not whole or not named or not all(isinstance(text, str) for text in texts):
         raise InputError(
-            "the line is no stored estimate", where=where, mend="remove the line or the file"
+            "the line is no stored estimate", where=where, hint="remove the line or the file"
         )
     return str(texts[0]), str(texts[1])
 

@@ -147,7 +147,7 @@ class ContrastiveMethod:
             raise InputError(
                 f"{why_not_contrastive(lm)}",
                 where=name,
-                mend="leave the method out, or run a local model (HuggingFaceLM)",
+                hint="leave the method out, or run a local model (HuggingFaceLM)",
             )
         self._name, self._lm = name, lm
         self._decoding: Literal["coiecd", "cad"] = "cad" if name == "cad" else "coiecd"

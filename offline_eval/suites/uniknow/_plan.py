@@ -149,13 +149,13 @@ def read_plan(folder: Path) -> tuple[Plan, PlanFile] | None:
     if not path.exists():
         return None
     stored = checked(
-        PlanFile, read_versioned(path, mend=_START_AGAIN), where=str(path), mend=_START_AGAIN
+        PlanFile, read_versioned(path, hint=_START_AGAIN), where=str(path), hint=_START_AGAIN
     )
     parts: dict[str, list[ScenarioCase]] = {TRAINING: [], EVALUATION: []}
     estimates: dict[tuple[str, str], KnowledgeEstimate] = {}
     cases = folder / "cases.jsonl"
     for number, row in read_jsonl(cases):
-        found = checked(StoredCase, row, where=f"{cases}:{number}", mend=_START_AGAIN)
+        found = checked(StoredCase, row, where=f"{cases}:{number}", hint=_START_AGAIN)
         case = _case_from(found)
         parts[found.part].append(case)
         estimates[found.dataset, found.question_id] = KnowledgeEstimate(
@@ -163,7 +163,7 @@ def read_plan(folder: Path) -> tuple[Plan, PlanFile] | None:
         )
     expected = (stored.training_cases, stored.evaluation_cases)
     if (len(parts[TRAINING]), len(parts[EVALUATION])) != expected:
-        raise InputError("cases are missing", where=str(cases), mend=_START_AGAIN)
+        raise InputError("cases are missing", where=str(cases), hint=_START_AGAIN)
     problems = tuple(
         ContextProblem(one.question_id, ContextKind(one.kind), one.reason)
         for one in stored.problems

@@ -81,7 +81,7 @@ def merged_questions(raw: Iterable[RawQuestion], name: str) -> tuple[SuiteQuesti
             raise InputError(
                 "the id was used before for another question",
                 where=one.where,
-                mend="give every question an id of its own",
+                hint="give every question an id of its own",
             )
         if found is None:
             alike = by_wording.setdefault(wording, [])
@@ -127,7 +127,7 @@ class _Groups:
             self._first[second] = first
 
 
-def text_field(value: Mapping[str, Any], name: str, where: str, mend: str) -> str:
+def text_field(value: Mapping[str, Any], name: str, where: str, hint: str) -> str:
     """A field that must be text with something in it, cleaned.
 
     Raises:
@@ -135,14 +135,14 @@ def text_field(value: Mapping[str, Any], name: str, where: str, mend: str) -> st
     """
     found = value.get(name)
     if found is None:
-        raise InputError(f"field '{name}' is missing", where=where, mend=mend)
+        raise InputError(f"field '{name}' is missing", where=where, hint=hint)
     if not isinstance(found, str):
         raise InputError(
-            f"field '{name}' must be text, found {type(found).__name__}", where=where, mend=mend
+            f"field '{name}' must be text, found {type(found).__name__}", where=where, hint=hint
         )
     text = clean_text(found)
     if not text.strip():
-        raise InputError(f"field '{name}' is empty", where=where, mend=mend)
+        raise InputError(f"field '{name}' is empty", where=where, hint=hint)
     return text
 
 
@@ -168,25 +168,25 @@ def identifier(value: Mapping[str, Any], names: tuple[str, ...], where: str) -> 
     return None
 
 
-def objects(value: object, what: str, where: str, mend: str) -> list[Mapping[str, Any]]:
+def objects(value: object, what: str, where: str, hint: str) -> list[Mapping[str, Any]]:
     """`value` as a list of JSON objects.
 
     Raises:
         InputError: it is anything else.
     """
     if not isinstance(value, list):
-        raise InputError(f"{what} must be a list", where=where, mend=mend)
+        raise InputError(f"{what} must be a list", where=where, hint=hint)
     for item in value:
         if not isinstance(item, dict):
             raise InputError(
                 f"{what} must hold JSON objects, found {type(item).__name__}",
                 where=where,
-                mend=mend,
+                hint=hint,
             )
     return value
 
 
-def answer_texts(value: object, what: str, where: str, mend: str) -> tuple[str, ...]:
+def answer_texts(value: object, what: str, where: str, hint: str) -> tuple[str, ...]:
     """One answer or a list of them, as distinct clean texts; numbers count as text.
 
     Raises:
@@ -199,19 +199,19 @@ def answer_texts(value: object, what: str, where: str, mend: str) -> tuple[str, 
             raise InputError(
                 f"{what} must be text or a list of texts, found {type(item).__name__}",
                 where=where,
-                mend=mend,
+                hint=hint,
             )
         if isinstance(item, float) and not math.isfinite(item):
-            raise InputError(f"{what} holds NaN or infinity", where=where, mend=mend)
+            raise InputError(f"{what} holds NaN or infinity", where=where, hint=hint)
         text = " ".join(clean_text(str(item)).split())
         if text:
             found[text] = None
     if not found:
-        raise InputError(f"{what} holds no answer", where=where, mend=mend)
+        raise InputError(f"{what} holds no answer", where=where, hint=hint)
     return tuple(found)
 
 
-_MEND = (
+_HINT = (
     'each line needs "question" and "answers" (or "answer"), and may have "context" or '
     '"passages", "id" and "group"'
 )
@@ -229,11 +229,11 @@ def plain_questions(lines: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[
     for where, line in lines:
         answers = line.get("answers") if line.get("answers") is not None else line.get("answer")
         if answers is None:
-            raise InputError("field 'answers' is missing", where=where, mend=_MEND)
+            raise InputError("field 'answers' is missing", where=where, hint=_HINT)
         yield RawQuestion(
             id=identifier(line, ("id", "qid", "question_id"), where),
-            question=text_field(line, "question", where, _MEND).strip(),
-            answers=answer_texts(answers, "'answers'", where, _MEND),
+            question=text_field(line, "question", where, _HINT).strip(),
+            answers=answer_texts(answers, "'answers'", where, _HINT),
             sources=_sources(line, where),
             group=identifier(line, ("group",), where),
             where=where,
@@ -249,14 +249,14 @@ def _sources(line: Mapping[str, Any], where: str) -> tuple[str, ...]:
         for text in value if isinstance(value, list) else [value]:
             if not isinstance(text, str):
                 raise InputError(
-                    f"field '{name}' must be text or a list of texts", where=where, mend=_MEND
+                    f"field '{name}' must be text or a list of texts", where=where, hint=_HINT
                 )
             if clean_text(text).strip():
                 found[clean_text(text)] = None
     return tuple(found)
 
 
-_MEND_MRQA = 'a line needs "context" and "qas", each with "question" and "answers"'
+_HINT_MRQA = 'a line needs "context" and "qas", each with "question" and "answers"'
 _TAG = re.compile(r"</?[A-Za-z][A-Za-z0-9_]*(?:=[^<>]*)?/?>")
 # A paragraph with a title of its own is a document of its own.
 _DOCUMENT = re.compile(r"\[DOC\]|\[PAR\](?=\s*\[TLE\])")
@@ -292,15 +292,15 @@ def mrqa_questions(lines: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[R
     for where, line in lines:
         if "header" in line and "context" not in line:
             continue
-        sources = documents(text_field(line, "context", where, _MEND_MRQA))
-        for entry in objects(line.get("qas"), "field 'qas'", where, _MEND_MRQA):
+        sources = documents(text_field(line, "context", where, _HINT_MRQA))
+        for entry in objects(line.get("qas"), "field 'qas'", where, _HINT_MRQA):
             answers = _answers(entry, where)
             if not answers:
                 continue
             held = [text for text in sources if occurrences(text, answers)]
             yield RawQuestion(
                 id=identifier(entry, ("qid", "id"), where),
-                question=tidy(text_field(entry, "question", where, _MEND_MRQA)),
+                question=tidy(text_field(entry, "question", where, _HINT_MRQA)),
                 answers=answers,
                 sources=tuple((held or sources)[:_HELD]),
                 group=f"line {where.rpartition(':')[2]}",  # no path of this machine in results
@@ -346,16 +346,16 @@ def _answers(entry: Mapping[str, Any], where: str) -> tuple[str, ...]:
     if isinstance(listed, list):
         listed = [answer for answer in listed if answer != ""]
     if listed:
-        found.update(dict.fromkeys(answer_texts(listed, "'answers'", where, _MEND_MRQA)))
+        found.update(dict.fromkeys(answer_texts(listed, "'answers'", where, _HINT_MRQA)))
     detected = entry.get("detected_answers")
     if detected:
-        for answer in objects(detected, "'detected_answers'", where, _MEND_MRQA):
-            found[text_field(answer, "text", where, _MEND_MRQA)] = None
+        for answer in objects(detected, "'detected_answers'", where, _HINT_MRQA):
+            found[text_field(answer, "text", where, _HINT_MRQA)] = None
     tidied = (tidy(answer) for answer in found)
     return tuple(dict.fromkeys(answer for answer in tidied if answer))
 
 
-_MEND_SQUAD = 'expected {"data": [{"paragraphs": [{"context": …, "qas": [{"question": …, "answers": [{"text": …}]}]}]}]}'  # noqa: E501
+_HINT_SQUAD = 'expected {"data": [{"paragraphs": [{"context": …, "qas": [{"question": …, "answers": [{"text": …}]}]}]}]}'  # noqa: E501
 
 
 def squad_questions(document: Mapping[str, Any], path: str) -> Iterator[RawQuestion]:
@@ -368,22 +368,22 @@ def squad_questions(document: Mapping[str, Any], path: str) -> Iterator[RawQuest
     Raises:
         InputError: a field is missing or of the wrong type.
     """
-    articles = objects(document.get("data"), "field 'data'", path, _MEND_SQUAD)
+    articles = objects(document.get("data"), "field 'data'", path, _HINT_SQUAD)
     for a, article in enumerate(articles):
         where = f"{path}: data[{a}]"
-        paragraphs = objects(article.get("paragraphs"), "field 'paragraphs'", where, _MEND_SQUAD)
+        paragraphs = objects(article.get("paragraphs"), "field 'paragraphs'", where, _HINT_SQUAD)
         for p, paragraph in enumerate(paragraphs):
             place = f"{where}.paragraphs[{p}]"
-            context = text_field(paragraph, "context", place, _MEND_SQUAD)
+            context = text_field(paragraph, "context", place, _HINT_SQUAD)
             for q, entry in enumerate(
-                objects(paragraph.get("qas"), "field 'qas'", place, _MEND_SQUAD)
+                objects(paragraph.get("qas"), "field 'qas'", place, _HINT_SQUAD)
             ):
                 at = f"{place}.qas[{q}]"
                 if entry.get("is_impossible") is True:
                     continue
                 yield RawQuestion(
                     id=identifier(entry, ("id",), at),
-                    question=text_field(entry, "question", at, _MEND_SQUAD).strip(),
+                    question=text_field(entry, "question", at, _HINT_SQUAD).strip(),
                     answers=_answers_squad(entry, at),
                     sources=(context,),
                     group=f"article {a}",
@@ -392,19 +392,19 @@ def squad_questions(document: Mapping[str, Any], path: str) -> Iterator[RawQuest
 
 
 def _answers_squad(entry: Mapping[str, Any], where: str) -> tuple[str, ...]:
-    listed = objects(entry.get("answers"), "field 'answers'", where, _MEND_SQUAD)
+    listed = objects(entry.get("answers"), "field 'answers'", where, _HINT_SQUAD)
     if not listed:
-        raise InputError("field 'answers' is empty", where=where, mend=_MEND_SQUAD)
+        raise InputError("field 'answers' is empty", where=where, hint=_HINT_SQUAD)
     return answer_texts(
-        [text_field(answer, "text", where, _MEND_SQUAD) for answer in listed],
+        [text_field(answer, "text", where, _HINT_SQUAD) for answer in listed],
         "'answers'",
         where,
-        _MEND_SQUAD,
+        _HINT_SQUAD,
     )
 
 
 _GZIP = b"\x1f\x8b"
-_MEND_READERS = "use MRQA or plain JSON lines, or SQuAD-style JSON"
+_HINT_READERS = "use MRQA or plain JSON lines, or SQuAD-style JSON"
 
 
 def read_dataset(
@@ -441,7 +441,7 @@ def read_dataset(
         questions = merged_questions(_raw_questions(path), name)
         if not questions:
             raise InputError(
-                "there is no question with an answer", where=str(path), mend=_MEND_READERS
+                "there is no question with an answer", where=str(path), hint=_HINT_READERS
             )
         dataset = Dataset(name, questions, instructed_prompts())
     return replace(dataset, questions=_drawn(dataset.questions, limit, seed))
@@ -462,7 +462,7 @@ def _raw_questions(path: Path) -> Iterator[RawQuestion]:
         return squad_questions(document, str(path))
     lines = list(_lines(text, str(path)))
     if not lines:
-        raise InputError("the file is empty", where=str(path), mend=_MEND_READERS)
+        raise InputError("the file is empty", where=str(path), hint=_HINT_READERS)
     return mrqa_questions(lines) if is_mrqa(lines[0][1]) else plain_questions(lines)
 
 
@@ -475,22 +475,22 @@ def _text(path: Path) -> str:
             content = gzip.decompress(content)
         return content.decode("utf-8-sig")
     except FileNotFoundError:
-        raise InputError("no such file", where=where, mend="check the path") from None
+        raise InputError("no such file", where=where, hint="check the path") from None
     except IsADirectoryError:
-        raise InputError("is a folder, not a file", where=where, mend="name a file") from None
+        raise InputError("is a folder, not a file", where=where, hint="name a file") from None
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise InputError(
-            "not UTF-8 text", where=f"{where}:{line}", mend="save the file as UTF-8"
+            "not UTF-8 text", where=f"{where}:{line}", hint="save the file as UTF-8"
         ) from None
     except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise InputError("broken gzip file", where=where, mend="fetch it again") from None
+        raise InputError("broken gzip file", where=where, hint="fetch it again") from None
     except OSError as error:
         raise InputError(
-            f"cannot be read ({error.strerror})", where=where, mend="check the permissions"
+            f"cannot be read ({error.strerror})", where=where, hint="check the permissions"
         ) from None
     except ValueError:  # a NUL in the path
-        raise InputError("no such path", where=repr(where), mend="check the path") from None
+        raise InputError("no such path", where=repr(where), hint="check the path") from None
 
 
 def _whole_document(text: str) -> Mapping[str, Any] | None:
@@ -513,12 +513,12 @@ def _lines(text: str, path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
         except (ValueError, RecursionError) as error:
             fallback = "nested too deeply" if isinstance(error, RecursionError) else "a long number"
             raise InputError(
-                f"broken JSON ({getattr(error, 'msg', fallback)})", where=where, mend=_MEND_READERS
+                f"broken JSON ({getattr(error, 'msg', fallback)})", where=where, hint=_HINT_READERS
             ) from None
         if not isinstance(value, dict):
             raise InputError(
                 f"expected a JSON object, found {type(value).__name__}",
                 where=where,
-                mend=_MEND_READERS,
+                hint=_HINT_READERS,
             )
         yield where, value

@@ -66,13 +66,13 @@ def read_uniknow_run(folder: str | os.PathLike[str]) -> UniKnowRun:
         case_id = found.case_id.removeprefix(f"{found.method}|")
         if case_id not in cases or found.method not in manifest.methods:
             raise InputError(
-                "the row is of no case or method of this run", where=where, mend=_RUN_AGAIN
+                "the row is of no case or method of this run", where=where, hint=_RUN_AGAIN
             )
         rows.append(row)
     if len({row["case_id"] for row in rows}) < len(rows):
-        raise InputError("a row stands twice", where=str(root / "rows.jsonl"), mend=_RUN_AGAIN)
+        raise InputError("a row stands twice", where=str(root / "rows.jsonl"), hint=_RUN_AGAIN)
     if not rows:
-        raise InputError("the run has no row yet", where=str(root), mend=_GO_ON)
+        raise InputError("the run has no row yet", where=str(root), hint=_GO_ON)
     path = root / "policy.json"
     policy = Policy.load(path) if path.exists() else None
     return UniKnowRun(manifest, plan, cases, tuple(rows), len(rows) >= plan.rows, policy)
@@ -106,14 +106,14 @@ def uniknow_signals(folder: str | os.PathLike[str]) -> list[UniKnowSignal]:
         raise InputError(
             "the run has no signals.jsonl: no guard took part",
             where=str(root),
-            mend="run it with --methods all, or with guard_naive among them",
+            hint="run it with --methods all, or with guard_naive among them",
         )
     found = [
         signal_from(_model(StoredSignal, row, where).model_dump(mode="json"))
         for where, row in _lines(root, "signals.jsonl")
     ]
     if len(found) < plan.training_cases + plan.evaluation_cases:
-        raise InputError("not all signals are measured yet", where=str(path), mend=_GO_ON)
+        raise InputError("not all signals are measured yet", where=str(path), hint=_GO_ON)
     return found
 
 
@@ -124,7 +124,7 @@ def _manifest(root: Path) -> UniKnowManifest:
         raise InputError(
             f"the run is of suite {value.get('suite')!r}, not 'uniknow'",
             where=path,
-            mend="name a run made with `knowgate eval uniknow`",
+            hint="name a run made with `knowgate eval uniknow`",
         )
     return _model(UniKnowManifest, value, path)
 
@@ -132,8 +132,8 @@ def _manifest(root: Path) -> UniKnowManifest:
 def _plan(root: Path) -> PlanFile:
     path = root / "plan.json"
     if not path.exists():
-        raise InputError("the run has no row yet", where=str(root), mend=_GO_ON)
-    return _model(PlanFile, read_versioned(path, mend=_RUN_AGAIN), str(path))
+        raise InputError("the run has no row yet", where=str(root), hint=_GO_ON)
+    return _model(PlanFile, read_versioned(path, hint=_RUN_AGAIN), str(path))
 
 
 def _cases(root: Path) -> dict[str, StoredCase]:
@@ -144,13 +144,13 @@ def _cases(root: Path) -> dict[str, StoredCase]:
 def _lines(root: Path, name: str) -> list[tuple[str, dict[str, Any]]]:
     path = root / name
     if not path.exists():
-        raise InputError(f"no {name} in the run folder", where=str(root), mend=_RUN_AGAIN)
+        raise InputError(f"no {name} in the run folder", where=str(root), hint=_RUN_AGAIN)
     # A line that a kill cut off is none: the run goes on before it.
     return [(f"{path}:{number}", _clean(row)) for number, row in AppendLog(path).read()]
 
 
 def _model(model: type[_Model], value: dict[str, Any], where: str) -> _Model:
-    return checked(model, value, where=where, mend=_RUN_AGAIN)
+    return checked(model, value, where=where, hint=_RUN_AGAIN)
 
 
 def _clean(value: Any) -> Any:

@@ -46,7 +46,7 @@ def replace_answer(
     """`text` with every occurrence of every answer replaced.
 
     Articles before and at the beginning of the answer, capitals at the beginning of a
-    sentence, and the surname of a person that stands alone are mended.
+    sentence, and the surname of a person that stands alone are corrected.
 
     Args:
         text: holds one of `answers`.
@@ -71,7 +71,7 @@ def replace_answer(
         new = _in_place(text[:start], stated, alternative, kind)
         if new is None:
             return None
-        pieces += [_mended_article(before, new), new]
+        pieces += [_corrected_article(before, new), new]
         position = end
     pieces.append(text[position:])
     if kind is AnswerKind.PERSON:
@@ -94,7 +94,7 @@ def _in_place(before: str, stated: str, alternative: Alternative, kind: AnswerKi
             new = leading.group() + new  # its own article stays
         elif _DETERMINED.match(new) and _DETERMINER_BEFORE.search(before):
             new = _DETERMINED.sub("", new, count=1)
-        new = _mended_own_article(new)
+        new = _corrected_own_article(new)
         if stated.endswith(".") and not new.endswith("."):
             new += "."
     if _SENTENCE_BEFORE.search(before):
@@ -108,7 +108,7 @@ def _spelt_like(found: re.Match[str], number: str) -> str:
     return number.capitalize() if found.group()[:1].isupper() else number.lower()
 
 
-def _mended_own_article(text: str) -> str:
+def _corrected_own_article(text: str) -> str:
     found = re.match(r"([Aa])n?\s+(?=\S)", text)
     if not found:
         return text
@@ -116,7 +116,7 @@ def _mended_own_article(text: str) -> str:
     return f"{found.group(1)}{'n' if takes_an(rest) else ''} {rest}"
 
 
-def _mended_article(before: str, new: str) -> str:
+def _corrected_article(before: str, new: str) -> str:
     """The text before an answer, with `a` or `an` as the new answer wants it."""
     found = _ARTICLE_BEFORE.search(before)
     # A capital that begins no sentence is a name, such as "vitamin A".

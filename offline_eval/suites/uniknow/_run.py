@@ -207,7 +207,7 @@ class _Run:
         )
         if not plan.evaluation:
             raise InputError(
-                "no question is left to evaluate", where=dataset.name, mend="give more questions"
+                "no question is left to evaluate", where=dataset.name, hint="give more questions"
             )
         return plan
 
@@ -252,14 +252,14 @@ class _Run:
         stored = [
             signal_from(
                 checked(
-                    StoredSignal, row, where=f"{log.path}:{number}", mend=_START_AGAIN
+                    StoredSignal, row, where=f"{log.path}:{number}", hint=_START_AGAIN
                 ).model_dump(mode="json")
             )
             for number, row in log.read()
         ]
         if [one.case_id for one in stored] != [case.case_id for _, case in cases[: len(stored)]]:
             raise InputError(
-                "the signals are of other cases", where=str(log.path), mend=_START_AGAIN
+                "the signals are of other cases", where=str(log.path), hint=_START_AGAIN
             )
         found = list(zip(stored, [case for _, case in cases], strict=False))
         report = self._stage("measuring relevance and confidence")

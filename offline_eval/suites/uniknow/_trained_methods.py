@@ -164,6 +164,6 @@ def require_folder(model_path: Path | None) -> Path:
     """
     if model_path is None:
         raise InputError(
-            "is needed for trained methods", where="model_path", mend="name the model's folder"
+            "is needed for trained methods", where="model_path", hint="name the model's folder"
         )
     return model_path

@@ -138,10 +138,10 @@ def check_abstention_share(method: str, share: float | None) -> None:
     if share is None:
         return
     if method not in ("lm_uniknow", "dpo"):
-        raise InputError(f"{method} never abstains", where="abstention_share", mend="leave it out")
+        raise InputError(f"{method} never abstains", where="abstention_share", hint="leave it out")
     if not 0 <= share < 1:
         raise InputError(
-            f"{share} is out of range", where="abstention_share", mend="use 0 or more and below 1"
+            f"{share} is out of range", where="abstention_share", hint="use 0 or more and below 1"
         )
 
 
@@ -156,7 +156,7 @@ def check_without_kinds(kinds: Sequence[ContextKind]) -> None:
             raise InputError(
                 f"no method is trained on contexts of the kind {kind.value}",
                 where="without_kinds",
-                mend=f"use some of {', '.join(PAPER_KINDS)}",
+                hint=f"use some of {', '.join(PAPER_KINDS)}",
             )
 
 
@@ -202,7 +202,7 @@ def _picked(
         raise InputError(
             f"leaves nothing to train {method} on",
             where="cases",
-            mend="give known and unknown questions with contexts",
+            hint="give known and unknown questions with contexts",
         )
     shares = _shares(parts, abstention_share)
     quotas = _whole_numbers(
@@ -235,7 +235,7 @@ def _of_questions(
     if per_side is None:
         return usable
     if per_side < 1:
-        raise InputError(f"{per_side} is out of range", where="per_side", mend="use 1 or more")
+        raise InputError(f"{per_side} is out of range", where="per_side", hint="use 1 or more")
     kept: set[tuple[str, str]] = set()
     for side in (Knowledge.KNOWN, Knowledge.UNKNOWN):
         ids = sorted({_id(case) for case in usable if case.knowledge is side})
@@ -302,5 +302,5 @@ def _check_method(method: str) -> None:
         raise InputError(
             f"{method!r} is no trained method",
             where="method",
-            mend=f"use one of {', '.join(TRAINED_METHODS)}",
+            hint=f"use one of {', '.join(TRAINED_METHODS)}",
         )

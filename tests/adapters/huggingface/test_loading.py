@@ -57,7 +57,7 @@ def test_an_incomplete_folder_is_refused_in_one_line(
         HuggingFaceLM(broken)
 
     assert "\n" not in str(caught.value)
-    assert caught.value.mend
+    assert caught.value.hint
 
 
 def test_pickled_weights_are_never_loaded(copy_of: Copy) -> None:

@@ -236,7 +236,7 @@ def test_a_bad_adapter_is_refused_in_one_line(
         HuggingFaceLM(folder, adapter=broken, **SETTINGS)
 
     assert "\n" not in str(caught.value)
-    assert caught.value.mend
+    assert caught.value.hint
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def refused(outcome: Outcome, *words: str) -> None:
-    """Assert exit code 2, and one line on standard error with all of `words` and a mend."""
+    """Assert exit code 2, and one line on standard error with all of `words` and a hint."""
     assert outcome.code == 2, outcome
     assert outcome.out == ""
     assert outcome.err.count("\n") == 1, outcome.err

@@ -34,7 +34,7 @@ def _refused(path: Path) -> str:
         read_questions(path)
     message = str(caught.value)
     assert "\n" not in message
-    assert " — " in message, "the mend is missing"
+    assert " — " in message, "the hint is missing"
     assert path.name in message
     return message
 

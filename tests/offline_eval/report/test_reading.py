@@ -24,7 +24,7 @@ def error_of(run: Path) -> InputError:
         summarise_ookb(run)
     assert caught.value.what
     assert caught.value.where
-    assert caught.value.mend
+    assert caught.value.hint
     return caught.value
 
 
@@ -32,7 +32,7 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     error = error_of(tmp_path / "nowhere")
 
     assert error.where == str(tmp_path / "nowhere")
-    assert "knowgate eval ookb" in error.mend
+    assert "knowgate eval ookb" in error.hint
 
 
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_a_newer_schema_asks_for_an_upgrade(write_run: WriteRun, name: str) -> N
 
     error = error_of(run)
 
-    assert error.mend == "upgrade knowgate"
+    assert error.hint == "upgrade knowgate"
     assert error.where.endswith(name)
 
 

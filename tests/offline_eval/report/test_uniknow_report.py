@@ -219,7 +219,7 @@ def test_a_run_of_an_unknown_suite_is_refused_with_what_to_do(tmp_path: Path) ->
     with pytest.raises(InputError, match="quiz") as caught:
         write_report(run, out_dir=tmp_path / "out")
 
-    assert "knowgate eval uniknow" in caught.value.mend
+    assert "knowgate eval uniknow" in caught.value.hint
     assert not (tmp_path / "out").exists()
 
 

@@ -54,21 +54,21 @@ def test_a_closed_book_file_beside_the_prompt_is_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "mend"),
+    ("text", "hint"),
     [
         ("{question} alone", "{question} and {context}"),
         ("{context} {question} {name}", "no other slot"),
         ("{context} and {question} in one paragraph", "closed_book.txt"),
     ],
 )
-def test_a_prompt_with_wrong_slots_is_refused(tmp_path: Path, text: str, mend: str) -> None:
+def test_a_prompt_with_wrong_slots_is_refused(tmp_path: Path, text: str, hint: str) -> None:
     file = tmp_path / "bad.txt"
     file.write_text(text, encoding="utf-8")
 
     with pytest.raises(InputError) as refusal:
         load_system_prompt(str(file))
 
-    assert mend in str(refusal.value)
+    assert hint in str(refusal.value)
 
 
 @pytest.mark.parametrize(

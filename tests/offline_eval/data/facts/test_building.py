@@ -174,7 +174,7 @@ def test_a_reply_that_stays_faulty_is_a_typed_failure_and_its_good_part_is_kept(
         return reply
 
     totals = build(
-        documents, tmp_path / "kb", ScriptedChat(script=script), settings={"max_mends": 1}
+        documents, tmp_path / "kb", ScriptedChat(script=script), settings={"max_repairs": 1}
     )
 
     assert (totals.facts, totals.questions) == (4, 3)

@@ -165,7 +165,7 @@ def test_a_wrong_field_is_named_with_file_and_line(
         _read(tmp_path, _LINE, line)
 
     assert caught.value.where == f"{tmp_path / 'log.jsonl'}:2"
-    assert caught.value.mend
+    assert caught.value.hint
 
 
 def test_an_empty_log_and_a_missing_one_are_refused(tmp_path: Path) -> None:

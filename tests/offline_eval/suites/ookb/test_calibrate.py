@@ -153,7 +153,7 @@ def test_policy_and_calibration_are_written_both_or_neither(toy: Path, blocked: 
     assert not list(toy.rglob("*.tmp"))
 
 
-def test_a_broken_calibration_is_mended_by_calibrating_again(toy: Path) -> None:
+def test_a_broken_calibration_is_fixed_by_calibrating_again(toy: Path) -> None:
     path = toy / "run" / "calibration.json"
     for content in ("{", "[]", '{"schema_version": 999}', '{"schema_version": 1}'):
         path.write_text(content, encoding="utf-8")

@@ -28,7 +28,7 @@ def _replaced(
     return replace_answer(text, (answer,), Alternative(new, (new,), number), kind)
 
 
-def test_articles_are_mended() -> None:
+def test_articles_are_corrected() -> None:
     assert _replaced("It is a pear.", "pear", "orange") == "It is an orange."
     assert _replaced("It is an orange.", "orange", "unit") == "It is a unit."
     assert _replaced("An owl came.", "owl", "cat") == "A cat came."
