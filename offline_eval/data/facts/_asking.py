@@ -147,7 +147,7 @@ class SchemaAsker:
             # The last reply alone: a talk that grows would cost more with every turn.
             messages += [
                 AIMessage(request.last_text or "(nothing)"),
-                HumanMessage(self._prompts.hint.fill(faults=said)),
+                HumanMessage(self._prompts.repair.fill(faults=said)),
             ]
         return messages
 

@@ -84,7 +84,7 @@ class BuildPrompts:
         facts: asks for the facts in numbered `{sentences}` under the heading `{topic}`.
         question: asks for a question about a `{fact}` from a `{passage}`.
         as_json: tells a model without structured output the `{schema}`.
-        hint: tells a model the `{faults}` of its reply.
+        repair: tells a model the `{faults}` of its reply.
 
     Raises:
         InputError: a prompt lacks its slot, or has one that nothing fills.
@@ -93,17 +93,17 @@ class BuildPrompts:
     facts: Prompt = field(default_factory=fact_prompt)
     question: Prompt = field(default_factory=question_prompt)
     as_json: Prompt = field(default_factory=lambda: _bundled("as_json"))
-    hint: Prompt = field(default_factory=lambda: _bundled("hint"))
+    repair: Prompt = field(default_factory=lambda: _bundled("repair"))
 
     def __post_init__(self) -> None:
         _check(self.facts, "sentences", {"sentences", "topic"})
         _check(self.question, "fact", {"fact", "passage", "topic"})
         _check(self.as_json, "schema", {"schema"})
-        _check(self.hint, "faults", {"faults"})
+        _check(self.repair, "faults", {"faults"})
 
     def sha256(self, prompt: Prompt) -> str:
         """Hash of `prompt` with those that go along with it."""
-        joint = "\0".join([prompt.text, self.as_json.text, self.hint.text])
+        joint = "\0".join([prompt.text, self.as_json.text, self.repair.text])
         return hashlib.sha256(joint.encode("utf-8", "replace")).hexdigest()
 
 
