@@ -1,0 +1,52 @@
+"""What was renamed or dropped on purpose since the expected artefacts were stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """One documented exception, applied to what is expected before comparing.
+
+    Attributes:
+        kind: `key`: of a JSON object; `value`: anything that stands alone, a text, a cell;
+            `text`: a part of such a text; `file`: the path of an artefact, of which `old` is
+            a pattern.
+        old: what it was.
+        new: what it is now; None where it is gone.
+        scenario: pattern of the scenarios that it is about.
+        within: pattern of the place: file and keys with slashes between them, no indices.
+        why: for readers.
+    """
+
+    kind: Literal["key", "value", "text", "file"]
+    old: Any
+    new: Any
+    scenario: str = "*"
+    within: str = "*"
+    why: str = ""
+
+    def concerns(self, scenario: str) -> bool:
+        """Whether the scenario is one of those."""
+        return fnmatch(scenario, self.scenario)
+
+    def at(self, path: tuple[str, ...]) -> bool:
+        """Whether the place is one of those."""
+        return fnmatch("/".join(path), self.within)
+
+    def file(self, path: str) -> str | None:
+        """The artefact's path now, None where it is gone."""
+        if not fnmatch(path, self.old):
+            return path
+        return None if self.new is None else str(self.new)
+
+
+# E.g. Rename("key", "abstention_rate", "abstention", within="*/report.json/*").
+RENAMED: tuple[Rename, ...] = ()
+
+# What is there now and was not: patterns of SCENARIO/files/FILE/KEYS, with indices, such as
+# "ookb-*/files/run/report.json/tokens".
+ADDED: tuple[str, ...] = ()

@@ -1,0 +1,167 @@
+"""What is done in Python, not by a command: guards asked directly, labels given by a person."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+from langchain_core.documents import Document
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import RunnableLambda
+
+from knowgate.adapters.langchain import ChatModelLM, GuardedRAG
+from knowgate.guard import Decision, Guard, Policy, Route
+from knowgate.guard.answerability import PremiseChecker
+from knowgate.guard.confidence import SampledConsistency, load_estimator
+from knowgate.guard.conflict import PassageConflict, SameMeaning
+from knowgate.guard.relevance import LexicalScorer, default_aggregator, load_scorer
+from knowgate.guard.testing import ScriptedLanguageModel
+from knowgate.offline_eval.labelling import open_sample, open_session
+from knowgate.offline_eval.replies import read_replies_run
+
+ALL_ROUTES = (Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN)
+
+
+def _cases(folder: Path) -> list[tuple[str, list[str]]]:
+    lines = (folder / "in" / "pairs.jsonl").read_text(encoding="utf-8").splitlines()
+    found = []
+    for line in map(json.loads, lines):
+        texts = [
+            one if isinstance(one, str) else next(iter(one.values())) for one in line["passages"]
+        ]
+        found.append((line["question"], texts))
+    return found
+
+
+def _told(decision: Decision) -> dict[str, Any]:
+    return decision.model_dump(mode="json", exclude={"timings"})
+
+
+def guards(folder: Path) -> dict[str, Any]:
+    """Decisions of a guard with each bundled scorer, singly and as a batch."""
+    cases, found = _cases(folder), {}
+    for name in ("lexical", "bi_encoder", "late_interaction", "sufficiency", "fused"):
+        scorer = load_scorer(name)
+        policy = Policy(
+            scorer=scorer.fingerprint,
+            aggregator=default_aggregator(scorer.fingerprint.kind),
+            relevance_threshold=0.3,
+        )
+        guard = Guard(policy, scorer=scorer, metrics=False, deadlines={"relevance": None})
+        together = guard.decide_batch([q for q, _ in cases], [p for _, p in cases])
+        found[name] = {
+            "alone": [_told(guard.decide(*case)) for case in cases],
+            "together": [_told(decision) for decision in together],
+        }
+    return found
+
+
+def conflicts(folder: Path) -> list[dict[str, Any]]:
+    """Decisions where passages contradict each other, and where a premise does not hold."""
+    lm = ScriptedLanguageModel({"at nine": "nine", "at ten": "ten"})
+    scorer = LexicalScorer()
+    policy = Policy(
+        scorer=scorer.fingerprint,
+        relevance_threshold=0.3,
+        check_conflict=True,
+        conflict_between="passages",
+        on_conflict="show_both",
+    )
+    guard = Guard(
+        policy,
+        scorer=scorer,
+        conflict_detector=PassageConflict(lm, same=SameMeaning("bi_encoder")),
+        answerability=PremiseChecker(),
+        metrics=False,
+    )
+    opens = "When does it open?"
+    return [
+        _told(guard.decide(opens, ["It does open at nine.", "We open at ten."])),
+        _told(guard.decide(opens, ["It does open at nine.", "It will open at nine sharp."])),
+        _told(
+            guard.decide(
+                "Who translated the Gita and is also the mother of Ann?",
+                ["The Gita was translated by Bo Lind.", "The mother of Ann is Cy Dahl."],
+            )
+        ),
+    ]
+
+
+def confidences(folder: Path) -> dict[str, Any]:
+    """What estimators make of a scripted model."""
+    questions = ["What is the capital of France?", "Who designed the fountain?"]
+    found: dict[str, Any] = {}
+    for name in ("sampled_consistency", "semantic_entropy"):
+        lm = ScriptedLanguageModel({"France": "Paris", "fountain": "Ada Brook"}, default="80")
+        estimates = [load_estimator(name, lm).estimate(question) for question in questions]
+        found[name] = [[one.value, one.answer, one.calls] for one in estimates]
+    return found
+
+
+def guarded_rag(folder: Path) -> list[dict[str, Any]]:
+    """Answers of a guarded chain that takes all three routes."""
+    documents = [
+        Document("The library opens at nine in the morning and closes at six."),
+        Document("A lost reader card costs four euros to replace."),
+    ]
+    guesses = iter(["Ada Brook", "Ines Falk", "Tom Reed", "Lia Stern"] * 20)
+
+    def reply(prompt: Any) -> str:
+        text = str(prompt.to_string() if hasattr(prompt, "to_string") else prompt)
+        if "Context:" in text:
+            return text.partition("Context: ")[2].partition("\n")[0]
+        return "Paris" if "capital of France" in text else next(guesses)
+
+    model = importlib.import_module("golden_models").FunctionChat(function=reply)
+    scorer = LexicalScorer()
+    policy = Policy(
+        scorer=scorer.fingerprint,
+        relevance_threshold=0.2,
+        confidence_threshold=0.7,
+        allowed_routes=ALL_ROUTES,
+    )
+    guard = Guard(
+        policy, scorer=scorer, estimator=SampledConsistency(ChatModelLM(model)), metrics=False
+    )
+    chain = GuardedRAG(
+        guard=guard,
+        retriever=RunnableLambda(lambda question: documents),
+        with_context=ChatPromptTemplate.from_template("Context: {context}\nQ: {question}") | model,
+        closed_book=ChatPromptTemplate.from_template("Question: {question}") | model,
+    )
+    found = []
+    for question in (
+        "When does the library open in the morning?",
+        "What is the capital of France?",
+        "Who designed the garden fountain?",
+    ):
+        answer = chain.invoke(question)
+        found.append(
+            {
+                "answer": answer.answer,
+                "documents": [one.page_content for one in answer.documents],
+                "decision": _told(answer.decision),
+            }
+        )
+    return found
+
+
+def label(folder: Path) -> int:
+    """Two annotators label a sample of a run's replies by rules of thumb that differ."""
+    run = read_replies_run(folder / "run")
+    labels = 0
+    for name, slip in (("anna", 7), ("bob", 4)):
+        session = open_session(run, open_sample(run, size=14, seed=1), name)
+        for position in range(len(session)):
+            text = session.item(position)["response"]
+            number = sum(map(ord, text))
+            declines = any(word in text for word in ("not", "Sorry"))
+            said = "yes" if declines is bool(number % slip) else "no"
+            session.label(position, "abstention", said)
+            labels += 1
+            if said == "no":
+                session.label(position, "factuality", f"tier_{1 + (number + slip) % 3}")
+                labels += 1
+    return labels
