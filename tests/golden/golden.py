@@ -79,6 +79,7 @@ PROSE = frozenset(
         "headline",
         "loss",
         "method",
+        "not_covered",
         "note",
         "notes",
         "population",
@@ -244,7 +245,7 @@ def read_artefact(path: Path) -> Any:
         case ".jsonl":
             return [json.loads(line) for line in text.splitlines() if line]
         case ".csv":
-            return list(csv.reader(io.StringIO(text)))
+            return _table(text)
         case ".xml":
             return _element(ElementTree.fromstring(text))
         case ".html":
@@ -254,6 +255,15 @@ def read_artefact(path: Path) -> Any:
         case ".md":
             return _markdown(text)
     return text
+
+
+def _table(text: str) -> list[list[str]]:
+    head, *rows = csv.reader(io.StringIO(text))
+    return [head, *([_cell(*pair) for pair in zip(head, row, strict=True)] for row in rows)]
+
+
+def _cell(name: str, value: str) -> str:
+    return f"<{name}>" if value and _is_volatile(name) else value
 
 
 def _element(node: ElementTree.Element) -> list[Any]:
@@ -310,7 +320,10 @@ def _shortened(text: str) -> str:
 
 
 _NO_SECONDS = re.compile(r"\b\d+(?:\.\d+)? ?(?:s|ms|seconds)\b")
-_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d[:-]\d\d[:-]\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?")
+_TIMESTAMP = re.compile(
+    r"\d{4}-\d\d-\d\d[T ]\d\d[:-]\d\d[:-]\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?"
+    r"|(?<!\d)20[2-9]\d[01]\d[0-3]\d{7}(?!\d)"
+)
 
 
 # ---------------------------------------------------------------- normalising
@@ -333,11 +346,17 @@ def normalised(value: Any, folder: Path, without: frozenset[str] = frozenset()) 
     return value
 
 
+def _is_volatile(key: str) -> bool:
+    return key in VOLATILE or key.startswith("seconds_") or key.endswith("_seconds")
+
+
 def _placeholder(key: str, value: Any, folder: Path, without: frozenset[str]) -> Any:
-    if key in VOLATILE:
+    if _is_volatile(key):
         return None if value is None else f"<{key}>"
     if key in PROSE and isinstance(value, str) and value.count(" ") > 1:
         return "<prose>"
+    if key in PROSE and isinstance(value, list):
+        return ["<prose>" if isinstance(one, str) else one for one in value]
     return normalised(value, folder, without)
 
 
@@ -453,7 +472,11 @@ def _is_added(scenario: str, line: str) -> bool:
 def _pretty(value: Any, depth: int = 0) -> str:
     """JSON with a line for each value that fits one."""
     flat = json.dumps(value, ensure_ascii=False)
-    if not isinstance(value, dict | list) or (len(flat) <= 150 and depth > 1) or not value:
+    if (
+        not isinstance(value, dict | list)
+        or not value
+        or (depth > 1 and len(flat) <= (150 if depth == 2 else 500))
+    ):
         return flat
     inner, margin = " " * min(depth + 1, 4), " " * min(depth, 4)
     if isinstance(value, dict):

@@ -133,8 +133,18 @@ SCENARIOS: tuple[Scenario, ...] = (
             "score --input in/pairs.jsonl --output scores.jsonl --policy policy.json",
             "report run --out report --format html,md,json,junit --fail-if 'auroc<0.5'",
             "report run --out failing --format junit --fail-if 'auroc<1.1'",
+            "eval ookb --questions in/few.jsonl --passage question_answer --scorer bi_encoder "
+            "--aggregator top3_mean --top-k 4 --out other",
         ),
-        keep=("*.json", "*.jsonl", "run/*.json", "run/cases.jsonl", "report/*", "failing/*"),
+        keep=(
+            "other/*.json*",
+            "*.json",
+            "*.jsonl",
+            "run/*.json",
+            "run/cases.jsonl",
+            "report/*",
+            "failing/*",
+        ),
         slow=True,
     ),
     Scenario(
@@ -164,14 +174,24 @@ SCENARIOS: tuple[Scenario, ...] = (
             "calibrate --run signals --risk 0.4 --delta 0.3 --out policy.json",
             f"eval ookb --questions in/few.jsonl --model embedded --model {_CHAT} --prompt basic "
             "--prompt conservative --retrieval basic_rag --retrieval direct --guard off "
-            "--guard policy.json --limit 3 --concurrency 1 --out run",
+            "--guard policy.json --limit 2 --concurrency 1 --out run",
             f"eval ookb --questions in/few.jsonl --model {_CHAT} --model {_CHAIN} "
             "--retrieval hyde --retrieval long_context --cases left_out,in_kb,synthetic "
             "--judge none --limit 3 --concurrency 1 --top-k 2 --out other",
             "report run --format html,md,json,csv,junit --fail-if 'abstention_rate<0.1'",
             "report other --format json",
+            f"eval ookb --questions in/few.jsonl --replay {_BASIC} --guard off "
+            "--guard policy.json --judge detector --out replayed",
+            "report replayed --format json",
         ),
-        keep=("policy.json", "run/*.json", "run/*.jsonl", "run/*.xml", "other/*.json*"),
+        keep=(
+            "policy.json",
+            "run/*.json*",
+            "run/report.md",
+            "run/*.xml",
+            "other/*.json*",
+            "replayed/*.json*",
+        ),
         without=("judge_sha256",),
         slow=True,
     ),
@@ -250,7 +270,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "uniknow",
         _steps(
             "eval uniknow --methods naive,cad,coiecd,guard_naive --limit 20 "
-            "--scorer lexical --risk 0.4 --delta 0.4 --out run",
+            "--scorer lexical --risk 0.6 --delta 0.5 --questions-per-side 3 --out run",
             "report run --format html,md,json",
         ),
         keep=("run/*",),
@@ -264,8 +284,11 @@ SCENARIOS: tuple[Scenario, ...] = (
             "eval uaqfact --data set --dry-run --json counts.json",
             "eval uaqfact --data set --guard premise --forms clue,facts --limit 2 --out run",
             "report run",
+            "eval uaqfact --data set --model replay --replies in/uaqfact_log.jsonl --tasks 1,2 "
+            "--limit 2 --out replayed",
+            "report replayed --format json",
         ),
-        keep=("counts.json", "set/**/*", "run/*"),
+        keep=("replayed/*.json*", "counts.json", "set/**/*", "run/*"),
         slow=True,
     ),
     Scenario(
@@ -276,10 +299,15 @@ SCENARIOS: tuple[Scenario, ...] = (
             "eval conflict --data in/conflict.jsonl --model replay --replies in/conflict_log.jsonl "
             "--tasks CK --evidence NC,HPC --out replayed",
             "report replayed --format json",
+            "eval ookb --questions in/questions.jsonl --scorer lexical --out signals",
+            "calibrate --run signals --risk 0.4 --delta 0.3 --out policy.json",
+            "eval conflict --data in/conflict.jsonl --tasks PK,RAG "
+            "--guard policy.json --out guarded",
+            "report guarded --format json",
             "eval judge-bias --judge llm:embedded --data in/conflict.jsonl --beliefs given "
             "--out bias.json",
         ),
-        keep=("bias.json", "run/*", "replayed/*"),
+        keep=("bias.json", "run/*", "replayed/*", "guarded/*"),
         slow=True,
     ),
     Scenario(

@@ -55,7 +55,7 @@ def _reply(prompt: str) -> str:
 
 def _verdict(prompt: str) -> str:
     replied = re.findall(r"(?s)<reply>(.*?)</reply>", prompt)
-    tags = re.findall(r"<(\w+)>[^<>]*</\1>\s*$", prompt.partition("<reply>")[0], re.MULTILINE)
+    tags = re.findall(r"(?m)^<(\w+)>[^<>\n]*</\1>$", prompt)
     if not replied or not tags:
         return ""
     for word, outcomes in _OUTCOMES:
@@ -70,7 +70,7 @@ def _draw(text: str) -> int:
 
 
 chat = ScriptedReader()
-chain = RunnableLambda(
+chain: RunnableLambda[Any, str] = RunnableLambda(
     lambda given: json.dumps({"question": given["question"], "passages": len(given["documents"])})
 )
 
