@@ -243,7 +243,7 @@ def read_artefact(path: Path) -> Any:
         case ".json":
             return json.loads(text)
         case ".jsonl":
-            return [json.loads(line) for line in text.splitlines() if line]
+            return _in_order(path, [json.loads(line) for line in text.splitlines() if line])
         case ".csv":
             return _table(text)
         case ".xml":
@@ -257,9 +257,16 @@ def read_artefact(path: Path) -> Any:
     return text
 
 
+def _in_order(path: Path, rows: list[Any]) -> list[Any]:
+    # Calls under way at once end in any order.
+    key = {"replies.jsonl": "reply_id", "judgements.jsonl": "judgement_id"}.get(path.name)
+    return sorted(rows, key=lambda row: str(row[key])) if key else rows
+
+
 def _table(text: str) -> list[list[str]]:
     head, *rows = csv.reader(io.StringIO(text))
-    return [head, *([_cell(*pair) for pair in zip(head, row, strict=True)] for row in rows)]
+    found = [[_cell(*pair) for pair in zip(head, row, strict=True)] for row in rows]
+    return [head, *sorted(found)]
 
 
 def _cell(name: str, value: str) -> str:
