@@ -251,9 +251,9 @@ def read_artefact(path: Path) -> Any:
         case ".html":
             page = _Page()
             page.feed(text)
-            return page.found
+            return _untimed(page.found)
         case ".md":
-            return _markdown(text)
+            return _untimed(_markdown(text))
     return text
 
 
@@ -319,6 +319,24 @@ def _markdown(text: str) -> list[Any]:
             cells = re.split(r"(?<!\\)\|", line)[1:-1]
             found.append([_shortened(cell.strip()) for cell in cells])
     return found
+
+
+def _untimed(found: list[Any]) -> list[Any]:
+    """Without what stands below a column's head that says seconds."""
+    timed: set[int] = set()
+    for number, row in enumerate(found):
+        if not isinstance(row, list):
+            continue
+        if number == 0 or not isinstance(found[number - 1], list) or _names_seconds(row):
+            timed = {n for n, cell in enumerate(row) if "second" in cell.lower()}
+            continue
+        for column in timed & set(range(len(row))):
+            row[column] = "<seconds>"
+    return found
+
+
+def _names_seconds(row: list[str]) -> bool:
+    return any("second" in cell.lower() for cell in row)
 
 
 def _shortened(text: str) -> str:
