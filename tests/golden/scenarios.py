@@ -289,7 +289,6 @@ SCENARIOS: tuple[Scenario, ...] = (
             "report replayed --format json",
         ),
         keep=("replayed/*.json*", "counts.json", "set/**/*", "run/*"),
-        slow=True,
     ),
     Scenario(
         "conflict",
@@ -308,7 +307,6 @@ SCENARIOS: tuple[Scenario, ...] = (
             "--out bias.json",
         ),
         keep=("bias.json", "run/*", "replayed/*", "guarded/*"),
-        slow=True,
     ),
     Scenario(
         "microworld",
