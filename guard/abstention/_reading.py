@@ -250,7 +250,8 @@ _LEAST_UNITS = 3
 @functools.cache
 def languages() -> tuple[Language, ...]:
     """English and Chinese; compiling their patterns takes a quarter of a second, once."""
-    from ._languages import CHINESE, ENGLISH
+    from ._chinese import CHINESE
+    from ._english import ENGLISH
 
     return ENGLISH, CHINESE
 

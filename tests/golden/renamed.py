@@ -45,7 +45,23 @@ class Rename:
 
 
 # E.g. Rename("key", "abstention_rate", "abstention", within="*/report.json/*").
-RENAMED: tuple[Rename, ...] = ()
+RENAMED: tuple[Rename, ...] = (
+    Rename("key", "max_mends", "max_repairs", scenario="kb", why="standard term"),
+    Rename("value", "--max-mends", "--max-repairs", scenario="help", why="standard term"),
+    Rename(
+        "text",
+        "knowgate.guard._matching.same_answer",
+        "knowgate.guard.matching.same_answer",
+        why="the module moved; its name is part of the estimator's fingerprint",
+    ),
+    Rename(
+        "value",
+        "HuggingFaceChatModel-f43883ea6eb96546",
+        "HuggingFaceChatModel-dceb731b6bc17f9f",
+        scenario="ookb-models",
+        why="the bundled model lies in another folder, which its identity names",
+    ),
+)
 
 # What is there now and was not: patterns of SCENARIO/files/FILE/KEYS, with indices, such as
 # "ookb-*/files/run/report.json/tokens".

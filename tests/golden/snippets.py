@@ -13,13 +13,13 @@ from langchain_core.runnables import RunnableLambda
 
 from knowgate.adapters.langchain import ChatModelLM, GuardedRAG
 from knowgate.guard import Decision, Guard, Policy, Route
-from knowgate.guard.answerability import PremiseChecker
-from knowgate.guard.confidence import SampledConsistency, load_estimator
-from knowgate.guard.conflict import PassageConflict, SameMeaning
-from knowgate.guard.relevance import LexicalScorer, default_aggregator, load_scorer
+from knowgate.guard.signals.answerability import PremiseChecker
+from knowgate.guard.signals.confidence import SampledConsistency, load_estimator
+from knowgate.guard.signals.conflict import PassageConflict, SameMeaning
+from knowgate.guard.signals.relevance import LexicalScorer, default_aggregator, load_scorer
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.labelling import open_sample, open_session
-from knowgate.offline_eval.replies import read_replies_run
+from knowgate.offline_eval.judging.labelling import open_sample, open_session
+from knowgate.offline_eval.run import read_replies_run
 
 ALL_ROUTES = (Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN)
 
