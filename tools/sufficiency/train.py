@@ -3,8 +3,8 @@
     python -m tools.sufficiency.train --pack DIR --out DIR
 
 DIR of `--pack` holds `train-*.jsonl.xz` of the sufficiency pack (see the model card in
-`docs/sufficiency.md` for its sources and licences). Two CPU cores take about half an
-hour. `--cache FILE` keeps the passages' embeddings between runs.
+`docs/reference/sufficiency-adapter.md` for its sources and licences). Two CPU cores take about
+half an hour. `--cache FILE` keeps the passages' embeddings between runs.
 """
 
 from __future__ import annotations

@@ -1,0 +1,158 @@
+"""README and docs: the Python runs, the commands parse, the links lead somewhere.
+
+The Python blocks of a page run in order, in one namespace, in a folder with a
+`policy.json`. Names of the reader's own (`retriever`, `llm`, …) are stand-ins. A block
+that needs more is marked in the line above it: `<!-- skip: needs labelled questions -->`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shlex
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from knowgate.offline_eval.cli._app import app
+
+ROOT = Path(__file__).resolve().parents[1]
+README = ROOT / "README.md"
+GUIDES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [*GUIDES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "benchmarks/RESULTS.md"]
+FENCE = re.compile(r"(?:<!-- skip: (?P<skip>[^>]+) -->\n)?```(?P<kind>\w*)\n(?P<text>.*?)```", re.S)
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block of a page."""
+
+    page: Path
+    line: int
+    kind: str
+    text: str
+    skip: str | None
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def blocks(page: Path, kind: str) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(page, text[: m.start("text")].count("\n"), m["kind"], m["text"], m["skip"])
+        for m in FENCE.finditer(text)
+        if m["kind"] == kind
+    ]
+
+
+def typed_commands(page: Path) -> list[str]:
+    """The `$ knowgate …` lines of a page's consoles."""
+    consoles = "\n".join(block.text for block in blocks(page, "console")).replace("\\\n", " ")
+    return re.findall(r"^\$ knowgate (.*)$", consoles, re.MULTILINE)
+
+
+def named_commands(page: Path) -> list[str]:
+    """The commands named in a page's text, which may leave out required options."""
+    found = re.findall(r"`knowgate ([^`]+)`", page.read_text(encoding="utf-8"))
+    return [" ".join(line.split()) for line in found if "…" not in line and "COMMAND" not in line]
+
+
+def parse(line: str, *, whole: bool) -> None:
+    """Walk to the command and parse its options; `whole` asks for what is required, too."""
+    command: Any = typer.main.get_command(app)
+    context = typer.Context(command, info_name="knowgate")
+    words = shlex.split(line, comments=True)
+    while hasattr(command, "commands") and words and not words[0].startswith("-"):
+        assert words[0] in command.commands, f"no such command: {words[0]}"
+        command, words = command.commands[words[0]], words[1:]
+        context = typer.Context(command, parent=context, info_name=command.name)
+    given, _, _ = command.make_parser(context).parse_args(args=words)
+    for parameter in command.params:
+        value = given.get(parameter.name)
+        assert value or not (whole and parameter.required), f"{parameter.name} is missing"
+        kind = parameter.type_descriptor.annotation
+        if value is not None and isinstance(kind, type) and issubclass(kind, Enum):
+            kind(value)
+
+
+def anchor(heading: str) -> str:
+    """The fragment that GitHub makes of a heading."""
+    kept = re.sub(r"[^\w\- ]", "", heading.strip().lower())
+    return kept.replace(" ", "-")
+
+
+def anchors(page: Path) -> set[str]:
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    return {anchor(heading) for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)}
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (ROOT / "docs/README.md").read_text(encoding="utf-8")
+    for page in GUIDES[1:]:
+        path = str(page.relative_to(ROOT / "docs"))
+        assert path == "README.md" or f"({path})" in index, path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_lead_to_files_and_headings(page: Path) -> None:
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if target.startswith(("http://", "https://")):
+            continue
+        path, _, fragment = target.partition("#")
+        linked = (page.parent / path).resolve() if path else page
+        assert linked.exists(), target
+        assert not fragment or fragment in anchors(linked), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_files_of_the_repository_that_a_page_names_exist(page: Path) -> None:
+    if page.name == "CHANGELOG.md":
+        return
+    text = page.read_text(encoding="utf-8")
+    folders = (
+        "adapters|benchmarks|calibration|docs|examples|guard|knowgate|offline_eval|tests|tools"
+    )
+    for path in re.findall(rf"(?<![\w/.-])((?:{folders})/[\w./-]*\w)", FENCE.sub("", text)):
+        assert (ROOT / path).exists(), path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_modules_and_names_that_a_page_gives_exist(page: Path) -> None:
+    if page.name == "CHANGELOG.md":
+        return
+    for dotted in set(re.findall(r"`(knowgate(?:\.\w+)+)`", page.read_text(encoding="utf-8"))):
+        assert resolves(dotted), dotted
+
+
+def resolves(dotted: str) -> bool:
+    try:
+        importlib.import_module(dotted)
+    except ImportError:
+        module, _, attribute = dotted.rpartition(".")
+        return hasattr(importlib.import_module(module), attribute)
+    return True
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=name)
+def test_every_command_exists_with_these_options(page: Path) -> None:
+    for line in typed_commands(page):
+        parse(line, whole=True)
+    for line in named_commands(page):
+        parse(line, whole=False)
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=name)
+def test_every_python_block_compiles(page: Path) -> None:
+    for block in blocks(page, "python"):
+        compile(block.text, f"{name(page)}:{block.line}", "exec")
