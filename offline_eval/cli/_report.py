@@ -64,6 +64,6 @@ def report(
         out.print(f"report → {path}", markup=False)
     failed = [result for result in paths.gates if result.failed]
     for result in failed:
-        err.print(f"gate failed: {result.words} (fail if {result.gate.text})", markup=False)
+        err.print(f"gate failed: {result.text} (fail if {result.gate.text})", markup=False)
     if failed:
         raise typer.Exit(1)

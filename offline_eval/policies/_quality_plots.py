@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..report import BLUE, GREY, INK, PURPLE, VERMILION, Plot, draw_svg
+from ..report import BLUE, GREY, INK, PURPLE, VERMILION, Plot
 from ._quality import PathStep, SelectiveQuality, SignalQuality, StatedProbabilities
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ def draw_reliability(quality: SignalQuality) -> Plot:
         title=f"Reliability of {quality.name}",
         caption="Questions that the calibrator was not fitted on, in bins of equal size. On the "
         f"dotted line, probabilities are what they say.{raw}",
-        svg=draw_svg(f"reliability-{quality.name}", draw, (5.0, 5.0)),
+        draw=draw,
+        size=(5.0, 5.0),
     )
 
 
@@ -86,7 +87,8 @@ def draw_risk_coverage(
         title="Risk against coverage",
         caption="Questions that the calibrators were not fitted on. Lines: a threshold on one "
         f"signal, or on the larger of both. {dots}The lower right corner is the ideal.",
-        svg=draw_svg("risk-coverage", draw, (5.0, 5.2)),
+        draw=draw,
+        size=(5.0, 5.2),
     )
 
 
@@ -145,7 +147,8 @@ def draw_p_values(
         caption="Points are tested in the order declared beforehand, as long as the p-value stays "
         f"at or below {name}. The last one that does is chosen. {passed_over}"
         "Values below 0.000001 are drawn there.",
-        svg=draw_svg("p-values", draw, (5.0, 5.2)),
+        draw=draw,
+        size=(5.0, 5.2),
     )
 
 

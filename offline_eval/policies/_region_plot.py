@@ -11,7 +11,7 @@ import numpy as np
 
 from ...guard.decision import Route
 from ...guard.policy import Policy
-from ..report import BLUE, GREY, INK, PURPLE, VERMILION, Plot, draw_svg
+from ..report import BLUE, GREY, INK, PURPLE, VERMILION, Plot
 from ._records import Outcome
 
 if TYPE_CHECKING:
@@ -108,7 +108,8 @@ def _plane(policy: Policy, outcomes: Sequence[Outcome], which: str) -> Plot | No
         caption=f"{which}. Each point is a case; a larger one stands for several at the same "
         "place. A context is followed to the right of its threshold; to the left, the model "
         f"answers from memory above its own, and declines below.{notes}",
-        svg=draw_svg("regions", draw, (6.6, 7.2)),
+        draw=draw,
+        size=(6.6, 7.2),
     )
 
 
@@ -203,5 +204,6 @@ def _line(policy: Policy, outcomes: Sequence[Outcome], which: str) -> Plot | Non
         name="regions",
         title="What happens where",
         caption=f"{which}. No confidence was measured, so relevance alone decides.{notes}",
-        svg=draw_svg("regions", draw, (7.4, 4.2)),
+        draw=draw,
+        size=(7.4, 4.2),
     )

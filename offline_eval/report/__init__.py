@@ -1,8 +1,8 @@
-"""Gates: what a report must not say if a release is to go out.
+"""Reports: a document of sections, one renderer per format, and gates.
 
-    report.json + expressions ─► check_gates ─► one result each; exit code 1 where one failed
+    suite ─► Document ─► ReportWriter ─► report.html, report.md, report.json, CSV, JUnit
 
-An expression states what is *not* to be, as after `--fail-if`:
+A gate states under which condition a release must not go out, as after `--fail-if`:
 
     abstention_rate<0.9                         the rate's value
     abstention_rate.low<85%                     the lower end of its interval
@@ -12,57 +12,68 @@ An expression states what is *not* to be, as after `--fail-if`:
 
 from __future__ import annotations
 
-from ._gates import GateResult, check_gates, parse_gate
-from ._numbers import (
-    REPORT_SCHEMA_VERSION,
-    SPACE,
-    counted,
-    decimal,
-    exact_percent,
-    flat,
-    percent,
-    questions,
+from ._document import (
+    Case,
+    CaseLine,
+    Cases,
+    Check,
+    Document,
+    Facts,
+    Figure,
+    Figures,
+    Passages,
+    Prose,
+    Section,
 )
-from ._plots import (
+from ._explanations import explained
+from ._gates import GateResult, check_gates, parse_gate
+from ._legacy import (
     AMBER,
     BLUE,
+    DASH,
+    DEFAULT_FORMATS,
+    FORMATS,
     GREY,
     INK,
+    MINUS,
+    NOTHING,
     PAPER,
     PURPLE,
     SKY,
+    SPACE,
     VERMILION,
-    Plot,
-    draw_svg,
-    name_points,
-)
-from ._rendering import (
-    DEFAULT_FORMATS,
-    FORMATS,
-    Check,
     Gates,
-    ReportPaths,
     SuiteReport,
+    cells_of,
+    exact_percent,
     gate_checks,
+    interval_under,
     junit_xml,
-    one_line,
+    path_of,
+    paths_within,
+    questions,
     render_html,
     render_markdown,
-    shortened,
-)
-from ._resampling import Floats, QuestionResamples, difference_interval, share_interval
-from ._tables import (
-    DASH,
-    MINUS,
-    NOTHING,
-    Cell,
-    Line,
-    Table,
-    cells_of,
-    interval_under,
-    signed,
     table_of,
 )
+from ._plots import Colour, Plot, draw_interval, name_points
+from ._resampling import Floats, QuestionResamples, difference_interval, share_interval
+from ._tables import Cell, Line, Table
+from ._text import (
+    counted,
+    decimal,
+    estimate_text,
+    flat,
+    one_line,
+    percent,
+    points_text,
+    shortened,
+    signed,
+)
+from ._writing import ReportPaths, ReportWriter
+
+REPORT_SCHEMA_VERSION = 1
+"""Of `report.json`."""
 
 __all__ = [
     "AMBER",
@@ -80,15 +91,27 @@ __all__ = [
     "SKY",
     "SPACE",
     "VERMILION",
+    "Case",
+    "CaseLine",
+    "Cases",
     "Cell",
     "Check",
+    "Colour",
+    "Document",
+    "Facts",
+    "Figure",
+    "Figures",
     "Floats",
     "GateResult",
     "Gates",
     "Line",
+    "Passages",
     "Plot",
+    "Prose",
     "QuestionResamples",
     "ReportPaths",
+    "ReportWriter",
+    "Section",
     "SuiteReport",
     "Table",
     "cells_of",
@@ -96,8 +119,10 @@ __all__ = [
     "counted",
     "decimal",
     "difference_interval",
-    "draw_svg",
+    "draw_interval",
+    "estimate_text",
     "exact_percent",
+    "explained",
     "flat",
     "gate_checks",
     "interval_under",
@@ -105,7 +130,10 @@ __all__ = [
     "name_points",
     "one_line",
     "parse_gate",
+    "path_of",
+    "paths_within",
     "percent",
+    "points_text",
     "questions",
     "render_html",
     "render_markdown",

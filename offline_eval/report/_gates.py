@@ -1,4 +1,4 @@
-"""Finding the number that a gate names in a report."""
+"""Read gates, find the numbers that they name in a report, and check them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...guard.errors import InputError
+from ._tables import Cell, Line, Table
 
 _COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     "<=": operator.le,
@@ -33,14 +34,14 @@ _HINT = "write NAME OP NUMBER, for example 'abstention_rate<0.9', with <, <=, >,
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """A gate, read.
+    """A condition under which a release must not go out.
 
     Attributes:
-        text: as it was given.
+        text: as the user gave it.
         name: of the number in the report, as given.
         path: its parts; those in brackets are names or positions in a list.
         sign: of the comparison.
-        number: that the report's is compared with; percent are shares.
+        number: the bound; percent are read as shares.
     """
 
     text: str
@@ -50,15 +51,15 @@ class Gate:
     number: float
 
     def fails(self, value: float) -> bool:
-        """Whether the report's number does what it must not."""
+        """Whether the condition holds for the report's number."""
         return _COMPARISONS[self.sign](value, self.number)
 
 
 def parse_gate(text: str) -> Gate:
-    """The gate that an expression states.
+    """Read the gate that an expression states.
 
     Raises:
-        InputError: it is none.
+        InputError: the expression cannot be read.
 
     Example:
         >>> gate = parse_gate("systems[a.b].replies.abstention_rate.low < 90%")
@@ -103,7 +104,7 @@ _ABSENT = object()
 
 
 def look_up(report: Mapping[str, Any], gate: Gate) -> float | None:
-    """The number; None where the report has it as undefined.
+    """Find the number in the report; None where it is undefined there.
 
     Of a rate with its interval it is the value.
 
@@ -123,7 +124,7 @@ def look_up(report: Mapping[str, Any], gate: Gate) -> float | None:
 
 
 def _walk(report: Any, path: Sequence[str]) -> tuple[Any, int, list[str]]:
-    """What stands at the end; else how many parts led somewhere, and what is there."""
+    """Follow the path; if it ends early, say after how many parts, and what is there."""
     value = report
     for position, part in enumerate(path):
         known = _children(value)
@@ -183,12 +184,12 @@ def _unknown(gate: Gate, depth: int, known: Sequence[str]) -> InputError:
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """What became of a gate.
+    """The result of a gate.
 
     Attributes:
         gate: as read.
         value: the report's number; None where it is undefined.
-        failed: it does what it must not, or is undefined: what is not known does not pass.
+        failed: the condition holds, or the number is undefined: an unknown number never passes.
     """
 
     gate: Gate
@@ -196,7 +197,7 @@ class GateResult:
     failed: bool
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """What was found, in one line."""
         if self.value is None:
             return f"{self.gate.name} is undefined: nothing was measured that it rests on"
@@ -208,7 +209,7 @@ class GateResult:
 
 
 def check_gates(report: Mapping[str, Any], expressions: Sequence[str]) -> tuple[GateResult, ...]:
-    """What becomes of each gate, in the order given.
+    """Check each gate, in the order given.
 
     Args:
         report: what `report.json` holds, of any suite.
@@ -221,4 +222,24 @@ def check_gates(report: Mapping[str, Any], expressions: Sequence[str]) -> tuple[
     found = [(gate, look_up(report, gate)) for gate in gates]
     return tuple(
         GateResult(gate, value, value is None or gate.fails(value)) for gate, value in found
+    )
+
+
+def gate_table(results: Sequence[GateResult]) -> Table:
+    """Make a table of the results."""
+    return Table(
+        "Fails if",
+        ("Result", "Found"),
+        tuple(
+            Line(
+                result.gate.text,
+                (
+                    Cell("failed", mark="failed")
+                    if result.failed
+                    else Cell("passed", mark="passed"),
+                    Cell(result.text, mark="text"),
+                ),
+            )
+            for result in results
+        ),
     )

@@ -1,4 +1,4 @@
-"""Drawing that stands inside a page: colours that follow its scheme, no outside names."""
+"""Plots that are drawn as SVG inside a page, in colours that follow its scheme."""
 
 from __future__ import annotations
 
@@ -6,93 +6,106 @@ import io
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
+
+from ._text import Estimated
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
-# Colours are stand-ins: in the page each becomes a custom property, so that it can
-# follow the reader's light or dark scheme. The palette is Okabe and Ito's, told apart
-# with every common colour blindness; lines differ in style too.
-INK, GRID, PAPER = "#0a0b0c", "#0d0e0f", "#fdfcfb"
-BLUE, VERMILION, GREY = "#0072b2", "#d55e00", "#767676"
-SKY, AMBER, PURPLE = "#56b4e9", "#e69f00", "#cc79a7"
+class Colour(StrEnum):
+    """Colours of plots, told apart with every common colour blindness (Okabe and Ito's).
+
+    They are placeholders: in the page each becomes a CSS property, so that it follows the
+    reader's light or dark scheme. Lines should differ in style or marker as well.
+    """
+
+    INK = "#0a0b0c"
+    GRID = "#0d0e0f"
+    PAPER = "#fdfcfb"
+    BLUE = "#0072b2"
+    VERMILION = "#d55e00"
+    GREY = "#767676"
+    SKY = "#56b4e9"
+    AMBER = "#e69f00"
+    PURPLE = "#cc79a7"
+
+
 _PAGE_COLOURS = {
-    INK: "currentColor",
-    GRID: "var(--grid)",
-    PAPER: "var(--paper)",
-    BLUE: "var(--in-kb)",
-    VERMILION: "var(--left-out)",
-    GREY: "var(--miss)",
-    SKY: "var(--sky)",
-    AMBER: "var(--amber)",
-    PURPLE: "var(--purple)",
+    Colour.INK: "currentColor",
+    Colour.GRID: "var(--grid)",
+    Colour.PAPER: "var(--paper)",
+    Colour.BLUE: "var(--blue)",
+    Colour.VERMILION: "var(--vermilion)",
+    Colour.GREY: "var(--grey)",
+    Colour.SKY: "var(--sky)",
+    Colour.AMBER: "var(--amber)",
+    Colour.PURPLE: "var(--purple)",
 }
 _STYLE: dict[str, Any] = {
     "axes.axisbelow": True,
-    "axes.edgecolor": INK,
+    "axes.edgecolor": Colour.INK.value,
     "axes.grid": True,
-    "axes.labelcolor": INK,
+    "axes.labelcolor": Colour.INK.value,
     "axes.spines.right": False,
     "axes.spines.top": False,
     "font.size": 11.0,
-    "grid.color": GRID,
+    "grid.color": Colour.GRID.value,
     "legend.frameon": False,
-    "legend.labelcolor": INK,
+    "legend.labelcolor": Colour.INK.value,
     "lines.linewidth": 2.0,
     "savefig.transparent": True,
     "svg.fonttype": "none",
-    "text.color": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
+    "text.color": Colour.INK.value,
+    "xtick.color": Colour.INK.value,
+    "ytick.color": Colour.INK.value,
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A plot for the page.
+    """A plot, drawn only where it is shown.
 
     Attributes:
-        name: unique in the page.
+        name: unique in the report; becomes part of the ids in the page.
         title: what it shows.
         caption: how to read it.
-        svg: markup without outside references; holds no text from a knowledge base.
+        draw: draws with `Colour`; writes no text from a knowledge base.
+        size: width and height in inches.
+        half: stands beside a neighbour that is half as well, where the page is wide enough.
     """
 
     name: str
     title: str
     caption: str
-    svg: str
+    draw: Callable[[Figure], None]
+    size: tuple[float, float]
+    half: bool = False
 
+    def svg(self) -> str:
+        """Draw it as an element for a page, without outside references."""
+        import matplotlib.style
+        from matplotlib.figure import Figure
 
-def draw_svg(name: str, draw: Callable[[Figure], None], size: tuple[float, float]) -> str:
-    """What `draw` puts on a figure, as an element for the page.
-
-    Args:
-        name: unique in the page; ids start with it.
-        draw: draws with the colours of this module.
-        size: width and height in inches.
-    """
-    import matplotlib.style
-    from matplotlib.figure import Figure
-
-    buffer = io.StringIO()
-    # From the defaults, whatever the reader's own settings file says.
-    with matplotlib.style.context(["default", {**_STYLE, "svg.hashsalt": name}]):
-        figure = Figure(figsize=size, layout="constrained")
-        draw(figure)
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    return _for_page(name, buffer.getvalue())
+        buffer = io.StringIO()
+        # From the defaults, whatever the reader's own settings file says.
+        with matplotlib.style.context(["default", {**_STYLE, "svg.hashsalt": self.name}]):
+            figure = Figure(figsize=self.size, layout="constrained")
+            self.draw(figure)
+            figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+        return _for_page(self.name, buffer.getvalue())
 
 
 def _for_page(name: str, svg: str) -> str:
-    """The bare element: no prolog, no outside names, ids unique in the page."""
+    """Reduce the file to its element: no prolog, no outside names, ids unique in the page."""
     svg = svg[svg.index("<svg") :].strip()
     svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
     svg = re.sub(r' xmlns(:\w+)?="[^"]*"', "", svg)
-    svg = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', r'<svg viewBox="\1" role="img">', svg)
+    opening = rf'<svg viewBox="\1" role="img" aria-labelledby="{name}-caption">'
+    svg = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', opening, svg)
     svg = re.sub(r'\bid="', f'id="{name}-', svg)
     svg = re.sub(r'(url\(#|href="#)', rf"\1{name}-", svg)
     svg = svg.replace("'DejaVu Sans'", "system-ui").replace("xlink:href", "href")
@@ -128,7 +141,7 @@ def name_points(
         heights[position] = min(heights[position], ceiling)
         ceiling = heights[position] - step
     edge = across[1] + 0.03 * (across[1] - across[0])
-    line: dict[str, Any] = {"color": GREY, "linewidth": 0.7, "zorder": 2, "clip_on": False}
+    line: dict[str, Any] = {"color": Colour.GREY, "linewidth": 0.7, "zorder": 2, "clip_on": False}
     for (name, right, up), height in zip(ordered, heights, strict=True):
         axes.plot([right, edge], [up, height], **line)
         axes.annotate(
@@ -139,3 +152,30 @@ def name_points(
             va="center",
             annotation_clip=False,
         )
+
+
+def draw_interval(
+    axes: Axes,
+    estimate: Estimated,
+    height: float,
+    *,
+    marker: str,
+    colour: Colour,
+    label: str = "",
+) -> None:
+    """Draw an estimate as a marker with its interval, lying at `height`; nothing if undefined."""
+    if estimate.value is None or estimate.low is None or estimate.high is None:
+        return
+    below, above = estimate.value - estimate.low, estimate.high - estimate.value
+    axes.errorbar(
+        [estimate.value],
+        [height],
+        xerr=[[max(0.0, below)], [max(0.0, above)]],
+        color=colour,
+        marker=marker,
+        markersize=6,
+        elinewidth=1.3,
+        linestyle="none",
+        label=label,
+        zorder=3,
+    )

@@ -12,13 +12,17 @@ from ...guard.files import write_json, write_text
 from ..report import (
     DEFAULT_FORMATS,
     FORMATS,
+    Document,
     Gates,
     ReportPaths,
+    ReportWriter,
     SuiteReport,
     check_gates,
     gate_checks,
     junit_xml,
     parse_gate,
+    path_of,
+    paths_within,
     render_html,
     render_markdown,
 )
@@ -58,20 +62,23 @@ def write_report(
             knowgate; no report is known for its suite; a run cannot be compared, a format
             not be made or a gate not be read; or the report cannot be written.
     """
+    writer = ReportWriter(run_dir if out_dir is None else out_dir, formats, gates)
     wanted = _checked_formats(formats)
     for text in gates:
         parse_gate(text)
     report = _suite_report(run_dir, compare)
+    if isinstance(report, Document):
+        return writer.write(report)
     results = check_gates(report.values, gates)
     texts = {name: _text_of(report, name, results) for name in wanted if name != "json"}
-    paths = ReportPaths.within(run_dir if out_dir is None else out_dir)
+    paths = paths_within(run_dir if out_dir is None else out_dir)
     for name in wanted:
         if name == "json":
             own = {"gates": [result.to_dict() for result in results]} if results else {}
             write_json(paths.json, {**report.values, **own})
         else:
-            write_text(paths.of(name), texts[name])
-    return replace(paths, written=tuple(paths.of(name) for name in wanted), gates=results)
+            write_text(path_of(paths, name), texts[name])
+    return replace(paths, written=tuple(path_of(paths, name) for name in wanted), gates=results)
 
 
 def _checked_formats(formats: Sequence[str]) -> list[str]:
@@ -90,12 +97,12 @@ def _checked_formats(formats: Sequence[str]) -> list[str]:
     return [name for name in ("json", "csv", "junit", "md", "html") if name in formats]
 
 
-def _suite_report(run_dir: PathLike, compare: Sequence[PathLike]) -> SuiteReport:
+def _suite_report(run_dir: PathLike, compare: Sequence[PathLike]) -> SuiteReport | Document:
     manifest = read_manifest(run_dir)
     suite = manifest.get("suite")
     if suite == "ookb" and manifest.get("holds") == HOLDS_REPLIES:
         return replies_report(run_dir, compare=compare)
-    known: dict[object, Callable[[PathLike], SuiteReport]] = {
+    known: dict[object, Callable[[PathLike], SuiteReport | Document]] = {
         "ookb": ookb_report,
         "conflict": conflict_report,
         "uaqfact": uaqfact_report,

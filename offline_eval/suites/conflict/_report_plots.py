@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ....calibration import Interval
-from ...report import AMBER, BLUE, GREY, PURPLE, VERMILION, Plot, draw_svg
+from ...report import AMBER, BLUE, GREY, PURPLE, VERMILION, Plot
 from ._items import EvidenceKind, Task
 from ._report_summary import ConflictSummary
 from ._rows import MODEL_SYSTEM, REMOVES
@@ -67,7 +67,8 @@ def _tasks(cells: Sequence[AccuracyCell]) -> Plot:
         caption="NC agrees with what the model believes; HPC contradicts it plausibly, HPCE with "
         "a rationale besides, LPC implausibly. Where all marks of a task lie together, "
         f"contradiction costs nothing. 95{_NBSP}% intervals.",
-        svg=draw_svg("tasks", draw, (8.4, _FRAME + _LINE * len(tasks))),
+        draw=draw,
+        size=(8.4, _FRAME + _LINE * len(tasks)),
     )
 
 
@@ -115,7 +116,8 @@ def _suppression(found: Sequence[Suppression]) -> Plot:
         "knowledge, over passages that contradict it: told to ignore the passage, and with the "
         f"passage removed. {_GUARDS if guards else ''}The dashed line is the bare question "
         f"without a passage. 95{_NBSP}% intervals.",
-        svg=draw_svg("suppression", draw, (8.4, _FRAME + _LINE * len(kinds))),
+        draw=draw,
+        size=(8.4, _FRAME + _LINE * len(kinds)),
     )
 
 

@@ -191,7 +191,6 @@ def _accuracy(
     lines = tuple(
         Line(
             f"{task.value}: {TASK_WORDS[task]}",
-            "",
             tuple(share(by_place.get((task, kind))) for kind in kinds),
         )
         for task in tasks
@@ -204,7 +203,7 @@ def _lost(summary: ConflictSummary) -> Table | None:
     by_place = {(task, kind): value for task, kind, value in summary.differences}
     tasks = list(dict.fromkeys(task for task, _ in by_place))
     lines = tuple(
-        Line(task.value, "", tuple(_points(by_place.get((task, kind))) for kind in kinds))
+        Line(task.value, tuple(_points(by_place.get((task, kind))) for kind in kinds))
         for task in tasks
     )
     return Table("NC minus …", tuple(kind.value for kind in kinds), lines) if lines else None
@@ -214,7 +213,6 @@ def _suppression(summary: ConflictSummary) -> Table | None:
     lines = tuple(
         Line(
             f"{found.evidence.value}, {system_name(found.system)}",
-            "",
             (
                 share(found.accuracy),
                 share(found.closed_book),
@@ -232,7 +230,6 @@ def _routes(summary: ConflictSummary) -> Table | None:
     lines = tuple(
         Line(
             f"{kind.value}, {system_name(name)}",
-            "",
             tuple(Cell(str(kinds[kind][route])) for route in _ROUTES),
         )
         for name, kinds in summary.routes.items()
@@ -246,7 +243,6 @@ def _preference(summary: ConflictSummary) -> Table | None:
     lines = [
         Line(
             f"{one.evidence.value}: {KIND_WORDS[one.evidence]}",
-            "",
             (share(one.follows), share(one.both), share(one.neither)),
         )
         for one in summary.preferences
@@ -259,7 +255,6 @@ def _bands(summary: ConflictSummary) -> Table | None:
     lines = tuple(
         Line(
             f"{decimal(band.low, 2)}{DASH}{decimal(band.high, 2)}",
-            "",
             (share(band.follows), share(band.ignores)),
         )
         for band in summary.bands
@@ -272,7 +267,6 @@ def _evidence(summary: ConflictSummary) -> Table:
     lines = tuple(
         Line(
             f"{one.kind.value}: {KIND_WORDS[one.kind]}",
-            "",
             (
                 Cell(str(one.made)),
                 Cell(str(one.used)),

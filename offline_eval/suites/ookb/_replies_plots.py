@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ....calibration import Interval
-from ...report import AMBER, BLUE, GREY, PAPER, PURPLE, SKY, VERMILION, Plot, draw_svg, name_points
+from ...report import AMBER, BLUE, GREY, PAPER, PURPLE, SKY, VERMILION, Plot, name_points
 from ...run import TIERS, ReplySystem
 from ._replies_evidence import ReplyCounts
 from ._replies_tables import labels, plain_labels
@@ -111,7 +111,8 @@ def _scatter(
         caption="Questions whose answer is not in the knowledge base. Right: declines more "
         "often. Up: what it answers all the same is more often right. Bars are "
         f"95\N{NO-BREAK SPACE}% intervals.{left_out}",
-        svg=draw_svg(name, draw, (8.2, max(5.6, 1.2 + 0.3 * len(points)))),
+        draw=draw,
+        size=(8.2, max(5.6, 1.2 + 0.3 * len(points))),
     )
 
 
@@ -187,7 +188,8 @@ def _bars(name: str, counts: Mapping[str, ReplyCounts], names: Mapping[str, str]
         title="What became of the replies",
         caption="Questions whose answer is not in the knowledge base. What is right all the same "
         "came from the model’s memory, or from another passage.",
-        svg=draw_svg(name, draw, (8.2, _FRAME + _LINE * len(parts))),
+        draw=draw,
+        size=(8.2, _FRAME + _LINE * len(parts)),
     )
 
 

@@ -178,7 +178,7 @@ def system_checks(summary: RepliesSummary) -> list[Check]:
                     group=f"{_SUITE}.{one_line(base)}" if base else _SUITE,
                     name=one_line(one.system.system_id),
                     failure=f"{failed} of {total} replies ended in an error" if failed else "",
-                    words=_words(shape),
+                    text=_words(shape),
                 )
             )
     if summary.missing:

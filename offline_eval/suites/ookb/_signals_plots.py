@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ....calibration import OperatingPoint, risk_coverage_curve
-from ...report import BLUE, GREY, INK, VERMILION, Plot, draw_svg
+from ...report import BLUE, GREY, INK, VERMILION, Plot
 from ...run import OokbRun
 from ._signals_summary import Case, OokbSummary
 
@@ -68,7 +68,8 @@ def _histograms(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) -> Pl
         title="How relevance is distributed",
         caption="All measured questions. The less the first and the last panel overlap, the "
         "better the guard can tell them apart." + notes,
-        svg=draw_svg("scores", draw, (7.4, 0.8 + 1.5 * len(kinds))),
+        draw=draw,
+        size=(7.4, 0.8 + 1.5 * len(kinds)),
     )
 
 
@@ -108,7 +109,8 @@ def _roc(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) -> Plot | No
         title="ROC curve",
         caption=f"All measured questions{half}. The area under the curve is the AUROC; the upper "
         f"left corner is the ideal.{point}",
-        svg=draw_svg("roc", draw, (5.0, 5.0)),
+        draw=draw,
+        size=(5.0, 5.0),
     )
 
 
@@ -150,7 +152,8 @@ def _risk_coverage(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) ->
         title="Risk against coverage",
         caption=f"{which}, retrieval misses excluded. Moving the threshold moves along the "
         "curve; the lower right corner is the ideal.",
-        svg=draw_svg("risk-coverage", draw, (5.0, 5.0)),
+        draw=draw,
+        size=(5.0, 5.0),
     )
 
 

@@ -99,7 +99,7 @@ def criterion_table(found: CriterionCounts, names: Mapping[str, str]) -> Table:
             Cell(str(counts.get(outcome, 0)), percent(counts.get(outcome, 0) / total))
             for outcome in found.outcomes
         )
-        lines.append(Line(names.get(system, one_line(system)), "", (*cells, Cell(str(total)))))
+        lines.append(Line(names.get(system, one_line(system)), (*cells, Cell(str(total)))))
     columns = tuple(shortened(outcome, _LONGEST).replace("_", " ") for outcome in found.outcomes)
     return Table("System", (*columns, "Judged"), tuple(lines))
 
@@ -191,7 +191,6 @@ def _comparisons(
         lines.append(
             Line(
                 name,
-                "",
                 (*(_difference(found, measure.name) for measure in shown), Cell(str(found.pairs))),
             )
         )

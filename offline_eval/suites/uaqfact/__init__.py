@@ -15,7 +15,7 @@ from ._prompting import (
     clue_facts,
     embedded_prompts,
 )
-from ._report_files import uaqfact_report
+from ._report import uaqfact_report
 from ._run import UaqParts, run_uaqfact
 from ._run_reading import ReplayedReplies, read_uaqfact_run
 from ._scoring import score_run

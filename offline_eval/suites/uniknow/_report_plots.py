@@ -16,7 +16,6 @@ from ...report import (
     SKY,
     VERMILION,
     Plot,
-    draw_svg,
     name_points,
 )
 from ._error_types import Outcome
@@ -88,7 +87,8 @@ def _situations(methods: Mapping[str, MethodMetrics]) -> Plot | None:
         title="How often each method did what was wanted",
         caption="Share of cases, with 95\N{NO-BREAK SPACE}% intervals: answered as wanted in the "
         "first three situations, declined in the last. Further right is better in every panel.",
-        svg=draw_svg("situations", draw, (8.4, _FRAME + _LINE * len(labels))),
+        draw=draw,
+        size=(8.4, _FRAME + _LINE * len(labels)),
     )
 
 
@@ -125,7 +125,8 @@ def _outcomes(methods: Mapping[str, MethodMetrics]) -> Plot | None:
         caption="Blue is right: an answer as wanted, or a refusal where the context does not hold "
         "the answer and the model is not known to. The other colours are errors. All scored "
         "cases, those included where sampling left open whether the model knows the answer.",
-        svg=draw_svg("outcomes", draw, (8.4, 1.35 + _LINE * len(labels))),
+        draw=draw,
+        size=(8.4, 1.35 + _LINE * len(labels)),
     )
 
 
@@ -175,7 +176,8 @@ def _scatter(methods: Mapping[str, MethodMetrics]) -> Plot | None:
         caption="On the solid line nothing is declined, and Rely is Acc. The dotted lines stand "
         "for methods that decline the share of all cases written above them: declining lifts "
         "Rely, by a quarter at most. Up and to the right is better.",
-        svg=draw_svg("acc-rely", draw, (8.0, 6.2)),
+        draw=draw,
+        size=(8.0, 6.2),
     )
 
 
@@ -203,7 +205,8 @@ def _shares(points: Sequence[AblationPoint]) -> Plot | None:
         caption="lm_uniknow trained with fewer or more examples of declining, with "
         "95\N{NO-BREAK SPACE}% intervals: Rely, and the two shares that are traded "
         "for each other, declining where neither knows and answering what only the model knows.",
-        svg=draw_svg("ablation-share", draw, (7.4, 4.6)),
+        draw=draw,
+        size=(7.4, 4.6),
     )
 
 
@@ -225,7 +228,8 @@ def _left_out(points: Sequence[tuple[str, Interval]]) -> Plot | None:
         title="What the training needs",
         caption="Rely of lm_uniknow trained on everything, and with kinds of contexts left out "
         "of its training, with 95\N{NO-BREAK SPACE}% intervals.",
-        svg=draw_svg("ablation-kinds", draw, (7.4, _FRAME + _LINE * len(points))),
+        draw=draw,
+        size=(7.4, _FRAME + _LINE * len(points)),
     )
 
 

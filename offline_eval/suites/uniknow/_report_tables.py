@@ -110,7 +110,7 @@ def beyond_table(by_method: Mapping[str, BeyondRates], kind: ContextKind) -> Tab
         "Method",
         tuple(heading for heading, _, _ in columns),
         tuple(
-            Line(one_line(name), "", tuple(column[position] for column in marked))
+            Line(one_line(name), tuple(column[position] for column in marked))
             for position, name in enumerate(by_method)
         ),
     )
@@ -123,7 +123,6 @@ def difference_table(differences: Sequence[PairedDifference]) -> Table:
     lines = tuple(
         Line(
             f"{found.method} {MINUS} {found.base}",
-            f"{found.cases} cases",
             (
                 _difference(found.metrics["rely"], 1.0, 3),
                 *(_difference(found.metrics[name], 100.0, 1) for name in names),
@@ -149,7 +148,7 @@ def published_table(methods: Mapping[str, MethodMetrics]) -> Table:
             for name in columns
         ]
         rely = "" if own is None else _here(own.overall.rely, decimal)
-        return Line(row.method, "", (*cells, Cell(decimal(row.rely_nq), rely)))
+        return Line(row.method, (*cells, Cell(decimal(row.rely_nq), rely)))
 
     return Table("Method", (*headings, "Rely"), tuple(line(row) for row in PUBLISHED_ROWS))
 
@@ -165,8 +164,8 @@ def _table(methods: Mapping[str, MethodMetrics], columns: Sequence[_Column]) -> 
         tuple(
             Line(
                 one_line(name),
-                one_line(method_name(name).meaning),
                 tuple(cells[position] for cells in marked),
+                meaning=one_line(method_name(name).meaning),
             )
             for position, name in enumerate(methods)
         ),

@@ -18,6 +18,7 @@ from ...report import (
     decimal,
     flat,
     one_line,
+    paths_within,
     percent,
     questions,
     render_html,
@@ -450,7 +451,7 @@ def write_uniknow_report(
     """
     report = uniknow_report(run_dir)
     page, text = report.html(()), report.markdown(())
-    paths = ReportPaths.within(run_dir if out_dir is None else out_dir)
+    paths = paths_within(run_dir if out_dir is None else out_dir)
     write_json(paths.json, report.values)
     write_text(paths.markdown, text)
     write_text(paths.html, page)

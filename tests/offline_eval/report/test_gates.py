@@ -55,7 +55,7 @@ def test_what_is_undefined_does_not_pass(name: str) -> None:
 
     assert result.failed
     assert result.value is None
-    assert result.words == f"{name} is undefined: nothing was measured that it rests on"
+    assert result.text == f"{name} is undefined: nothing was measured that it rests on"
 
 
 def test_results_come_in_the_order_of_the_gates() -> None:
@@ -65,7 +65,7 @@ def test_results_come_in_the_order_of_the_gates() -> None:
         {"fail_if": "tier_3>5", "value": 6.0, "failed": True},
         {"fail_if": "n<1", "value": 55.0, "failed": False},
     ]
-    assert results[0].words == "tier_3 is 6"
+    assert results[0].text == "tier_3 is 6"
 
 
 @pytest.mark.parametrize(

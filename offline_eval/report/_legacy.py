@@ -1,10 +1,9 @@
-"""From view to page: templates that escape whatever they are given."""
+"""The API of reports that have templates of their own; goes with the last of them."""
 
 from __future__ import annotations
 
 import os
 import re
-import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,42 +13,17 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from ...calibration import Interval
+from ._document import Check
 from ._gates import GateResult
-from ._plots import Plot
+from ._plots import Colour, Plot
+from ._tables import Cell, Table
+from ._text import counted, one_line, percent, short_range
+from ._writing import ReportPaths
 
-# Overrides and isolates of the writing direction can make a page read otherwise
-# than it is stored.
-_DIRECTION = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 # An underscore inside a word means nothing and is left readable.
 _MARKDOWN = re.compile(r"([\\`*\[\]|~$#!]|(?<![^\W_])_|_(?![^\W_]))")
 _LIST_START = re.compile(r"^(\d*)([-+=.)])(?=[\s\-+=]|$)")
-
-
-def one_line(text: str) -> str:
-    """The text on one line, without control and direction characters.
-
-    Example:
-        >>> one_line("a\\n  b\\x07")
-        'a b'
-    """
-    text = _DIRECTION.sub("", text)
-    text = "".join(" " if unicodedata.category(sign) == "Cc" else sign for sign in text)
-    return " ".join(text.split())
-
-
-def shortened(text: str, limit: int) -> str:
-    """One line of at most `limit` characters, cut at a space where there is one.
-
-    Example:
-        >>> shortened("a knowledge base", 12)
-        'a knowledge…'
-    """
-    text = one_line(text)
-    if len(text) <= limit:
-        return text
-    cut = text[: limit - 1]
-    at_space = cut if text[limit - 1] == " " else cut.rpartition(" ")[0]
-    return (at_space if len(at_space) > limit // 2 else cut).rstrip() + "…"
 
 
 def markdown(value: object) -> str:
@@ -89,7 +63,7 @@ def render_html(view: object, plots: Sequence[Plot], template: str = "report.htm
         keep_trailing_newline=True,
     )
     # Drawn here from numbers alone, hence safe.
-    drawn = [(plot, Markup(plot.svg)) for plot in plots]  # noqa: S704
+    drawn = [(plot, Markup(plot.svg())) for plot in plots]  # noqa: S704
     return environment.get_template(template).render(view=view, plots=drawn)
 
 
@@ -110,33 +84,14 @@ def render_markdown(view: object, template: str = "report.md") -> str:
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """A test case.
-
-    Attributes:
-        group: that it belongs to.
-        name: unique in the group.
-        failure: why it failed; empty where it passed.
-        words: what was measured, in one line.
-        seconds: that it took; None where that is not known.
-    """
-
-    group: str
-    name: str
-    failure: str
-    words: str
-    seconds: float | None = None
-
-
 def gate_checks(suite: str, gates: Sequence[GateResult]) -> list[Check]:
     """A check per gate."""
     return [
         Check(
             group=f"{suite}.gates",
             name=f"fail if {result.gate.text}",
-            failure=f"{result.words} (fail if {result.gate.text})" if result.failed else "",
-            words=result.words,
+            failure=f"{result.text} (fail if {result.gate.text})" if result.failed else "",
+            text=result.text,
         )
         for result in gates
     ]
@@ -156,8 +111,8 @@ def junit_xml(suite: str, checks: Sequence[Check]) -> str:
         if check.failure:
             failure = SubElement(case, "failure", {"message": _text(check.failure), "type": "gate"})
             failure.text = _text(check.failure)
-        if check.words:
-            SubElement(case, "system-out").text = _text(check.words)
+        if check.text:
+            SubElement(case, "system-out").text = _text(check.text)
     indent(root)
     body = tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}\n'
@@ -195,41 +150,53 @@ FORMATS = ("html", "md", "json", "csv", "junit")
 DEFAULT_FORMATS = ("html", "md", "json")
 
 
-@dataclass(frozen=True, slots=True)
-class ReportPaths:
-    """Where the files of a report lie, and what became of its gates.
+def paths_within(folder: str | os.PathLike[str]) -> ReportPaths:
+    """The files in `folder`, by their usual names."""
+    root = Path(folder)
+    return ReportPaths(
+        html=root / "report.html",
+        markdown=root / "report.md",
+        json=root / "report.json",
+        csv=root / "replies.csv",
+        junit=root / "junit.xml",
+    )
 
-    Attributes:
-        html: for people.
-        markdown: for pull requests.
-        json: for programs.
-        csv: one line per reply.
-        junit: for CI systems.
-        written: those that were written; the others may be there from before, or not.
-        gates: in the order in which they were given.
-    """
 
-    html: Path
-    markdown: Path
-    json: Path
-    csv: Path
-    junit: Path
-    written: tuple[Path, ...] = ()
-    gates: tuple[GateResult, ...] = ()
+def path_of(paths: ReportPaths, name: str) -> Path:
+    """The file of a format, one of `FORMATS`."""
+    files = (paths.html, paths.markdown, paths.json, paths.csv, paths.junit)
+    return files[FORMATS.index(name)]
 
-    @classmethod
-    def within(cls, folder: str | os.PathLike[str]) -> ReportPaths:
-        """The files in `folder`, by their usual names."""
-        root = Path(folder)
-        return cls(
-            html=root / "report.html",
-            markdown=root / "report.md",
-            json=root / "report.json",
-            csv=root / "replies.csv",
-            junit=root / "junit.xml",
-        )
 
-    def of(self, name: str) -> Path:
-        """The file of a format, one of `FORMATS`."""
-        paths = (self.html, self.markdown, self.json, self.csv, self.junit)
-        return paths[FORMATS.index(name)]
+BLUE, VERMILION, GREY = Colour.BLUE, Colour.VERMILION, Colour.GREY
+SKY, AMBER, PURPLE, INK, PAPER = Colour.SKY, Colour.AMBER, Colour.PURPLE, Colour.INK, Colour.PAPER
+SPACE, NOTHING, DASH, MINUS = "\u00a0", "–", "\N{EN DASH}", "\N{MINUS SIGN}"
+
+
+def exact_percent(share: float) -> str:
+    """As `percent`, with all digits."""
+    return percent(share, exact=True)
+
+
+def questions(n: int) -> str:
+    """As `counted`, for questions."""
+    return counted(n, "question")
+
+
+def table_of(
+    first: str, names: Sequence[str], columns: Sequence[tuple[str, Sequence[Cell]]]
+) -> Table:
+    """A table from its columns."""
+    return Table.from_columns(first, names, columns)
+
+
+def interval_under(interval: Interval, words: Callable[[float], str]) -> str:
+    """The interval in few signs."""
+    return short_range(interval, words)
+
+
+def cells_of(
+    intervals: Sequence[Interval], words: Callable[[float], str], better: int
+) -> list[Cell]:
+    """A column of estimates, the best one marked."""
+    return Cell.column(intervals, words, better=better)

@@ -1,0 +1,206 @@
+"""Turn numbers, counts and free text into the words of a report."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Protocol
+
+UNKNOWN = "–"
+"""Stands for a number that is undefined."""
+
+# No line break between a number and its unit.
+_SPACE = "\u00a0"
+_MINUS = "\N{MINUS SIGN}"
+# Marks that override the writing direction could make a page read differently from its source.
+_DIRECTION = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+class Estimated(Protocol):
+    """An estimate with its 95 % interval; None where undefined."""
+
+    @property
+    def value(self) -> float | None:
+        """The estimate."""
+
+    @property
+    def low(self) -> float | None:
+        """Lower end of the interval."""
+
+    @property
+    def high(self) -> float | None:
+        """Upper end of the interval."""
+
+    @property
+    def n(self) -> int:
+        """Number of questions that it rests on."""
+
+
+def printable(text: str) -> str:
+    """Put the text on one line, without control and direction characters.
+
+    Spaces that forbid a line break are kept.
+    """
+    text = _DIRECTION.sub("", text)
+    text = "".join(" " if unicodedata.category(sign) == "Cc" else sign for sign in text)
+    return re.sub(r"[^\S\u00a0]+", " ", text).strip()
+
+
+def one_line(text: str) -> str:
+    """Put the text on one line, without control and direction characters.
+
+    Example:
+        >>> one_line("a\\n  b\\x07")
+        'a b'
+    """
+    return " ".join(printable(text).split())
+
+
+def shortened(text: str, limit: int) -> str:
+    """Shorten the text to one line of at most `limit` characters, cut at a space if possible.
+
+    Example:
+        >>> shortened("a knowledge base", 12)
+        'a knowledge…'
+    """
+    text = one_line(text)
+    if len(text) <= limit:
+        return text
+    cut = text[: limit - 1]
+    at_space = cut if text[limit - 1] == " " else cut.rpartition(" ")[0]
+    return (at_space if len(at_space) > limit // 2 else cut).rstrip() + "…"
+
+
+def percent(share: float | None, *, exact: bool = False) -> str:
+    """Write a share in [0, 1] as percent; `–` for None.
+
+    A share near 0 or 1 is never rounded to 0 % or 100 %.
+
+    Args:
+        share: to write.
+        exact: keep all digits, as for a bound that the user asked for.
+
+    Example:
+        >>> [percent(share).replace("\\xa0", " ") for share in (0.0, 0.914, 0.997, 1.0)]
+        ['0 %', '91 %', '99.7 %', '100 %']
+        >>> percent(0.0004, exact=True).replace("\\xa0", " "), percent(None)
+        ('0.04 %', '–')
+    """
+    if share is None:
+        return UNKNOWN
+    if exact:
+        return f"{(100 * Decimal(str(share))).normalize():f}{_SPACE}%"
+    value = 100 * share
+    if 0 < value < 1 or 99 < value < 100:
+        # Cut off, not rounded up to a full hundred.
+        value = min(99.9, max(0.1, round(value, 1)))
+        return f"{value:.1f}{_SPACE}%"
+    return f"{value:.0f}{_SPACE}%"
+
+
+def decimal(value: float | None, digits: int = 3) -> str:
+    """Write a number with a fixed count of decimals; `–` for None.
+
+    Example:
+        >>> decimal(0.8567), decimal(None), decimal(-0.00001)
+        ('0.857', '–', '0.000')
+    """
+    if value is None:
+        return UNKNOWN
+    # Adding zero turns a rounded -0.0 into 0.0.
+    return f"{round(value, digits) + 0.0:.{digits}f}"
+
+
+def signed(value: float, digits: int) -> str:
+    """Write a number with its sign; the minus is a real minus sign, so that columns align.
+
+    Example:
+        >>> signed(0.25, 2), signed(-0.0001, 2)
+        ('+0.25', '0.00')
+    """
+    rounded = round(value, digits) + 0.0
+    sign = "+" if rounded > 0 else _MINUS if rounded < 0 else ""
+    return f"{sign}{abs(rounded):.{digits}f}"
+
+
+def counted(n: int, one: str, many: str = "") -> str:
+    """Write a count with its noun; the plural adds an s unless given.
+
+    Example:
+        >>> counted(1, "case"), counted(0, "case"), counted(2, "reply", "replies")
+        ('1 case', '0 cases', '2 replies')
+    """
+    return f"{n} {one if n == 1 else many or one + 's'}"
+
+
+def range_text(estimate: Estimated, text: Callable[[float], str] = percent) -> str:
+    """Write the ends of an interval, as "30 % to 95 %"; `–` where it is undefined."""
+    if estimate.low is None or estimate.high is None:
+        return UNKNOWN
+    return f"{text(estimate.low)} to {text(estimate.high)}"
+
+
+def estimate_text(
+    estimate: Estimated, text: Callable[[float], str] = percent, *, in_brackets: bool = False
+) -> str:
+    """Write an estimate and its interval for the middle of a sentence.
+
+    Args:
+        estimate: to write.
+        text: how a number is written.
+        in_brackets: the sentence puts brackets around it, so it needs none of its own.
+
+    Example:
+        >>> from knowgate.calibration import Interval
+        >>> estimate_text(Interval(0.75, 0.3, 0.95, 4)).replace("\\xa0", " ")
+        '75 % (95 % interval 30 % to 95 %)'
+        >>> estimate_text(Interval(0.75, 0.3, 0.95, 4), in_brackets=True).replace("\\xa0", " ")
+        '75 %, 95 % interval 30 % to 95 %'
+    """
+    if estimate.value is None:
+        return "not measured"
+    if estimate.low is None or estimate.high is None:
+        return text(estimate.value)
+    interval = f"95{_SPACE}% interval {range_text(estimate, text)}"
+    value = text(estimate.value)
+    return f"{value}, {interval}" if in_brackets else f"{value} ({interval})"
+
+
+def points_text(difference: Estimated) -> str:
+    """Write a difference of two shares in percentage points, with its interval."""
+    if difference.value is None:
+        return UNKNOWN
+    value = f"{signed(100 * difference.value, 1)} percentage points"
+    if difference.low is None or difference.high is None:
+        return value
+    return f"{value} (95{_SPACE}% interval {range_text(difference, signed_points)})"
+
+
+def signed_points(share: float) -> str:
+    """Write a difference of shares in percentage points, without the unit."""
+    return signed(100 * share, 1)
+
+
+def short_range(estimate: Estimated, text: Callable[[float], str]) -> str:
+    """Write an interval as briefly as possible, as "30–95 %"; empty where it is undefined."""
+    if estimate.low is None or estimate.high is None:
+        return ""
+    low, high = text(estimate.low), text(estimate.high)
+    # The unit once, after both ends.
+    unit = f"{_SPACE}%"
+    if low.endswith(unit) and high.endswith(unit):
+        low = low.removesuffix(unit)
+    return f"{low}\N{EN DASH}{high}"
+
+
+def flat(prefix: str, value: Any) -> list[tuple[str, str]]:
+    """Flatten nested settings to pairs of a dotted name and its value."""
+    if isinstance(value, dict) and value:
+        return [
+            pair
+            for key, item in value.items()
+            for pair in flat(f"{prefix}.{key}" if prefix else key, item)
+        ]
+    return [(one_line(prefix), UNKNOWN if value is None else one_line(str(value)))]

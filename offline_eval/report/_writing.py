@@ -1,0 +1,129 @@
+"""Write a document to files, one per format, and check gates against it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...guard.errors import InputError
+from ...guard.files import write_json, write_text
+from ._csv import render_csv
+from ._document import Document
+from ._gates import GateResult, check_gates, parse_gate
+from ._html import render_html
+from ._junit import render_junit
+from ._markdown import render_markdown
+
+# The page last: whoever waits for it finds the others there.
+_FILES = {
+    "json": "report.json",
+    "csv": "replies.csv",
+    "junit": "junit.xml",
+    "md": "report.md",
+    "html": "report.html",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ReportPaths:
+    """Where the files of a report are, and the results of its gates.
+
+    Attributes:
+        html: for people.
+        markdown: for pull requests.
+        json: for programs.
+        csv: one line per reply.
+        junit: for CI systems.
+        written: those that were written; the others may exist from before, or not.
+        gates: in the order in which they were given.
+    """
+
+    html: Path
+    markdown: Path
+    json: Path
+    csv: Path
+    junit: Path
+    written: tuple[Path, ...] = ()
+    gates: tuple[GateResult, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReportWriter:
+    """Writes reports to a folder.
+
+    Attributes:
+        folder: made where missing.
+        formats: some of `html`, `md`, `json`, `csv` and `junit`.
+        gates: expressions that must not hold, see the package.
+
+    Raises:
+        InputError: a format is unknown, or a gate cannot be read.
+    """
+
+    folder: str | os.PathLike[str]
+    formats: Sequence[str] = ("html", "md", "json")
+    gates: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        hint = f"choose some of {', '.join(_FILES)}"
+        if not self.formats:
+            raise InputError("no format given", where="--format", hint=hint)
+        for name in self.formats:
+            if name not in _FILES:
+                raise InputError(f"no such format: {name[:80]!r}", where="--format", hint=hint)
+        for text in self.gates:
+            parse_gate(text)
+
+    def write(self, document: Document) -> ReportPaths:
+        """Write all files of the report, or none.
+
+        Raises:
+            InputError: the document has no such format, a gate names no number of it, or a
+                file cannot be written.
+        """
+        gates = check_gates(document.values, self.gates)
+        texts = {
+            name: _text(document, name, gates)
+            for name in _FILES
+            if name in self.formats and name != "json"
+        }
+        root = Path(self.folder)
+        written = []
+        for name in (name for name in _FILES if name in self.formats):
+            path = root / _FILES[name]
+            if name == "json":
+                own = {"gates": [result.to_dict() for result in gates]} if gates else {}
+                write_json(path, {**document.values, **own})
+            else:
+                write_text(path, texts[name])
+            written.append(path)
+        return ReportPaths(
+            html=root / _FILES["html"],
+            markdown=root / _FILES["md"],
+            json=root / _FILES["json"],
+            csv=root / _FILES["csv"],
+            junit=root / _FILES["junit"],
+            written=tuple(written),
+            gates=gates,
+        )
+
+
+def _text(document: Document, name: str, gates: Sequence[GateResult]) -> str:
+    if name == "html":
+        return render_html(document, gates)
+    if name == "md":
+        return render_markdown(document, gates)
+    text = render_csv(document) if name == "csv" else render_junit(document, gates)
+    if text is None:
+        raise _no_format(name)
+    return text
+
+
+def _no_format(name: str) -> InputError:
+    if name == "csv":
+        why, hint = "only runs of replies have one", "choose another format"
+    else:
+        why, hint = "a run of this suite needs gates for it", "give a --fail-if"
+    return InputError(f"there is no {name} of this report: {why}", where="--format", hint=hint)
