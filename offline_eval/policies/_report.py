@@ -136,7 +136,7 @@ def _page(view: CalibrationView, plots: Sequence[Sequence[Plot]]) -> str:
         keep_trailing_newline=True,
     )
     # Drawn here from numbers alone, hence safe.
-    drawn = [[(plot, Markup(plot.svg)) for plot in group] for group in plots]  # noqa: S704
+    drawn = [[(plot, Markup(plot.svg())) for plot in group] for group in plots]  # noqa: S704
     return environment.get_template("calibration.html").render(view=view, plots=drawn)
 
 

@@ -67,7 +67,7 @@ class ReportWriter:
     gates: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        hint = f"choose some of {', '.join(_FILES)}"
+        hint = "choose some of html, md, json, csv, junit"
         if not self.formats:
             raise InputError("no format given", where="--format", hint=hint)
         for name in self.formats:

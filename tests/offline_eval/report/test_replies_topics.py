@@ -97,7 +97,7 @@ def test_without_the_embedded_model_words_stand_in(
     def missing(*_: object, **__: object) -> None:
         raise error("the model is not installed")
 
-    monkeypatch.setattr("knowgate.guard.signals.relevance.BiEncoderScorer", missing)
+    monkeypatch.setattr("knowgate.guard.engine.BiEncoderScorer", missing)
 
     found = breakdown(questions(30))
 
