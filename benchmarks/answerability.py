@@ -35,24 +35,24 @@ from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.data.graph import GenerationSettings, generate_questions, load_graph
 from knowgate.offline_eval.data.uaqfact import UaqItem, read_layout
 from knowgate.offline_eval.suites.uaqfact import (
-    SNAPSHOT,
     FactRetriever,
     Form,
     UaqParts,
     UaqSettings,
     clue_facts,
-    premise_guard,
     read_uaqfact_run,
     run_uaqfact,
     score_run,
 )
+from knowgate.offline_eval.systems import premise_guard
 from knowgate.offline_eval.testbed import World, default_world
 
 Passages = Callable[[UaqItem], Sequence[str]]
 # The published set reaches up to that year.
+PUBLISHED = 2024
 WORLDS = {
-    "open": PremiseChecker(now=SNAPSHOT),
-    "closed": PremiseChecker(closed_world=True, now=SNAPSHOT),
+    "open": PremiseChecker(now=PUBLISHED),
+    "closed": PremiseChecker(closed_world=True, now=PUBLISHED),
 }
 NEVER_DECLINES = "The answer is beyond doubt Zzyzx."
 

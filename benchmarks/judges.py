@@ -21,15 +21,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import cohen_kappa_score, roc_auc_score
 
 from knowgate.guard.files import write_json
-from knowgate.guard.signals.conflict import Rule, judge_by_rules
-from knowgate.offline_eval.judging import (
-    ACCEPTABLE,
-    EQUIVALENT,
-    AnswerSimilarity,
-    DetectorJudge,
-    JudgedReply,
-    numbers_clash,
-)
+from knowgate.offline_eval.judging import DetectorJudge, EstimateJudge, JudgedReply
 
 Floats = NDArray[np.float64]
 Tiers = NDArray[np.int64]
@@ -113,7 +105,7 @@ def detector_scores(rows: list[Row]) -> dict[str, Any]:
 
 def measure(rows: list[Row]) -> Measured:
     """Closeness and rules of every answer with a tier."""
-    similarity = AnswerSimilarity()
+    judge = EstimateJudge()
     answers = [row for row in rows if row.factuality.startswith("tier_")]
     closeness, settled = [], []
     for row in answers:
@@ -122,9 +114,9 @@ def measure(rows: list[Row]) -> Measured:
             row.material.expected_answer,
             row.material.reply,
         )
-        closeness.append(similarity.closeness(question, expected, reply))
-        same = judge_by_rules(expected, reply) is Rule.SAME
-        settled.append(1 if same else 3 if numbers_clash(question, expected, reply) else 0)
+        closeness.append(judge.closeness(question, expected, reply))
+        tier = judge.tier_by_rules(question, expected, reply)
+        settled.append(0 if tier is None else int(tier[-1]))
     return Measured(
         np.asarray([row.domain for row in answers]),
         np.asarray([int(row.factuality[-1]) for row in answers]),
@@ -183,7 +175,10 @@ def main() -> None:
     domains = sorted(set(cases.domains.tolist()))
     ways = [(one, fit(cases.of(one)), other) for one in domains for other in domains]
     ways += [(ALL, fit(cases), ALL)]
-    ways += [("shipped", (ACCEPTABLE, EQUIVALENT), name) for name in (*domains, ALL)]
+    ways += [
+        ("shipped", (EstimateJudge.acceptable, EstimateJudge.equivalent), name)
+        for name in (*domains, ALL)
+    ]
     for source, thresholds, target in ways:
         found = scores(cases.of(target), thresholds)
         result["estimate"][f"{source}->{target}"] = found

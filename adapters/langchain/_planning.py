@@ -108,6 +108,22 @@ _SLOTS: Mapping[str, frozenset[str]] = MappingProxyType(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What is done after a decision.
+
+    Attributes:
+        reply: the answer where nothing is generated: an abstention, or all views of passages
+            in conflict; None where a model is asked.
+        closed_book: whether the model is asked without passages.
+        kept: indices of the passages that bear on the answer.
+    """
+
+    reply: str | None = None
+    closed_book: bool = False
+    kept: tuple[int, ...] = ()
+
+
 class Replies:
     """Replies by reason of the abstention, and templates for a reply that shows all views.
 
@@ -165,6 +181,16 @@ class Replies:
         """
         lines = [self._line(view, passages) for view in views]
         return self._filled(_SHOWS_BOTH, views="\n".join(lines))
+
+    def action(self, decision: Decision, passages: Sequence[object]) -> Action:
+        """What is done after `decision` on `passages`: what is asked, or the reply that stands."""
+        if decision.route is Route.ANSWER:
+            return Action(closed_book=True)
+        if decision.route is Route.ABSTAIN:
+            return Action(reply=self.to(decision.reason))
+        if decision.reason is Reason.CONFLICT_SHOWS_BOTH:
+            return Action(self.showing(decision.views, passages), kept=decision.kept)
+        return Action(kept=decision.kept)
 
     def _line(self, view: View, passages: Sequence[object]) -> str:
         answer = " ".join(view.answer.split())
@@ -422,19 +448,16 @@ class Planner:
         """
         if not decision.acts:
             return _from_context(request.question, request, decision, documents)
-        if decision.route is Route.FOLLOW_CONTEXT:
-            kept = [documents[index] for index in decision.kept]
-            if decision.reason is Reason.CONFLICT_SHOWS_BOTH:
-                reply = self.replies.showing(decision.views, documents)
-                return Plan(decision, documents=tuple(kept), reply=reply)
-            return _from_context(request.text, request, decision, kept)
-        if decision.route is Route.ANSWER:
+        action = self.replies.action(decision, documents)
+        kept = [documents[index] for index in action.kept]
+        if action.reply is not None:
+            if self.raise_on_abstain and decision.route is Route.ABSTAIN:
+                raise AbstainedError(decision, action.reply)
+            return Plan(decision, documents=tuple(kept), reply=action.reply)
+        if action.closed_book:
             inputs = {**request.extra, "question": request.text}
             return Plan(decision, Speaker.CLOSED_BOOK, inputs, question=request.text)
-        reply = self.replies.to(decision.reason)
-        if self.raise_on_abstain:
-            raise AbstainedError(decision, reply)
-        return Plan(decision, reply=reply)
+        return _from_context(request.text, request, decision, kept)
 
     def finished(self, plan: Plan, output: object) -> GuardedAnswer:
         """The answer of `plan`, whose speaker put out `output`, after checking it.

@@ -12,7 +12,6 @@ from ...adapters.huggingface import HuggingFaceLM
 from ...guard.contracts import LanguageModel
 from ...guard.errors import InputError
 from ...guard.signals.conflict import CrossEncoderEntailment
-from ..run import load_language_model
 from ..suites.conflict import (
     ALL_KINDS,
     ALL_TASKS,
@@ -25,15 +24,15 @@ from ..suites.conflict import (
     EvidenceKind,
     PassageJudge,
     PromptSet,
-    ReplayedReplies,
     Task,
     conflict_files,
     microworld_items,
     read_conflict_run,
     read_conflict_set,
+    read_replies,
     run_conflict,
 )
-from ..suites.uaqfact import load_guards
+from ..systems import LoggedReplies, load_guards, load_language_model
 from ._console import out, progress_bar
 from ._eval import suites
 
@@ -134,7 +133,7 @@ def conflict(
         raise InputError("is missing", where="--out", hint="name the run folder, or --dry-run")
     texts = PromptSet(prompts)
     asked = _model(model, replies, concurrency, settings)
-    loaded = load_guards(guard or [], None if isinstance(asked, ReplayedReplies) else asked)
+    loaded = load_guards(guard or [], None if isinstance(asked, LoggedReplies) else asked)
     parts = ConflictParts(
         prompts=texts,
         editor=None if editor is None else _writer(editor, concurrency),
@@ -175,11 +174,11 @@ def _beliefs(name: str | None, items: tuple[ConflictItem, ...]) -> Any:
 
 def _model(
     name: str, replies: Path | None, concurrency: int, settings: ConflictSettings
-) -> LanguageModel | ReplayedReplies:
+) -> LanguageModel | LoggedReplies:
     if name == _REPLAY:
         if replies is None:
             raise InputError("is missing", where="--replies", hint="name the logged replies")
-        return ReplayedReplies(replies)
+        return read_replies(replies)
     if replies is not None:
         raise InputError("is for --model replay", where="--replies", hint="leave it out")
     found = load_language_model(name, max_concurrency=concurrency)

@@ -13,7 +13,6 @@ from typing import Any
 from ...guard.engine import BiEncoderScorer
 from ...guard.errors import InputError
 from ..data import PassageKind
-from ..judging import DEFAULT_JUDGES, load_judges
 from ..run import CaseKind
 from ..suites.ookb import (
     Comparison,
@@ -24,7 +23,14 @@ from ..suites.ookb import (
     prepare,
     run_replies,
 )
-from ..systems import CASES, CallLimits, Progress, RepliesSettings
+from ..systems import (
+    CASES,
+    DEFAULT_JUDGES,
+    CallLimits,
+    Progress,
+    RepliesSettings,
+    load_judges,
+)
 from ._call_progress import call_progress
 from ._console import out
 
@@ -198,8 +204,8 @@ def ask_systems(asked: AskedFor, limits: CallLimits, out_dir: Path) -> None:
     Raises:
         InputError: something cannot be used.
     """
-    if asked.judges:
-        load_judges(asked.judges)  # what is wrong with them, before anything is paid for
+    # Wrong names are reported before anything is paid for.
+    judges = load_judges(asked.judges) if asked.judges else ()
     with _stages() as advance:
         done = run_replies(
             asked.questions,
@@ -212,9 +218,9 @@ def ask_systems(asked: AskedFor, limits: CallLimits, out_dir: Path) -> None:
         )
     for warning in done.prepared.replay.warnings:
         out.print(f"left out: {warning}", markup=False)
-    if asked.judges:
+    if judges:
         with _stages() as advance:
-            judge_replies(out_dir, asked.judges, limits=limits, on_progress=advance)
+            judge_replies(out_dir, judges, limits=limits, on_progress=advance)
     out.print("\n".join([*_told(done), f"run → {out_dir}"]), markup=False)
     out.print(f"next: knowgate report {quote(str(out_dir))}", markup=False)
 

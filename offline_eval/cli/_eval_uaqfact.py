@@ -12,19 +12,18 @@ from rich.table import Table
 from ...guard.errors import InputError
 from ...guard.files import write_json
 from ..data.uaqfact import ALL_TASKS, UaqData, read_layout
-from ..run import EMBEDDED, load_language_model
 from ..suites.uaqfact import (
     TASK3_FORMS,
     Form,
     Prompts,
-    ReplayedReplies,
     UaqParts,
     UaqSettings,
     embedded_prompts,
     limited,
-    load_guards,
+    read_replies,
     run_uaqfact,
 )
+from ..systems import EMBEDDED, LoggedReplies, load_guards, load_language_model
 from ._console import out, progress_bar
 from ._eval import suites
 
@@ -116,7 +115,7 @@ def uaqfact(
         raise InputError("is for guards", where="--scorer", hint="add --guard, or leave it out")
     asked = _model(model, replies, concurrency)
     loaded = load_guards(
-        guard or [], None if isinstance(asked, ReplayedReplies) else asked, scorer=scorer
+        guard or [], None if isinstance(asked, LoggedReplies) else asked, scorer=scorer
     )
     parts = UaqParts(
         prompts=_prompts(model, prompts), guards=loaded.guards, guard_sha256=loaded.sha256
@@ -134,7 +133,7 @@ def _model(name: str, replies: Path | None, concurrency: int) -> Any:
     if name == _REPLAY:
         if replies is None:
             raise InputError("is missing", where="--replies", hint="name the logged replies")
-        return ReplayedReplies(replies)
+        return read_replies(replies)
     if replies is not None:
         raise InputError("is for --model replay", where="--replies", hint="leave it out")
     return load_language_model(name, max_concurrency=concurrency)

@@ -11,17 +11,10 @@ from typing import Annotated
 import typer
 
 from ...guard.errors import InputError
-from ..judging import (
-    DEFAULT_JUDGES,
-    JudgePlan,
-    JudgeTotals,
-    judge_run,
-    load_judges,
-    plan_judging,
-    read_criterion,
-)
+from ..judging import JudgePlan, JudgeTotals, judge_run, plan_judging, read_criterion
 from ..run import CallProgress
 from ..suites.judge_bias import JudgeBias, judge_bias_warning, keep_judge_biases, read_judge_bias
+from ..systems import DEFAULT_JUDGES, load_judges
 from ._app import app
 from ._console import err, out, progress_bar
 
@@ -90,11 +83,9 @@ def judge(
     names = tuple(judges or DEFAULT_JUDGES)
     criteria = [read_criterion(path) for path in criterion or ()]
     biases = _biases(bias or (), names)
+    loaded = load_judges(names, criteria, bundled=bundled)
     if dry_run:
-        plans = plan_judging(
-            run, names, criteria=criteria, bundled=bundled, retry_failed=retry_failed
-        )
-        _show_plan(plans)
+        _show_plan(plan_judging(run, loaded, retry_failed=retry_failed))
         return
     with progress_bar("judging replies") as advance:
 
@@ -103,9 +94,7 @@ def judge(
 
         totals = judge_run(
             run,
-            names,
-            criteria=criteria,
-            bundled=bundled,
+            loaded,
             store=None if store is None else store.value,
             retry_failed=retry_failed,
             max_concurrency=concurrency,

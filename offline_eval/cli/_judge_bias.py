@@ -11,7 +11,6 @@ from rich.table import Table
 from ...adapters.huggingface import HuggingFaceLM
 from ...calibration import Interval
 from ...guard.errors import InputError
-from ..run import load_language_model
 from ..suites.conflict import (
     MICROWORLD,
     BeliefSource,
@@ -26,6 +25,7 @@ from ..suites.judge_bias import (
     judge_bias_warning,
     measure_judge_bias,
 )
+from ..systems import load_language_model
 from ._console import out, progress_bar
 from ._eval import suites
 

@@ -25,8 +25,8 @@ from ..data.facts import (
     fact_prompt,
     question_prompt,
 )
-from ..run import CallProgress, load_chat_model
-from ..systems import Progress
+from ..run import CallProgress
+from ..systems import Progress, load_chat_model
 from ._app import app
 from ._call_progress import call_progress
 from ._console import err, out

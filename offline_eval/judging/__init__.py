@@ -16,36 +16,43 @@ matching the `Judge` protocol.
 
 from __future__ import annotations
 
-from ._contract import Judge, JudgedReply, Verdict
-from ._criterion import FAILURE, NOT_APPLICABLE, NoVerdictError, parse_tag, read_criterion
-from ._judges import ACCEPTABLE, EQUIVALENT, AnswerSimilarity, DetectorJudge, numbers_clash
+from ._contract import FunctionJudge, Judge, JudgedReply, Verdict
+from ._criterion import (
+    FAILURE,
+    NOT_APPLICABLE,
+    Criterion,
+    NoVerdictError,
+    bundled_criteria,
+    parse_tag,
+    read_criterion,
+)
+from ._judges import DetectorJudge, EstimateJudge
+from ._llm_judge import LLMJudge
 from ._multiple_choice import LETTERS, parse_choices
-from ._names import DEFAULT_JUDGES, load_judges
 from ._run import JudgePlan, JudgeTotals, judge_run, plan_judging
 from ._validation import JudgeValidation, corrected_rate, judges_of, validate_judges
 from ._yes_no import parse_yes_no, yes_no_likelihoods
 
 __all__ = [
-    "ACCEPTABLE",
-    "DEFAULT_JUDGES",
-    "EQUIVALENT",
     "FAILURE",
     "LETTERS",
     "NOT_APPLICABLE",
-    "AnswerSimilarity",
+    "Criterion",
     "DetectorJudge",
+    "EstimateJudge",
+    "FunctionJudge",
     "Judge",
     "JudgePlan",
     "JudgeTotals",
     "JudgeValidation",
     "JudgedReply",
+    "LLMJudge",
     "NoVerdictError",
     "Verdict",
+    "bundled_criteria",
     "corrected_rate",
     "judge_run",
     "judges_of",
-    "load_judges",
-    "numbers_clash",
     "parse_choices",
     "parse_tag",
     "parse_yes_no",

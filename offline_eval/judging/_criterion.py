@@ -231,8 +231,22 @@ def read_criterion(path: str | os.PathLike[str]) -> Criterion:
         raise
 
 
-def bundled_criteria() -> tuple[Criterion, ...]:
-    """Abstention, factuality in three tiers, and how the replies fail that fall short."""
+def bundled_criteria(further: Sequence[Criterion] = ()) -> tuple[Criterion, ...]:
+    """Abstention, factuality in three tiers, kind of failure; then further criteria.
+
+    Args:
+        further: one with the name of a bundled criterion replaces it.
+
+    Raises:
+        InputError: two further criteria have one name.
+    """
+    names = [item.name for item in further]
+    if len(set(names)) < len(names):
+        raise InputError("two criteria have one name", where=", ".join(names))
+    return tuple({item.name: item for item in (*_bundled(), *further)}.values())
+
+
+def _bundled() -> tuple[Criterion, ...]:
     return (
         Criterion(
             name=ABSTENTION,

@@ -34,8 +34,6 @@ from ..run import ABSTENTION, ESTIMATE, FACTUALITY, TIERS
 from ._contract import JudgedReply, Known, Verdict, sha256_of
 from ._criterion import FAILURE, NOT_APPLICABLE
 
-DETECTOR = "detector"
-
 
 class DetectorJudge:
     """Whether a reply abstains, by `AbstentionDetector`: no language model, no network.
@@ -48,7 +46,7 @@ class DetectorJudge:
         detector: by default the bundled one.
     """
 
-    name = DETECTOR
+    name = "detector"
     estimate = False
     criteria = (ABSTENTION,)
 
@@ -170,9 +168,6 @@ def numbers_clash(question: str, expected: str, reply: str) -> bool:
     return bool(mine) and bool(yours) and mine.isdisjoint(yours)
 
 
-# Fitted on both knowledge bases: greatest kappa of "tier 1+2 or not", then greatest
-# quadratically weighted kappa of the tiers.
-ACCEPTABLE, EQUIVALENT = 0.76, 0.82
 # Replies to a context are met by it, others by random passages of the same knowledge base:
 # AUROC .91 on BTT and .96 on CPF; this lies where both are told apart about evenly.
 SUPPORTED = 0.55
@@ -197,6 +192,10 @@ class EstimateJudge:
     name = ESTIMATE
     estimate = True
     criteria = (FACTUALITY, FAILURE)
+    # Fitted on both knowledge bases: greatest kappa of "tier 1+2 or not", then greatest
+    # quadratically weighted kappa of the tiers.
+    acceptable = 0.76
+    equivalent = 0.82
 
     def __init__(self, encoder: TokenEncoder | None = None) -> None:
         self._detector = DetectorJudge()
@@ -210,7 +209,7 @@ class EstimateJudge:
             criterion,
             self._loaded().fingerprint,
             self._detector.version(criterion),
-            f"{ACCEPTABLE} {EQUIVALENT} {SUPPORTED} {_MOST_PASSAGES}",
+            f"{self.acceptable} {self.equivalent} {SUPPORTED} {_MOST_PASSAGES}",
         )
 
     def wants(self, criterion: str, material: JudgedReply, known: Known) -> bool:
@@ -232,20 +231,34 @@ class EstimateJudge:
             return Verdict(NOT_APPLICABLE)
         return Verdict(self._tier(material))
 
+    def tier_by_rules(self, question: str, expected: str, reply: str) -> str | None:
+        """The tier where rules decide it: equal answers, or numbers that all differ."""
+        if judge_by_rules(expected, reply) is Rule.SAME:
+            return TIERS[0]
+        return TIERS[2] if numbers_clash(question, expected, reply) else None
+
+    def closeness(self, question: str, expected: str, reply: str) -> float:
+        """How near the reply comes to the expected answer, in [-1, 1].
+
+        Raises:
+            UnsupportedLanguageError: a text is in a script that the encoder does not know.
+        """
+        return self._loaded().closeness(question, expected, reply)
+
     def _tier(self, material: JudgedReply) -> str:
         question, expected, reply = material.question, material.expected_answer, material.reply
-        rule = judge_by_rules(expected, reply)
-        if rule is Rule.SAME:
-            return TIERS[0]
-        if numbers_clash(question, expected, reply):
-            return TIERS[2]
+        tier = self.tier_by_rules(question, expected, reply)
+        if tier is not None:
+            return tier
         try:
-            closeness = self._loaded().closeness(question, expected, reply)
+            closeness = self.closeness(question, expected, reply)
         except UnsupportedLanguageError:
-            if rule is Rule.DIFFERENT:
+            if judge_by_rules(expected, reply) is Rule.DIFFERENT:
                 return TIERS[2]
             raise
-        return TIERS[0 if closeness >= EQUIVALENT else 1 if closeness >= ACCEPTABLE else 2]
+        if closeness >= self.equivalent:
+            return TIERS[0]
+        return TIERS[1 if closeness >= self.acceptable else 2]
 
     def _failure(self, material: JudgedReply, tier: str) -> str:
         question, expected, reply = material.question, material.expected_answer, material.reply
@@ -254,7 +267,7 @@ class EstimateJudge:
         if numbers_clash(question, expected, reply):
             return "contradiction"
         # Long texts differ in a number or a "not" that need not clash: only near ones count.
-        alike = similarity.closeness(question, expected, reply) >= ACCEPTABLE
+        alike = similarity.closeness(question, expected, reply) >= self.acceptable
         if alike and judge_by_rules(expected, reply) is Rule.DIFFERENT:
             return "contradiction"
         unsupported = similarity.met(question, reply, sources) < SUPPORTED

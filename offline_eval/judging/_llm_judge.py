@@ -20,7 +20,6 @@ from ._criterion import (
     parse_tag,
 )
 
-PREFIX = "llm:"
 # About 6,000 tokens, so that small models can judge too.
 MOST_CONTEXT_CHARACTERS = 24_000
 
@@ -46,6 +45,7 @@ class LLMJudge:
     """
 
     estimate = False
+    prefix = "llm:"
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class LLMJudge:
         _check_order(chosen)
         if reminders < 0:
             raise InputError("must not be negative", where="reminders")
-        self.name = PREFIX + name
+        self.name = self.prefix + name
         self._model = model
         self._criteria = {criterion.name: criterion for criterion in chosen}
         self._reminders = reminders

@@ -25,9 +25,8 @@ from ..run import (
     stored_rows,
 )
 from ._contract import Judge, JudgedReply, Verdict, judged_reply
-from ._criterion import Criterion, JudgeError, NoVerdictError
+from ._criterion import JudgeError, NoVerdictError
 from ._llm_judge import LLMJudge
-from ._names import DEFAULT_JUDGES, load_judges
 
 
 def drop_failed_verdicts(stem: Path, judges: Collection[str], kind: StoreKind) -> int:
@@ -134,10 +133,8 @@ class _Item:
 
 def judge_run(
     folder: str | os.PathLike[str],
-    judges: Sequence[str | Judge] = DEFAULT_JUDGES,
+    judges: Sequence[Judge],
     *,
-    criteria: Sequence[Criterion] = (),
-    bundled: bool = True,
     store: StoreKind | None = None,
     retry_failed: bool = False,
     max_concurrency: int = 8,
@@ -155,9 +152,7 @@ def judge_run(
 
     Args:
         folder: of the run of replies.
-        judges: names or objects, see `load_judges`.
-        criteria: further ones for language models.
-        bundled: whether language models judge by the bundled criteria.
+        judges: at least one, of different names.
         store: kind of file; None for that of verdicts there already, else of the replies.
         retry_failed: take the failures of these judges out of the run, to ask again.
         max_concurrency: most verdicts under way at once.
@@ -175,13 +170,12 @@ def judge_run(
     began = time.monotonic()
     root = Path(folder)
     run = read_replies_run(root)
-    loaded = load_judges(judges, criteria, bundled=bundled)
     kind = store or _kind_there(root)
-    _refuse_other_versions(run, loaded, failed_too=not retry_failed)
-    names = {judge.name for judge in loaded}
+    _refuse_other_versions(run, judges, failed_too=not retry_failed)
+    names = {judge.name for judge in judges}
     if retry_failed and drop_failed_verdicts(root / "judgements", names, kind):
         run = read_replies_run(root)
-    judging = _Judging(run, loaded)
+    judging = _Judging(run, judges)
     limits: dict[str, Any] = {
         "max_concurrency": max_concurrency,
         "rate": rate,
@@ -196,10 +190,8 @@ def judge_run(
 
 def plan_judging(
     folder: str | os.PathLike[str],
-    judges: Sequence[str | Judge] = DEFAULT_JUDGES,
+    judges: Sequence[Judge],
     *,
-    criteria: Sequence[Criterion] = (),
-    bundled: bool = True,
     retry_failed: bool = False,
 ) -> tuple[JudgePlan, ...]:
     """What `judge_run` would ask, without asking.
@@ -209,12 +201,11 @@ def plan_judging(
         MissingDependencyError: likewise.
     """
     run = read_replies_run(folder)
-    loaded = load_judges(judges, criteria, bundled=bundled)
-    _refuse_other_versions(run, loaded, failed_too=not retry_failed)
+    _refuse_other_versions(run, judges, failed_too=not retry_failed)
     there = {name for name, row in run.judgements.items() if row.error is None or not retry_failed}
-    judging = _Judging(run, loaded)
+    judging = _Judging(run, judges)
     found = []
-    for judge in loaded:
+    for judge in judges:
         for criterion in judge.criteria:
             todo = [
                 item

@@ -19,10 +19,10 @@ from ...calibration import (
     rogan_gladen,
     wilson_interval,
 )
-from ..run import ABSTENTION, ESTIMATE, FACTUALITY, GIVEN_JUDGE, TIERS, RepliesRun
+from ..run import ABSTENTION, FACTUALITY, GIVEN_JUDGE, TIERS, RepliesRun
 from ._criterion import NOT_APPLICABLE
-from ._judges import DETECTOR
-from ._llm_judge import PREFIX
+from ._judges import DetectorJudge, EstimateJudge
+from ._llm_judge import LLMJudge
 
 
 def judges_of(run: RepliesRun, criterion: str) -> tuple[str, ...]:
@@ -38,18 +38,12 @@ def judges_of(run: RepliesRun, criterion: str) -> tuple[str, ...]:
     return tuple(sorted(counts, key=lambda name: (_rank(name), -counts[name], name)))
 
 
-def primary_judge(run: RepliesRun, criterion: str) -> str | None:
-    """The judge whose verdicts the report leads with, None where there is no verdict."""
-    found = judges_of(run, criterion)
-    return found[0] if found else None
-
-
 def _rank(name: str) -> int:
     if name == GIVEN_JUDGE:
         return 0
-    if name.startswith(PREFIX):
+    if name.startswith(LLMJudge.prefix):
         return 1
-    return {DETECTOR: 3, ESTIMATE: 4}.get(name, 2)
+    return {DetectorJudge.name: 3, EstimateJudge.name: 4}.get(name, 2)
 
 
 @runtime_checkable
@@ -104,19 +98,6 @@ def weights_for(
         chances = {name: chance(name) for name in names}
         found = {name: 1.0 / value if value else 1.0 for name, value in chances.items()}
     return found if len(set(found.values())) > 1 else None
-
-
-def labels_of_judge(run: RepliesRun, judge: str) -> dict[str, dict[str, str]]:
-    """What a judge of the run said, in the shape of labels, to measure others against it.
-
-    Returns:
-        Criterion → (reply id → outcome); failures are left out.
-    """
-    found: dict[str, dict[str, str]] = {}
-    for judgement in run.judgements.values():
-        if judgement.judge == judge and judgement.outcome is not None:
-            found.setdefault(judgement.criterion, {})[judgement.reply_id] = judgement.outcome
-    return found
 
 
 Correction = Literal["prediction_powered", "rogan_gladen"]

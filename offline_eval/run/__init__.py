@@ -6,7 +6,6 @@ from ._calls import CallProgress, RunTotals, run_calls, run_calls_sync, run_inte
 from ._generation import each_or_error, error_note, generate_each
 from ._manifest import SCHEMA_VERSION, checked_model, holds_run, read_manifest, read_versioned
 from ._measured_run import OokbRun, read_ookb_run
-from ._models import EMBEDDED, load_chat_model, load_language_model, load_object
 from ._ordered_store import open_run
 from ._questions import TWINS, CaseKind, InputFile, OokbQuestion, OokbRow, RowError
 from ._ray_calls import run_calls_ray_sync
@@ -30,7 +29,6 @@ from ._table import StoreLock, sole_writer
 
 __all__ = [
     "ABSTENTION",
-    "EMBEDDED",
     "ESTIMATE",
     "FACTUALITY",
     "GIVEN_JUDGE",
@@ -62,9 +60,6 @@ __all__ = [
     "generate_each",
     "holds_replies",
     "holds_run",
-    "load_chat_model",
-    "load_language_model",
-    "load_object",
     "open_run",
     "open_store",
     "read_manifest",

@@ -11,8 +11,19 @@ from __future__ import annotations
 from ._bases import AskedBase, read_bases
 from ._cases import Case, build_cases
 from ._contexts import FoundContext, Material, Wanted, find_contexts
-from ._guards import OFF, GuardChoice, held_out_of, load_guard_choices
+from ._factory import EMBEDDED, load_chat_model, load_language_model
+from ._guards import (
+    OFF,
+    GuardChoice,
+    choose_reply,
+    held_out_of,
+    load_guard_choices,
+    load_guards,
+    premise_guard,
+)
+from ._judges import DEFAULT_JUDGES, load_judges
 from ._left_out import AnswerElsewhere, left_out_check
+from ._logged_replies import LogEntry, LoggedReplies, logged_generation
 from ._models import ModelUnderTest
 from ._plan import Asked, LiveSystem, all_asked, cases_of, live_systems, reply_case
 from ._prompts import load_system_prompts
@@ -25,6 +36,8 @@ from ._synthetic import synthetic_questions
 
 __all__ = [
     "CASES",
+    "DEFAULT_JUDGES",
+    "EMBEDDED",
     "OFF",
     "RETRIEVALS",
     "AnswerElsewhere",
@@ -35,6 +48,8 @@ __all__ = [
     "FoundContext",
     "GuardChoice",
     "LiveSystem",
+    "LogEntry",
+    "LoggedReplies",
     "Material",
     "ModelUnderTest",
     "PassageIndex",
@@ -48,16 +63,23 @@ __all__ = [
     "all_asked",
     "build_cases",
     "cases_of",
+    "choose_reply",
     "failed_row",
     "find_contexts",
     "given_judgements",
     "held_out_of",
     "left_out_check",
     "live_systems",
+    "load_chat_model",
     "load_guard_choices",
+    "load_guards",
+    "load_judges",
+    "load_language_model",
     "load_retriever",
     "load_system_prompts",
+    "logged_generation",
     "make_replier",
+    "premise_guard",
     "read_bases",
     "read_replay",
     "reply_case",

@@ -1,14 +1,15 @@
-"""The guard in front of a system: what it decides, and what the user then gets."""
+"""Guards by name, and the decision of the guard in front of a system under test."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
@@ -23,30 +24,40 @@ from ...guard.contracts import (
     LanguageModel,
     RelevanceScorer,
 )
-from ...guard.decision import Decision
+from ...guard.decision import Decision, Route
 from ...guard.errors import InputError
 from ...guard.files import file_sha256
 from ...guard.policy import Policy
+from ...guard.signals.answerability import PremiseChecker
 from ...guard.signals.confidence import load_estimator
 from ...guard.signals.conflict import AnswerConflict, PassageConflict
-from ...guard.signals.relevance import load_scorer
+from ...guard.signals.relevance import LexicalScorer, load_scorer
 from ..run import read_manifest, read_ookb_run
+from ._factory import PYTHON, load_object
 from ._models import CallMeter, ModelUnderTest
 
 OFF = "off"
+PREMISE = "premise"
 _CALIBRATION = "calibration.json"
+_DEFAULT_ESTIMATOR = "sampled_consistency"
+_SIGNALS = ("relevance", "confidence", "conflict")
+# The published UAQFact set was written down in that year: its periods reach up to it.
+SNAPSHOT = 2024
+
+_Reply = TypeVar("_Reply")
 
 
 @dataclass(frozen=True, slots=True)
 class GuardChoice:
-    """One guard, or none.
+    """A guard named on the command line, or none; small enough to travel to other processes.
 
     Attributes:
-        name: `off`, or the name of the policy's file or of the run's folder.
+        name: `off`, `premise`, `python:module:attribute`, or the name of the policy's file or
+            of the run's folder.
         policy: None for `off`.
-        sha256: of the file with the policy; empty for `off`.
+        sha256: of what decides; empty for `off`.
         fitted_on: normalised texts of the questions that the policy was fitted on; None
-            where nobody can tell.
+            where unknown.
     """
 
     name: str = OFF
@@ -55,51 +66,50 @@ class GuardChoice:
     fitted_on: frozenset[str] | None = None
 
     def held_out(self, question: str) -> bool | None:
-        """Whether the policy has not seen the question; None where nobody can tell."""
+        """Whether the policy was fitted without the question; None where unknown."""
         if self.fitted_on is None:
             return None
         return normalised(question) not in self.fitted_on
 
 
 def normalised(question: str) -> str:
-    """A question's text without what does not tell two questions apart."""
+    """The question without case and extra spaces, to compare questions by."""
     return " ".join(question.split()).casefold()
 
 
 def load_guard_choices(specs: Sequence[str | os.PathLike[str]]) -> tuple[GuardChoice, ...]:
-    """Guards by `off`, the file of a policy, or the folder of a calibrated run.
+    """Read the guards that a command line names; none named means `off`.
 
     Args:
-        specs: a calibrated run of this suite also tells which questions its policy was
-            fitted on; they are known again by their text.
+        specs: `off`; `premise` (checks the premise of the question alone); the file of a policy;
+            the folder of a calibrated run of the ookb suite, which also tells which questions
+            its policy was fitted on; or `python:module:attribute`, a `Guard` or a function
+            that makes one.
 
     Raises:
-        InputError: a policy that cannot be read, a run without one, or one guard twice.
+        InputError: a policy that cannot be read, a run without one, or the same guard twice.
     """
     found: list[GuardChoice] = []
     for spec in specs or (OFF,):
-        choice = GuardChoice() if os.fspath(spec) == OFF else _loaded(Path(spec))
-        same = [other for other in found if other.sha256 == choice.sha256]
-        if same:
+        choice = _choice(os.fspath(spec))
+        if any(other.sha256 == choice.sha256 for other in found):
             raise InputError(
-                "is named twice" if choice.policy else "stands there twice",
-                where=f"--guard {os.fspath(spec)}",
-                hint="name each guard once",
+                "is named twice", where=f"--guard {os.fspath(spec)}", hint="name each guard once"
             )
         taken = {other.name for other in found}
         if choice.name in taken:
             # Two policies of one file name, from two folders.
             parent = Path(spec).absolute().parent.name
-            choice = _renamed(choice, f"{parent}/{choice.name}", taken)
+            choice = replace(choice, name=_unused(f"{parent}/{choice.name}", taken))
         found.append(choice)
     return tuple(found)
 
 
 def held_out_of(choices: Sequence[GuardChoice], question: str) -> bool | None:
-    """Whether no policy among `choices` has seen a question.
+    """Whether every policy among `choices` was fitted without a question.
 
     Returns:
-        False where one has; None where one cannot tell, or there is no policy at all.
+        False where one was fitted on it; None where that is unknown, or there is no policy.
     """
     told = [choice.held_out(question) for choice in choices if choice.policy is not None]
     if False in told:
@@ -107,14 +117,26 @@ def held_out_of(choices: Sequence[GuardChoice], question: str) -> bool | None:
     return None if None in told or not told else True
 
 
-def _loaded(path: Path) -> GuardChoice:
-    if not path.is_dir():
-        policy = Policy.load(path)
-        return GuardChoice(path.stem, policy, file_sha256(path))
+def _choice(spec: str) -> GuardChoice:
+    if spec == OFF:
+        return GuardChoice()
+    if spec == PREMISE:
+        fingerprint = _premise_checker().fingerprint.model_dump_json()
+        return GuardChoice(spec, _premise_policy(), _sha256(fingerprint), frozenset())
+    if spec.startswith(PYTHON):
+        policy = _own_guard(spec).policy
+        return GuardChoice(spec, policy, _sha256(policy.model_dump_json()))
+    path = Path(spec)
+    if path.is_dir():
+        return _of_run(path)
+    return GuardChoice(path.stem, Policy.load(path), file_sha256(path))
+
+
+def _of_run(path: Path) -> GuardChoice:
     manifest = read_manifest(path)
     if manifest.get("suite") != "ookb" or manifest.get("holds") is not None:
         raise InputError(
-            "is no run that a policy of this suite is calibrated on",
+            "is not a run that a policy can be calibrated on",
             where=str(path),
             hint="name its policy.json, or a run of `knowgate eval ookb --scorer …`",
         )
@@ -137,21 +159,15 @@ def _loaded(path: Path) -> GuardChoice:
     )
 
 
-def _renamed(choice: GuardChoice, name: str, taken: set[str]) -> GuardChoice:
+def _unused(name: str, taken: set[str]) -> str:
     number, found = 2, name
     while found in taken:
         found, number = f"{name}-{number}", number + 1
-    return GuardChoice(found, choice.policy, choice.sha256, choice.fitted_on)
+    return found
 
 
-_DEFAULT_ESTIMATOR = "sampled_consistency"
-# A failed signal is a failed call here, to be seen and tried again; what a serving guard
-# abstains from by itself (a question it cannot read) it abstains from here as well.
-_ON_ERROR = {"relevance": "raise", "confidence": "raise", "conflict": "raise"}
-# How busy the machine is must not decide which questions are abstained from.
-_DEADLINES: Mapping[str, float | None] = {"relevance": None, "confidence": None, "conflict": None}
-
-_meter: ContextVar[CallMeter | None] = ContextVar("knowgate_reply_meter", default=None)
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
 class Scorers:
@@ -181,43 +197,166 @@ class Scorers:
         return self._loaded[name]
 
 
-def make_guard(policy: Policy, scorers: Scorers, model: ModelUnderTest | None) -> Guard:
-    """A guard for one model under test.
+def build_guard(
+    choice: GuardChoice, scorers: Scorers, model: Callable[[], LanguageModel] | None
+) -> Guard:
+    """Build the guard of a choice, for one model under test.
+
+    A failed signal is a failed call here, not an abstention, and no signal has a deadline:
+    neither a broken model nor a busy machine may look like good judgement.
 
     Args:
-        policy: what it serves by.
+        choice: any but `off`.
         scorers: of relevance.
-        model: whose confidence is measured where the policy asks for it; None where no
-            model is at hand, as with logged replies.
+        model: makes the model whose confidence is measured, called only where the policy asks
+            for it; None for logged replies.
 
     Raises:
         FingerprintMismatchError: scorer or estimator is not the calibrated one.
-        InputError: the policy asks about a model that cannot be asked.
+        InputError: the policy needs a model that cannot be asked.
     """
+    policy = choice.policy
+    assert policy is not None
+    if choice.name.startswith(PYTHON):
+        return _own_guard(choice.name)
+    if choice.name == PREMISE:
+        return premise_guard()
+    scorer = scorers.of(policy)
     estimator: ConfidenceEstimator | None = None
     detector: ConflictDetector | None = None
     if policy.needs_estimator or (policy.check_conflict and policy.may_follow):
-        lm = _language_model(policy, model)
+        if model is None:
+            raise InputError(
+                "the policy asks how sure the model itself is, and a log cannot be asked",
+                where="--guard",
+                hint="name that model with --model (as the logs call it), or use a policy "
+                "calibrated without answers from memory",
+            )
+        lm = model()
         if policy.needs_estimator:
             estimator = _estimator(policy, lm)
         if policy.check_conflict:
-            tells = policy.conflict_between != "memory"
-            detector = PassageConflict(lm) if tells else AnswerConflict(lm)
+            between_passages = policy.conflict_between != "memory"
+            detector = PassageConflict(lm) if between_passages else AnswerConflict(lm)
     return Guard(
         policy,
-        scorer=scorers.of(policy),
+        scorer=scorer,
         estimator=estimator,
         conflict_detector=detector,
-        on_error=_ON_ERROR,
-        deadlines=_DEADLINES,
+        on_error=dict.fromkeys(_SIGNALS, "raise"),
+        deadlines=dict.fromkeys(_SIGNALS),
         metrics=False,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedGuards:
+    """Guards that are ready to decide.
+
+    Attributes:
+        guards: by name.
+        sha256: by name, of what each decides by.
+    """
+
+    guards: Mapping[str, Guard]
+    sha256: Mapping[str, str]
+
+
+def load_guards(
+    specs: Sequence[str | os.PathLike[str]],
+    model: LanguageModel | None,
+    *,
+    scorer: str | None = None,
+) -> LoadedGuards:
+    """Load the guards that a command line names.
+
+    Args:
+        specs: as `load_guard_choices` takes them; `off` adds no guard.
+        model: whose confidence is measured where a policy asks for it; None for logged replies.
+        scorer: of relevance, by name or folder; by default the one that each policy names.
+
+    Raises:
+        InputError: a policy that cannot be read, that needs a model which cannot be asked, or
+            no such scorer.
+        FingerprintMismatchError: scorer or estimator is not the calibrated one.
+    """
+    choices = [one for one in load_guard_choices(specs) if one.policy is not None]
+    scorers = Scorers(scorer)
+    asked = None if model is None else lambda: model
+    return LoadedGuards(
+        {one.name: build_guard(one, scorers, asked) for one in choices},
+        {one.name: one.sha256 for one in choices},
+    )
+
+
+def premise_guard(*, closed_world: bool = True, now: int | None = SNAPSHOT) -> Guard:
+    """Build a guard that follows every context unless the question's premise contradicts it.
+
+    Any passage is relevant enough for its policy, so that the premise check alone decides.
+    Needs no model and no calibration.
+
+    Args:
+        closed_world: whether the passages hold all facts, as those of UAQFact do; see
+            `PremiseChecker`.
+        now: the year in which the facts were written down.
+    """
+    return Guard(
+        _premise_policy(),
+        scorer=LexicalScorer(),
+        answerability=_premise_checker(closed_world=closed_world, now=now),
+        on_error="raise",
+        deadlines=dict.fromkeys(("answerability", "relevance")),
+        metrics=False,
+    )
+
+
+def _premise_policy() -> Policy:
+    return Policy(scorer=LexicalScorer().fingerprint, relevance_threshold=0.0)
+
+
+def _premise_checker(*, closed_world: bool = True, now: int | None = SNAPSHOT) -> PremiseChecker:
+    return PremiseChecker(closed_world=closed_world, now=now)
+
+
+def _own_guard(spec: str) -> Guard:
+    found = load_object(spec)
+    if not isinstance(found, Guard):
+        raise InputError(
+            f"is a {type(found).__name__}, not a Guard",
+            where=f"--guard {spec}",
+            hint="name a Guard, or a function without arguments that returns one",
+        )
+    return found
+
+
+def _estimator(policy: Policy, lm: LanguageModel) -> ConfidenceEstimator:
+    if policy.estimator is not None:
+        return load_estimator(policy.estimator.kind, lm)
+    return load_estimator(_DEFAULT_ESTIMATOR, lm, threshold=policy.confidence_threshold)
+
+
+def choose_reply(
+    decision: Decision, *, with_context: _Reply, closed_book: _Reply, abstention: _Reply
+) -> _Reply:
+    """Choose which of three replies the user gets after a decision.
+
+    Args:
+        decision: of the guard.
+        with_context: the model's reply to question and passages.
+        closed_book: the model's reply to the question alone.
+        abstention: the reply of the guard itself.
+    """
+    replies = {Route.FOLLOW_CONTEXT: with_context, Route.ANSWER: closed_book}
+    return replies.get(decision.route, abstention)
+
+
+_meter: ContextVar[CallMeter | None] = ContextVar("knowgate_reply_meter", default=None)
 
 
 async def decide(
     guard: Guard, question: str, passages: Sequence[str], meter: CallMeter
 ) -> Decision:
-    """The guard's decision; what it asks of language models is counted."""
+    """Return the guard's decision; its calls of language models are counted."""
 
     async def deciding(_: object) -> Decision:
         return await guard.adecide(question, list(passages))
@@ -231,20 +370,12 @@ async def decide(
         _meter.reset(token)
 
 
-def _estimator(policy: Policy, lm: LanguageModel) -> ConfidenceEstimator:
-    if policy.estimator is not None:
-        return load_estimator(policy.estimator.kind, lm)
-    return load_estimator(_DEFAULT_ESTIMATOR, lm, threshold=policy.confidence_threshold)
+def counted_model(model: ModelUnderTest) -> LanguageModel:
+    """The model as guards ask it; its calls are counted by `decide`.
 
-
-def _language_model(policy: Policy, model: ModelUnderTest | None) -> LanguageModel:
-    if model is None:
-        raise InputError(
-            "the policy asks how sure the model itself is, and a log cannot be asked",
-            where="--guard with --replay",
-            hint="name that model with --model, as the logs call it, or use a policy calibrated "
-            "without answers from memory",
-        )
+    Raises:
+        InputError: it is not a chat model.
+    """
     runnable = model.asked
     if isinstance(runnable, HuggingFaceChatModel):
         return _CountedLM(runnable.lm)
@@ -259,7 +390,7 @@ def _language_model(policy: Policy, model: ModelUnderTest | None) -> LanguageMod
 
 
 class _CountedLM:
-    """A local language model whose calls count for the reply that they are made for."""
+    """A local language model whose calls are counted on the current meter."""
 
     def __init__(self, lm: HuggingFaceLM) -> None:
         self._lm = lm
@@ -277,7 +408,7 @@ class _CountedLM:
         temperature: float = 0.0,
         seed: int | None = None,
     ) -> list[list[Generation]]:
-        """As the model does."""
+        """Generate as the model does."""
         found = self._lm.generate(prompts, n=n, temperature=temperature, seed=seed)
         self._count(prompts, found)
         return found
@@ -290,7 +421,7 @@ class _CountedLM:
         temperature: float = 0.0,
         seed: int | None = None,
     ) -> list[list[Generation]]:
-        """As the model does."""
+        """Generate as the model does."""
         found = await self._lm.agenerate(prompts, n=n, temperature=temperature, seed=seed)
         self._count(prompts, found)
         return found

@@ -26,7 +26,7 @@ from langchain_core.runnables.base import RunnableBindingBase
 from ...adapters.langchain import GuardedAnswer, answer_text
 from ...guard.deadlines import DeadlineRunner
 from ...guard.errors import InputError, LanguageModelError
-from ..run import load_chat_model
+from ._factory import load_chat_model
 
 # Stuck calls keep their thread, so there are more of them than calls at once.
 _THREADS = 256

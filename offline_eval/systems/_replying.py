@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ...adapters.langchain import Replies
 from ...guard import Guard
-from ...guard.decision import Decision, Reason, Route
+from ...guard.decision import Decision
 from ...guard.errors import InputError, LanguageModelError
 from ...guard.text import clean_text
 from ..run import ReplyContext, ReplyRow, RowError
 from ._contexts import FoundContext, Material, Shared, Shown, context_id, picked, row_error
-from ._guards import OFF, Scorers, decide, make_guard
+from ._guards import OFF, Scorers, build_guard, choose_reply, counted_model, decide
 from ._models import Asker, CallMeter, ModelUnderTest, context_input, prompted
 from ._plan import Asked, LiveSystem
 from ._prompts import split_citation
@@ -94,10 +95,10 @@ class Replier:
         decision: Decision | None = None
         if live.guard != OFF:
             decision = await self._decided(item, shown, meter)
-            reply = self._without_asking(decision, shown)
-            if reply is not None:
-                return _row(item, shown, reply, decision, meter, started)
-            shown = _let_through(decision, shown, found.context)
+            action = self._replies.action(decision, shown.texts)
+            if action.reply is not None:
+                return _row(item, shown, action.reply, decision, meter, started)
+            shown = _CLOSED_BOOK if action.closed_book else _kept(shown, action.kept)
         model = self._models[live.model]
         text, reused = await self._answer(model, item, shown, meter)
         return _row(item, shown, text, decision, meter, started, reused=reused)
@@ -152,18 +153,11 @@ class Replier:
 
     def _guard(self, name: str, model: str) -> Guard:
         if (name, model) not in self._guards:
-            policy = self._material.guards[name].policy
-            assert policy is not None
-            self._guards[name, model] = make_guard(policy, self._scorers, self._models.get(model))
+            known = self._models.get(model)
+            asked = None if known is None else partial(counted_model, known)
+            choice = self._material.guards[name]
+            self._guards[name, model] = build_guard(choice, self._scorers, asked)
         return self._guards[name, model]
-
-    def _without_asking(self, decision: Decision, shown: Shown) -> str | None:
-        """What the user gets where nothing is generated."""
-        if decision.route is Route.ABSTAIN:
-            return self._replies.to(decision.reason)
-        if decision.reason is Reason.CONFLICT_SHOWS_BOTH:
-            return self._replies.showing(decision.views, shown.texts)
-        return None
 
     # -- a logged reply -----------------------------------------------------------
 
@@ -178,17 +172,18 @@ class Replier:
             raise InputError("the log does not hold the texts of its context") from None
         shown = Shown(item.context, tuple(texts.values()))
         decision = await self._decided(item, shown, meter)
-        reply = self._without_asking(decision, shown)
-        if reply is not None:
-            return _row(item, shown, reply, decision, meter)
-        if decision.route is Route.FOLLOW_CONTEXT:
-            return item.row(item.logged, decision).model_dump(mode="json")
-        if item.closed_book is None:
+        action = self._replies.action(decision, shown.texts)
+        if action.reply is not None:
+            return _row(item, shown, action.reply, decision, meter)
+        reply = choose_reply(
+            decision, with_context=item.logged, closed_book=item.closed_book, abstention=None
+        )
+        if reply is None:
             raise InputError(
                 "the guard lets the model answer from memory, and the logs hold no reply "
                 "without context to this question"
             )
-        return item.row(item.closed_book, decision).model_dump(mode="json")
+        return item.row(reply, decision).model_dump(mode="json")
 
 
 def failed_row(
@@ -262,10 +257,6 @@ def _add_retrieving(meter: CallMeter, found: FoundContext) -> None:
         meter.unmetered += 1
 
 
-def _let_through(decision: Decision, shown: Shown, found: ReplyContext) -> Shown:
-    """What a model is given once the guard let the question pass."""
-    if decision.route is Route.ANSWER:
-        return _CLOSED_BOOK
-    if shown.context.kind == "all_but":
-        return shown  # the guard saw the nearest of them only
-    return picked(shown, decision.kept)
+def _kept(shown: Shown, indices: Sequence[int]) -> Shown:
+    """The passages that the guard kept; of a long context all, since it saw the nearest only."""
+    return shown if shown.context.kind == "all_but" else picked(shown, indices)

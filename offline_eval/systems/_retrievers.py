@@ -20,8 +20,9 @@ from ...guard.prompts import Prompt, bundled_prompt
 from ...guard.text import passage_text
 from ..data import Encoder, KnowledgeBase
 from ..data.diversity import words_of
-from ..run import CaseKind, ReplyContext, StoredPassage, load_object
+from ..run import CaseKind, ReplyContext, StoredPassage
 from ._cases import Case
+from ._factory import PYTHON, load_object
 from ._retrieval import (
     PassageIndex,
     Retrieved,
@@ -297,7 +298,6 @@ def _overlap(one: str, other: str) -> bool:
 
 
 RETRIEVALS = ("direct", "long_context", "basic_rag", "hyde")
-_PYTHON = "python:"
 
 
 def load_retriever(
@@ -330,7 +330,7 @@ def load_retriever(
         return Direct()
     if name == "long_context":
         return LongContext()
-    if name.startswith(_PYTHON):
+    if name.startswith(PYTHON):
         return OwnRetriever(load_object(name), knowledge_base, top_k=top_k, name=name)
     if name not in RETRIEVALS:
         raise InputError(

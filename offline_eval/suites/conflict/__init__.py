@@ -23,10 +23,11 @@ from ._items import (
 )
 from ._plan import ALL_KINDS, ALL_TASKS, ConflictSettings
 from ._prompts import PromptSet
+from ._replay import read_replies
 from ._report_prose import conflict_report
 from ._rows import AnswerForm, BeliefSource
 from ._run import ConflictParts, run_conflict
-from ._run_reading import ReplayedReplies, read_conflict_run
+from ._run_reading import read_conflict_run
 from ._validation import PassageJudge
 
 __all__ = [
@@ -43,12 +44,12 @@ __all__ = [
     "EvidenceKind",
     "PassageJudge",
     "PromptSet",
-    "ReplayedReplies",
     "Task",
     "conflict_files",
     "conflict_report",
     "microworld_items",
     "read_conflict_run",
     "read_conflict_set",
+    "read_replies",
     "run_conflict",
 ]

@@ -11,10 +11,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ....guard.contracts import LanguageModel, ScoringLanguageModel
+from ....guard.contracts import Generation, LanguageModel, ScoringLanguageModel
 from ....guard.errors import KnowgateError, LanguageModelError
 from ...judging import LETTERS, parse_choices
 from ...run import RowError, each_or_error, generate_each
+from ...systems import LoggedReplies, logged_generation
 from ._instances import WindowedModel, fitted
 from ._items import EvidenceKind, Task
 from ._plan import Planned, right_roles
@@ -30,7 +31,6 @@ from ._rows import (
     names_answer,
     sentences_of,
 )
-from ._run_reading import ReplayedReplies
 from ._validation import PassageJudge
 
 _PREFIXES: dict[AnswerForm, str] = {"letters": "", "likelihood": "score_", "free": "free_"}
@@ -190,9 +190,7 @@ class ModelAnswerer:
     ) -> dict[int, ConflictRow]:
         replies = generate_each(self._lm, [asked[place].prompt for place in places])
         rows = {
-            place: _failed(batch[place], reply, asked[place].cut)
-            if isinstance(reply, KnowgateError)
-            else read_reply(batch[place], reply[0].text, self._form, cut=asked[place].cut)
+            place: _reply_row(batch[place], reply, self._form, cut=asked[place].cut)
             for place, reply in zip(places, replies, strict=True)
         }
         if self._form == "free" and self._judge is not None:
@@ -248,20 +246,13 @@ class ReplayAnswerer:
         form: in which they were given.
     """
 
-    def __init__(self, replies: ReplayedReplies, form: AnswerForm) -> None:
+    def __init__(self, replies: LoggedReplies, form: AnswerForm) -> None:
         self._replies, self._form = replies, form
 
     def answer(self, batch: Sequence[Planned]) -> list[ConflictRow]:
         """One row per question, in order."""
-        rows = []
-        for one in batch:
-            reply = self._replies.find(one.row_id)
-            if reply is None:
-                error = LanguageModelError("no reply to this question was logged")
-                rows.append(_failed(one, error, cut=False))
-            else:
-                rows.append(read_reply(one, reply, self._form))
-        return rows
+        found = [logged_generation(self._replies.find(one.row_id)) for one in batch]
+        return [_reply_row(*pair, self._form) for pair in zip(batch, found, strict=True)]
 
 
 def _likelihoods(
@@ -309,6 +300,18 @@ def likeliest(values: Sequence[float], *, several: bool) -> tuple[str, ...]:
 def right_letters(planned: Planned) -> tuple[str, ...]:
     """The letters of the right options; empty for KF."""
     return instance_letters(planned.instance, right_roles(planned.task, planned.evidence))
+
+
+def _reply_row(
+    planned: Planned,
+    reply: list[Generation] | KnowgateError,
+    form: AnswerForm,
+    *,
+    cut: bool = False,
+) -> ConflictRow:
+    if isinstance(reply, KnowgateError):
+        return _failed(planned, reply, cut)
+    return read_reply(planned, reply[0].text, form, cut=cut)
 
 
 def read_reply(planned: Planned, reply: str, form: AnswerForm, *, cut: bool = False) -> ConflictRow:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
-from ....guard.decision import Decision, Route
+from ....guard.decision import Decision
 from ....guard.errors import KnowgateError
+from ...systems import choose_reply
 from ._plan import Planned
 from ._rows import REMOVES, ConflictRow, row_id
 
@@ -57,12 +58,16 @@ def guard_rows(
             row |= {"likelihoods": None, "error": note}
         else:
             own |= {"route": decision.route.value, "reason": decision.reason.value}
-            if decision.route is Route.FOLLOW_CONTEXT:
-                row = {**kept, **own}
-            elif decision.route is Route.ABSTAIN:
-                row = {**kept, **own, "response": None, "letters": None, "correct": False}
-                row |= {"likelihoods": None, "error": None}
-            else:
-                row = {**behind[row_id(REMOVES, one.task, None, one.instance.key)], **own}
+            abstained = {"response": None, "letters": None, "correct": False}
+            abstained |= {"likelihoods": None, "error": None}
+            row = (
+                choose_reply(
+                    decision,
+                    with_context=kept,
+                    closed_book=behind[row_id(REMOVES, one.task, None, one.instance.key)],
+                    abstention={**kept, **abstained},
+                )
+                | own
+            )
         rows.append(ConflictRow.model_validate(row).model_dump(mode="json"))
     return rows

@@ -15,6 +15,7 @@ from ....guard.errors import InputError
 from ....guard.files import atomic_writer, file_sha256, write_json
 from ....guard.signals.conflict import EntailmentModel
 from ...run import SCHEMA_VERSION, RowStore, holds_run, open_store, stored_rows
+from ...systems import LoggedReplies
 from ._answering import Answerer, ModelAnswerer, ReplayAnswerer, TaskPrompter
 from ._beliefs import BeliefCollector
 from ._evidence import Believed, EvidenceMaker
@@ -24,7 +25,6 @@ from ._items import ConflictItem, Task
 from ._plan import ConflictSettings, Planned, batches, planned
 from ._prompts import PromptSet
 from ._rows import MODEL_SYSTEM, SUITE, SYSTEMS, AnswerForm, BeliefRow, EvidenceRow, Instance
-from ._run_reading import ReplayedReplies
 from ._validation import PassageJudge, Validator
 
 Progress = Callable[[int, int], None]
@@ -62,7 +62,7 @@ class ConflictParts:
 
 
 def run_conflict(
-    model: LanguageModel | ReplayedReplies,
+    model: LanguageModel | LoggedReplies,
     items: Sequence[ConflictItem],
     out: str | os.PathLike[str],
     *,
@@ -104,9 +104,9 @@ def run_conflict(
     return root
 
 
-def _form(model: LanguageModel | ReplayedReplies, settings: ConflictSettings) -> AnswerForm:
+def _form(model: LanguageModel | LoggedReplies, settings: ConflictSettings) -> AnswerForm:
     form = settings.answers or default_form(model)
-    if isinstance(model, ReplayedReplies) and settings.beliefs != "given":
+    if isinstance(model, LoggedReplies) and settings.beliefs != "given":
         raise InputError(
             "logged replies cannot be asked for beliefs", where="beliefs", hint="use given"
         )
@@ -165,12 +165,12 @@ def _append(store: RowStore, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _answerer(
-    model: LanguageModel | ReplayedReplies,
+    model: LanguageModel | LoggedReplies,
     form: AnswerForm,
     parts: ConflictParts,
     prompts: PromptSet,
 ) -> Answerer:
-    if isinstance(model, ReplayedReplies):
+    if isinstance(model, LoggedReplies):
         return ReplayAnswerer(model, form)
     judge = parts.judges[0] if parts.judges else None
     return ModelAnswerer(model, TaskPrompter(prompts, form, model), form, judge)
@@ -178,7 +178,7 @@ def _answerer(
 
 def _instances(
     root: Path,
-    model: LanguageModel | ReplayedReplies,
+    model: LanguageModel | LoggedReplies,
     items: Sequence[ConflictItem],
     settings: ConflictSettings,
     parts: ConflictParts,
@@ -187,7 +187,7 @@ def _instances(
     path = root / "instances.jsonl"
     if path.exists():
         return [Instance.model_validate(v) for _, v in stored_rows(root / "instances")]
-    lm = None if isinstance(model, ReplayedReplies) else model
+    lm = None if isinstance(model, LoggedReplies) else model
     by_key = {item.key: item for item in items}
     collector = BeliefCollector(lm, prompts, settings.beliefs)
     with open_store(root / "beliefs", key="key") as store:
@@ -220,7 +220,7 @@ def _parts(items: Sequence[Any]) -> list[Sequence[Any]]:
 
 
 def _manifest(
-    model: LanguageModel | ReplayedReplies,
+    model: LanguageModel | LoggedReplies,
     items: Sequence[ConflictItem],
     settings: ConflictSettings,
     form: AnswerForm,
@@ -230,7 +230,7 @@ def _manifest(
     guards = dict(parts.guards or {})
     inputs = list(parts.inputs)
     asked = "replay"
-    if isinstance(model, ReplayedReplies):
+    if isinstance(model, LoggedReplies):
         inputs.append(Path(model.path))
     else:
         asked = model.fingerprint

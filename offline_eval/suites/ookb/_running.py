@@ -17,14 +17,12 @@ from ....guard.errors import InputError
 from ....guard.files import read_text, write_text
 from ...data import Encoder
 from ...judging import (
-    DEFAULT_JUDGES,
     NOT_APPLICABLE,
     Judge,
     JudgedReply,
     JudgeTotals,
     Verdict,
     judge_run,
-    load_judges,
 )
 from ...run import (
     ABSTENTION,
@@ -172,19 +170,18 @@ _REASONING = "the guard's own reply"
 
 def judge_replies(
     folder: str | os.PathLike[str],
-    judges: Sequence[str | Judge] = DEFAULT_JUDGES,
+    judges: Sequence[Judge],
     *,
     limits: CallLimits | None = None,
     on_progress: Callable[[Progress], object] | None = None,
 ) -> JudgeTotals:
-    """Judge every reply of a run; as `judge_run`, except for what guards reply.
+    """Judge every reply of a run, except the replies of guards.
 
-    A guard's own reply is an abstention by what it is. No judge is asked about it, and
-    none can take it for an answer because of how it is worded.
+    A guard's own reply is always an abstention: no judge is asked about it.
 
     Args:
         folder: of the run.
-        judges: names or objects, see `judges.load_judges`.
+        judges: at least one, of different names.
         limits: of the calls that judging takes.
         on_progress: told after each verdict.
 
@@ -198,7 +195,7 @@ def judge_replies(
     told = on_progress
     return judge_run(
         folder,
-        [_KnowsGuards(judge, by_guard) for judge in load_judges(judges)],
+        [_KnowsGuards(judge, by_guard) for judge in judges],
         max_concurrency=limits.concurrency,
         rate=limits.rate,
         timeout=limits.timeout,

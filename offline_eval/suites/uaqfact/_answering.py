@@ -14,9 +14,10 @@ from ....guard.errors import InputError, KnowgateError, LanguageModelError
 from ...data.uaqfact import ChoiceItem, UaqItem
 from ...judging import parse_choices
 from ...run import each_or_error, generate_each
+from ...systems import LoggedReplies, logged_generation
 from ._plan import MODEL_SYSTEM, Planned, UaqRow, row_id
 from ._prompting import LETTERS, Asked, Prompter, clue_facts
-from ._run_reading import ReplayedReplies
+from ._replay import find_reply
 
 # Questions compared at one time: 64 × 12,000 scores are 6 MB.
 _AT_ONCE = 64
@@ -183,7 +184,7 @@ class ReplayAnswerer:
         replies: see there.
     """
 
-    def __init__(self, replies: ReplayedReplies) -> None:
+    def __init__(self, replies: LoggedReplies) -> None:
         self._replies = replies
 
     def answer(self, batch: Sequence[Planned]) -> list[UaqRow]:
@@ -191,10 +192,7 @@ class ReplayAnswerer:
         return [self._row(planned) for planned in batch]
 
     def _row(self, planned: Planned) -> UaqRow:
-        response = self._replies.find(planned)
-        found: list[Generation] | KnowgateError = LanguageModelError("no reply was logged")
-        if response is not None:
-            found = [Generation(response)]
+        found = logged_generation(find_reply(self._replies, planned))
         if isinstance(planned.item, ChoiceItem):
             return _letter_row(planned.item, found)
         return _reply_row(planned.form, planned.item, 0, found)

@@ -10,11 +10,12 @@ from typing import Any, Protocol
 
 from ...._version import __version__
 from ....guard.contracts import LanguageModel
-from ....guard.decision import Decision, Route
+from ....guard.decision import Decision
 from ....guard.errors import InputError, KnowgateError
 from ....guard.files import file_sha256, write_json
 from ...data.uaqfact import Layout, UaqData, UaqItem, read_layout, write_layout
 from ...run import SCHEMA_VERSION, RowStore, holds_run, open_store, stored_rows
+from ...systems import LoggedReplies, choose_reply
 from ._answering import Answerer, FactRetriever, ModelAnswerer, ReplayAnswerer
 from ._plan import (
     MODEL_SYSTEM,
@@ -29,7 +30,6 @@ from ._plan import (
     row_id,
 )
 from ._prompting import NO_ANSWER, Prompter, Prompts, clue_facts
-from ._run_reading import ReplayedReplies
 
 Progress = Callable[[int, int], None]
 
@@ -65,7 +65,7 @@ class UaqParts:
 
 
 def run_uaqfact(
-    model: LanguageModel | ReplayedReplies,
+    model: LanguageModel | LoggedReplies,
     folder: str | os.PathLike[str],
     out: str | os.PathLike[str],
     *,
@@ -124,13 +124,13 @@ class _Counter:
 
 
 def _answerer(
-    model: LanguageModel | ReplayedReplies,
+    model: LanguageModel | LoggedReplies,
     data: UaqData,
     settings: UaqSettings,
     parts: UaqParts,
     retriever: FactRetriever | None,
 ) -> Answerer:
-    if isinstance(model, ReplayedReplies):
+    if isinstance(model, LoggedReplies):
         return ReplayAnswerer(model)
     prompter = Prompter(
         data,
@@ -185,12 +185,13 @@ def _guard(
                 "error": {"type": type(error).__name__, "detail": str(error)},
             }
         else:
-            row |= {"route": decision.route.value, "reason": decision.reason.value}
-            if decision.route is Route.ANSWER and alone is not None:
-                row |= {name: alone[name] for name in ("response", "error", "shots")}
-            if decision.route is Route.ABSTAIN:
-                # No call of the model was needed: its failure does not matter.
-                row |= {"response": NO_ANSWER, "error": None, "shots": 0}
+            own = {"route": decision.route.value, "reason": decision.reason.value}
+            memory = {name: (alone or behind)[name] for name in ("response", "error", "shots")}
+            # No call of the model was needed to abstain: its failure does not matter.
+            abstained = {"response": NO_ANSWER, "error": None, "shots": 0}
+            row |= own | choose_reply(
+                decision, with_context={}, closed_book=memory, abstention=abstained
+            )
         store.append(UaqRow.model_validate(row).model_dump(mode="json"))
         if number % _AT_ONCE == 0:
             progress()
@@ -206,7 +207,7 @@ def _facts(planned_item: Planned, retriever: FactRetriever | None) -> list[str]:
 
 
 def _manifest(
-    model: LanguageModel | ReplayedReplies,
+    model: LanguageModel | LoggedReplies,
     folder: Path,
     data: UaqData,
     settings: UaqSettings,
@@ -214,7 +215,7 @@ def _manifest(
     rows: int,
 ) -> dict[str, Any]:
     guards = dict(parts.guards or {})
-    if isinstance(model, ReplayedReplies):
+    if isinstance(model, LoggedReplies):
         asked, inputs = "replay", [Path(model.path)]
     else:
         asked, inputs = model.fingerprint, []

@@ -12,6 +12,7 @@ from ....guard.decision import Decision, Route
 from ....guard.errors import KnowgateError, SignalValueError
 from ....guard.policy import Policy
 from ...run import each_or_error, error_note
+from ...systems import choose_reply
 from ._cases import Reply, ScenarioCase
 from ._knowledge import is_right
 from ._methods import Method
@@ -242,17 +243,20 @@ def _kept(case: ScenarioCase, decision: Decision) -> ScenarioCase:
 
 
 def _reply(decision: Decision, followed: Reply | None) -> Reply:
-    text, abstained, error = "", decision.route is Route.ABSTAIN, None
-    if followed is not None:
-        text, abstained, error = followed.text, followed.abstained, followed.error
-    elif decision.route is Route.ANSWER:
-        text = (decision.closed_book_answer or "").strip()
+    chosen = choose_reply(
+        decision,
+        with_context=followed,
+        closed_book=Reply((decision.closed_book_answer or "").strip(), abstained=False),
+        abstention=Reply("", abstained=True),
+    )
+    assert chosen is not None
+    error = chosen.error
     if decision.failed_signals:
         # The guard abstains then, but nothing was measured: it is no reply to count.
         error = f"SignalError: {', '.join(decision.failed_signals)} could not be measured"
     return Reply(
-        text,
-        abstained=abstained,
+        chosen.text,
+        abstained=chosen.abstained,
         route=decision.route.value,
         relevance=decision.relevance,
         confidence=decision.confidence,

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from knowgate.guard import InputError
 from knowgate.guard.prompts import Prompt
-from knowgate.offline_eval.judging import load_judges, read_criterion
-from knowgate.offline_eval.judging._criterion import Criterion, bundled_criteria
-from knowgate.offline_eval.judging._llm_judge import LLMJudge
-from knowgate.offline_eval.judging._names import _criteria
+from knowgate.offline_eval.judging import Criterion, LLMJudge, bundled_criteria, read_criterion
 from knowgate.offline_eval.judging.labelling import load_criterion
 from tests.offline_eval.judging.runs import ScriptedJudge
 
@@ -70,7 +66,7 @@ def test_a_criterion_that_waits_for_an_outcome_that_never_comes_is_refused(tmp_p
     criterion = read_criterion(written(tmp_path, mine))
     model = ScriptedJudge(lambda _: "")
     with pytest.raises(InputError, match="waits for an outcome 'no' of 'abstention'"):
-        LLMJudge(model.model, name="m", criteria=_criteria([criterion], bundled=True))
+        LLMJudge(model.model, name="m", criteria=bundled_criteria([criterion]))
 
 
 def test_a_criterion_is_read_from_json(tmp_path: Path) -> None:
@@ -115,7 +111,7 @@ def test_a_criterion_of_the_same_name_takes_the_bundled_ones_place() -> None:
         tag="abstention",
     )
     model = ScriptedJudge(lambda _: "").model
-    judge = LLMJudge(model, name="m", criteria=_criteria([mine], bundled=True))
+    judge = LLMJudge(model, name="m", criteria=bundled_criteria([mine]))
     bundled = LLMJudge(model, name="m")
     assert judge.criteria == ("abstention", "factuality", "failure")
     assert judge.version("abstention") != bundled.version("abstention")
@@ -125,23 +121,3 @@ def test_a_criterion_of_the_same_name_takes_the_bundled_ones_place() -> None:
 def test_a_criterion_that_depends_on_one_not_asked_is_refused() -> None:
     with pytest.raises(InputError, match="depends on 'abstention'"):
         LLMJudge(ScriptedJudge(lambda _: "").model, name="m", criteria=bundled_criteria()[1:])
-
-
-@pytest.mark.parametrize(
-    ("judges", "what"),
-    [
-        ([], "no judge"),
-        (["nobody"], "no such judge"),
-        (["detector", "detector"], "one name"),
-        (["python:math:pi"], "is no judge"),
-        (["llm:nowhere"], "no such model"),
-    ],
-)
-def test_judges_that_are_none_are_refused(judges: list[Any], what: str) -> None:
-    with pytest.raises(InputError, match=what):
-        load_judges(judges)
-
-
-def test_a_criterion_without_a_language_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no judge asks"):
-        load_judges(["detector"], [read_criterion(written(tmp_path, TOML))])

@@ -10,8 +10,8 @@ import pytest
 from knowgate.guard import InputError
 from knowgate.guard.engine import TokenEncoder
 from knowgate.guard.errors import UnsupportedLanguageError
-from knowgate.offline_eval.judging import AnswerSimilarity, JudgedReply, judge_run, numbers_clash
-from knowgate.offline_eval.judging._judges import EstimateJudge, new_numbers
+from knowgate.offline_eval.judging import DetectorJudge, EstimateJudge, JudgedReply, judge_run
+from knowgate.offline_eval.judging._judges import AnswerSimilarity, new_numbers, numbers_clash
 from knowgate.offline_eval.run import read_replies_run
 from tests.offline_eval.judging.runs import ANSWER, QUESTION, REFUSAL, replies_run
 
@@ -131,16 +131,16 @@ def test_estimates_say_that_they_are_estimates(tmp_path: Path, judge: EstimateJu
 
 def test_judging_twice_adds_nothing(tmp_path: Path, judge: EstimateJudge) -> None:
     folder = replies_run(tmp_path / "run", {"right": ANSWER})
-    judge_run(folder, ["detector", judge])
+    judge_run(folder, [DetectorJudge(), judge])
     before = (folder / "judgements.jsonl").read_bytes()
-    totals = judge_run(folder, ["detector", judge])
+    totals = judge_run(folder, [DetectorJudge(), judge])
     assert (totals.stored, totals.already) == (0, 2)
     assert (folder / "judgements.jsonl").read_bytes() == before
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no run|no such"):
-        judge_run(tmp_path / "nothing")
+        judge_run(tmp_path / "nothing", [DetectorJudge()])
 
 
 def test_numbers_clash_only_where_both_answer_with_other_ones() -> None:

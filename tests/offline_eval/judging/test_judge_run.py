@@ -14,11 +14,18 @@ from langchain_core.runnables import RunnableLambda
 
 from knowgate.guard import InputError
 from knowgate.guard.prompts import Prompt
-from knowgate.offline_eval.judging import DetectorJudge, JudgedReply, judge_run, plan_judging
-from knowgate.offline_eval.judging._contract import FIELDS, FunctionJudge, shown
-from knowgate.offline_eval.judging._criterion import Criterion, bundled_criteria
-from knowgate.offline_eval.judging._llm_judge import LLMJudge
-from knowgate.offline_eval.judging._validation import primary_judge
+from knowgate.offline_eval.judging import (
+    Criterion,
+    DetectorJudge,
+    FunctionJudge,
+    JudgedReply,
+    LLMJudge,
+    bundled_criteria,
+    judge_run,
+    judges_of,
+    plan_judging,
+)
+from knowgate.offline_eval.judging._contract import FIELDS, shown
 from knowgate.offline_eval.run import Judgement, StoreKind, read_replies_run
 from tests.offline_eval.judging.runs import (
     REFUSAL,
@@ -180,7 +187,7 @@ def test_failures_are_asked_again_on_demand_and_nothing_else_is(
         lambda messages: OSError() if "3 mm" in messages[1].text else sensible(messages)
     )
     broken = FunctionJudge("broken", "tone", lambda _: 1 / 0)  # type: ignore[arg-type,return-value]
-    judge_run(run, [LLMJudge(down.model, name="m"), "detector", broken], max_attempts=1)
+    judge_run(run, [LLMJudge(down.model, name="m"), DetectorJudge(), broken], max_attempts=1)
     others = {name for name, row in verdicts(run).items() if row.judge == "broken"}
     failed = {name for name, row in verdicts(run).items() if row.error is not None} - others
     assert failed == {f"s/wrong/{name}/llm:m" for name in ("abstention", "factuality", "failure")}
@@ -228,7 +235,7 @@ def test_verdicts_of_another_version_are_not_mixed(tmp_path: Path) -> None:
 
 def test_verdicts_go_where_the_replies_are(tmp_path: Path) -> None:
     folder = replies_run(tmp_path / "run", {"q": REFUSAL}, kind="sqlite")
-    judge_run(folder, ["detector"])
+    judge_run(folder, [DetectorJudge()])
     assert (folder / "judgements.sqlite").exists()
     row = verdicts(folder)["s/q/abstention/detector"]
     assert row.outcome == "yes"
@@ -252,11 +259,11 @@ def test_a_function_is_a_judge(tmp_path: Path) -> None:
         return "short" if len(getattr(reply, "reply", "")) < 20 else "long"
 
     folder = replies_run(tmp_path / "run", REPLIES)
-    judge_run(folder, ["detector", FunctionJudge("words", "length", length)])
+    judge_run(folder, [DetectorJudge(), FunctionJudge("words", "length", length)])
     found = verdicts(folder)
     assert found["s/wrong/length/words"].outcome == "short"
     assert found["s/right/length/words"].outcome == "long"
-    assert primary_judge(read_replies_run(folder), "length") == "words"
+    assert judges_of(read_replies_run(folder), "length") == ("words",)
 
 
 def test_a_function_that_returns_no_outcome_has_failed(tmp_path: Path) -> None:
@@ -277,7 +284,7 @@ def test_without_an_expected_answer_there_is_no_factuality(tmp_path: Path) -> No
 def test_a_plan_tells_the_cost_and_asks_nothing(tmp_path: Path) -> None:
     judge = ScriptedJudge(sensible)
     folder = replies_run(tmp_path / "run", REPLIES)
-    plans = plan_judging(folder, ["detector", llm(judge)])
+    plans = plan_judging(folder, [DetectorJudge(), llm(judge)])
     assert [(p.judge, p.criterion, p.verdicts, p.calls) for p in plans] == [
         ("detector", "abstention", 3, 0),
         ("llm:scripted", "abstention", 3, 3),

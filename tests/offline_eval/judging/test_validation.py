@@ -15,14 +15,15 @@ from knowgate.calibration import (
     wilson_interval,
 )
 from knowgate.offline_eval.judging import (
+    DetectorJudge,
+    FunctionJudge,
     JudgedReply,
     corrected_rate,
     judge_run,
     judges_of,
     validate_judges,
 )
-from knowgate.offline_eval.judging._contract import FunctionJudge
-from knowgate.offline_eval.judging._validation import labels_of_judge, primary_judge, weighted_kappa
+from knowgate.offline_eval.judging._validation import weighted_kappa
 from knowgate.offline_eval.judging.labelling import Labels
 from knowgate.offline_eval.judging.labelling._criteria import HumanLabel
 from knowgate.offline_eval.run import RepliesRun, read_replies_run
@@ -263,7 +264,13 @@ def test_unequal_weights_make_fewer_labels_of_a_sample(tmp_path: Path) -> None:
 
 def test_a_judge_can_be_measured_against_another_one(tmp_path: Path) -> None:
     run = judged(tmp_path / "run", JUDGE)
-    [found] = validate_judges(run, labels_of_judge(run, "mine"))
+    said = {
+        one.reply_id: one.outcome
+        for one in run.judgements.values()
+        if one.judge == "mine" and one.outcome is not None
+    }
+    [criterion] = {one.criterion for one in run.judgements.values() if one.judge == "mine"}
+    [found] = validate_judges(run, {criterion: said})
     assert found.accuracy.value == 1.0
 
 
@@ -274,8 +281,7 @@ def test_the_best_judge_speaks_for_the_run(tmp_path: Path) -> None:
     others = [
         FunctionJudge(name, "abstention", lambda _: "yes") for name in names if name != "given"
     ]
-    judge_run(folder, ["detector", *others])
+    judge_run(folder, [DetectorJudge(), *others])
     run = read_replies_run(folder)
     assert judges_of(run, "abstention") == ("llm:m", "a judge of mine", "detector")
-    assert primary_judge(run, "abstention") == "llm:m"
-    assert primary_judge(run, "factuality") is None
+    assert judges_of(run, "factuality") == ()

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.data import PassageKind
-from knowgate.offline_eval.systems import held_out_of, load_guard_choices, read_bases
+from knowgate.offline_eval.systems import (
+    held_out_of,
+    load_guard_choices,
+    load_guards,
+    read_bases,
+)
 from tests.offline_eval.systems.asked import calibrated_run, write_lexical_policy
 
 
@@ -123,3 +129,36 @@ def test_beside_a_policy_that_cannot_tell_no_question_is_known_to_be_unseen(
     assert held_out_of([off, known, unknown], unseen) is None
     assert held_out_of([off, known, unknown], seen) is False
     assert held_out_of([off], seen) is None
+
+
+def test_the_premise_guard_was_fitted_on_no_question() -> None:
+    [choice] = load_guard_choices(["premise"])
+
+    assert choice.name == "premise"
+    assert choice.sha256
+    assert choice.held_out("Anything?") is True
+
+
+MODULE = """
+from knowgate.offline_eval.systems import premise_guard
+
+def made():
+    return premise_guard()
+
+number = 7
+"""
+
+
+def test_a_guard_can_be_an_object_of_the_users_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "users_guards.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "users_guards", raising=False)
+
+    loaded = load_guards(["off", "python:users_guards:made"], None)
+
+    assert list(loaded.guards) == list(loaded.sha256) == ["python:users_guards:made"]
+    with pytest.raises(InputError, match="is a int, not a Guard"):
+        load_guard_choices(["python:users_guards:number"])

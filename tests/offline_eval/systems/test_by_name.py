@@ -1,4 +1,4 @@
-"""Models by the names that the command line takes."""
+"""Models and judges by the names that the command line takes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage
 
 from knowgate.guard import InputError, LanguageModel, MissingDependencyError
+from knowgate.guard.prompts import Prompt
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.run import load_chat_model, load_language_model, load_object
+from knowgate.offline_eval.judging import Criterion
+from knowgate.offline_eval.systems import load_chat_model, load_judges, load_language_model
+from knowgate.offline_eval.systems._factory import load_object
 
 MODULE = """
 from langchain_core.language_models import FakeListChatModel
+from knowgate.guard.prompts import Prompt
 from knowgate.guard.testing import ScriptedLanguageModel
 
 ready = FakeListChatModel(responses=["ready"])
@@ -88,3 +92,24 @@ def test_an_unknown_provider_is_refused() -> None:
 
 def test_an_object_is_found_by_its_dotted_attribute() -> None:
     assert load_object("python:os:path.sep") == "/"
+
+
+@pytest.mark.parametrize(
+    ("judges", "what"),
+    [
+        ([], "no judge"),
+        (["nobody"], "no such judge"),
+        (["detector", "detector"], "one name"),
+        (["python:math:pi"], "is not a judge"),
+        (["llm:nowhere"], "no such model"),
+    ],
+)
+def test_judges_that_are_none_are_refused(judges: list[str], what: str) -> None:
+    with pytest.raises(InputError, match=what):
+        load_judges(judges)
+
+
+def test_a_criterion_without_a_language_model_is_refused() -> None:
+    tone = Criterion("tone", Prompt("tone", "Is it friendly?"), ("friendly", "curt"), "tone")
+    with pytest.raises(InputError, match="no judge asks"):
+        load_judges(["detector"], [tone])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from knowgate.guard import Route
-from knowgate.offline_eval.judging._contract import FunctionJudge
+from knowgate.offline_eval.judging import DetectorJudge, FunctionJudge
 from knowgate.offline_eval.run import ABSTENTION, ReplyContext, read_replies_run
 from knowgate.offline_eval.suites.ookb import Comparison, judge_replies
 from knowgate.offline_eval.systems import Material, RepliesSettings
@@ -26,7 +26,7 @@ def test_no_judge_takes_a_guards_reply_for_an_answer(tmp_path: Path) -> None:
         seen.append(material.reply_id)  # type: ignore[attr-defined]
         return "no"
 
-    judge_replies(tmp_path / "out", [FunctionJudge("gullible", ABSTENTION, never), "detector"])
+    judge_replies(tmp_path / "out", [FunctionJudge("gullible", ABSTENTION, never), DetectorJudge()])
 
     found = read_replies_run(tmp_path / "out")
     own = [row.reply_id for row in found.replies.values() if row.route is Route.ABSTAIN]

@@ -13,17 +13,16 @@ from numpy.typing import NDArray
 
 from knowgate.guard import Decision, InputError, LanguageModelError, Reason, Route
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.run import EMBEDDED, load_language_model
 from knowgate.offline_eval.suites.conflict import (
     ConflictParts,
     ConflictSettings,
     EvidenceKind,
     PassageJudge,
     PromptSet,
-    ReplayedReplies,
     Task,
     microworld_items,
     read_conflict_run,
+    read_replies,
     run_conflict,
 )
 from knowgate.offline_eval.suites.conflict._plan import planned
@@ -34,6 +33,7 @@ from knowgate.offline_eval.suites.conflict._scoring import (
     guard_routes,
     suppressions,
 )
+from knowgate.offline_eval.systems import EMBEDDED, load_language_model
 
 from .questions import TOWNS, ScoringModel, small_set
 
@@ -238,13 +238,13 @@ def test_logged_replies_take_the_models_place(tmp_path: Path) -> None:
     log.write_text("".join(json.dumps(line) + "\n" for line in lines))
     settings = ConflictSettings(answers="free")
     run = read_conflict_run(
-        run_conflict(ReplayedReplies(log), ITEMS[:1], tmp_path / "run", settings=settings)
+        run_conflict(read_replies(log), ITEMS[:1], tmp_path / "run", settings=settings)
     )
     told = {row.row_id: row.correct for row in run.rows if row.error is None}
     assert told == {"model/CK/HPC/set/0": True, "closed_book/PK/-/set/0": True}
     with pytest.raises(InputError, match="beliefs"):
         run_conflict(
-            ReplayedReplies(log), ITEMS, tmp_path / "b", settings=ConflictSettings(beliefs="asked")
+            read_replies(log), ITEMS, tmp_path / "b", settings=ConflictSettings(beliefs="asked")
         )
 
 
@@ -254,7 +254,7 @@ def test_logged_replies_take_the_models_place(tmp_path: Path) -> None:
 def test_a_broken_log_is_refused(tmp_path: Path, line: object) -> None:
     (tmp_path / "log.jsonl").write_text(json.dumps(line) + "\n")
     with pytest.raises(InputError, match=r"log\.jsonl:1"):
-        ReplayedReplies(tmp_path / "log.jsonl")
+        read_replies(tmp_path / "log.jsonl")
 
 
 def test_free_replies_are_read_by_a_judge_where_there_is_one(tmp_path: Path) -> None:

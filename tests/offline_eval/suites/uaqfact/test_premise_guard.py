@@ -18,11 +18,11 @@ from knowgate.offline_eval.data.uaqfact import (
 from knowgate.offline_eval.suites.uaqfact import (
     UaqParts,
     UaqSettings,
-    premise_guard,
     read_uaqfact_run,
     run_uaqfact,
     score_run,
 )
+from knowgate.offline_eval.systems import premise_guard
 
 LEADER = Clue("Who leads Rill?", ("Bo Rask",))
 

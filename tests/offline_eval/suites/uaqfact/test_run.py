@@ -18,11 +18,11 @@ from knowgate.offline_eval.suites.uaqfact import (
     TASK3_FORMS,
     FactRetriever,
     Prompts,
-    ReplayedReplies,
     UaqParts,
     UaqSettings,
     clue_facts,
     embedded_prompts,
+    read_replies,
     read_uaqfact_run,
     run_uaqfact,
     score_run,
@@ -30,6 +30,7 @@ from knowgate.offline_eval.suites.uaqfact import (
 from knowgate.offline_eval.suites.uaqfact._answering import _best
 from knowgate.offline_eval.suites.uaqfact._plan import MODEL_SYSTEM, UaqRow
 from knowgate.offline_eval.suites.uaqfact._scoring import score_choices
+from knowgate.offline_eval.systems import LoggedReplies
 from tests.offline_eval.suites.uaqfact.questions import small_set
 
 ALL_FORMS = UaqSettings(forms=TASK3_FORMS)
@@ -139,9 +140,9 @@ def test_a_guard_declines_before_the_model_or_lets_its_reply_through(
     assert {line.system for line in score_run(read_uaqfact_run(run))} == {MODEL_SYSTEM, "wary"}
 
 
-def replay(path: Path, *lines: dict[str, object]) -> ReplayedReplies:
+def replay(path: Path, *lines: dict[str, object]) -> LoggedReplies:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return ReplayedReplies(path)
+    return read_replies(path)
 
 
 def test_logged_replies_take_the_models_place(folder: Path, tmp_path: Path) -> None:
@@ -193,7 +194,7 @@ def test_a_run_can_be_replayed_from_its_own_rows(folder: Path, tmp_path: Path) -
     lm = ScoringModel(default="Ann Li")
     parts = UaqParts(guards={"wary": Suspicious()})
     run = run_uaqfact(lm, folder, tmp_path / "run", parts=parts)
-    again = run_uaqfact(ReplayedReplies(run / "rows.jsonl"), folder, tmp_path / "again")
+    again = run_uaqfact(read_replies(run / "rows.jsonl"), folder, tmp_path / "again")
     alone = {row.row_id: row for row in rows(run) if row.system == MODEL_SYSTEM}
     for row in rows(again):
         assert (row.letter, row.right) == (alone[row.row_id].letter, alone[row.row_id].right)

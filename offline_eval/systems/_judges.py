@@ -1,19 +1,21 @@
-"""Judges by the names that the command line takes."""
+"""Load judges by the names that the command line takes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ...guard.errors import InputError
-from ..run import ESTIMATE, GIVEN_JUDGE, load_chat_model, load_object
-from ._contract import Judge
-from ._criterion import Criterion, bundled_criteria
-from ._judges import DETECTOR, DetectorJudge, EstimateJudge
-from ._llm_judge import PREFIX, LLMJudge
+from ..judging import Criterion, DetectorJudge, EstimateJudge, Judge, LLMJudge, bundled_criteria
+from ..run import GIVEN_JUDGE
+from ._factory import PYTHON, load_chat_model, load_object
 
-DEFAULT_JUDGES = (DETECTOR, ESTIMATE)
-_PYTHON = "python:"
-_HINT = f"{DETECTOR}, {ESTIMATE}, {PREFIX}MODEL or python:module:attribute"
+_BUILT_IN: Mapping[str, Callable[[], Judge]] = {
+    DetectorJudge.name: DetectorJudge,
+    EstimateJudge.name: EstimateJudge,
+}
+DEFAULT_JUDGES = tuple(_BUILT_IN)
+_LLM = LLMJudge.prefix
+_HINT = f"{', '.join(_BUILT_IN)}, {_LLM}MODEL or python:module:attribute"
 
 
 def load_judges(
@@ -22,21 +24,21 @@ def load_judges(
     *,
     bundled: bool = True,
 ) -> tuple[Judge, ...]:
-    """Judges by name, objects as they are.
+    """Load judges by name; objects are taken as they are.
 
     Args:
         judges: `detector`, `estimate`, `llm:<model>` with a model as `load_chat_model`
             takes it, `python:module:attribute` for an object with the methods of `Judge`,
             or such an object.
-        criteria: further ones for the language models, after the bundled ones; one of the
-            same name takes its place.
+        criteria: further ones for the language models, asked after the bundled ones; one with
+            the name of a bundled criterion replaces it.
         bundled: whether language models judge by the bundled criteria.
 
     Raises:
         InputError: no such judge, two of one name, or criteria that no judge asks.
         MissingDependencyError: as `load_chat_model`.
     """
-    asked = _criteria(criteria, bundled=bundled)
+    asked = bundled_criteria(criteria) if bundled else tuple(criteria)
     if not judges:
         raise InputError("no judge was named", where="judges", hint=_HINT)
     loaded = tuple(
@@ -54,20 +56,18 @@ def load_judges(
         raise InputError(
             "no judge asks by these criteria",
             where=", ".join(criterion.name for criterion in criteria),
-            hint=f"name a language model as a judge: {PREFIX}MODEL",
+            hint=f"name a language model as a judge: {_LLM}MODEL",
         )
     return loaded
 
 
 def _load(name: str, criteria: tuple[Criterion, ...]) -> Judge:
-    if name == DETECTOR:
-        return DetectorJudge()
-    if name == ESTIMATE:
-        return EstimateJudge()
-    # No name of a model would be that of the folder one stands in.
-    if name.startswith(PREFIX) and (model := name.removeprefix(PREFIX).strip()):
+    if name in _BUILT_IN:
+        return _BUILT_IN[name]()
+    # An empty name would be that of the current folder.
+    if name.startswith(_LLM) and (model := name.removeprefix(_LLM).strip()):
         return LLMJudge(load_chat_model(model), name=model, criteria=criteria)
-    if name.startswith(_PYTHON):
+    if name.startswith(PYTHON):
         return _checked(load_object(name), name)
     raise InputError("there is no such judge", where=name, hint=_HINT)
 
@@ -75,17 +75,8 @@ def _load(name: str, criteria: tuple[Criterion, ...]) -> Judge:
 def _checked(judge: object, where: str) -> Judge:
     if not isinstance(judge, Judge):
         raise InputError(
-            "is no judge",
+            "is not a judge",
             where=where,
             hint="it needs name, estimate, criteria, version, wants and judge; see FunctionJudge",
         )
     return judge
-
-
-def _criteria(further: Sequence[Criterion], *, bundled: bool) -> tuple[Criterion, ...]:
-    chosen = {item.name: item for item in (bundled_criteria() if bundled else ())}
-    names = [item.name for item in further]
-    if len(set(names)) < len(names):
-        raise InputError("two criteria have one name", where=", ".join(names))
-    chosen.update({item.name: item for item in further})
-    return tuple(chosen.values())

@@ -1,4 +1,4 @@
-"""From a name to a chat model, and from `python:module:attribute` to an object."""
+"""Load models by name, and any object by `python:module:attribute`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ...guard.errors import InputError, MissingDependencyError
 from ..testbed import microworld_model_path
 
 EMBEDDED = "embedded"
-_PYTHON = "python:"
+PYTHON = "python:"
 _HINT = (
     f"`{EMBEDDED}`, a folder with Hugging Face weights, `provider:model` as LangChain names it, "
     "or `python:module:attribute`"
@@ -28,14 +28,14 @@ _HINT = (
 def load_language_model(
     name: str, *, max_concurrency: int = 8, timeout: float | None = 60.0
 ) -> LanguageModel:
-    """A model by name, for prompts rather than messages.
+    """Load a language model by name.
 
-    One with weights here scores options as well; any other is asked as a chat model.
+    A model with local weights can also score options; any other is called as a chat model.
 
     Args:
         name: as for `load_chat_model`; `python:…` may also name a `LanguageModel`.
-        max_concurrency: calls of a chat model under way at once.
-        timeout: seconds per such call.
+        max_concurrency: concurrent calls of a chat model.
+        timeout: seconds per call of a chat model.
 
     Raises:
         InputError: there is no such model.
@@ -45,7 +45,7 @@ def load_language_model(
         return HuggingFaceLM(microworld_model_path())
     if Path(name).is_dir():
         return HuggingFaceLM(name)
-    found = load_object(name) if name.startswith(_PYTHON) else load_chat_model(name)
+    found = load_object(name) if name.startswith(PYTHON) else load_chat_model(name)
     if not isinstance(found, Runnable) and isinstance(found, LanguageModel):
         return found
     return ChatModelLM(
@@ -54,20 +54,20 @@ def load_language_model(
 
 
 def load_chat_model(name: str) -> Runnable[Any, Any]:
-    """A chat model by name.
+    """Load a chat model by name.
 
     Args:
         name: `embedded` (the bundled language model); a folder with Hugging Face weights;
             `provider:model` as LangChain's `init_chat_model` takes it (needs the packages
-            `langchain` and the provider's); or `python:module:attribute`, a chat model, a
-            runnable, or a function of no arguments that makes one. Modules in the
-            current folder are found.
+            `langchain` and the provider's); or `python:module:attribute`: a chat model, a
+            runnable, or a function without arguments that returns one. Modules in the
+            current folder can be imported.
 
     Raises:
         InputError: there is no such model.
         MissingDependencyError: a package is missing; the message names the command.
     """
-    if name.startswith(_PYTHON):
+    if name.startswith(PYTHON):
         return _checked_runnable(load_object(name), name)
     if name == EMBEDDED:
         return HuggingFaceChatModel(lm=HuggingFaceLM(microworld_model_path()))
@@ -82,9 +82,9 @@ def load_chat_model(name: str) -> Runnable[Any, Any]:
 def _checked_runnable(found: object, name: str) -> Runnable[Any, Any]:
     if not isinstance(found, Runnable):
         raise InputError(
-            f"is a {type(found).__name__}, no chat model or runnable of LangChain",
+            f"is a {type(found).__name__}, not a chat model or runnable of LangChain",
             where=name,
-            hint="name one, or a function without arguments that makes one",
+            hint="name one, or a function without arguments that returns one",
         )
     return found
 
@@ -113,14 +113,14 @@ def _of_provider(name: str) -> BaseChatModel:
 
 
 def load_object(name: str) -> Any:
-    """What `python:module:attribute` names; a plain function is called for it.
+    """Load the object that `python:module:attribute` names; a plain function is called.
 
     Raises:
         InputError: there is no such module or attribute, or it cannot be made.
     """
-    module_name, _, attribute = name.removeprefix(_PYTHON).rpartition(":")
-    if not name.startswith(_PYTHON) or not module_name or not attribute:
-        raise InputError("is no name of an object", where=name, hint="python:module:attribute")
+    module_name, _, attribute = name.removeprefix(PYTHON).rpartition(":")
+    if not name.startswith(PYTHON) or not module_name or not attribute:
+        raise InputError("does not name an object", where=name, hint="python:module:attribute")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
@@ -131,7 +131,7 @@ def load_object(name: str) -> Any:
         raise InputError(
             f"cannot be imported ({type(error).__name__}: {error})",
             where=name,
-            hint="check module and attribute; modules of the current folder are found",
+            hint="check module and attribute; modules in the current folder can be imported",
         ) from None
     if callable(found) and not hasattr(found, "invoke") and not isinstance(found, type):
         try:
@@ -140,6 +140,6 @@ def load_object(name: str) -> Any:
             raise InputError(
                 f"calling it raised {type(error).__name__}",
                 where=name,
-                hint="it must work without arguments",
+                hint="the function must work without arguments",
             ) from error
     return found

@@ -15,10 +15,10 @@ from knowgate.offline_eval.data.uaqfact import write_layout
 from knowgate.offline_eval.suites.uaqfact import (
     UaqParts,
     UaqSettings,
-    load_guards,
     read_uaqfact_run,
     run_uaqfact,
 )
+from knowgate.offline_eval.systems import load_guards
 from tests.offline_eval.suites.uaqfact.questions import small_set
 
 

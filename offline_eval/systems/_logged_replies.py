@@ -1,0 +1,116 @@
+"""Logged replies in the place of a model, found by the question that they answer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...guard.contracts import Generation
+from ...guard.errors import InputError, KnowgateError, LanguageModelError
+from ...guard.files import read_jsonl
+from ...guard.text import clean_text
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """What one line of a log answers, and the reply.
+
+    Attributes:
+        key: of the question.
+        response: the reply; anything but text is an error.
+        fields: what else the question must have, where several share the key.
+        unique: whether no two lines may answer the key in different words.
+    """
+
+    key: Hashable
+    response: Any
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    unique: bool = True
+
+
+class LoggedReplies:
+    """A log of a model's replies, JSON lines with a field `response`.
+
+    Args:
+        path: of the log.
+        entry: reads a line; None for a line that is to be ignored. An InputError that it raises
+            gets the file and line.
+        hint: what each line needs.
+
+    Attributes:
+        path: as given.
+        lines: number of replies.
+
+    Raises:
+        InputError: a line is broken, there is no reply, or a question is answered twice in
+            different words.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        entry: Callable[[Mapping[str, Any]], LogEntry | None],
+        *,
+        hint: str,
+    ) -> None:
+        self.path, self.lines = os.fspath(path), 0
+        self._replies: dict[Hashable, list[tuple[Mapping[str, Any], str]]] = {}
+        for number, line in read_jsonl(path):
+            where = f"{self.path}:{number}"
+            try:
+                found = entry(line)
+            except InputError as error:
+                raise InputError(error.what, where=where, hint=hint) from None
+            if found is not None:
+                self._add(found, where, hint)
+        if not self.lines:
+            raise InputError("the file holds no replies", where=self.path, hint=hint)
+
+    def _add(self, entry: LogEntry, where: str, hint: str) -> None:
+        if not isinstance(entry.response, str):
+            raise InputError("field 'response' must be text", where=where, hint=hint)
+        text = clean_text(entry.response)
+        known = self._replies.setdefault(entry.key, [])
+        if entry.unique and known and known[0][1] != text:
+            raise InputError(
+                f"{_shown(entry.key)!r} was answered before, in other words", where=where, hint=hint
+            )
+        known.append((entry.fields, text))
+        self.lines += 1
+
+    def find(self, key: Hashable, fields: Mapping[str, Any] | None = None) -> str | None:
+        """Return the reply to a question; None where none was logged.
+
+        Args:
+            key: of the question.
+            fields: further fields of the question; a line with another value does not fit.
+
+        Raises:
+            InputError: several replies fit.
+        """
+        fitting = {
+            text
+            for given, text in self._replies.get(key, ())
+            if all(given.get(name) in (None, value) for name, value in (fields or {}).items())
+        }
+        if len(fitting) > 1:
+            raise InputError(
+                f"several replies fit question {_shown(key)!r}",
+                where=self.path,
+                hint=f"give {', '.join(fields or ())} in each line, or the key of the question",
+            )
+        return next(iter(fitting), None)
+
+
+def logged_generation(reply: str | None) -> list[Generation] | KnowgateError:
+    """A logged reply in the shape of a model's: an error where none was logged."""
+    if reply is None:
+        return LanguageModelError("no reply to this question was logged")
+    return [Generation(reply)]
+
+
+def _shown(key: Hashable) -> str:
+    parts: Iterable[Any] = key if isinstance(key, tuple) else (key,)
+    return " ".join(map(str, parts))[:80]
