@@ -17,9 +17,19 @@ from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from knowgate.offline_eval.run import StoreKind, open_store, run_calls
+from pydantic import BaseModel, ConfigDict
 
-KINDS: tuple[StoreKind, ...] = ("jsonl", "sqlite")
+from knowgate.offline_eval.run import CallLimits, TableSpec, open_table, run_calls
+
+
+class Row(BaseModel):
+    """Any row with a key."""
+
+    model_config = ConfigDict(extra="allow")
+    reply_id: str
+
+
+ROWS = TableSpec("rows", Row, "reply_id")
 TEXT = "The registry opens at nine on weekdays and closes at five. " * 5
 
 
@@ -47,18 +57,17 @@ async def bare(calls: int, at_once: int, seconds: float) -> float:
     return time.perf_counter() - began
 
 
-async def stored(calls: int, at_once: int, seconds: float, kind: StoreKind, folder: Path) -> float:
-    """Seconds for the runner, opening and closing the store included."""
+async def stored(calls: int, at_once: int, seconds: float, folder: Path) -> float:
+    """Seconds for the runner, opening and closing the table included."""
     began = time.perf_counter()
-    with open_store(folder / "rows", key="reply_id", kind=kind) as store:
+    with open_table(folder, ROWS) as table:
         totals = await run_calls(
             range(calls),
             scripted(seconds),
-            store,
+            table,
             key=lambda item: f"system/{item}",
             failed=lambda item, error: {"reply_id": f"system/{item}", "error": str(error)},
-            max_concurrency=at_once,
-            timeout=60.0,
+            limits=CallLimits(max_concurrency=at_once, timeout=60.0),
         )
     assert totals.stored == calls
     assert totals.failed == 0
@@ -86,13 +95,12 @@ def main() -> None:
         (10 * options.calls, options.calls, 0.1),
         (options.calls, 8, 0.01),
     ):
-        times: dict[str, list[tuple[float, float]]] = {"bare": [], "jsonl": [], "sqlite": []}
+        times: dict[str, list[tuple[float, float]]] = {"bare": [], "stored": []}
         for _ in range(options.repeats):
             times["bare"].append(measured(bare(calls, at_once, seconds)))
-            for kind in KINDS:
-                with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-                    work = stored(calls, at_once, seconds, kind, Path(folder))
-                    times[kind].append(measured(work))
+            with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+                work = stored(calls, at_once, seconds, Path(folder))
+                times["stored"].append(measured(work))
         base, base_cpu = (statistics.median(column) for column in zip(*times["bare"], strict=True))
         for way, pairs in times.items():
             took, cpu = (statistics.median(column) for column in zip(*pairs, strict=True))

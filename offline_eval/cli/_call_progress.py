@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
-from ..systems import Progress
+from ..run import Progress
 from ._console import err
 
 _SHOWN_AFTER_SECONDS = 1.0
@@ -78,7 +78,7 @@ def spent(progress: Progress) -> str:
         >>> spent(Progress("asking", 9, 10, failed=1, calls=8, input_tokens=1200))
         '8 calls · 1200 tokens · 1 failed'
     """
-    tokens = progress.input_tokens + progress.output_tokens
+    tokens = (progress.input_tokens or 0) + (progress.output_tokens or 0)
     parts = [
         f"{progress.calls} calls" if progress.calls else "",
         f"{tokens} tokens" if tokens else "",

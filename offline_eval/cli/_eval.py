@@ -17,7 +17,7 @@ from ..data import PassageKind, build_knowledge_base, read_questions
 from ..suites.ookb import OokbSettings, run_ookb
 from ._app import app
 from ._console import out, progress_bar
-from ._eval_ookb import CallOptions, EngineName, RepliesOptions, StoreName, ask_systems, tell_cost
+from ._eval_ookb import CallOptions, EngineName, RepliesOptions, ask_systems, tell_cost
 
 suites = typer.Typer(no_args_is_help=True, help="Run a suite of cases into a run folder.")
 app.add_typer(suites, name="eval")
@@ -151,10 +151,6 @@ def ookb(
     ray_address: Annotated[
         str | None, typer.Option(help="ray: of a running cluster.", rich_help_panel=_CALLS)
     ] = None,
-    store: Annotated[
-        StoreName | None,
-        typer.Option(help="File of replies.  [default: jsonl]", rich_help_panel=_CALLS),
-    ] = None,
     concurrency: Annotated[
         int | None,
         typer.Option(min=1, help="Calls at once.  [default: 8]", rich_help_panel=_CALLS),
@@ -185,9 +181,7 @@ def ookb(
     --guard run --out replies`
     """
     files = questions or []
-    calls = CallOptions(
-        engine, workers, ray_address, store, concurrency, rate, timeout, max_attempts
-    )
+    calls = CallOptions(engine, workers, ray_address, concurrency, rate, timeout, max_attempts)
     options = RepliesOptions(
         models=model or [],
         replay=replay or [],
@@ -219,7 +213,7 @@ def ookb(
     if dry_run:
         tell_cost(asked, calls)
         return
-    ask_systems(asked, calls.limits(), out_dir)
+    ask_systems(asked, calls, out_dir)
 
 
 def _only_one(files: list[Path], context: typer.Context) -> Path:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
+from ...adapters.ray import PoolSize
 from ...guard.engine import BiEncoderScorer
 from ...guard.errors import InputError
 from ..data import PassageKind
-from ..run import CaseKind
+from ..run import CallLimits, CaseKind, Progress, RayPool
 from ..suites.ookb import (
     Comparison,
     Prepared,
@@ -23,14 +24,7 @@ from ..suites.ookb import (
     prepare,
     run_replies,
 )
-from ..systems import (
-    CASES,
-    DEFAULT_JUDGES,
-    CallLimits,
-    Progress,
-    RepliesSettings,
-    load_judges,
-)
+from ..systems import CASES, DEFAULT_JUDGES, RepliesSettings, load_judges
 from ._call_progress import call_progress
 from ._console import out
 
@@ -44,13 +38,6 @@ class EngineName(StrEnum):
     RAY = "ray"
 
 
-class StoreName(StrEnum):
-    """Kind of the file of replies."""
-
-    JSONL = "jsonl"
-    SQLITE = "sqlite"
-
-
 @dataclass(frozen=True, slots=True)
 class CallOptions:
     """How calls are made, as given on the command line; None where nothing was said."""
@@ -58,27 +45,39 @@ class CallOptions:
     engine: EngineName | None = None
     workers: int | None = None
     ray_address: str | None = None
-    store: StoreName | None = None
     concurrency: int | None = None
     rate: float | None = None
     timeout: float | None = None
     max_attempts: int | None = None
 
     def limits(self) -> CallLimits:
-        """With defaults for what was not said."""
+        """Return the limits, with defaults for what was not given."""
         given: dict[str, Any] = {
-            name: value.value if isinstance(value, StrEnum) else value
-            for name, value in asdict(self).items()
-            if value is not None
+            "max_concurrency": self.concurrency,
+            "rate": self.rate,
+            "timeout": self.timeout,
+            "max_attempts": self.max_attempts,
         }
-        if self.engine is not EngineName.RAY:
-            for name in ("workers", "ray_address"):
-                if name in given:
-                    option = f"--{name.replace('_', '-')}"
-                    raise InputError(
-                        "goes with --engine ray only", where=option, hint="leave it out"
-                    )
-        return CallLimits(**given)
+        return CallLimits(**{name: value for name, value in given.items() if value is not None})
+
+    def pool(self) -> RayPool | None:
+        """Return the workers of `--engine ray`, None for local calls.
+
+        Raises:
+            InputError: an option is given that needs `--engine ray`.
+        """
+        if self.engine is EngineName.RAY:
+            workers = self.workers or 2
+            in_flight = max(1, self.limits().max_concurrency // workers)
+            return RayPool(PoolSize(workers=workers, in_flight=in_flight), self.ray_address)
+        for name in ("workers", "ray_address"):
+            if getattr(self, name) is not None:
+                raise InputError(
+                    "goes with --engine ray only",
+                    where=f"--{name.replace('_', '-')}",
+                    hint="leave it out",
+                )
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +172,7 @@ def tell_cost(asked: AskedFor, calls: CallOptions) -> None:
         InputError: the run could not be made.
     """
     calls.limits()
+    calls.pool()
     prepared = prepare(asked.questions, asked.comparison, asked.settings)
     found = estimate(prepared)
     rows: list[tuple[str, ...]] = [("system", "replies", "calls", "tokens in", "tokens out")]
@@ -198,12 +198,13 @@ def tell_cost(asked: AskedFor, calls: CallOptions) -> None:
     out.print("\n".join([*lines, "nothing was asked or written"]), markup=False)
 
 
-def ask_systems(asked: AskedFor, limits: CallLimits, out_dir: Path) -> None:
+def ask_systems(asked: AskedFor, calls: CallOptions, out_dir: Path) -> None:
     """Ask all systems, judge what they said, and tell what came of it.
 
     Raises:
         InputError: something cannot be used.
     """
+    limits, pool = calls.limits(), calls.pool()
     # Wrong names are reported before anything is paid for.
     judges = load_judges(asked.judges) if asked.judges else ()
     with _stages() as advance:
@@ -214,6 +215,7 @@ def ask_systems(asked: AskedFor, limits: CallLimits, out_dir: Path) -> None:
             encoder=BiEncoderScorer,
             settings=asked.settings,
             limits=limits,
+            pool=pool,
             on_progress=advance,
         )
     for warning in done.prepared.replay.warnings:

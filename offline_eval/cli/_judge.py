@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from shlex import quote
 from typing import Annotated
@@ -12,18 +11,13 @@ import typer
 
 from ...guard.errors import InputError
 from ..judging import JudgePlan, JudgeTotals, judge_run, plan_judging, read_criterion
-from ..run import CallProgress
+from ..run import CallLimits, Progress
 from ..suites.judge_bias import JudgeBias, judge_bias_warning, keep_judge_biases, read_judge_bias
 from ..systems import DEFAULT_JUDGES, load_judges
 from ._app import app
 from ._console import err, out, progress_bar
 
 _LANGUAGE_MODEL = "llm:"
-
-
-class _Store(StrEnum):
-    JSONL = "jsonl"
-    SQLITE = "sqlite"
 
 
 _Judges = Annotated[
@@ -62,9 +56,6 @@ def judge(
     ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds per attempt at a verdict.")] = 120.0,
     max_attempts: Annotated[int, typer.Option(min=1, help="Attempts per verdict.")] = 3,
-    store: Annotated[
-        _Store | None, typer.Option(help="Kind of file; by default that of the run.")
-    ] = None,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Ask again for verdicts that failed before.")
     ] = False,
@@ -89,18 +80,19 @@ def judge(
         return
     with progress_bar("judging replies") as advance:
 
-        def on_progress(progress: CallProgress) -> None:
+        def on_progress(progress: Progress) -> None:
             advance(progress.done, progress.total)
 
         totals = judge_run(
             run,
             loaded,
-            store=None if store is None else store.value,
             retry_failed=retry_failed,
-            max_concurrency=concurrency,
-            rate=rate,
-            timeout=timeout,
-            max_attempts=max_attempts,
+            limits=CallLimits(
+                max_concurrency=concurrency,
+                rate=rate,
+                timeout=timeout,
+                max_attempts=max_attempts,
+            ),
             on_progress=on_progress,
         )
     if biases:

@@ -17,7 +17,6 @@ from ..data.facts import (
     BuildPrompts,
     BuildSettings,
     BuildTotals,
-    CallLimits,
     Spent,
     Stage,
     build_questions,
@@ -25,8 +24,8 @@ from ..data.facts import (
     fact_prompt,
     question_prompt,
 )
-from ..run import CallProgress
-from ..systems import Progress, load_chat_model
+from ..run import CallLimits, Progress
+from ..systems import load_chat_model
 from ._app import app
 from ._call_progress import call_progress
 from ._console import err, out
@@ -147,23 +146,13 @@ class _Bars:
         self._stack = stack
         self._stage: Stage | None = None
 
-    def __call__(self, stage: Stage, progress: CallProgress) -> None:
+    def __call__(self, progress: Progress) -> None:
+        stage = Stage(progress.stage)
         if stage is not self._stage:
             self._stack.close()
             self._advance = self._stack.enter_context(call_progress(_STAGE_WORDS[stage]))
             self._stage = stage
-        self._advance(
-            Progress(
-                _STAGE_WORDS[stage],
-                progress.done,
-                progress.total,
-                failed=progress.failed,
-                calls=progress.calls or 0,
-                input_tokens=progress.input_tokens or 0,
-                output_tokens=progress.output_tokens or 0,
-                eta_seconds=progress.eta_seconds,
-            )
-        )
+        self._advance(progress)
 
 
 @contextmanager

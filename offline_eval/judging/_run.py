@@ -4,74 +4,28 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ...guard.errors import InputError
 from ..run import (
-    CallProgress,
+    JUDGEMENTS,
+    CallLimits,
     Judgement,
+    OnProgress,
     RepliesRun,
-    RowStore,
     RunTotals,
-    StoreKind,
-    StoreLock,
-    open_store,
+    Table,
+    open_table,
     read_replies_run,
     run_calls,
     run_interruptibly,
-    stored_rows,
 )
 from ._contract import Judge, JudgedReply, Verdict, judged_reply
 from ._criterion import JudgeError, NoVerdictError
 from ._llm_judge import LLMJudge
-
-
-def drop_failed_verdicts(stem: Path, judges: Collection[str], kind: StoreKind) -> int:
-    """Rewrite the store of verdicts without the failures of some judges.
-
-    A kill leaves the store as it was, or as it is to be.
-
-    Args:
-        stem: of the store.
-        judges: names.
-        kind: of the store.
-
-    Returns:
-        How many failures are gone.
-
-    Raises:
-        InputError: another process writes the store, or it cannot be written.
-    """
-    lock = StoreLock(stem)
-    try:
-        rows = [row for _, row in stored_rows(stem)]
-        kept = [row for row in rows if row.get("error") is None or row.get("judge") not in judges]
-        if len(kept) < len(rows):
-            _replace(stem, kept, kind)
-        return len(rows) - len(kept)
-    finally:
-        lock.release()
-
-
-def _replace(stem: Path, rows: Collection[dict[str, object]], kind: StoreKind) -> None:
-    other = stem.with_name(f".{stem.name}-kept")
-    written = other.with_name(f"{other.name}.{kind}")
-    try:
-        # What a kill left of it.
-        written.unlink(missing_ok=True)
-        with open_store(other, key="judgement_id", kind=kind) as store:
-            waiting = [store.submit(row) for row in rows]
-            for stored in waiting:
-                stored.result()
-        os.replace(written, stem.with_name(f"{stem.name}.{kind}"))
-    except OSError as error:
-        raise InputError(
-            f"cannot be written ({error.strerror})", where=str(stem.parent), hint="fix that"
-        ) from None
-
 
 _CHARACTERS_PER_TOKEN = 4
 _LONGEST_DETAIL = 300
@@ -135,13 +89,9 @@ def judge_run(
     folder: str | os.PathLike[str],
     judges: Sequence[Judge],
     *,
-    store: StoreKind | None = None,
     retry_failed: bool = False,
-    max_concurrency: int = 8,
-    rate: float | None = None,
-    timeout: float | None = 120.0,
-    max_attempts: int = 3,
-    on_progress: Callable[[CallProgress], object] | None = None,
+    limits: CallLimits | None = None,
+    on_progress: OnProgress | None = None,
 ) -> JudgeTotals:
     """Judge every reply of a run and append the verdicts to `judgements`.
 
@@ -153,12 +103,8 @@ def judge_run(
     Args:
         folder: of the run of replies.
         judges: at least one, of different names.
-        store: kind of file; None for that of verdicts there already, else of the replies.
         retry_failed: take the failures of these judges out of the run, to ask again.
-        max_concurrency: most verdicts under way at once.
-        rate: most attempts per second, None for no limit.
-        timeout: seconds per attempt at a verdict, reminders included; None for none.
-        max_attempts: per verdict, where the failure may pass by itself.
+        limits: how many at once, how fast; a timeout includes reminders.
         on_progress: called after each verdict. Criteria that depend on earlier ones come
             in rounds of their own, and `done` and `total` are those of the round.
 
@@ -170,21 +116,13 @@ def judge_run(
     began = time.monotonic()
     root = Path(folder)
     run = read_replies_run(root)
-    kind = store or _kind_there(root)
     _refuse_other_versions(run, judges, failed_too=not retry_failed)
     names = {judge.name for judge in judges}
-    if retry_failed and drop_failed_verdicts(root / "judgements", names, kind):
-        run = read_replies_run(root)
-    judging = _Judging(run, judges)
-    limits: dict[str, Any] = {
-        "max_concurrency": max_concurrency,
-        "rate": rate,
-        "timeout": timeout,
-        "max_attempts": max_attempts,
-        "on_progress": on_progress,
-    }
-    with open_store(root / "judgements", key="judgement_id", kind=kind) as rows:
-        rounds = run_interruptibly(judging.all_rounds(rows, limits))
+    with open_table(root, JUDGEMENTS) as table:
+        if retry_failed and table.drop(lambda row: row.error is not None and row.judge in names):
+            run = read_replies_run(root)
+        judging = _Judging(run, judges)
+        rounds = run_interruptibly(judging.all_rounds(table, limits or CallLimits(), on_progress))
     return _sum(rounds, time.monotonic() - began)
 
 
@@ -239,7 +177,9 @@ class _Judging:
                     judgement.judge, judgement.reply_id, judgement.criterion, judgement.outcome
                 )
 
-    async def all_rounds(self, rows: RowStore, limits: dict[str, Any]) -> list[RunTotals]:
+    async def all_rounds(
+        self, table: Table[Judgement], limits: CallLimits, on_progress: OnProgress | None
+    ) -> list[RunTotals]:
         """What became of each round; a judge's k-th criterion is asked in the k-th."""
         found = []
         for number in range(max(len(judge.criteria) for judge in self._judges)):
@@ -253,10 +193,12 @@ class _Judging:
                 await run_calls(
                     items,
                     self._asked,
-                    rows,
+                    table,
                     key=lambda item: item.key,
                     failed=self._failed,
-                    **limits,
+                    limits=limits,
+                    on_progress=on_progress,
+                    stage="judging",
                 )
             )
         return found
@@ -337,15 +279,6 @@ def _refuse_other_versions(run: RepliesRun, judges: Sequence[Judge], *, failed_t
                 where=str(run.folder / "judgements"),
                 hint="give the criterion another name, or move those verdicts away",
             )
-
-
-def _kind_there(root: Path) -> StoreKind:
-    for name in ("judgements", "replies"):
-        if (root / f"{name}.jsonl").exists():
-            return "jsonl"
-        if (root / f"{name}.sqlite").exists():
-            return "sqlite"
-    return "jsonl"
 
 
 def _sum(rounds: Sequence[RunTotals], seconds: float) -> JudgeTotals:

@@ -1,14 +1,30 @@
-"""Runs: cases × system, stored row by row, resumable after a kill."""
+"""Runs: a folder with a manifest and tables of rows, resumable after a kill.
+
+Run.create_or_resume(folder, manifest) ─► run[TableSpec] ─► Table.append(row)   on disk
+run_calls(items, call, table, …)            one row per item, within CallLimits
+"""
 
 from __future__ import annotations
 
-from ._calls import CallProgress, RunTotals, run_calls, run_calls_sync, run_interruptibly
+from ._calls import run_calls, run_calls_sync
+from ._event_loop import in_threads, run_interruptibly
 from ._generation import each_or_error, error_note, generate_each
-from ._manifest import SCHEMA_VERSION, checked_model, holds_run, read_manifest, read_versioned
+from ._limits import CallLimits
+from ._manifest import (
+    SCHEMA_VERSION,
+    InputFile,
+    Manifest,
+    Stored,
+    checked_model,
+    holds_run,
+    read_manifest,
+    read_versioned,
+)
 from ._measured_run import OokbRun, read_ookb_run
 from ._ordered_store import open_run
-from ._questions import TWINS, CaseKind, InputFile, OokbQuestion, OokbRow, RowError
-from ._ray_calls import run_calls_ray_sync
+from ._progress import OnProgress, Progress, RunTotals
+from ._questions import TWINS, CaseKind, OokbQuestion, OokbRow, RowError
+from ._ray_calls import RayPool, run_calls_ray_sync
 from ._replies import (
     ABSTENTION,
     ESTIMATE,
@@ -23,9 +39,17 @@ from ._replies import (
     ReplySystem,
     StoredPassage,
 )
-from ._reply_run import RepliesRun, holds_replies, read_replies_run, start_replies_run
-from ._store import RowStore, StoreKind, open_store, stored_rows
-from ._table import StoreLock, sole_writer
+from ._reply_run import (
+    JUDGEMENTS,
+    REPLIES,
+    RepliesRun,
+    holds_replies,
+    read_replies_run,
+    start_replies_run,
+)
+from ._run import Run
+from ._store import open_store, sole_writer, stored_rows
+from ._table import SharedLog, Table, TableSpec, open_table, read_table
 
 __all__ = [
     "ABSTENTION",
@@ -33,38 +57,49 @@ __all__ = [
     "FACTUALITY",
     "GIVEN_JUDGE",
     "HOLDS_REPLIES",
+    "JUDGEMENTS",
+    "REPLIES",
     "SCHEMA_VERSION",
     "TIERS",
     "TWINS",
-    "CallProgress",
+    "CallLimits",
     "CaseKind",
     "InputFile",
     "Judgement",
+    "Manifest",
+    "OnProgress",
     "OokbQuestion",
     "OokbRow",
     "OokbRun",
+    "Progress",
+    "RayPool",
     "RepliesRun",
     "ReplyCase",
     "ReplyContext",
     "ReplyRow",
     "ReplySystem",
     "RowError",
-    "RowStore",
+    "Run",
     "RunTotals",
-    "StoreKind",
-    "StoreLock",
+    "SharedLog",
+    "Stored",
     "StoredPassage",
+    "Table",
+    "TableSpec",
     "checked_model",
     "each_or_error",
     "error_note",
     "generate_each",
     "holds_replies",
     "holds_run",
+    "in_threads",
     "open_run",
     "open_store",
+    "open_table",
     "read_manifest",
     "read_ookb_run",
     "read_replies_run",
+    "read_table",
     "read_versioned",
     "run_calls",
     "run_calls_ray_sync",

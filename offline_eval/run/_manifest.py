@@ -1,4 +1,4 @@
-"""Reading manifests: any artefact of a run whose schema is known here."""
+"""Manifests: what a run was made from and with; two runs are the same if theirs are equal."""
 
 from __future__ import annotations
 
@@ -6,30 +6,40 @@ import json
 import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
+from ..._version import __version__
 from ...guard.errors import InputError
-from ...guard.files import read_json
+from ...guard.files import file_sha256, read_json
+from ._rows import cleaned
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
+SCHEMA_VERSION = 1
+_NOT_COMPARED = frozenset({"created_by"})
 
-def checked_model(kind: type[_Model], value: Any, *, where: str, hint: str) -> _Model:
-    """The checked value.
+
+def checked_model(
+    kind: type[_Model], value: Any, *, where: str, hint: str, clean: bool = False
+) -> _Model:
+    """Check a JSON value against a model.
 
     Args:
-        kind: what it is to be.
+        kind: the model.
         value: as read from JSON.
         where: file and line.
         hint: what to do about a broken one.
+        clean: replace lone surrogates and NUL in its texts.
 
     Raises:
         InputError: a field is missing or wrong; names the first.
     """
     try:
-        return kind.model_validate(value)
+        return kind.model_validate(cleaned(value) if clean else value)
+    except RecursionError:
+        raise InputError("nested too deeply", where=where, hint=hint) from None
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         name = ".".join(str(part) for part in fault["loc"])
@@ -37,11 +47,75 @@ def checked_model(kind: type[_Model], value: Any, *, where: str, hint: str) -> _
         raise InputError(what, where=where, hint=hint) from None
 
 
-SCHEMA_VERSION = 1
+class Stored(BaseModel):
+    """Base of rows and manifests: frozen; unknown fields are ignored.
+
+    A later version may add fields without a new schema.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class InputFile(Stored):
+    """A file that a run was made from."""
+
+    name: str
+    sha256: str
+
+    @classmethod
+    def of(cls, path: str | os.PathLike[str]) -> InputFile:
+        """Hash a file.
+
+        Raises:
+            InputError: the file cannot be read.
+        """
+        return cls(name=Path(path).name, sha256=file_sha256(path))
+
+
+class Manifest(BaseModel):
+    """`manifest.json` of a run; suites add fields of their own in a subclass.
+
+    Attributes:
+        schema_version: of the run folder.
+        suite: name of the suite that made the run.
+        created_by: program and version that began the run; not compared.
+        settings: whatever decides the rows, as JSON.
+        inputs: files that the run was made from.
+    """
+
+    # Fields that a subclass does not name are kept: they are compared, too.
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    schema_version: int = SCHEMA_VERSION
+    suite: str = ""
+    created_by: str = ""
+    settings: Any = {}
+    inputs: tuple[InputFile, ...] = ()
+
+    @classmethod
+    def new(cls, **fields: Any) -> Self:
+        """Make the manifest of a run that begins now: schema version and program are set."""
+        return cls(schema_version=SCHEMA_VERSION, created_by=f"knowgate {__version__}", **fields)
+
+    @classmethod
+    def read(cls, folder: str | os.PathLike[str]) -> Self:
+        """Read and check the manifest of a run folder.
+
+        Raises:
+            InputError: there is no run, the manifest is broken, or a newer knowgate wrote it.
+        """
+        value = read_manifest(folder)
+        where = str(Path(folder) / "manifest.json")
+        hint = "remove the run folder and start again"
+        return checked_model(cls, value, where=where, hint=hint, clean=True)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields that were given, as JSON."""
+        return self.model_dump(mode="json", exclude_unset=True)
 
 
 def read_manifest(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """The manifest of a run folder.
+    """Read the manifest of a run folder, unchecked but for its schema version.
 
     Raises:
         InputError: no run there, or one written by a newer knowgate.
@@ -63,14 +137,14 @@ def read_manifest(folder: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def read_versioned(path: str | os.PathLike[str], *, hint: str) -> dict[str, Any]:
-    """A JSON object of a run folder whose `schema_version` is known here.
+    """Read a JSON object whose `schema_version` is known here.
 
     Args:
         path: of the file.
         hint: what to do about a broken one.
 
     Raises:
-        InputError: the file cannot be read, is no such object, holds NaN or infinity,
+        InputError: the file cannot be read, is not such an object, holds NaN or infinity,
             or was written by a newer knowgate.
     """
     where = os.fspath(path)
@@ -96,19 +170,16 @@ def read_versioned(path: str | os.PathLike[str], *, hint: str) -> dict[str, Any]
     return found
 
 
-_NOT_COMPARED = frozenset({"created_by"})
-
-
 def holds_run(
     folder: str | os.PathLike[str], manifest: Mapping[str, Any], *, own: Collection[str] = ()
 ) -> bool:
-    """True if the folder holds the run of this manifest, False if it is free for it.
+    """Return True if the folder holds the run of this manifest, False if it is free for it.
 
     A run is the same one when all of its manifest but `created_by` is equal.
 
     Args:
         folder: may be missing.
-        manifest: of the run that is to be made or gone on with.
+        manifest: of the run that is to be made or continued.
         own: names that such a run writes before its manifest: a kill leaves them.
 
     Raises:
@@ -134,12 +205,10 @@ def _require_free(root: Path, own: Collection[str]) -> None:
     try:
         present = [item.name for item in root.iterdir()] if root.exists() else []
     except OSError as error:
-        raise InputError(
-            f"cannot be used as a run folder ({error.strerror})",
-            where=str(root),
-            hint="choose another --out",
-        ) from None
-    strangers = sorted(name for name in present if name not in own and not name.endswith(".tmp"))
+        raise unusable(root, error) from None
+    strangers = sorted(
+        name for name in present if name not in own and not name.endswith((".tmp", ".lock"))
+    )
     if strangers:
         raise InputError(
             f"the folder is not empty and holds no run (found {strangers[0]!r})",
@@ -148,8 +217,17 @@ def _require_free(root: Path, own: Collection[str]) -> None:
         )
 
 
+def unusable(root: Path, error: OSError) -> InputError:
+    """The error for a folder that cannot be made, read or written."""
+    return InputError(
+        f"cannot be used as a run folder ({error.strerror})",
+        where=str(root),
+        hint="choose another --out",
+    )
+
+
 def _difference(name: str, found: Any, wanted: Any) -> str:
-    """The name of what differs, one level deep where both sides are objects."""
+    """Name what differs, one level deep where both sides are objects."""
     if name == "inputs":
         return "input files' content"
     if isinstance(found, dict) and isinstance(wanted, dict):

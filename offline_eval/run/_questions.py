@@ -5,9 +5,11 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+from pydantic import Field, FiniteFloat, model_validator
 
+from ...guard.errors import KnowgateError
 from ...guard.policy import Fingerprint
+from ._manifest import InputFile, Stored
 
 Identifier = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=0)]
@@ -28,12 +30,7 @@ class CaseKind(StrEnum):
 TWINS = (CaseKind.IN_KB, CaseKind.LEFT_OUT)
 
 
-class _Stored(BaseModel):
-    # Unknown fields are left alone: a later writer may add some without a new schema.
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class OokbManifestSettings(_Stored):
+class OokbManifestSettings(Stored):
     """How a run was made.
 
     Attributes:
@@ -54,14 +51,7 @@ class OokbManifestSettings(_Stored):
     passage: str
 
 
-class InputFile(_Stored):
-    """A file that a run was made from."""
-
-    name: str
-    sha256: str
-
-
-class OokbManifest(_Stored):
+class OokbManifest(Stored):
     """`manifest.json`.
 
     Attributes:
@@ -80,7 +70,7 @@ class OokbManifest(_Stored):
     cases: Count
 
 
-class OokbQuestion(_Stored):
+class OokbQuestion(Stored):
     """A line of `questions.jsonl`: a question, with the passage that holds its answer.
 
     Attributes:
@@ -104,14 +94,24 @@ class OokbQuestion(_Stored):
         return self.passage_id or self.question_id
 
 
-class RowError(_Stored):
-    """Why a case could not be measured."""
+class RowError(Stored):
+    """Why there is no result for a case."""
 
     type: str
     detail: str
 
+    @classmethod
+    def of(cls, error: Exception) -> RowError:
+        """State an exception as rows have it.
 
-class OokbRow(_Stored):
+        The message of an error that is not knowgate's may quote the question or hold a key:
+        only its type is kept.
+        """
+        detail = str(error) if isinstance(error, KnowgateError) else "raised by what was called"
+        return cls(type=type(error).__name__, detail=detail)
+
+
+class OokbRow(Stored):
     """A line of `rows.jsonl`: one measured case.
 
     Attributes:
@@ -144,7 +144,7 @@ class OokbRow(_Stored):
         return self
 
 
-class CalibrationFile(_Stored):
+class CalibrationFile(Stored):
     """`calibration.json`; the policy in it is parsed apart.
 
     Attributes:

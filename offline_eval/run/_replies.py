@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+from pydantic import Field, FiniteFloat
 
 from ...guard.decision import Route
-from ._questions import CaseKind, InputFile, RowError
+from ._manifest import Manifest, Stored
+from ._questions import CaseKind, RowError
 
 HOLDS_REPLIES = "replies"
 
@@ -22,12 +23,7 @@ _Name = Annotated[str, Field(min_length=1)]
 _Count = Annotated[int, Field(ge=0)]
 
 
-class _Stored(BaseModel):
-    # Unknown fields are left alone: a later writer may add some without a new schema.
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class ReplySystem(_Stored):
+class ReplySystem(Stored):
     """One system under test: who answered, and how it was asked.
 
     Attributes:
@@ -54,7 +50,7 @@ class ReplySystem(_Stored):
     replayed: bool = False
 
 
-class StoredKnowledgeBase(_Stored):
+class StoredKnowledgeBase(Stored):
     """A knowledge base that was asked about.
 
     Attributes:
@@ -68,34 +64,27 @@ class StoredKnowledgeBase(_Stored):
     passages: _Count
 
 
-class RepliesManifest(_Stored):
+class RepliesManifest(Manifest):
     """`manifest.json`.
 
     Attributes:
-        holds: always `replies`; what tells this from a run of relevance signals.
-        created_by: program and version that began the run.
-        settings: free, by whoever made the run: seeds, sizes, what stands in a passage.
+        holds: always `replies`; a run of relevance signals has no such field.
         systems: all systems under test.
         knowledge_bases: all of them.
-        inputs: files that it was made from.
         questions: lines of `questions.jsonl`.
         cases: lines of `cases.jsonl`.
         replies: how many rows the run has once it is finished.
     """
 
-    suite: Literal["ookb"]
-    holds: Literal["replies"]
-    created_by: str = ""
-    settings: dict[str, Any] = {}
+    holds: Literal["replies"] = "replies"
     systems: tuple[ReplySystem, ...]
     knowledge_bases: tuple[StoredKnowledgeBase, ...] = ()
-    inputs: tuple[InputFile, ...] = ()
     questions: _Count
     cases: _Count
     replies: _Count
 
 
-class StoredPassage(_Stored):
+class StoredPassage(Stored):
     """A line of `passages.jsonl`: a text that contexts refer to."""
 
     passage_id: _Name
@@ -104,7 +93,7 @@ class StoredPassage(_Stored):
     source: str | None = None
 
 
-class ReplyCase(_Stored):
+class ReplyCase(Stored):
     """A line of `cases.jsonl`: one question against one state of the knowledge base.
 
     Attributes:
@@ -121,7 +110,7 @@ class ReplyCase(_Stored):
     held_out: bool | None = None
 
 
-class ReplyContext(_Stored):
+class ReplyContext(Stored):
     """What a reply was given to read, by reference.
 
     Attributes:
@@ -134,7 +123,7 @@ class ReplyContext(_Stored):
     passages: tuple[str, ...] = ()
 
 
-class ReplyRow(_Stored):
+class ReplyRow(Stored):
     """A line of `replies.jsonl`: what one system said to one case.
 
     Attributes:
@@ -172,7 +161,7 @@ class ReplyRow(_Stored):
     error: RowError | None = None
 
 
-class Judgement(_Stored):
+class Judgement(Stored):
     """A line of `judgements.jsonl`: what one judge made of one reply by one criterion.
 
     Attributes:

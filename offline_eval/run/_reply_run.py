@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from ..._version import __version__
 from ...guard.errors import InputError
-from ...guard.files import read_jsonl, read_text, write_json, write_text
-from ._manifest import SCHEMA_VERSION, checked_model, holds_run, read_manifest
-from ._questions import InputFile, OokbQuestion
+from ...guard.files import read_text, write_text
+from ._manifest import InputFile, checked_model, read_manifest
+from ._questions import OokbQuestion
 from ._replies import (
     HOLDS_REPLIES,
     Judgement,
@@ -26,11 +26,18 @@ from ._replies import (
     StoredKnowledgeBase,
     StoredPassage,
 )
-from ._store import stored_rows
+from ._run import Run
+from ._table import TableSpec, read_table
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
 _MAKE_AGAIN = "make the run again into another folder"
+
+_QUESTIONS = TableSpec("questions", OokbQuestion, "question_id")
+_PASSAGES = TableSpec("passages", StoredPassage, "passage_id")
+_CASES = TableSpec("cases", ReplyCase, "case_id")
+REPLIES = TableSpec("replies", ReplyRow, "reply_id")
+JUDGEMENTS = TableSpec("judgements", Judgement, "judgement_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,49 +123,30 @@ def read_replies_run(folder: str | os.PathLike[str]) -> RepliesRun:
     manifest = checked_model(
         RepliesManifest, value, where=str(root / "manifest.json"), hint=_MAKE_AGAIN
     )
-    questions = _keyed(root, "questions", OokbQuestion, "question_id")
-    cases = _keyed(root, "cases", ReplyCase, "case_id")
+    questions = _keyed(root, _QUESTIONS)
+    cases = _keyed(root, _CASES)
     _known(root, "cases", cases, "question_id", questions)
-    replies = _keyed(root, "replies", ReplyRow, "reply_id", missing_ok=True)
+    replies = _keyed(root, REPLIES, required=False)
     _known(root, "replies", replies, "case_id", cases)
     _known(root, "replies", replies, "system_id", {s.system_id: s for s in manifest.systems})
-    judgements = _keyed(root, "judgements", Judgement, "judgement_id", missing_ok=True)
+    judgements = _keyed(root, JUDGEMENTS, required=False)
     _known(root, "judgements", judgements, "reply_id", replies)
     return RepliesRun(
         folder=root,
         manifest=manifest,
         questions=questions,
-        passages=_keyed(root, "passages", StoredPassage, "passage_id", missing_ok=True),
+        passages=_keyed(root, _PASSAGES, required=False),
         cases=cases,
         replies=replies,
         judgements=judgements,
     )
 
 
-def _keyed(
-    root: Path, name: str, kind: type[_Model], key: str, *, missing_ok: bool = False
-) -> dict[str, _Model]:
-    """The checked rows of one file by their ids."""
-    found: dict[str, _Model] = {}
-    for where, value in _rows(root, name, missing_ok=missing_ok):
-        row = checked_model(kind, value, where=where, hint=_MAKE_AGAIN)
-        identifier = getattr(row, key)
-        if identifier in found:
-            raise InputError(
-                f"{key} {identifier[:80]!r} stands here twice", where=where, hint=_MAKE_AGAIN
-            )
-        found[identifier] = row
-    return found
-
-
-def _rows(root: Path, name: str, *, missing_ok: bool) -> Sequence[tuple[str, Mapping[str, Any]]]:
-    if name in ("replies", "judgements"):
-        # Appended to while calls finish, in either kind of store.
-        return stored_rows(root / name)
-    path = root / f"{name}.jsonl"
-    if missing_ok and not path.exists():
-        return []
-    return [(f"{path}:{number}", value) for number, value in read_jsonl(path)]
+def _keyed(root: Path, spec: TableSpec[_Model], *, required: bool = True) -> dict[str, _Model]:
+    """Read the rows of one file by their ids."""
+    if required:
+        read_text(spec.path(root))  # says in one line that the file is missing
+    return {getattr(row, spec.key): row for row in read_table(root, spec)}
 
 
 def _known(
@@ -172,9 +160,6 @@ def _known(
                 where=str(root / f"{name}.jsonl"),
                 hint=_MAKE_AGAIN,
             )
-
-
-_OURS = frozenset({"questions.jsonl", "passages.jsonl", "cases.jsonl"})
 
 
 def start_replies_run(
@@ -204,29 +189,21 @@ def start_replies_run(
         InputError: the folder holds something else, or cannot be written.
     """
     root = Path(folder)
-    manifest = {
-        "schema_version": SCHEMA_VERSION,
-        "suite": "ookb",
-        "holds": HOLDS_REPLIES,
-        "created_by": f"knowgate {__version__}",
-        "settings": dict(settings),
-        "systems": [system.model_dump(mode="json") for system in systems],
-        "knowledge_bases": [
-            base.model_dump(mode="json") for base in _knowledge_bases(questions, passages)
-        ],
-        "inputs": [file.model_dump(mode="json") for file in inputs],
-        "questions": len(questions),
-        "cases": len(cases),
-        "replies": replies,
-    }
-    if holds_run(root, manifest, own=_OURS):
+    manifest = RepliesManifest.new(
+        suite="ookb",
+        holds=HOLDS_REPLIES,
+        settings=dict(settings),
+        systems=tuple(systems),
+        knowledge_bases=tuple(_knowledge_bases(questions, passages)),
+        inputs=tuple(inputs),
+        questions=len(questions),
+        cases=len(cases),
+        replies=replies,
+    )
+    files = {"questions.jsonl": questions, "passages.jsonl": passages, "cases.jsonl": cases}
+    writers = {name: partial(_write, rows=rows) for name, rows in files.items()}
+    with Run.create_or_resume(root, manifest, files=writers):
         return root
-    # The manifest goes last: a folder with one has all that it speaks of.
-    _write(root / "questions.jsonl", questions)
-    _write(root / "passages.jsonl", passages)
-    _write(root / "cases.jsonl", cases)
-    write_json(root / "manifest.json", manifest)
-    return root
 
 
 def _knowledge_bases(
@@ -244,7 +221,7 @@ def _knowledge_bases(
     ]
 
 
-def _write(path: Path, rows: Iterable[BaseModel]) -> None:
+def _write(path: Path, *, rows: Iterable[BaseModel]) -> None:
     text = "".join(row.model_dump_json() + "\n" for row in rows)
     if not path.exists() or read_text(path) != text:
         write_text(path, text)

@@ -1,257 +1,365 @@
-"""Rows as lines of JSON: what can be stored, and what was stored whole."""
+"""Tables of typed rows: appended in batches, each row once, nothing lost to a kill."""
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import queue
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel
 
 from ...guard.errors import InputError
+from ...guard.files import atomic_writer
+from ._manifest import checked_model
+from ._rows import (
+    LinesFile,
+    append_lines,
+    encode_line,
+    encode_row,
+    keys_of,
+    locked,
+    stored_rows,
+    unwritable,
+    whole_lines,
+)
 
-_GO_ON = "fix that and start again: it goes on after the last whole row"
+RowT = TypeVar("RowT", bound=BaseModel)
+_Pending = tuple[str, bytes, "Future[None]"]
+_HINT = "make the run again into another folder"
 
 
-def unwritable(path: Path, detail: str | None) -> InputError:
-    """The error for a file of rows that cannot be written: disk full, no permission, ….
+@dataclass(frozen=True, slots=True)
+class TableSpec(Generic[RowT]):
+    """What a table is called and what its rows hold.
+
+    Attributes:
+        name: the file is `<name>.jsonl` in the run's folder; may hold `/`.
+        row: model of a row.
+        key: field of the row that identifies it; a text, unique in the table.
+        hint: what an error about a damaged row tells the user to do.
+        clean: whether lone surrogates and NUL, which many programs cannot take, are
+            replaced when rows are read.
+    """
+
+    name: str
+    row: type[RowT]
+    key: str
+    hint: str = _HINT
+    clean: bool = False
+
+    def path(self, folder: Path) -> Path:
+        """Return the file of the table in a folder."""
+        return folder / f"{self.name}.jsonl"
+
+
+class Table(Generic[RowT]):
+    """Rows by key, each written once and forced to disk; see `Run` and `open_table`.
+
+    Rows that arrive while others are being synced go to disk together, by one thread.
 
     Args:
-        path: of the file.
-        detail: what the system says.
-    """
-    return InputError(
-        f"cannot be written ({detail or 'no such path'})", where=str(path), hint=_GO_ON
-    )
-
-
-_HINT_FILE = "hint or remove that row, the others stay as they are"
-
-
-class UnstorableRowError(InputError):
-    """JSON cannot hold the row, or its key is no proper text."""
-
-
-def encode_row(row: Mapping[str, Any], key: str) -> tuple[str, bytes]:
-    """The row's key, and the row as one line of UTF-8 JSON without its end.
-
-    Lone surrogates, which UTF-8 cannot hold, are written as `\\udXXX`: inside a JSON
-    string that reads back as it was.
+        folder: that the file lies in.
+        spec: what the rows hold.
+        writable: False to read only.
 
     Raises:
-        UnstorableRowError: JSON cannot hold the row, or its key is no proper text.
-    """
-    identifier = row.get(key)
-    where = f"row {identifier[:80]!r}" if isinstance(identifier, str) else "row"
-    if not isinstance(identifier, str) or not identifier:
-        raise UnstorableRowError(f"field {key!r} must be a text that is not empty", where=where)
-    try:
-        identifier.encode()
-        line = json.dumps(dict(row), ensure_ascii=False, allow_nan=False)
-    except UnicodeEncodeError:
-        raise UnstorableRowError(f"field {key!r} holds half a character", where=where) from None
-    except (ValueError, TypeError, RecursionError) as error:
-        kind = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise UnstorableRowError(f"JSON cannot hold it ({kind})", where=where) from None
-    return identifier, line.encode("utf-8", "backslashreplace")
-
-
-def decode_row(line: bytes | str, where: str) -> dict[str, Any]:
-    """The row that a line holds.
-
-    Args:
-        line: without its end.
-        where: `file:line`, for messages.
-
-    Raises:
-        InputError: the line is no JSON object.
-    """
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        detail = "not UTF-8" if isinstance(error, UnicodeDecodeError) else "broken JSON"
-        raise InputError(f"the row is damaged ({detail})", where=where, hint=_HINT_FILE) from None
-    if not isinstance(value, dict):
-        raise InputError(
-            f"expected a JSON object, found {type(value).__name__}", where=where, hint=_HINT_FILE
-        )
-    return value
-
-
-def whole_lines(content: bytes, path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """`file:line` and row of every line that has an end; what follows the last one was cut off.
-
-    Raises:
-        InputError: such a line is no JSON object.
-    """
-    for number, line in enumerate(content.split(b"\n")[:-1], start=1):
-        if line.strip():
-            where = f"{path}:{number}"
-            yield where, decode_row(line, where)
-
-
-def keys_of(rows: Iterator[tuple[str, dict[str, Any]]], key: str) -> dict[str, None]:
-    """The rows' keys in order.
-
-    Raises:
-        InputError: a row lacks its key, or two have the same.
-    """
-    keys: dict[str, None] = {}
-    for where, row in rows:
-        identifier = row.get(key)
-        if not isinstance(identifier, str) or not identifier:
-            raise InputError(f"field {key!r} is missing or no text", where=where, hint=_HINT_FILE)
-        if identifier in keys:
-            raise InputError(
-                f"{key} {identifier[:80]!r} stands here a second time",
-                where=where,
-                hint=_HINT_FILE,
-            )
-        keys[identifier] = None
-    return keys
-
-
-class LinesFile:
-    """`<stem>.jsonl`, open for appending.
-
-    Opening drops a last line that a kill cut off.
-
-    Args:
-        path: of the file, made where missing.
-        key: field by which rows are told apart.
-
-    Raises:
-        InputError: the file cannot be opened, or a whole line of it is no proper row.
+        InputError: the file cannot be opened, or a row in it is damaged (with the line).
     """
 
-    def __init__(self, path: Path, key: str) -> None:
-        self._path = path
-        try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        except OSError as error:
-            raise unwritable(path, error.strerror) from None
-        try:
-            content = path.read_bytes()
-            self._end = content.rfind(b"\n") + 1
-            # Before the cut: a file that is something else is left as it is.
-            self.keys = keys_of(whole_lines(content, path), key)
-            if self._end < len(content):
-                os.ftruncate(self._file, self._end)
-                os.fsync(self._file)
-            _sync_folder(path.parent)
-        except OSError as error:
-            os.close(self._file)
-            raise unwritable(path, error.strerror) from None
-        except BaseException:
-            os.close(self._file)
-            raise
+    def __init__(self, folder: Path, spec: TableSpec[RowT], *, writable: bool = True) -> None:
+        self.spec = spec
+        self.key = spec.key
+        self._path = spec.path(folder)
+        self._file: LinesFile | None = None
+        self._lock = threading.Lock()
+        self._failure: InputError | None = None
+        self._closed = not writable
+        if not writable:
+            self._done = keys_of(stored_rows(self._path), spec.key)
+            return
+        self._file = LinesFile(self._path, spec.key)
+        self._done = self._file.keys
+        self._taken = set(self._done)
+        self._pending: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
+        self._writer = threading.Thread(target=self._write, name="knowgate-rows", daemon=True)
+        self._writer.start()
 
-    def write(self, rows: Sequence[tuple[str, bytes]]) -> None:
-        """Append rows (key, line) and force them to disk together; all of them or none.
+    @property
+    def done(self) -> Set[str]:
+        """Keys of the rows on disk, in the order in which they were stored: a live view.
+
+        Membership may be asked at any time; iterate only while nothing is being stored.
+        """
+        return self._done.keys()
+
+    def rows(self) -> list[RowT]:
+        """Return all rows on disk, in the order in which they were stored.
 
         Raises:
-            InputError: the disk is full, or the like, and the file is as it was before; or
-                it was removed, replaced or changed by somebody else.
+            InputError: a row is damaged or not a row of this table (with the line).
         """
-        block = memoryview(b"".join(line + b"\n" for _, line in rows))
-        if os.fstat(self._file).st_size != self._end:
-            raise unwritable(self._path, "somebody else has changed it")
-        try:
-            written = 0
-            while written < len(block):
-                written += os.pwrite(self._file, block[written:], self._end + written)
-            os.fsync(self._file)
-            in_place = os.path.samestat(os.fstat(self._file), os.stat(self._path))
-        except FileNotFoundError:
-            in_place = False
-        except OSError as error:
-            self._cut_back()
-            raise unwritable(self._path, error.strerror) from None
-        # What nobody finds under this name is not stored.
-        if not in_place:
-            raise unwritable(self._path, "it was moved or removed under way")
-        self._end += len(block)
+        return [row for _, row in self.places()]
+
+    def places(self) -> list[tuple[str, RowT]]:
+        """Return `file:line` and row for all rows on disk.
+
+        Raises:
+            InputError: as `rows`.
+        """
+        found = stored_rows(self._path)
+        keys_of(found, self.key)
+        spec = self.spec
+        return [
+            (
+                where,
+                checked_model(spec.row, value, where=where, hint=spec.hint, clean=spec.clean),
+            )
+            for where, value in found
+        ]
+
+    def submit(self, row: RowT | Mapping[str, Any]) -> Future[None]:
+        """Hand over a row; the future is done once it is on disk. From any thread.
+
+        Raises:
+            UnstorableRowError: JSON cannot hold the row, NaN and infinity included; nothing
+                of it is written.
+            InputError: an earlier row could not be written.
+            ValueError: a row with its key was handed over before.
+        """
+        value = row.model_dump(mode="json") if isinstance(row, BaseModel) else row
+        key, line = encode_row(value, self.key)
+        stored: Future[None] = Future()
+        with self._lock:
+            if self._failure is not None:
+                raise self._failure
+            if self._closed:
+                raise ValueError("the table is closed")
+            if key in self._taken:
+                raise ValueError(f"{self.key} {key[:80]!r} is in the table already")
+            self._taken.add(key)
+            self._pending.put((key, line, stored))
+        return stored
+
+    def append(self, row: RowT | Mapping[str, Any]) -> None:
+        """Store a row; once this returns, it is on disk. From any thread.
+
+        Raises:
+            InputError: as `submit`, or the disk is full: the rows before it are whole.
+            ValueError: as `submit`.
+        """
+        self.submit(row).result()
+
+    def extend(self, rows: Iterable[RowT | Mapping[str, Any]]) -> None:
+        """Store those of the rows whose keys are not in the table, synced together.
+
+        Raises:
+            InputError: as `append`.
+        """
+        waiting = [self.submit(row) for row in rows if self._key_of(row) not in self._taken]
+        for stored in waiting:
+            stored.result()
+
+    def drop(self, unwanted: Callable[[RowT], bool]) -> int:
+        """Remove rows, by writing the table anew; a kill leaves it as it was or as it will be.
+
+        Args:
+            unwanted: whether a row is removed. No row may be on its way to disk.
+
+        Returns:
+            How many rows were removed.
+
+        Raises:
+            InputError: a row is damaged, or the file cannot be written.
+        """
+        kept = [row for _, row in self.places() if not unwanted(row)]
+        removed = len(self._done) - len(kept)
+        if not removed:
+            return 0
+        names = {getattr(row, self.key) for row in kept}
+        with self._lock:
+            if self._closed or self._file is None:
+                raise ValueError("the table is closed")
+            with atomic_writer(self._path) as stream:
+                for _, value in stored_rows(self._path):
+                    if value[self.key] in names:
+                        line = encode_line(value, self.key)
+                        stream.write(line.decode("utf-8") + "\n")
+            self._file.close()
+            self._file = LinesFile(self._path, self.key)
+            self._done = self._file.keys
+            self._taken = set(self._done)
+        return removed
+
+    def require_order(self, keys: Sequence[str]) -> None:
+        """Check that the stored rows are the first of these, in order.
+
+        Raises:
+            InputError: a row is not the one that belongs there (with the line).
+        """
+        for number, (where, row) in enumerate(stored_rows(self._path)):
+            if number >= len(keys) or row.get(self.key) != keys[number]:
+                raise InputError(
+                    "the row is not the one that belongs here",
+                    where=where,
+                    hint="remove the run folder and start again",
+                )
 
     def close(self) -> None:
-        """Close the file; everything in it is on disk already."""
-        os.close(self._file)
+        """Wait until everything handed over is on disk, and close the file."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._pending.put(None)
+        self._writer.join()
+        assert self._file is not None
+        self._file.close()
 
-    def _cut_back(self) -> None:
-        try:
-            os.ftruncate(self._file, self._end)
-        except OSError:
-            return  # half a line at the end is dropped by whoever reads or opens the file
+    def _key_of(self, row: RowT | Mapping[str, Any]) -> object:
+        return row.get(self.key) if isinstance(row, Mapping) else getattr(row, self.key)
+
+    def _write(self) -> None:
+        """Run the writer's thread: whatever has come in since the last sync is one batch."""
+        running = True
+        while running:
+            waiting = [self._pending.get()]
+            while not self._pending.empty():
+                waiting.append(self._pending.get())
+            running = waiting[-1] is not None
+            batch = [entry for entry in waiting if entry is not None]
+            if batch:
+                self._write_batch(batch)
+
+    def _write_batch(self, batch: list[_Pending]) -> None:
+        failure = self._failure
+        if failure is None:
+            assert self._file is not None
+            try:
+                self._file.write([line for _, line, _ in batch])
+            except InputError as error:
+                failure = error
+            except Exception as error:  # noqa: BLE001 - a dead writer would block every caller
+                failure = unwritable(self._path, type(error).__name__)
+                failure.__cause__ = error
+            with self._lock:
+                self._failure = failure
+        if failure is None:
+            self._done.update((key, None) for key, _, _ in batch)
+        for _, _, stored in batch:
+            if stored.set_running_or_notify_cancel():
+                if failure is None:
+                    stored.set_result(None)
+                else:
+                    stored.set_exception(failure)
 
 
-def _sync_folder(folder: Path) -> None:
-    """A file that was just made survives a power cut only with its folder."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+@contextmanager
+def open_table(folder: str | os.PathLike[str], spec: TableSpec[RowT]) -> Iterator[Table[RowT]]:
+    """Open a table outside of a `Run`, new or continued, for this process alone.
 
-
-class StoreLock:
-    """Held from making to `release`, or until the process ends in whatever way.
-
-    A hidden file beside the rows and not the rows themselves: SQLite would lose its
-    own locks, and both kinds of store must keep each other out.
+    A row that a kill cut off is dropped. When the context ends, everything that was
+    handed over is on disk.
 
     Args:
-        stem: of the store.
+        folder: that the file lies in, made where missing.
+        spec: what the rows hold.
 
     Raises:
-        InputError: somebody else holds it, or the folder cannot be written.
+        InputError: another process writes the table, it cannot be written, or a row in it
+            is damaged (with the line).
     """
-
-    def __init__(self, stem: Path) -> None:
-        self._path = stem.with_name(f".{stem.name}.lock")
-        while not self._taken():
-            pass  # its last holder removed the file this very moment: take the new one
-
-    def _taken(self) -> bool:
-        try:
-            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        except OSError as error:
-            raise unwritable(self._path.parent, error.strerror) from None
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(self._file).st_ino == self._path.stat().st_ino:
-                return True
-        except BlockingIOError:
-            os.close(self._file)
-            raise InputError(
-                "another process is writing these rows",
-                where=str(self._path.parent),
-                hint="wait for it, or choose another folder",
-            ) from None
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            os.close(self._file)
-            raise unwritable(self._path, error.strerror) from None
-        os.close(self._file)
-        return False
-
-    def release(self) -> None:
-        """Let the next one in."""
-        with contextlib.suppress(OSError):
-            self._path.unlink()
-        os.close(self._file)
-
-
-@contextlib.contextmanager
-def sole_writer(stem: str | Path) -> Iterator[None]:
-    """Nobody else writes what `stem` names while this lasts: a store, or files of a folder.
-
-    Raises:
-        InputError: somebody else does, or the folder cannot be written.
-    """
-    lock = StoreLock(Path(stem))
+    path = spec.path(Path(folder))
     try:
-        yield
-    finally:
-        lock.release()
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(path.parent, error.strerror) from None
+    with locked(path.with_suffix("")):
+        table = Table(Path(folder), spec)
+        try:
+            yield table
+        finally:
+            table.close()
+
+
+def read_table(folder: str | os.PathLike[str], spec: TableSpec[RowT]) -> list[RowT]:
+    """Return the rows of a table, in the order in which they were stored; none without a file.
+
+    A last row that a kill cut off does not count.
+
+    Raises:
+        InputError: the file cannot be read, or a row is damaged (with the line).
+    """
+    return Table(Path(folder), spec, writable=False).rows()
+
+
+class SharedLog(Generic[RowT]):
+    """Rows without keys in a file to which several processes append.
+
+    Reading changes nothing; what is left of a line that a kill cut off is removed by the
+    next `append`.
+
+    Args:
+        path: of the file; it is made with the first row.
+        row: model of a row.
+        opening: what every line begins with. A file whose last line is not whole and
+            begins otherwise is not a log, and is rejected before it is changed.
+        hint: what an error about a damaged row tells the user to do.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        row: type[RowT],
+        *,
+        opening: str = "{",
+        hint: str = "fix the line, or move the file away",
+    ) -> None:
+        self.path = Path(path)
+        self._row, self._hint = row, hint
+        self._opening = opening.encode("utf-8")
+
+    def places(self) -> list[tuple[str, RowT]]:
+        """Return `file:line` and row for all whole lines; none where there is no file.
+
+        Raises:
+            InputError: the file cannot be read, or a line is not such a row.
+        """
+        try:
+            content = self.path.read_bytes()
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise unwritable(self.path, error.strerror) from None
+        lines = list(whole_lines(content, self.path))
+        tail = content[content.rfind(b"\n") + 1 :]
+        number = content.count(b"\n") + 1
+        if not self._opening.startswith(tail[: len(self._opening)]):
+            raise InputError(
+                "the last line is not a row of such a file",
+                where=f"{self.path}:{number}",
+                hint="name another file, or move this one away",
+            )
+        return [
+            (where, checked_model(self._row, value, where=where, hint=self._hint))
+            for where, value in lines
+        ]
+
+    def append(self, rows: Iterable[RowT]) -> int:
+        """Write rows and force them to disk together; one process at a time.
+
+        Returns:
+            Bytes written.
+
+        Raises:
+            UnstorableRowError: JSON cannot hold a row; nothing is written.
+            InputError: the file cannot be written.
+        """
+        where = str(self.path)
+        lines = [encode_line(row.model_dump(mode="json"), where) for row in rows]
+        return append_lines(self.path, lines) if lines else 0

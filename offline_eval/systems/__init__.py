@@ -31,7 +31,7 @@ from ._replayed import Replay, Replayed, given_judgements, read_replay
 from ._replying import Replier, failed_row, make_replier
 from ._retrieval import PassageIndex, Retriever, top_k_in_blocks
 from ._retrievers import RETRIEVALS, load_retriever
-from ._settings import CASES, CallLimits, Progress, RepliesSettings
+from ._settings import CASES, RepliesSettings
 from ._synthetic import synthetic_questions
 
 __all__ = [
@@ -43,7 +43,6 @@ __all__ = [
     "AnswerElsewhere",
     "Asked",
     "AskedBase",
-    "CallLimits",
     "Case",
     "FoundContext",
     "GuardChoice",
@@ -53,7 +52,6 @@ __all__ = [
     "Material",
     "ModelUnderTest",
     "PassageIndex",
-    "Progress",
     "Replay",
     "Replayed",
     "Replier",

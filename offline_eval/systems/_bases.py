@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ...guard.errors import InputError
-from ...guard.files import file_sha256, read_json
+from ...guard.files import read_json
 from ...guard.text import clean_text
 from ..data import KnowledgeBase, PassageKind, QuestionRecord, build_knowledge_base, read_questions
 from ..run import InputFile, OokbQuestion, StoredPassage
@@ -112,7 +112,7 @@ def read_bases(
                 asked=renamed[:limit],
                 original_ids=ids,
                 knowledge_base=build_knowledge_base(renamed, passage, where=os.fspath(path)),
-                file=InputFile(name=Path(path).name, sha256=file_sha256(path)),
+                file=InputFile.of(path),
             )
         )
     return tuple(bases)

@@ -4,33 +4,32 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict
-
-from ...guard.errors import InputError, KnowgateError, MissingDependencyError
+from ...guard.errors import InputError, MissingDependencyError
 from ..run import (
-    CallProgress,
+    CallLimits,
+    OnProgress,
     ReplyContext,
     RowError,
+    Stored,
     StoredPassage,
-    open_store,
+    TableSpec,
+    open_table,
+    read_table,
     run_calls_sync,
-    stored_rows,
 )
 from ._cases import Case
 from ._guards import GuardChoice
 from ._models import ModelUnderTest
 from ._retrieval import Retriever
-from ._settings import CallLimits
 
-_STEM = "contexts"
 _Value = TypeVar("_Value")
 
 
-class FoundContext(BaseModel):
+class FoundContext(Stored):
     """A line of `contexts.jsonl`: what one retrieval found for one case.
 
     Attributes:
@@ -43,8 +42,6 @@ class FoundContext(BaseModel):
         error: why nothing could be retrieved.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
     context_id: str
     context: ReplyContext | None = None
     passages: tuple[StoredPassage, ...] = ()
@@ -52,6 +49,9 @@ class FoundContext(BaseModel):
     input_tokens: int | None = 0
     output_tokens: int | None = 0
     error: RowError | None = None
+
+
+_CONTEXTS = TableSpec("contexts", FoundContext, "context_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def find_contexts(
     wanted: Sequence[Wanted],
     retriever: Callable[[str, str], Retriever],
     limits: CallLimits,
-    on_progress: Callable[[CallProgress], object] | None = None,
+    on_progress: OnProgress | None = None,
 ) -> dict[str, FoundContext]:
     """Contexts by id; those in the folder already are not looked for again.
 
@@ -92,7 +92,7 @@ def find_contexts(
     """
     retrievers: dict[tuple[str, str], Retriever] = {}
 
-    async def retrieve(item: Wanted) -> Mapping[str, Any]:
+    async def retrieve(item: Wanted) -> FoundContext:
         found = await retrievers[item.retrieval, item.base].aretrieve(item.case)
         return FoundContext(
             context_id=item.context_id,
@@ -101,48 +101,34 @@ def find_contexts(
             calls=found.calls,
             input_tokens=found.input_tokens,
             output_tokens=found.output_tokens,
-        ).model_dump(mode="json")
+        )
 
-    def failed(item: Wanted, error: Exception) -> Mapping[str, Any]:
-        row = FoundContext(context_id=item.context_id, error=row_error(error))
-        return row.model_dump(mode="json")
+    def failed(item: Wanted, error: Exception) -> FoundContext:
+        return FoundContext(context_id=item.context_id, error=RowError.of(error))
 
-    with open_store(folder / _STEM, key="context_id", kind=limits.store) as store:
+    with open_table(folder, _CONTEXTS) as table:
         # Embedding a knowledge base takes its time, which is no case's own.
         for item in wanted:
             pair = (item.retrieval, item.base)
-            if item.context_id not in store.done and pair not in retrievers:
+            if item.context_id not in table.done and pair not in retrievers:
                 retrievers[pair] = retriever(*pair)
         run_calls_sync(
             wanted,
             retrieve,
-            store,
+            table,
             key=lambda item: item.context_id,
             failed=failed,
-            max_concurrency=limits.concurrency,
-            rate=limits.rate,
-            timeout=limits.timeout,
-            max_attempts=limits.max_attempts,
-            # A retriever that cannot be made is no fault of the case.
-            stop_on=(InputError, MissingDependencyError),
+            # A retriever that cannot be made is not the case's fault.
+            limits=replace(limits, stop_on=(InputError, MissingDependencyError)),
             on_progress=on_progress,
+            stage="retrieving",
         )
     return read_contexts(folder)
 
 
 def read_contexts(folder: Path) -> dict[str, FoundContext]:
     """The contexts that a folder has, by id."""
-    rows = (FoundContext.model_validate(row) for _, row in stored_rows(folder / _STEM))
-    return {row.context_id: row for row in rows}
-
-
-def row_error(error: Exception) -> RowError:
-    """An exception as rows have it.
-
-    A foreign error's message may quote the question: only its type is kept.
-    """
-    detail = str(error) if isinstance(error, KnowgateError) else "raised by what was called"
-    return RowError(type=type(error).__name__, detail=detail)
+    return {row.context_id: row for row in read_table(folder, _CONTEXTS)}
 
 
 class Shared:

@@ -14,7 +14,7 @@ from ...guard.decision import Decision
 from ...guard.errors import InputError, LanguageModelError
 from ...guard.text import clean_text
 from ..run import ReplyContext, ReplyRow, RowError
-from ._contexts import FoundContext, Material, Shared, Shown, context_id, picked, row_error
+from ._contexts import FoundContext, Material, Shared, Shown, context_id, picked
 from ._guards import OFF, Scorers, build_guard, choose_reply, counted_model, decide
 from ._models import Asker, CallMeter, ModelUnderTest, context_input, prompted
 from ._plan import Asked, LiveSystem
@@ -193,7 +193,7 @@ def failed_row(
     meter: CallMeter | None = None,
 ) -> Mapping[str, Any]:
     """The row that says why there is no reply, and what that cost where it is known."""
-    shown, reason = None, row_error(error)
+    shown, reason = None, RowError.of(error)
     if isinstance(item, Replayed):
         shown = Shown(item.context, ())
     else:

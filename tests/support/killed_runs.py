@@ -1,6 +1,6 @@
 """A program whose runs are killed: imports once, then forks a run per line on its input.
 
-    python killed_runs.py STEM KIND ITEMS
+    python killed_runs.py STEM ITEMS
 
 Every run notes in `asked` (one line per call, before it) and `told` (one line per row that
 the store says is on disk) beside the rows. Prints `started` and its process id for a run,
@@ -13,12 +13,13 @@ import asyncio
 import os
 import sys
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any
 
-from knowgate.offline_eval.run import CallProgress, open_store, run_calls_sync
+from knowgate.offline_eval.run import CallLimits, Progress, run_calls_sync
+from tests.support.any_rows import any_table
 
 
-def _run(stem: Path, kind: Literal["jsonl", "sqlite"], items: int) -> None:
+def _run(stem: Path, items: int) -> None:
     asked = os.open(stem.with_name("asked"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     told = os.open(stem.with_name("told"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
@@ -29,11 +30,11 @@ def _run(stem: Path, kind: Literal["jsonl", "sqlite"], items: int) -> None:
             raise ValueError
         return {"id": str(item), "text": "x" * (item % 997), "calls": 1}
 
-    def progress(state: CallProgress) -> None:
+    def progress(state: Progress) -> None:
         if state.done == already + 1:
             print("storing", 0, flush=True)
 
-    with open_store(stem, key="id", kind=kind) as store:
+    with any_table(stem) as store:
         already = len(store.done)
         submit = store.submit
 
@@ -49,19 +50,18 @@ def _run(stem: Path, kind: Literal["jsonl", "sqlite"], items: int) -> None:
             store,
             key=str,
             failed=lambda item, error: {"id": str(item), "error": type(error).__name__},
-            max_concurrency=8,
-            max_attempts=1,
+            limits=CallLimits(max_concurrency=8, max_attempts=1),
             on_progress=progress,
         )
 
 
 def main() -> None:
-    stem, kind, items = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+    stem, items = Path(sys.argv[1]), int(sys.argv[2])
     for _ in sys.stdin:
         child = os.fork()
         if not child:
             try:
-                _run(stem, cast("Literal['jsonl', 'sqlite']", kind), items)
+                _run(stem, items)
             except BaseException:  # noqa: BLE001 - the fork must not go on as the parent
                 sys.excepthook(*sys.exc_info())
                 os._exit(1)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from knowgate.offline_eval.run import stored_rows
+from tests.support.any_rows import any_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = (sys.executable, "-m", "tests.support.ray_run")
@@ -49,7 +49,7 @@ def ray_outcomes() -> RayOutcomes:
             timeout=180,
         )
         assert done.returncode == 0, done.stderr
-        rows = [row for _, row in stored_rows(folder / "rows")]
+        rows = any_rows(folder / "rows")
         asked = (folder / "asked").read_text(encoding="utf-8").split("\n")[:-1]
     return RayOutcomes(
         said=json.loads(done.stdout.strip().split("\n")[-1]),

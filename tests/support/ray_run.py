@@ -26,9 +26,10 @@ from typing import Any
 
 from knowgate.adapters.ray import PoolSize
 from knowgate.adapters.ray._cluster import ray_cluster
-from knowgate.offline_eval.run import CallProgress, open_store, run_calls_ray_sync, stored_rows
+from knowgate.offline_eval.run import CallLimits, Progress, RayPool, run_calls_ray_sync
 from knowgate.offline_eval.run._ray_calls import run_calls_ray
 from tests.support import ray_pool
+from tests.support.any_rows import any_rows, any_table
 
 _ITEMS = 300
 
@@ -83,25 +84,21 @@ async def _killed_run(folder: Path) -> dict[str, Any]:
     """A run of two workers, one of which is killed in the middle."""
     killed: list[int] = []
 
-    def kill_one(state: CallProgress) -> None:
+    def kill_one(state: Progress) -> None:
         if state.done >= 100 and not killed:
-            killed.append(
-                next(r["worker"] for _, r in stored_rows(folder / "rows") if "calls" in r)
-            )
+            killed.append(next(r["worker"] for _, r in any_rows(folder / "rows") if "calls" in r))
             os.kill(killed[0], signal.SIGKILL)
 
-    with open_store(folder / "rows", key="id") as store:
+    with any_table(folder / "rows") as store:
         totals = await run_calls_ray(
             range(_ITEMS),
             partial(_factory, folder),
             store,
             key=str,
             failed=_failed,
-            size=PoolSize(workers=2, in_flight=4, cpus_per_worker=0.05),
-            timeout=3.0,
-            max_attempts=2,
-            first_wait=0.01,
+            limits=CallLimits(timeout=3.0, max_attempts=2, first_wait=0.01),
             on_progress=kill_one,
+            pool=RayPool(PoolSize(workers=2, in_flight=4, cpus_per_worker=0.05)),
         )
         again = await run_calls_ray(
             range(_ITEMS), partial(_factory, folder), store, key=str, failed=_failed
@@ -133,12 +130,12 @@ def _many(folder: Path) -> None:
 
 
 def _until_a_signal_comes(folder: Path) -> None:
-    def progress(state: CallProgress) -> None:
+    def progress(state: Progress) -> None:
         if state.done == 20:
             print("stored", flush=True)
 
     try:
-        with open_store(folder / "rows", key="id") as store:
+        with any_table(folder / "rows") as store:
             run_calls_ray_sync(
                 range(100), _forever, store, key=str, failed=_failed, on_progress=progress
             )

@@ -21,7 +21,7 @@ from __future__ import annotations
 from ._artefacts import Stage
 from ._build import BuildTotals, Spent, build_questions
 from ._estimate import BuildEstimate, estimate_build
-from ._records import NO_MODEL, BuildSettings, CallLimits
+from ._records import NO_MODEL, BuildSettings
 from ._requests import BuildPrompts, fact_prompt, question_prompt
 
 __all__ = [
@@ -30,7 +30,6 @@ __all__ = [
     "BuildPrompts",
     "BuildSettings",
     "BuildTotals",
-    "CallLimits",
     "Spent",
     "Stage",
     "build_questions",

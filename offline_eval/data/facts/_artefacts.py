@@ -5,7 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from ...run import Stored
 
 Name = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=0)]
@@ -29,12 +31,7 @@ class Stage(StrEnum):
     QUESTIONS = "questions"
 
 
-class _Stored(BaseModel):
-    # Unknown fields are left alone: a later writer may add some without a new schema.
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class DocumentRow(_Stored):
+class DocumentRow(Stored):
     """A line of `documents.jsonl`.
 
     Attributes:
@@ -56,7 +53,7 @@ class DocumentRow(_Stored):
     detail: str = ""
 
 
-class SentenceRow(_Stored):
+class SentenceRow(Stored):
     """A line of `sentences.jsonl`.
 
     Attributes:
@@ -77,7 +74,7 @@ class SentenceRow(_Stored):
     boilerplate: bool = False
 
 
-class FactRow(_Stored):
+class FactRow(Stored):
     """A line of `facts.jsonl`: one atomic fact.
 
     Attributes:
@@ -95,7 +92,7 @@ class FactRow(_Stored):
     topic: str | None = None
 
 
-class QuestionRow(_Stored):
+class QuestionRow(Stored):
     """A line of `questions.jsonl`, as `knowledge_base.read_questions` reads it.
 
     Attributes:
@@ -117,7 +114,7 @@ class QuestionRow(_Stored):
     origin: str = "model"
 
 
-class FailureRow(_Stored):
+class FailureRow(Stored):
     """A line of `failures.jsonl`: what did not become what it should have.
 
     Attributes:
@@ -135,7 +132,7 @@ class FailureRow(_Stored):
     about: tuple[str, ...] = ()
 
 
-class CallRow(_Stored):
+class CallRow(Stored):
     """A line of `calls/facts.jsonl` or `calls/questions.jsonl`: one finished request.
 
     Attributes:

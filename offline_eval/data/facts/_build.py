@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from ...._version import __version__
 from ....guard.errors import InputError
-from ...run import CallProgress, open_store, run_calls_sync
+from ...run import CallLimits, OnProgress, open_table, run_calls_sync
 from ._artefacts import CallRow, DocumentRow, FactRow, FailureRow, QuestionRow, SentenceRow, Stage
 from ._asking import (
     ReplyFaultError,
@@ -26,15 +26,15 @@ from ._asking import (
 from ._cloze import cloze_facts
 from ._documents import ReadDocument, find_documents, read_document
 from ._fact_requests import Stretch, UniqueNames, fact_request, facts_of, stretches
-from ._folder import AnsweredCalls, BuildFolder
-from ._records import NO_MODEL, BuildSettings, CallLimits
+from ._folder import AnsweredCalls, BuildFolder, calls_of
+from ._records import NO_MODEL, BuildSettings
 from ._requests import FactsReply, QuestionReply
 from ._sentences import sentences_of
 
 # None of so many requests answered, and no other either: the rest would fare alike.
 _HOPELESS_AFTER = 10
 
-Progress = Callable[[Stage, CallProgress], object]
+_LIMITS = CallLimits(timeout=60.0, max_attempts=4, first_wait=0.5)
 
 
 class PaidStages:
@@ -57,7 +57,7 @@ class PaidStages:
         limits: CallLimits,
         *,
         retry_failed: bool,
-        on_progress: Progress | None,
+        on_progress: OnProgress | None,
     ) -> None:
         self._folder, self._model = folder, model
         self._settings, self._limits = settings, limits
@@ -89,33 +89,27 @@ class PaidStages:
             max_repairs=self._settings.max_repairs,
         )
         limits = self._limits
-        with open_store(self._folder.calls(stage), key="key") as store:
-            before = self._folder.answered(stage)
+        with open_table(self._folder.root, calls_of(stage)) as table:
+            before = AnsweredCalls(table.rows())
             todo = _todo(requests, before, again=self._retry_failed)
             unanswered = _Unanswered(self._settings.model, todo)
             run_calls_sync(
                 todo,
                 asker,
-                store,
+                table,
                 key=lambda request: request.key,
                 failed=unanswered.row,
-                max_concurrency=limits.max_concurrency,
-                rate=limits.rate,
-                timeout=limits.timeout,
-                max_attempts=limits.max_attempts + self._settings.max_repairs,
-                first_wait=limits.first_wait,
-                retry_on=(ReplyFaultError,),
-                on_progress=None
-                if self._on_progress is None
-                else lambda progress: self._report(stage, progress),
+                limits=replace(
+                    limits,
+                    max_attempts=limits.max_attempts + self._settings.max_repairs,
+                    retry_on=(ReplyFaultError,),
+                ),
+                on_progress=self._on_progress,
+                stage=stage.value,
             )
-            after = self._folder.answered(stage)
+            after = AnsweredCalls(table.rows())
         self.spent += after.all[len(before.all) :]
         return after.by_key
-
-    def _report(self, stage: Stage, progress: CallProgress) -> None:
-        if self._on_progress is not None:
-            self._on_progress(stage, progress)
 
 
 class _Unanswered:
@@ -250,7 +244,7 @@ def build_questions(
     settings: BuildSettings | None = None,
     limits: CallLimits | None = None,
     retry_failed: bool = False,
-    on_progress: Progress | None = None,
+    on_progress: OnProgress | None = None,
 ) -> BuildTotals:
     """Build a knowledge base of questions from documents.
 
@@ -265,7 +259,7 @@ def build_questions(
         settings: what is asked; its `model` must name `model`.
         limits: how the model is asked.
         retry_failed: ask again what failed in an earlier build.
-        on_progress: called with the stage after every finished request.
+        on_progress: called after every finished request.
 
     Returns:
         What came of it; failures are counted, and stand in `failures.jsonl`.
@@ -292,7 +286,7 @@ def build_questions(
                 folder,
                 model,
                 settings,
-                limits or CallLimits(),
+                limits or _LIMITS,
                 retry_failed=retry_failed,
                 on_progress=on_progress,
             )

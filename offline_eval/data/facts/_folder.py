@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from ....guard.errors import InputError
 from ....guard.files import atomic_writer, write_json
-from ...run import SCHEMA_VERSION, read_versioned, sole_writer, stored_rows
+from ...run import SCHEMA_VERSION, TableSpec, read_table, read_versioned, sole_writer
 from ._artefacts import CallRow, Stage
 
 HOLDS = "built_knowledge_base"
@@ -90,28 +90,19 @@ class BuildFolder:
                 value = row.model_dump(mode="json")
                 stream.write(json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n")
 
-    def calls(self, stage: Stage) -> Path:
-        """The stem of the store of a stage's calls."""
-        return self.root / "calls" / stage.value
-
     def answered(self, stage: Stage) -> AnsweredCalls:
-        """What the store of a stage holds.
+        """Read the finished calls of a stage.
 
         Raises:
             InputError: a row is damaged.
         """
-        found: list[CallRow] = []
-        for where, value in stored_rows(self.calls(stage)):
-            try:
-                found.append(CallRow.model_validate(value))
-            except ValidationError as error:
-                fault = error.errors()[0]
-                raise InputError(
-                    f"field {'.'.join(map(str, fault['loc']))!r}: {fault['msg']}",
-                    where=where,
-                    hint="remove the line; its call is then made again",
-                ) from None
-        return AnsweredCalls(found)
+        return AnsweredCalls(read_table(self.root, calls_of(stage)))
+
+
+def calls_of(stage: Stage) -> TableSpec[CallRow]:
+    """Return the table of a stage's calls."""
+    hint = "remove the line; its call is then made again"
+    return TableSpec(f"calls/{stage.value}", CallRow, "key", hint=hint)
 
 
 class AnsweredCalls:

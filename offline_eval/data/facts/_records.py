@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,40 +49,6 @@ class BuildSettings:
             raise InputError("must not be negative", where="max_repairs", hint="0 for none")
         if not self.model:
             raise InputError("must not be empty", where="model", hint=f"`{NO_MODEL}` for none")
-
-
-@dataclass(frozen=True, slots=True)
-class CallLimits:
-    """How the model is asked; none of it changes what is asked.
-
-    Attributes:
-        max_concurrency: requests at a time.
-        rate: requests a second, None for no limit.
-        timeout: seconds for one request, None for no limit.
-        max_attempts: requests for one reply when the provider fails; faulty replies that
-            are sent back come on top.
-        first_wait: seconds before the second attempt, doubled from there.
-
-    Raises:
-        InputError: a number is out of range.
-    """
-
-    max_concurrency: int = 8
-    rate: float | None = None
-    timeout: float | None = 60.0
-    max_attempts: int = 4
-    first_wait: float = 0.5
-
-    def __post_init__(self) -> None:
-        whole = {"max_concurrency": self.max_concurrency, "max_attempts": self.max_attempts}
-        for name, value in whole.items():
-            if value < 1:
-                raise InputError("must be at least 1", where=name, hint="leave it out")
-        for name, seconds in {"rate": self.rate, "timeout": self.timeout}.items():
-            if seconds is not None and not 0 < seconds < math.inf:
-                raise InputError("must be positive", where=name, hint="leave it out")
-        if not 0 <= self.first_wait < math.inf:
-            raise InputError("must not be negative", where="first_wait", hint="leave it out")
 
 
 _QUESTION_NAMES = ("question", "questions", "q", "query", "prompt", "问题", "題目", "问")

@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel
-
 from ....guard.errors import InputError
-from ....guard.files import file_sha256
 from ...run import (
+    JUDGEMENTS,
+    REPLIES,
     InputFile,
     Judgement,
     OokbQuestion,
@@ -23,7 +22,7 @@ from ...run import (
     ReplyRow,
     ReplySystem,
     StoredPassage,
-    open_store,
+    open_table,
     start_replies_run,
 )
 from .. import PassageKind, QuestionRecord, build_knowledge_base, read_questions
@@ -300,8 +299,10 @@ def write_run(
         replies=len(parts.replies),
         inputs=parts.inputs,
     )
-    _append(root / "replies", "reply_id", parts.replies)
-    _append(root / "judgements", "judgement_id", parts.judgements)
+    with open_table(root, REPLIES) as replies:
+        replies.extend(parts.replies)
+    with open_table(root, JUDGEMENTS) as judgements:
+        judgements.extend(parts.judgements)
     for warning in parts.warnings if on_warning else ():
         if on_warning is not None:
             on_warning(warning)
@@ -310,16 +311,4 @@ def write_run(
 
 def input_files(paths: Iterable[str | os.PathLike[str]]) -> tuple[InputFile, ...]:
     """Names and hashes of files that were read."""
-    return tuple(InputFile(name=Path(path).name, sha256=file_sha256(path)) for path in paths)
-
-
-def _append(stem: Path, key: str, rows: Sequence[BaseModel]) -> None:
-    with open_store(stem, key=key) as store:
-        # Handed over all at once, many rows are synced together.
-        waiting = [
-            store.submit(row.model_dump(mode="json"))
-            for row in rows
-            if getattr(row, key) not in store.done
-        ]
-        for stored in waiting:
-            stored.result()
+    return tuple(InputFile.of(path) for path in paths)

@@ -14,7 +14,7 @@ from ....guard.contracts import LanguageModel, ScoringLanguageModel
 from ....guard.errors import InputError
 from ....guard.files import atomic_writer, file_sha256, write_json
 from ....guard.signals.conflict import EntailmentModel
-from ...run import SCHEMA_VERSION, RowStore, holds_run, open_store, stored_rows
+from ...run import SCHEMA_VERSION, Table, holds_run, open_store, stored_rows
 from ...systems import LoggedReplies
 from ._answering import Answerer, ModelAnswerer, ReplayAnswerer, TaskPrompter
 from ._beliefs import BeliefCollector
@@ -158,7 +158,7 @@ def default_form(model: object) -> AnswerForm:
     return "likelihood" if scores and not getattr(model, "uses_chat_template", False) else "letters"
 
 
-def _append(store: RowStore, rows: Sequence[Mapping[str, Any]]) -> None:
+def _append(store: Table[Any], rows: Sequence[Mapping[str, Any]]) -> None:
     for row in rows:
         if row["row_id"] not in store.done:
             store.append(row)

@@ -13,7 +13,7 @@ from langchain_core.runnables import Runnable
 
 from ....adapters.langchain import ChatModelLM
 from ....guard.errors import DeviceError, InputError, MissingDependencyError, ModelFolderError
-from ....guard.files import file_sha256, write_text
+from ....guard.files import write_text
 from ...data import Encoder
 from ...run import CaseKind, InputFile, OokbQuestion, ReplyCase, ReplySystem, StoredPassage
 from ...systems import (
@@ -179,10 +179,7 @@ class Prepared:
 
     def inputs(self) -> list[InputFile]:
         """The files that the run is made from."""
-        logs = [
-            InputFile(name=Path(path).name, sha256=file_sha256(path))
-            for path in self.comparison.replay
-        ]
+        logs = [InputFile.of(path) for path in self.comparison.replay]
         return [*(base.file for base in self.bases), *logs]
 
     def wanted_contexts(self) -> list[Wanted]:

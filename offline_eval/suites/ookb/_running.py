@@ -11,7 +11,6 @@ from typing import Any
 
 from langchain_core.runnables import Runnable
 
-from ....adapters.ray import PoolSize
 from ....guard.decision import Route
 from ....guard.errors import InputError
 from ....guard.files import read_text, write_text
@@ -27,13 +26,17 @@ from ...judging import (
 from ...run import (
     ABSTENTION,
     FACTUALITY,
-    CallProgress,
+    JUDGEMENTS,
+    REPLIES,
+    CallLimits,
     CaseKind,
+    OnProgress,
     OokbQuestion,
+    RayPool,
     RunTotals,
     StoredPassage,
     holds_replies,
-    open_store,
+    open_table,
     read_replies_run,
     run_calls_ray_sync,
     run_calls_sync,
@@ -43,14 +46,12 @@ from ...systems import (
     OFF,
     Asked,
     AskedBase,
-    CallLimits,
     Case,
     FoundContext,
     LiveSystem,
     Material,
     ModelUnderTest,
     PassageIndex,
-    Progress,
     Replayed,
     Replier,
     RepliesSettings,
@@ -173,7 +174,7 @@ def judge_replies(
     judges: Sequence[Judge],
     *,
     limits: CallLimits | None = None,
-    on_progress: Callable[[Progress], object] | None = None,
+    on_progress: OnProgress | None = None,
 ) -> JudgeTotals:
     """Judge every reply of a run, except the replies of guards.
 
@@ -189,31 +190,13 @@ def judge_replies(
         InputError: the run or a judge cannot be used.
         MissingDependencyError: a judge needs a package that is not there.
     """
-    limits = limits or CallLimits()
     rows = read_replies_run(folder).replies.values()
     by_guard = frozenset(row.reply_id for row in rows if row.route is Route.ABSTAIN)
-    told = on_progress
     return judge_run(
         folder,
         [_KnowsGuards(judge, by_guard) for judge in judges],
-        max_concurrency=limits.concurrency,
-        rate=limits.rate,
-        timeout=limits.timeout,
-        max_attempts=limits.max_attempts,
-        on_progress=None
-        if told is None
-        else lambda progress: told(
-            Progress(
-                stage="judging",
-                done=progress.done,
-                total=progress.total,
-                failed=progress.failed,
-                calls=progress.calls or 0,
-                input_tokens=progress.input_tokens or 0,
-                output_tokens=progress.output_tokens or 0,
-                eta_seconds=progress.eta_seconds,
-            )
-        ),
+        limits=limits,
+        on_progress=on_progress,
     )
 
 
@@ -243,9 +226,6 @@ class _KnowsGuards:
         return await self._judge.judge(criterion, material, known)
 
 
-OnProgress = Callable[[Progress], object]
-
-
 @dataclass(frozen=True, slots=True)
 class RepliesDone:
     """A finished run.
@@ -269,6 +249,7 @@ def run_replies(
     encoder: Callable[[], Encoder],
     settings: RepliesSettings | None = None,
     limits: CallLimits | None = None,
+    pool: RayPool | None = None,
     on_progress: OnProgress | None = None,
 ) -> RepliesDone:
     """Put the questions to all systems, and store what they say.
@@ -283,6 +264,7 @@ def run_replies(
         encoder: makes the retriever's encoder, called only where something searches.
         settings: what decides the replies.
         limits: how fast they may come.
+        pool: workers on a Ray cluster that make the calls; None for this process.
         on_progress: told how far it is.
 
     Raises:
@@ -292,12 +274,21 @@ def run_replies(
     """
     settings, limits = settings or RepliesSettings(), limits or CallLimits()
     prepared = prepare(questions, comparison, settings)
-    running = _Running(Path(out), prepared, limits, encoder, on_progress)
+    running = _Running(Path(out), prepared, _Calling(limits, pool, on_progress), encoder)
     if CaseKind.SYNTHETIC in settings.cases and prepared.systems:
         made_up = running.made_up_questions()
         prepared = prepare(questions, comparison, settings, made_up)
         running = running.again_with(prepared)
     return running.run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Calling:
+    """How the calls of a run are made."""
+
+    limits: CallLimits
+    pool: RayPool | None
+    on_progress: OnProgress | None
 
 
 class _Running:
@@ -307,12 +298,10 @@ class _Running:
         self,
         out: Path,
         prepared: Prepared,
-        limits: CallLimits,
+        calling: _Calling,
         encoder: Callable[[], Encoder],
-        on_progress: OnProgress | None,
     ) -> None:
-        self._out, self._limits, self._make_encoder = out, limits, encoder
-        self._on_progress = on_progress
+        self._out, self._calling, self._make_encoder = out, calling, encoder
         # What travels to other processes is loaded there by its name.
         self._named = prepared.models
         loaded = {name: model.loaded() for name, model in prepared.models.items()}
@@ -326,9 +315,8 @@ class _Running:
         again = _Running(
             self._out,
             replace(prepared, models=models),
-            self._limits,
+            self._calling,
             self._make_encoder,
-            self._on_progress,
         )
         again._named, again._encoder, again._indices = self._named, self._encoder, self._indices
         return again
@@ -352,8 +340,8 @@ class _Running:
             folder,
             prepared.wanted_contexts(),
             self._retriever,
-            self._limits,
-            self._reporting("retrieving"),
+            self._calling.limits,
+            self._calling.on_progress,
         )
         others = _others(contexts)
         _add_passages(folder / "passages.jsonl", others)
@@ -441,40 +429,31 @@ class _Running:
         contexts: Mapping[str, FoundContext],
         others: Mapping[str, StoredPassage],
     ) -> RunTotals:
-        limits, items = self._limits, self._prepared.items()
+        calling, items = self._calling, self._prepared.items()
         material = self._material(contexts, others)
-        reporting = self._reporting("asking")
-        with open_store(folder / "replies", key="reply_id", kind=limits.store) as store:
-            if limits.engine == "ray":
+        with open_table(folder, REPLIES) as table:
+            if calling.pool is not None:
                 travelling = replace(material, models=self._named)
                 return run_calls_ray_sync(
                     items,
                     partial(make_replier, travelling),
-                    store,
+                    table,
                     key=_reply_id,
                     failed=partial(failed_row, material),
-                    size=PoolSize(
-                        workers=limits.workers,
-                        in_flight=max(1, limits.concurrency // limits.workers),
-                    ),
-                    address=limits.ray_address,
-                    rate=limits.rate,
-                    timeout=limits.timeout,
-                    max_attempts=limits.max_attempts,
-                    on_progress=reporting,
+                    limits=calling.limits,
+                    on_progress=calling.on_progress,
+                    pool=calling.pool,
                 )
             replier = Replier(material)
             return run_calls_sync(
                 items,
                 replier,
-                store,
+                table,
                 key=_reply_id,
                 failed=replier.failed,
-                max_concurrency=limits.concurrency,
-                rate=limits.rate,
-                timeout=limits.timeout,
-                max_attempts=limits.max_attempts,
-                on_progress=reporting,
+                limits=calling.limits,
+                on_progress=calling.on_progress,
+                stage="asking",
             )
 
     def _material(
@@ -514,33 +493,8 @@ class _Running:
         if not self._prepared.replay.items:
             return
         rows = read_replies_run(folder).replies
-        with open_store(
-            folder / "judgements", key="judgement_id", kind=self._limits.store
-        ) as store:
-            waiting = [
-                store.submit(one.model_dump(mode="json"))
-                for one in given_judgements(self._prepared.replay, rows)
-                if one.judgement_id not in store.done
-            ]
-            for stored in waiting:
-                stored.result()
-
-    def _reporting(self, stage: str) -> Callable[[CallProgress], object] | None:
-        told = self._on_progress
-        if told is None:
-            return None
-        return lambda progress: told(
-            Progress(
-                stage=stage,
-                done=progress.done,
-                total=progress.total,
-                failed=progress.failed,
-                calls=progress.calls or 0,
-                input_tokens=progress.input_tokens or 0,
-                output_tokens=progress.output_tokens or 0,
-                eta_seconds=progress.eta_seconds,
-            )
-        )
+        with open_table(folder, JUDGEMENTS) as table:
+            table.extend(given_judgements(self._prepared.replay, rows))
 
 
 def _reply_id(item: Asked | Replayed) -> str:

@@ -14,7 +14,7 @@ from ....guard.decision import Decision
 from ....guard.errors import InputError, KnowgateError
 from ....guard.files import file_sha256, write_json
 from ...data.uaqfact import Layout, UaqData, UaqItem, read_layout, write_layout
-from ...run import SCHEMA_VERSION, RowStore, holds_run, open_store, stored_rows
+from ...run import SCHEMA_VERSION, Table, holds_run, open_store, stored_rows
 from ...systems import LoggedReplies, choose_reply
 from ._answering import Answerer, FactRetriever, ModelAnswerer, ReplayAnswerer
 from ._plan import (
@@ -115,7 +115,7 @@ def run_uaqfact(
 
 
 class _Counter:
-    def __init__(self, store: RowStore, total: int, on_progress: Progress | None) -> None:
+    def __init__(self, store: Table[Any], total: int, on_progress: Progress | None) -> None:
         self._store, self._total, self._report = store, total, on_progress
 
     def __call__(self) -> None:
@@ -143,7 +143,7 @@ def _answerer(
 
 
 def _ask(
-    store: RowStore, answerer: Answerer, plan: Sequence[Planned], progress: Callable[[], None]
+    store: Table[Any], answerer: Answerer, plan: Sequence[Planned], progress: Callable[[], None]
 ) -> None:
     # Whole batches: a local model's reply can hang on its neighbours in the last digit.
     for batch in batches(plan, _AT_ONCE):
@@ -156,7 +156,7 @@ def _ask(
 
 
 def _guard(
-    store: RowStore,
+    store: Table[Any],
     root: Path,
     name: str,
     guard: Decider,

@@ -10,15 +10,16 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import Runnable, RunnableLambda
 
 from knowgate.offline_eval.run import (
+    REPLIES,
     CaseKind,
     OokbQuestion,
     ReplyCase,
     ReplyContext,
     ReplyRow,
     ReplySystem,
+    RowError,
     StoredPassage,
-    StoreKind,
-    open_store,
+    open_table,
     start_replies_run,
 )
 
@@ -33,7 +34,6 @@ def replies_run(
     *,
     answer: str = ANSWER,
     citation: str | None = None,
-    kind: StoreKind = "jsonl",
     systems: Sequence[str] = ("s",),
 ) -> Path:
     """A run with one question per reply; a reply of None is a failed call."""
@@ -52,15 +52,15 @@ def replies_run(
         ],
         replies=len(replies) * len(systems),
     )
-    with open_store(folder / "replies", key="reply_id", kind=kind) as store:
+    with open_table(folder, REPLIES) as store:
         for system in systems:
             for name, reply in replies.items():
                 store.append(_row(system, name, reply, citation))
     return folder
 
 
-def _row(system: str, name: str, reply: str | None, citation: str | None) -> dict[str, Any]:
-    error = {"type": "LanguageModelError", "detail": "down"} if reply is None else None
+def _row(system: str, name: str, reply: str | None, citation: str | None) -> ReplyRow:
+    error = RowError(type="LanguageModelError", detail="down") if reply is None else None
     return ReplyRow(
         reply_id=f"{system}/{name}",
         case_id=name,
@@ -69,7 +69,7 @@ def _row(system: str, name: str, reply: str | None, citation: str | None) -> dic
         response=reply,
         citation=citation,
         error=error,
-    ).model_dump(mode="json")
+    )
 
 
 class ScriptedJudge:

@@ -26,7 +26,7 @@ from knowgate.offline_eval.judging import (
     plan_judging,
 )
 from knowgate.offline_eval.judging._contract import FIELDS, shown
-from knowgate.offline_eval.run import Judgement, StoreKind, read_replies_run
+from knowgate.offline_eval.run import CallLimits, Judgement, read_replies_run
 from tests.offline_eval.judging.runs import (
     REFUSAL,
     Replies,
@@ -177,17 +177,15 @@ def test_one_failing_call_is_a_row_and_the_others_go_on(tmp_path: Path) -> None:
     assert verdicts(folder)["s/right/factuality/llm:scripted"].outcome == "tier_1"
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "sqlite"])
-def test_failures_are_asked_again_on_demand_and_nothing_else_is(
-    tmp_path: Path, kind: StoreKind
-) -> None:
-    run = replies_run(tmp_path / "run", REPLIES, kind=kind)
+def test_failures_are_asked_again_on_demand_and_nothing_else_is(tmp_path: Path) -> None:
+    run = replies_run(tmp_path / "run", REPLIES)
     up = ScriptedJudge(sensible)
     down = ScriptedJudge(
         lambda messages: OSError() if "3 mm" in messages[1].text else sensible(messages)
     )
     broken = FunctionJudge("broken", "tone", lambda _: 1 / 0)  # type: ignore[arg-type,return-value]
-    judge_run(run, [LLMJudge(down.model, name="m"), DetectorJudge(), broken], max_attempts=1)
+    judges = [LLMJudge(down.model, name="m"), DetectorJudge(), broken]
+    judge_run(run, judges, limits=CallLimits(max_attempts=1))
     others = {name for name, row in verdicts(run).items() if row.judge == "broken"}
     failed = {name for name, row in verdicts(run).items() if row.error is not None} - others
     assert failed == {f"s/wrong/{name}/llm:m" for name in ("abstention", "factuality", "failure")}
@@ -215,7 +213,7 @@ def test_a_judge_that_hangs_is_a_row(tmp_path: Path) -> None:
 
     judge = LLMJudge(RunnableLambda(hang), name="slow", criteria=bundled_criteria()[:1])
     folder = replies_run(tmp_path / "run", {"q": "3 mm."})
-    totals = judge_run(folder, [judge], timeout=0.05, max_attempts=1)
+    totals = judge_run(folder, [judge], limits=CallLimits(timeout=0.05, max_attempts=1))
     row = verdicts(folder)["s/q/abstention/llm:slow"]
     assert totals.failed == 1
     assert row.error is not None
@@ -233,10 +231,9 @@ def test_verdicts_of_another_version_are_not_mixed(tmp_path: Path) -> None:
         judge_run(folder, [llm(ScriptedJudge(sensible), [other])])
 
 
-def test_verdicts_go_where_the_replies_are(tmp_path: Path) -> None:
-    folder = replies_run(tmp_path / "run", {"q": REFUSAL}, kind="sqlite")
+def test_the_detector_recognises_an_abstention(tmp_path: Path) -> None:
+    folder = replies_run(tmp_path / "run", {"q": REFUSAL})
     judge_run(folder, [DetectorJudge()])
-    assert (folder / "judgements.sqlite").exists()
     row = verdicts(folder)["s/q/abstention/detector"]
     assert row.outcome == "yes"
     assert row.probability is not None

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +17,18 @@ import pytest
 from knowgate.guard import InputError, LanguageModelError
 from knowgate.guard.errors import LanguageModelTimeoutError
 from knowgate.offline_eval.run import (
-    CallProgress,
-    RowStore,
+    CallLimits,
+    Progress,
     RunTotals,
-    open_store,
+    Table,
+    in_threads,
     run_calls,
     run_calls_sync,
-    stored_rows,
 )
-from knowgate.offline_eval.run._table import UnstorableRowError
-from knowgate.offline_eval.run._threads import in_threads
+from knowgate.offline_eval.run._rows import UnstorableRowError
+from tests.support.any_rows import any_rows, any_table
+
+_LIMITS = frozenset(field.name for field in fields(CallLimits))
 
 
 async def _echo(item: str) -> dict[str, Any]:
@@ -36,17 +39,22 @@ def _failed(item: str, error: Exception) -> dict[str, Any]:
     return {"id": item, "error": type(error).__name__}
 
 
-async def _run(items: Any, call: Any, store: RowStore, **options: Any) -> RunTotals:
+async def _run(items: Any, call: Any, store: Table[Any], **options: Any) -> RunTotals:
+    limits = {name: options.pop(name) for name in _LIMITS & options.keys()}
     return await run_calls(
-        items, call, store, **{"key": str, "failed": _failed, "first_wait": 0.0, **options}
+        items,
+        call,
+        store,
+        **{"key": str, "failed": _failed, **options},
+        limits=CallLimits(**{"first_wait": 0.0, **limits}),
     )
 
 
 async def _rows(tmp_path: Path, items: Any, call: Any, **options: Any) -> dict[str, Any]:
     """The stored rows by id, of a new run."""
-    with open_store(tmp_path / "rows", key="id") as store:
+    with any_table(tmp_path / "rows") as store:
         await _run(items, call, store, **options)
-    return {row["id"]: row for _, row in stored_rows(tmp_path / "rows")}
+    return {row["id"]: row for row in any_rows(tmp_path / "rows")}
 
 
 async def test_every_item_gets_its_row(tmp_path: Path) -> None:
@@ -66,7 +74,7 @@ async def test_what_is_stored_is_not_asked_again(tmp_path: Path) -> None:
         asked.append(item)
         return await _echo(item)
 
-    with open_store(tmp_path / "rows", key="id") as store:
+    with any_table(tmp_path / "rows") as store:
         store.append({"id": "b", "text": "from before"})
         totals = await _run(["a", "b", "c"], call, store)
 
@@ -75,7 +83,7 @@ async def test_what_is_stored_is_not_asked_again(tmp_path: Path) -> None:
 
 
 async def test_nothing_to_ask_is_no_error(tmp_path: Path) -> None:
-    with open_store(tmp_path / "rows", key="id") as store:
+    with any_table(tmp_path / "rows") as store:
         totals = await _run([], _echo, store)
 
     assert (totals.total, totals.stored, totals.calls) == (0, 0, None)
@@ -121,10 +129,10 @@ async def test_a_failure_that_will_not_pass_is_a_row_after_one_attempt(tmp_path:
             raise KeyError(item)
         return await _echo(item)
 
-    with open_store(tmp_path / "rows", key="id") as store:
+    with any_table(tmp_path / "rows") as store:
         totals = await _run(["a", "b", "c"], call, store)
 
-    found = {row["id"]: row for _, row in stored_rows(tmp_path / "rows")}
+    found = {row["id"]: row for row in any_rows(tmp_path / "rows")}
     assert found["b"] == {"id": "b", "error": "KeyError"}
     assert len(found) == 3
     assert attempts["b"] == 1
@@ -151,12 +159,12 @@ async def test_a_failure_that_every_call_would_meet_ends_the_run(tmp_path: Path)
         return await _echo(item)
 
     with (
-        open_store(tmp_path / "rows", key="id") as store,
+        any_table(tmp_path / "rows") as store,
         pytest.raises(PermissionError, match="key refused"),
     ):
         await _run(["a", "b", "c"], call, store, max_concurrency=1, stop_on=(PermissionError,))
 
-    assert [row["id"] for _, row in stored_rows(tmp_path / "rows")] == ["a"]
+    assert [row["id"] for row in any_rows(tmp_path / "rows")] == ["a"]
 
 
 async def test_an_attempt_that_takes_too_long_is_broken_off_and_tried_again(
@@ -209,7 +217,7 @@ async def test_a_failure_row_that_cannot_be_stored_is_a_mistake_of_the_program(
         raise KeyError(item)
 
     with (
-        open_store(tmp_path / "rows", key="id") as store,
+        any_table(tmp_path / "rows") as store,
         pytest.raises(ValueError, match="`failed` made a row that cannot be stored"),
     ):
         await _run(["a"], call, store, failed=lambda item, error: {"id": "other"})
@@ -233,7 +241,7 @@ async def test_a_number_out_of_range_is_refused_before_any_call(
         raise AssertionError(item)
 
     with (
-        open_store(tmp_path / "rows", key="id") as store,
+        any_table(tmp_path / "rows") as store,
         pytest.raises(InputError, match=f"^{where}: "),
     ):
         await _run(["a"], call, store, **options)
@@ -244,21 +252,21 @@ async def test_two_items_of_one_key_are_refused_before_any_call(tmp_path: Path) 
         raise AssertionError(item)
 
     with (
-        open_store(tmp_path / "rows", key="id") as store,
+        any_table(tmp_path / "rows") as store,
         pytest.raises(InputError, match="two items have the key 'a'"),
     ):
         await _run(["a", "b", "a"], call, store)
 
 
 async def test_progress_counts_what_is_on_disk_and_what_it_cost(tmp_path: Path) -> None:
-    seen: list[CallProgress] = []
+    seen: list[Progress] = []
 
     async def call(item: str) -> dict[str, Any]:
         if item == "c":
             raise KeyError(item)
         return {"id": item, "input_tokens": 10, "output_tokens": None, "calls": 2}
 
-    with open_store(tmp_path / "rows", key="id") as store:
+    with any_table(tmp_path / "rows") as store:
         store.append({"id": "a", "input_tokens": 1000})
         totals = await _run("abcd", call, store, max_concurrency=1, on_progress=seen.append)
 
@@ -299,11 +307,11 @@ async def test_what_a_thread_raises_is_the_failure_of_its_item(tmp_path: Path) -
 
 
 def test_a_run_without_a_loop_of_its_own_gets_one(tmp_path: Path) -> None:
-    with open_store(tmp_path / "rows", key="id", kind="sqlite") as store:
+    with any_table(tmp_path / "rows") as store:
         totals = run_calls_sync(["a", "b"], _echo, store, key=str, failed=_failed)
 
     assert totals.stored == 2
-    assert len(stored_rows(tmp_path / "rows")) == 2
+    assert len(any_rows(tmp_path / "rows")) == 2
 
 
 def test_importing_the_runner_loads_nothing_heavy() -> None:

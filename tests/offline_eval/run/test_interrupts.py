@@ -9,13 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.offline_eval.run import open_store, run_calls_sync, stored_rows
+from knowgate.offline_eval.run import run_calls_sync
+from tests.support.any_rows import any_rows, any_table
+
+ROOT = Path(__file__).parents[3]
 
 # Half of the calls never answer; in threads, nobody could make them.
 _PROGRAM = """
 import asyncio, signal, sys, time
-from knowgate.offline_eval.run._threads import in_threads
-from knowgate.offline_eval.run import open_store, run_calls_sync
+from knowgate.offline_eval.run import CallLimits, in_threads, run_calls_sync
+from tests.support.any_rows import any_table
 
 def row(item):
     return {"id": str(item), "text": "x" * 1000}
@@ -38,13 +41,13 @@ def progress(state):
     if state.done == 20:
         print("stored", flush=True)
 
-if sys.argv[4] == "own":
+if sys.argv[3] == "own":
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(7))
-with open_store(sys.argv[1], key="id", kind=sys.argv[2]) as store:
+with any_table(sys.argv[1]) as store:
     items = [2 * n for n in range(20)] + [2 * n + 1 for n in range(20)]
     run_calls_sync(
-        items, calls[sys.argv[3]], store, key=str, failed=lambda item, error: {"id": str(item)},
-        max_concurrency=30, on_progress=progress,
+        items, calls[sys.argv[2]], store, key=str, failed=lambda item, error: {"id": str(item)},
+        limits=CallLimits(max_concurrency=30), on_progress=progress,
     )
 """
 
@@ -53,19 +56,14 @@ with open_store(sys.argv[1], key="id", kind=sys.argv[2]) as store:
     ("number", "code"), [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 143)]
 )
 @pytest.mark.parametrize(
-    ("kind", "call", "handler"),
-    [
-        ("jsonl", "plain", "own"),
-        ("sqlite", "in_threads", "none"),
-        ("jsonl", "default_threads", "none"),
-    ],
+    ("call", "handler"), [("plain", "own"), ("in_threads", "none"), ("default_threads", "none")]
 )
 def test_a_signal_leaves_whole_rows_and_ends_at_once(
-    tmp_path: Path, kind: str, call: str, handler: str, number: signal.Signals, code: int
+    tmp_path: Path, call: str, handler: str, number: signal.Signals, code: int
 ) -> None:
-    command = [sys.executable, "-c", _PROGRAM, str(tmp_path / "rows"), kind, call, handler]
+    command = [sys.executable, "-c", _PROGRAM, str(tmp_path / "rows"), call, handler]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
     ) as program:
         assert program.stdout is not None
         assert program.stdout.readline() == "stored\n"
@@ -75,11 +73,9 @@ def test_a_signal_leaves_whole_rows_and_ends_at_once(
 
     assert program.returncode == code, said
     assert ("KeyboardInterrupt" in said) == (number == signal.SIGINT)
-    assert sorted(int(row["id"]) for _, row in stored_rows(tmp_path / "rows")) == list(
-        range(0, 40, 2)
-    )
+    assert sorted(int(row["id"]) for row in any_rows(tmp_path / "rows")) == list(range(0, 40, 2))
     # The lock went with the process.
-    with open_store(tmp_path / "rows", key="id", kind="jsonl" if kind == "jsonl" else "sqlite"):
+    with any_table(tmp_path / "rows"):
         pass
 
 
@@ -93,7 +89,7 @@ def test_the_handler_of_the_program_is_back_after_the_run(tmp_path: Path) -> Non
 
     before = signal.signal(signal.SIGTERM, mine)
     try:
-        with open_store(tmp_path / "rows", key="id") as store:
+        with any_table(tmp_path / "rows") as store:
             totals = run_calls_sync(
                 range(3), call, store, key=str, failed=lambda item, error: {"id": str(item)}
             )

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from knowgate.offline_eval.run._calls import AttemptRules, RateLimit, Tally
+from knowgate.offline_eval.run import CallLimits
+from knowgate.offline_eval.run._limits import RateLimit
+from knowgate.offline_eval.run._progress import Tally
 
 
 class _JumpingSelector(selectors.SelectSelector):
@@ -160,7 +162,7 @@ def test_attempts_wait_twice_as_long_each_time_and_never_alike() -> None:
             raise ConnectionError
 
         with pytest.raises(ConnectionError):
-            await AttemptRules(timeout=None, most=5, first_wait=1.0).run(attempt, limit)
+            await CallLimits(timeout=None, max_attempts=5, first_wait=1.0).attempt(attempt, limit)
         return moments
 
     async def run() -> list[list[float]]:
@@ -187,8 +189,10 @@ def test_further_attempts_keep_to_the_rate_as_well() -> None:
 
     async def run() -> None:
         limit = RateLimit(0.5)
-        rules = AttemptRules(timeout=None, most=3, first_wait=0.0)
-        await asyncio.gather(*(rules.run(attempt, limit) for _ in range(4)), return_exceptions=True)
+        rules = CallLimits(timeout=None, max_attempts=3, first_wait=0.0)
+        await asyncio.gather(
+            *(rules.attempt(attempt, limit) for _ in range(4)), return_exceptions=True
+        )
 
     _on_jumping_clock(run())
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.run import open_store, stored_rows
-from knowgate.offline_eval.run._ray_calls import run_calls_ray
+from knowgate.offline_eval.run import CallLimits
+from tests.support.any_rows import any_rows
 from tests.support.ray_outcomes import PROGRAM, ROOT, RayOutcomes, ray_outcomes
 
 _needs_ray = pytest.mark.skipif(
@@ -107,14 +107,15 @@ def test_a_signal_ends_the_workers_and_the_cluster_and_leaves_whole_rows(
 
     assert program.returncode == code, said
     assert left.endswith("connected False\n")
-    assert sorted(int(row["id"]) for _, row in stored_rows(tmp_path / "rows")) == list(range(20))
+    assert sorted(int(row["id"]) for row in any_rows(tmp_path / "rows")) == list(range(20))
 
 
 def test_without_ray_the_error_says_what_to_install(tmp_path: Path) -> None:
     program = (
         "import sys; sys.modules['ray'] = None\n"
-        "from knowgate.offline_eval.run import open_store, run_calls_ray_sync\n"
-        "with open_store(sys.argv[1], key='id') as store:\n"
+        "from knowgate.offline_eval.run import run_calls_ray_sync\n"
+        "from tests.support.any_rows import any_table\n"
+        "with any_table(sys.argv[1]) as store:\n"
         "    run_calls_ray_sync([1], list, store, key=str, failed=lambda i, e: {'id': str(i)})\n"
     )
 
@@ -127,7 +128,7 @@ def test_without_ray_the_error_says_what_to_install(tmp_path: Path) -> None:
     )
 
     assert "MissingDependencyError: ray cannot be imported: needs `pip install" in done.stderr
-    assert stored_rows(tmp_path / "rows") == []
+    assert any_rows(tmp_path / "rows") == []
 
 
 @pytest.mark.parametrize(
@@ -144,8 +145,5 @@ async def test_a_number_out_of_range_is_refused_before_a_cluster_is_started(
     def factory() -> Any:
         raise AssertionError
 
-    with (
-        open_store(tmp_path / "rows", key="id") as store,
-        pytest.raises(InputError, match=f"^{where}: "),
-    ):
-        await run_calls_ray([1], factory, store, key=str, failed=lambda item, error: {}, **options)
+    with pytest.raises(InputError, match=f"^{where}: "):
+        CallLimits(**options)

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.offline_eval.run import StoreKind, open_store, stored_rows
+from tests.support.any_rows import any_rows, any_table
 
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
@@ -28,24 +28,24 @@ _ROWS = st.lists(
 )
 
 
-def _store(stem: Path, rows: list[dict[str, Any]], kind: StoreKind) -> None:
-    with open_store(stem, key="key", kind=kind) as store:
+def _store(stem: Path, rows: list[dict[str, Any]]) -> None:
+    with any_table(stem, "key") as store:
         for pending in [store.submit(row) for row in rows]:
             pending.result(timeout=30)
 
 
 def _read(stem: Path) -> list[dict[str, Any]]:
-    return [row for _, row in stored_rows(stem)]
+    return any_rows(stem)
 
 
 @settings(max_examples=40, deadline=None)
-@given(rows=_ROWS, kind=st.sampled_from(("jsonl", "sqlite")))
-def test_any_rows_come_back_as_they_were(rows: list[dict[str, Any]], kind: StoreKind) -> None:
+@given(rows=_ROWS)
+def test_any_rows_come_back_as_they_were(rows: list[dict[str, Any]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        _store(Path(folder) / "rows", rows, kind)
+        _store(Path(folder) / "rows", rows)
 
         assert _read(Path(folder) / "rows") == rows
-        with open_store(Path(folder) / "rows", key="key", kind=kind) as store:
+        with any_table(Path(folder) / "rows", "key") as store:
             assert list(store.done) == [row["key"] for row in rows]
 
 
@@ -56,7 +56,7 @@ def test_after_any_cut_exactly_the_whole_rows_are_left_and_the_rest_can_follow(
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         stem, path = Path(folder) / "rows", Path(folder) / "rows.jsonl"
-        _store(stem, rows, "jsonl")
+        _store(stem, rows)
         content = path.read_bytes()
         cut = data.draw(st.integers(0, len(content)), label="cut")
         ends = [place for place, byte in enumerate(content, start=1) if byte == 10]
@@ -65,5 +65,5 @@ def test_after_any_cut_exactly_the_whole_rows_are_left_and_the_rest_can_follow(
 
         assert len(ends) == len(rows)
         assert _read(stem) == rows[:whole]
-        _store(stem, rows[whole:], "jsonl")
+        _store(stem, rows[whole:])
         assert path.read_bytes() == content

@@ -13,11 +13,11 @@ from langchain_core.runnables import RunnableLambda
 from knowgate.adapters.langchain import GuardedRAG
 from knowgate.guard import FingerprintMismatchError, Guard, InputError, Policy, Route
 from knowgate.guard.signals.relevance import LexicalScorer
-from knowgate.offline_eval.run import CaseKind, RepliesRun, ReplyRow, read_replies_run
-from knowgate.offline_eval.suites.ookb import Comparison, run_replies
-from knowgate.offline_eval.systems import CallLimits, RepliesSettings
+from knowgate.offline_eval.run import CallLimits, CaseKind, RepliesRun, ReplyRow, read_replies_run
+from knowgate.offline_eval.suites.ookb import Comparison
+from knowgate.offline_eval.systems import RepliesSettings
 from knowgate.offline_eval.systems._prompts import load_system_prompt
-from tests.offline_eval.suites.ookb.toy import ToyEncoder, write_toy_questions
+from tests.offline_eval.suites.ookb.toy import write_toy_questions
 from tests.offline_eval.systems.asked import (
     GreedyReader,
     answering_policy,
@@ -353,20 +353,6 @@ def test_several_bases_are_asked_apart(tmp_path: Path) -> None:
     for row in found.replies.values():
         base = found.case_of(row).knowledge_base
         assert {p.knowledge_base for p in found.context_passages(row)} == {base}
-
-
-def test_replies_may_go_into_a_database(workplace: Path, tmp_path: Path) -> None:
-    run_replies(
-        [workplace / "kb.jsonl"],
-        tmp_path / "out",
-        Comparison(models={"reader": reader()}),
-        encoder=ToyEncoder,
-        settings=RepliesSettings(limit=2),
-        limits=CallLimits(store="sqlite"),
-    )
-
-    assert (tmp_path / "out" / "replies.sqlite").exists()
-    assert len(read_replies_run(tmp_path / "out").replies) == 4
 
 
 def test_nothing_under_test_is_refused(workplace: Path, tmp_path: Path) -> None:

@@ -22,11 +22,11 @@ from knowgate.offline_eval.data.facts import (
     BuildPrompts,
     BuildSettings,
     BuildTotals,
-    CallLimits,
     build_questions,
     estimate_build,
 )
 from knowgate.offline_eval.data.facts._artefacts import CallRow
+from knowgate.offline_eval.run import CallLimits
 from tests.offline_eval.cli.commands import read_lines
 from tests.support.scripted_chat import Script, ScriptedChat, ScriptedTextChat
 from tests.support.scripted_facts import scripted_facts
@@ -352,7 +352,8 @@ def test_a_folder_with_something_else_in_it_is_refused(documents: Path, tmp_path
 SLOW_BUILD = """
 import sys
 from pathlib import Path
-from knowgate.offline_eval.data.facts import (BuildSettings, CallLimits, build_questions)
+from knowgate.offline_eval.data.facts import BuildSettings, build_questions
+from knowgate.offline_eval.run import CallLimits
 from tests.support.scripted_chat import ScriptedChat
 from tests.support.scripted_facts import scripted_facts
 

@@ -21,7 +21,14 @@ from knowgate.offline_eval.data.formats._knowornot_names import (
     text_as_tags,
 )
 from knowgate.offline_eval.data.formats._replay import import_replay
-from knowgate.offline_eval.run import CaseKind, Judgement, RepliesRun, open_store, read_replies_run
+from knowgate.offline_eval.run import (
+    JUDGEMENTS,
+    CaseKind,
+    Judgement,
+    RepliesRun,
+    open_table,
+    read_replies_run,
+)
 from tests.adapters.knowornot.experiments import (
     QUESTIONS,
     asked,
@@ -354,7 +361,7 @@ def test_every_judge_gets_a_document_of_its_own(tmp_path: Path) -> None:
         outcome="tier_1",
         estimate=True,
     )
-    with open_store(run.folder / "judgements", key="judgement_id") as store_:
+    with open_table(run.folder, JUDGEMENTS) as store_:
         store_.append(own.model_dump(mode="json"))
         store_.append(guess.model_dump(mode="json"))
 

@@ -15,7 +15,7 @@ from knowgate.guard import InputError
 from knowgate.offline_eval.judging.labelling import load_criterion, open_sample
 from knowgate.offline_eval.judging.labelling._criteria import LabelCriterion
 from knowgate.offline_eval.judging.labelling._sampling import Stratum, draw_sample, read_sample
-from knowgate.offline_eval.run import RepliesRun, open_store, read_replies_run
+from knowgate.offline_eval.run import RepliesRun, read_replies_run
 from tests.offline_eval.judging.labelling.toy_replies import toy_run
 
 SIZES = st.lists(st.integers(1, 30), min_size=1, max_size=8)
@@ -213,15 +213,3 @@ def test_a_sample_of_strange_or_repeated_replies_is_refused(run: RepliesRun, nam
 
     with pytest.raises(InputError, match="not in the run, or twice"):
         open_sample(run)
-
-
-def test_a_run_kept_in_a_database_is_sampled_alike(run: RepliesRun, tmp_path: Path) -> None:
-    folder = tmp_path / "other"
-    toy_run(folder)
-    rows = [reply.model_dump(mode="json") for reply in run.replies.values()]
-    (folder / "replies.jsonl").unlink()
-    with open_store(folder / "replies", key="reply_id", kind="sqlite") as store:
-        for row in rows:
-            store.append(row)
-
-    assert open_sample(read_replies_run(folder)) == open_sample(run)

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from knowgate.offline_eval.run import (
+    JUDGEMENTS,
+    REPLIES,
     CaseKind,
     Judgement,
     OokbQuestion,
@@ -16,7 +18,7 @@ from knowgate.offline_eval.run import (
     ReplyRow,
     ReplySystem,
     StoredPassage,
-    open_store,
+    open_table,
     read_replies_run,
     start_replies_run,
 )
@@ -63,13 +65,13 @@ def toy_run(
     )
     if not finished:
         planned = planned[:-1]
-    with open_store(folder / "replies", key="reply_id") as store:
+    with open_table(folder, REPLIES) as store:
         for system, number in planned:
             text = (response or _usual)(system.system_id, number)
             case = cases[number]
             row = _row(system, case, text, citation, passages[number].passage_id)
             store.append(row.model_dump(mode="json"))
-    with open_store(folder / "judgements", key="judgement_id") as store:
+    with open_table(folder, JUDGEMENTS) as store:
         for system, number in planned:
             reply_id = f"{system.system_id}/{cases[number].case_id}"
             found = Judgement(

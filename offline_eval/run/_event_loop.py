@@ -1,10 +1,13 @@
-"""Calls that block, for a runner that must not."""
+"""Event loops that end on signals, and blocking calls on threads beside them."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import queue
+import signal
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
@@ -12,6 +15,58 @@ from ...guard.deadlines import DeadlineRunner
 
 _P = ParamSpec("_P")
 _Result = TypeVar("_Result")
+_EXIT_CODE = 128 + signal.SIGTERM
+_MOST_THREADS = 64
+
+
+def run_interruptibly(work: Coroutine[Any, Any, _Result]) -> _Result:
+    """Run `work` on an event loop of its own and return its result.
+
+    Ctrl-C and SIGTERM cancel `work`, which can then clean up.
+
+    Raises:
+        KeyboardInterrupt: after Ctrl-C.
+        SystemExit: after SIGTERM, with code 143.
+    """
+    with asyncio.Runner() as runner:
+        loop = runner.get_loop()
+        loop.set_default_executor(DaemonThreads(_MOST_THREADS))
+        stopped = False
+
+        async def guarded() -> _Result:
+            task = asyncio.current_task()
+            assert task is not None
+
+            def stop() -> None:
+                nonlocal stopped
+                stopped = True
+                task.cancel()
+
+            with _on_sigterm(loop, stop):
+                return await work
+
+        try:
+            return runner.run(guarded())
+        except asyncio.CancelledError:
+            if stopped:
+                raise SystemExit(_EXIT_CODE) from None
+            raise
+
+
+@contextlib.contextmanager
+def _on_sigterm(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> Iterator[None]:
+    before = signal.getsignal(signal.SIGTERM)
+    # Threads cannot have handlers; a process that ignores the signal keeps ignoring it.
+    if threading.current_thread() is not threading.main_thread() or before is signal.SIG_IGN:
+        yield
+        return
+    loop.add_signal_handler(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGTERM)
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
 
 
 class DaemonThreads(ThreadPoolExecutor):
@@ -43,7 +98,7 @@ class DaemonThreads(ThreadPoolExecutor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Wait for nobody."""
+        """Return at once."""
 
     def _work(self) -> None:
         while True:
@@ -56,7 +111,7 @@ def _perform(future: Future[Any], task: Callable[[], Any]) -> None:
         return
     try:
         result = task()
-    except BaseException as error:  # noqa: BLE001 - whoever waits is told
+    except BaseException as error:  # noqa: BLE001 - passed on to the caller
         future.set_exception(error)
     else:
         future.set_result(result)
@@ -68,7 +123,7 @@ _Item = TypeVar("_Item")
 def in_threads(
     call: Callable[[_Item], _Result], *, max_threads: int = 64
 ) -> Callable[[_Item], Awaitable[_Result]]:
-    """A call that blocks, as one that can be awaited.
+    """Make a blocking call awaitable.
 
     Python cannot stop a thread: a call that outlives its deadline, or the run, is
     left behind on a daemon thread, which does not keep the process from exiting.

@@ -1,0 +1,99 @@
+"""Run folders: a manifest, and tables of rows beside it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from ...guard.files import write_json
+from ._manifest import Manifest, holds_run, unusable
+from ._rows import locked
+from ._table import Table, TableSpec, open_table
+
+RowT = TypeVar("RowT", bound=BaseModel)
+
+
+class Run:
+    """A run folder: `manifest.json`, and one JSON-lines file per table.
+
+        with Run.create_or_resume("out", manifest) as run:
+            run[ROWS].append(row)              # on disk when this returns
+        rows = Run.read("out")[ROWS].rows()    # of an unfinished run, too
+
+    Attributes:
+        folder: of the run.
+        manifest: as in the folder.
+    """
+
+    def __init__(
+        self, folder: Path, manifest: Manifest, open_spec: Callable[[TableSpec[Any]], Table[Any]]
+    ) -> None:
+        self.folder, self.manifest = folder, manifest
+        self._open = open_spec
+        self._tables: dict[str, Table[Any]] = {}
+
+    def __getitem__(self, spec: TableSpec[RowT]) -> Table[RowT]:
+        """Return a table of the run, opened when it is first asked for.
+
+        Raises:
+            InputError: the file cannot be used, or a row in it is damaged.
+        """
+        if spec.name not in self._tables:
+            self._tables[spec.name] = self._open(spec)
+        return self._tables[spec.name]
+
+    @classmethod
+    @contextmanager
+    def create_or_resume(
+        cls,
+        folder: str | os.PathLike[str],
+        manifest: Manifest,
+        *,
+        files: Mapping[str, Callable[[Path], object]] | None = None,
+    ) -> Iterator[Run]:
+        """Make a run folder, or continue the run in it; for this process alone.
+
+        Args:
+            folder: made where missing.
+            manifest: what the run is made from and with.
+            files: name in the folder → what writes it. They are written before the
+                manifest, so that a folder with a manifest has them all.
+
+        Raises:
+            InputError: the folder holds another run or anything else, another process
+                writes the run, or the folder cannot be written.
+        """
+        root, value = Path(folder), manifest.to_json()
+        own = dict(files or {})
+        try:
+            holds_run(root, value, own=own)
+            root.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise unusable(root, error) from None
+        with ExitStack() as stack:
+            stack.enter_context(locked(root / "manifest"))
+            # Again under the lock: of two processes that start at once, one writes it.
+            if not holds_run(root, value, own=own):
+                for name, write in own.items():
+                    write(root / name)
+                write_json(root / "manifest.json", value)
+            yield cls(root, manifest, lambda spec: stack.enter_context(open_table(root, spec)))
+
+    @classmethod
+    def read(cls, folder: str | os.PathLike[str], manifest: type[Manifest] = Manifest) -> Run:
+        """Open a run to read it, finished or not, also while another process writes it.
+
+        Args:
+            folder: of the run.
+            manifest: the class to check the manifest against.
+
+        Raises:
+            InputError: there is no run, or its manifest is broken or from a newer knowgate.
+        """
+        root = Path(folder)
+        return cls(root, manifest.read(root), lambda spec: Table(root, spec, writable=False))
