@@ -404,3 +404,21 @@ class AnswerabilityDetector(Protocol):
     async def adetect(self, question: str, passages: Sequence[str]) -> Answerability:
         """As `detect`, without blocking the event loop."""
         ...
+
+
+@runtime_checkable
+class TextEmbedder(Protocol):
+    """Maps texts to vectors whose cosine tells how alike they are; `BiEncoderScorer` is one."""
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Vectors of unit length, of shape (len(texts), dimensions)."""
+        ...
+
+
+@runtime_checkable
+class EntailmentModel(Protocol):
+    """Tells whether one text follows from another, e.g. `CrossEncoderEntailment`."""
+
+    def entails(self, premise: str, hypothesis: str) -> bool | float:
+        """A verdict, or the probability in [0, 1] that `hypothesis` follows."""
+        ...

@@ -7,11 +7,11 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any, Protocol, runtime_checkable
 
+from .contracts import TextEmbedder
 from .errors import InputError
 from .policy import Fingerprint
 
@@ -363,15 +363,6 @@ class AnswerMatcher:
             return True
         groups = self._groups.get(canonical_answer(first), frozenset())
         return not groups.isdisjoint(self._groups.get(canonical_answer(second), frozenset()))
-
-
-@runtime_checkable
-class TextEmbedder(Protocol):
-    """Anything that turns texts into vectors, e.g. a `BiEncoderScorer`."""
-
-    def embed(self, texts: Sequence[str]) -> Any:
-        """An array of shape (len(texts), dimensions)."""
-        ...
 
 
 class MeaningMatcher:

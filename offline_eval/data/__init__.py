@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._embedding import BasicRag, Encoder, embed_all
+from ._embedding import Encoder, embed_all
 from ._questions import (
     KnowledgeBase,
     PassageKind,
@@ -12,7 +12,6 @@ from ._questions import (
 )
 
 __all__ = [
-    "BasicRag",
     "Encoder",
     "KnowledgeBase",
     "PassageKind",

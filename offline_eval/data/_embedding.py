@@ -1,4 +1,4 @@
-"""Many texts to embeddings, some at a time, and none that cannot be compared."""
+"""Embed many texts in batches, and check that the embeddings can be compared."""
 
 from __future__ import annotations
 
@@ -8,59 +8,18 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ...guard.contracts import TextEmbedder
 from ...guard.errors import InputError
 from ...guard.policy import Fingerprint
-from ._questions import KnowledgeBase
-
-Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 
 
-class Encoder(Protocol):
-    """What retrieves: text to embeddings, by a model that can be told from others.
-
-    `BiEncoderScorer` is one.
-    """
+class Encoder(TextEmbedder, Protocol):
+    """An embedder that a run's manifest can name; `BiEncoderScorer` is one."""
 
     @property
     def fingerprint(self) -> Fingerprint:
         """Identifies whatever the embeddings depend on."""
         ...
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Unit-length embeddings of shape (len(texts), dimensions)."""
-        ...
-
-
-class BasicRag:
-    """Top-k passages by cosine; the query is the question and nothing else.
-
-    Args:
-        knowledge_base: its passages are embedded once.
-        embed: texts → unit-length embeddings of shape (texts, dimensions).
-    """
-
-    def __init__(self, knowledge_base: KnowledgeBase, embed: Embed) -> None:
-        self._ids = list(knowledge_base.passages)
-        self._index = {name: i for i, name in enumerate(self._ids)}
-        self._embed = embed
-        self._matrix = embed(list(knowledge_base.passages.values()))
-
-    def retrieve(self, question: str, *, k: int, without: str | None = None) -> list[str]:
-        """Ids of the k nearest passages, best first; ties keep the order of the passages.
-
-        Args:
-            question: the query.
-            k: at most this many.
-            without: a passage to leave out.
-        """
-        query = self._embed([question])[0]
-        # Row by row, as the scorer does, so that both see the very same cosines.
-        cosines = np.asarray([float(np.dot(query, row)) for row in self._matrix])
-        if without is not None:
-            cosines[self._index[without]] = -np.inf
-        order = np.argsort(-cosines, kind="stable")[: k + 1]
-        found = [self._ids[i] for i in order if self._ids[i] != without]
-        return found[:k]
 
 
 _TEXTS_AT_ONCE = 64
@@ -68,18 +27,18 @@ _TEXTS_AT_ONCE = 64
 
 def embed_all(
     texts: Sequence[str],
-    encoder: Encoder,
+    encoder: TextEmbedder,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> NDArray[np.float32]:
-    """Embeddings of shape (len(texts), dimensions).
+    """Embed texts, some at a time; returns an array of shape (len(texts), dimensions).
 
     Args:
         texts: any number.
-        encoder: texts → embeddings.
+        encoder: of the texts.
         on_progress: called with (texts embedded, texts in all).
 
     Raises:
-        InputError: the encoder gives something else than a finite row per text.
+        InputError: the encoder does not return one finite row per text.
     """
     blocks = []
     for start in range(0, len(texts), _TEXTS_AT_ONCE):

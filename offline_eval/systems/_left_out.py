@@ -9,8 +9,9 @@ from typing import Literal
 
 import numpy as np
 
+from ...guard.contracts import TextEmbedder
 from ...guard.errors import InputError
-from ..data import Encoder, KnowledgeBase, QuestionRecord
+from ..data import KnowledgeBase, QuestionRecord
 from ..data.diversity import numbers_of, words_of
 from ._retrieval import PassageIndex, top_k_in_blocks
 
@@ -43,7 +44,7 @@ class AnswerElsewhere:
 def left_out_check(
     questions: Sequence[QuestionRecord],
     knowledge_base: KnowledgeBase,
-    encoder: Encoder,
+    encoder: TextEmbedder,
     *,
     same_fact: float = 0.85,
     neighbours: int = 10,

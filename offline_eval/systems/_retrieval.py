@@ -14,11 +14,11 @@ from langchain_core.runnables import Runnable
 from numpy.typing import NDArray
 
 from ...adapters.langchain import answer_text
-from ...guard.contracts import LanguageModel
+from ...guard.contracts import LanguageModel, TextEmbedder
 from ...guard.errors import InputError
 from ...guard.prompts import Prompt
 from ...guard.text import clean_text
-from ..data import Encoder, KnowledgeBase, embed_all
+from ..data import KnowledgeBase, embed_all
 from ..run import CaseKind, ReplyContext, StoredPassage
 from ._cases import Case
 
@@ -350,7 +350,7 @@ class PassageIndex:
     def __init__(
         self,
         knowledge_base: KnowledgeBase,
-        encoder: Encoder,
+        encoder: TextEmbedder,
         on_progress: Progress | None = None,
     ) -> None:
         self.encoder = encoder

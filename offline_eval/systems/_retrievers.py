@@ -15,10 +15,11 @@ from langchain_core.runnables import Runnable
 from langchain_core.runnables.base import coerce_to_runnable
 
 from ...adapters.langchain import RetrievalError
+from ...guard.contracts import TextEmbedder
 from ...guard.errors import InputError, LanguageModelError
 from ...guard.prompts import Prompt, bundled_prompt
 from ...guard.text import passage_text
-from ..data import Encoder, KnowledgeBase
+from ..data import KnowledgeBase
 from ..data.diversity import words_of
 from ..run import CaseKind, ReplyContext, StoredPassage
 from ._cases import Case
@@ -303,7 +304,7 @@ RETRIEVALS = ("direct", "long_context", "basic_rag", "hyde")
 def load_retriever(
     name: str,
     knowledge_base: KnowledgeBase,
-    encoder: Encoder | Callable[[], Encoder],
+    encoder: TextEmbedder | Callable[[], TextEmbedder],
     *,
     lm: TextModel | None = None,
     top_k: int = 5,

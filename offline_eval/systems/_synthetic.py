@@ -12,10 +12,10 @@ from langchain_core.runnables import Runnable
 from numpy.typing import NDArray
 
 from ...adapters.langchain import ChatModelLM
-from ...guard.contracts import LanguageModel
+from ...guard.contracts import LanguageModel, TextEmbedder
 from ...guard.errors import InputError, LanguageModelError, PartialGenerationsError
 from ...guard.text import clean_text
-from ..data import Encoder, QuestionRecord, embed_all
+from ..data import QuestionRecord, embed_all
 from ._retrieval import TextModel, prompt_of_package, require_model, tagged, top_k_in_blocks
 
 _LARGE = 10_000
@@ -143,7 +143,7 @@ class SyntheticQuestions:
 
 def synthetic_questions(
     questions: Sequence[QuestionRecord],
-    encoder: Encoder,
+    encoder: TextEmbedder,
     lm: TextModel | None,
     *,
     count: int | None = None,
@@ -208,7 +208,7 @@ def synthetic_questions(
 class _Known:
     """The knowledge base's questions and answers, embedded."""
 
-    def __init__(self, records: Sequence[QuestionRecord], encoder: Encoder) -> None:
+    def __init__(self, records: Sequence[QuestionRecord], encoder: TextEmbedder) -> None:
         self.records, self.encoder = records, encoder
         self.questions = embed_all([record.question for record in records], encoder)
         answers = embed_all([record.answer for record in records], encoder)

@@ -17,63 +17,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ._build import DEFAULT_SEED, build_world, default_world
-from ._check import (
-    MODEL_FOLDER,
-    SHA256_FILE,
-    WEIGHTS_FILE,
-    Measure,
-    MicroworldCheck,
-    check_microworld,
-    microworld_model_path,
-)
-from ._documents import compose
-from ._entities import Document, Entity, EntityKind, Fact, FactStatus, Question, ValueKind
-from ._phrasings import (
-    PromptName,
-    Relation,
-    filler_sentences,
-    lead_ins,
-    prompt_template,
-    relations,
-    relations_of,
-    value_list,
-)
-from ._world import FIRST_YEAR, LAST_YEAR, SYLLABLES, NameMaker, World
+from ._build import default_world
+from ._check import check_microworld, microworld_model_path
+from ._entities import Document, Fact, FactStatus, Question
+from ._phrasings import prompt_template
+from ._world import World
 
 __all__ = [
-    "DEFAULT_SEED",
-    "FIRST_YEAR",
-    "LAST_YEAR",
-    "MODEL_FOLDER",
-    "SHA256_FILE",
-    "SYLLABLES",
-    "WEIGHTS_FILE",
     "Document",
-    "Entity",
-    "EntityKind",
     "Fact",
     "FactStatus",
-    "Measure",
-    "MicroworldCheck",
-    "NameMaker",
-    "PromptName",
     "Question",
-    "Relation",
-    "ValueKind",
     "World",
-    "build_world",
     "check_microworld",
-    "compose",
     "default_world",
-    "filler_sentences",
-    "lead_ins",
     "microworld_model_path",
     "prompt_template",
-    "relations",
-    "relations_of",
     "sample_knowledge_base_path",
-    "value_list",
 ]
 
 

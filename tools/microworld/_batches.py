@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from knowgate.offline_eval.testbed import (
-    FIRST_YEAR,
-    LAST_YEAR,
-    SYLLABLES,
+from knowgate.offline_eval.testbed import prompt_template
+from knowgate.offline_eval.testbed._phrasings import (
     filler_sentences,
     lead_ins,
-    prompt_template,
     relations,
     value_list,
 )
+from knowgate.offline_eval.testbed._world import FIRST_YEAR, LAST_YEAR, SYLLABLES
 from tools.microworld._tasks import Row
 
 if TYPE_CHECKING:

@@ -7,19 +7,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
-from knowgate.offline_eval.testbed import (
-    EntityKind,
-    Fact,
-    FactStatus,
-    NameMaker,
-    Relation,
-    World,
-    compose,
-    lead_ins,
-    prompt_template,
-    relations,
-    relations_of,
-)
+from knowgate.offline_eval.testbed import Fact, FactStatus, World, prompt_template
+from knowgate.offline_eval.testbed._documents import compose
+from knowgate.offline_eval.testbed._entities import EntityKind
+from knowgate.offline_eval.testbed._phrasings import Relation, lead_ins, relations, relations_of
+from knowgate.offline_eval.testbed._world import NameMaker
 from tools.microworld._mixture import Mixture, Phase
 
 T = TypeVar("T")

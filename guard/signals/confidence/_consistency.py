@@ -10,9 +10,16 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from ...contracts import Confidence, Cost, Generation, LanguageModel
+from ...contracts import (
+    Confidence,
+    Cost,
+    EntailmentModel,
+    Generation,
+    LanguageModel,
+    TextEmbedder,
+)
 from ...errors import InputError, LanguageModelError, PartialGenerationsError
-from ...matching import MeaningMatcher, TextEmbedder, canonical_answer, is_refusal, same_answer
+from ...matching import MeaningMatcher, canonical_answer, is_refusal, same_answer
 from ...policy import Fingerprint
 from ...prompts import Prompt, bundled_prompt
 from ._driver import Compute, Draw, Request, Steps, StepwiseEstimator
@@ -20,15 +27,6 @@ from ._stopping import BayesianStopping, CurtailedSampling, FullSampling, Stoppi
 from ._token_probability import GreedyShortcut
 
 Settings = Mapping[str, str | int | float | bool | None]
-
-
-@runtime_checkable
-class Entailment(Protocol):
-    """Anything that judges whether one text follows from another, e.g. an NLI model."""
-
-    def entails(self, premise: str, hypothesis: str) -> bool | float:
-        """Whether `hypothesis` follows from `premise`, or how probably it does."""
-        ...
 
 
 @runtime_checkable
@@ -45,7 +43,7 @@ class AnswerClusters(Protocol):
         ...
 
 
-ClustersFrom = AnswerClusters | Entailment | TextEmbedder | Callable[[str, str], bool] | None
+ClustersFrom = AnswerClusters | EntailmentModel | TextEmbedder | Callable[[str, str], bool] | None
 _NUMBER = re.compile(r"\d+(?:[.:/]\d+)*")
 
 
@@ -109,7 +107,7 @@ class EntailedAnswers:
     Source: bidirectional entailment clustering, Kuhn et al. 2023, Algorithm 1.
     """
 
-    def __init__(self, model: Entailment, *, with_question: bool = True) -> None:
+    def __init__(self, model: EntailmentModel, *, with_question: bool = True) -> None:
         self._model = model
         self._with_question = with_question
 
@@ -194,7 +192,7 @@ def as_clusters(clusters: ClustersFrom) -> AnswerClusters:
         return EqualAnswers()
     if isinstance(clusters, AnswerClusters):
         return clusters
-    if isinstance(clusters, Entailment):
+    if isinstance(clusters, EntailmentModel):
         return EntailedAnswers(clusters)
     if isinstance(clusters, TextEmbedder):
         return EmbeddedAnswers(clusters)

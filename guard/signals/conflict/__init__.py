@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from ._detectors import AnswerConflict, CrossEncoderEntailment, PassageConflict
 from ._meaning_rules import Rule, judge_by_rules
-from ._same_meaning import EntailmentModel, SameMeaning
+from ._same_meaning import SameMeaning
 from ._vocabulary import read_answer
 
 __all__ = [
     "AnswerConflict",
     "CrossEncoderEntailment",
-    "EntailmentModel",
     "PassageConflict",
     "Rule",
     "SameMeaning",

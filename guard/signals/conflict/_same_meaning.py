@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from ...contracts import EntailmentModel, TextEmbedder
 from ...errors import InputError, SignalValueError
 from ._meaning_rules import Rule, judge_by_rules
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 
 # Chosen by `benchmarks/same_meaning.py`: the lowest at which the embedded bi-encoder takes at
@@ -21,24 +22,6 @@ if TYPE_CHECKING:
 # for the same where the rules leave them open.
 DEFAULT_THRESHOLD = 0.65
 DEFAULT_FLOOR = 0.3
-
-
-@runtime_checkable
-class Embedder(Protocol):
-    """Maps texts to unit vectors whose cosine tells how alike the texts are."""
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Unit vectors of shape (len(texts), dimensions)."""
-        ...
-
-
-@runtime_checkable
-class EntailmentModel(Protocol):
-    """Tells whether one text follows from another."""
-
-    def entails(self, premise: str, hypothesis: str) -> bool | float:
-        """A verdict, or the probability in [0, 1] that `hypothesis` follows."""
-        ...
 
 
 class SameMeaning:
@@ -80,14 +63,14 @@ class SameMeaning:
 
     def __init__(
         self,
-        embedder: Embedder | Literal["bi_encoder"] | None = None,
+        embedder: TextEmbedder | Literal["bi_encoder"] | None = None,
         nli: EntailmentModel | None = None,
         *,
         threshold: float = DEFAULT_THRESHOLD,
         floor: float = DEFAULT_FLOOR,
         nli_threshold: float = 0.5,
     ) -> None:
-        if not (embedder is None or isinstance(embedder, Embedder) or embedder == "bi_encoder"):
+        if not (embedder is None or isinstance(embedder, TextEmbedder) or embedder == "bi_encoder"):
             raise InputError(
                 f"{embedder!r} cannot embed",
                 where="embedder",
@@ -153,11 +136,11 @@ class SameMeaning:
             raise SignalValueError("conflict", "the embedder returned NaN or infinity")
         return cosine
 
-    def _loaded(self) -> Embedder:
-        if isinstance(self._embedder, Embedder):
+    def _loaded(self) -> TextEmbedder:
+        if isinstance(self._embedder, TextEmbedder):
             return self._embedder
         with self._lock:
-            if not isinstance(self._embedder, Embedder):
+            if not isinstance(self._embedder, TextEmbedder):
                 from ...engine import BiEncoderScorer
 
                 self._embedder = BiEncoderScorer()

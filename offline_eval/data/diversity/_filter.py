@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ....guard.contracts import TextEmbedder
 from ....guard.errors import InputError
 from ....guard.files import atomic_writer, read_jsonl, read_text
-from .. import Encoder, QuestionRecord, embed_all, read_questions
+from .. import QuestionRecord, embed_all, read_questions
 from ._farthest_first import farthest_first
 from ._uniqueness import (
     keyword_distinct,
@@ -129,7 +130,7 @@ class Diverse:
 
 def diverse_questions(
     questions: Sequence[QuestionRecord],
-    encoder: Encoder | None = None,
+    encoder: TextEmbedder | None = None,
     settings: DiversitySettings | None = None,
     *,
     on_progress: StageProgress | None = None,
@@ -214,7 +215,7 @@ class _Stages:
             self._drop(self.left[row], DropReason.KEYWORDS, None, float(scores[row]), least)
         self.left = [self.left[row] for row in kept]
 
-    def drop_by_meaning(self, encoder: Encoder) -> None:
+    def drop_by_meaning(self, encoder: TextEmbedder) -> None:
         if not self.left:
             return
         vectors = embed_all(self._texts(), encoder, self._advance("embedding")).astype(np.float64)
@@ -278,7 +279,7 @@ def filter_questions_file(
     questions: str | os.PathLike[str],
     out: str | os.PathLike[str],
     dropped: str | os.PathLike[str],
-    encoder: Encoder | None = None,
+    encoder: TextEmbedder | None = None,
     settings: DiversitySettings | None = None,
     *,
     on_progress: StageProgress | None = None,

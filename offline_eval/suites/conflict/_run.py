@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ...._version import __version__
-from ....guard.contracts import LanguageModel, ScoringLanguageModel
+from ....guard.contracts import EntailmentModel, LanguageModel, ScoringLanguageModel
 from ....guard.errors import InputError
 from ....guard.files import atomic_writer, file_sha256, write_json
-from ....guard.signals.conflict import EntailmentModel
 from ...run import SCHEMA_VERSION, Table, holds_run, open_store, stored_rows
 from ...systems import LoggedReplies
 from ._answering import Answerer, ModelAnswerer, ReplayAnswerer, TaskPrompter

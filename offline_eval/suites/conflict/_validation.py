@@ -9,9 +9,8 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from ....guard.contracts import LanguageModel, ScoringLanguageModel
+from ....guard.contracts import EntailmentModel, LanguageModel, ScoringLanguageModel
 from ....guard.errors import KnowgateError, LanguageModelError
-from ....guard.signals.conflict import EntailmentModel
 from ...judging import LETTERS, NoVerdictError, parse_tag
 from ...run import RowError, each_or_error, generate_each
 from ._instances import WindowedModel

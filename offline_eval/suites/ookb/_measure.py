@@ -17,7 +17,6 @@ from ....guard.errors import InputError, KnowgateError, SignalError, SignalValue
 from ....guard.files import file_sha256, read_text, write_text
 from ....guard.policy import Guarantee, Policy
 from ...data import (
-    BasicRag,
     Encoder,
     KnowledgeBase,
     PassageKind,
@@ -26,7 +25,7 @@ from ...data import (
     read_questions,
 )
 from ...run import SCHEMA_VERSION, CaseKind, open_run
-from ...systems import Case, build_cases
+from ...systems import Case, PassageIndex, build_cases
 
 
 def with_answers_from_memory(policy: Policy, threshold: float) -> Policy:
@@ -126,9 +125,9 @@ def run_ookb(
     with open_run(out, manifest, [case.case_id for case in cases]) as store:
         _write_questions(Path(out) / "questions.jsonl", questions, knowledge_base)
         if store.done < len(cases):
-            retriever = BasicRag(knowledge_base, encoder.embed)
+            index = PassageIndex(knowledge_base, encoder)
             for case in cases[store.done :]:
-                store.append(_row(case, guard, retriever, knowledge_base, settings))
+                store.append(_row(case, guard, index, knowledge_base, settings))
                 if on_progress is not None:
                     on_progress(store.done, len(cases))
     return Path(out)
@@ -151,7 +150,7 @@ def _measuring_guard(scorer: RelevanceScorer, aggregate: str) -> Guard:
 def _row(
     case: Case,
     guard: Guard,
-    retriever: BasicRag,
+    index: PassageIndex,
     knowledge_base: KnowledgeBase,
     settings: OokbSettings,
 ) -> dict[str, Any]:
@@ -167,7 +166,7 @@ def _row(
     }
     left_out = case.kind is CaseKind.LEFT_OUT
     try:
-        found = _retrieved(retriever, case, settings.top_k)
+        found = _retrieved(index, case, settings.top_k)
         row["retrieved"] = found
         row["retrieval_miss"] = not left_out and case.passage_id not in found
         decision = guard.decide(case.question, [knowledge_base.passages[i] for i in found])
@@ -180,10 +179,9 @@ def _row(
     return row
 
 
-def _retrieved(retriever: BasicRag, case: Case, top_k: int) -> list[str]:
-    without = case.passage_id if case.kind is CaseKind.LEFT_OUT else None
+def _retrieved(index: PassageIndex, case: Case, top_k: int) -> list[str]:
     try:
-        return retriever.retrieve(case.question, k=top_k, without=without)
+        return index.nearest_for(case, index.encoder.embed([case.question])[0], top_k)
     except Exception as error:
         # One bad question is a row, not the end of the run. The message of a foreign error
         # may quote the question: only its type is kept.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from random import Random
 
-from ....guard.contracts import LanguageModel, RelevanceScorer
+from ....guard.contracts import LanguageModel, RelevanceScorer, TextEmbedder
 from ....guard.errors import InputError
 from ._cases import PAPER_KINDS, Context, ContextKind, SuiteQuestion
 from ._context_sets import CannotBuildError, ContextProblem, ContextSet, ContextSource
 from ._datasets import Dataset, MicroworldContexts
 from ._text_contexts import TextContexts
-from ._windows import WINDOW_WORDS, Entailment, Progress, TextEncoder
+from ._windows import WINDOW_WORDS, Progress
 
 LEAST_WORDS = 10
 _RETRIEVING = (ContextKind.RETRIEVED, ContextKind.ONE_OF_K, ContextKind.NONE_OF_K)
@@ -20,9 +20,8 @@ _RETRIEVING = (ContextKind.RETRIEVED, ContextKind.ONE_OF_K, ContextKind.NONE_OF_
 def build_contexts(
     dataset: Dataset,
     *,
-    retriever_encoder: TextEncoder | None = None,
+    retriever_encoder: TextEmbedder | None = None,
     editor: LanguageModel | None = None,
-    entailment: Entailment | None = None,
     scorer: RelevanceScorer | None = None,
     kinds: Sequence[ContextKind] = PAPER_KINDS,
     passages_per_context: int = 4,
@@ -34,12 +33,10 @@ def build_contexts(
 
     Args:
         dataset: the microworld brings its own documents and contradictions: for it
-            `editor`, `entailment` and `scorer` are not used.
+            `editor` and `scorer` are not used.
         retriever_encoder: retrieves misleading passages; the embedded bi-encoder by default.
         editor: writes the alternative of a conflicting context; without one it is another
             answer of the data set.
-        entailment: picks the window that best supports the answer; without one the words
-            of the question decide.
         scorer: checks that a conflicting context still suffices for the question.
         kinds: what to build.
         passages_per_context: passages of the kinds `one_of_k` and `none_of_k`, at least 2; no
@@ -73,7 +70,6 @@ def build_contexts(
             dataset.questions,
             retriever_encoder or _embedded_encoder(),
             editor=editor,
-            entailment=entailment,
             scorer=scorer,
             seed=seed,
             words=window_words,
@@ -179,7 +175,7 @@ class _Builder:
         return passages
 
 
-def _embedded_encoder() -> TextEncoder:
+def _embedded_encoder() -> TextEmbedder:
     from ....guard.engine import BiEncoderScorer
 
     return BiEncoderScorer()

@@ -8,12 +8,13 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
+from ....guard.contracts import TextEmbedder
 from ...testbed import Fact, World, default_world, prompt_template
 from ...testbed import Question as WorldQuestion
 from ._cases import SuiteQuestion
 from ._context_sets import CannotBuildError, Stated
 from ._occurrences import holds_answer
-from ._windows import NearestPassages, Progress, TextEncoder
+from ._windows import NearestPassages, Progress
 
 _FOLDER = Path(__file__).parent / "prompts"
 
@@ -155,7 +156,7 @@ class MicroworldContexts:
         self,
         world: World,
         questions: Sequence[SuiteQuestion],
-        encoder: TextEncoder | None,
+        encoder: TextEmbedder | None,
         *,
         seed: int,
         on_progress: Progress | None = None,

@@ -10,7 +10,12 @@ from typing import Any
 
 from ...._version import __version__
 from ....adapters.huggingface import HuggingFaceLM
-from ....guard.contracts import ConfidenceEstimator, LanguageModel, RelevanceScorer
+from ....guard.contracts import (
+    ConfidenceEstimator,
+    LanguageModel,
+    RelevanceScorer,
+    TextEmbedder,
+)
 from ....guard.errors import InputError
 from ....guard.files import file_sha256
 from ....guard.prompts import Prompt
@@ -31,7 +36,6 @@ from ._methods import reply_from
 from ._plan import TRAINING, Plan, make_plan, read_plan, write_plan
 from ._questions import read_dataset
 from ._trained_methods import Trainer, require_folder
-from ._windows import TextEncoder
 
 # What is going on, done, and in all.
 StageProgress = Callable[[str, int, int], None]
@@ -60,7 +64,7 @@ class Parts:
 
     scorer: RelevanceScorer | None = None
     estimator: ConfidenceEstimator | None = None
-    retriever_encoder: TextEncoder | None = None
+    retriever_encoder: TextEmbedder | None = None
     editor: LanguageModel | None = None
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
-from ....guard.contracts import LanguageModel, RelevanceScorer
+from ....guard.contracts import LanguageModel, RelevanceScorer, TextEmbedder
 from ....guard.errors import LanguageModelError, PartialGenerationsError
 from ....guard.text import clean_text
 from ._alternatives import Alternatives, StatedAnswer, is_another, stated_answer
@@ -18,10 +18,8 @@ from ._occurrences import holds_answer
 from ._replacement import Alternative, replace_answer
 from ._windows import (
     WINDOW_WORDS,
-    Entailment,
     NearestPassages,
     Progress,
-    TextEncoder,
     WordWeights,
     best_window,
 )
@@ -133,7 +131,6 @@ class TextContexts:
         questions: of one data set.
         encoder: retrieves passages and compares questions.
         editor: writes the alternatives, where given.
-        entailment: picks windows, where given.
         scorer: checks conflicting contexts, where given.
         seed: of all chance.
         words: how long a window is.
@@ -143,10 +140,9 @@ class TextContexts:
     def __init__(
         self,
         questions: Sequence[SuiteQuestion],
-        encoder: TextEncoder,
+        encoder: TextEmbedder,
         *,
         editor: LanguageModel | None = None,
-        entailment: Entailment | None = None,
         scorer: RelevanceScorer | None = None,
         seed: int = 0,
         words: int = WINDOW_WORDS,
@@ -161,7 +157,6 @@ class TextContexts:
                 question.answers,
                 question.sources,
                 weights,
-                entailment,
                 words=words,
             )
             if window is not None:

@@ -6,23 +6,15 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ....guard.contracts import TextEmbedder
+from ...data import embed_all
 from ._occurrences import CJK, occurrences, words_of
 
-_BLOCK = 64
 Progress = Callable[[int, int], None]
-
-
-class TextEncoder(Protocol):
-    """Texts to unit-length embeddings; `BiEncoderScorer` is one."""
-
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embeddings of shape (len(texts), dimensions)."""
-        ...
 
 
 class NearestPassages:
@@ -39,12 +31,12 @@ class NearestPassages:
         self,
         passages: Sequence[str],
         questions: Sequence[str],
-        encoder: TextEncoder,
+        encoder: TextEmbedder,
         on_progress: Progress | None = None,
     ) -> None:
         self.passages = list(dict.fromkeys(passages))
         asked = list(dict.fromkeys(questions))
-        vectors = _embed([*self.passages, *asked], encoder, on_progress)
+        vectors = embed_all([*self.passages, *asked], encoder, on_progress)
         self._matrix = vectors[: len(self.passages)]
         self._queries = dict(zip(asked, vectors[len(self.passages) :], strict=True))
 
@@ -62,32 +54,12 @@ class NearestPassages:
         return np.asarray(rows @ self._queries[text], dtype=np.float32)
 
 
-def _embed(
-    texts: list[str], encoder: TextEncoder, on_progress: Progress | None
-) -> NDArray[np.float32]:
-    blocks = []
-    for start in range(0, len(texts), _BLOCK):
-        blocks.append(encoder.embed(texts[start : start + _BLOCK]))
-        if on_progress is not None:
-            on_progress(min(start + _BLOCK, len(texts)), len(texts))
-    return np.concatenate(blocks) if blocks else np.zeros((0, 1), dtype=np.float32)
-
-
 WINDOW_WORDS = 100
 # An English word takes about 1.6 characters in Chinese.
 _CHARACTER_WORDS = 0.6
 _SHORTEST = 0.75  # of the window's length, so that it may end with a sentence
-_JUDGED = 8  # windows at most that an entailment model is asked about
 _UNIT = re.compile(f"[{CJK}]|[^\\s{CJK}]+")
 _SENTENCE_END = re.compile(r"[.!?。！？]['\")\]”’」]*$")
-
-
-class Entailment(Protocol):
-    """How probably one text follows from another; `CrossEncoderEntailment` is one."""
-
-    def probability(self, premise: str, hypothesis: str) -> float:
-        """Probability in [0, 1] that `hypothesis` follows from `premise`."""
-        ...
 
 
 class WordWeights:
@@ -149,7 +121,6 @@ def best_window(
     answers: Sequence[str],
     sources: Sequence[str],
     weights: WordWeights,
-    entailment: Entailment | None = None,
     *,
     words: int = WINDOW_WORDS,
 ) -> str | None:
@@ -157,11 +128,9 @@ def best_window(
 
     Args:
         question: its words make up the support.
-        answers: any of them will do; the first is the one whose entailment is asked for.
+        answers: any of them will do.
         sources: texts to cut from.
         weights: how rare words are.
-        entailment: where given, it decides among the windows of the best support. The
-            hypothesis is the question followed by the answer.
         words: how long a window is.
     """
     windows = list(
@@ -171,13 +140,7 @@ def best_window(
             for span in occurrences(source, answers)
         )
     )
-    windows.sort(key=lambda window: -weights.support(question, window))
-    if not windows:
-        return None
-    if entailment is None or len(windows) == 1:
-        return windows[0]
-    hypothesis = f"{question} {answers[0]}"
-    return max(windows[:_JUDGED], key=lambda window: entailment.probability(window, hypothesis))
+    return max(windows, key=lambda window: weights.support(question, window), default=None)
 
 
 def _length(unit: str) -> float:

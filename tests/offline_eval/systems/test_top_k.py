@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,8 +12,8 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data import BasicRag, KnowledgeBase
-from knowgate.offline_eval.systems import top_k_in_blocks
+from knowgate.offline_eval.data import KnowledgeBase
+from knowgate.offline_eval.systems import PassageIndex, top_k_in_blocks
 
 Floats32 = NDArray[np.float32]
 
@@ -76,20 +78,43 @@ def test_rows_that_become_ever_nearer_are_no_trouble(monkeypatch: pytest.MonkeyP
     assert rows.tolist() == [_one_by_one(query[0], matrix, 4, None)]
 
 
-def test_the_result_is_basic_rags_to_the_last_bit() -> None:
+class _Vectors:
+    def __init__(self, vectors: dict[str, list[float]]) -> None:
+        self._vectors = vectors
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return np.asarray([self._vectors[text] for text in texts], dtype=np.float32)
+
+
+def test_ties_keep_the_order_of_the_passages() -> None:
+    index = PassageIndex(
+        KnowledgeBase(dict.fromkeys("dbca", "same"), {}), _Vectors({"same": [1.0]})
+    )
+    query = np.ones(1, dtype=np.float32)
+
+    assert index.nearest(query, 3) == ["d", "b", "c"]
+    assert index.nearest(query, 3, without="b") == ["d", "c", "a"]
+    assert index.nearest(query, 9, without="d") == ["b", "c", "a"]
+
+
+def test_the_index_ranks_by_cosine() -> None:
+    vectors = {"near": [0.8, 0.6], "far": [-1.0, 0.0], "right": [1.0, 0.0]}
+    base = KnowledgeBase({name: name for name in ("far", "near", "right")}, {})
+
+    found = PassageIndex(base, _Vectors(vectors)).nearest(np.asarray([1.0, 0.0], np.float32), 3)
+
+    assert found == ["right", "near", "far"]
+
+
+def test_the_result_is_that_of_one_row_at_a_time_to_the_last_bit() -> None:
     matrix = _vectors(700, seed=1, dimensions=384)
     # Pairs that rounding alone could swap.
     matrix[350:] = matrix[:350] * np.float32(1 + 1e-7)
-    texts = {str(row): str(row) for row in range(700)}
-    rag = BasicRag(
-        KnowledgeBase(texts, {}), lambda some: np.stack([matrix[int(text)] for text in some])
-    )
 
     rows, _ = top_k_in_blocks(matrix[:60], matrix, 6, np.arange(60))
 
     for at in range(60):
-        found = rag.retrieve(str(at), k=6, without=str(at))
-        assert [str(row) for row in rows[at]] == found
+        assert rows[at].tolist() == _one_by_one(matrix[at], matrix, 6, at)
 
 
 def test_a_query_with_too_few_rows_ends_with_none() -> None:

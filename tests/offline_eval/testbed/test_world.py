@@ -11,16 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.offline_eval import testbed as microworld
-from knowgate.offline_eval.testbed import (
-    EntityKind,
-    FactStatus,
-    World,
-    build_world,
-    default_world,
-    relations,
-)
+from knowgate.offline_eval.testbed import FactStatus, World, default_world
+from knowgate.offline_eval.testbed._build import build_world
 from knowgate.offline_eval.testbed._documents import mentions, normalise_answer
-from knowgate.offline_eval.testbed._entities import ValueKind
+from knowgate.offline_eval.testbed._entities import EntityKind, ValueKind
+from knowgate.offline_eval.testbed._phrasings import relations
 
 WORLD = default_world()
 

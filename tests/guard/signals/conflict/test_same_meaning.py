@@ -11,11 +11,11 @@ import pytest
 from numpy.typing import NDArray
 
 from knowgate.guard import InputError
+from knowgate.guard.contracts import EntailmentModel
 from knowgate.guard.errors import ModelFolderError, SignalValueError
 from knowgate.guard.signals.conflict import (
     AnswerConflict,
     CrossEncoderEntailment,
-    EntailmentModel,
     SameMeaning,
 )
 from knowgate.guard.testing import ScriptedLanguageModel

@@ -15,7 +15,6 @@ from knowgate.offline_eval.data.graph import (
     load_graph,
 )
 from knowgate.offline_eval.data.uaqfact import QuestionType, read_layout, write_layout
-from knowgate.offline_eval.testbed import relations
 
 _FRENCH = """
 [fr]
@@ -69,25 +68,6 @@ def test_the_question_word_is_that_of_the_class(wikidata_graph: KnowledgeGraph) 
     ]
     assert cast
     assert all(question.startswith("Who is the cast member of") for question in cast)
-
-
-def test_the_microworld_is_asked_in_its_own_words() -> None:
-    """The bundled templates say what the world's questions say, where they are plain ones."""
-    texts = Templates()
-    own = {
-        question.replace("{s}", "{subject}")
-        for relation in relations().values()
-        for question in relation.training_questions
-    }
-    for name, relation in relations().items():
-        iri = f"https://knowgate.example/microworld/relation/{name}"
-        assert texts.label(iri, "en")
-        assert texts.label(iri, "zh")
-        key = "time_between" if relation.time_bounded else "question"
-        wordings = texts._texts["en", iri, key]
-        assert set(wordings) <= own, name
-        assert not texts.asks_inversely(iri)
-        assert texts.time_choice(iri) == ("value" if relation.time_bounded else "begin")
 
 
 @pytest.mark.parametrize(

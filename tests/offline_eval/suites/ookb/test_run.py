@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from knowgate.guard import Fingerprint, InputError
 from knowgate.guard.testing import FakeScorer
 from knowgate.guard.testing._fakes import FailingScorer, SlowScorer
-from knowgate.offline_eval.data import BasicRag, KnowledgeBase, PassageKind
+from knowgate.offline_eval.data import PassageKind
 from knowgate.offline_eval.run import read_ookb_run
 from knowgate.offline_eval.suites.ookb import OokbSettings, run_ookb
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, embed, write_toy_questions
@@ -98,25 +98,6 @@ def test_a_question_whose_passage_is_not_found_is_a_retrieval_miss(tmp_path: Pat
     records = read_ookb_run(tmp_path / "run").records()
     assert [r.in_kb is None for r in records] == [False] * 5 + [True] * 3
     assert all(r.left_out is not None for r in records)
-
-
-def test_ties_keep_the_order_of_the_passages() -> None:
-    base = KnowledgeBase(dict.fromkeys("dbca", "same"), {})
-    rag = BasicRag(base, lambda texts: np.ones((len(texts), 2), dtype=np.float32))
-
-    assert rag.retrieve("q", k=3) == ["d", "b", "c"]
-    assert rag.retrieve("q", k=3, without="b") == ["d", "c", "a"]
-    assert rag.retrieve("q", k=9, without="d") == ["b", "c", "a"]
-
-
-def test_retrieval_ranks_by_cosine() -> None:
-    vectors = {"q": [1.0, 0.0], "near": [0.8, 0.6], "far": [-1.0, 0.0], "right": [1.0, 0.0]}
-    rag = BasicRag(
-        KnowledgeBase({name: name for name in ("far", "near", "right")}, {}),
-        lambda texts: np.asarray([vectors[t] for t in texts], dtype=np.float32),
-    )
-
-    assert rag.retrieve("q", k=3) == ["right", "near", "far"]
 
 
 def test_the_aggregate_is_the_guards_own(tmp_path: Path) -> None:

@@ -93,29 +93,3 @@ def test_the_window_that_shares_rare_words_with_the_question_wins() -> None:
     assert window is not None
     assert "first program" in window
     assert best_window("Who?", ["Bob"], [text], weights) is None
-
-
-class _LikesThe:
-    """Finds that only texts with one word entail anything."""
-
-    def __init__(self, word: str) -> None:
-        self._word = word
-        self.asked: list[str] = []
-
-    def probability(self, premise: str, hypothesis: str) -> float:
-        self.asked.append(hypothesis)
-        return float(self._word in premise)
-
-
-def test_an_entailment_model_decides_where_one_is_given() -> None:
-    filler = "The old town has many houses and the people like it. " * 12
-    text = f"Ada visited Turin. {filler}The first program was written by Ada. {filler}"
-    model = _LikesThe("Turin")
-
-    window = best_window(
-        "Who wrote the first program?", ["Ada"], [text], WordWeights([text]), model
-    )
-
-    assert window is not None
-    assert "Turin" in window
-    assert set(model.asked) == {"Who wrote the first program? Ada"}
