@@ -155,7 +155,9 @@ def _passages(passages: Passages) -> Iterator[str]:
     if passages.title:
         yield f"- {escaped(passages.title)}"
     for line in passages.lines:
-        yield f"{indent}- {'*holds the answer* · ' if line.right else ''}{_case_line(line)}"
+        text = f"{escaped(line.text)} ({escaped(line.note)})" if line.note else escaped(line.text)
+        own = "*holds the answer*" if line.right else ""
+        yield f"{indent}- {' · '.join(part for part in (escaped(line.label), own, text) if part)}"
     if passages.more:
         yield f"{indent}- and {passages.more} more"
 

@@ -23,12 +23,10 @@ from ..report import (
     parse_gate,
     path_of,
     paths_within,
-    render_html,
-    render_markdown,
 )
-from ..run import HOLDS_REPLIES, read_manifest, read_ookb_run
+from ..run import HOLDS_REPLIES, read_manifest
 from .conflict import conflict_report
-from .ookb import draw_plots, measured_cases, replies_report, report_view, summarise
+from .ookb import replies_report, signals_report
 from .uaqfact import uaqfact_report
 from .uniknow import uniknow_report
 
@@ -103,7 +101,7 @@ def _suite_report(run_dir: PathLike, compare: Sequence[PathLike]) -> SuiteReport
     if suite == "ookb" and manifest.get("holds") == HOLDS_REPLIES:
         return replies_report(run_dir, compare=compare)
     known: dict[object, Callable[[PathLike], SuiteReport | Document]] = {
-        "ookb": ookb_report,
+        "ookb": signals_report,
         "conflict": conflict_report,
         "uaqfact": uaqfact_report,
         "uniknow": uniknow_report,
@@ -121,25 +119,6 @@ def _suite_report(run_dir: PathLike, compare: Sequence[PathLike]) -> SuiteReport
             hint="leave --compare out, or make runs with `knowgate eval ookb --model …`",
         )
     return known[suite](run_dir)
-
-
-def ookb_report(run_dir: PathLike) -> SuiteReport:
-    """The report of a run of relevance signals.
-
-    Raises:
-        InputError: a file of the run is missing, broken, empty or written by a newer
-            knowgate.
-    """
-    run = read_ookb_run(run_dir, unfinished=True)
-    cases = measured_cases(run)
-    summary = summarise(run, cases)
-    view = report_view(run, cases, summary)
-    return SuiteReport(
-        name="knowgate.ookb",
-        values=summary.to_dict(),
-        html=lambda _gates: render_html(view, draw_plots(run, cases, summary)),
-        markdown=lambda _gates: render_markdown(view),
-    )
 
 
 def _text_of(report: SuiteReport, name: str, gates: Gates) -> str:

@@ -11,9 +11,7 @@ from ._measure import OokbSettings, run_ookb
 from ._preparing import Comparison, Prepared, prepare
 from ._replies_writing import replies_report
 from ._running import RepliesDone, estimate, judge_replies, run_replies
-from ._signals_plots import draw_plots
-from ._signals_summary import measured_cases, summarise
-from ._signals_view import report_view
+from ._signals_report import signals_report
 
 __all__ = [
     "Comparison",
@@ -21,14 +19,11 @@ __all__ = [
     "Prepared",
     "RepliesDone",
     "calibrate_ookb",
-    "draw_plots",
     "estimate",
     "judge_replies",
-    "measured_cases",
     "prepare",
     "replies_report",
-    "report_view",
     "run_ookb",
     "run_replies",
-    "summarise",
+    "signals_report",
 ]

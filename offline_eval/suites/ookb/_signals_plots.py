@@ -1,4 +1,4 @@
-"""The plots of the report, as SVG that stands inside a page."""
+"""The plots of the report of relevance signals."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ....calibration import OperatingPoint, risk_coverage_curve
-from ...report import BLUE, GREY, INK, VERMILION, Plot
+from ...report import Colour, Plot
 from ...run import OokbRun
 from ._signals_summary import Case, OokbSummary
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-_IN_KB, _LEFT_OUT, _MISS = BLUE, VERMILION, GREY
+_IN_KB, _LEFT_OUT, _MISS = Colour.BLUE, Colour.VERMILION, Colour.GREY
 _BINS = 20
 
 
-def draw_plots(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) -> list[Plot]:
-    """Histograms, ROC and risk–coverage curve; those without data are left out."""
-    drawn = (draw(run, cases, summary) for draw in (_histograms, _roc, _risk_coverage))
-    return [plot for plot in drawn if plot is not None]
+def signal_plots(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) -> list[Plot]:
+    """Plot histograms, ROC and risk–coverage curve; those without data are left out."""
+    plots = (plot(run, cases, summary) for plot in (_histograms, _roc, _risk_coverage))
+    return [plot for plot in plots if plot is not None]
 
 
 def _histograms(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) -> Plot | None:
@@ -34,7 +34,7 @@ def _histograms(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) -> Pl
     kinds: list[tuple[str, str, list[Case]]] = [
         ("in knowledge base, retrieved", _IN_KB, [case for case in shown if case.found]),
         ("in knowledge base, not retrieved", _MISS, [case for case in shown if case.missed]),
-        ("answer taken out", _LEFT_OUT, [case for case in shown if case.left_out]),
+        ("answer left out", _LEFT_OUT, [case for case in shown if case.left_out]),
     ]
     kinds = [kind for kind in kinds if kind[2]]
     values = [[_value(case, calibrated) for case in members] for _, _, members in kinds]
@@ -50,7 +50,7 @@ def _histograms(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) -> Pl
             panel.yaxis.get_major_locator().set_params(integer=True, nbins=4)
             panel.grid(visible=False, axis="x")
             if threshold is not None:
-                panel.axvline(threshold, color=INK, linestyle="--", linewidth=1.5)
+                panel.axvline(threshold, color=Colour.INK, linestyle="--", linewidth=1.5)
         if threshold is not None:
             # Headroom, so that the label stands above the bars.
             panels[0].set_ylim(top=1.3 * panels[0].get_ylim()[1])
@@ -97,7 +97,7 @@ def _roc(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) -> Plot | No
         axes.plot([0, 1], [0, 1], color=_MISS, linestyle=":", linewidth=1.5, label="chance")
         if run.calibration is not None:
             axes.plot(_share_passing(left_out), _share_passing(in_kb), label="the policy", **_POINT)
-        axes.set_xlabel("answer taken out: share that passes")
+        axes.set_xlabel("answer left out: share that passes")
         axes.set_ylabel("answer in knowledge base: share that passes")
         axes.legend(loc="lower right")
 
@@ -111,6 +111,7 @@ def _roc(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) -> Plot | No
         f"left corner is the ideal.{point}",
         draw=draw,
         size=(5.0, 5.0),
+        half=True,
     )
 
 
@@ -128,7 +129,11 @@ def _risk_coverage(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) ->
         axes.plot(*_xy(points, "coverage"), color=_LEFT_OUT, clip_on=False, label="every threshold")
         if calibration is not None and calibration.risk is not None:
             axes.axhline(
-                calibration.risk, color=INK, linestyle=":", linewidth=1.5, label="risk asked for"
+                calibration.risk,
+                color=Colour.INK,
+                linestyle=":",
+                linewidth=1.5,
+                label="risk asked for",
             )
         if calibration is not None:
             axes.errorbar(
@@ -138,12 +143,12 @@ def _risk_coverage(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) ->
                 yerr=_error(summary.left_out.abstention_rate),
                 capsize=4,
                 elinewidth=1.5,
-                ecolor=INK,
+                ecolor=Colour.INK,
                 label="the policy, 95 % intervals",
                 **_POINT,
             )
         axes.set_xlabel("coverage: answer retrieved, share that passes")
-        axes.set_ylabel("risk: answer taken out, share that passes")
+        axes.set_ylabel("risk: answer left out, share that passes")
         axes.legend(loc="upper left")
 
     which = "All measured questions" if calibration is None else "Held-out test questions only"
@@ -154,13 +159,14 @@ def _risk_coverage(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) ->
         "curve; the lower right corner is the ideal.",
         draw=draw,
         size=(5.0, 5.0),
+        half=True,
     )
 
 
 _POINT: dict[str, Any] = {
     "marker": "o",
     "markersize": 9,
-    "color": INK,
+    "color": Colour.INK,
     "linestyle": "none",
     "zorder": 5,
     "clip_on": False,
@@ -201,7 +207,7 @@ def _curve(may_pass: Sequence[Case], must_not_pass: Sequence[Case]) -> list[Oper
 
 
 def _xy(points: Sequence[OperatingPoint], across: str) -> tuple[list[float], list[float]]:
-    """The curve from "nothing passes" on, with `across` on the horizontal axis."""
+    """Split the curve, starting where nothing passes, with `across` on the horizontal axis."""
     coverage = [0.0, *(point.coverage for point in points)]
     risk = [0.0, *(point.risk for point in points)]
     return (coverage, risk) if across == "coverage" else (risk, coverage)
@@ -218,7 +224,7 @@ def _known(value: float | None) -> float:
 
 
 def _error(rate: Any) -> list[list[float]]:
-    """Distances to the ends of the interval of 1 - rate, as error bars want them."""
+    """Compute the lengths of the error bars of 1 - rate."""
     value = _known(rate.value)
     return [[_known(rate.high) - value], [value - _known(rate.low)]]
 

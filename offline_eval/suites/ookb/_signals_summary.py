@@ -1,10 +1,10 @@
-"""The numbers of an out-of-knowledge-base run, each with its interval."""
+"""The numbers of a run of relevance signals, each with its interval."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,13 +15,13 @@ from ....calibration import Interval, bootstrap_auroc, wilson_interval
 from ....guard.decision import Route
 from ....guard.policy import Policy
 from ....guard.routing import Signals, decide_route
-from ...report import REPORT_SCHEMA_VERSION, decimal, one_line, shortened
+from ...report import REPORT_SCHEMA_VERSION
 from ...run import CaseKind, InputFile, OokbQuestion, OokbRow, OokbRun, read_ookb_run
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A measured case, that is, one without an error.
+    """A case that was measured without an error.
 
     Attributes:
         row: as stored.
@@ -52,12 +52,12 @@ class Case:
 
     @property
     def left_out(self) -> bool:
-        """Whether the own passage had been taken out."""
+        """Whether the own passage had been left out."""
         return self.row.kind is CaseKind.LEFT_OUT
 
 
 def measured_cases(run: OokbRun) -> tuple[Case, ...]:
-    """The cases without an error, in the order of the run."""
+    """Collect the cases without an error, in the order of the run."""
     rows = [row for row in run.rows if row.error is None]
     scores = [row.raw_relevance for row in rows if row.raw_relevance is not None and row.retrieved]
     lowest = min(scores, default=0.0) - 1.0
@@ -70,10 +70,10 @@ def measured_cases(run: OokbRun) -> tuple[Case, ...]:
 
 
 def relevance_gate(policy: Policy) -> Policy:
-    """`policy` reduced to what this suite measures: whether the context passes.
+    """Reduce the policy to what this suite measures: whether the context passes.
 
-    Confidence and conflict are not measured here; asked for them, the policy would
-    abstain because of a missing signal, which says nothing about relevance.
+    Confidence and conflict are not measured here. If the policy needed them, it would
+    abstain because a signal is missing, which says nothing about relevance.
     """
     return policy.model_copy(update={"check_conflict": False, "confidence_threshold": None})
 
@@ -91,7 +91,7 @@ def _case(
     return Case(row, question, score, relevance, passes, held_out)
 
 
-# Of the bootstrap; fixed, so that the same run gives the same report.
+# Seed of the bootstrap; fixed, so that the same run gives the same report.
 _SEED = 0
 
 NOTE_NOT_CALIBRATED = "'knowgate calibrate' on this run gives it"
@@ -110,8 +110,8 @@ class Estimate(_Summary):
         value: None where nothing was observed, never 0.0.
         low: lower end, None likewise.
         high: upper end, None likewise.
-        n: questions it rests on.
-        note: why something is undefined or how to get it, otherwise empty.
+        n: number of questions that it rests on.
+        note: why it is undefined, or how to get it; otherwise empty.
     """
 
     value: float | None
@@ -121,18 +121,18 @@ class Estimate(_Summary):
     note: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """The four numbers, and the note where there is one."""
+        """Return the four numbers, and the note where there is one."""
         return self.model_dump(exclude=set() if self.note else {"note"})
 
 
 class LeftOutSummary(_Summary):
-    """Cases whose own passage had been taken out of the knowledge base.
+    """Cases whose own passage had been left out of the knowledge base.
 
     Attributes:
         cases: in the run.
         errors: among them, not measured.
         tested: held-out and measured.
-        abstained: declined among the tested, None without a policy.
+        abstained: among the tested; None without a policy.
         abstention_rate: `abstained` of `tested`; higher is better.
     """
 
@@ -151,7 +151,7 @@ class InKbSummary(_Summary):
         errors: among them, not measured.
         retrieval_misses: own passage not retrieved; counted apart.
         tested: held-out and measured, own passage retrieved.
-        abstained: declined among the tested, None without a policy.
+        abstained: among the tested; None without a policy.
         false_abstention_rate: `abstained` of `tested`; lower is better.
         retrieval_miss_rate: of all measured cases; the retriever's share.
     """
@@ -166,18 +166,18 @@ class InKbSummary(_Summary):
 
 
 class PolicySummary(_Summary):
-    """The policy that the rates speak of.
+    """The policy that the rates are about.
 
     Attributes:
         threshold: relevance from which a context passes; None: nothing passes.
         guarantee: what was certified, None for a policy written by hand.
-        words: the promise in words.
-        calibration_questions: seen by the policy.
-        test_questions: held out.
+        words: the guarantee as a text.
+        calibration_questions: number of questions that the policy was fitted on.
+        test_questions: number of held-out questions.
         memory_threshold: confidence from which it answers from memory, declared and not
             certified; None: never.
-        measures_more: the policy also asks for confidence or conflict, which this
-            suite does not measure.
+        measures_more: the policy also needs confidence or conflict, which this suite does
+            not measure.
     """
 
     threshold: float | None
@@ -194,10 +194,10 @@ class OokbSummary(_Summary):
 
     Attributes:
         questions: in the run.
-        passages: different ones that hold their answers; where questions share them, the
-            intervals, which take questions for independent, are too narrow.
+        passages: number of different passages that hold their answers. Where questions
+            share a passage, the intervals are too narrow: they take questions for independent.
         cases: stored in the run.
-        cases_planned: as the manifest has it; more than `cases` in a run cut short.
+        cases_planned: as the manifest has it; more than `cases` in an unfinished run.
         errors: cases that could not be measured.
         errors_by_type: the same by type, most frequent first.
         auroc: in-KB against left-out, retrieval misses included; all questions.
@@ -235,7 +235,7 @@ class OokbSummary(_Summary):
 
 
 def summarise_ookb(run_dir: str | os.PathLike[str]) -> OokbSummary:
-    """The summary of an out-of-knowledge-base run folder.
+    """Summarise a run folder.
 
     Raises:
         InputError: a file is missing, broken, empty or written by a newer knowgate.
@@ -245,7 +245,7 @@ def summarise_ookb(run_dir: str | os.PathLike[str]) -> OokbSummary:
 
 
 def summarise(run: OokbRun, cases: Sequence[Case]) -> OokbSummary:
-    """The summary of a run that was read before; `cases` as `measured_cases` gives them."""
+    """Summarise a run; `cases` as `measured_cases` gives them."""
     failed = [row for row in run.rows if row.error is not None]
     types = Counter(row.error.type for row in failed if row.error is not None)
     return OokbSummary(
@@ -344,101 +344,3 @@ def _words(policy: Policy) -> str:
     if policy.guarantee is not None:
         return policy.guarantee.statement
     return "This policy was written by hand: nothing is guaranteed."
-
-
-SHOWN = 10
-_QUESTION_LIMIT = 300
-_PASSAGE_LIMIT = 180
-
-
-@dataclass(frozen=True, slots=True)
-class ShownPassage:
-    """A retrieved passage; `own` marks the one that holds the answer."""
-
-    id: str
-    score: str
-    text: str
-    own: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ShownCase:
-    """A case as it is shown.
-
-    Attributes:
-        case_id: as stored.
-        question: shortened.
-        taken_out: the passage that was left out, shortened; empty for in-KB cases.
-        relevance: calibrated, in words; `–` without a policy.
-        score: raw, in words.
-        outcome: what the policy did; empty without one.
-        wrong: whether that was a mistake.
-        held_out: whether the policy had not seen the question.
-        passages: best first.
-    """
-
-    case_id: str
-    question: str
-    taken_out: str
-    relevance: str
-    score: str
-    outcome: str
-    wrong: bool
-    held_out: bool
-    passages: tuple[ShownPassage, ...]
-
-
-def most_relevant_left_out(
-    cases: Sequence[Case], questions: Mapping[str, OokbQuestion]
-) -> list[ShownCase]:
-    """Left-out cases that look best covered, the best first."""
-    chosen = sorted(
-        (case for case in cases if case.left_out), key=lambda case: (-case.score, case.row.case_id)
-    )
-    return [_shown(case, questions) for case in chosen[:SHOWN]]
-
-
-def least_relevant_found(
-    cases: Sequence[Case], questions: Mapping[str, OokbQuestion]
-) -> list[ShownCase]:
-    """In-KB cases with their own passage retrieved that look worst covered, the worst first."""
-    chosen = sorted(
-        (case for case in cases if case.found), key=lambda case: (case.score, case.row.case_id)
-    )
-    return [_shown(case, questions) for case in chosen[:SHOWN]]
-
-
-def _shown(case: Case, questions: Mapping[str, OokbQuestion]) -> ShownCase:
-    row = case.row
-    wrong = case.passes is not None and case.passes == case.left_out
-    outcome = {None: "", True: "let through", False: "declined"}[case.passes]
-    return ShownCase(
-        case_id=one_line(row.case_id),
-        question=shortened(case.question.question, _QUESTION_LIMIT),
-        taken_out=shortened(case.question.passage, _PASSAGE_LIMIT) if case.left_out else "",
-        relevance=decimal(case.relevance),
-        score=decimal(row.raw_relevance if row.retrieved else None),
-        outcome=f"{outcome} wrongly" if wrong else outcome,
-        wrong=wrong,
-        held_out=case.held_out,
-        passages=tuple(
-            ShownPassage(
-                id=one_line(passage_id),
-                score=decimal(score),
-                text=_passage(passage_id, questions),
-                own=passage_id == case.question.own_passage,
-            )
-            for passage_id, score in zip(row.retrieved, row.scores, strict=True)
-        ),
-    )
-
-
-def _passage(passage_id: str, questions: Mapping[str, OokbQuestion]) -> str:
-    # A shared passage goes by the id of the first question that it answers. A knowledge
-    # base may hold more than the run asked about.
-    found = questions.get(passage_id)
-    return (
-        "(text not stored in the run)"
-        if found is None
-        else shortened(found.passage, _PASSAGE_LIMIT)
-    )

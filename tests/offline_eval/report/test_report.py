@@ -30,12 +30,12 @@ def test_the_headline_gives_counts_rates_and_intervals(write_run: WriteRun) -> N
 
     text = Page(paths.html.read_text(encoding="utf-8")).text
     assert (
-        "Of 4 questions whose answer had been taken out of the knowledge base, the guard "
-        "declined 3 (75 %, 95 % interval 30 % to 95 %)." in text.replace("\u00a0", " ")
+        "Of 4 questions whose answer had been left out of the knowledge base, the guard "
+        "abstained from 3 (75 %, 95 % interval 30 % to 95 %)." in text.replace("\u00a0", " ")
     )
-    assert "it declined 1 without need" in text
+    assert "it falsely abstained from 1" in text
     assert "At most 10 % pass." in text
-    assert "What it does not promise" in text
+    assert "Not guaranteed" in text
 
 
 def test_the_page_needs_nothing_from_outside_and_no_script(write_run: WriteRun) -> None:
@@ -172,11 +172,11 @@ def test_answers_from_memory_are_named_as_declared_and_not_certified(
     text = paths.markdown.read_text(encoding="utf-8")
     assert f"{row} 0.7 (declared, not certified, not measured here)" in page
     assert f"| {row} | 0.7 (declared, not certified, not measured here) |" in text
-    for words in ("about answers from memory", "The policy also asks for confidence or conflict"):
+    for words in ("Answers from memory", "The policy also asks for confidence or conflict"):
         assert words in page
         assert words in text
     # Without a threshold for contexts, it still does not decline everything.
-    assert ("answers from memory alone, or declines" in page) == (threshold is None)
+    assert ("answers from memory alone, or abstains" in page) == (threshold is None)
 
 
 def test_a_policy_without_answers_from_memory_does_not_speak_of_them(write_run: WriteRun) -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from knowgate.calibration import wilson_interval
 from knowgate.offline_eval import report
+from knowgate.offline_eval.suites.ookb._signals_prose import warnings
 from knowgate.offline_eval.suites.ookb._signals_summary import summarise_ookb
-from knowgate.offline_eval.suites.ookb._signals_view import warnings
 from tests.offline_eval.report.rows import WriteRun, case, failed, missed, pairs, policy
 
 

@@ -1,0 +1,79 @@
+"""The cases that the report of relevance signals shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ...report import Case as ShownCase
+from ...report import CaseLine, Cases, Passages, decimal, shortened
+from ...run import OokbQuestion
+from ._signals_summary import Case
+
+_SHOWN = 10
+_QUESTION_LIMIT = 300
+_PASSAGE_LIMIT = 180
+_NONE = "No such case was measured."
+
+
+def most_relevant_left_out(cases: Sequence[Case], questions: Mapping[str, OokbQuestion]) -> Cases:
+    """Choose the left-out cases that look best covered, the best first."""
+    chosen = sorted(
+        (case for case in cases if case.left_out), key=lambda case: (-case.score, case.row.case_id)
+    )
+    return Cases(tuple(_shown(case, questions) for case in chosen[:_SHOWN]), empty=_NONE)
+
+
+def least_relevant_found(cases: Sequence[Case], questions: Mapping[str, OokbQuestion]) -> Cases:
+    """Choose the in-KB cases with their own passage retrieved that look worst covered."""
+    chosen = sorted(
+        (case for case in cases if case.found), key=lambda case: (case.score, case.row.case_id)
+    )
+    return Cases(tuple(_shown(case, questions) for case in chosen[:_SHOWN]), empty=_NONE)
+
+
+def _shown(case: Case, questions: Mapping[str, OokbQuestion]) -> ShownCase:
+    row = case.row
+    wrong = case.passes is not None and case.passes == case.left_out
+    outcome = {None: "", True: "let through", False: "abstained"}[case.passes]
+    notes = [row.case_id]
+    if case.relevance is not None:
+        notes.append(f"relevance {decimal(case.relevance)}")
+    notes.append(f"raw score {decimal(row.raw_relevance if row.retrieved else None)}")
+    if case.held_out:
+        notes.append("held out")
+    parts: list[CaseLine | Passages] = []
+    if case.left_out:
+        parts.append(CaseLine(shortened(case.question.passage, _PASSAGE_LIMIT), "Left out"))
+    parts.append(
+        _passages(case, questions) if row.retrieved else CaseLine("Nothing was retrieved.")
+    )
+    return ShownCase(
+        question=shortened(case.question.question, _QUESTION_LIMIT),
+        note=" · ".join(notes),
+        parts=tuple(parts),
+        tag=f"{outcome} wrongly" if wrong else outcome,
+        wrong=wrong,
+    )
+
+
+def _passages(case: Case, questions: Mapping[str, OokbQuestion]) -> Passages:
+    return Passages(
+        tuple(
+            CaseLine(
+                _text(passage_id, questions),
+                label=decimal(score),
+                right=passage_id == case.question.own_passage,
+                note=passage_id,
+            )
+            for passage_id, score in zip(case.row.retrieved, case.row.scores, strict=True)
+        )
+    )
+
+
+def _text(passage_id: str, questions: Mapping[str, OokbQuestion]) -> str:
+    # A shared passage goes by the id of the first question that it answers. A knowledge
+    # base may hold more than the run asked about.
+    found = questions.get(passage_id)
+    if found is None:
+        return "(text not stored in the run)"
+    return shortened(found.passage, _PASSAGE_LIMIT)

@@ -1,0 +1,126 @@
+"""The sentences that open the report of relevance signals."""
+
+from __future__ import annotations
+
+from ...report import counted, decimal, estimate_text, percent
+from ._signals_summary import OokbSummary, PolicySummary
+
+_FEW = 30
+
+
+def headline(summary: OokbSummary) -> list[str]:
+    """Write the opening sentences, the most important one first."""
+    if summary.errors == summary.cases:
+        cases = counted(summary.cases, "case")
+        return [f"Nothing could be measured: all {cases} of this run ended in an error."]
+    if summary.policy is None:
+        return [_ranking(summary), _how_to_calibrate()]
+    lines = [_abstained(summary), _falsely_abstained(summary), _missed(summary)]
+    if summary.policy.threshold is None:
+        lines.insert(0, _nothing_passes(summary.policy))
+    return [line for line in lines if line]
+
+
+def _nothing_passes(policy: PolicySummary) -> str:
+    abstains = "abstains from every question"
+    if policy.memory_threshold is not None:
+        abstains = "answers from memory alone, or abstains"
+    if policy.guarantee is not None and not policy.guarantee["certified"]:
+        return f"No threshold met the target, so this policy {abstains}."
+    return f"This policy lets no context pass, so it {abstains}."
+
+
+def _ranking(summary: OokbSummary) -> str:
+    auroc = summary.auroc
+    if auroc.value is None:
+        return "Too few cases could be measured to say how well relevance tells them apart."
+    return (
+        "Relevance was higher with the answer in the knowledge base than with the answer left "
+        f"out in {percent(auroc.value)} of all pairs of cases, ties counted half "
+        f"(AUROC {estimate_text(auroc, decimal, in_brackets=True)}, "
+        f"{counted(auroc.n, 'question')})."
+    )
+
+
+def _how_to_calibrate() -> str:
+    return (
+        "There is no threshold yet, hence no abstention rate: 'knowgate calibrate' chooses one "
+        "on half of the questions and leaves the other half for this report."
+    )
+
+
+def _abstained(summary: OokbSummary) -> str:
+    left_out = summary.left_out
+    if left_out.abstained is None or not left_out.tested:
+        return "No held-out question with its answer left out could be measured."
+    return (
+        f"Of {counted(left_out.tested, 'question')} whose answer had been left out of the "
+        f"knowledge base, the guard abstained from {left_out.abstained} "
+        f"({estimate_text(left_out.abstention_rate, in_brackets=True)})."
+    )
+
+
+def _falsely_abstained(summary: OokbSummary) -> str:
+    in_kb = summary.in_kb
+    if in_kb.abstained is None or not in_kb.tested:
+        return "No held-out question with its answer retrieved could be measured."
+    return (
+        f"Of {counted(in_kb.tested, 'question')} whose answer was in the knowledge base and was "
+        f"retrieved, it falsely abstained from {in_kb.abstained} "
+        f"({estimate_text(in_kb.false_abstention_rate, in_brackets=True)})."
+    )
+
+
+def _missed(summary: OokbSummary) -> str:
+    in_kb = summary.in_kb
+    if not in_kb.retrieval_misses:
+        return ""
+    return (
+        f"For {in_kb.retrieval_misses} of {counted(in_kb.retrieval_miss_rate.n, 'question')} the "
+        "retriever did not find the passage that holds the answer; no guard can fix that, so "
+        "these are counted apart."
+    )
+
+
+def warnings(summary: OokbSummary) -> list[str]:
+    """Write what a reader must know before trusting the numbers; often nothing."""
+    lines: list[str] = []
+    if summary.cases < summary.cases_planned:
+        lines.append(
+            f"The run is incomplete: {summary.cases} of {summary.cases_planned} cases are there. "
+            "Start the same 'knowgate eval ookb' again to complete it."
+        )
+    if summary.errors:
+        kinds = ", ".join(f"{name}: {count}" for name, count in summary.errors_by_type.items())
+        lines.append(
+            f"{counted(summary.errors, 'case')} of {summary.cases} ended in an error and "
+            f"count in no rate ({kinds})."
+        )
+    if summary.passages < summary.questions:
+        lines.append(
+            f"{counted(summary.questions, 'question')} have their answers in "
+            f"{counted(summary.passages, 'passage')}. Questions on one passage tend to have the "
+            "same outcome, and the intervals take each for independent, so they are too narrow. "
+            "The certificate counts each passage once."
+        )
+    return lines + _policy_warnings(summary)
+
+
+def _policy_warnings(summary: OokbSummary) -> list[str]:
+    policy, tested = summary.policy, summary.left_out.tested
+    if policy is None:
+        return []
+    lines = []
+    if policy.measures_more:
+        lines.append(
+            "The policy also asks for confidence or conflict. This suite measures relevance "
+            "alone: “abstained” means that the context did not pass."
+        )
+    if policy.guarantee is not None and not policy.guarantee["certified"]:
+        lines.append("Nothing is certified: " + policy.words)
+    if 0 < tested < _FEW:
+        lines.append(
+            f"Only {counted(tested, 'question')} held out: consider the width of the intervals "
+            "before comparing two runs."
+        )
+    return lines

@@ -1,0 +1,219 @@
+"""The report of a run of relevance signals: its sections.
+
+run folder ─► read_ookb_run ─► summarise ─► signals_document ─► a file per format
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from ...report import (
+    Document,
+    Facts,
+    Figure,
+    Figures,
+    Prose,
+    Section,
+    counted,
+    decimal,
+    explained,
+    percent,
+)
+from ...run import OokbRun, read_ookb_run
+from ._signals_cases import least_relevant_found, most_relevant_left_out
+from ._signals_plots import signal_plots
+from ._signals_prose import headline, warnings
+from ._signals_summary import (
+    Case,
+    Estimate,
+    OokbSummary,
+    PolicySummary,
+    measured_cases,
+    summarise,
+)
+
+_TITLE = "Out-of-knowledge-base report"
+_PASSAGES = {
+    "answer": "answers only",
+    "question_answer": "questions with answers",
+    "passage": "as given",
+}
+_HOW_TO_READ = (
+    "Each question was asked twice: once with the whole knowledge base, once with its own passage "
+    "left out, as if the answer had never been written down. A good guard lets the first pass and "
+    "abstains from the second. The relevance of the retrieved passages decides; no language model "
+    "took part.",
+    "Two runs whose intervals overlap widely are not shown to differ.",
+)
+_NO_POLICY = (
+    "There is no policy yet. 'knowgate calibrate' on this run folder fits one; then report again."
+)
+
+
+def signals_report(run_dir: str | os.PathLike[str]) -> Document:
+    """Make the report of a run of relevance signals, finished or not.
+
+    Raises:
+        InputError: a file of the run is missing, broken, empty or written by a newer
+            knowgate.
+    """
+    return signals_document(read_ookb_run(run_dir, unfinished=True))
+
+
+def signals_document(run: OokbRun) -> Document:
+    """Make the report of a run."""
+    cases = measured_cases(run)
+    summary = summarise(run, cases)
+    names = ", ".join(file.name for file in summary.inputs)
+    settings = run.manifest.settings
+    return Document(
+        name="ookb",
+        title=f"{_TITLE}: {names}" if names else _TITLE,
+        subtitle=(
+            f"{counted(summary.questions, 'question')}, {counted(summary.cases, 'case')} · "
+            f"retrieval {settings.retrieval}, top {settings.top_k} · passages: "
+            f"{_PASSAGES.get(settings.passage, settings.passage)} · scorer {settings.scorer.kind}"
+        ),
+        headline=headline(summary),
+        warnings=warnings(summary),
+        sections=_sections(run, cases, summary),
+        values=summary.to_dict(),
+    )
+
+
+def _sections(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) -> list[Section]:
+    plots = signal_plots(run, cases, summary)
+    return [
+        Section("Results", (_figures(summary),)),
+        Section("How to read this", (*_HOW_TO_READ, Prose(explained("intervals"), small=True))),
+        *([Section("Scores and thresholds", tuple(plots))] if plots else []),
+        Section("The policy and its guarantee", _policy(summary.policy)),
+        Section(
+            "Cases worth reading",
+            (
+                Section(
+                    "Answer left out, yet most relevant",
+                    (
+                        "Where the guard is most easily misled. If a passage shown here does "
+                        "answer the question, the knowledge base holds the answer twice and the "
+                        "case does not count.",
+                        most_relevant_left_out(cases, run.questions),
+                    ),
+                ),
+                Section(
+                    "Answer retrieved, yet least relevant",
+                    (
+                        "Where a false abstention is most likely. Often the passage answers in "
+                        "words that share little with the question.",
+                        least_relevant_found(cases, run.questions),
+                    ),
+                ),
+            ),
+        ),
+        Section.of_run(summary.settings, summary.inputs, summary.run_created_by),
+    ]
+
+
+def _figures(summary: OokbSummary) -> Figures:
+    left_out, in_kb = summary.left_out, summary.in_kb
+    lines = (
+        (
+            "Abstention, answer left out",
+            left_out.abstention_rate,
+            "The guard abstained, and nothing in the knowledge base answers the question: right. "
+            "Held-out questions. Higher is better.",
+        ),
+        (
+            "False abstention, answer retrieved",
+            in_kb.false_abstention_rate,
+            "The guard abstained although the answer was among the passages: wrong. Held-out "
+            "questions. Lower is better.",
+        ),
+        (
+            "Retrieval misses",
+            in_kb.retrieval_miss_rate,
+            "The answer was in the knowledge base and was not retrieved. This depends on the "
+            "retriever, and is counted apart. All questions.",
+        ),
+        (
+            "AUROC",
+            summary.auroc,
+            "Chance that relevance is higher for a case with the answer in the knowledge base "
+            "than for one without. 0.5 is a coin, 1 is perfect. All questions.",
+        ),
+        (
+            "AUROC without retrieval misses",
+            summary.auroc_found_only,
+            "The same without retrieval misses.",
+        ),
+    )
+    return Figures(
+        tuple(
+            Figure(
+                name,
+                estimate,
+                _meaning(estimate, meaning),
+                decimal if name.startswith("AUROC") else percent,
+            )
+            for name, estimate, meaning in lines
+        )
+    )
+
+
+def _meaning(estimate: Estimate, meaning: str) -> str:
+    return f"{meaning} Not measured: {estimate.note}." if estimate.note else meaning
+
+
+def _policy(policy: PolicySummary | None) -> tuple[str | Facts | Section, ...]:
+    if policy is None:
+        return (_NO_POLICY,)
+    limits = Prose(tuple(_limits(policy)), bullets=True)
+    return policy.words, Facts(tuple(_facts(policy))), Section("Not guaranteed", (limits,))
+
+
+def _facts(policy: PolicySummary) -> list[tuple[str, str]]:
+    threshold = "nothing passes" if policy.threshold is None else decimal(policy.threshold)
+    facts = [("a context passes from relevance", threshold)]
+    if policy.memory_threshold is not None:
+        memory = f"{policy.memory_threshold} (declared, not certified, not measured here)"
+        facts.append(("without context, it answers from memory from confidence", memory))
+    if policy.guarantee is not None:
+        found = policy.guarantee
+        facts += [
+            ("what counts as an error", found["loss"]),
+            ("bound asked for (α)", percent(found["risk"], exact=True)),
+            ("chance that the bound fails (δ)", percent(found["delta"], exact=True)),
+            ("errors in calibration", f"{found['errors']} of {counted(found['n'], 'question')}"),
+        ]
+    return [
+        *facts,
+        ("questions it was calibrated on", str(policy.calibration_questions)),
+        ("questions held out for this report", str(policy.test_questions)),
+    ]
+
+
+def _limits(policy: PolicySummary) -> list[str]:
+    lines = []
+    if policy.guarantee is not None and policy.guarantee["certified"]:
+        lines += [
+            "Single questions: the bound is on the share of unanswerable questions that pass, and "
+            "it fails itself with the probability δ above.",
+            "Other questions: the bound is about questions like those of this run. Another "
+            "knowledge base, retriever, scorer or number of passages needs a new calibration.",
+        ]
+    lines.append(
+        "False abstentions: how many answerable questions the guard abstains from is measured "
+        "above, not bounded."
+    )
+    if policy.memory_threshold is not None:
+        lines.append(
+            "Answers from memory: their threshold was declared, not certified, and this suite "
+            "measures no confidence. What counts as abstained above may be answered from memory."
+        )
+    return [
+        *lines,
+        "The reply: a language model can still misread a context that passes.",
+        "Other kinds of missing knowledge: leaving out one passage imitates missing knowledge. "
+        "What users ask beyond the knowledge base may be less similar to it, or more.",
+    ]
