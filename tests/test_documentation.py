@@ -10,15 +10,28 @@ from __future__ import annotations
 import importlib
 import re
 import shlex
+import subprocess
+import sys
 from dataclasses import dataclass
+from datetime import date
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
+import prometheus_client
 import pytest
 import typer
+from langchain_core.documents import Document
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import RunnableLambda
 
+from knowgate import Guard, Policy
+from knowgate.adapters.huggingface import HuggingFaceLM
+from knowgate.calibration import CalibrationRecord
+from knowgate.calibration.risk import fit_policy
 from knowgate.offline_eval.cli._app import app
+from knowgate.offline_eval.testbed import default_world, microworld_model_path
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
@@ -156,3 +169,74 @@ def test_every_command_exists_with_these_options(page: Path) -> None:
 def test_every_python_block_compiles(page: Path) -> None:
     for block in blocks(page, "python"):
         compile(block.text, f"{name(page)}:{block.line}", "exec")
+
+
+@pytest.fixture(scope="module")
+def policy() -> Policy:
+    """A certified policy on the embedded scorer, with histograms for a monitor."""
+    default = Guard.default(metrics=False).policy
+    records = [
+        CalibrationRecord(
+            question_id=f"q{i}",
+            relevance=0.95 if i % 3 else 0.2,
+            confidence=None,
+            context_right=i % 3 != 0,
+            closed_book_right=False,
+        )
+        for i in range(300)
+    ]
+    fitted = fit_policy(records, risk=0.1, delta=0.1)
+    bound = {"scorer", "aggregator", "relevance_calibrator"}
+    return fitted.model_copy(update={name: getattr(default, name) for name in bound})
+
+
+@pytest.fixture
+def stand_ins(policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the pages take for the reader's own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(prometheus_client, "start_http_server", lambda *_, **__: None)
+    policy.save("policy.json")
+    texts = ["A parking permit costs twelve euros a month.", "The library opens at nine."]
+    documents = [Document(text, metadata={"date": date(2020, 1, 1)}) for text in texts]
+    world = default_world()
+    asked = [world.questions(fact, held_out=True)[0].text for fact in world.facts[:30]]
+    return {
+        "retriever": RunnableLambda(lambda question: documents),
+        "prompt": ChatPromptTemplate.from_template("{context} {question}"),
+        "closed_book_prompt": ChatPromptTemplate.from_template("{question}"),
+        "llm": RunnableLambda(lambda prompt: "Twelve euros."),
+        "chat_model": FakeListChatModel(responses=["Twelve euros."]),
+        "lm": HuggingFaceLM(microworld_model_path(), max_new_tokens=8),
+        "question": "How much is a parking permit?",
+        "passages": texts,
+        "documents": documents,
+        "questions": asked,
+    }
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in GUIDES if any(not b.skip for b in blocks(page, "python"))], ids=name
+)
+def test_the_python_of_a_page_runs(page: Path, stand_ins: dict[str, Any]) -> None:
+    stand_ins["guard"] = Guard.load("policy.json", metrics=False)
+    for block in blocks(page, "python"):
+        if not block.skip:
+            # Lines are counted as in the page, so that a failure points to it.
+            code = compile("\n" * block.line + block.text, name(page), "exec")
+            exec(code, stand_ins)
+    if "monitor" in stand_ins:
+        stand_ins["monitor"].close()
+
+
+def test_the_metrics_example_of_the_readme_shows_the_abstention_rate() -> None:
+    [example] = [b.text for b in blocks(README, "python") if "start_http_server" in b.text]
+
+    printed = subprocess.run(
+        [sys.executable, "-c", example.replace("9464", "0")],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+
+    assert len(example.strip().split("\n")) <= 10
+    assert printed == "abstention rate 0.67\n"
