@@ -12,7 +12,7 @@ EXAMPLES, MOST_PER_SET = 10, 3
 SHORT = 320
 HEAD = (
     "| scorer | AUROC | false abstention at 5 % | at 10 % | ECE | ms, cold | ms, cached "
-    "| declined |\n|---|---|---|---|---|---|---|---|"
+    "| unsupported |\n|---|---|---|---|---|---|---|---|"
 )
 
 
@@ -31,8 +31,8 @@ def row(one: Cell) -> str:
         auroc += f" [{share(interval.low)}, {share(interval.high)}]"
     rates = [share(one.false_abstention[leak]) for leak in LEAKS]
     times = ["–" if t is None else f"{t:.1f}" for t in (one.cold, one.cached)]
-    declined = f"{one.unsupported:.0%}" if one.unsupported else "–"
-    return f"| {' | '.join((one.scorer, auroc, *rates, share(one.ece), *times, declined))} |"
+    unsupported = f"{one.unsupported:.0%}" if one.unsupported else "–"
+    return f"| {' | '.join((one.scorer, auroc, *rates, share(one.ece), *times, unsupported))} |"
 
 
 def markdown(sets: Sequence[CaseSet], cells: Sequence[Cell]) -> str:

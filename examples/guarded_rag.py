@@ -64,7 +64,7 @@ def retrieve(question: str) -> list[Document]:
 
 
 def build() -> GuardedRAG:
-    """The chain; thresholds by hand here, from `knowgate calibrate` in earnest."""
+    """Build the chain, with thresholds set by hand; `knowgate calibrate` fits them to your data."""
     model, scorer = ScriptedModel(), LexicalScorer()
     policy = Policy(
         scorer=scorer.fingerprint,

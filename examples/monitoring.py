@@ -1,6 +1,6 @@
 """Watching a guard in service: `python examples/monitoring.py`, offline and in a second.
 
-Scorer and questions are made up. In earnest the policy comes from calibration, with its
+Scorer and questions are made up. In production the policy comes from calibration, with its
 histograms, the guard from `Guard.load`, and the feedback from your users or annotators.
 """
 

@@ -26,10 +26,10 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda
 
-from knowgate import Guard, Policy
 from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.risk import fit_policy
+from knowgate.guard import Guard, Policy
 from knowgate.offline_eval.cli._app import app
 from knowgate.offline_eval.testbed import default_world, microworld_model_path
 
