@@ -56,12 +56,12 @@ def render_markdown(document: Document, gates: Sequence[GateResult] = ()) -> str
     parts = [f"# {escaped(document.title)}", escaped(document.subtitle)]
     parts += [f"**{escaped(first)}**" if first else "", *map(escaped, others)]
     parts += [f"> {escaped(line)}" for line in document.warnings]
+    if _has_plots(document.sections):
+        parts.append("The plots are in report.html.")
     if gates:
         parts += ["## Gates", *_table(gate_table(gates))]
     for section in document.sections:
         parts += _section(section, 2)
-    if _has_plots(document.sections):
-        parts.append("The plots are in report.html.")
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

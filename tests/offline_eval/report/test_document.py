@@ -1,0 +1,220 @@
+"""One document with every kind of block, in every format."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from knowgate.calibration import Interval
+from knowgate.guard import InputError
+from knowgate.offline_eval.report import (
+    Case,
+    CaseLine,
+    Cases,
+    Cell,
+    Check,
+    Colour,
+    Document,
+    Facts,
+    Figure,
+    Figures,
+    Line,
+    Passages,
+    Plot,
+    Prose,
+    ReportWriter,
+    Section,
+    Table,
+    explained,
+)
+from tests.offline_eval.report.page import Page
+
+EVIL = "<script>alert(1)</script> | **b** [x](javascript:y) `c` \u202eabc \x00\n# head {{ 7 * 7 }}"
+
+
+@dataclass(frozen=True)
+class HashedFile:
+    name: str
+    sha256: str
+
+
+def document(text: str = "plain", **changes: object) -> Document:
+    """A document that shows `text` wherever a text can stand."""
+    rate = Interval(0.75, 0.301, 0.954, 4)
+    plot = Plot(
+        "rates", text, text, lambda figure: figure.subplots().plot([0], color=Colour.BLUE), (3, 2)
+    )
+    case = Case(
+        text,
+        text,
+        (
+            CaseLine(text, "Expected", right=True),
+            CaseLine(text, "Reply", tag=text, wrong=True, note=text, reason=text),
+            Passages((CaseLine(text, "0.9", right=True, note=text),), title=text, more=2),
+        ),
+        tag=text,
+        wrong=True,
+    )
+    table = Table(
+        text,
+        (text, "b"),
+        (Line(text, (Cell(text, text, "best"), Cell(text, mark="text")), mark="chosen"),),
+        caption=text,
+        notes=(text, (text, text)),
+    )
+    sections = (
+        Section("Results", (Figures((Figure(text, rate, text),)),)),
+        Section(text, (text, Prose((text, (text, text)), bullets=True), table, plot)),
+        Section("Cases", (Section(text, (Cases((case,)), Cases((), empty=text)), folded=True),)),
+        Section("Facts", (Facts(((text, text),)), Prose(explained("best"), small=True))),
+        Section.of_run({text: {"b": text}}, [HashedFile(text, text)], text),
+    )
+    values = {
+        "name": "toy",
+        "title": text,
+        "subtitle": text,
+        "headline": [text, text],
+        "warnings": [text],
+        "sections": sections,
+        "values": {"rate": rate.to_dict()},
+        "rows": lambda: [("id", "ok"), (text, True), ("=1+1", None)],
+        "checks": lambda: [Check("toy", text, text, text)],
+        **changes,
+    }
+    return Document(**values)  # type: ignore[arg-type]
+
+
+def test_every_block_stands_in_page_and_markdown(tmp_path: Path) -> None:
+    paths = ReportWriter(tmp_path).write(document())
+
+    page = Page(paths.html.read_text(encoding="utf-8"))
+    text = paths.markdown.read_text(encoding="utf-8").replace("\u00a0", " ")
+    assert {"svg", "table", "details", "article", "ul", "h4"} <= page.tags
+    assert len(page.ids) == len(set(page.ids))
+    assert "| plain | 75 % | 30 % to 95 % | 4 | plain |" in text
+    assert "| plain ◀ | plain ★ (plain) | plain |" in text
+    assert "1. **plain** (plain; plain)" in text
+    assert "- 0.9 · *holds the answer* · plain (plain)" in text
+    for shown in (page.text, text):
+        assert "30 % to 95 %" in shown.replace("\u00a0", " ")
+        assert "and 2 more" in shown
+        assert "★ is the best number of its column." in shown
+        assert "plain.b" in shown
+        assert "knowgate " in shown
+
+
+def test_text_cannot_become_markup_anywhere(tmp_path: Path) -> None:
+    paths = ReportWriter(tmp_path).write(document(EVIL))
+
+    page = Page(paths.html.read_text(encoding="utf-8"))
+    assert "script" not in page.tags
+    assert not page.handlers
+    assert not [reference for reference in page.references if not reference.startswith("#")]
+    assert page.text.count("<script>alert(1)</script>") > 20
+    markdown = paths.markdown.read_text(encoding="utf-8")
+    for shown in (page.text, markdown):
+        assert "\u202e" not in shown
+        assert "\x00" not in shown
+        assert "{{ 7" in shown
+    assert "<script" not in markdown
+    assert "\n# head" not in markdown
+    assert "[x](" not in markdown.replace("\\[x\\](", "")
+
+
+def test_plots_are_drawn_for_the_page_alone(tmp_path: Path) -> None:
+    drawn: list[object] = []
+    plot = Plot("p", "title", "caption", drawn.append, (3, 2))
+    shown = document(sections=[Section("Plots", (plot,))])
+
+    ReportWriter(tmp_path, ["md", "json"]).write(shown)
+    assert not drawn
+    ReportWriter(tmp_path, ["html"]).write(shown)
+    assert len(drawn) == 1
+
+
+def test_gates_are_shown_and_stored(tmp_path: Path) -> None:
+    formats = ["html", "md", "json", "junit"]
+    paths = ReportWriter(tmp_path, formats, ["rate<0.9", "rate.low<0.1"]).write(document())
+
+    assert [gate.failed for gate in paths.gates] == [True, False]
+    assert [gate["failed"] for gate in json.loads(paths.json.read_text())["gates"]] == [True, False]
+    assert "**failed** | rate is 0.75" in paths.markdown.read_text()
+    assert "rate.low is 0.301" in Page(paths.html.read_text()).text
+    cases = ElementTree.parse(paths.junit).findall(".//testcase")
+    assert [case.find("failure") is not None for case in cases] == [True, False]
+
+
+def test_checks_stand_in_for_gates(tmp_path: Path) -> None:
+    paths = ReportWriter(tmp_path, ["junit"]).write(document(EVIL))
+
+    root = ElementTree.parse(paths.junit).getroot()
+    assert root.get("name") == "knowgate.toy"
+    assert root.get("failures") == "1"
+
+
+def test_a_spreadsheet_runs_no_formula(tmp_path: Path) -> None:
+    paths = ReportWriter(tmp_path, ["csv"]).write(document())
+
+    with paths.csv.open(newline="", encoding="utf-8") as stream:
+        assert list(csv.reader(stream)) == [["id", "ok"], ["plain", "yes"], ["'=1+1", ""]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "words"),
+    [
+        ({"rows": None}, "csv", "there is no csv"),
+        ({"checks": None}, "junit", "needs gates"),
+    ],
+)
+def test_a_format_that_a_document_lacks_is_named_and_nothing_is_written(
+    tmp_path: Path, changes: dict[str, None], name: str, words: str
+) -> None:
+    with pytest.raises(InputError, match=words):
+        ReportWriter(tmp_path / "out", ["html", name]).write(document(**changes))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("formats", "gates", "words"),
+    [
+        ([], [], "no format given"),
+        (["pdf"], [], "no such format: 'pdf'"),
+        (["md"], ["rate is bad"], "cannot be read"),
+    ],
+)
+def test_formats_and_gates_are_checked_before_anything_is_read(
+    formats: list[str], gates: list[str], words: str
+) -> None:
+    with pytest.raises(InputError, match=words):
+        ReportWriter("anywhere", formats, gates)
+
+
+def test_the_best_of_a_column_is_marked_unless_all_are_equal() -> None:
+    rates = [Interval(value, None, None, 3) for value in (0.2, 0.8, None)]
+
+    assert [cell.mark for cell in Cell.column(rates, better=1)] == ["", "best", ""]
+    assert [cell.mark for cell in Cell.column(rates, better=-1)] == ["best", "", ""]
+    assert [cell.mark for cell in Cell.column(rates)] == ["", "", ""]
+    assert [cell.mark for cell in Cell.column(rates[:1] * 2, better=1)] == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "better", "mark"),
+    [
+        (0.1, 0.2, 0, "clear"),
+        (-0.2, -0.1, 0, "clear"),
+        (-0.2, -0.1, 1, ""),
+        (0.1, 0.2, -1, ""),
+        (-0.1, 0.2, 0, ""),
+    ],
+)
+def test_a_difference_is_marked_where_its_interval_excludes_zero(
+    low: float, high: float, better: int, mark: str
+) -> None:
+    cell = Cell.points(Interval((low + high) / 2, low, high, 9), better=better)
+    assert cell.mark == mark
