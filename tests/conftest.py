@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.paths import SHARED_DATA
+
 # Before anything imports torch or a hub client.
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
@@ -16,7 +18,6 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of public data beside the checkout; tests that need it skip without it."""
-    folder = Path(__file__).resolve().parents[2] / "shared" / "data"
-    if not folder.is_dir():
+    if not SHARED_DATA.is_dir():
         pytest.skip("the public test data is not beside this checkout (../shared/data)")
-    return folder
+    return SHARED_DATA

@@ -32,8 +32,8 @@ from knowgate.calibration.risk import fit_policy
 from knowgate.guard import Guard, Policy
 from knowgate.offline_eval.cli._app import app
 from knowgate.offline_eval.testbed import default_world, microworld_model_path
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
 GUIDES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
 PAGES = [*GUIDES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "benchmarks/RESULTS.md"]

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.support.paths import ROOT
+
 TOP = ("adapters", "calibration", "guard", "offline_eval")
 # Above these a reader loses the thread.
 MOST_LINES = 60

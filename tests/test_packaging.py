@@ -19,8 +19,8 @@ from setuptools import find_packages
 
 import knowgate
 from knowgate.guard.errors import INSTALL_HINTS
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 TOP = ("adapters", "calibration", "guard", "offline_eval")
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 SETUPTOOLS = PYPROJECT["tool"]["setuptools"]

@@ -50,6 +50,13 @@ for question in ("When does the library open on weekdays?", "Who wrote the opera
     print(found.decision.route.value, found.answer == "At nine.")
 print(knowgate.__file__)
 """
+VERSION = """
+import sys
+sys.path += sys.argv[1:]
+import knowgate.offline_eval.cli
+sys.argv[1:] = ["--version"]
+knowgate.offline_eval.cli.main()
+"""
 IMPORT_ALL = """
 import importlib, sys
 for name in sys.stdin.read().split():
@@ -182,6 +189,16 @@ def test_without_extras_everything_but_the_offline_evaluation_can_be_imported(
     done = run_in(python, "-c", IMPORT_ALL, text=" ".join(names))
 
     assert done.returncode == 0, done.stderr
+
+
+def test_with_the_packages_of_the_extra_the_command_line_starts_from_the_wheel(
+    python: Path,
+) -> None:
+    here = [entry for entry in sys.path if entry.endswith("site-packages")]
+
+    done = run_in(python, "-c", VERSION, *here)
+
+    assert done.stdout == f"knowgate {importlib.metadata.version('knowgate')}\n", done.stderr
 
 
 @pytest.mark.parametrize("arguments", [["-m", "knowgate", "doctor"], ["SCRIPT", "--help"]])

@@ -14,15 +14,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ._chat import HuggingFaceChatModel
-from ._encoding import pad_left
-from ._lm import HuggingFaceLM
-from ._loading import end_ids
-
 if TYPE_CHECKING:
     from ._chat import HuggingFaceChatModel
     from ._contrastive import CADLogitsProcessor, COIECDLogitsProcessor, cad_scores, coiecd_scores
+    from ._encoding import pad_left
     from ._lm import HuggingFaceLM
+    from ._loading import end_ids
 
 __all__ = [
     "CADLogitsProcessor",
@@ -43,6 +40,8 @@ _HOMES = {
     "HuggingFaceLM": "._lm",
     "cad_scores": "._contrastive",
     "coiecd_scores": "._contrastive",
+    "end_ids": "._loading",
+    "pad_left": "._encoding",
 }
 
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from knowgate.guard import Fingerprint, Policy, Route
+from tests.support.paths import BENCHMARKS
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 MODULES = ("calibration_speed", "overhead")
 
 

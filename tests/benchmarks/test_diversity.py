@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+from tests.support.paths import BENCHMARKS
+
 MODULES = ("diversity", "overhead")
 
 

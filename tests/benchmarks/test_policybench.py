@@ -19,8 +19,8 @@ from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.guard.testing import FakeScorer
 from knowgate.guard.testing._fakes import FakeSetScorer
 from knowgate.offline_eval.data import PassageKind
+from tests.support.paths import BENCHMARKS
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 PARTS = ("logs", "rates", "guard", "measures", "transfer")
 MODULES = ("policybench", *(f"policybench_{part}" for part in PARTS))
 QUESTIONS = {

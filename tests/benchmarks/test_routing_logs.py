@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "routing_logs.py"
+from tests.support.paths import ROOT
+
+SCRIPT = ROOT / "benchmarks" / "routing_logs.py"
 
 
 @pytest.fixture(scope="module")

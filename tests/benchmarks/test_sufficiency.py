@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,8 @@ import pytest
 
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.testbed import default_world
+from tests.support.paths import BENCHMARKS
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 MODULES = ("sufficiency_cases", "sufficiency_measures")
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
+
+from tests.support.paths import ROOT
 
 HEAVY = {
     "huggingface_hub",
@@ -29,9 +30,8 @@ print(json.dumps([seconds, sorted({name.split(".")[0] for name in sys.modules})]
 
 
 def test_importing_the_guard_loads_nothing_heavy_and_takes_half_a_second_at_most() -> None:
-    root = Path(__file__).resolve().parents[2]
     runs = [
-        json.loads(subprocess.check_output([sys.executable, "-c", PROGRAM], cwd=root))
+        json.loads(subprocess.check_output([sys.executable, "-c", PROGRAM], cwd=ROOT))
         for _ in range(3)
     ]
     assert not HEAVY & set(runs[0][1])

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.any_rows import any_rows
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = (sys.executable, "-m", "tests.support.ray_run")
 
 

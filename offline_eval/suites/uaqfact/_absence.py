@@ -210,7 +210,7 @@ def published_hit(item: UaqItem, reply: str) -> bool:
     """Whether a gold label stands in the reply, case aside.
 
     Example:
-        >>> from ._items import Answer, Answerability
+        >>> from ...data.uaqfact import Answer, Answerability
         >>> item = UaqItem("1", "en", QuestionType.DILEMMA, Answerability.ANSWERABLE,
         ...     "What is it, A or B ?", (Answer("a", "A"),), ("A", "B"))
         >>> published_hit(item, "A or B"), strict_hit(item, "A or B"), strict_hit(item, "A, not B")

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +27,7 @@ from tests.calibration.monitoring.populations import (
     questions,
 )
 from tests.support.guards import guard_with, policy_with
+from tests.support.paths import ROOT
 
 
 def decision(policy: Policy, question: Question) -> Decision:
@@ -446,7 +446,7 @@ def test_it_shares_a_registry_with_a_guards_own_metrics() -> None:
 def test_the_example_tells_the_quiet_week_from_the_changed_one() -> None:
     printed = subprocess.run(
         [sys.executable, "examples/monitoring.py"],
-        cwd=Path(__file__).parents[3],
+        cwd=ROOT,
         check=True,
         capture_output=True,
         text=True,

@@ -14,6 +14,7 @@ import pytest
 from knowgate.guard import Policy
 from knowgate.offline_eval.run import read_replies_run
 from tests.offline_eval.cli.commands import Knowgate, read_lines, refused, write_lines
+from tests.support.paths import ROOT
 
 CHAT = "python:tests.offline_eval.cli.scripted_models:chat"
 CHAIN = "python:tests.offline_eval.cli.scripted_models:chain"
@@ -200,7 +201,7 @@ def test_interrupted_it_leaves_whole_rows_and_goes_on(workplace: Path) -> None:
         "from knowgate.offline_eval.cli import main; main()"
     )
     command = [
-        sys.executable, "-c", program, str(Path(__file__).resolve().parents[3]),
+        sys.executable, "-c", program, str(ROOT),
         "eval", "ookb", "--questions", "kb.jsonl", "--model", "python:slow:chat",
         "--retrieval", "direct", "--concurrency", "2", "--judge", "none", "--out", "replies",
     ]  # fmt: skip

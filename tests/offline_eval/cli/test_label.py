@@ -20,6 +20,7 @@ from knowgate.offline_eval.judging.labelling._sampling import read_sample
 from knowgate.offline_eval.run import RepliesRun
 from tests.offline_eval.cli.commands import Knowgate, refused
 from tests.offline_eval.judging.labelling.toy_replies import toy_run
+from tests.support.paths import ROOT
 
 
 @pytest.fixture
@@ -129,7 +130,6 @@ COMMAND = (
 def test_the_command_serves_until_interrupted_and_goes_on_later(
     run: RepliesRun, socket_enabled: None
 ) -> None:
-    root = str(Path(__file__).resolve().parents[3])
     for done in (0, 1):
         server = subprocess.Popen(
             [
@@ -139,7 +139,7 @@ def test_the_command_serves_until_interrupted_and_goes_on_later(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env=os.environ | {"PYTHONPATH": root, "PYTHONIOENCODING": "utf-8"},
+            env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"},
         )  # fmt: skip
         assert server.stdout is not None
         first = server.stdout.readline()

@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 from tests.offline_eval.cli.commands import write_lines
+from tests.support.paths import ROOT
 
-_ROOT = Path(__file__).resolve().parents[3]
 _ENV = {**os.environ, "OMP_WAIT_POLICY": "passive", "HF_HUB_OFFLINE": "1"}
 
 
@@ -21,7 +21,7 @@ def _command(*arguments: str | Path) -> list[str]:
 
 def _run(*arguments: str | Path, **env: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        _command(*arguments), cwd=_ROOT, env={**_ENV, **env}, capture_output=True, check=False
+        _command(*arguments), cwd=ROOT, env={**_ENV, **env}, capture_output=True, check=False
     )
 
 
@@ -50,7 +50,7 @@ def test_a_killed_command_goes_on_where_it_stopped(tmp_path: Path, finished_run:
     rows = tmp_path / "run" / "rows.jsonl"
     arguments = ("eval", "ookb", "--questions", questions, "--scorer", "lexical", "--out")
     process = subprocess.Popen(
-        _command(*arguments, tmp_path / "run"), cwd=_ROOT, env=_ENV, stdout=subprocess.DEVNULL
+        _command(*arguments, tmp_path / "run"), cwd=ROOT, env=_ENV, stdout=subprocess.DEVNULL
     )
     while not rows.exists() or rows.read_bytes().count(b"\n") < 5:
         assert process.poll() is None
@@ -78,7 +78,7 @@ def test_a_stopped_command_leaves_nothing_half_written(tmp_path: Path) -> None:
             "score", "--scorer", "lexical", "--input", tmp_path / "in.jsonl",
             "--output", output / "scores.jsonl",
         ),
-        cwd=_ROOT, env=_ENV,
+        cwd=ROOT, env=_ENV,
     )  # fmt: skip
     while not list(output.iterdir()):
         assert process.poll() is None

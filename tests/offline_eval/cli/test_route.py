@@ -19,8 +19,8 @@ from knowgate.guard import Fingerprint, Guard, Policy, Route
 from knowgate.guard.contracts import View
 from knowgate.guard.testing import FakeConflictDetector, FakeEstimator, FakeScorer
 from tests.offline_eval.cli.commands import Knowgate, Outcome, read_lines, refused, write_lines
+from tests.support.paths import ROOT
 
-_ROOT = Path(__file__).resolve().parents[3]
 _ALL = (Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN)
 
 
@@ -211,7 +211,7 @@ def test_a_full_disk_is_one_line_and_what_was_there_stays(workplace: Path) -> No
             sys.executable, "-c", _FULL_DISK, "route", "--policy", workplace / "policy.json",
             "--input", workplace / "in.jsonl", "--output", out,
         ],
-        cwd=_ROOT,
+        cwd=ROOT,
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,

@@ -317,7 +317,7 @@ def test_a_run_without_a_loop_of_its_own_gets_one(tmp_path: Path) -> None:
 def test_importing_the_runner_loads_nothing_heavy() -> None:
     program = (
         "import sys, knowgate.offline_eval.run\n"
-        "heavy = {'torch', 'transformers', 'langchain_core', 'ray', 'numpy', 'scipy'}\n"
+        "heavy = {'torch', 'transformers', 'langchain_core', 'ray', 'scipy'}\n"
         "print(sorted(heavy & set(sys.modules)))\n"
     )
 

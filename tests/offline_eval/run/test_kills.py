@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.any_rows import any_rows
+from tests.support.paths import ROOT
 
-_PROGRAM = Path(__file__).resolve().parents[2] / "support" / "killed_runs.py"
+_PROGRAM = ROOT / "tests" / "support" / "killed_runs.py"
 _KILLS = 100
 # More than runs get done before their last kill.
 _ITEMS = 1300

@@ -24,8 +24,7 @@ def small(seed: int) -> World:
     return build_world(seed, places=8, persons=12, organisations=8, works=6)
 
 
-def test_every_public_name_is_listed_and_sorted() -> None:
-    assert microworld.__all__ == sorted(microworld.__all__)
+def test_every_public_name_is_there() -> None:
     assert all(hasattr(microworld, name) for name in microworld.__all__)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard.signals.conflict import Rule, judge_by_rules, read_answer
+from tests.support.paths import SHARED_DATA
 
 SAME = [
     ("Paris", "paris."),
@@ -146,7 +146,7 @@ def test_two_numbers_are_the_same_exactly_if_they_are_equal(first: int, second: 
     assert judge_by_rules(f"{first:,}", f"It was {second}.") is expected
 
 
-_CONFLICTS = Path(__file__).resolve().parents[4] / "shared/data/conflictqa/strategyqa_chatgpt.jsonl"
+_CONFLICTS = SHARED_DATA / "conflictqa/strategyqa_chatgpt.jsonl"
 
 
 @pytest.mark.skipif(not _CONFLICTS.is_file(), reason="the public conflictqa data is not here")

@@ -28,6 +28,7 @@ from knowgate.offline_eval.data.facts import (
 from knowgate.offline_eval.data.facts._artefacts import CallRow
 from knowgate.offline_eval.run import CallLimits
 from tests.offline_eval.cli.commands import read_lines
+from tests.support.paths import ROOT
 from tests.support.scripted_chat import Script, ScriptedChat, ScriptedTextChat
 from tests.support.scripted_facts import scripted_facts
 
@@ -384,10 +385,9 @@ def test_a_killed_build_goes_on_and_repeats_no_more_than_was_under_way(
     command = [sys.executable, "-c", SLOW_BUILD, str(folder), str(tmp_path / "kb")]
     command.append(str(tmp_path / "log"))
     stored = tmp_path / "kb" / "calls" / "questions.jsonl"
-    root = Path(__file__).resolve().parents[3]
-    environment = os.environ | {"PYTHONPATH": str(root)}
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
 
-    with subprocess.Popen(command, cwd=root, env=environment) as killed:
+    with subprocess.Popen(command, cwd=ROOT, env=environment) as killed:
         deadline = time.monotonic() + 60
         while not (stored.exists() and stored.read_bytes().count(b"\n") > 20):
             assert killed.poll() is None, "finished before it was killed"
@@ -395,7 +395,7 @@ def test_a_killed_build_goes_on_and_repeats_no_more_than_was_under_way(
             time.sleep(0.005)
         killed.send_signal(signal.SIGKILL)
     survived = stored.read_bytes()
-    subprocess.run(command, cwd=root, env=environment, check=True, timeout=60)
+    subprocess.run(command, cwd=ROOT, env=environment, check=True, timeout=60)
     build(folder, tmp_path / "calm", ScriptedChat(script=scripted_facts))
 
     whole = survived[: survived.rfind(b"\n") + 1]

@@ -26,6 +26,7 @@ from knowgate.offline_eval.judging.labelling import (
 )
 from knowgate.offline_eval.run import RepliesRun
 from tests.offline_eval.judging.labelling.conftest import Serve
+from tests.support.paths import ROOT
 
 JSON = {"Content-Type": "application/json"}
 
@@ -270,12 +271,11 @@ def test_a_killed_server_loses_no_acknowledged_label(run: RepliesRun, socket_ena
 
 
 def start_server(folder: Path) -> tuple[subprocess.Popen[str], str]:
-    root = str(Path(__file__).resolve().parents[3])
     server = subprocess.Popen(
         [sys.executable, "-c", SERVE, str(folder)],
         stdout=subprocess.PIPE,
         text=True,
-        env=os.environ | {"PYTHONPATH": root},
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
     )
     assert server.stdout is not None
     return server, server.stdout.readline().strip()

@@ -19,8 +19,8 @@ from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.ookb import calibrate_ookb
 from knowgate.offline_eval.suites.ookb._signals_summary import summarise_ookb
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, run_toy, write_toy_questions
+from tests.support.paths import ROOT
 
-_ROOT = Path(__file__).resolve().parents[3]
 _FILES = ("manifest.json", "questions.jsonl", "rows.jsonl")
 
 
@@ -30,8 +30,8 @@ def _start(questions: Path, out: Path, pause: float) -> subprocess.Popen[bytes]:
     )
     return subprocess.Popen(
         [sys.executable, "-c", code, str(questions), str(out), str(pause)],
-        cwd=_ROOT,
-        env={**os.environ, "OMP_WAIT_POLICY": "passive", "PYTHONPATH": str(_ROOT)},
+        cwd=ROOT,
+        env={**os.environ, "OMP_WAIT_POLICY": "passive", "PYTHONPATH": str(ROOT)},
         stderr=subprocess.PIPE,
     )
 

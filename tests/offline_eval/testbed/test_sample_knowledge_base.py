@@ -6,7 +6,6 @@ from collections import defaultdict
 
 import pytest
 
-from knowgate.offline_eval import testbed as sample
 from knowgate.offline_eval.testbed import sample_knowledge_base_path
 
 FIELDS = ("id", "question", "answer", "passage", "source")
@@ -19,10 +18,6 @@ QUANTITY = re.compile(r"(\d+(?:[.,:]\d+)*) ([A-Za-z]+)")
 def records() -> list[dict[str, str]]:
     text = sample_knowledge_base_path().read_text(encoding="utf-8")
     return [json.loads(line) for line in text.splitlines()]
-
-
-def test_the_package_exports_the_path_and_nothing_else() -> None:
-    assert sample.__all__ == ["sample_knowledge_base_path"]
 
 
 def test_the_bundled_file_is_smaller_than_200_kilobytes() -> None:
