@@ -21,6 +21,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
@@ -399,6 +400,8 @@ def differences(expected: Any, actual: Any, where: str = "") -> Iterator[str]:
         for key in actual:
             if key not in expected:
                 yield f"{where}/{key}: is new ({_short(actual[key])})"
+    elif where.endswith((".html", ".md")) and isinstance(expected, list):
+        yield from _lost_rows(expected, actual, where)
     elif isinstance(expected, list) and isinstance(actual, list):
         if len(expected) != len(actual):
             yield f"{where}: {len(actual)} entries in place of {len(expected)}"
@@ -406,6 +409,22 @@ def differences(expected: Any, actual: Any, where: str = "") -> Iterator[str]:
             yield from differences(*pair, f"{where}/{index}")
     elif not _same(expected, actual):
         yield f"{where}: {_short(actual)} in place of {_short(expected)}"
+
+
+def _lost_rows(expected: list[Any], actual: Any, where: str) -> Iterator[str]:
+    """Table rows whose numbers a page no longer shows; order and wording may change."""
+    shown = Counter(_numbers(row) for row in actual)
+    for row in expected:
+        numbers = _numbers(row)
+        if numbers and not shown[numbers]:
+            yield f"{where}: no row shows the numbers of {_short(row)}"
+
+
+def _numbers(row: Any) -> tuple[str, ...]:
+    """The numbers of a table row, in order; empty for a heading."""
+    if isinstance(row, str):
+        return ()
+    return tuple(re.findall(r"\d+(?:\.\d+)?", " ".join(map(str, row))))
 
 
 def _same(expected: Any, actual: Any) -> bool:

@@ -24,7 +24,7 @@ from ._items import (
 from ._plan import ALL_KINDS, ALL_TASKS, ConflictSettings
 from ._prompts import PromptSet
 from ._replay import read_replies
-from ._report_prose import conflict_report
+from ._report import conflict_report
 from ._rows import AnswerForm, BeliefSource
 from ._run import ConflictParts, run_conflict
 from ._run_reading import read_conflict_run

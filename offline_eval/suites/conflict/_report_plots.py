@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ....calibration import Interval
-from ...report import AMBER, BLUE, GREY, PURPLE, VERMILION, Plot
+from ...report import Colour, Plot, draw_interval
 from ._items import EvidenceKind, Task
 from ._report_summary import ConflictSummary
 from ._rows import MODEL_SYSTEM, REMOVES
-from ._scoring import AccuracyCell, Suppression
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,28 +15,21 @@ if TYPE_CHECKING:
 
 
 _MARKS = {
-    EvidenceKind.NC: ("o", BLUE),
-    EvidenceKind.HPC: ("s", VERMILION),
-    EvidenceKind.HPCE: ("D", PURPLE),
-    EvidenceKind.LPC: ("^", AMBER),
+    EvidenceKind.NC: ("o", Colour.BLUE),
+    EvidenceKind.HPC: ("s", Colour.VERMILION),
+    EvidenceKind.HPCE: ("D", Colour.PURPLE),
+    EvidenceKind.LPC: ("^", Colour.AMBER),
 }
 _NBSP = "\N{NO-BREAK SPACE}"
 _LINE, _FRAME, _STEP, _BAND = 0.62, 1.1, 0.17, 0.85
 _GUARDS = "Guards are numbered in the order of the table. "
 
 
-def draw_plots(summary: ConflictSummary) -> list[Plot]:
-    """Accuracy by task, and suppression; nothing where nothing was measured."""
-    plots = []
+def task_plot(summary: ConflictSummary) -> Plot | None:
+    """Plot accuracy by task and evidence; None where nothing was measured."""
     cells = [cell for cell in summary.cells if cell.accuracy.value is not None]
-    if cells:
-        plots.append(_tasks(cells))
-    if summary.suppressions:
-        plots.append(_suppression(summary.suppressions))
-    return plots
-
-
-def _tasks(cells: Sequence[AccuracyCell]) -> Plot:
+    if not cells:
+        return None
     tasks = [task for task in Task if any(cell.task is task for cell in cells)]
     kinds = [kind for kind in EvidenceKind if any(cell.evidence is kind for cell in cells)]
 
@@ -53,7 +43,9 @@ def _tasks(cells: Sequence[AccuracyCell]) -> Plot:
                 if cell.evidence is kind:
                     height = tasks.index(cell.task) + offset
                     label = kind.value if first else ""
-                    _dot(axes, cell.accuracy, height, colour, marker, label)
+                    draw_interval(
+                        axes, cell.accuracy, height, marker=marker, colour=colour, label=label
+                    )
                     first = False
         _shares(axes, "share right")
         axes.set_yticks(range(len(tasks)), [task.value for task in tasks])
@@ -72,7 +64,11 @@ def _tasks(cells: Sequence[AccuracyCell]) -> Plot:
     )
 
 
-def _suppression(found: Sequence[Suppression]) -> Plot:
+def suppression_plot(summary: ConflictSummary) -> Plot | None:
+    """Plot instruction, removal and guards; None where nothing was measured."""
+    found = summary.suppressions
+    if not found:
+        return None
     kinds = [kind for kind in EvidenceKind if any(one.evidence is kind for one in found)]
     guards = [
         name
@@ -92,16 +88,17 @@ def _suppression(found: Sequence[Suppression]) -> Plot:
             name = ("told to ignore it", "passage removed")[number] if number < 2 else (
                 f"guard {number - 1}"
             )  # fmt: skip
-            colour = (VERMILION, BLUE, PURPLE)[min(number, 2)]
+            colour = (Colour.VERMILION, Colour.BLUE, Colour.PURPLE)[min(number, 2)]
             height = kinds.index(one.evidence) + (number - (len(systems) - 1) / 2) * step
-            _dot(axes, one.accuracy, height, colour, "sDov^P"[min(number, 5)],
-                 "" if name in seen else name)  # fmt: skip
+            marker = "sDov^P"[min(number, 5)]
+            label = "" if name in seen else name
+            draw_interval(axes, one.accuracy, height, marker=marker, colour=colour, label=label)
             seen.add(name)
         for height, kind in enumerate(kinds):
             base = next(one.closed_book.value for one in found if one.evidence is kind)
             if base is not None:
                 label = "closed book" if height == 0 else ""
-                axes.plot([base, base], [height - 0.38, height + 0.38], color=GREY,
+                axes.plot([base, base], [height - 0.38, height + 0.38], color=Colour.GREY,
                           linestyle="--", linewidth=1.4, label=label, zorder=1)  # fmt: skip
         _shares(axes, "own knowledge asked for (PK): share right")
         axes.set_yticks(range(len(kinds)), [kind.value for kind in kinds])
@@ -126,25 +123,3 @@ def _shares(axes: Axes, label: str) -> None:
     axes.set_xlim(-0.03, 1.03)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", ".25", ".5", ".75", "1"])
     axes.grid(visible=False, axis="y")
-
-
-def _dot(
-    axes: Axes, interval: Interval, height: float, colour: str, marker: str, label: str
-) -> None:
-    if interval.value is None or interval.low is None or interval.high is None:
-        return
-    axes.errorbar(
-        [interval.value],
-        [height],
-        xerr=[
-            [max(0.0, interval.value - interval.low)],
-            [max(0.0, interval.high - interval.value)],
-        ],
-        color=colour,
-        marker=marker,
-        markersize=6,
-        elinewidth=1.3,
-        linestyle="none",
-        label=label,
-        zorder=3,
-    )

@@ -11,6 +11,7 @@ import pytest
 
 from knowgate.guard import Decision, LanguageModelError, Reason, Route
 from knowgate.guard.testing import ScriptedLanguageModel
+from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.conflict import (
     ConflictParts,
     ConflictSettings,
@@ -60,6 +61,14 @@ def run(tmp_path: Path) -> Path:
     )
 
 
+def _page_text(out: Path) -> str:
+    return Page(write_report(out).html.read_text(encoding="utf-8")).text
+
+
+def _markdown(out: Path) -> str:
+    return write_report(out).markdown.read_text(encoding="utf-8")
+
+
 def test_the_numbers_stand_in_the_json(run: Path) -> None:
     found = json.loads(json.dumps(conflict_report(run).values, allow_nan=False))
     assert found["suite"] == "conflict"
@@ -72,26 +81,25 @@ def test_the_numbers_stand_in_the_json(run: Path) -> None:
 
 
 def test_hostile_text_stays_text(run: Path) -> None:
-    report = conflict_report(run)
-    page = Page(report.html(()))
+    paths = write_report(run)
+    page = Page(paths.html.read_text(encoding="utf-8"))
     assert "script" not in page.tags
     assert not page.handlers
     assert len(page.ids) == len(set(page.ids))
     assert not [ref for ref in page.references if not ref.startswith("#")]
-    assert "<script>" not in report.markdown(())
-    assert "\u202e" not in report.html(())
+    assert "<script>" not in paths.markdown.read_text(encoding="utf-8")
+    assert "\u202e" not in paths.html.read_text(encoding="utf-8")
 
 
-def test_the_same_run_gives_the_same_bytes(run: Path) -> None:
-    first, second = conflict_report(run), conflict_report(run)
-    assert first.html(()) == second.html(())
-    assert first.markdown(()) == second.markdown(())
-    assert first.values == second.values
+def test_the_same_run_gives_the_same_bytes(run: Path, tmp_path: Path) -> None:
+    first, second = (write_report(run, out_dir=tmp_path / name) for name in "ab")
+    for name in ("html", "markdown", "json"):
+        assert getattr(first, name).read_bytes() == getattr(second, name).read_bytes()
 
 
 def test_the_page_says_what_removing_the_passage_does(tmp_path: Path) -> None:
     out = run_conflict(ScoringModel(), small_set(8), tmp_path / "run")
-    text = Page(conflict_report(out).html(())).text
+    text = _page_text(out)
     assert "keeps 0 %" in text
     assert "removed it gets 100 %" in text
     assert "Fewer than 30 questions" in text
@@ -101,8 +109,8 @@ def test_what_a_guard_decided_is_told_apart_from_removing_always(tmp_path: Path)
     parts = ConflictParts(guards={"mine": Remover()})
     out = run_conflict(ScoringModel(), small_set(8), tmp_path / "run", parts=parts)
     report = conflict_report(out)
-    text = Page(report.html(())).text
-    for said in (text, report.markdown(())):
+    text = _page_text(out)
+    for said in (text, _markdown(out)):
         assert "The guard mine removes the passage in 8 of 8 cases and abstains in 0" in said
         assert "not what any guard decided" in said
         assert "What the guards decided" in said
@@ -135,13 +143,13 @@ def test_shortened_prompts_are_counted_once(tmp_path: Path) -> None:
     settings = ConflictSettings(tasks=(Task.PK,), kinds=(EvidenceKind.NC, EvidenceKind.HPC))
     parts = ConflictParts(guards={"keeper": Keeper()})
     out = run_conflict(Narrow(), small_set(2), tmp_path / "run", parts=parts, settings=settings)
-    assert "4 prompts have shortened passages" in conflict_report(out).markdown(())
+    assert "4 prompts have shortened passages" in _markdown(out)
 
 
 def test_an_unfinished_run_says_so(run: Path) -> None:
     path = run / "rows.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:4]))
-    assert "not finished" in conflict_report(run).markdown(())
+    assert "not finished" in _markdown(run)
 
 
 def test_a_run_without_beliefs_has_a_report(tmp_path: Path) -> None:
@@ -152,5 +160,5 @@ def test_a_run_without_beliefs_has_a_report(tmp_path: Path) -> None:
         settings=ConflictSettings(beliefs="asked"),
     )
     report = conflict_report(out)
-    assert "Nothing could be measured" in Page(report.html(())).text
+    assert "Nothing could be measured" in _page_text(out)
     assert report.values["beliefs"] == {"none": 3}
