@@ -4,6 +4,7 @@ Pure statistics stand apart from what makes policies of them:
 
     intervals, binomial, discrimination, selective   numbers in, numbers out
     leak_rates, calibration_error, brier             likewise
+    question_resamples                               likewise
     reliability, selective_metrics, bootstrap        likewise
     agreement, judge_error, paired_tests             people, judges, systems compared
     platt, temperature, isotonic, venn_abers         scores → probabilities
@@ -32,6 +33,7 @@ from ._probability_quality import (
     expected_calibration_error,
     reliability_diagram,
 )
+from ._question_resamples import QuestionResamples, difference_interval, share_interval
 from ._records import (
     CalibrationEvidence,
     CalibrationRecord,
@@ -75,6 +77,7 @@ __all__ = [
     "Interval",
     "LeaveOneOutRecord",
     "OperatingPoint",
+    "QuestionResamples",
     "ReliabilityDiagram",
     "SelectiveCurve",
     "as_calibration_records",
@@ -90,6 +93,7 @@ __all__ = [
     "cohens_kappa",
     "coverage_at_risk",
     "debiased_calibration_error",
+    "difference_interval",
     "errors_allowed",
     "excess_aurc",
     "expected_calibration_error",
@@ -109,6 +113,7 @@ __all__ = [
     "risk_coverage_curve",
     "rogan_gladen",
     "selective_curve",
+    "share_interval",
     "split_by_group",
     "wilson_interval",
 ]

@@ -57,7 +57,6 @@ from ._legacy import (
     table_of,
 )
 from ._plots import Colour, Plot, draw_interval, name_points
-from ._resampling import Floats, QuestionResamples, difference_interval, share_interval
 from ._tables import Cell, Line, Table
 from ._text import (
     counted,
@@ -101,14 +100,12 @@ __all__ = [
     "Facts",
     "Figure",
     "Figures",
-    "Floats",
     "GateResult",
     "Gates",
     "Line",
     "Passages",
     "Plot",
     "Prose",
-    "QuestionResamples",
     "ReportPaths",
     "ReportWriter",
     "Section",
@@ -118,7 +115,6 @@ __all__ = [
     "check_gates",
     "counted",
     "decimal",
-    "difference_interval",
     "draw_interval",
     "estimate_text",
     "exact_percent",
@@ -137,7 +133,6 @@ __all__ = [
     "questions",
     "render_html",
     "render_markdown",
-    "share_interval",
     "shortened",
     "signed",
     "table_of",

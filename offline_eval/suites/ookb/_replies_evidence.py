@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ....calibration import UNDEFINED, Interval, wilson_interval
+from ....calibration import UNDEFINED, Interval, QuestionResamples, share_interval, wilson_interval
 from ...judging import FAILURE, judges_of
-from ...report import QuestionResamples, share_interval
 from ...run import (
     ABSTENTION,
     FACTUALITY,

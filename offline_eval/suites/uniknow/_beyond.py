@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ....calibration import Interval
+from ....calibration import Interval, QuestionResamples, share_interval
 from ....guard.decision import Scenario
-from ...report import QuestionResamples, share_interval
 from ._cases import PAPER_KINDS, ContextKind
 from ._metrics import MethodRow, count_rows, measured, question_keys
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from ....calibration import Interval
-from ...report import QuestionResamples, difference_interval
+from ....calibration import Interval, QuestionResamples, difference_interval
 from ._metrics import MethodRow, case_key, headline_shares, measured, question_keys
 
 

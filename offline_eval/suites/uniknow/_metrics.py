@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ....calibration import Interval
+from ....calibration import Interval, QuestionResamples, share_interval
 from ....guard.decision import Scenario
-from ...report import Floats, QuestionResamples, share_interval
 from ._cases import PAPER_KINDS
 from ._error_types import ERROR_TYPES, Outcome, outcome_of
 
@@ -46,6 +46,9 @@ def question_keys(rows: Sequence[MethodRow]) -> list[QuestionKey]:
 def measured(rows: Sequence[MethodRow]) -> list[MethodRow]:
     """Rows without an error: a failed call is no answer."""
     return [row for row in rows if row.get("error") is None]
+
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

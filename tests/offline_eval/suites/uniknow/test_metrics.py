@@ -8,8 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.calibration import Interval, wilson_interval
-from knowgate.offline_eval.report import QuestionResamples, difference_interval, share_interval
+from knowgate.calibration import (
+    Interval,
+    QuestionResamples,
+    difference_interval,
+    share_interval,
+    wilson_interval,
+)
 from knowgate.offline_eval.suites.uniknow import ContextKind
 from knowgate.offline_eval.suites.uniknow._beyond import beyond_rates
 from knowgate.offline_eval.suites.uniknow._comparison import PUBLISHED_ROWS, paired_difference

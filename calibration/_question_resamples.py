@@ -1,4 +1,4 @@
-"""Resampling questions: how far chance alone could have moved a number."""
+"""Resample questions to see how far chance alone could have moved a number."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import math
 from collections.abc import Hashable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...calibration import UNDEFINED, Interval, wilson_interval
-
-Floats = NDArray[np.float64]
+from ._records import Floats
+from ._statistics import UNDEFINED, Interval, wilson_interval
 
 _CONFIDENCE = 0.95
 _CHUNK = 100
@@ -25,8 +23,8 @@ class QuestionResamples:
 
     Args:
         questions: one key each; their order decides the draws.
-        resamples: draws, at least 1.
-        seed: of the draws.
+        resamples: number of draws, at least 1.
+        seed: random seed.
     """
 
     def __init__(self, questions: Sequence[Hashable], *, resamples: int, seed: int) -> None:
@@ -43,15 +41,15 @@ class QuestionResamples:
 
     @property
     def count(self) -> int:
-        """Questions."""
+        """Number of questions."""
         return len(self._position)
 
     def position(self, question: Hashable) -> int:
-        """Row of the question in what `totals` takes."""
+        """Return the row of the question in the counts that `totals` takes."""
         return self._position[question]
 
     def totals(self, counts: Floats) -> Floats:
-        """Column sums per draw.
+        """Sum the columns of each draw.
 
         Args:
             counts: shape (questions, columns).
@@ -67,7 +65,7 @@ class QuestionResamples:
 
 
 def share_interval(value: float, draws: Floats, n: int) -> Interval:
-    """A share in [0, 1] with the 95 % percentile interval of its draws.
+    """Give a share in [0, 1] the 95 % percentile interval of its draws.
 
     Where all draws agree, resampling says nothing about chance and a width of zero would
     claim certainty: the Wilson interval of the value's count among n questions stands in.
@@ -89,7 +87,7 @@ def share_interval(value: float, draws: Floats, n: int) -> Interval:
 
 
 def difference_interval(value: float, draws: Floats, n: int) -> Interval:
-    """A difference of two shares, in [-1, 1], with its 95 % percentile interval.
+    """Give a difference of two shares, in [-1, 1], its 95 % percentile interval.
 
     Where all draws agree, the interval is as wide as that of a share of 0 among n.
     """
