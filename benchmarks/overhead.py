@@ -21,7 +21,7 @@ import numpy as np
 from prometheus_client import CollectorRegistry
 
 from knowgate import __version__
-from knowgate.guard import Guard, Policy
+from knowgate.guard import Guard, GuardMetrics, GuardOptions, Policy
 from knowgate.guard.testing import FakeConflictDetector, FakeEstimator, FakeScorer
 
 QUESTION = "When does the registry open?"
@@ -53,9 +53,8 @@ def guard_with(
         scorer=scorer,
         estimator=FakeEstimator(default=0.9),
         conflict_detector=FakeConflictDetector(),
-        deadlines=deadlines or {},
-        metrics=metrics,
-        registry=CollectorRegistry(),
+        options=GuardOptions(deadlines=deadlines or {}),
+        metrics=metrics and GuardMetrics.on(CollectorRegistry()),
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from policybench_logs import Document
 
-from knowgate.guard import Fingerprint, Guard, Policy, RelevanceScorer, Route
+from knowgate.guard import Fingerprint, Guard, GuardOptions, Policy, RelevanceScorer, Route
 from knowgate.guard.contracts import SetScore
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.offline_eval.data import Encoder
@@ -143,7 +143,7 @@ class Asked:
         self._guard = Guard(
             by_relevance_alone(policy),
             scorer=judges.scorer,
-            deadlines={"relevance": None},
+            options=GuardOptions(deadlines={"relevance": None}),
             metrics=False,
         )
         self._document, self._top, self._shorten = document, top, shorten

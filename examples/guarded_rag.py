@@ -88,5 +88,5 @@ if __name__ == "__main__":
     chain = build()
     for question, answer in zip(QUESTIONS, chain.batch(QUESTIONS), strict=True):
         decision = answer.decision
-        print(f"{question}\n  {decision.route.value} ({decision.reason.value}): {answer.answer}")
+        print(f"{question}\n  {decision.route.value} ({decision.reason}): {answer.answer}")
     print("streamed:", "".join(chunk.answer for chunk in chain.stream(QUESTIONS[0])))

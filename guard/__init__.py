@@ -11,6 +11,7 @@ scorer loads what it needs when it is made.
 from __future__ import annotations
 
 from ._guard import Guard
+from ._options import GuardOptions
 from .contracts import (
     Confidence,
     ConfidenceEstimator,
@@ -34,6 +35,7 @@ from .errors import (
 )
 from .metrics import GuardMetrics
 from .policy import Fingerprint, Guarantee, Policy
+from .signal import Request, Signal, Veto
 
 __all__ = [
     "Confidence",
@@ -46,6 +48,7 @@ __all__ = [
     "Guarantee",
     "Guard",
     "GuardMetrics",
+    "GuardOptions",
     "InputError",
     "KnowgateError",
     "LanguageModel",
@@ -59,8 +62,11 @@ __all__ = [
     "QuestionError",
     "Reason",
     "RelevanceScorer",
+    "Request",
     "Route",
     "Scenario",
+    "Signal",
     "SignalError",
     "SignalTimeoutError",
+    "Veto",
 ]

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
+import logging
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from types import MappingProxyType
-from typing import TYPE_CHECKING
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any
 
-from ._flow import Batch, FlowSettings, Need, Outcome, decision_flow
-from ._measure import Instruments
-from ._signal_runner import Asking
-from .arguments import choice, decided_by, error_actions, merged_deadlines, require_parts
-from .contracts import AnswerabilityDetector, ConfidenceEstimator, ConflictDetector, RelevanceScorer
-from .decision import Decision, Mode, OnError, SignalName
+from ._options import GuardOptions
+from ._routing_signals import routing_signals
+from ._signal_runner import SignalRunner
+from ._vetoes import bound_vetoes
+from .contracts import ConfidenceEstimator, ConflictDetector, RelevanceScorer
+from .decision import Decision, Mode, SignalName
 from .errors import InputError
 from .metrics import GuardMetrics, Observer, Observers
-from .policy import JOINT, Policy, aggregator
+from .policy import Policy
+from .routing import FlowSettings, Need, Outcome, decision_flow
+from .signal import Veto
 
-if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
+_logger = logging.getLogger("knowgate.guard")
 
 
 class Guard:
@@ -37,29 +36,21 @@ class Guard:
             samples until its own threshold is decided is made to stop at the policy's,
             unless the policy was calibrated on it as it is.
         conflict_detector: needed where the policy checks conflicts.
-        answerability: looks at the premise of every question that has passages first, unless
-            the policy abstains from everything: one that nothing in the passages can satisfy is
-            abstained from, reason `false_premise`.
-        mode: `enforce`, or `shadow` to decide and count without acting.
-        on_error: what a failed signal leads to (`abstain`, `follow_context`,
-            `raise`), for all signals or by signal name; `follow_context` after a failed
-            look at the premise goes on with the other signals. Input that cannot be read
-            counts under the name `input`; it can be raised or abstained from. A
-            question in a language that the scorer does not know counts under the name
-            `language`; its relevance is then not measured.
-        deadlines: seconds per signal, overriding `DEFAULT_DEADLINES`; None waits
-            for ever and runs a sync call on the caller's own thread.
-        max_concurrency: language-model questions under way at once in a batch.
-        metrics: False for none.
-        registry: where metrics are registered; prometheus-client's own by default.
+        vetoes: those that the policy is bound to (`Policy.with_veto`). They are measured
+            first, those that cost least before the others, unless the policy can only
+            abstain.
+        options: mode, failures, deadlines and concurrency.
+        metrics: True for prometheus-client's own registry, `GuardMetrics.on(registry)`
+            for another one, False for none.
         observers: each is called with every decision after it is counted, in this order
             and on the thread that decided (many at once, where many decide). They must
             be quick and leave the decision as it is. One that raises is logged once by
             type and changes nothing.
 
     Raises:
-        FingerprintMismatchError: scorer or estimator is not the calibrated one.
-        PolicyError: the policy asks for a signal that nothing was given to measure.
+        FingerprintMismatchError: a part is not the one that the policy is bound to.
+        PolicyError: the policy needs a signal that was not given, or is not bound to a veto.
+        InputError: an argument is not what it should be.
     """
 
     def __init__(
@@ -69,41 +60,51 @@ class Guard:
         scorer: RelevanceScorer | None = None,
         estimator: ConfidenceEstimator | None = None,
         conflict_detector: ConflictDetector | None = None,
-        answerability: AnswerabilityDetector | None = None,
-        mode: Mode | str = Mode.ENFORCE,
-        on_error: OnError | str | Mapping[str, OnError | str] = OnError.ABSTAIN,
-        deadlines: Mapping[str, float | None] = MappingProxyType({}),
-        max_concurrency: int = 8,
-        metrics: bool = True,
-        registry: CollectorRegistry | None = None,
+        vetoes: Iterable[Veto[Any]] = (),
+        options: GuardOptions | None = None,
+        metrics: GuardMetrics | bool = True,
         observers: Iterable[Observer] = (),
     ) -> None:
-        require_parts(policy, scorer, estimator, conflict_detector)
-        actions = error_actions(on_error)
+        options = GuardOptions() if options is None else options
+        signals = routing_signals(policy, scorer, estimator, conflict_detector)
+        bound = bound_vetoes(policy, vetoes)
+        names = [*SignalName, *(one.veto.name for one in bound)]
+        measured = [*signals.values(), *(one.veto for one in bound)]
         self._policy = policy
         self._settings = FlowSettings(
-            policy=policy,
-            aggregate=aggregator(policy.aggregator),
-            on_error={name: actions[name.value] for name in SignalName},
-            on_invalid_input=actions["input"],
-            on_unsupported_language=actions["language"],
-            mode=choice(Mode, mode, "mode"),
-            asks_answerability=answerability is not None,
+            policy, signals, bound, options.actions(names, measured), Mode(options.mode)
         )
-        instruments = Instruments(
-            scorer,
-            decided_by(policy, estimator),
-            conflict_detector,
-            policy.aggregator == JOINT,
-            answerability,
-        )
-        waits = merged_deadlines(deadlines)
-        if not isinstance(max_concurrency, int) or max_concurrency < 1:
-            raise InputError("max_concurrency must be a whole number, at least 1")
-        self._max_concurrency = max_concurrency
         self._observers = Observers(observers)
-        self._metrics = GuardMetrics.on(registry) if metrics else None
-        self._asking = Asking(instruments, waits, max_concurrency, self._metrics)
+        self._metrics = GuardMetrics.on() if metrics is True else metrics or None
+        self._runner = SignalRunner(
+            options.seconds(names, measured), options.max_concurrency, self._metrics
+        )
+        if self._metrics is not None:
+            self._metrics.count_guard(calibrated=policy.calibrated)
+
+    @classmethod
+    def default(
+        cls,
+        *,
+        options: GuardOptions | None = None,
+        metrics: GuardMetrics | bool = True,
+        observers: Iterable[Observer] = (),
+    ) -> Guard:
+        """A guard over the embedded scorer that is not calibrated on your data.
+
+        It follows the context where the embedded scorer finds it more likely than not
+        that the passages suffice, and abstains otherwise. Nothing is guaranteed: the policy
+        says so in `note`, the metric `knowgate_guards_total` in its label `calibrated`, and
+        one line of the log. Calibrate with `knowgate calibrate`, then use `Guard.load`.
+
+        Arguments as for the class.
+        """
+        from .signals.relevance import DEFAULT_SCORER, load_scorer, uncalibrated_policy
+
+        scorer = load_scorer(DEFAULT_SCORER)
+        policy = uncalibrated_policy(scorer.fingerprint)
+        _log_uncalibrated()
+        return cls(policy, scorer=scorer, options=options, metrics=metrics, observers=observers)
 
     @classmethod
     def load(
@@ -113,13 +114,9 @@ class Guard:
         scorer: RelevanceScorer | None = None,
         estimator: ConfidenceEstimator | None = None,
         conflict_detector: ConflictDetector | None = None,
-        answerability: AnswerabilityDetector | None = None,
-        mode: Mode | str = Mode.ENFORCE,
-        on_error: OnError | str | Mapping[str, OnError | str] = OnError.ABSTAIN,
-        deadlines: Mapping[str, float | None] = MappingProxyType({}),
-        max_concurrency: int = 8,
-        metrics: bool = True,
-        registry: CollectorRegistry | None = None,
+        vetoes: Iterable[Veto[Any]] = (),
+        options: GuardOptions | None = None,
+        metrics: GuardMetrics | bool = True,
         observers: Iterable[Observer] = (),
     ) -> Guard:
         """A guard from `policy.json`, its scorer loaded by the name in the policy.
@@ -129,7 +126,7 @@ class Guard:
 
         Raises:
             InputError: the policy cannot be read or used (see `Policy.load`).
-            FingerprintMismatchError: scorer or estimator is not the calibrated one.
+            FingerprintMismatchError: a part is not the one that the policy is bound to.
         """
         loaded = policy if isinstance(policy, Policy) else Policy.load(policy)
         if scorer is None:
@@ -141,19 +138,15 @@ class Guard:
             scorer=scorer,
             estimator=estimator,
             conflict_detector=conflict_detector,
-            answerability=answerability,
-            mode=mode,
-            on_error=on_error,
-            deadlines=deadlines,
-            max_concurrency=max_concurrency,
+            vetoes=vetoes,
+            options=options,
             metrics=metrics,
-            registry=registry,
             observers=observers,
         )
 
     @property
     def policy(self) -> Policy:
-        """The policy this guard serves by."""
+        """The policy that decides."""
         return self._policy
 
     @property
@@ -165,6 +158,12 @@ class Guard:
     def metrics(self) -> GuardMetrics | None:
         """What decisions are counted in; None under `metrics=False`."""
         return self._metrics
+
+    @property
+    def veto_reasons(self) -> tuple[str, ...]:
+        """Reasons that the vetoes of this guard can give, failures included."""
+        bound = self._settings.vetoes
+        return tuple(str(r) for one in bound for r in (one.reason, one.failure_reason))
 
     def decide(self, question: str, passages: Iterable[object] | None) -> Decision:
         """Decide one question.
@@ -185,7 +184,7 @@ class Guard:
         try:
             need = next(flow)
             while True:
-                need = flow.send(self._asking.timed(need))
+                need = flow.send(self._runner.measure(need))
         except StopIteration as stop:
             return self._finish(stop.value, started)
 
@@ -196,7 +195,7 @@ class Guard:
         try:
             need = next(flow)
             while True:
-                need = flow.send(await self._asking.atimed(need))
+                need = flow.send(await self._runner.ameasure(need))
         except StopIteration as stop:
             return self._finish(stop.value, started)
 
@@ -204,8 +203,6 @@ class Guard:
         self, questions: Sequence[str], passages: Sequence[Iterable[object] | None]
     ) -> list[Decision]:
         """Decide many questions: one scoring call, language-model calls together or side by side.
-
-        An estimator that has `estimate_many` is asked about many questions at once.
 
         Args:
             questions: n questions.
@@ -218,53 +215,27 @@ class Guard:
             InputError: the two lengths differ.
             KnowgateError: only under `on_error="raise"`.
         """
-        batch = Batch(self._settings, questions, passages)
-        while batch.needs:
-            needing = batch.split()
-            for part in batch.chunks(needing[SignalName.RELEVANCE]):
-                batch.answer(part, self._asking.score_together([batch.needs[i] for i in part]))
-            alone = needing[SignalName.ANSWERABILITY] + needing[SignalName.CONFLICT]
-            for part in batch.chunks(needing[SignalName.CONFIDENCE]):
-                found = self._asking.estimate_together([batch.needs[i] for i in part])
-                if found is None:
-                    alone += part
-                else:
-                    batch.answer(part, found)
-            if alone:
-                with ThreadPoolExecutor(min(self._max_concurrency, len(alone))) as pool:
-                    # Each in a copy of the caller's context, as tracing wants it.
-                    jobs = [(contextvars.copy_context(), batch.needs[i]) for i in alone]
-                    singly = pool.map(lambda job: job[0].run(self._asking.timed, job[1]), jobs)
-                    batch.answer(alone, list(singly))
-            batch.advance()
-        return [self._finish(decision, batch.started) for decision in batch.decisions()]
+        started = time.perf_counter()
+        flows = self._flows(questions, passages)
+        try:
+            needs = next(flows)
+            while True:
+                needs = flows.send(self._runner.measure_batch(needs))
+        except StopIteration as stop:
+            return [self._finish(decision, started) for decision in stop.value]
 
     async def adecide_batch(
         self, questions: Sequence[str], passages: Sequence[Iterable[object] | None]
     ) -> list[Decision]:
         """As `decide_batch`, without blocking the event loop."""
-        batch = Batch(self._settings, questions, passages)
-        room = asyncio.Semaphore(self._max_concurrency)
-
-        async def bounded(need: Need) -> tuple[Outcome, float]:
-            async with room:
-                return await self._asking.atimed(need)
-
-        while batch.needs:
-            needing = batch.split()
-            for part in batch.chunks(needing[SignalName.RELEVANCE]):
-                needs = [batch.needs[i] for i in part]
-                batch.answer(part, await self._asking.ascore_together(needs))
-            alone = needing[SignalName.ANSWERABILITY] + needing[SignalName.CONFLICT]
-            for part in batch.chunks(needing[SignalName.CONFIDENCE]):
-                found = await self._asking.aestimate_together([batch.needs[i] for i in part])
-                if found is None:
-                    alone += part
-                else:
-                    batch.answer(part, found)
-            batch.answer(alone, await asyncio.gather(*(bounded(batch.needs[i]) for i in alone)))
-            batch.advance()
-        return [self._finish(decision, batch.started) for decision in batch.decisions()]
+        started = time.perf_counter()
+        flows = self._flows(questions, passages)
+        try:
+            needs = next(flows)
+            while True:
+                needs = flows.send(await self._runner.ameasure_batch(needs))
+        except StopIteration as stop:
+            return [self._finish(decision, started) for decision in stop.value]
 
     def count(self, decision: Decision) -> None:
         """Count a decision that a chain took for the guard, and tell the observers of it."""
@@ -272,7 +243,54 @@ class Guard:
             self._metrics.count_decision(decision)
         self._observers.tell(decision)
 
+    def _flows(
+        self, questions: Sequence[str], passages: Sequence[Iterable[object] | None]
+    ) -> Generator[list[Need], list[Outcome], list[Decision]]:
+        """The flows of a batch, moved forward in step: yields the needs of all of them."""
+        questions, passages = _listed(questions, "questions"), _listed(passages, "passages")
+        if len(questions) != len(passages):
+            raise InputError(
+                f"{len(questions)} questions but {len(passages)} collections of passages",
+                hint="give one collection of passages per question",
+            )
+        flows = [
+            decision_flow(self._settings, question, found)
+            for question, found in zip(questions, passages, strict=True)
+        ]
+        decisions: dict[int, Decision] = {}
+        outcomes: dict[int, Outcome | None] = dict.fromkeys(range(len(flows)))
+        while outcomes:
+            needs: dict[int, Need] = {}
+            for index, outcome in outcomes.items():
+                try:
+                    # Sending None starts a flow.
+                    needs[index] = flows[index].send(outcome)  # type: ignore[arg-type]
+                except StopIteration as stop:
+                    decisions[index] = stop.value
+            outcomes = {}
+            if needs:
+                outcomes = dict(zip(needs, (yield list(needs.values())), strict=True))
+        return [decisions[index] for index in range(len(flows))]
+
     def _finish(self, decision: Decision, started: float) -> Decision:
         decision.timings["total"] = time.perf_counter() - started
         self.count(decision)
         return decision
+
+
+def _listed(values: Iterable[Any], what: str) -> Sequence[Any]:
+    if isinstance(values, str | bytes):
+        raise InputError(f"the {what} are one text", hint="give a list, one item per question")
+    if isinstance(values, Mapping) or not isinstance(values, Iterable):
+        raise InputError(
+            f"the {what} are a {type(values).__name__}", hint="give a list, one item per question"
+        )
+    return values if isinstance(values, list | tuple) else list(values)
+
+
+@cache
+def _log_uncalibrated() -> None:
+    _logger.warning(
+        "Guard.default() is not calibrated on your data: its threshold is a default without "
+        "a guarantee; calibrate a policy with `knowgate calibrate` and use Guard.load"
+    )

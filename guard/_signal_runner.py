@@ -1,173 +1,300 @@
-"""Having needs met in time: one at a time, or those of several questions at once."""
+"""Run signal measurements under deadlines, singly or batched."""
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import logging
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
 
-from ._flow import Failure, Need, Outcome, shared_time
-from ._measure import Instruments, failure_of, keeps_hanging
-from .contracts import Confidence
 from .deadlines import (
     AllWorkersBusyError,
     DeadlineExceededError,
     DeadlineRunner,
+    TaskBrokeOffError,
     asked_to_stop,
     within,
 )
-from .decision import SignalName
-from .errors import KnowgateError
+from .errors import (
+    KnowgateError,
+    SignalError,
+    SignalOverloadError,
+    SignalTimeoutError,
+    SignalValueError,
+    UnsupportedLanguageError,
+)
 from .metrics import GuardMetrics
+from .routing import Failure, Need, Outcome
+from .signal import Signal
+
+_logger = logging.getLogger("knowgate.guard")
+_QUESTIONS_PER_CALL = 32
 
 
-class Asking:
-    """Has a guard's needs met by their deadlines; failures become outcomes and are counted.
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One call of a signal.
+
+    Attributes:
+        task: makes it, blocking.
+        native: makes it as a coroutine; None where only `task` can. Asked for by the
+            async forms only.
+        seconds: its deadline; None for no limit.
+    """
+
+    task: Callable[[], Any]
+    native: Callable[[], Awaitable[Any] | None]
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Several:
+    """Needs to be measured singly, side by side."""
+
+    needs: Sequence[Need]
+
+
+# Yields what to run, and is sent the result or thrown the error; the sync and async forms
+# only differ in how they run it.
+_Steps = Generator[_Call | _Several, Any, Any]
+
+
+class SignalRunner:
+    """Measures signals within their deadlines; failures become outcomes and are counted.
 
     Args:
-        instruments: what measures.
-        deadlines: seconds per signal; None waits for ever.
-        max_concurrency: language-model questions under way at once in a batch.
+        deadlines: seconds by signal name; None for no limit.
+        max_concurrency: measurements under way at once in a batch.
         metrics: None for none.
     """
 
     def __init__(
         self,
-        instruments: Instruments,
         deadlines: Mapping[str, float | None],
         max_concurrency: int,
         metrics: GuardMetrics | None,
     ) -> None:
-        self._instruments, self._deadlines = instruments, deadlines
+        self._deadlines = deadlines
         self._max_concurrency, self._metrics = max_concurrency, metrics
         # Stuck calls keep their threads, so there are more of them than a batch needs at once.
-        self._runner = DeadlineRunner(max(64, 2 * max_concurrency))
+        self._pool = DeadlineRunner(max(64, 2 * max_concurrency))
 
-    # -- one need ---------------------------------------------------------------
+    def measure(self, need: Need) -> Outcome:
+        """The outcome of one need."""
+        return self._run(self._single(need))
 
-    def timed(self, need: Need) -> tuple[Outcome, float]:
-        """What came of one need, and how many seconds it took."""
-        started = time.perf_counter()
+    async def ameasure(self, need: Need) -> Outcome:
+        """As `measure`, without blocking the event loop."""
+        return await self._arun(self._single(need))
+
+    def measure_batch(self, needs: Sequence[Need]) -> list[Outcome]:
+        """The outcomes of many needs, in order; those of one signal together where it can."""
+        return self._run(self._batch(needs))
+
+    async def ameasure_batch(self, needs: Sequence[Need]) -> list[Outcome]:
+        """As `measure_batch`, without blocking the event loop."""
+        return await self._arun(self._batch(needs))
+
+    # -- sync and async ---------------------------------------------------------------
+
+    def _run(self, steps: _Steps) -> Any:
         try:
-            outcome = self._runner.call(self._instruments.task(need), self._seconds(need))
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - all become outcomes
-            outcome = self._failed(need.signal, error)
-        return outcome, time.perf_counter() - started
+            step = next(steps)
+            while True:
+                try:
+                    if isinstance(step, _Call):
+                        result = self._pool.call(step.task, step.seconds)
+                    else:
+                        result = self._side_by_side(step.needs)
+                except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - an outcome
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(result)
+        except StopIteration as stop:
+            return stop.value
 
-    async def atimed(self, need: Need) -> tuple[Outcome, float]:
-        """As `timed`, without blocking the event loop."""
-        started = time.perf_counter()
+    async def _arun(self, steps: _Steps) -> Any:
         try:
-            native = self._instruments.native(need)
-            if native is None:
-                task = self._instruments.task(need)
-                outcome = await self._runner.acall(task, self._seconds(need))
-            else:
-                outcome = await within(native, self._seconds(need))
-        except (Exception, asyncio.CancelledError) as error:
-            if isinstance(error, asyncio.CancelledError) and asked_to_stop():
-                raise  # the caller cancelled this decision, not the signal itself
-            outcome = self._failed(need.signal, error)
-        return outcome, time.perf_counter() - started
+            step = next(steps)
+            while True:
+                try:
+                    if isinstance(step, _Several):
+                        result = await self._aside_by_side(step.needs)
+                    elif (native := step.native()) is not None:
+                        result = await within(native, step.seconds)
+                    else:
+                        result = await self._pool.acall(step.task, step.seconds)
+                except (Exception, asyncio.CancelledError) as error:
+                    if isinstance(error, asyncio.CancelledError) and asked_to_stop():
+                        raise  # the caller cancelled this decision, not the signal itself
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(result)
+        except StopIteration as stop:
+            return stop.value
 
-    def _seconds(self, need: Need) -> float | None:
-        return self._deadlines[need.signal]
+    def _side_by_side(self, needs: Sequence[Need]) -> list[Outcome]:
+        with ThreadPoolExecutor(min(self._max_concurrency, len(needs))) as threads:
+            # Each in a copy of the caller's context, as tracing needs it.
+            jobs = [(contextvars.copy_context(), need) for need in needs]
+            return list(threads.map(lambda job: job[0].run(self.measure, job[1]), jobs))
 
-    def _failed(self, signal: SignalName, error: BaseException) -> Failure:
-        failure = failure_of(signal, error)
-        if self._metrics is not None:
-            self._metrics.count_error(signal, failure.error)
-        return failure
+    async def _aside_by_side(self, needs: Sequence[Need]) -> list[Outcome]:
+        room = asyncio.Semaphore(self._max_concurrency)
 
-    # -- relevance of several questions at once --------------------------------
+        async def bounded(need: Need) -> Outcome:
+            async with room:
+                return await self.ameasure(need)
 
-    def score_together(self, needs: list[Need]) -> list[tuple[Outcome, float]]:
-        """The relevance of several questions, in one call; one by one where that fails."""
-        task, seconds = self._joint_task(needs)
+        return list(await asyncio.gather(*map(bounded, needs)))
+
+    # -- one need ---------------------------------------------------------------------
+
+    def _single(self, need: Need) -> _Steps:
+        signal, request = need.signal, need.request
         started = time.perf_counter()
+
+        async def native() -> Any:
+            return signal.check(await signal.ameasure(request), request)
+
         try:
-            outcomes = self._runner.call(task, seconds)
-        except AllWorkersBusyError as error:
-            return self._all_failed(needs, error, started)
-        except (Exception, asyncio.CancelledError):  # noqa: BLE001 - see the next line
-            # One pair that is bad, or on which the scorer hangs, must not fail its neighbours.
-            alone: list[tuple[Outcome, float]] = []
-            for need in needs:
-                hangs = keeps_hanging(alone)
-                alone.append((self._given_up(need), 0.0) if hangs else self.timed(need))
-            return alone
-        return shared_time(outcomes, started)
-
-    async def ascore_together(self, needs: list[Need]) -> list[tuple[Outcome, float]]:
-        """As `score_together`, without blocking the event loop."""
-        task, seconds = self._joint_task(needs)
-        started = time.perf_counter()
-        try:
-            outcomes = await self._runner.acall(task, seconds)
-        except AllWorkersBusyError as error:
-            return self._all_failed(needs, error, started)
-        except Exception:  # noqa: BLE001 - as in the sync form
-            alone: list[tuple[Outcome, float]] = []
-            for need in needs:
-                hangs = keeps_hanging(alone)
-                alone.append((self._given_up(need), 0.0) if hangs else await self.atimed(need))
-            return alone
-        return shared_time(outcomes, started)
-
-    # -- confidence of several questions at once -------------------------------
-
-    def estimate_together(self, needs: list[Need]) -> list[tuple[Outcome, float]] | None:
-        """The confidence of several questions, in one call.
-
-        None where each question is to be asked alone: a joint call cannot be made, or failed.
-
-        It has the time that the questions would have, so many side by side.
-        """
-        if len(needs) < 2 or not self._instruments.estimates_many:
-            return None
-        started = time.perf_counter()
-        seconds = self._seconds_together(needs)
-        try:
-            found = self._runner.call(lambda: self._instruments.confidences(needs), seconds)
-        except (Exception, asyncio.CancelledError):  # noqa: BLE001 - fails again, typed, alone
-            return None
-        return shared_time([self._outcome(one) for one in found], started)
-
-    async def aestimate_together(self, needs: list[Need]) -> list[tuple[Outcome, float]] | None:
-        """As `estimate_together`, without blocking the event loop."""
-        if len(needs) < 2 or not self._instruments.estimates_many:
-            return None
-        started = time.perf_counter()
-        try:
-            found = await within(
-                self._instruments.aconfidences(needs), self._seconds_together(needs)
+            value = yield _Call(
+                lambda: signal.check(signal.measure(request), request),
+                lambda: native() if signal.has("ameasure") else None,
+                self._deadlines[signal.name],
             )
-        except (Exception, asyncio.CancelledError) as error:
-            if isinstance(error, asyncio.CancelledError) and asked_to_stop():
-                raise
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - all become outcomes
+            value = self._failed(signal, error)
+        return value, time.perf_counter() - started
+
+    # -- many needs -------------------------------------------------------------------
+
+    def _batch(self, needs: Sequence[Need]) -> _Steps:
+        outcomes: dict[int, Outcome] = {}
+        singly: list[int] = []
+        for indices in _by_signal(needs):
+            signal = needs[indices[0]].signal
+            for start in range(0, len(indices), _QUESTIONS_PER_CALL):
+                part = indices[start : start + _QUESTIONS_PER_CALL]
+                asked = [needs[index] for index in part]
+                found = (yield from self._together(signal, asked)) if len(part) > 1 else None
+                if found is None and signal.concurrent:
+                    singly += part
+                    continue
+                if found is None:
+                    found = yield from self._one_by_one(asked)
+                outcomes.update(zip(part, found, strict=True))
+        if singly:
+            found = yield _Several([needs[index] for index in singly])
+            outcomes.update(zip(singly, found, strict=True))
+        return [outcomes[index] for index in range(len(needs))]
+
+    def _together(self, signal: Signal[Any], needs: Sequence[Need]) -> _Steps:
+        """Outcomes of one joint call; None where each need is to be measured singly.
+
+        The call has the time that the needs would have one by one, or side by side.
+        """
+        if not signal.has("measure_many"):
             return None
-        return shared_time([self._outcome(one) for one in found], started)
+        requests = [need.request for need in needs]
+        width = self._max_concurrency if signal.concurrent else 1
+        seconds = self._deadlines[signal.name]
+        started = time.perf_counter()
 
-    def _seconds_together(self, needs: list[Need]) -> float | None:
-        seconds = self._deadlines[SignalName.CONFIDENCE]
-        return None if seconds is None else seconds * math.ceil(len(needs) / self._max_concurrency)
+        def checked(values: Sequence[Any]) -> list[Any]:
+            if len(values) != len(requests):
+                detail = f"{len(values)} values for {len(requests)} questions"
+                raise SignalValueError(signal.name, detail)
+            pairs = zip(values, requests, strict=True)
+            return [_checked(signal, value, request) for value, request in pairs]
 
-    def _outcome(self, found: Confidence | KnowgateError) -> Outcome:
-        if isinstance(found, Confidence):
-            return found
-        return self._failed(SignalName.CONFIDENCE, found)
+        async def native() -> list[Any]:
+            return checked(await signal.ameasure_many(requests))
 
-    def _given_up(self, need: Need) -> Failure:
-        return self._failed(need.signal, DeadlineExceededError())
+        try:
+            values = yield _Call(
+                lambda: checked(signal.measure_many(requests)),
+                lambda: native() if signal.has("ameasure_many") else None,
+                None if seconds is None else seconds * math.ceil(len(needs) / width),
+            )
+        except AllWorkersBusyError as error:
+            values = [error] * len(needs)
+        except (Exception, asyncio.CancelledError):  # noqa: BLE001 - fails again, typed, singly
+            # One question that is bad, or that takes too long, must not fail the others.
+            return None
+        share = (time.perf_counter() - started) / len(needs)
+        return [
+            (self._failed(signal, value) if isinstance(value, Exception) else value, share)
+            for value in values
+        ]
 
-    def _joint_task(self, needs: list[Need]) -> tuple[Callable[[], list[Outcome]], float | None]:
-        per_question = self._deadlines[SignalName.RELEVANCE]
-        seconds = None if per_question is None else per_question * len(needs)
-        return lambda: self._instruments.relevances(needs), seconds
+    def _one_by_one(self, needs: Sequence[Need]) -> _Steps:
+        outcomes: list[Outcome] = []
+        for need in needs:
+            if _keeps_hanging(outcomes):
+                outcomes.append((self._failed(need.signal, DeadlineExceededError()), 0.0))
+            else:
+                outcomes.append((yield from self._single(need)))
+        return outcomes
 
-    def _all_failed(
-        self, needs: list[Need], error: Exception, started: float
-    ) -> list[tuple[Outcome, float]]:
-        seconds = (time.perf_counter() - started) / len(needs)
-        return [(self._failed(need.signal, error), seconds) for need in needs]
+    # -- failures ---------------------------------------------------------------------
+
+    def _failed(self, signal: Signal[Any], error: BaseException) -> Failure:
+        """The typed failure for whatever a signal raised; logged without its text."""
+        if isinstance(error, UnsupportedLanguageError):
+            return Failure(error)  # the signal works, so this does not count as its failure
+        typed = _typed(signal.name, error)
+        _logger.warning(
+            "%s signal failed: %s", signal.name, type(typed.__cause__ or typed).__name__
+        )
+        if self._metrics is not None:
+            self._metrics.count_error(signal.name, typed)
+        return Failure(typed)
+
+
+def _by_signal(needs: Sequence[Need]) -> list[list[int]]:
+    indices: dict[str, list[int]] = {}
+    for index, need in enumerate(needs):
+        indices.setdefault(need.signal.name, []).append(index)
+    return list(indices.values())
+
+
+def _checked(signal: Signal[Any], value: Any, request: Any) -> Any:
+    try:
+        return value if isinstance(value, KnowgateError) else signal.check(value, request)
+    except SignalValueError as error:
+        return error
+
+
+def _typed(signal: str, error: BaseException) -> KnowgateError:
+    if isinstance(error, DeadlineExceededError):
+        return SignalTimeoutError(signal, "not done by its deadline")
+    if isinstance(error, AllWorkersBusyError):
+        return SignalOverloadError(signal, "too many earlier calls are still under way")
+    if isinstance(error, KnowgateError):
+        return error
+    cause = error
+    detail = f"raised {type(error).__name__}"
+    if isinstance(error, TaskBrokeOffError) and error.__cause__ is not None:
+        cause = error.__cause__
+        detail = f"ended with {type(cause).__name__}"
+    # The message of a foreign error may quote the question: only its type is kept.
+    typed = SignalError(signal, detail)
+    typed.__cause__ = cause
+    return typed
+
+
+def _keeps_hanging(outcomes: Sequence[Outcome]) -> bool:
+    """Whether two questions in a row, each alone, missed the deadline.
+
+    Without this a signal that never answers would cost a deadline for every question.
+    """
+    last = [value for value, _ in outcomes[-2:]]
+    return len(last) == 2 and all(
+        isinstance(value, Failure) and isinstance(value.error, SignalTimeoutError) for value in last
+    )

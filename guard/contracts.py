@@ -6,10 +6,13 @@ implementation needs no base class: matching the methods is enough.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+
+from .errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -127,6 +130,23 @@ class LanguageModel(Protocol):
     ) -> list[list[Generation]]:
         """As `generate`, without blocking the event loop."""
         ...
+
+
+def checked_language_model(model: LanguageModel) -> LanguageModel:
+    """`model`, rejected here rather than by each decision.
+
+    Raises:
+        InputError: it lacks a part of `LanguageModel`.
+    """
+    nowhere = object()
+    for name in ("fingerprint", "generate", "agenerate"):
+        # Looked up without asking for it: a fingerprint may hash gigabytes of weights.
+        if inspect.getattr_static(model, name, nowhere) is nowhere and not hasattr(model, name):
+            raise InputError(
+                f"a {type(model).__name__} is no language model of the guard (it has no {name})",
+                hint="wrap a LangChain model in knowgate.adapters.langchain.ChatModelLM",
+            )
+    return model
 
 
 @runtime_checkable
@@ -391,19 +411,6 @@ class Answerability:
     fault: PremiseFault | None = None
     probability: float | None = None
     passages: tuple[int, ...] = ()
-
-
-@runtime_checkable
-class AnswerabilityDetector(Protocol):
-    """Tells questions that nothing in the passages can satisfy from those that have an answer."""
-
-    def detect(self, question: str, passages: Sequence[str]) -> Answerability:
-        """The verdict on one question; may find it undecided, and often should."""
-        ...
-
-    async def adetect(self, question: str, passages: Sequence[str]) -> Answerability:
-        """As `detect`, without blocking the event loop."""
-        ...
 
 
 @runtime_checkable

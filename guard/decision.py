@@ -1,4 +1,4 @@
-"""The words for where a question goes and why.
+"""Enums for routes, reasons and modes, and the decision on one question.
 
 Terms follow the UniKnow framework ("UniKnow: A Unified Framework for Reliable
 Language Model Behavior across Parametric and External Knowledge").
@@ -7,8 +7,15 @@ Language Model Behavior across Parametric and External Knowledge").
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
 
 from .contracts import Answerability, View
 
@@ -34,8 +41,9 @@ class Scenario(StrEnum):
 class Reason(StrEnum):
     """Why a decision went the way it did; each abstention can have its own reply.
 
-    `reply_abstained` is no decision's: it names the reply that takes the place of a
-    refusal which the model itself generated.
+    A veto of one's own adds two reasons, its `reason` and `<name>_failed`, as plain text.
+    `reply_abstained` belongs to no decision: it names the reply that replaces an
+    abstention which the model itself generated.
     """
 
     SUFFICIENT_CONTEXT = "sufficient_context"
@@ -75,9 +83,8 @@ class OnError(StrEnum):
 
 
 class SignalName(StrEnum):
-    """The measured quantities, in the order in which the guard asks for them."""
+    """The signals that decide the route, in the order in which the guard measures them."""
 
-    ANSWERABILITY = "answerability"
     RELEVANCE = "relevance"
     CONFIDENCE = "confidence"
     CONFLICT = "conflict"
@@ -88,7 +95,7 @@ class Decision(BaseModel):
 
     Attributes:
         route: where the question goes (in shadow mode: where it would go).
-        reason: why.
+        reason: why; text instead of a `Reason` for a veto of one's own.
         scenario: which of context and model know the answer, None as far as
             the signals that were needed leave it open.
         relevance: calibrated probability in [0, 1] that the passages together
@@ -97,8 +104,9 @@ class Decision(BaseModel):
             is right, None when it was not needed or failed.
         conflict: whether there is a conflict of the kind that the policy looks for,
             None likewise.
-        answerability: what the passages tell of the question's premise; None where
-            nothing was given to ask.
+        answerability: what the premise check found; None without one.
+        vetoes: strength of each other veto that was measured, by name; left out of the
+            serialised decision when there is none.
         kept: indices of the passages that belong into the prompt; empty unless
             the route is `follow_context`.
         raw_relevance: the question's relevance before calibration, on the scorer's own
@@ -107,25 +115,26 @@ class Decision(BaseModel):
         scores: raw relevance score per passage, in the order passed; None for a
             passage without text.
         closed_book_answer: the model's own answer, where one was drawn.
-        views: the answers that the look for a conflict came upon, each with the
-            indices of the passages that support it and whether the model's memory
-            does; empty where none was looked for, or the detector does not tell.
+        views: the answers that the conflict detector found, each with the indices of
+            the passages that support it and whether the model's memory does; empty
+            where conflict was not measured, or the detector does not tell.
         failed_signals: names of signals that were asked for and failed.
         mode: `enforce` or `shadow`.
-        timings: seconds per stage (`answerability`, `relevance`, `confidence`,
-            `conflict`, `total`).
+        timings: seconds per stage: each signal by name, and `total`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     route: Route
-    reason: Reason
+    # Left to right, so that a reason of the guard is always the member of the enum.
+    reason: Annotated[Reason | str, Field(union_mode="left_to_right")]
     scenario: Scenario | None = None
     relevance: float | None = None
     raw_relevance: float | None = None
     confidence: float | None = None
     conflict: bool | None = None
     answerability: Answerability | None = None
+    vetoes: dict[str, float] = Field(default_factory=dict)
     kept: tuple[int, ...] = ()
     scores: tuple[float | None, ...] = ()
     closed_book_answer: str | None = None
@@ -133,6 +142,13 @@ class Decision(BaseModel):
     failed_signals: tuple[str, ...] = ()
     mode: Mode = Mode.ENFORCE
     timings: dict[str, float] = Field(default_factory=dict)
+
+    @model_serializer(mode="wrap")
+    def _without_empty_vetoes(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = handler(self)
+        if not self.vetoes:
+            fields.pop("vetoes", None)
+        return fields
 
     @property
     def acts(self) -> bool:

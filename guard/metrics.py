@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import threading
 from collections.abc import Callable, Iterable
 from typing import ClassVar
@@ -11,9 +12,19 @@ from weakref import WeakKeyDictionary
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram
 
-from ._measure import error_kind, logger
-from .decision import Decision, Route, SignalName
-from .errors import InputError, KnowgateError
+from .decision import Decision, Route
+from .errors import (
+    InputError,
+    KnowgateError,
+    LanguageModelError,
+    LanguageModelTimeoutError,
+    MissingDependencyError,
+    SignalOverloadError,
+    SignalTimeoutError,
+    SignalValueError,
+)
+
+_logger = logging.getLogger("knowgate.guard")
 
 Observer = Callable[[Decision], object]
 
@@ -62,7 +73,7 @@ class Observers:
                 return
             self._logged.add((position, type(error)))
         name = getattr(observer, "__qualname__", type(observer).__qualname__)
-        logger.warning(
+        _logger.warning(
             "observer %s raised %s; it is told further decisions, and this is logged once",
             name,
             type(error).__name__,
@@ -122,6 +133,13 @@ class GuardMetrics:
             registry=registry,
         )
 
+        self.guards = Counter(
+            "knowgate_guards_total",
+            "Guards made, by whether their policy was calibrated.",
+            ("calibrated",),
+            registry=registry,
+        )
+
     @classmethod
     def on(cls, registry: CollectorRegistry | None = None) -> GuardMetrics:
         """The metrics of `registry`, by default of prometheus-client's own."""
@@ -132,12 +150,16 @@ class GuardMetrics:
                 found = cls._by_registry[chosen] = cls(chosen)
             return found
 
+    def count_guard(self, *, calibrated: bool) -> None:
+        """Count a guard that was made with a calibrated policy, or with another one."""
+        self.guards.labels("true" if calibrated else "false").inc()
+
     def count_decision(self, decision: Decision) -> None:
         """Count one decision and observe its signals and timings."""
         self.decisions.labels(
             decision.route.value,
             "undetermined" if decision.scenario is None else decision.scenario.value,
-            decision.reason.value,
+            str(decision.reason),
             decision.mode.value,
         ).inc()
         if decision.relevance is not None:
@@ -161,6 +183,24 @@ class GuardMetrics:
             return None
         return sum(s.value for s in counted if s.labels["route"] == Route.ABSTAIN.value) / total
 
-    def count_error(self, signal: SignalName, error: KnowgateError) -> None:
-        """Count one failed signal."""
-        self.errors.labels(signal.value, error_kind(error)).inc()
+    def count_error(self, signal: str, error: KnowgateError) -> None:
+        """Count one failed measurement of the signal with this name."""
+        self.errors.labels(signal, error_kind(error)).inc()
+
+
+ERROR_KINDS = ("timeout", "overload", "value", "language_model", "missing", "other")
+
+
+def error_kind(error: KnowgateError) -> str:
+    """One of `ERROR_KINDS`: a metric label with few values."""
+    if isinstance(error, SignalTimeoutError | LanguageModelTimeoutError):
+        return "timeout"
+    if isinstance(error, SignalOverloadError):
+        return "overload"
+    if isinstance(error, SignalValueError):
+        return "value"
+    if isinstance(error, LanguageModelError):
+        return "language_model"
+    if isinstance(error, MissingDependencyError):
+        return "missing"
+    return "other"

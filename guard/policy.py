@@ -1,4 +1,4 @@
-"""The policy: the calibrated artefact that a guard serves by."""
+"""The policy: thresholds, calibrators and aggregators that a guard decides by."""
 
 from __future__ import annotations
 
@@ -8,65 +8,36 @@ import os
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
+from ._artefacts import (
+    LATER_FIELDS,
+    Artefact,
+    Fingerprint,
+    Guarantee,
+    Histogram,
+    Probability,
+    VetoBinding,
+    require_fingerprint,
+)
 from .contracts import ConflictBetween
 from .decision import Route
-from .errors import FingerprintMismatchError, InputError, PolicyError, PolicyVersionError
+from .errors import InputError, PolicyError, PolicyVersionError
 from .files import read_json, write_text
 
-
-class Fingerprint(BaseModel):
-    """Identifies a scorer or an estimator as far as its numbers depend on it.
-
-    Attributes:
-        kind: the registered name, e.g. `bi_encoder`.
-        weights_sha256: of the weights file, None for a method without weights.
-        backend: what computes it, e.g. `torch`, `onnxruntime`, `python`.
-        dtype: numeric precision, e.g. `float32`.
-        max_length: longest input in tokens, None when unlimited.
-        tokenizer_sha256: of the tokenizer file, None without one.
-        settings: everything else that changes the numbers, e.g. the aggregator.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    kind: str
-    weights_sha256: str | None = None
-    backend: str = "python"
-    dtype: str | None = None
-    max_length: int | None = Field(default=None, gt=0)
-    tokenizer_sha256: str | None = None
-    settings: dict[str, str | int | FiniteFloat | bool | None] = Field(default_factory=dict)
-
-    def differences(self, other: Fingerprint) -> list[str]:
-        """Names of the fields and settings in which `other` differs, each with both values.
-
-        Example:
-            >>> Fingerprint(kind="a").differences(Fingerprint(kind="b"))
-            ["kind: 'a' against 'b'"]
-        """
-        # Another kind has other settings, which would say nothing more.
-        settings = self.kind == other.kind
-        mine, theirs = _flat(self, settings=settings), _flat(other, settings=settings)
-        return [
-            f"{name}: {_shown(mine, name)} against {_shown(theirs, name)}"
-            for name in dict.fromkeys([*mine, *theirs])
-            # A setting that is not there is not one that is None.
-            if (name in mine, mine.get(name)) != (name in theirs, theirs.get(name))
-        ]
-
-
-def _shown(fields: dict[str, Any], name: str) -> str:
-    return repr(fields[name]) if name in fields else "nothing"
-
-
-def _flat(fingerprint: Fingerprint, *, settings: bool) -> dict[str, Any]:
-    found: dict[str, Any] = fingerprint.model_dump(exclude={"settings"})
-    named = fingerprint.settings if settings else {}
-    return found | {f"settings.{name}": value for name, value in named.items()}
+if TYPE_CHECKING:
+    from .signal import Veto
 
 
 class _Calibrator(BaseModel):
@@ -237,137 +208,7 @@ def aggregator(name: str) -> Aggregator:
         ) from None
 
 
-Probability = Annotated[float, Field(ge=0, le=1)]
-Count = Annotated[int, Field(ge=0)]
-
-# Of a guarantee: left out of the file where they say nothing.
-LATER_FIELDS = frozenset(
-    {"method", "questions", "routes", "risks", "path", "chosen"}
-    | {"population", "not_covered", "more_questions"}
-)
-
-
-class Artefact(BaseModel):
-    """A part of a stored artefact: immutable, unknown fields refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class PolicyPoint(Artefact):
-    """One point of a path of thresholds.
-
-    Attributes:
-        relevance: follow the context from this relevance on; None: never.
-        confidence: answer from memory from this confidence on; None: never.
-        on_conflict: what a conflict does to a context that passes: nothing (`ignore`),
-            or the guard abstains.
-        p_value: of "some promised bound is broken here".
-        let_through: calibration questions let through here.
-        errors: questions that went wrong here, in the sense of the guarantee's `loss`.
-    """
-
-    relevance: Probability | None
-    confidence: Probability | None
-    on_conflict: Literal["ignore", "abstain"] = "ignore"
-    p_value: Probability
-    let_through: Count
-    errors: Count
-
-
-class GuaranteedRisk(Artefact):
-    """One bound of a guarantee that has several, and its evidence.
-
-    Attributes:
-        kind: which risk, e.g. `selective`, `follow`, `answer`, `false_abstention`, `cost`,
-            `abstention`.
-        bound: in (0, 1).
-        n: questions that count for it.
-        loss: how much went wrong among them: errors, or the sum of costs.
-        p_value: of "the bound is broken".
-        losses: cost of each mishap, for `cost`.
-    """
-
-    kind: str
-    bound: Annotated[float, Field(gt=0, lt=1)]
-    n: Count
-    loss: Annotated[float, Field(ge=0)]
-    p_value: Probability
-    losses: dict[str, Probability] | None = None
-
-
-class Guarantee(Artefact):
-    """What was promised, and on what evidence.
-
-    Attributes:
-        statement: the promise in words.
-        risk: the bound α that was asked for, in (0, 1).
-        delta: probability δ in (0, 1) that the promise fails by bad luck in the draw.
-        certified: False when no threshold met the target; the policy then abstains.
-        loss: what counts as an error.
-        unit: what is counted; always questions, never passages.
-        n: units the certificate rests on.
-        errors: units among them that went wrong at the threshold, in the sense of `loss`.
-        method: how many candidates were tested without raising δ; empty for one threshold.
-        questions: units that took part in the test, let through or not; None as `n`.
-        routes: of those, how many went by each route.
-        risks: every bound that was asked for, with its evidence at the chosen point; where
-            nothing was certified, at the most promising one.
-        path: the operating points, declared before the test, from strict to lax.
-        chosen: index in `path` of the point that the policy serves by; None: none.
-        population: whom the promise speaks of.
-        not_covered: what it says nothing about.
-        more_questions: about how many more would be needed, where nothing was certified
-            and more could help.
-    """
-
-    statement: str
-    risk: Annotated[float, Field(gt=0, lt=1)]
-    delta: Annotated[float, Field(gt=0, lt=1)]
-    certified: bool
-    loss: str
-    unit: Literal["question"] = "question"
-    n: Count
-    errors: Count
-    method: str = ""
-    questions: Count | None = None
-    routes: dict[Route, Count] = Field(default_factory=dict)
-    risks: tuple[GuaranteedRisk, ...] = ()
-    path: tuple[PolicyPoint, ...] = ()
-    chosen: Count | None = None
-    population: str = ""
-    not_covered: tuple[str, ...] = ()
-    more_questions: Count | None = None
-
-    @model_validator(mode="after")
-    def _counted(self) -> Guarantee:
-        if self.errors > self.n:
-            raise ValueError("errors must not exceed n")
-        if self.chosen is not None and self.chosen >= len(self.path):
-            raise ValueError("chosen must be an index of path")
-        return self
-
-
 SCHEMA_VERSION = 1
-
-
-class Histogram(Artefact):
-    """Counts of a signal over the calibration set, for watching drift.
-
-    Attributes:
-        edges: increasing bin edges, one more than `counts`.
-        counts: questions per bin; the last bin includes its right edge.
-    """
-
-    edges: tuple[FiniteFloat, ...]
-    counts: tuple[Annotated[int, Field(ge=0)], ...]
-
-    @model_validator(mode="after")
-    def _shape(self) -> Histogram:
-        if len(self.edges) != len(self.counts) + 1:
-            raise ValueError("edges must be one longer than counts")
-        if any(b <= a for a, b in zip(self.edges, self.edges[1:], strict=False)):
-            raise ValueError("edges must increase")
-        return self
 
 
 class Policy(Artefact):
@@ -398,6 +239,8 @@ class Policy(Artefact):
         guarantee: what was certified, None for a policy written by hand.
         calibration_set_sha256: of the records it was fitted on.
         histograms: signal name → its distribution over the calibration set.
+        vetoes: those that the guard must be given; left out of the file when empty.
+        note: what its reader must know; left out of the file when empty.
     """
 
     schema_version: int = SCHEMA_VERSION
@@ -416,9 +259,22 @@ class Policy(Artefact):
     guarantee: Guarantee | None = None
     calibration_set_sha256: str | None = None
     histograms: dict[str, Histogram] = Field(default_factory=dict)
+    vetoes: tuple[VetoBinding, ...] = ()
+    note: str = ""
+
+    @model_serializer(mode="wrap")
+    def _without_empty_fields(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # An older knowgate rejects fields it does not know, so those that say nothing stay out.
+        fields: dict[str, Any] = handler(self)
+        for name in ("vetoes", "note"):
+            if name in fields and not fields[name]:
+                del fields[name]
+        return fields
 
     @model_validator(mode="after")
     def _consistent(self) -> Policy:
+        if len({veto.name for veto in self.vetoes}) < len(self.vetoes):
+            raise ValueError("two vetoes have the same name")
         if self.conflict_with_memory and self.confidence_threshold is None:
             raise ValueError(
                 "check_conflict needs a confidence_threshold: a conflict is one only where "
@@ -430,6 +286,11 @@ class Policy(Artefact):
                 "must be null (or the guarantee, for a policy of your own)"
             )
         return self
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether it was fitted on a calibration set, rather than written by hand."""
+        return self.guarantee is not None or self.calibration_set_sha256 is not None
 
     @property
     def may_follow(self) -> bool:
@@ -451,10 +312,22 @@ class Policy(Artefact):
         """Whether the model's own answer takes part in the look for a conflict."""
         return self.check_conflict and self.conflict_between != "passages"
 
+    def with_veto(self, veto: Veto[Any], *, threshold: float | None = None) -> Policy:
+        """A copy that is bound to `veto` too, in place of one with the same name.
+
+        Args:
+            veto: what a guard with this policy must be given.
+            threshold: the guard abstains from this strength on; the veto's own by default.
+        """
+        chosen = veto.threshold if threshold is None else threshold
+        bound = VetoBinding(name=veto.name, fingerprint=veto.fingerprint, threshold=chosen)
+        others = tuple(one for one in self.vetoes if one.name != veto.name)
+        return self.model_copy(update={"vetoes": (*others, bound)})
+
     def route(
         self, relevance: float | None, confidence: float | None, conflict: bool | None = None
     ) -> Route:
-        """The route for calibrated signals; None stands for a signal that failed.
+        """The route for calibrated signals, vetoes aside; None for a signal that failed.
 
         Example:
             >>> policy = Policy(scorer=Fingerprint(kind="lexical"), relevance_threshold=0.5)
@@ -466,21 +339,26 @@ class Policy(Artefact):
         return decide_route(self, Signals.replay(self, relevance, confidence, conflict)).route
 
     def require_scorer(self, fingerprint: Fingerprint) -> None:
-        """Refuse a scorer other than the one this policy was calibrated on.
+        """Reject a scorer other than the one this policy was calibrated on.
 
         Raises:
             FingerprintMismatchError: naming the fields that differ.
         """
-        _require(self.scorer, fingerprint, "scorer")
+        what = "scorer it was calibrated on (one in a folder by its path: `--scorer DIR`, "
+        what += "`scorer=load_scorer(DIR)`)"
+        hint = f"use the {what}, or calibrate again with this one"
+        require_fingerprint(self.scorer, fingerprint, "scorer", hint)
 
     def require_estimator(self, fingerprint: Fingerprint) -> None:
-        """Refuse an estimator other than the one this policy was calibrated on.
+        """Reject an estimator other than the one this policy was calibrated on.
 
         Raises:
             FingerprintMismatchError: naming the fields that differ.
         """
         if self.estimator is not None:
-            _require(self.estimator, fingerprint, "confidence estimator")
+            what = "confidence estimator"
+            hint = f"use the {what} it was calibrated on, or calibrate again with this one"
+            require_fingerprint(self.estimator, fingerprint, what, hint)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Policy:
@@ -555,18 +433,6 @@ class Policy(Artefact):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write `policy.json` atomically."""
         write_text(path, self.to_json())
-
-
-def _require(expected: Fingerprint, found: Fingerprint, what: str) -> None:
-    differences = expected.differences(found)
-    if differences:
-        whose = f"the {what} it was calibrated on"
-        if what == "scorer":
-            whose += " (one in a folder by its path: `--scorer DIR`, `scorer=load_scorer(DIR)`)"
-        raise FingerprintMismatchError(
-            f"the policy was calibrated on another {what} ({'; '.join(differences)})",
-            hint=f"use {whose}, or calibrate anew with this one",
-        )
 
 
 def finite_or_none(value: float | None) -> float | None:

@@ -1,19 +1,34 @@
-"""Routing: a pure function of policy and signals.
+"""Route one question: which signal to measure next, and which route follows.
 
-    relevance ─┬─ ≥ τ_r ─► (conflict, if asked for) ─► follow_context, or what the policy says
-               └─ < τ_r ─► confidence ─┬─ ≥ τ_p and allowed ─► answer, context removed
-                                       └─ otherwise ─► abstain
+    vetoes ─► relevance ─┬─ ≥ τ_r ─► (conflict, if asked for) ─► follow_context, or abstain
+                         └─ < τ_r ─► confidence ─┬─ ≥ τ_p and allowed ─► answer, no context
+                                                 └─ otherwise ─► abstain
 
-`next_signal` says which signal the decision still hangs on, so that no costlier
-one is measured than needed; `decide_route` decides once that is None.
+`next_signal` and `decide_route` are pure functions of policy and signals: the first names
+the signal that the decision still depends on, so that no costlier one is measured than
+needed; the second decides once there is none. `decision_flow` is a generator around them
+without any input or output: it yields each measurement it needs and is sent the outcome.
+The sync, async and batch forms of the guard only differ in how they measure, so they
+cannot disagree on the decision.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
-from .decision import Reason, Route, Scenario, SignalName
+from .decision import Decision, Mode, OnError, Reason, Route, Scenario, SignalName
+from .errors import KnowgateError, QuestionError, UnsupportedLanguageError
 from .policy import Policy, finite_or_none
+from .signal import Request, Signal
+from .text import passage_list, passage_text, question_text
+
+if TYPE_CHECKING:
+    from ._routing_signals import RoutingSignal
+    from ._vetoes import BoundVeto
+
+__all__ = ["Signals", "Verdict", "decide_route", "next_signal"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +90,7 @@ class Verdict:
     """Where a question goes, and why."""
 
     route: Route
-    reason: Reason
+    reason: Reason | str
     scenario: Scenario | None
 
 
@@ -161,4 +176,179 @@ def _confident(policy: Policy, signals: Signals) -> bool:
     threshold = policy.confidence_threshold
     return (
         threshold is not None and signals.confidence is not None and signals.confidence >= threshold
+    )
+
+
+# -- the flow of one question ---------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A signal to be measured for one question."""
+
+    signal: Signal[Any]
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The outcome of a measurement that failed."""
+
+    error: KnowgateError
+
+
+# A checked value or a `Failure`, and the seconds that it took.
+Outcome = tuple[Any, float]
+Flow = Generator[Need, Outcome, Decision]
+
+
+@dataclass(frozen=True, slots=True)
+class FlowSettings:
+    """What all flows of one guard share.
+
+    Attributes:
+        signals: those that decide the route.
+        vetoes: with their thresholds, in the order in which they are measured.
+        on_error: signal name → action; also for `input` and `language`.
+    """
+
+    policy: Policy
+    signals: Mapping[SignalName, RoutingSignal[Any]]
+    vetoes: tuple[BoundVeto, ...]
+    on_error: Mapping[str, OnError]
+    mode: Mode
+
+
+@dataclass(slots=True)
+class _Flow:
+    """What one flow has gathered; lives in the generator's locals only."""
+
+    settings: FlowSettings
+    request: Request
+    signals: Signals = field(default_factory=Signals)
+    fields: dict[str, Any] = field(default_factory=dict)
+    failed_vetoes: set[str] = field(default_factory=set)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def apply_veto(self, bound: BoundVeto, outcome: Outcome) -> Verdict | None:
+        """The verdict that a veto leads to; None where the other signals decide."""
+        veto = bound.veto
+        value, self.seconds[veto.name] = outcome
+        if isinstance(value, Failure):
+            action = self.settings.on_error[veto.name]
+            if action is OnError.RAISE:
+                raise value.error
+            self.failed_vetoes.add(veto.name)
+            follows = action is OnError.FOLLOW_CONTEXT
+            return None if follows else Verdict(Route.ABSTAIN, bound.failure_reason, None)
+        for name, found in veto.decision_fields(value, self.request).items():
+            # Several vetoes add to one mapping.
+            both = isinstance(found, dict) and name in self.fields
+            self.fields[name] = self.fields[name] | found if both else found
+        if veto.strength(value) < bound.threshold:
+            return None
+        return Verdict(Route.ABSTAIN, bound.reason, None)
+
+    def apply_signal(self, name: SignalName, outcome: Outcome) -> Verdict | None:
+        """Take in a routing signal; the verdict where its failure decides at once."""
+        settings, policy = self.settings, self.settings.policy
+        value, self.seconds[name.value] = outcome
+        if not isinstance(value, Failure):
+            signal = settings.signals[name]
+            self.fields.update(signal.decision_fields(value, self.request))
+            self.signals = self.signals.with_value(name, signal.level(value))
+            return None
+        # In an unknown language no signal failed: the scorer works, and has its own action.
+        unsupported = isinstance(value.error, UnsupportedLanguageError)
+        action = settings.on_error["language" if unsupported else name.value]
+        if action is OnError.RAISE:
+            raise value.error
+        if not unsupported:
+            self.signals = self.signals.with_value(name, None)
+        follows = action is OnError.FOLLOW_CONTEXT and policy.may_follow and self.request.passages
+        if unsupported:
+            route = Route.FOLLOW_CONTEXT if follows else Route.ABSTAIN
+            return Verdict(route, Reason.UNSUPPORTED_LANGUAGE, None)
+        reason = Reason.SIGNAL_FAILED_FOLLOWS_CONTEXT
+        return Verdict(Route.FOLLOW_CONTEXT, reason, None) if follows else None
+
+    def request_for(self, name: SignalName) -> Request:
+        """The request with the closed-book answer, for conflict."""
+        answer = self.fields.get("closed_book_answer")
+        # An answer that the model is not confident of contradicts nothing.
+        if (
+            name is SignalName.CONFLICT
+            and answer
+            and _confident(self.settings.policy, self.signals)
+        ):
+            return replace(self.request, closed_book_answer=answer)
+        return self.request
+
+    def decision(self, verdict: Verdict) -> Decision:
+        """The decision under `verdict`."""
+        follows = verdict.route is Route.FOLLOW_CONTEXT
+        failed = {name.value for name in self.signals.failed} | self.failed_vetoes
+        return Decision(
+            route=verdict.route,
+            reason=verdict.reason,
+            scenario=verdict.scenario,
+            relevance=self.signals.relevance,
+            confidence=self.signals.confidence,
+            conflict=self.signals.conflict,
+            kept=self.request.positions if follows else (),
+            failed_signals=tuple(sorted(failed)),
+            mode=self.settings.mode,
+            timings=self.seconds,
+            **({"scores": (None,) * self.request.given} | self.fields),
+        )
+
+
+def decision_flow(settings: FlowSettings, question: object, passages: object) -> Flow:
+    """Decide one question: yield measurements, receive outcomes, return the decision.
+
+    Raises:
+        KnowgateError: a signal failed, or the input is unreadable, and the guard
+            was told to raise then.
+    """
+    policy = settings.policy
+    try:
+        request = _read(question, passages)
+    except QuestionError:
+        if settings.on_error["input"] is OnError.RAISE:
+            raise
+        unread = _Flow(settings, Request(""))
+        return unread.decision(Verdict(Route.ABSTAIN, Reason.INVALID_INPUT, None))
+    flow = _Flow(settings, request)
+    if not request.passages:
+        flow.signals = Signals(relevance=0.0, nothing_retrieved=True)
+    # A policy that can only abstain needs no veto.
+    vetoes = settings.vetoes if settings.vetoes and next_signal(policy, flow.signals) else ()
+    for bound in vetoes:
+        if request.passages or not bound.veto.needs_passages:
+            verdict = flow.apply_veto(bound, (yield Need(bound.veto, request)))
+            if verdict is not None:
+                return flow.decision(verdict)
+    while (name := next_signal(policy, flow.signals)) is not None:
+        outcome = yield Need(settings.signals[name], flow.request_for(name))
+        verdict = flow.apply_signal(name, outcome)
+        if verdict is not None:
+            return flow.decision(verdict)
+    return flow.decision(decide_route(policy, flow.signals))
+
+
+def _read(question: object, passages: object) -> Request:
+    try:
+        text, given = question_text(question), passage_list(passages)
+        texts = [passage_text(passage) for passage in given]
+    except QuestionError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a caller's object may raise anything when read
+        raise QuestionError(f"reading the input raised {type(error).__name__}") from None
+    kept = tuple(index for index, found in enumerate(texts) if found.strip())
+    return Request(
+        question=text,
+        passages=tuple(texts[index] for index in kept),
+        documents=tuple(given[index] for index in kept),
+        positions=kept,
+        given=len(given),
     )

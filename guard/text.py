@@ -65,8 +65,8 @@ def passage_text(passage: object) -> str:
     return ""
 
 
-def passage_texts(passages: object) -> list[str]:
-    """The texts of all passages, in order; a lone string or document counts as one passage.
+def passage_list(passages: object) -> list[object]:
+    """The single passages as given; a lone string or document counts as one passage.
 
     Raises:
         QuestionError: `passages` is neither None, text nor iterable.
@@ -74,10 +74,15 @@ def passage_texts(passages: object) -> list[str]:
     if passages is None:
         return []
     if isinstance(passages, list | tuple):
-        return [passage_text(passage) for passage in passages]
+        return list(passages)
     # A lone document may be iterable too, over its fields.
     if isinstance(passages, str | bytes | Mapping) or passage_text(passages):
-        return [passage_text(passages)]
+        return [passages]
     if not isinstance(passages, Iterable):
         raise QuestionError(f"the passages are a {type(passages).__name__}, not a sequence")
-    return [passage_text(passage) for passage in passages]
+    return list(passages)
+
+
+def passage_texts(passages: object) -> list[str]:
+    """The texts of all passages, in order; see `passage_list`."""
+    return [passage_text(passage) for passage in passage_list(passages)]

@@ -24,11 +24,11 @@ class AbstainedError(KnowgateError):
             answer and the model declined.
     """
 
-    def __init__(self, decision: Decision, reply: str, reason: Reason | None = None) -> None:
+    def __init__(self, decision: Decision, reply: str, reason: Reason | str | None = None) -> None:
         self.decision, self.reply = decision, reply
         self.reason = decision.reason if reason is None else reason
         who = "the model" if self.reason is Reason.REPLY_ABSTAINED else "the guard"
-        super().__init__(f"{who} abstained: {self.reason.value}")
+        super().__init__(f"{who} abstained: {self.reason}")
 
 
 class RetrievalError(KnowgateError):

@@ -137,7 +137,9 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
             self._speakers[Speaker.CLOSED_BOOK] = coerce_to_runnable(closed_book)
         self._planner = Planner(
             guard,
-            replies if isinstance(replies, Replies) else Replies(replies),
+            replies
+            if isinstance(replies, Replies)
+            else Replies(replies, veto_reasons=guard.veto_reasons),
             OnRetrieverError.read(on_retriever_error),
             raise_on_abstain,
             reply_check(check_reply),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache
@@ -137,6 +137,8 @@ class Replies:
             `view_of_memory` (`{answer}`); a source without a name is a `passage`
             (`{number}`), and `between_sources` stands between two.
         language: of the bundled texts, `en` or `zh`.
+        veto_reasons: reasons of one's own vetoes that the mapping may name, such as
+            `guard.veto_reasons`.
 
     Raises:
         InputError: a key is no reason, a reply is not text, or a template has
@@ -153,6 +155,7 @@ class Replies:
         replies: str | Mapping[Reason | str, str] | None = None,
         *,
         language: Language = "en",
+        veto_reasons: Collection[str] = (),
     ) -> None:
         if language not in _BUNDLED:
             raise InputError(
@@ -162,14 +165,14 @@ class Replies:
             )
         if isinstance(replies, str):
             replies = {DEFAULT: replies}
-        given = _checked({} if replies is None else replies)
+        given = _checked({} if replies is None else replies, veto_reasons)
         templates = {name: given.pop(name) for name in _SLOTS if name in given}
         self._texts = given if DEFAULT in given else {**bundled_replies(language), **given}
         self._templates = {**bundled_templates(language), **_checked_templates(templates)}
 
-    def to(self, reason: Reason) -> str:
+    def to(self, reason: Reason | str) -> str:
         """The reply for an abstention for `reason`."""
-        return self._texts.get(reason.value, self._texts[DEFAULT])
+        return self._texts.get(str(reason), self._texts[DEFAULT])
 
     def showing(self, views: Sequence[View], passages: Sequence[object]) -> str:
         """The reply that names every view and its sources.
@@ -231,14 +234,16 @@ def _read(name: str) -> Any:
     return json.loads(resources.files(__package__).joinpath(name).read_text(encoding="utf-8"))
 
 
-def _checked(replies: Mapping[Reason | str, str]) -> dict[str, str]:
+def _checked(
+    replies: Mapping[Reason | str, str], veto_reasons: Collection[str] = ()
+) -> dict[str, str]:
     if not isinstance(replies, Mapping):
         raise InputError(
             f"is a {type(replies).__name__}",
             where="replies",
             hint="give one text, or a mapping from reason to text",
         )
-    known = {reason.value for reason in Reason} | {DEFAULT} | set(_SLOTS)
+    known = {reason.value for reason in Reason} | {DEFAULT, *veto_reasons, *_SLOTS}
     # A member of a StrEnum is its own value, so both kinds of key compare alike.
     unknown = sorted(str(key) for key in replies if key not in known)
     if unknown:
@@ -496,7 +501,7 @@ def decision_event(decision: Decision) -> dict[str, Any]:
     """What the custom event tells of a decision: words and numbers, no one's text."""
     return {
         "route": decision.route.value,
-        "reason": decision.reason.value,
+        "reason": str(decision.reason),
         "scenario": None if decision.scenario is None else decision.scenario.value,
         "relevance": decision.relevance,
         "confidence": decision.confidence,

@@ -1,4 +1,4 @@
-"""Relevance scorers with scripted scores."""
+"""Parts of a guard with scripted behaviour."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from ..contracts import (
 )
 from ..errors import LanguageModelError, PartialGenerationsError
 from ..policy import Fingerprint
+from ..signals.answerability import AnswerabilityVeto
 
 
-class ScriptedAnswerability:
+class ScriptedAnswerability(AnswerabilityVeto):
     """Says of each question what it was told to say, of others that it is undecided.
 
     Args:
@@ -49,6 +50,11 @@ class ScriptedAnswerability:
         self._lock = threading.Lock()
         self.calls = 0
         self.seen: list[tuple[str, ...]] = []
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """A fingerprint of its own kind."""
+        return Fingerprint(kind="fake")
 
     def detect(self, question: str, passages: Sequence[str]) -> Answerability:
         """The scripted verdict."""

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ...guard import Guard
+from ...guard import Guard, GuardOptions
 from ...guard.contracts import RelevanceScorer
 from ...guard.decision import Decision, Reason
 from ...guard.errors import FingerprintMismatchError, InputError
@@ -98,9 +98,8 @@ def _guard(
         relevance_threshold=1.0,
     )
     # No deadline: nobody waits for an answer, and a busy machine must not cost lines.
-    return Guard(
-        measuring, scorer=scorer, mode="shadow", deadlines={"relevance": None}, metrics=False
-    )
+    options = GuardOptions(mode="shadow", deadlines={"relevance": None})
+    return Guard(measuring, scorer=scorer, options=options, metrics=False)
 
 
 def _decisions(
@@ -119,7 +118,7 @@ def _result(value: dict[str, Any], decision: Decision) -> dict[str, Any]:
     result = {
         "scores": None if failed else list(decision.scores),
         "relevance": decision.relevance,
-        "error": decision.reason.value if failed else None,
+        "error": str(decision.reason) if failed else None,
     }
     if failed and decision.reason is Reason.INVALID_INPUT:
         result["error"] = "the question is empty"

@@ -16,7 +16,7 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
 from ...adapters.huggingface import HuggingFaceChatModel, HuggingFaceLM
 from ...adapters.langchain import ChatModelLM
-from ...guard import Guard
+from ...guard import Guard, GuardOptions
 from ...guard.contracts import (
     ConfidenceEstimator,
     ConflictDetector,
@@ -243,8 +243,9 @@ def build_guard(
         scorer=scorer,
         estimator=estimator,
         conflict_detector=detector,
-        on_error=dict.fromkeys(_SIGNALS, "raise"),
-        deadlines=dict.fromkeys(_SIGNALS),
+        options=GuardOptions(
+            on_error=dict.fromkeys(_SIGNALS, "raise"), deadlines=dict.fromkeys(_SIGNALS)
+        ),
         metrics=False,
     )
 
@@ -300,12 +301,13 @@ def premise_guard(*, closed_world: bool = True, now: int | None = SNAPSHOT) -> G
             `PremiseChecker`.
         now: the year in which the facts were written down.
     """
+    veto = _premise_checker(closed_world=closed_world, now=now)
+    deadlines = dict.fromkeys((veto.name, "relevance"))
     return Guard(
-        _premise_policy(),
+        _premise_policy().with_veto(veto),
         scorer=LexicalScorer(),
-        answerability=_premise_checker(closed_world=closed_world, now=now),
-        on_error="raise",
-        deadlines=dict.fromkeys(("answerability", "relevance")),
+        vetoes=[veto],
+        options=GuardOptions(on_error="raise", deadlines=deadlines),
         metrics=False,
     )
 

@@ -87,7 +87,7 @@ class Replayed:
         if decision is not None:
             changed |= {
                 "route": decision.route,
-                "reason": decision.reason.value,
+                "reason": str(decision.reason),
                 "relevance": decision.relevance,
                 "confidence": decision.confidence,
             }

@@ -232,7 +232,7 @@ def _row(
         response=None if response is None else response.strip(),
         citation=citation,
         route=None if decision is None else decision.route,
-        reason="" if decision is None else decision.reason.value,
+        reason="" if decision is None else str(decision.reason),
         relevance=None if decision is None else decision.relevance,
         confidence=None if decision is None else decision.confidence,
         input_tokens=read,

@@ -12,7 +12,7 @@ from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda
 
 from knowgate.adapters.langchain import ChatModelLM, GuardedRAG
-from knowgate.guard import Decision, Guard, Policy, Route
+from knowgate.guard import Decision, Guard, GuardOptions, Policy, Route
 from knowgate.guard.signals.answerability import PremiseChecker
 from knowgate.guard.signals.confidence import SampledConsistency, load_estimator
 from knowgate.guard.signals.conflict import PassageConflict, SameMeaning
@@ -49,7 +49,8 @@ def guards(folder: Path) -> dict[str, Any]:
             aggregator=default_aggregator(scorer.fingerprint.kind),
             relevance_threshold=0.3,
         )
-        guard = Guard(policy, scorer=scorer, metrics=False, deadlines={"relevance": None})
+        options = GuardOptions(deadlines={"relevance": None})
+        guard = Guard(policy, scorer=scorer, metrics=False, options=options)
         together = guard.decide_batch([q for q, _ in cases], [p for _, p in cases])
         found[name] = {
             "alone": [_told(guard.decide(*case)) for case in cases],
@@ -69,11 +70,12 @@ def conflicts(folder: Path) -> list[dict[str, Any]]:
         conflict_between="passages",
         on_conflict="show_both",
     )
+    premise = PremiseChecker()
     guard = Guard(
-        policy,
+        policy.with_veto(premise),
         scorer=scorer,
         conflict_detector=PassageConflict(lm, same=SameMeaning("bi_encoder")),
-        answerability=PremiseChecker(),
+        vetoes=[premise],
         metrics=False,
     )
     opens = "When does it open?"

@@ -52,7 +52,8 @@ async def decided(form: str, guard: Guard, question: Any, passages: Any) -> Deci
 
 
 def guard_asking(detector: Any, **changes: Any) -> Guard:
-    return guard_with(scorer=FakeScorer(default=0.9), answerability=detector, **changes)
+    vetoes = [] if detector is None else [detector]
+    return guard_with(scorer=FakeScorer(default=0.9), vetoes=vetoes, **changes)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -61,7 +62,7 @@ async def test_a_false_premise_abstains_in_every_form_before_anything_is_scored(
     guard = guard_with(
         scorer=scorer,
         estimator=estimator,
-        answerability=ScriptedAnswerability({FALSE: NOBODY, TRUE: FOUND}),
+        vetoes=[ScriptedAnswerability({FALSE: NOBODY, TRUE: FOUND})],
     )
 
     decision = await decided(form, guard, FALSE, ["", "first", "second"])

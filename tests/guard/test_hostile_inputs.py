@@ -16,6 +16,7 @@ from knowgate.guard import (
     Decision,
     Fingerprint,
     Guard,
+    GuardOptions,
     Policy,
     Reason,
     RelevanceScorer,
@@ -142,7 +143,9 @@ async def test_hostile_inputs_end_in_a_route_in_batches_too() -> None:
 
 def assert_hostile_inputs_end_in_a_route(scorer: RelevanceScorer, count: int) -> None:
     policy = Policy(scorer=scorer.fingerprint, relevance_threshold=0.3)
-    guard = Guard(policy, scorer=scorer, metrics=False, deadlines=NO_DEADLINES)
+    guard = Guard(
+        policy, scorer=scorer, metrics=False, options=GuardOptions(deadlines=NO_DEADLINES)
+    )
     for question, passages in hostile_inputs(count, seed=4):
         decision = guard.decide(question, passages)
         assert_is_a_decision(decision)

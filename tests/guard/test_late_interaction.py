@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.guard import Guard, InputError, Policy
+from knowgate.guard import Guard, GuardOptions, InputError, Policy
 from knowgate.guard.engine import TokenEncoder
 from knowgate.guard.errors import ModelFolderError
 from knowgate.guard.signals.relevance import (
@@ -139,7 +139,9 @@ async def test_single_and_batch_decisions_are_equal_to_the_last_bit(
     scorer: LateInteractionScorer, aggregator: str
 ) -> None:
     policy = Policy(scorer=scorer.fingerprint, aggregator=aggregator, relevance_threshold=0.5)
-    guard = Guard(policy, scorer=scorer, metrics=False, deadlines={"relevance": None})
+    guard = Guard(
+        policy, scorer=scorer, metrics=False, options=GuardOptions(deadlines={"relevance": None})
+    )
     questions = [f"{QUESTION} Number {i}?" for i in range(40)] + ["图书馆几点开门？"]
     passages = [PASSAGES[: 1 + i % 5] for i in range(41)]
     expected = [

@@ -25,7 +25,7 @@ from tests.support.guards import guard_with, policy_with, without_timings
 
 FORMS = ["decide", "adecide", "decide_batch", "adecide_batch"]
 # The look at the premise is an addition: what its failure leads to stands in test_false_premise.
-ROUTED_BY = [name for name in SignalName if name is not SignalName.ANSWERABILITY]
+ROUTED_BY = list(SignalName)
 
 
 class FailingDetector(FakeConflictDetector):

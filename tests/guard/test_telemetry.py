@@ -20,8 +20,8 @@ from knowgate.guard import (
     Reason,
     Route,
 )
-from knowgate.guard._measure import ERROR_KINDS, error_kind
 from knowgate.guard.errors import LanguageModelTimeoutError, SignalValueError
+from knowgate.guard.metrics import ERROR_KINDS, error_kind
 from knowgate.guard.testing import FakeEstimator, FakeScorer
 from knowgate.guard.testing._fakes import FailingScorer
 from tests.support.guards import guard_with
@@ -127,6 +127,7 @@ def test_labels_stay_few_whatever_is_passed_in() -> None:
         "reason": {reason.value for reason in Reason},
         "mode": {mode.value for mode in Mode},
         "kind": set(ERROR_KINDS),
+        "calibrated": {"true", "false"},
         "stage": {"relevance", "confidence", "conflict", "total"},
         "signal": {"relevance", "confidence", "conflict"},
     }
@@ -202,7 +203,7 @@ def test_unreadable_input_is_described_by_its_type_only() -> None:
 def test_the_abstention_rate_is_unknown_before_the_first_decision_and_right_after_it() -> None:
     scorer = FakeScorer({"good": 0.9})
     policy = Policy(scorer=scorer.fingerprint, relevance_threshold=0.5)
-    guard = Guard(policy, scorer=scorer, registry=CollectorRegistry())
+    guard = Guard(policy, scorer=scorer, metrics=GuardMetrics.on(CollectorRegistry()))
     assert guard.metrics is not None
     before = guard.metrics.abstention_rate()
 

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
-from knowgate.guard import Decision, Fingerprint, Guard, Policy, Route
+from knowgate.guard import (
+    Decision,
+    Fingerprint,
+    Guard,
+    GuardMetrics,
+    GuardOptions,
+    Policy,
+    Route,
+)
 from knowgate.guard.testing import FakeConflictDetector, FakeEstimator, FakeScorer
 
 ALL_ROUTES = (Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN)
@@ -21,15 +30,30 @@ def policy_with(**changes: Any) -> Policy:
     return Policy(**(values | changes))
 
 
+OPTIONS = {field.name for field in fields(GuardOptions)}
+
+
 def guard_with(policy: Policy | None = None, **changes: Any) -> Guard:
-    """A guard over fakes that find nothing, without metrics, unless told otherwise."""
+    """A guard over fakes that find nothing, without metrics, unless told otherwise.
+
+    Args:
+        policy: bound to the vetoes among the changes, if any.
+        changes: arguments of `Guard`, fields of `GuardOptions`, and `registry`.
+    """
     parts: dict[str, Any] = {
         "scorer": FakeScorer(),
         "estimator": FakeEstimator(),
         "conflict_detector": FakeConflictDetector(),
         "metrics": False,
     }
-    return Guard(policy or policy_with(), **(parts | changes))
+    options = GuardOptions(**{name: changes.pop(name) for name in OPTIONS & set(changes)})
+    registry = changes.pop("registry", None)
+    if changes.get("metrics") is True:
+        changes["metrics"] = GuardMetrics.on(registry)
+    policy = policy or policy_with()
+    for veto in changes.get("vetoes", ()):
+        policy = policy.with_veto(veto)
+    return Guard(policy, options=options, **(parts | changes))
 
 
 def without_timings(decision: Decision) -> dict[str, Any]:

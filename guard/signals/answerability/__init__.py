@@ -4,11 +4,12 @@
     passages ─► what they state (answered questions, triples, sentences)
                 both ─► PremiseChecker ─► answerable | unanswerable, with the fault | undecided
 
-Add a detector by matching the `AnswerabilityDetector` protocol.
+Add a detector by deriving from `AnswerabilityVeto`.
 """
 
 from __future__ import annotations
 
 from ._checker import PremiseChecker
+from ._veto import AnswerabilityVeto
 
-__all__ = ["PremiseChecker"]
+__all__ = ["AnswerabilityVeto", "PremiseChecker"]

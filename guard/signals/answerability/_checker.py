@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from itertools import islice
 
@@ -13,6 +12,7 @@ from ._options import check_options
 from ._phrases import read_phrase
 from ._questions import check_halves
 from ._statements import Statement, plain, read_statements
+from ._veto import AnswerabilityVeto
 from ._when import check_time, impossible_by_itself
 
 _VERSION = 2
@@ -24,7 +24,7 @@ _MOST_STATEMENTS = 5000
 _SOUGHT = 12
 
 
-class PremiseChecker:
+class PremiseChecker(AnswerabilityVeto):
     """Says that a question has no answer only where the passages settle it.
 
     It takes a question's conditions apart — two options, a period, two conditions that one
@@ -74,10 +74,6 @@ class PremiseChecker:
         if len(statements) > _MOST_STATEMENTS:
             return Answerability(Premise.UNDECIDED)
         return self._judged(asked, statements)
-
-    async def adetect(self, question: str, passages: Sequence[str]) -> Answerability:
-        """As `detect`, in a thread of its own: long passages take a while."""
-        return await asyncio.to_thread(self.detect, question, list(passages))
 
     def _judged(self, question: str, statements: Sequence[Statement]) -> Answerability:
         if not statements:

@@ -22,7 +22,6 @@ from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Se
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, overload
 
-from ...arguments import checked_language_model
 from ...contracts import (
     Confidence,
     Cost,
@@ -31,6 +30,7 @@ from ...contracts import (
     LanguageModel,
     Requirement,
     ScoringLanguageModel,
+    checked_language_model,
 )
 from ...errors import (
     InputError,

@@ -8,8 +8,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ...arguments import checked_language_model
-from ...contracts import ConflictFinding, Generation, LanguageModel, View
+from ...contracts import (
+    ConflictFinding,
+    Generation,
+    LanguageModel,
+    View,
+    checked_language_model,
+)
 from ...engine import quiet_loading
 from ...errors import DeviceError, InputError, ModelFolderError, optional_import
 from ...files import file_sha256

@@ -15,7 +15,7 @@ from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from ....adapters.langchain import GuardedRAG
-from ....guard import Guard
+from ....guard import Guard, GuardOptions
 from ....guard.contracts import RelevanceScorer
 from ....guard.engine import BiEncoderScorer
 from ....guard.policy import Policy
@@ -145,7 +145,9 @@ def run_city_demo(
     calibrated = calibrate_ookb(run, policy_path, risk=RISK, delta=DELTA)
     report = write_report(run).html
     guard = Guard.load(policy_path, scorer=scorer, metrics=False)
-    unguarded = Guard(guard.policy, scorer=scorer, mode="shadow", metrics=False)
+    unguarded = Guard(
+        guard.policy, scorer=scorer, options=GuardOptions(mode="shadow"), metrics=False
+    )
     answers = live_answers(guard, unguarded, encoder)
     return CityDemo(calibrated.policy, policy_path, report, answers)
 

@@ -57,7 +57,7 @@ def guard_rows(
             row = {**kept, **own, "response": None, "letters": None, "correct": None}
             row |= {"likelihoods": None, "error": note}
         else:
-            own |= {"route": decision.route.value, "reason": decision.reason.value}
+            own |= {"route": decision.route.value, "reason": str(decision.reason)}
             abstained = {"response": None, "letters": None, "correct": False}
             abstained |= {"likelihoods": None, "error": None}
             row = (

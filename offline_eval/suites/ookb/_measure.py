@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...._version import __version__
-from ....guard import Guard
+from ....guard import Guard, GuardOptions
 from ....guard.contracts import RelevanceScorer
 from ....guard.decision import Route
 from ....guard.errors import InputError, KnowgateError, SignalError, SignalValueError
@@ -140,9 +140,7 @@ def _measuring_guard(scorer: RelevanceScorer, aggregate: str) -> Guard:
     return Guard(
         policy,
         scorer=scorer,
-        mode="shadow",
-        on_error="raise",
-        deadlines={"relevance": None},
+        options=GuardOptions(mode="shadow", on_error="raise", deadlines={"relevance": None}),
         metrics=False,
     )
 

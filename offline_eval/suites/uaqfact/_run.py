@@ -185,7 +185,7 @@ def _guard(
                 "error": {"type": type(error).__name__, "detail": str(error)},
             }
         else:
-            own = {"route": decision.route.value, "reason": decision.reason.value}
+            own = {"route": decision.route.value, "reason": str(decision.reason)}
             memory = {name: (alone or behind)[name] for name in ("response", "error", "shots")}
             # No call of the model was needed to abstain: its failure does not matter.
             abstained = {"response": NO_ANSWER, "error": None, "shots": 0}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ....guard import Guard
+from ....guard import Guard, GuardOptions
 from ....guard.contracts import Confidence, ConfidenceEstimator, RelevanceScorer
 from ....guard.decision import Decision, Route
 from ....guard.errors import KnowgateError, SignalValueError
@@ -91,8 +91,7 @@ class SignalMeter:
         self._guard = Guard(
             policy,
             scorer=self.scorer,
-            mode="shadow",
-            deadlines={"relevance": None},
+            options=GuardOptions(mode="shadow", deadlines={"relevance": None}),
             metrics=False,
         )
 
@@ -119,7 +118,7 @@ class SignalMeter:
         ):
             errors = []
             if decision.raw_relevance is None:
-                errors.append(f"SignalError: relevance signal: {decision.reason.value}")
+                errors.append(f"SignalError: relevance signal: {decision.reason}")
             failed = isinstance(found, KnowgateError)
             if isinstance(found, KnowgateError):
                 errors.append(error_note(found))
@@ -208,7 +207,7 @@ class GuardMethod:
             policy,
             scorer=scorer,
             estimator=estimator,
-            deadlines={"relevance": None, "confidence": None},
+            options=GuardOptions(deadlines={"relevance": None, "confidence": None}),
             metrics=False,
         )
 

@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry
 from pydantic import Field
 
 from knowgate.adapters.langchain import GuardedRAG
-from knowgate.guard import Decision, Guard, Policy, Route
+from knowgate.guard import Decision, Guard, GuardMetrics, GuardOptions, Policy, Route
 from knowgate.guard.contracts import View
 from knowgate.guard.testing import FakeConflictDetector, FakeEstimator, FakeScorer
 
@@ -216,9 +216,8 @@ class Setting:
             scorer=self.scorer,
             estimator=self.estimator,
             conflict_detector=FakeConflictDetector(views=views),
-            mode=mode,
-            on_error=on_error,
-            registry=self.registry,
+            options=GuardOptions(mode=mode, on_error=on_error),
+            metrics=GuardMetrics.on(self.registry),
             observers=observers,
         )
         self.context_model = TalkingModel(speak=speak)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from knowgate.guard import Fingerprint, Guard, Policy, Route
+from knowgate.guard import Fingerprint, Guard, GuardOptions, Policy, Route
 from knowgate.guard.contracts import View
 from knowgate.guard.testing import FakeConflictDetector, FakeEstimator, FakeScorer
 from tests.offline_eval.cli.commands import Knowgate, Outcome, read_lines, refused, write_lines
@@ -93,7 +93,7 @@ def _guarded(policy: Policy, line: dict[str, Any]) -> dict[str, Any]:
             if line["conflict"] is None
             else FakeConflictDetector(views={"Why?": _ALL_DIFFER if line["conflict"] else ()})
         ),
-        deadlines={"relevance": None, "confidence": None, "conflict": None},
+        options=GuardOptions(deadlines={"relevance": None, "confidence": None, "conflict": None}),
         metrics=False,
     )
     decision = guard.decide("Why?", [] if line["nothing_retrieved"] else ["So."])

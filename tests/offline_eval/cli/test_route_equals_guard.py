@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from knowgate.guard import Fingerprint, Guard, Policy, Route
+from knowgate.guard import Fingerprint, Guard, GuardOptions, Policy, Route
 from knowgate.guard.contracts import ConflictBetween, ConflictFinding, View
 from knowgate.guard.testing import FakeConflictDetector, FakeEstimator, FakeScorer
 from tests.offline_eval.cli.commands import Knowgate, read_lines, write_lines
@@ -95,7 +95,7 @@ def _guarded(policy: Policy, line: dict[str, Any]) -> dict[str, Any]:
             if line["conflict"] is None
             else FakeConflictDetector(views={"Why?": _ALL_DIFFER if line["conflict"] else ()})
         ),
-        deadlines=_NO_DEADLINES,
+        options=GuardOptions(deadlines=_NO_DEADLINES),
         metrics=False,
     )
     passages = [] if line["nothing_retrieved"] else _PASSAGES

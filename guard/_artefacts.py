@@ -1,0 +1,226 @@
+"""The parts of a stored policy: fingerprints, veto bindings, guarantees and histograms."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+
+from .decision import Route
+from .errors import FingerprintMismatchError
+
+Probability = Annotated[float, Field(ge=0, le=1)]
+Count = Annotated[int, Field(ge=0)]
+
+# Of a guarantee: left out of the file where they say nothing.
+LATER_FIELDS = frozenset(
+    {"method", "questions", "routes", "risks", "path", "chosen"}
+    | {"population", "not_covered", "more_questions"}
+)
+
+
+class Artefact(BaseModel):
+    """A part of a stored artefact: immutable, unknown fields refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Fingerprint(BaseModel):
+    """Identifies a signal: everything that its numbers depend on.
+
+    Attributes:
+        kind: the registered name, e.g. `bi_encoder`.
+        weights_sha256: of the weights file, None for a method without weights.
+        backend: what computes it, e.g. `torch`, `onnxruntime`, `python`.
+        dtype: numeric precision, e.g. `float32`.
+        max_length: longest input in tokens, None when unlimited.
+        tokenizer_sha256: of the tokenizer file, None without one.
+        settings: everything else that changes the numbers, e.g. the aggregator.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: str
+    weights_sha256: str | None = None
+    backend: str = "python"
+    dtype: str | None = None
+    max_length: int | None = Field(default=None, gt=0)
+    tokenizer_sha256: str | None = None
+    settings: dict[str, str | int | FiniteFloat | bool | None] = Field(default_factory=dict)
+
+    def differences(self, other: Fingerprint) -> list[str]:
+        """Names of the fields and settings in which `other` differs, each with both values.
+
+        Example:
+            >>> Fingerprint(kind="a").differences(Fingerprint(kind="b"))
+            ["kind: 'a' against 'b'"]
+        """
+        # Another kind has other settings, which would say nothing more.
+        settings = self.kind == other.kind
+        mine, theirs = _flat(self, settings=settings), _flat(other, settings=settings)
+        return [
+            f"{name}: {_shown(mine, name)} against {_shown(theirs, name)}"
+            for name in dict.fromkeys([*mine, *theirs])
+            # A setting that is not there is not one that is None.
+            if (name in mine, mine.get(name)) != (name in theirs, theirs.get(name))
+        ]
+
+
+def _shown(fields: dict[str, Any], name: str) -> str:
+    return repr(fields[name]) if name in fields else "nothing"
+
+
+def _flat(fingerprint: Fingerprint, *, settings: bool) -> dict[str, Any]:
+    found: dict[str, Any] = fingerprint.model_dump(exclude={"settings"})
+    named = fingerprint.settings if settings else {}
+    return found | {f"settings.{name}": value for name, value in named.items()}
+
+
+def require_fingerprint(expected: Fingerprint, found: Fingerprint, what: str, hint: str) -> None:
+    """Reject a part other than the one that a policy is bound to.
+
+    Raises:
+        FingerprintMismatchError: naming the fields that differ.
+    """
+    differences = expected.differences(found)
+    if differences:
+        raise FingerprintMismatchError(
+            f"the policy was calibrated on another {what} ({'; '.join(differences)})", hint=hint
+        )
+
+
+class VetoBinding(Artefact):
+    """A veto that a policy is bound to.
+
+    Attributes:
+        name: of the veto.
+        fingerprint: of the veto; its settings hold all parameters.
+        threshold: the guard abstains from this strength on (inclusive).
+    """
+
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
+    fingerprint: Fingerprint
+    threshold: FiniteFloat
+
+    def require(self, fingerprint: Fingerprint) -> None:
+        """Reject a veto other than the bound one.
+
+        Raises:
+            FingerprintMismatchError: naming the fields that differ.
+        """
+        hint = f"pass the veto {self.name} that the policy is bound to, or bind this one"
+        require_fingerprint(self.fingerprint, fingerprint, f"veto {self.name}", hint)
+
+
+class PolicyPoint(Artefact):
+    """One point of a path of thresholds.
+
+    Attributes:
+        relevance: follow the context from this relevance on; None: never.
+        confidence: answer from memory from this confidence on; None: never.
+        on_conflict: what a conflict does to a context that passes: nothing (`ignore`),
+            or the guard abstains.
+        p_value: of "some promised bound is broken here".
+        let_through: calibration questions let through here.
+        errors: questions that went wrong here, in the sense of the guarantee's `loss`.
+    """
+
+    relevance: Probability | None
+    confidence: Probability | None
+    on_conflict: Literal["ignore", "abstain"] = "ignore"
+    p_value: Probability
+    let_through: Count
+    errors: Count
+
+
+class GuaranteedRisk(Artefact):
+    """One bound of a guarantee that has several, and its evidence.
+
+    Attributes:
+        kind: which risk, e.g. `selective`, `follow`, `answer`, `false_abstention`, `cost`,
+            `abstention`.
+        bound: in (0, 1).
+        n: questions that count for it.
+        loss: how much went wrong among them: errors, or the sum of costs.
+        p_value: of "the bound is broken".
+        losses: cost of each mishap, for `cost`.
+    """
+
+    kind: str
+    bound: Annotated[float, Field(gt=0, lt=1)]
+    n: Count
+    loss: Annotated[float, Field(ge=0)]
+    p_value: Probability
+    losses: dict[str, Probability] | None = None
+
+
+class Guarantee(Artefact):
+    """What was promised, and on what evidence.
+
+    Attributes:
+        statement: the promise in words.
+        risk: the bound α that was asked for, in (0, 1).
+        delta: probability δ in (0, 1) that the promise fails by bad luck in the draw.
+        certified: False when no threshold met the target; the policy then abstains.
+        loss: what counts as an error.
+        unit: what is counted; always questions, never passages.
+        n: units the certificate rests on.
+        errors: units among them that went wrong at the threshold, in the sense of `loss`.
+        method: how many candidates were tested without raising δ; empty for one threshold.
+        questions: units that took part in the test, let through or not; None as `n`.
+        routes: of those, how many went by each route.
+        risks: every bound that was asked for, with its evidence at the chosen point; where
+            nothing was certified, at the most promising one.
+        path: the operating points, declared before the test, from strict to lax.
+        chosen: index in `path` of the point that the policy serves by; None: none.
+        population: whom the promise speaks of.
+        not_covered: what it says nothing about.
+        more_questions: about how many more would be needed, where nothing was certified
+            and more could help.
+    """
+
+    statement: str
+    risk: Annotated[float, Field(gt=0, lt=1)]
+    delta: Annotated[float, Field(gt=0, lt=1)]
+    certified: bool
+    loss: str
+    unit: Literal["question"] = "question"
+    n: Count
+    errors: Count
+    method: str = ""
+    questions: Count | None = None
+    routes: dict[Route, Count] = Field(default_factory=dict)
+    risks: tuple[GuaranteedRisk, ...] = ()
+    path: tuple[PolicyPoint, ...] = ()
+    chosen: Count | None = None
+    population: str = ""
+    not_covered: tuple[str, ...] = ()
+    more_questions: Count | None = None
+
+    @model_validator(mode="after")
+    def _counted(self) -> Guarantee:
+        if self.errors > self.n:
+            raise ValueError("errors must not exceed n")
+        if self.chosen is not None and self.chosen >= len(self.path):
+            raise ValueError("chosen must be an index of path")
+        return self
+
+
+class Histogram(Artefact):
+    """Counts of a signal over the calibration set, for watching drift.
+
+    Attributes:
+        edges: increasing bin edges, one more than `counts`.
+        counts: questions per bin; the last bin includes its right edge.
+    """
+
+    edges: tuple[FiniteFloat, ...]
+    counts: tuple[Annotated[int, Field(ge=0)], ...]
+
+    @model_validator(mode="after")
+    def _shape(self) -> Histogram:
+        if len(self.edges) != len(self.counts) + 1:
+            raise ValueError("edges must be one longer than counts")
+        if any(b <= a for a, b in zip(self.edges, self.edges[1:], strict=False)):
+            raise ValueError("edges must increase")
+        return self

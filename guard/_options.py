@@ -1,0 +1,105 @@
+"""Options of a guard that belong together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from .decision import Mode, OnError
+from .errors import InputError
+from .signal import Signal
+
+# What can fail besides signals: reading the input, and a question in an unknown language.
+_OTHER_FAILURES = ("input", "language")
+_Choice = TypeVar("_Choice", Mode, OnError)
+
+
+@dataclass(frozen=True, slots=True)
+class GuardOptions:
+    """How a guard acts, how long it waits and what failures lead to.
+
+    Attributes:
+        mode: `enforce`, or `shadow` to decide and count without acting.
+        on_error: what a failed signal leads to (`abstain`, `follow_context`, `raise`), for
+            all signals or by name; `follow_context` after a failed veto goes on with the
+            other signals. Input that cannot be read counts under the name `input`; it can
+            be raised or abstained from. A question in a language that the scorer does not
+            know counts under the name `language`; its relevance is then not measured.
+        deadlines: seconds by signal name, in place of the signal's own; None waits for
+            ever and runs a sync call on the caller's own thread.
+        max_concurrency: language-model questions under way at once in a batch.
+
+    Raises:
+        InputError: an option has a value that it cannot have.
+    """
+
+    mode: Mode | str = Mode.ENFORCE
+    on_error: OnError | str | Mapping[str, OnError | str] = OnError.ABSTAIN
+    deadlines: Mapping[str, float | None] = field(default_factory=dict)
+    max_concurrency: int = 8
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mode", _choice(Mode, self.mode, "mode"))
+        if isinstance(self.on_error, str):
+            object.__setattr__(self, "on_error", _choice(OnError, self.on_error, "on_error"))
+        elif isinstance(self.on_error, Mapping):
+            actions = {
+                name: _choice(OnError, action, "on_error") for name, action in self.on_error.items()
+            }
+            object.__setattr__(self, "on_error", actions)
+        else:
+            raise InputError("on_error is neither an action nor a mapping from signal to action")
+        if not isinstance(self.deadlines, Mapping):
+            raise InputError("deadlines are not a mapping from signal to seconds")
+        for name, seconds in self.deadlines.items():
+            is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+            if seconds is not None and not (is_number and 0 < seconds < math.inf):
+                raise InputError(f"the deadline of {name} must be positive seconds or None")
+        if not isinstance(self.max_concurrency, int) or self.max_concurrency < 1:
+            raise InputError("max_concurrency must be a whole number, at least 1")
+
+    def actions(self, names: Iterable[str], signals: Iterable[Signal[Any]]) -> dict[str, OnError]:
+        """What each failure leads to.
+
+        Args:
+            names: of all signals that options may name.
+            signals: those that the guard has.
+
+        Raises:
+            InputError: an unknown signal is named.
+        """
+        known = [*names, *_OTHER_FAILURES]
+        if isinstance(self.on_error, OnError):
+            return dict.fromkeys(known, self.on_error)
+        own = {signal.name: signal.on_error for signal in signals}
+        named: Any = _known(self.on_error, known, "on_error names")
+        return {name: named.get(name, own.get(name, OnError.ABSTAIN)) for name in known}
+
+    def seconds(
+        self, names: Iterable[str], signals: Iterable[Signal[Any]]
+    ) -> dict[str, float | None]:
+        """The deadline of each signal; arguments and errors as for `actions`."""
+        own = {signal.name: signal.deadline for signal in signals}
+        return own | dict(_known(self.deadlines, list(names), "deadlines name"))
+
+
+def _known(given: Any, names: list[str], what: str) -> Mapping[str, Any]:
+    unknown = set(given) - set(names)
+    if unknown:
+        raise InputError(
+            f"{what} no signal: {', '.join(sorted(map(str, unknown)))}",
+            hint=f"one of: {', '.join(names)}",
+        )
+    found: Mapping[str, Any] = given
+    return found
+
+
+def _choice(kind: type[_Choice], value: str, what: str) -> _Choice:
+    try:
+        return kind(value)
+    except ValueError:
+        raise InputError(
+            f"{what} {value!r} is unknown", hint=f"one of: {', '.join(kind)}"
+        ) from None

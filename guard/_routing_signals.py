@@ -1,0 +1,371 @@
+"""The three signals that decide the route: relevance, confidence and conflict."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from .contracts import (
+    BatchConfidenceEstimator,
+    Confidence,
+    ConfidenceEstimator,
+    ConflictDetector,
+    ConflictExaminer,
+    ConflictFinding,
+    RelevanceScorer,
+    SetRelevanceScorer,
+    SetScore,
+    View,
+)
+from .decision import SignalName
+from .errors import KnowgateError, PolicyError, SignalValueError, UnsupportedLanguageError
+from .policy import JOINT, Fingerprint, IdentityCalibrator, Policy, aggregator, finite_or_none
+from .signal import Measured, Request, Signal, plain
+from .text import clean_text
+
+
+class RoutingSignal(Signal[Measured]):
+    """A signal with a calibrated level that the policy's routing goes by."""
+
+    @abstractmethod
+    def level(self, value: Measured) -> float | bool:
+        """The calibrated level of a checked value."""
+
+    @abstractmethod
+    def decision_fields(self, value: Measured, request: Request) -> dict[str, Any]:
+        """What the decision records of a checked value."""
+
+
+def routing_signals(
+    policy: Policy,
+    scorer: RelevanceScorer | None,
+    estimator: ConfidenceEstimator | None,
+    detector: ConflictDetector | None,
+) -> dict[SignalName, RoutingSignal[Any]]:
+    """The signals that `policy` can ask for, by name.
+
+    Raises:
+        FingerprintMismatchError: scorer or estimator is not the calibrated one.
+        PolicyError: the policy needs a part that was not given, or a part of another kind.
+    """
+    found: dict[SignalName, RoutingSignal[Any]] = {}
+    if scorer is not None:
+        found[SignalName.RELEVANCE] = RelevanceSignal(policy, scorer)
+    elif policy.may_follow:
+        raise PolicyError("the policy needs a relevance scorer", hint="pass scorer=…")
+    if estimator is not None:
+        found[SignalName.CONFIDENCE] = ConfidenceSignal(policy, estimator)
+    elif policy.needs_estimator:
+        raise PolicyError("the policy needs a confidence estimator", hint="pass estimator=…")
+    if detector is not None:
+        found[SignalName.CONFLICT] = ConflictSignal(policy, detector)
+    elif policy.check_conflict and policy.may_follow:
+        raise PolicyError("the policy checks conflicts", hint="pass conflict_detector=…")
+    return found
+
+
+def _has(part: object, *names: str) -> bool:
+    # Looked up by name: `isinstance` would ask for the fingerprint, which may take long.
+    return all(callable(getattr(part, name, None)) for name in names)
+
+
+# -- relevance ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Relevance:
+    """Raw scores of the passages, and the raw value of all of them."""
+
+    scores: Sequence[float]
+    raw: float
+
+
+class RelevanceSignal(RoutingSignal[Relevance]):
+    """How far the passages suffice, by a `RelevanceScorer`.
+
+    Questions are measured one after the other, or in one call of the scorer.
+    """
+
+    name = SignalName.RELEVANCE.value
+    deadline = 10.0
+    concurrent = False
+
+    def __init__(self, policy: Policy, scorer: RelevanceScorer) -> None:
+        policy.require_scorer(scorer.fingerprint)
+        self._joint = policy.aggregator == JOINT
+        if self._joint and policy.may_follow and not _has(scorer, "score_set", "score_sets"):
+            raise PolicyError(
+                f"the policy judges passages together (aggregator {JOINT!r}), and a "
+                f"{type(scorer).__name__} has no score_set and score_sets",
+                hint="use a scorer that has them, or another aggregator",
+            )
+        self._scorer = scorer
+        self._aggregate = aggregator(policy.aggregator)
+        self._calibrator = policy.relevance_calibrator
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """The scorer's."""
+        return self._scorer.fingerprint
+
+    def measure(self, request: Request) -> Any:
+        """The scores of one question's passages, or their `SetScore`.
+
+        Raises:
+            UnsupportedLanguageError: the scorer does not know the question's language.
+        """
+        if (unsupported := self._unsupported(request)) is not None:
+            raise unsupported
+        if self._joint:
+            return self._set_scorer.score_set(request.question, request.passages)
+        return self._scorer.score(request.question, request.passages)
+
+    def measure_many(self, requests: Sequence[Request]) -> list[Any]:
+        """The scores of several questions, in one call of the scorer."""
+        refused = [self._unsupported(request) for request in requests]
+        asked = [one for one, error in zip(requests, refused, strict=True) if error is None]
+        found = iter(self._scored(asked) if asked else [])
+        return [next(found) if error is None else error for error in refused]
+
+    def _scored(self, requests: Sequence[Request]) -> list[Any]:
+        if self._joint:
+            judged = list(
+                self._set_scorer.score_sets(
+                    [request.question for request in requests],
+                    [request.passages for request in requests],
+                )
+            )
+            if len(judged) != len(requests):
+                raise self._wrong(f"{len(judged)} values for {len(requests)} questions")
+            return judged
+        pairs = [(one.question, passage) for one in requests for passage in one.passages]
+        scores = self._scores(self._scorer.score_pairs(pairs), len(pairs))
+        following = iter(scores)
+        return [[next(following) for _ in request.passages] for request in requests]
+
+    def check(self, value: Any, request: Request) -> Relevance:
+        """The scores as finite floats, with the value of all passages together."""
+        count = len(request.passages)
+        if not self._joint:
+            scores = self._scores(value, count)
+            return Relevance(scores, self._aggregate(scores))
+        if not isinstance(value, SetScore):
+            raise self._wrong(f"the scorer returned {type(value).__name__}")
+        return Relevance(self._scores(value.scores, count), self._scores([value.joint], 1)[0])
+
+    def level(self, value: Relevance) -> float:
+        """The calibrated probability that the passages suffice."""
+        return self._calibrator.apply(value.raw)
+
+    def decision_fields(self, value: Relevance, request: Request) -> dict[str, Any]:
+        """The raw value, and the score of each passage given; None for one without text."""
+        scores: list[float | None] = [None] * request.given
+        for position, score in zip(request.positions, value.scores, strict=True):
+            scores[position] = score
+        return {"raw_relevance": finite_or_none(value.raw), "scores": tuple(scores)}
+
+    @property
+    def _set_scorer(self) -> SetRelevanceScorer:
+        return cast("SetRelevanceScorer", self._scorer)
+
+    def _unsupported(self, request: Request) -> UnsupportedLanguageError | None:
+        supports = getattr(self._scorer, "supports", None)
+        found = True if supports is None else plain(supports(request.question))
+        if not isinstance(found, bool):
+            raise self._wrong(f"supports returned {type(found).__name__}")
+        if found:
+            return None
+        detail = "the scorer does not know the question's language"
+        return UnsupportedLanguageError(self.name, detail)
+
+    def _scores(self, scores: Any, count: int) -> list[float]:
+        try:
+            values = [_number(score) for score in scores]
+        except (TypeError, ValueError, OverflowError):
+            raise self._wrong("the scorer did not return numbers") from None
+        if len(values) != count:
+            raise self._wrong(f"{len(values)} scores for {count} passages")
+        if not all(map(math.isfinite, values)):
+            raise self._wrong("the scorer returned NaN or infinity")
+        return values
+
+    def _wrong(self, detail: str) -> SignalValueError:
+        return SignalValueError(self.name, detail)
+
+
+def _number(score: Any) -> float:
+    # float() would read the text "0.5", take True for 1, and flatten a column of one.
+    if isinstance(score, str | bytes | bool) or getattr(score, "ndim", 0) != 0:
+        raise TypeError
+    return float(score)
+
+
+# -- confidence -----------------------------------------------------------------------
+
+
+class ConfidenceSignal(RoutingSignal[Confidence]):
+    """Whether the model itself would answer rightly, by a `ConfidenceEstimator`."""
+
+    name = SignalName.CONFIDENCE.value
+    deadline = 60.0
+
+    def __init__(self, policy: Policy, estimator: ConfidenceEstimator) -> None:
+        policy.require_estimator(estimator.fingerprint)
+        self._estimator = _stopping_at_threshold(policy, estimator)
+        self._calibrator = policy.confidence_calibrator
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """The estimator's."""
+        return self._estimator.fingerprint
+
+    def has(self, form: str) -> bool:
+        """Whether the estimator takes several questions at once."""
+        many = _has(self._estimator, "estimate_many", "aestimate_many")
+        return form == "ameasure" or many
+
+    def measure(self, request: Request) -> Confidence:
+        """The estimator's confidence for one question."""
+        return self._estimator.estimate(request.question)
+
+    async def ameasure(self, request: Request) -> Confidence:
+        """As `measure`, without blocking the event loop."""
+        return await self._estimator.aestimate(request.question)
+
+    def measure_many(self, requests: Sequence[Request]) -> Sequence[Confidence | KnowgateError]:
+        """The confidence for several questions; an error in the place of one that failed."""
+        return self._batch_estimator.estimate_many(
+            [request.question for request in requests], on_error="return"
+        )
+
+    async def ameasure_many(
+        self, requests: Sequence[Request]
+    ) -> Sequence[Confidence | KnowgateError]:
+        """As `measure_many`, without blocking the event loop."""
+        return await self._batch_estimator.aestimate_many(
+            [request.question for request in requests], on_error="return"
+        )
+
+    def check(self, value: Any, request: Request) -> Confidence:
+        """The confidence, its value a float within [0, 1], its answer clean text."""
+        if not isinstance(value, Confidence):
+            raise SignalValueError(self.name, f"the estimator returned {type(value).__name__}")
+        number: Any = plain(value.value)
+        if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= 1:
+            raise SignalValueError(self.name, "the value is not within [0, 1]")
+        answer: Any = value.answer
+        if not isinstance(answer, str):
+            raise SignalValueError(self.name, f"the answer is a {type(answer).__name__}, not text")
+        return replace(value, value=float(number), answer=clean_text(answer))
+
+    def level(self, value: Confidence) -> float:
+        """The calibrated probability that the closed-book answer is right."""
+        return self._calibrator.apply(value.value)
+
+    def decision_fields(self, value: Confidence, request: Request) -> dict[str, Any]:
+        """The closed-book answer."""
+        return {"closed_book_answer": value.answer}
+
+    @property
+    def _batch_estimator(self) -> BatchConfidenceEstimator:
+        return cast("BatchConfidenceEstimator", self._estimator)
+
+
+def _stopping_at_threshold(policy: Policy, estimator: ConfidenceEstimator) -> ConfidenceEstimator:
+    """`estimator`, made to stop sampling where this policy's decision is fixed.
+
+    Seven of the first seven samples fix "at least 0.7", but not yet "at least 0.9".
+    An estimator that the policy was calibrated on, or whose values are calibrated
+    again, stays as it is: the threshold then refers to its own values.
+    """
+    threshold = policy.confidence_threshold
+    deciding_at = getattr(estimator, "deciding_at", None)
+    raw = isinstance(policy.confidence_calibrator, IdentityCalibrator)
+    if deciding_at is None or not threshold or policy.estimator is not None or not raw:
+        return estimator
+    found: ConfidenceEstimator = deciding_at(threshold)
+    return found
+
+
+# -- conflict -------------------------------------------------------------------------
+
+
+class ConflictSignal(RoutingSignal[ConflictFinding | bool]):
+    """Whether context and model, or passages, contradict each other, by a `ConflictDetector`."""
+
+    name = SignalName.CONFLICT.value
+
+    def __init__(self, policy: Policy, detector: ConflictDetector) -> None:
+        self._examiner = detector if isinstance(detector, ConflictExaminer) else None
+        self._detector = detector
+        self._between = policy.conflict_between
+        if policy.check_conflict and policy.may_follow:
+            self._require_fit(policy)
+
+    def _require_fit(self, policy: Policy) -> None:
+        name = type(self._detector).__name__
+        needs_views = policy.conflict_between != "memory" or policy.on_conflict == "show_both"
+        if needs_views and self._examiner is None:
+            raise PolicyError(
+                "the policy needs a conflict detector that tells which answers there are, "
+                f"and a {name} has no examine and aexamine",
+                hint="pass conflict_detector=PassageConflict(…), for instance",
+            )
+        compares = getattr(self._detector, "compares_passages", True)
+        if policy.conflict_between != "memory" and not compares:
+            raise PolicyError(
+                f"a {name} does not compare passages with each other, as the policy asks",
+                hint="pass conflict_detector=PassageConflict(…)",
+            )
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """The detector's class; policies are not bound to it."""
+        return Fingerprint(kind=type(self._detector).__name__)
+
+    def measure(self, request: Request) -> ConflictFinding | bool:
+        """What the detector finds about one question."""
+        asked = (request.question, request.closed_book_answer, request.passages)
+        if self._examiner is not None:
+            return self._examiner.examine(*asked)
+        return self._detector.detect(*asked)
+
+    async def ameasure(self, request: Request) -> ConflictFinding | bool:
+        """As `measure`, without blocking the event loop."""
+        asked = (request.question, request.closed_book_answer, request.passages)
+        if self._examiner is not None:
+            return await self._examiner.aexamine(*asked)
+        return await self._detector.adetect(*asked)
+
+    def check(self, value: Any, request: Request) -> ConflictFinding | bool:
+        """The finding with its answers as clean text, or the flag."""
+        if self._examiner is None:
+            return self._flag(value)
+        if not isinstance(value, ConflictFinding):
+            raise SignalValueError(self.name, f"the detector returned {type(value).__name__}")
+        views = []
+        count = len(request.passages)
+        for view in value.views:
+            if not isinstance(view, View) or not isinstance(view.answer, str):
+                raise SignalValueError(self.name, "the detector returned a view without an answer")
+            if not all(isinstance(index, int) and 0 <= index < count for index in view.passages):
+                raise SignalValueError(self.name, f"a view of a passage beyond the {count} given")
+            views.append(replace(view, answer=clean_text(view.answer)))
+        return replace(value, conflict=self._flag(value.conflict), views=tuple(views))
+
+    def level(self, value: ConflictFinding | bool) -> bool:
+        """Whether there is a conflict of the kind that the policy looks for."""
+        return value if isinstance(value, bool) else value.counts(self._between)
+
+    def decision_fields(self, value: ConflictFinding | bool, request: Request) -> dict[str, Any]:
+        """The views, with the positions of their passages among those given."""
+        return {} if isinstance(value, bool) else {"views": value.at(request.positions).views}
+
+    def _flag(self, value: Any) -> bool:
+        flag = plain(value)
+        if not isinstance(flag, bool):
+            raise SignalValueError(self.name, f"the detector returned {type(flag).__name__}")
+        return flag

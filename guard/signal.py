@@ -1,0 +1,177 @@
+"""Signals: what the guard measures about a question before it decides.
+
+Relevance, confidence and conflict decide the route. Every other signal is a `Veto`: it can
+only turn a route into `abstain`, with a reason of its own. A policy binds each veto by its
+fingerprint and sets its threshold.
+
+Example:
+    >>> class QuestionLength(Veto[int]):
+    ...     name, reason, needs_passages = "question_length", "question_too_long", False
+    ...
+    ...     @property
+    ...     def fingerprint(self) -> Fingerprint:
+    ...         return Fingerprint(kind="question_length")
+    ...
+    ...     def measure(self, request: Request) -> int:
+    ...         return len(request.question)
+    >>> from knowgate.guard import Guard, Policy
+    >>> from knowgate.guard.testing import FakeScorer
+    >>> scorer, veto = FakeScorer(default=0.9), QuestionLength()
+    >>> policy = Policy(scorer=scorer.fingerprint, relevance_threshold=0.5)
+    >>> policy = policy.with_veto(veto, threshold=20)
+    >>> guard = Guard(policy, scorer=scorer, vetoes=[veto], metrics=False)
+    >>> guard.decide("When does the library open?", ["It opens at nine."]).reason
+    'question_too_long'
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from .decision import OnError
+from .errors import KnowgateError, SignalValueError
+from .policy import Fingerprint
+
+__all__ = ["Request", "Signal", "Veto"]
+
+Measured = TypeVar("Measured")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a signal is measured on: one question with its passages that have text.
+
+    Attributes:
+        question: clean text, never empty.
+        passages: the texts, in the order given; empty when nothing was retrieved.
+        documents: the same passages as they were given, e.g. with metadata.
+        positions: the index of each among all passages given.
+        given: how many passages were given, those without text included.
+        closed_book_answer: the model's own answer, where it was asked for one and its
+            confidence passed the policy's threshold; only conflict needs it.
+    """
+
+    question: str
+    passages: tuple[str, ...] = ()
+    documents: tuple[object, ...] = ()
+    positions: tuple[int, ...] = ()
+    given: int = 0
+    closed_book_answer: str = ""
+
+
+class Signal(ABC, Generic[Measured]):
+    """One measured quantity. `measure` is all that a signal must implement.
+
+    A signal whose measuring can be awaited overrides `ameasure` too; otherwise the async
+    forms of the guard run `measure` on a worker thread. One that can measure several
+    questions in one call overrides `measure_many` (and `ameasure_many`), which gives the
+    same values as `measure`, with a `KnowgateError` in place of a value that failed.
+
+    Attributes:
+        name: its metric label, and its key in `GuardOptions`.
+        deadline: seconds for one question; None for no limit. Options override it.
+        on_error: what a failure leads to. Options override it.
+        cost: relative to other vetoes; those that cost less are measured first.
+        concurrent: whether questions may be measured side by side on several threads.
+    """
+
+    name: str
+    deadline: float | None = 30.0
+    on_error: OnError = OnError.ABSTAIN
+    cost: float = 1.0
+    concurrent: bool = True
+
+    @property
+    @abstractmethod
+    def fingerprint(self) -> Fingerprint:
+        """What its values depend on; a policy is bound to it."""
+
+    @abstractmethod
+    def measure(self, request: Request) -> Measured:
+        """Measure one question; called on a worker thread."""
+
+    async def ameasure(self, request: Request) -> Measured:
+        """As `measure`, without blocking the event loop."""
+        raise NotImplementedError
+
+    def measure_many(self, requests: Sequence[Request]) -> Sequence[Measured | KnowgateError]:
+        """Measure several questions in one call."""
+        raise NotImplementedError
+
+    async def ameasure_many(
+        self, requests: Sequence[Request]
+    ) -> Sequence[Measured | KnowgateError]:
+        """As `measure_many`, without blocking the event loop."""
+        raise NotImplementedError
+
+    def check(self, value: Any, request: Request) -> Measured:
+        """Validate what was measured, and normalise it.
+
+        Raises:
+            SignalValueError: it is of another type, NaN, or off its scale.
+        """
+        checked: Measured = value
+        return checked
+
+    def has(self, form: str) -> bool:
+        """Whether the signal implements `ameasure`, `measure_many` or `ameasure_many`."""
+        return getattr(type(self), form) is not getattr(Signal, form)
+
+
+class Veto(Signal[Measured]):
+    """A signal that can only turn a route into `abstain`.
+
+    The guard abstains where `strength` reaches the threshold that the policy binds the
+    veto with. A failure counts under the reason `<name>_failed`; `follow_context` as
+    `on_error` then goes on with the other signals.
+
+    Attributes:
+        reason: of the abstention: lower-case letters, digits and underscores, at most 40.
+        threshold: bound in a policy unless another one is named.
+        needs_passages: False to be asked also when nothing was retrieved.
+    """
+
+    reason: str
+    threshold: float = 0.5
+    needs_passages: bool = True
+
+    def check(self, value: Any, request: Request) -> Measured:
+        """Validate what was measured: by default a finite number."""
+        number = as_number(value, self.name)
+        checked: Measured = number  # type: ignore[assignment]
+        return checked
+
+    def strength(self, value: Measured) -> float:
+        """How strongly a checked value speaks for abstaining: by default the value itself."""
+        return float(value)  # type: ignore[arg-type]
+
+    def decision_fields(self, value: Measured, request: Request) -> dict[str, Any]:
+        """What the decision records of a checked value: by default its strength by name."""
+        return {"vetoes": {self.name: self.strength(value)}}
+
+
+def plain(value: Any) -> Any:
+    """`value`, a scalar of a numerical library converted to Python's own kind."""
+    return value.item() if getattr(value, "ndim", None) == 0 else value
+
+
+def as_number(value: Any, signal: str) -> float:
+    """`value` as a finite float.
+
+    Raises:
+        SignalValueError: it is not a number, NaN or infinite.
+    """
+    value = plain(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise SignalValueError(signal, f"a {type(value).__name__} was measured, not a number")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise SignalValueError(signal, "NaN or infinity was measured")
+    return number
