@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from .deadlines import (
     AllWorkersBusyError,
@@ -61,7 +61,8 @@ class _Several:
 
 # Yields what to run, and is sent the result or thrown the error; the sync and async forms
 # only differ in how they run it.
-_Steps = Generator[_Call | _Several, Any, Any]
+_Result = TypeVar("_Result")
+_Steps = Generator[_Call | _Several, Any, _Result]
 
 
 class SignalRunner:
@@ -102,7 +103,7 @@ class SignalRunner:
 
     # -- sync and async ---------------------------------------------------------------
 
-    def _run(self, steps: _Steps) -> Any:
+    def _run(self, steps: _Steps[_Result]) -> _Result:
         try:
             step = next(steps)
             while True:
@@ -116,9 +117,9 @@ class SignalRunner:
                 else:
                     step = steps.send(result)
         except StopIteration as stop:
-            return stop.value
+            return cast("_Result", stop.value)
 
-    async def _arun(self, steps: _Steps) -> Any:
+    async def _arun(self, steps: _Steps[_Result]) -> _Result:
         try:
             step = next(steps)
             while True:
@@ -136,7 +137,7 @@ class SignalRunner:
                 else:
                     step = steps.send(result)
         except StopIteration as stop:
-            return stop.value
+            return cast("_Result", stop.value)
 
     def _side_by_side(self, needs: Sequence[Need]) -> list[Outcome]:
         with ThreadPoolExecutor(min(self._max_concurrency, len(needs))) as threads:
@@ -155,7 +156,7 @@ class SignalRunner:
 
     # -- one need ---------------------------------------------------------------------
 
-    def _single(self, need: Need) -> _Steps:
+    def _single(self, need: Need) -> _Steps[Outcome]:
         signal, request = need.signal, need.request
         started = time.perf_counter()
 
@@ -174,7 +175,7 @@ class SignalRunner:
 
     # -- many needs -------------------------------------------------------------------
 
-    def _batch(self, needs: Sequence[Need]) -> _Steps:
+    def _batch(self, needs: Sequence[Need]) -> _Steps[list[Outcome]]:
         outcomes: dict[int, Outcome] = {}
         singly: list[int] = []
         for indices in _by_signal(needs):
@@ -194,7 +195,7 @@ class SignalRunner:
             outcomes.update(zip(singly, found, strict=True))
         return [outcomes[index] for index in range(len(needs))]
 
-    def _together(self, signal: Signal[Any], needs: Sequence[Need]) -> _Steps:
+    def _together(self, signal: Signal[Any], needs: Sequence[Need]) -> _Steps[list[Outcome] | None]:
         """Outcomes of one joint call; None where each need is to be measured singly.
 
         The call has the time that the needs would have one by one, or side by side.
@@ -233,7 +234,7 @@ class SignalRunner:
             for value in values
         ]
 
-    def _one_by_one(self, needs: Sequence[Need]) -> _Steps:
+    def _one_by_one(self, needs: Sequence[Need]) -> _Steps[list[Outcome]]:
         outcomes: list[Outcome] = []
         for need in needs:
             if _keeps_hanging(outcomes):

@@ -26,7 +26,9 @@ from ._artefacts import (
     Artefact,
     Fingerprint,
     Guarantee,
+    GuaranteedRisk,
     Histogram,
+    PolicyPoint,
     Probability,
     VetoBinding,
     require_fingerprint,
@@ -38,6 +40,23 @@ from .files import read_json, write_text
 
 if TYPE_CHECKING:
     from .signal import Veto
+
+__all__ = [
+    "AGGREGATOR_NAMES",
+    "Calibrator",
+    "Fingerprint",
+    "Guarantee",
+    "GuaranteedRisk",
+    "Histogram",
+    "IdentityCalibrator",
+    "PlattCalibrator",
+    "Policy",
+    "PolicyPoint",
+    "StepCalibrator",
+    "TemperatureCalibrator",
+    "VetoBinding",
+    "aggregator",
+]
 
 
 class _Calibrator(BaseModel):

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.guard.contracts import Answerability, AnswerabilityDetector, Premise, PremiseFault
+from knowgate.guard import Veto
+from knowgate.guard.contracts import Answerability, Premise, PremiseFault
 from knowgate.guard.signals.answerability import PremiseChecker
 
 OPEN = PremiseChecker()
@@ -344,7 +345,7 @@ def test_ordinary_questions_are_left_alone(question: str) -> None:
 
 
 def test_it_is_a_detector_whose_settings_are_in_its_fingerprint() -> None:
-    assert isinstance(OPEN, AnswerabilityDetector)
+    assert isinstance(OPEN, Veto)
     assert OPEN.fingerprint.differences(PremiseChecker(closed_world=True, now=2024).fingerprint)
     assert OPEN.fingerprint == PremiseChecker().fingerprint
 
