@@ -177,12 +177,12 @@ class Section:
 
     Attributes:
         title: its heading; empty for none.
-        blocks: in their order; a `str` is a paragraph.
+        blocks: in their order; a `str` is a paragraph, None is skipped.
         folded: shown by its heading until it is opened; for nested sections.
     """
 
     title: str
-    blocks: tuple[Block, ...]
+    blocks: tuple[Block | None, ...]
     folded: bool = False
 
     @classmethod
@@ -236,7 +236,7 @@ class Document:
         subtitle: what was run, in one line.
         headline: sentences, the most important one first.
         warnings: what to know before trusting the numbers.
-        sections: in their order.
+        sections: in their order; None is skipped.
         values: what `report.json` holds.
         rows: gives the lines of the CSV file, the names of its columns first; None where
             the suite has no CSV.
@@ -249,7 +249,7 @@ class Document:
     subtitle: str
     headline: Sequence[str]
     warnings: Sequence[str]
-    sections: Sequence[Section]
+    sections: Sequence[Section | None]
     values: Mapping[str, Any]
     rows: Callable[[], Iterable[Sequence[object]]] | None = None
     checks: Callable[[], Sequence[Check]] | None = None

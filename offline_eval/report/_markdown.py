@@ -61,11 +61,11 @@ def render_markdown(document: Document, gates: Sequence[GateResult] = ()) -> str
     if gates:
         parts += ["## Gates", *_table(gate_table(gates))]
     for section in document.sections:
-        parts += _section(section, 2)
+        parts += _block(section, 1)
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _has_plots(blocks: Sequence[Block]) -> bool:
+def _has_plots(blocks: Sequence[Block | None]) -> bool:
     return any(
         isinstance(block, Plot) or (isinstance(block, Section) and _has_plots(block.blocks))
         for block in blocks
@@ -79,7 +79,7 @@ def _section(section: Section, level: int) -> Iterator[str]:
         yield from _block(block, level)
 
 
-def _block(block: Block, level: int) -> Iterator[str]:
+def _block(block: Block | None, level: int) -> Iterator[str]:
     match block:
         case str():
             yield escaped(block)
@@ -100,7 +100,7 @@ def _block(block: Block, level: int) -> Iterator[str]:
             yield _grid(("", ""), [(escaped(name), escaped(value)) for name, value in pairs])
         case Section():
             yield from _section(block, level + 1)
-        case Plot():
+        case Plot() | None:
             return
 
 

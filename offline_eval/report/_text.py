@@ -143,20 +143,20 @@ def range_text(estimate: Estimated, text: Callable[[float], str] = percent) -> s
 
 
 def estimate_text(
-    estimate: Estimated, text: Callable[[float], str] = percent, *, in_brackets: bool = False
+    estimate: Estimated, text: Callable[[float], str] = percent, *, brackets: bool = True
 ) -> str:
     """Write an estimate and its interval for the middle of a sentence.
 
     Args:
         estimate: to write.
         text: how a number is written.
-        in_brackets: the sentence puts brackets around it, so it needs none of its own.
+        brackets: put the interval in brackets; False where the sentence already brackets the whole.
 
     Example:
         >>> from knowgate.calibration import Interval
         >>> estimate_text(Interval(0.75, 0.3, 0.95, 4)).replace("\\xa0", " ")
         '75 % (95 % interval 30 % to 95 %)'
-        >>> estimate_text(Interval(0.75, 0.3, 0.95, 4), in_brackets=True).replace("\\xa0", " ")
+        >>> estimate_text(Interval(0.75, 0.3, 0.95, 4), brackets=False).replace("\\xa0", " ")
         '75 %, 95 % interval 30 % to 95 %'
     """
     if estimate.value is None:
@@ -165,7 +165,7 @@ def estimate_text(
         return text(estimate.value)
     interval = f"95{_SPACE}% interval {range_text(estimate, text)}"
     value = text(estimate.value)
-    return f"{value}, {interval}" if in_brackets else f"{value} ({interval})"
+    return f"{value} ({interval})" if brackets else f"{value}, {interval}"
 
 
 def points_text(difference: Estimated) -> str:

@@ -112,7 +112,7 @@ def _suppressed(summary: ConflictSummary) -> str:
                 return "No question is right without a passage, so nothing could be suppressed."
             return (
                 "Told to ignore a plausible passage that contradicts it, the model keeps "
-                f"{estimate_text(found.score, in_brackets=True)} of the answers that it gets "
+                f"{estimate_text(found.score)} of the answers that it gets "
                 "right without one."
             )
     return ""
@@ -125,7 +125,7 @@ def _removed(summary: ConflictSummary) -> str:
                 return ""
             return (
                 "With every passage removed it gets "
-                f"{estimate_text(found.accuracy, in_brackets=True)} of these questions right, "
+                f"{estimate_text(found.accuracy)} of these questions right, "
                 f"{points_text(found.difference)} against closed book."
             )
     return ""
@@ -140,7 +140,7 @@ def _guarded(summary: ConflictSummary) -> list[str]:
                 f"The guard {shortened(found.system, 60)} removes the passage in "
                 f"{routes[Route.ANSWER]} of {counted(sum(routes.values()), 'case')} and "
                 f"abstains in {routes[Route.ABSTAIN]}: with it "
-                f"{estimate_text(found.accuracy, in_brackets=True)} are right."
+                f"{estimate_text(found.accuracy)} are right."
             )
     return lines[:_MOST_GUARDS]
 
@@ -209,11 +209,13 @@ def warnings(summary: ConflictSummary) -> list[str]:
     return lines
 
 
-def _sections(summary: ConflictSummary) -> list[Section]:
+def _sections(summary: ConflictSummary) -> list[Section | None]:
     manifest = summary.run.manifest
     preference, bands = preference_table(summary), plausibility_table(summary)
     groups = shown_groups(summary)
-    sections = [
+    failures = Table.of_text(("Type of error", "Calls"), list(summary.failures.items()))
+    quirks = Prose(tuple(manifest.quirks), bullets=True)
+    return [
         Section("What was tested", (_TESTED,)),
         _accuracy(summary),
         _suppression(summary),
@@ -221,60 +223,40 @@ def _sections(summary: ConflictSummary) -> list[Section]:
         Section("By plausibility", (bands,)) if bands else None,
         _evidence(summary),
         Section("Replies worth reading", tuple(groups)) if groups else None,
+        Section("Failures", (failures,)) if summary.failures else None,
+        Section("Irregularities in the data", (quirks,)) if manifest.quirks else None,
+        Section.of_run(manifest.settings, manifest.inputs, manifest.created_by),
     ]
-    if summary.failures:
-        failures = Table.of_text(("Type of error", "Calls"), list(summary.failures.items()))
-        sections.append(Section("Failures", (failures,)))
-    if manifest.quirks:
-        quirks = Prose(tuple(manifest.quirks), bullets=True)
-        sections.append(Section("Irregularities in the data", (quirks,)))
-    sections.append(Section.of_run(manifest.settings, manifest.inputs, manifest.created_by))
-    return [section for section in sections if section is not None]
 
 
 def _accuracy(summary: ConflictSummary) -> Section | None:
-    table, plot = accuracy_table(summary), task_plot(summary)
+    table = accuracy_table(summary)
     if table is None:
         return None
     cost, confident = cost_table(summary), confident_table(summary)
-    questions = counted(summary.confident, "question is", "questions are")
+    subset = (
+        f"{counted(summary.confident, 'question is', 'questions are')} right in every four-option "
+        "task over NC: on these, an error over other evidence is not one that the model makes "
+        "anyway. (Over contradicting evidence PCK and RAG want two options.)"
+    )
     return Section(
         "Accuracy by task and evidence",
         (
-            *([plot] if plot else []),
+            task_plot(summary),
             table,
-            *([Section("What contradiction costs", (cost,))] if cost else []),
-            *(
-                [
-                    Section(
-                        "High-confidence subset",
-                        (
-                            f"{questions} right in every four-option task over NC: on these, an "
-                            "error over other evidence is not one that the model makes anyway. "
-                            "(Over contradicting evidence PCK and RAG want two options.)",
-                            confident,
-                        ),
-                    )
-                ]
-                if confident
-                else []
-            ),
+            Section("What contradiction costs", (cost,)) if cost else None,
+            Section("High-confidence subset", (subset, confident)) if confident else None,
         ),
     )
 
 
 def _suppression(summary: ConflictSummary) -> Section | None:
-    table, plot = suppression_table(summary), suppression_plot(summary)
+    table, routes = suppression_table(summary), route_table(summary)
     if table is None:
         return None
-    routes = route_table(summary)
+    decided = Section("What the guards decided", (routes,)) if routes else None
     return Section(
-        "Ignoring a passage, and removing it",
-        (
-            *([plot] if plot else []),
-            table,
-            *([Section("What the guards decided", (routes,))] if routes else []),
-        ),
+        "Ignoring a passage, and removing it", (suppression_plot(summary), table, decided)
     )
 
 
@@ -287,23 +269,16 @@ def _evidence(summary: ConflictSummary) -> Section:
         for reason, number in one.refused.items()
     )
     letters = ", ".join(f"{letter} {number}" for letter, number in summary.letters.items())
-    beliefs = tuple((why[key], str(number)) for key, number in summary.beliefs.items())
+    right = (f"Right letters, where one option is right: {letters}.",) if letters else ()
     return Section(
         "Beliefs and evidence",
         (
             f"Beliefs were found {_BELIEFS[settings['beliefs']]}.",
-            Facts(beliefs),
+            Facts(tuple((why[key], str(number)) for key, number in summary.beliefs.items())),
             evidence_table(summary),
-            *(
-                [Section("Passages that are not used", (Prose(unused, bullets=True),), folded=True)]
-                if unused
-                else []
-            ),
-            *(
-                [Prose((f"Right letters, where one option is right: {letters}.",), small=True)]
-                if letters
-                else []
-            ),
-            Prose(explained("intervals", "clear"), small=True),
+            Section("Passages that are not used", (Prose(unused, bullets=True),), folded=True)
+            if unused
+            else None,
+            Prose((*right, *explained("intervals", "clear")), small=True),
         ),
     )

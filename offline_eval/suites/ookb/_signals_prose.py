@@ -37,7 +37,7 @@ def _ranking(summary: OokbSummary) -> str:
     return (
         "Relevance was higher with the answer in the knowledge base than with the answer left "
         f"out in {percent(auroc.value)} of all pairs of cases, ties counted half "
-        f"(AUROC {estimate_text(auroc, decimal, in_brackets=True)}, "
+        f"(AUROC {estimate_text(auroc, decimal, brackets=False)}, "
         f"{counted(auroc.n, 'question')})."
     )
 
@@ -56,7 +56,7 @@ def _abstained(summary: OokbSummary) -> str:
     return (
         f"Of {counted(left_out.tested, 'question')} whose answer had been left out of the "
         f"knowledge base, the guard abstained from {left_out.abstained} "
-        f"({estimate_text(left_out.abstention_rate, in_brackets=True)})."
+        f"({estimate_text(left_out.abstention_rate, brackets=False)})."
     )
 
 
@@ -67,7 +67,7 @@ def _falsely_abstained(summary: OokbSummary) -> str:
     return (
         f"Of {counted(in_kb.tested, 'question')} whose answer was in the knowledge base and was "
         f"retrieved, it falsely abstained from {in_kb.abstained} "
-        f"({estimate_text(in_kb.false_abstention_rate, in_brackets=True)})."
+        f"({estimate_text(in_kb.false_abstention_rate, brackets=False)})."
     )
 
 

@@ -82,12 +82,12 @@ def signals_document(run: OokbRun) -> Document:
     )
 
 
-def _sections(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) -> list[Section]:
+def _sections(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) -> list[Section | None]:
     plots = signal_plots(run, cases, summary)
     return [
         Section("Results", (_figures(summary),)),
         Section("How to read this", (*_HOW_TO_READ, Prose(explained("intervals"), small=True))),
-        *([Section("Scores and thresholds", tuple(plots))] if plots else []),
+        Section("Scores and thresholds", tuple(plots)) if plots else None,
         Section("The policy and its guarantee", _policy(summary.policy)),
         Section(
             "Cases worth reading",

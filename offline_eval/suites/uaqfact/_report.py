@@ -138,41 +138,32 @@ def warnings(summary: UaqSummary) -> list[str]:
     return lines
 
 
-def _sections(summary: UaqSummary) -> list[Section]:
-    manifest = summary.run.manifest
-    sections = [Section("What was tested", (_TESTED,))]
-    if summary.whole:
-        sections.append(_abstaining(summary))
-    if summary.choices:
-        sections.append(Section("The facts behind the questions", (choice_table(summary.choices),)))
-    if summary.whole:
-        sections.append(Section("Strict and published rules", (rule_table(summary),)))
-        sections.append(Section("Replies worth reading", tuple(shown_groups(summary))))
-    if summary.failures:
-        failures = Table.of_text(("Type of error", "Questions"), list(summary.failures.items()))
-        sections.append(Section("Failures", (failures,)))
-    if manifest.quirks:
-        quirks = Prose(tuple(manifest.quirks), bullets=True)
-        sections.append(Section("Irregularities in the data", (quirks,)))
-    sections.append(Section.of_run(manifest.settings, manifest.inputs, manifest.created_by))
-    return sections
+def _sections(summary: UaqSummary) -> list[Section | None]:
+    manifest, choices = summary.run.manifest, summary.choices
+    failures = Table.of_text(("Type of error", "Questions"), list(summary.failures.items()))
+    quirks = Prose(tuple(manifest.quirks), bullets=True)
+    replied = bool(summary.whole)
+    return [
+        Section("What was tested", (_TESTED,)),
+        _abstaining(summary) if replied else None,
+        Section("The facts behind the questions", (choice_table(choices),)) if choices else None,
+        Section("Strict and published rules", (rule_table(summary),)) if replied else None,
+        Section("Replies worth reading", tuple(shown_groups(summary))) if replied else None,
+        Section("Failures", (failures,)) if summary.failures else None,
+        Section("Irregularities in the data", (quirks,)) if manifest.quirks else None,
+        Section.of_run(manifest.settings, manifest.inputs, manifest.created_by),
+    ]
 
 
 def _abstaining(summary: UaqSummary) -> Section:
-    plot = refusal_plot(summary)
     parts = part_table(summary)
+    terms = explained("intervals", "best", "clear_above", "r_delta", "kpr", "krr")
     return Section(
         "Abstaining and answering",
         (
-            *([plot] if plot else []),
+            refusal_plot(summary),
             metric_table(summary.whole),
-            Prose(
-                (
-                    *explained("intervals", "best", "clear_above", "r_delta", "kpr", "krr"),
-                    "A question and its twins are one unit of the bootstrap.",
-                ),
-                small=True,
-            ),
-            *([Section("By type and language", (parts,), folded=True)] if parts else []),
+            Prose((*terms, "A question and its twins are one unit of the bootstrap."), small=True),
+            Section("By type and language", (parts,), folded=True) if parts else None,
         ),
     )
