@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
@@ -56,6 +56,29 @@ def call_progress(description: str) -> Iterator[Callable[[Progress], None]]:
     finally:
         if shown:
             bar.stop()
+
+
+@contextlib.contextmanager
+def call_stages(names: Mapping[str, str] | None = None) -> Iterator[Callable[[Progress], None]]:
+    """Give a callback that draws one bar after another, one for each stage.
+
+    Args:
+        names: of stages, where the bar is to call them otherwise.
+    """
+    stage: str | None = None
+    with contextlib.ExitStack() as stack:
+        bars: list[Callable[[Progress], None]] = []
+
+        def advance(progress: Progress) -> None:
+            nonlocal stage
+            if progress.stage != stage:
+                stack.close()
+                name = (names or {}).get(progress.stage, progress.stage)
+                bars[:] = [stack.enter_context(call_progress(name))]
+                stage = progress.stage
+            bars[0](progress)
+
+        yield advance
 
 
 def time_left(seconds: float | None) -> str:

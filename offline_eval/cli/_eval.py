@@ -18,8 +18,11 @@ from ..suites.ookb import OokbSettings, run_ookb
 from ._app import app
 from ._console import out, progress_bar
 from ._eval_ookb import CallOptions, EngineName, RepliesOptions, ask_systems, tell_cost
+from ._suite_command import SuiteGroup
 
-suites = typer.Typer(no_args_is_help=True, help="Run a suite of cases into a run folder.")
+suites = typer.Typer(
+    cls=SuiteGroup, no_args_is_help=True, help="Run a suite of cases into a run folder."
+)
 app.add_typer(suites, name="eval")
 
 # Typer carries its own copy of click or uses the installed one: this is either's.

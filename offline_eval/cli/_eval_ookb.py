@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
@@ -14,7 +13,7 @@ from ...adapters.ray import PoolSize
 from ...guard.engine import BiEncoderScorer
 from ...guard.errors import InputError
 from ..data import PassageKind
-from ..run import CallLimits, CaseKind, Progress, RayPool
+from ..run import CallLimits, CaseKind, RayPool
 from ..suites.ookb import (
     Comparison,
     Prepared,
@@ -25,7 +24,7 @@ from ..suites.ookb import (
     run_replies,
 )
 from ..systems import CASES, DEFAULT_JUDGES, RepliesSettings, load_judges
-from ._call_progress import call_progress
+from ._call_progress import call_stages
 from ._console import out
 
 _NO_JUDGE = "none"
@@ -207,7 +206,7 @@ def ask_systems(asked: AskedFor, calls: CallOptions, out_dir: Path) -> None:
     limits, pool = calls.limits(), calls.pool()
     # Wrong names are reported before anything is paid for.
     judges = load_judges(asked.judges) if asked.judges else ()
-    with _stages() as advance:
+    with call_stages() as advance:
         done = run_replies(
             asked.questions,
             out_dir,
@@ -221,7 +220,7 @@ def ask_systems(asked: AskedFor, calls: CallOptions, out_dir: Path) -> None:
     for warning in done.prepared.replay.warnings:
         out.print(f"left out: {warning}", markup=False)
     if judges:
-        with _stages() as advance:
+        with call_stages() as advance:
             judge_replies(out_dir, judges, limits=limits, on_progress=advance)
     out.print("\n".join([*_told(done), f"run → {out_dir}"]), markup=False)
     out.print(f"next: knowgate report {quote(str(out_dir))}", markup=False)
@@ -272,21 +271,3 @@ def _judges(given: Sequence[str] | None) -> Sequence[str]:
             f"{_NO_JUDGE!r} and a judge contradict each other", where="--judge", hint="name one"
         )
     return () if _NO_JUDGE in given else given
-
-
-@contextmanager
-def _stages() -> Iterator[Callable[[Progress], None]]:
-    """One progress bar after another, each for what is going on."""
-    stage = ""
-    with ExitStack() as stack:
-        bars: list[Callable[[Progress], None]] = []
-
-        def advance(progress: Progress) -> None:
-            nonlocal stage
-            if progress.stage != stage:
-                stack.close()
-                bars[:] = [stack.enter_context(call_progress(progress.stage))]
-                stage = progress.stage
-            bars[0](progress)
-
-        yield advance

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from shlex import quote
 from typing import Annotated
@@ -24,10 +22,10 @@ from ..data.facts import (
     fact_prompt,
     question_prompt,
 )
-from ..run import CallLimits, Progress
+from ..run import CallLimits
 from ..systems import load_chat_model
 from ._app import app
-from ._call_progress import call_progress
+from ._call_progress import call_stages
 from ._console import err, out
 
 kb_app = typer.Typer(
@@ -35,7 +33,7 @@ kb_app = typer.Typer(
 )
 app.add_typer(kb_app, name="kb")
 
-_STAGE_WORDS = {Stage.FACTS: "finding facts", Stage.QUESTIONS: "writing questions"}
+_STAGE_WORDS: dict[str, str] = {Stage.FACTS: "finding facts", Stage.QUESTIONS: "writing questions"}
 
 
 @kb_app.callback()
@@ -126,7 +124,7 @@ def build(
     limits = CallLimits(
         max_concurrency=concurrency, rate=rate, timeout=timeout, max_attempts=max_attempts
     )
-    with _bars() as show:
+    with call_stages(_STAGE_WORDS) as show:
         totals = build_questions(
             documents,
             out_dir,
@@ -137,28 +135,6 @@ def build(
             on_progress=show,
         )
     _say_totals(totals, out_dir)
-
-
-class _Bars:
-    """A bar for the stage under way."""
-
-    def __init__(self, stack: ExitStack) -> None:
-        self._stack = stack
-        self._stage: Stage | None = None
-
-    def __call__(self, progress: Progress) -> None:
-        stage = Stage(progress.stage)
-        if stage is not self._stage:
-            self._stack.close()
-            self._advance = self._stack.enter_context(call_progress(_STAGE_WORDS[stage]))
-            self._stage = stage
-        self._advance(progress)
-
-
-@contextmanager
-def _bars() -> Iterator[_Bars]:
-    with ExitStack() as stack:
-        yield _Bars(stack)
 
 
 def _say_estimate(found: BuildEstimate) -> None:

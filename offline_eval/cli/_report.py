@@ -32,6 +32,13 @@ def report(
             "junit (for CI systems).",
         ),
     ] = "html,md,json",
+    suite: Annotated[
+        str | None,
+        typer.Option(
+            help="The suite of the run, python:module:attribute, if it is neither built in nor "
+            "installed."
+        ),
+    ] = None,
     fail_if: Annotated[
         list[str] | None,
         typer.Option(
@@ -51,8 +58,10 @@ def report(
     Examples: `knowgate report run` ·
     `knowgate report run --compare last-release --fail-if 'abstention_rate<0.9'`
     """
-    from ..suites import write_report
+    from ..suites import find_suite, write_report
 
+    if suite is not None:
+        find_suite(suite)  # known from here on by its own name
     paths = write_report(
         run,
         out_dir=out_dir,

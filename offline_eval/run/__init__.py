@@ -22,7 +22,7 @@ from ._manifest import (
 )
 from ._measured_run import OokbRun, read_ookb_run
 from ._ordered_store import open_run
-from ._progress import OnProgress, Progress, RunTotals
+from ._progress import OnProgress, Progress, RunTotals, Tally
 from ._questions import TWINS, CaseKind, OokbQuestion, OokbRow, RowError
 from ._ray_calls import RayPool, run_calls_ray_sync
 from ._replies import (
@@ -86,6 +86,7 @@ __all__ = [
     "StoredPassage",
     "Table",
     "TableSpec",
+    "Tally",
     "checked_model",
     "each_or_error",
     "error_note",

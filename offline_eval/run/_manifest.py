@@ -19,6 +19,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 SCHEMA_VERSION = 1
 _NOT_COMPARED = frozenset({"created_by"})
+_FIRST_COMPARED = ("suite", "settings", "inputs")
 
 
 def checked_model(
@@ -190,7 +191,9 @@ def holds_run(
         _require_free(root, own)
         return False
     found = read_manifest(root)
-    for name in sorted((found.keys() | manifest.keys()) - _NOT_COMPARED):
+    # Those first that explain most.
+    others = sorted((found.keys() | manifest.keys()) - _NOT_COMPARED - set(_FIRST_COMPARED))
+    for name in [*_FIRST_COMPARED, *others]:
         if found.get(name) != manifest.get(name):
             raise InputError(
                 "the folder holds another run "

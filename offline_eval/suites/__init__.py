@@ -1,7 +1,28 @@
-"""Evaluation suites: each holds its cases, its way of answering, its metrics and its report."""
+"""Evaluation suites: each holds its cases, its way of answering, its metrics and its report.
+
+`base` explains how to write one; running, resuming and reporting are done here for all.
+"""
 
 from __future__ import annotations
 
+from ._driver import RunOptions, plan_suite, read_suite_run, run_suite
+from ._registry import find_suite, register, suite_names
 from ._reporting import write_report
+from .base import DryRun, Suite, SuiteRun, SuiteSettings, System, Work
 
-__all__ = ["write_report"]
+__all__ = [
+    "DryRun",
+    "RunOptions",
+    "Suite",
+    "SuiteRun",
+    "SuiteSettings",
+    "System",
+    "Work",
+    "find_suite",
+    "plan_suite",
+    "read_suite_run",
+    "register",
+    "run_suite",
+    "suite_names",
+    "write_report",
+]

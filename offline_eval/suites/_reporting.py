@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 from ...guard.errors import InputError
@@ -25,10 +26,9 @@ from ..report import (
     paths_within,
 )
 from ..run import HOLDS_REPLIES, read_manifest
-from .conflict import conflict_report
-from .ookb import replies_report, signals_report
-from .uaqfact import uaqfact_report
-from .uniknow import uniknow_report
+from ._driver import read_suite_run
+from ._registry import suite_of
+from .ookb import replies_report
 
 PathLike = str | os.PathLike[str]
 
@@ -95,30 +95,35 @@ def _checked_formats(formats: Sequence[str]) -> list[str]:
     return [name for name in ("json", "csv", "junit", "md", "html") if name in formats]
 
 
+# Suites that are not `Suite` objects yet.
+_REPORTS = {
+    "ookb": ".ookb:signals_report",
+    "conflict": ".conflict:conflict_report",
+    "uaqfact": ".uaqfact:uaqfact_report",
+    "uniknow": ".uniknow:uniknow_report",
+}
+
+
 def _suite_report(run_dir: PathLike, compare: Sequence[PathLike]) -> SuiteReport | Document:
     manifest = read_manifest(run_dir)
-    suite = manifest.get("suite")
-    if suite == "ookb" and manifest.get("holds") == HOLDS_REPLIES:
+    where = str(Path(run_dir) / "manifest.json")
+    name = str(manifest.get("suite"))
+    if name == "ookb" and manifest.get("holds") == HOLDS_REPLIES:
         return replies_report(run_dir, compare=compare)
-    known: dict[object, Callable[[PathLike], SuiteReport | Document]] = {
-        "ookb": signals_report,
-        "conflict": conflict_report,
-        "uaqfact": uaqfact_report,
-        "uniknow": uniknow_report,
-    }
-    if suite not in known:
-        raise InputError(
-            f"there is no report for a run of suite {suite!r}",
-            where=str(Path(run_dir) / "manifest.json"),
-            hint="name a run made with `knowgate eval …`, such as `knowgate eval uniknow`",
-        )
+    if name not in _REPORTS:
+        suite = suite_of(manifest, where=where)
+        run = read_suite_run(run_dir, suite)
+        others = [read_suite_run(folder, suite) for folder in compare]
+        return suite.report(suite.compare(run, others) if others else suite.score(run))
     if compare:
         raise InputError(
             "only runs of replies can be compared",
-            where=str(Path(run_dir) / "manifest.json"),
+            where=where,
             hint="leave --compare out, or make runs with `knowgate eval ookb --model …`",
         )
-    return known[suite](run_dir)
+    module, _, attribute = _REPORTS[name].partition(":")
+    made: SuiteReport | Document = getattr(import_module(module, __package__), attribute)(run_dir)
+    return made
 
 
 def _text_of(report: SuiteReport, name: str, gates: Gates) -> str:

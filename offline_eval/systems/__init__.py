@@ -11,7 +11,7 @@ from __future__ import annotations
 from ._bases import AskedBase, read_bases
 from ._cases import Case, build_cases
 from ._contexts import FoundContext, Material, Wanted, find_contexts
-from ._factory import EMBEDDED, load_chat_model, load_language_model
+from ._factory import EMBEDDED, load_chat_model, load_language_model, load_object
 from ._guards import (
     OFF,
     GuardChoice,
@@ -73,6 +73,7 @@ __all__ = [
     "load_guards",
     "load_judges",
     "load_language_model",
+    "load_object",
     "load_retriever",
     "load_system_prompts",
     "logged_generation",

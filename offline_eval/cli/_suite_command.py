@@ -1,0 +1,299 @@
+"""A command for every suite, built from the model of its settings."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from pathlib import Path
+from shlex import quote
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import typer
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+from rich.table import Table
+from typer.core import TyperGroup
+
+from ...guard.errors import InputError
+from ...guard.files import write_json
+from ..run import CallLimits
+from ..suites import (
+    DryRun,
+    RunOptions,
+    Suite,
+    SuiteSettings,
+    System,
+    find_suite,
+    plan_suite,
+    run_suite,
+    suite_names,
+)
+from ..systems import load_guard_choices, load_guards, load_language_model
+from ._call_progress import call_stages
+from ._console import out
+
+_SYSTEMS, _CALLS = "Systems under test", "Calls"
+AnySuite = Suite[Any, Any, Any, Any]
+
+
+class SuiteGroup(TyperGroup):
+    """The group `eval`: commands written by hand, then one for every suite that is found."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands."""
+        return sorted({*super().list_commands(ctx), *_names()})
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command; that of a suite is made when it is asked for."""
+        found = super().get_command(ctx, cmd_name)
+        if found is not None or (cmd_name not in _names() and not cmd_name.startswith("python:")):
+            return found
+        return suite_command(find_suite(cmd_name), cmd_name)
+
+
+def _names() -> list[str]:
+    return [name for name in suite_names() if "/" not in name]
+
+
+def suite_command(suite: AnySuite, name: str) -> Any:
+    """Make the command of a suite.
+
+    Args:
+        suite: its settings become options; its docstring is the help.
+        name: of the command.
+    """
+    options = setting_options(suite.settings)
+    shared = _shared_options(suite)
+
+    def command(**given: Any) -> None:
+        own = {field: given.pop(field) for field in options}
+        _run(suite, settings_of(suite.settings, own), given)
+
+    parameters = [*options.values(), *shared]
+    # Required options first: Python wants it so.
+    parameters.sort(key=lambda one: one.default is not inspect.Parameter.empty)
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    command.__doc__ = inspect.getdoc(type(suite))
+    holder = typer.Typer(rich_markup_mode="markdown", add_completion=False)
+    holder.command(name)(command)
+    return typer.main.get_command(holder)
+
+
+# -- options from settings ----------------------------------------------------------
+
+
+def setting_options(model: type[SuiteSettings]) -> dict[str, inspect.Parameter]:
+    """Return an option for each field of the settings, by field."""
+    own = [name for name in model.model_fields if name not in SuiteSettings.model_fields]
+    names = [*own, *SuiteSettings.model_fields]
+    return {name: _option(name, model.model_fields[name]) for name in names}
+
+
+def _option(name: str, field: FieldInfo) -> inspect.Parameter:
+    item, several = _item_type(field.annotation)
+    help_text = field.description or ""
+    choices = _choices(item)
+    if choices:
+        help_text = f"{help_text.rstrip('.')}: {', '.join(choices)}." if help_text else ""
+    default = field.get_default(call_default_factory=True)
+    if several:
+        help_text += " Repeatable."
+        if default:
+            help_text += f"  [default: {', '.join(str(_plain(one)) for one in default)}]"
+    kind: Any = item if item in (int, float, bool, Path) else str
+    if several:
+        kind = list[Path] if item is Path else list[str]
+    required = field.is_required()
+    if not required and (several or default is None):
+        kind, shown = kind | None, None
+    else:
+        shown = _plain(default)
+    info = typer.Option(option_of(name, field), help=help_text.strip(), rich_help_panel=None)
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if required else shown,
+        annotation=Annotated[kind, info],
+    )
+
+
+def option_of(name: str, field: FieldInfo) -> str:
+    """Return the name of the option of a field."""
+    extra = field.json_schema_extra
+    given = extra.get("option") if isinstance(extra, dict) else None
+    return str(given) if given else f"--{name.replace('_', '-')}"
+
+
+def _item_type(annotation: Any) -> tuple[Any, bool]:
+    """Return the type of a value, without `None` and `Annotated`, and whether it is a list."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _item_type(get_args(annotation)[0])
+    if origin in (Union, types.UnionType):
+        kinds = [one for one in get_args(annotation) if one is not type(None)]
+        return _item_type(kinds[0]) if len(kinds) == 1 else (str, False)
+    if origin in (list, tuple, set, frozenset):
+        return _item_type(get_args(annotation)[0])[0], True
+    return annotation, False
+
+
+def _choices(item: Any) -> list[str]:
+    if get_origin(item) is Literal:
+        return [str(one) for one in get_args(item)]
+    if isinstance(item, type) and issubclass(item, Enum):
+        return [str(one.value) for one in item]
+    return []
+
+
+def _plain(value: Any) -> Any:
+    return value.value if isinstance(value, Enum) else value
+
+
+def settings_of(model: type[SuiteSettings], given: Mapping[str, Any]) -> SuiteSettings:
+    """Make settings of the values of options; None is an option that was not given.
+
+    Raises:
+        InputError: a value cannot be used; names the option.
+    """
+    values = {}
+    for name, value in given.items():
+        if value is None:
+            continue
+        item, several = _item_type(model.model_fields[name].annotation)
+        values[name] = _split(value) if several and item not in (str, Path) else value
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        name = str(fault["loc"][0]) if fault["loc"] else ""
+        where = option_of(name, model.model_fields[name]) if name else "settings"
+        message = fault["msg"].removeprefix("Value error, ")
+        raise InputError(f"{message}, not {fault['input']!r:.60}", where=where) from None
+
+
+def _split(texts: Iterable[object]) -> list[str]:
+    """Split values that are separated by commas."""
+    return [part.strip() for text in texts for part in str(text).split(",") if part.strip()]
+
+
+# -- options of every suite -----------------------------------------------------------
+
+
+def _shared_options(suite: AnySuite) -> list[inspect.Parameter]:
+    found = [
+        _shared("out_dir", Path | None, "--out", "Run folder; resumed if it exists."),
+        _shared("dry_run", bool, "--dry-run", "Count the cases; ask and write nothing.", False),
+        _shared("json_file", Path | None, "--json", "With --dry-run: the counts as JSON."),
+        _shared("retry_failed", bool, "--retry-failed", "Ask again for rows with an error.", False),
+        _shared("timeout", float | None, "--timeout", "Seconds per case.", None, _CALLS),
+        _shared("concurrency", int, "--concurrency", "Calls at once.", 8, _CALLS),
+    ]
+    if inspect.iscoroutinefunction(suite.answer):
+        found += [
+            _shared("rate", float | None, "--rate", "Calls per second at most.", None, _CALLS),
+            _shared("max_attempts", int, "--max-attempts", "Attempts per call.", 3, _CALLS),
+        ]
+    if suite.takes_model:
+        model = suite.default_model
+        found += [
+            _shared(
+                "model",
+                str,
+                "--model",
+                "embedded, a model folder, provider:model, or python:module:attribute.",
+                model or inspect.Parameter.empty,
+                _SYSTEMS,
+            ),
+            _shared(
+                "guard",
+                list[str] | None,
+                "--guard",
+                "premise, a policy.json, the folder of a calibrated run, or "
+                "python:module:attribute, to put in front of the model. Repeatable.",
+                None,
+                _SYSTEMS,
+            ),
+            _shared(
+                "scorer",
+                str | None,
+                "--scorer",
+                "Scorer of the guards, by name or folder.  [default: what each policy names]",
+                None,
+                _SYSTEMS,
+            ),
+        ]
+    return found
+
+
+def _shared(
+    name: str, kind: Any, option: str, help_text: str, default: Any = None, panel: str | None = None
+) -> inspect.Parameter:
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[kind, typer.Option(option, help=help_text, rich_help_panel=panel)],
+    )
+
+
+# -- what the command does --------------------------------------------------------------
+
+
+def _run(suite: AnySuite, settings: SuiteSettings, given: Mapping[str, Any]) -> None:
+    limits = CallLimits(
+        max_concurrency=given["concurrency"],
+        rate=given.get("rate"),
+        timeout=given["timeout"],
+        max_attempts=given.get("max_attempts", 3),
+    )
+    out_dir, json_file = given["out_dir"], given["json_file"]
+    if given["dry_run"]:
+        _show(plan_suite(suite, settings, _named_systems(suite, given)), json_file)
+        return
+    if json_file is not None:
+        raise InputError("is for --dry-run", where="--json", hint="add --dry-run or leave it out")
+    if out_dir is None:
+        raise InputError("is missing", where="--out", hint="name the run folder, or --dry-run")
+    # Before a model is loaded, which takes seconds: what is wrong with the data.
+    suite.cases(settings)
+    systems = _systems(suite, limits, given)
+    with call_stages() as advance:
+        options = RunOptions(limits, given["retry_failed"], on_progress=advance)
+        run_suite(suite, settings, out_dir, systems, options)
+    out.print(f"run → {out_dir}\nnext: knowgate report {quote(str(out_dir))}", markup=False)
+
+
+def _systems(suite: AnySuite, limits: CallLimits, given: Mapping[str, Any]) -> list[System]:
+    if not suite.takes_model:
+        return []
+    if given["scorer"] is not None and not given["guard"]:
+        raise InputError("is for guards", where="--scorer", hint="add --guard, or leave it out")
+    timeout = {} if limits.timeout is None else {"timeout": limits.timeout}
+    model = load_language_model(given["model"], max_concurrency=limits.max_concurrency, **timeout)
+    guards = load_guards(given["guard"] or [], model, scorer=given["scorer"])
+    return [
+        System("model", model),
+        *(System(name, model, guard, guards.sha256[name]) for name, guard in guards.guards.items()),
+    ]
+
+
+def _named_systems(suite: AnySuite, given: Mapping[str, Any]) -> list[System]:
+    """Return the systems without loading a model."""
+    if not suite.takes_model:
+        return []
+    choices = [one for one in load_guard_choices(given["guard"] or []) if one.policy is not None]
+    return [System("model"), *(System(one.name, None, one, one.sha256) for one in choices)]
+
+
+def _show(found: DryRun, json_file: Path | None) -> None:
+    table = Table(*found.columns, box=None, pad_edge=False)
+    for line in found.lines:
+        table.add_row(*line)
+    out.print(table)
+    for note in found.notes:
+        out.print(note, markup=False)
+    if json_file is not None:
+        write_json(json_file, dict(found.values))

@@ -1,0 +1,93 @@
+"""Suites by name: built in, registered by the user, or of an installed package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any
+
+from ...guard.errors import InputError
+from ..systems import load_object
+from .base import Suite
+
+# Imported when they are asked for.
+_BUILT_IN: dict[str, str] = {}
+_ENTRY_POINTS = "knowgate.suites"
+_PYTHON = "python:"
+_registered: dict[str, Suite[Any, Any, Any, Any]] = {}
+
+
+def register(suite: Suite[Any, Any, Any, Any]) -> None:
+    """Make a suite known to `knowgate eval` and `knowgate report` of this process.
+
+    An installed package does so for every process with an entry point of the group
+    `knowgate.suites`.
+
+    Raises:
+        ValueError: another suite has its name.
+    """
+    name = _full_name(suite.name, suite.holds)
+    if name in _BUILT_IN or _registered.get(name, suite) is not suite:
+        raise ValueError(f"there is a suite {name!r} already")
+    _registered[name] = suite
+
+
+def suite_names() -> list[str]:
+    """Return the names of all suites, sorted."""
+    installed = {point.name for point in entry_points(group=_ENTRY_POINTS)}
+    return sorted(_BUILT_IN.keys() | _registered.keys() | installed)
+
+
+def find_suite(name: str) -> Suite[Any, Any, Any, Any]:
+    """Return a suite by name, or by `python:module:attribute`.
+
+    Raises:
+        InputError: there is no such suite.
+    """
+    if name in _registered:
+        return _registered[name]
+    if name in _BUILT_IN:
+        module, _, attribute = _BUILT_IN[name].partition(":")
+        return _checked(getattr(import_module(module, __package__), attribute), name)
+    if name.startswith(_PYTHON):
+        suite = _checked(load_object(name), name)
+        # Its runs are reported under its own name.
+        _registered.setdefault(_full_name(suite.name, suite.holds), suite)
+        return suite
+    for point in entry_points(group=_ENTRY_POINTS, name=name):
+        return _checked(point.load(), name)
+    raise InputError(
+        f"there is no suite {name[:80]!r}",
+        hint=f"one of {', '.join(suite_names())}, or python:module:attribute",
+    )
+
+
+def suite_of(manifest: Mapping[str, Any], *, where: str) -> Suite[Any, Any, Any, Any]:
+    """Return the suite that made a run.
+
+    Raises:
+        InputError: it is not known here.
+    """
+    name = _full_name(str(manifest.get("suite")), str(manifest.get("holds") or ""))
+    if name not in suite_names():
+        raise InputError(
+            f"there is no report for a run of suite {manifest.get('suite')!r}",
+            where=where,
+            hint="name a run made with `knowgate eval …`, such as `knowgate eval uniknow`; the "
+            "suite of a module of yours is named with --suite python:module:attribute",
+        )
+    return find_suite(name)
+
+
+def _full_name(name: str, holds: str) -> str:
+    return f"{name}/{holds}" if holds else name
+
+
+def _checked(found: object, name: str) -> Suite[Any, Any, Any, Any]:
+    suite = found() if isinstance(found, type) and issubclass(found, Suite) else found
+    if not isinstance(suite, Suite):
+        raise InputError(
+            f"is a {type(found).__name__}, not a suite", where=name, hint="name a Suite"
+        )
+    return suite

@@ -1,0 +1,379 @@
+"""Write a suite: cases, answering, metrics and a report; everything else is done here.
+
+    settings ─► cases ─► [prepare] ─► answer (per system) ─► rows ─► score ─► report
+                                      └─ model, alone and behind each guard
+
+A suite is a subclass of `Suite` and an instance of it:
+
+    class Settings(SuiteSettings):            # each field becomes a command-line option
+        data: Path = Field(description="Questions, JSON lines.")
+
+    class Row(Stored):                        # a line of rows.jsonl
+        row_id: str
+        answer: str | None = None
+        right: bool | None = None
+        error: RowError | None = None         # set where there is no answer
+
+    class Capitals(Suite[Settings, Question, Row, Summary]):
+        '''Capitals of countries.'''          # becomes the help of the command
+        name, settings, row = "capitals", Settings, Row
+
+        def cases(self, settings): ...        # read the data; InputError where it is wrong
+        def row_id(self, case, system): return f"{system}/{case.question_id}"
+        def answer(self, cases, system): ...  # one row per case, in order; no storing here
+        def score(self, run): ...             # run.rows → numbers
+        def report(self, summary): ...        # numbers → Document
+
+    register(Capitals())        # or: knowgate eval python:module:attribute
+
+That is enough for `knowgate eval capitals`, `knowgate report`, gates, and `run_suite`: run
+folder with manifest and lock, resume after a kill without asking twice, `--retry-failed`,
+`--timeout`, `--limit`, `--dry-run`, guards in front of the model, progress.
+
+**Answering.** A plain `answer` gets a batch (`batches`) and returns one row per case. If it
+raises, the batch is asked case by case, and cases that fail become rows by `failed`; an
+`InputError` ends the run. An `async def answer` is called with one case at a time, as many
+at once as `CallLimits` allow, with retries, rate and timeout, also on Ray.
+
+**Systems.** The driver asks the model (`System("model", …)`), then each guard in front of it.
+`system.guard` is the guard, None without one; `system.earlier` are the rows of the systems
+before it, so that a guard reuses the model's replies. `systems` may build others (methods,
+models × prompts); `applies` leaves out cases that a system does not answer.
+
+**More stages.** Cases that need calls first (beliefs, evidence, contexts) come from `prepare`:
+it has the open run, may store rows in further tables (`work.run[TableSpec(…)]`) and sets
+`work.cases`. `finish` runs after the last row.
+
+**Manifest.** By default: settings, fingerprint of the model, hashes of guards and of every
+file in a `Path` field. Override `manifest` to name other things; two runs are the same if
+their manifests are equal.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ...guard.errors import InputError
+from ..report import Document
+from ..run import CallLimits, InputFile, Manifest, OnProgress, Progress, RowError, Run, TableSpec
+
+MODEL_SYSTEM = "model"
+
+
+class SuiteSettings(BaseModel):
+    """What decides the rows of a run; each field is a command-line option.
+
+    The name of a field is the name of its option, its description the help, its default the
+    default. `json_schema_extra={"option": "--lang"}` names the option otherwise. Fields of
+    type `Path` are input files.
+
+    Attributes:
+        limit: cases that are asked at most, the first ones; see `Suite.limited`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    limit: Annotated[int | None, Field(ge=1, description="Ask at most that many cases.")] = None
+
+
+SettingsT = TypeVar("SettingsT", bound=SuiteSettings)
+CaseT = TypeVar("CaseT")
+RowT = TypeVar("RowT", bound=BaseModel)
+SummaryT = TypeVar("SummaryT")
+
+
+class System:
+    """What answers: a model, alone or behind a guard.
+
+    Args:
+        name: unique in the run.
+        model: a language model, logged replies, or whatever the suite asks.
+        guard: decides in front of the model; None for the model alone.
+        sha256: tells two versions of the guard apart.
+
+    Attributes:
+        settings: of the suite; set by the driver.
+        run: open; set by the driver, None in the worker of a Ray cluster.
+    """
+
+    def __init__(self, name: str, model: Any = None, guard: Any = None, sha256: str = "") -> None:
+        self.name, self.model, self.guard, self.sha256 = name, model, guard, sha256
+        self.settings: Any = None
+        self.run: Run | None = None
+        self._rows: TableSpec[Any] | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies the model in the manifest; `replay` for logged replies."""
+        return "" if self.model is None else getattr(self.model, "fingerprint", "replay")
+
+    @cached_property
+    def earlier(self) -> Mapping[str, Any]:
+        """Rows of the systems before this one, by key."""
+        assert self.run is not None
+        assert self._rows is not None
+        key = self._rows.key
+        return {getattr(row, key): row for row in self.run[self._rows].rows()}
+
+    def bind(self, settings: SuiteSettings, run: Run, rows: TableSpec[Any]) -> None:
+        """Give the system the run that it answers in; called by the driver."""
+        self.settings, self.run, self._rows = settings, run, rows
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Travels to the workers of a Ray cluster, where no run is open.
+        state = {**self.__dict__, "run": None}
+        state.pop("earlier", None)
+        return state
+
+
+@dataclass
+class Work(Generic[SettingsT, CaseT]):
+    """A run under way, for `prepare` and `finish`.
+
+    Attributes:
+        settings: of the suite.
+        cases: to be asked; `prepare` may replace them.
+        systems: that answer, in order; `prepare` may remove some.
+        run: open for writing.
+        limits: of calls.
+        on_progress: called with the state of a stage; may be None.
+    """
+
+    settings: SettingsT
+    cases: Sequence[CaseT]
+    systems: list[System]
+    run: Run
+    limits: CallLimits
+    on_progress: OnProgress | None = None
+
+    def progress(self, stage: str) -> Callable[[int, int], None]:
+        """Return a callback (done, total) that reports the progress of a stage."""
+
+        def told(done: int, total: int) -> None:
+            if self.on_progress is not None:
+                self.on_progress(Progress(stage, done, total))
+
+        return told
+
+
+@dataclass(frozen=True)
+class SuiteRun(Generic[RowT]):
+    """A stored run of a suite, finished or not.
+
+    Attributes:
+        suite: that made it.
+        run: open for reading; further tables are `run[TableSpec(…)].rows()`.
+        rows: checked, in the order in which they were stored.
+    """
+
+    suite: Suite[Any, Any, RowT, Any]
+    run: Run
+    rows: tuple[RowT, ...]
+
+    @property
+    def folder(self) -> Path:
+        """Where the run is stored."""
+        return self.run.folder
+
+    @property
+    def manifest(self) -> Any:
+        """The checked manifest, of the suite's `manifest_model`."""
+        return self.run.manifest
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """What a run would ask.
+
+    Attributes:
+        columns: headings.
+        lines: of the table, one cell per heading.
+        notes: lines below the table.
+        values: for `--json`.
+    """
+
+    columns: tuple[str, ...]
+    lines: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
+    """A family of cases with its own answering, metrics and report; see the module.
+
+    Attributes:
+        name: of the command and in the manifest.
+        holds: tells two kinds of run of one name apart; empty for one kind.
+        settings: model of the settings.
+        row: model of a row, with a field `error` (`RowError | None`).
+        key: field of the row that identifies it.
+        manifest_model: what manifests of this suite are checked against.
+        takes_model: whether the command has `--model`, `--guard` and `--scorer`.
+        default_model: of `--model`; empty where it must be named.
+        batch_size: cases per call of a plain `answer`.
+    """
+
+    name: ClassVar[str]
+    settings: type[SettingsT]
+    row: type[RowT]
+    key: ClassVar[str] = "row_id"
+    holds: ClassVar[str] = ""
+    manifest_model: ClassVar[type[Manifest]] = Manifest
+    takes_model: ClassVar[bool] = True
+    default_model: ClassVar[str] = "embedded"
+    batch_size: ClassVar[int] = 64
+
+    # -- what every suite has -------------------------------------------------------
+
+    @abstractmethod
+    def cases(self, settings: SettingsT) -> Sequence[CaseT]:
+        """Read the cases; nothing is asked or written yet.
+
+        Raises:
+            InputError: the data cannot be used.
+        """
+
+    @abstractmethod
+    def answer(
+        self, cases: Sequence[CaseT], system: System
+    ) -> Iterable[RowT] | Awaitable[Iterable[RowT]]:
+        """Answer a batch: one row per case, in their order."""
+
+    @abstractmethod
+    def score(self, run: SuiteRun[RowT]) -> SummaryT:
+        """Compute the numbers of a run, finished or not."""
+
+    @abstractmethod
+    def report(self, summary: SummaryT) -> Document:
+        """Write the report of the numbers."""
+
+    # -- what a suite may say otherwise ---------------------------------------------
+
+    def row_id(self, case: CaseT, system: str) -> str:
+        """Return the key of the row of a case; by default `<system>/<case.case_id>`."""
+        return f"{system}/{case.case_id}"  # type: ignore[attr-defined]
+
+    @property
+    def rows(self) -> TableSpec[RowT]:
+        """The table of rows."""
+        hint = f"run `knowgate eval {self.name}` again into another folder"
+        return TableSpec("rows", self.row, self.key, hint=hint)
+
+    def limited(self, cases: Sequence[CaseT], limit: int | None) -> Sequence[CaseT]:
+        """Return the cases that `--limit` leaves; by default the first ones."""
+        return cases[:limit]
+
+    def systems(self, settings: SettingsT, given: Sequence[System]) -> Sequence[System]:
+        """Return the systems that answer; by default the model, then each guard.
+
+        Args:
+            settings: of the suite.
+            given: the model alone, then behind each guard.
+        """
+        del settings
+        return given or (System(self.name),)
+
+    def applies(self, case: CaseT, system: System) -> bool:
+        """Return whether a system answers a case."""
+        del case, system
+        return True
+
+    def batches(self, cases: Sequence[CaseT]) -> Iterator[Sequence[CaseT]]:
+        """Split the cases into batches for a plain `answer`."""
+        for begin in range(0, len(cases), self.batch_size):
+            yield cases[begin : begin + self.batch_size]
+
+    def asks_whole_batches(self, system: System) -> bool:
+        """Return whether a batch that a kill cut is asked again as a whole.
+
+        A local model's reply can depend on its batch in the last digit; a remote model is
+        asked only for what is missing.
+        """
+        return hasattr(system.model, "batch_size")
+
+    def failed(self, case: CaseT, system: System, error: Exception) -> RowT:
+        """Make the row of a case without an answer.
+
+        Override it where the row has required fields besides its key.
+        """
+        fields = {self.key: self.row_id(case, system.name), "error": RowError.of(error)}
+        return self.row.model_validate(fields)
+
+    def inputs(self, settings: SettingsT) -> Sequence[Path]:
+        """Return the files that decide the rows; by default those in `Path` fields."""
+        values = (getattr(settings, name) for name in type(settings).model_fields)
+        return [value for value in values if isinstance(value, Path) and value.is_file()]
+
+    def manifest(
+        self, settings: SettingsT, cases: Sequence[CaseT], systems: Sequence[System]
+    ) -> Manifest:
+        """Return what the run is made from and with."""
+        paths = {name for name, _ in settings if isinstance(getattr(settings, name), Path)}
+        stored: dict[str, Any] = settings.model_dump(mode="json", exclude=paths)
+        fingerprints = dict.fromkeys(one.fingerprint for one in systems if one.fingerprint)
+        if fingerprints:
+            stored["model"] = ", ".join(fingerprints)
+        stored["guards"] = {one.name: one.sha256 for one in systems if one.guard is not None}
+        return self.manifest_model.new(
+            suite=self.name,
+            **({"holds": self.holds} if self.holds else {}),
+            settings=stored,
+            systems=[one.name for one in systems],
+            inputs=tuple(InputFile.of(path) for path in self.inputs(settings)),
+            cases=len(cases),
+        )
+
+    def files(
+        self, settings: SettingsT, cases: Sequence[CaseT]
+    ) -> Mapping[str, Callable[[Path], object]]:
+        """Return what is written into a new run folder before its manifest, by name."""
+        del settings, cases
+        return {}
+
+    def prepare(self, work: Work[SettingsT, CaseT]) -> None:
+        """Do what comes before answering; may store rows and replace `work.cases`."""
+
+    def finish(self, work: Work[SettingsT, CaseT]) -> None:
+        """Do what comes after the last row."""
+
+    def dry_run(
+        self, settings: SettingsT, cases: Sequence[CaseT], systems: Sequence[System]
+    ) -> DryRun:
+        """Count what would be asked; by default the cases of each system."""
+        del settings
+        counts = {one.name: sum(self.applies(case, one) for case in cases) for one in systems}
+        lines = tuple((name, str(number)) for name, number in counts.items())
+        return DryRun(("system", "cases"), lines, values={"cases": counts})
+
+    def check(self, run: SuiteRun[RowT]) -> None:
+        """Check a stored run before it is scored.
+
+        Raises:
+            InputError: its rows do not belong together, or there are none yet.
+        """
+        if not run.rows:
+            raise InputError(
+                "the run is not finished (no row yet)",
+                where=str(run.folder),
+                hint=f"start the same `knowgate eval {self.name}` again to continue it",
+            )
+
+    def compare(self, run: SuiteRun[RowT], others: Sequence[SuiteRun[RowT]]) -> SummaryT:
+        """Compute the numbers of a run beside those of others, for `--compare`.
+
+        Raises:
+            InputError: runs of this suite cannot be compared.
+        """
+        del others
+        raise InputError(
+            "only runs of replies can be compared",
+            where=str(run.folder / "manifest.json"),
+            hint="leave --compare out, or make runs with `knowgate eval ookb --model …`",
+        )

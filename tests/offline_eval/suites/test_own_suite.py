@@ -1,0 +1,229 @@
+"""A suite of under 100 lines gets resume, report, gate and command line by itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowgate.guard import Guard, InputError, Policy
+from knowgate.guard.contracts import Generation
+from knowgate.guard.errors import LanguageModelError
+from knowgate.guard.signals.relevance import LexicalScorer
+from knowgate.offline_eval.run import CallLimits, Progress
+from knowgate.offline_eval.suites import (
+    RunOptions,
+    System,
+    plan_suite,
+    read_suite_run,
+    run_suite,
+    write_report,
+)
+from tests.offline_eval.suites import arithmetic
+from tests.offline_eval.suites.arithmetic import SUMS, Settings
+
+ROOT = Path(__file__).parents[3]
+_SUITE = f"python:{arithmetic.__name__}:SUMS"
+
+
+class Calculator:
+    """A language model that adds; may be slow, or fail on some questions."""
+
+    fingerprint = "calculator"
+
+    def __init__(self, seconds: float = 0.0, failing: frozenset[str] = frozenset()) -> None:
+        self.seconds, self.failing = seconds, failing
+        self.asked: list[str] = []
+
+    def generate(self, prompts: list[str], **_: Any) -> list[list[Generation]]:
+        """Answer `a plus b`."""
+        self.asked += prompts
+        if log := os.environ.get("ASKED"):
+            with Path(log).open("a", encoding="utf-8") as stream:
+                stream.writelines(f"{prompt.replace(' ', '-')}\n" for prompt in prompts)
+        time.sleep(self.seconds)
+        if self.failing & set(prompts):
+            raise LanguageModelError("down")
+        sums = [prompt.split(" plus ") for prompt in prompts]
+        return [[Generation(str(int(a) + int(b)))] for a, b in sums]
+
+    async def agenerate(self, prompts: list[str], **_: Any) -> list[list[Generation]]:
+        """As `generate`."""
+        return self.generate(prompts)
+
+
+def slow() -> Calculator:
+    """For runs that are killed."""
+    return Calculator(seconds=0.05)
+
+
+def test_the_suite_is_short() -> None:
+    lines = Path(arithmetic.__file__).read_text(encoding="utf-8").splitlines()
+
+    assert len(lines) < 100
+
+
+def _command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "knowgate", *arguments]
+
+
+def test_a_killed_run_continues_and_repeats_nothing(tmp_path: Path) -> None:
+    run, log = tmp_path / "run", tmp_path / "asked"
+    model = f"python:{__name__}:slow"
+    command = _command("eval", _SUITE, "--upto", "6", "--model", model, "--out", str(run))
+    environment = {**os.environ, "ASKED": str(log)}
+    with subprocess.Popen(command, cwd=ROOT, env=environment) as program:
+        rows = run / "rows.jsonl"
+        while not (rows.exists() and rows.read_bytes().count(b"\n") >= 4):
+            assert program.poll() is None
+            time.sleep(0.01)
+        program.send_signal(signal.SIGKILL)
+        program.wait(timeout=30)
+    stored = {json.loads(line)["row_id"] for line in rows.read_bytes().split(b"\n")[:-1]}
+    first = log.read_text(encoding="utf-8").split()
+    assert 4 <= len(stored) < 36
+
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True, timeout=120
+    )
+
+    again = log.read_text(encoding="utf-8").split()[len(first) :]
+    assert not {f"model/{case}" for case in again} & stored
+    found = [json.loads(line)["row_id"] for line in rows.read_text(encoding="utf-8").splitlines()]
+    assert Counter(found) == Counter(
+        f"model/{a}-plus-{b}" for a in range(1, 7) for b in range(1, 7)
+    )
+    assert f"next: knowgate report {run}" in done.stdout
+
+
+def test_the_report_comes_in_every_format_and_a_gate_fails(tmp_path: Path) -> None:
+    run_suite(SUMS, Settings(upto=2), tmp_path / "run", [System("model", Calculator())])
+    command = _command("report", str(tmp_path / "run"), "--suite", _SUITE)
+
+    passed = subprocess.run(
+        [*command, "--fail-if", "accuracy<0.5"],
+        cwd=ROOT, check=False, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    failed = subprocess.run(
+        [*command, "--fail-if", "accuracy>0.5", "--format", "json,junit"],
+        cwd=ROOT, check=False, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+
+    assert passed.returncode == 0, passed.stderr
+    assert "Sums" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "Accuracy" in (tmp_path / "run" / "report.md").read_text(encoding="utf-8")
+    values = json.loads((tmp_path / "run" / "report.json").read_text(encoding="utf-8"))
+    assert values["accuracy"]["value"] == 1.0
+    assert failed.returncode == 1
+    assert "gate failed" in failed.stderr
+
+
+def test_settings_become_options_and_a_wrong_value_is_one_line(tmp_path: Path) -> None:
+    counts = tmp_path / "counts.json"
+
+    def eval_(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            _command("eval", _SUITE, "--dry-run", *arguments),
+            cwd=ROOT, check=False, capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+
+    done = eval_("--signs", "plus,minus", "--upto", "3", "--limit", "10", "--json", str(counts))
+    wrong = eval_("--signs", "times")
+    low = eval_("--upto", "0")
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(counts.read_text(encoding="utf-8")) == {"cases": {"model": 10}}
+    assert (wrong.returncode, low.returncode) == (2, 2)
+    assert wrong.stderr.startswith("error: --signs: ")
+    assert wrong.stderr.count("\n") == 1
+    assert "--upto" in low.stderr
+
+
+def test_a_failure_costs_one_case_and_is_asked_again_on_demand(tmp_path: Path) -> None:
+    settings, run = Settings(upto=3), tmp_path / "run"
+    broken = Calculator(failing=frozenset({"2 plus 2"}))
+    run_suite(SUMS, settings, run, [System("model", broken)])
+    rows = {row.row_id: row for row in read_suite_run(run, SUMS).rows}
+    assert [name for name, row in rows.items() if row.error] == ["model/2-plus-2"]
+    assert rows["model/2-plus-2"].error.detail == "down"
+
+    whole = Calculator()
+    run_suite(SUMS, settings, run, [System("model", whole)])
+    assert whole.asked == []
+    run_suite(SUMS, settings, run, [System("model", whole)], RunOptions(retry_failed=True))
+
+    assert whole.asked == ["2 plus 2"]
+    found = read_suite_run(run, SUMS).rows
+    assert len(found) == 9
+    assert all(row.right for row in found)
+
+
+def test_a_model_that_hangs_is_a_row(tmp_path: Path) -> None:
+    options = RunOptions(CallLimits(timeout=0.02))
+
+    run_suite(SUMS, Settings(upto=1), tmp_path, [System("model", Calculator(5.0))], options)
+
+    (row,) = read_suite_run(tmp_path, SUMS).rows
+    assert row.error is not None
+    assert row.error.type == "LanguageModelTimeoutError"
+
+
+def test_a_folder_with_another_run_is_rejected_and_what_differs_is_named(tmp_path: Path) -> None:
+    systems = [System("model", Calculator())]
+    run_suite(SUMS, Settings(upto=1), tmp_path / "run", systems)
+
+    with pytest.raises(InputError, match=r"another run \(its settings.upto differs\)"):
+        run_suite(SUMS, Settings(upto=2), tmp_path / "run", systems)
+
+
+def test_files_in_settings_are_hashed_inputs(tmp_path: Path) -> None:
+    data, systems = tmp_path / "data.txt", [System("model", Calculator())]
+    data.write_text("one", encoding="utf-8")
+    settings = Settings(upto=1, data=data)
+    run_suite(SUMS, settings, tmp_path / "run", systems)
+    data.write_text("two", encoding="utf-8")
+
+    with pytest.raises(InputError, match="its input files' content differs"):
+        run_suite(SUMS, settings, tmp_path / "run", systems)
+
+    assert read_suite_run(tmp_path / "run", SUMS).manifest.inputs[0].name == "data.txt"
+
+
+def test_guards_are_systems_of_their_own_and_progress_counts_all_rows(tmp_path: Path) -> None:
+    seen: list[Progress] = []
+    scorer = LexicalScorer()
+    guard = Guard(Policy(scorer=scorer.fingerprint, relevance_threshold=0.0), scorer=scorer)
+    model = Calculator()
+    systems = [System("model", model), System("strict", model, guard, "abc")]
+
+    assert plan_suite(SUMS, Settings(upto=2), systems).values == {
+        "cases": {"model": 4, "strict": 4}
+    }
+    options = RunOptions(on_progress=seen.append)
+    run_suite(SUMS, Settings(upto=2), tmp_path / "run", systems, options)
+
+    run = read_suite_run(tmp_path / "run", SUMS)
+    assert run.manifest.settings["guards"] == {"strict": "abc"}
+    assert run.manifest.settings["model"] == "calculator"
+    assert [row.row_id for row in run.rows][::4] == ["model/1-plus-1", "strict/1-plus-1"]
+    assert [(one.stage, one.done, one.total) for one in seen] == [
+        ("asking", 4, 8),
+        ("asking", 8, 8),
+    ]
+
+
+def test_a_suite_that_is_not_known_is_named(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text(
+        '{"schema_version": 1, "suite": "nobody"}', encoding="utf-8"
+    )
+
+    with pytest.raises(InputError, match="no report for a run of suite 'nobody'"):
+        write_report(tmp_path)
