@@ -39,7 +39,7 @@ from knowgate.guard import KnowgateError, Policy
 from knowgate.guard.files import write_json, write_text
 from knowgate.guard.signals.relevance import default_aggregator, load_scorer
 from knowgate.offline_eval.data import PassageKind
-from knowgate.offline_eval.run import read_ookb_run
+from knowgate.offline_eval.run import read_measured_run
 from knowgate.offline_eval.suites.ookb import OokbSettings, run_ookb
 
 HEAD = (
@@ -122,7 +122,7 @@ def read_domain(path: Path, runs: Path, kind: PassageKind, judges: Judges) -> Do
             encoder=judges.encoder,
             settings=OokbSettings(passage=kind, top_k=TOP, aggregator=aggregate),
         )
-        records = read_ookb_run(Path(folder) / "run").records()
+        records = read_measured_run(Path(folder) / "run").records()
     return Domain(document, tuple(found), tuple(records))
 
 

@@ -22,7 +22,7 @@ from ...guard.decision import Route
 from ...guard.errors import InputError
 from ...guard.policy import Fingerprint, Policy
 from ...guard.routing import Signals, decide_route
-from ..run import CaseKind, OokbRow, OokbRun, read_manifest, read_ookb_run
+from ..run import CaseKind, MeasuredRow, MeasuredRun, read_manifest, read_measured_run
 from ..suites.uniknow import UniKnowSignal, uniknow_signals
 
 
@@ -305,7 +305,7 @@ def records_from_ookb(run: str | os.PathLike[str]) -> MeasuredCases:
     Raises:
         InputError: no finished run of this suite lies there.
     """
-    found: OokbRun = read_ookb_run(run, with_calibration=False)
+    found: MeasuredRun = read_measured_run(run, with_calibration=False)
     return MeasuredCases(
         cases=tuple(_case(found, row) for row in found.rows),
         source=os.fspath(run),
@@ -315,7 +315,7 @@ def records_from_ookb(run: str | os.PathLike[str]) -> MeasuredCases:
     )
 
 
-def _case(run: OokbRun, row: OokbRow) -> MeasuredCase:
+def _case(run: MeasuredRun, row: MeasuredRow) -> MeasuredCase:
     failed = row.error is not None
     return MeasuredCase(
         question_id=row.question_id,

@@ -20,10 +20,10 @@ from ._manifest import (
     read_manifest,
     read_versioned,
 )
-from ._measured_run import OokbRun, read_ookb_run
+from ._measured_run import MeasuredRun, read_measured_run
 from ._ordered_store import open_run
 from ._progress import OnProgress, Progress, RunTotals, Tally
-from ._questions import TWINS, CaseKind, OokbQuestion, OokbRow, RowError
+from ._questions import TWINS, CaseKind, MeasuredRow, Question, RowError
 from ._ray_calls import RayPool, run_calls_ray_sync
 from ._replies import (
     ABSTENTION,
@@ -67,11 +67,11 @@ __all__ = [
     "InputFile",
     "Judgement",
     "Manifest",
+    "MeasuredRow",
+    "MeasuredRun",
     "OnProgress",
-    "OokbQuestion",
-    "OokbRow",
-    "OokbRun",
     "Progress",
+    "Question",
     "RayPool",
     "RepliesRun",
     "ReplyCase",
@@ -98,7 +98,7 @@ __all__ = [
     "open_store",
     "open_table",
     "read_manifest",
-    "read_ookb_run",
+    "read_measured_run",
     "read_replies_run",
     "read_table",
     "read_versioned",

@@ -16,7 +16,7 @@ from ...guard.files import read_jsonl
 from ...guard.policy import Policy
 from ...guard.text import clean_text
 from ._manifest import read_manifest, read_versioned
-from ._questions import TWINS, CalibrationFile, CaseKind, OokbManifest, OokbQuestion, OokbRow
+from ._questions import TWINS, CalibrationFile, CaseKind, MeasuredManifest, MeasuredRow, Question
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -26,7 +26,7 @@ _CALIBRATE_AGAIN = "run `knowgate calibrate` on this run again"
 
 
 @dataclass(frozen=True, slots=True)
-class OokbCalibration:
+class RunCalibration:
     """A policy fitted on one part of a run's questions.
 
     Attributes:
@@ -43,7 +43,7 @@ class OokbCalibration:
 
 
 @dataclass(frozen=True, slots=True)
-class OokbRun:
+class MeasuredRun:
     """A checked run.
 
     Attributes:
@@ -54,11 +54,11 @@ class OokbRun:
         calibration: None until a policy was fitted on this run, or when not asked for.
     """
 
-    manifest: OokbManifest
+    manifest: MeasuredManifest
     settings: Mapping[str, Any]
-    questions: Mapping[str, OokbQuestion]
-    rows: tuple[OokbRow, ...]
-    calibration: OokbCalibration | None
+    questions: Mapping[str, Question]
+    rows: tuple[MeasuredRow, ...]
+    calibration: RunCalibration | None
 
     def records(self) -> list[LeaveOneOutRecord]:
         """One record per question.
@@ -82,9 +82,9 @@ class OokbRun:
         ]
 
 
-def read_ookb_run(
+def read_measured_run(
     folder: str | os.PathLike[str], *, with_calibration: bool = True, unfinished: bool = False
-) -> OokbRun:
+) -> MeasuredRun:
     """A run of this suite.
 
     Args:
@@ -109,10 +109,10 @@ def read_ookb_run(
     if not unfinished:
         _require_complete(root, manifest, questions, rows)
     calibration = _read_calibration(root, manifest, questions) if with_calibration else None
-    return OokbRun(manifest, settings, questions, rows, calibration)
+    return MeasuredRun(manifest, settings, questions, rows, calibration)
 
 
-def _read_manifest(root: Path) -> tuple[OokbManifest, dict[str, Any]]:
+def _read_manifest(root: Path) -> tuple[MeasuredManifest, dict[str, Any]]:
     path = str(root / "manifest.json")
     value = read_manifest(root)
     suite = value.get("suite")
@@ -131,7 +131,7 @@ def _read_manifest(root: Path) -> tuple[OokbManifest, dict[str, Any]]:
         )
     value = _cleaned(value, where=path, hint=_RUN_AGAIN)
     try:
-        manifest = OokbManifest.model_validate(value)
+        manifest = MeasuredManifest.model_validate(value)
     except ValidationError as error:
         what = _first_fault(error)
         if error.errors()[0]["loc"][0] == "settings":
@@ -142,7 +142,7 @@ def _read_manifest(root: Path) -> tuple[OokbManifest, dict[str, Any]]:
     return manifest, value["settings"]
 
 
-def _require_whole_rows(root: Path, manifest: OokbManifest) -> None:
+def _require_whole_rows(root: Path, manifest: MeasuredManifest) -> None:
     """Refuse a run that was killed before its first row, or within one."""
     path = root / "rows.jsonl"
     if not path.exists():
@@ -158,7 +158,7 @@ def _require_whole_rows(root: Path, manifest: OokbManifest) -> None:
         raise _not_finished(root, manifest, content.count(b"\n"))
 
 
-def _not_finished(root: Path, manifest: OokbManifest, done: int, lead: str = "") -> InputError:
+def _not_finished(root: Path, manifest: MeasuredManifest, done: int, lead: str = "") -> InputError:
     return InputError(
         f"{lead}the run is not finished ({done} of {manifest.cases} cases)",
         where=str(root),
@@ -166,7 +166,7 @@ def _not_finished(root: Path, manifest: OokbManifest, done: int, lead: str = "")
     )
 
 
-def _read_questions(root: Path) -> dict[str, OokbQuestion]:
+def _read_questions(root: Path) -> dict[str, Question]:
     path = root / "questions.jsonl"
     if not path.exists():
         raise InputError(
@@ -174,10 +174,10 @@ def _read_questions(root: Path) -> dict[str, OokbQuestion]:
             where=str(root),
             hint="start the same `knowgate eval ookb` again, it writes what is missing",
         )
-    found: dict[str, OokbQuestion] = {}
+    found: dict[str, Question] = {}
     for number, value in read_jsonl(path):
         where = f"{path}:{number}"
-        question = _model(OokbQuestion, value, where=where, hint=_RUN_AGAIN)
+        question = _model(Question, value, where=where, hint=_RUN_AGAIN)
         if question.question_id in found:
             raise InputError(
                 f"question_id {question.question_id!r} stands here twice",
@@ -188,12 +188,12 @@ def _read_questions(root: Path) -> dict[str, OokbQuestion]:
     return found
 
 
-def _read_rows(root: Path, questions: Mapping[str, OokbQuestion]) -> tuple[OokbRow, ...]:
+def _read_rows(root: Path, questions: Mapping[str, Question]) -> tuple[MeasuredRow, ...]:
     path = root / "rows.jsonl"
-    rows: dict[tuple[str, CaseKind], OokbRow] = {}
+    rows: dict[tuple[str, CaseKind], MeasuredRow] = {}
     for number, value in read_jsonl(path):
         where = f"{path}:{number}"
-        row = _model(OokbRow, value, where=where, hint=_RUN_AGAIN)
+        row = _model(MeasuredRow, value, where=where, hint=_RUN_AGAIN)
         if row.question_id not in questions:
             raise InputError(
                 f"question_id {row.question_id!r} is not in questions.jsonl: rows and questions "
@@ -221,9 +221,9 @@ def _read_rows(root: Path, questions: Mapping[str, OokbQuestion]) -> tuple[OokbR
 
 def _require_complete(
     root: Path,
-    manifest: OokbManifest,
-    questions: Mapping[str, OokbQuestion],
-    rows: tuple[OokbRow, ...],
+    manifest: MeasuredManifest,
+    questions: Mapping[str, Question],
+    rows: tuple[MeasuredRow, ...],
 ) -> None:
     """Refuse anything but each question's two cases, in order, with its passage named."""
     expected = [(f"{name}/{kind}", name, kind) for name in questions for kind in TWINS]
@@ -247,8 +247,8 @@ def _require_complete(
 
 
 def _read_calibration(
-    root: Path, manifest: OokbManifest, questions: Mapping[str, OokbQuestion]
-) -> OokbCalibration | None:
+    root: Path, manifest: MeasuredManifest, questions: Mapping[str, Question]
+) -> RunCalibration | None:
     path = root / "calibration.json"
     if not path.exists():
         return None
@@ -275,7 +275,7 @@ def _read_calibration(
             where=where,
             hint=_CALIBRATE_AGAIN,
         )
-    return OokbCalibration(policy, file.risk, fitted, held_out)
+    return RunCalibration(policy, file.risk, fitted, held_out)
 
 
 def _model(model: type[_Model], value: dict[str, Any], *, where: str, hint: str) -> _Model:

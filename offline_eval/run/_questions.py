@@ -30,7 +30,7 @@ class CaseKind(StrEnum):
 TWINS = (CaseKind.IN_KB, CaseKind.LEFT_OUT)
 
 
-class OokbManifestSettings(Stored):
+class MeasuredSettings(Stored):
     """How a run was made.
 
     Attributes:
@@ -51,7 +51,7 @@ class OokbManifestSettings(Stored):
     passage: str
 
 
-class OokbManifest(Stored):
+class MeasuredManifest(Stored):
     """`manifest.json`.
 
     Attributes:
@@ -64,13 +64,13 @@ class OokbManifest(Stored):
 
     suite: str
     created_by: str = ""
-    settings: OokbManifestSettings
+    settings: MeasuredSettings
     inputs: tuple[InputFile, ...] = ()
     questions: Count
     cases: Count
 
 
-class OokbQuestion(Stored):
+class Question(Stored):
     """A line of `questions.jsonl`: a question, with the passage that holds its answer.
 
     Attributes:
@@ -111,7 +111,7 @@ class RowError(Stored):
         return cls(type=type(error).__name__, detail=detail)
 
 
-class OokbRow(Stored):
+class MeasuredRow(Stored):
     """A line of `rows.jsonl`: one measured case.
 
     Attributes:
@@ -134,7 +134,7 @@ class OokbRow(Stored):
     error: RowError | None
 
     @model_validator(mode="after")
-    def _consistent(self) -> OokbRow:
+    def _consistent(self) -> MeasuredRow:
         if self.error is not None:
             return self
         if len(self.scores) != len(self.retrieved):

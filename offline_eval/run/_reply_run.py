@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from ...guard.errors import InputError
 from ...guard.files import read_text, write_text
 from ._manifest import InputFile, checked_model, read_manifest
-from ._questions import OokbQuestion
+from ._questions import Question
 from ._replies import (
     HOLDS_REPLIES,
     Judgement,
@@ -33,7 +33,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 _MAKE_AGAIN = "make the run again into another folder"
 
-_QUESTIONS = TableSpec("questions", OokbQuestion, "question_id")
+_QUESTIONS = TableSpec("questions", Question, "question_id")
 _PASSAGES = TableSpec("passages", StoredPassage, "passage_id")
 _CASES = TableSpec("cases", ReplyCase, "case_id")
 REPLIES = TableSpec("replies", ReplyRow, "reply_id")
@@ -57,7 +57,7 @@ class RepliesRun:
 
     folder: Path
     manifest: RepliesManifest
-    questions: Mapping[str, OokbQuestion]
+    questions: Mapping[str, Question]
     passages: Mapping[str, StoredPassage]
     cases: Mapping[str, ReplyCase]
     replies: Mapping[str, ReplyRow]
@@ -72,7 +72,7 @@ class RepliesRun:
         """The case that a reply answers."""
         return self.cases[reply.case_id]
 
-    def question_of(self, reply: ReplyRow) -> OokbQuestion:
+    def question_of(self, reply: ReplyRow) -> Question:
         """The question that a reply answers."""
         return self.questions[self.case_of(reply).question_id]
 
@@ -167,7 +167,7 @@ def start_replies_run(
     *,
     settings: Mapping[str, Any],
     systems: Sequence[ReplySystem],
-    questions: Sequence[OokbQuestion],
+    questions: Sequence[Question],
     passages: Sequence[StoredPassage],
     cases: Sequence[ReplyCase],
     replies: int,
@@ -207,7 +207,7 @@ def start_replies_run(
 
 
 def _knowledge_bases(
-    questions: Iterable[OokbQuestion], passages: Iterable[StoredPassage]
+    questions: Iterable[Question], passages: Iterable[StoredPassage]
 ) -> list[StoredKnowledgeBase]:
     asked: dict[str, int] = {}
     for question in questions:

@@ -12,7 +12,7 @@ from ...guard.errors import InputError
 from ...guard.files import read_json
 from ...guard.text import clean_text
 from ..data import KnowledgeBase, PassageKind, QuestionRecord, build_knowledge_base, read_questions
-from ..run import InputFile, OokbQuestion, StoredPassage
+from ..run import InputFile, Question, StoredPassage
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,14 @@ class AskedBase:
     knowledge_base: KnowledgeBase
     file: InputFile
 
-    def questions(self) -> list[OokbQuestion]:
+    def questions(self) -> list[Question]:
         """The asked questions as the run stores them."""
         return [self.question(record) for record in self.asked]
 
-    def question(self, record: QuestionRecord) -> OokbQuestion:
+    def question(self, record: QuestionRecord) -> Question:
         """One question as the run stores it."""
         passage_id = self.knowledge_base.passage_of[record.question_id]
-        return OokbQuestion(
+        return Question(
             question_id=record.question_id,
             question=record.question,
             answer=record.answer,

@@ -32,7 +32,7 @@ from ...guard.signals.answerability import PremiseChecker
 from ...guard.signals.confidence import load_estimator
 from ...guard.signals.conflict import AnswerConflict, PassageConflict
 from ...guard.signals.relevance import LexicalScorer, load_scorer
-from ..run import read_manifest, read_ookb_run
+from ..run import read_manifest, read_measured_run
 from ._factory import PYTHON, load_object
 from ._models import CallMeter, ModelUnderTest
 
@@ -146,7 +146,7 @@ def _of_run(path: Path) -> GuardChoice:
             where=str(path),
             hint=f"do so with `knowgate calibrate --run {path} --out policy.json`",
         )
-    run = read_ookb_run(path)
+    run = read_measured_run(path)
     assert run.calibration is not None
     return GuardChoice(
         name=path.resolve().name,

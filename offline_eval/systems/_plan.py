@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..run import CaseKind, OokbQuestion, ReplyCase, ReplySystem
+from ..run import CaseKind, Question, ReplyCase, ReplySystem
 from ._bases import AskedBase
 from ._cases import Case, build_cases
 from ._guards import OFF, GuardChoice, held_out_of
@@ -101,7 +101,7 @@ def guarded_id(system: str, guard: str) -> str:
 
 
 def cases_of(
-    base: AskedBase, kinds: Sequence[CaseKind], synthetic: Sequence[OokbQuestion] = ()
+    base: AskedBase, kinds: Sequence[CaseKind], synthetic: Sequence[Question] = ()
 ) -> list[Case]:
     """The cases of one knowledge base, question by question; made-up questions last."""
     kept = [kind for kind in kinds if kind is not CaseKind.SYNTHETIC]

@@ -20,7 +20,7 @@ from ..run import (
     FACTUALITY,
     GIVEN_JUDGE,
     Judgement,
-    OokbQuestion,
+    Question,
     ReplyCase,
     ReplyContext,
     ReplyRow,
@@ -111,7 +111,7 @@ class Replay:
     systems: tuple[ReplayedSystem, ...] = ()
     items: tuple[Replayed, ...] = ()
     cases: tuple[ReplyCase, ...] = ()
-    questions: tuple[OokbQuestion, ...] = ()
+    questions: tuple[Question, ...] = ()
     passages: tuple[StoredPassage, ...] = ()
     judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)
     warnings: tuple[InteropWarning, ...] = ()
@@ -208,7 +208,7 @@ def _guarded(
     logged: Mapping[str, ReplySystem],
     rows: Sequence[ReplyRow],
     cases: Mapping[str, ReplyCase],
-    questions: Mapping[str, OokbQuestion],
+    questions: Mapping[str, Question],
     guards: Sequence[GuardChoice],
     taken: Collection[str],
 ) -> tuple[list[ReplayedSystem], list[Replayed]]:

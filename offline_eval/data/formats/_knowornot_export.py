@@ -43,7 +43,7 @@ from ...run import (
     TIERS,
     CaseKind,
     Judgement,
-    OokbQuestion,
+    Question,
     RepliesRun,
     ReplyCase,
     ReplyRow,
@@ -357,7 +357,7 @@ class _Writing:
     _passages: dict[str, QuestionEntry] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        own: dict[str, OokbQuestion] = {}
+        own: dict[str, Question] = {}
         for question in self.run.questions.values():
             own.setdefault(question.own_passage, question)
         for name, passage in self.run.passages.items():
@@ -459,7 +459,7 @@ class _Writing:
         return name
 
 
-def _entry(text: str, passage_id: str, question: OokbQuestion | None) -> QuestionEntry:
+def _entry(text: str, passage_id: str, question: Question | None) -> QuestionEntry:
     """A passage as question and answer, which is what KnowOrNot's contexts are made of."""
     if question is not None:
         name = _local(question.question_id, question.knowledge_base)

@@ -12,7 +12,7 @@ from ....guard.errors import InputError
 from ...run import (
     CaseKind,
     Judgement,
-    OokbQuestion,
+    Question,
     ReplyCase,
     ReplyContext,
     ReplyRow,
@@ -94,7 +94,7 @@ def lm_eval_parts(files: Sequence[str | os.PathLike[str]], *, model: str | None 
 @dataclass(slots=True)
 class _Building:
     systems: dict[str, ReplySystem] = field(default_factory=dict)
-    questions: dict[str, OokbQuestion] = field(default_factory=dict)
+    questions: dict[str, Question] = field(default_factory=dict)
     bases: dict[str, KnownBase] = field(default_factory=dict)
     cases: dict[str, ReplyCase] = field(default_factory=dict)
     replies: dict[str, ReplyRow] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class _Building:
     def _case(self, task: str, sample: Sample) -> str:
         """The case of a document; its question is the same for all models."""
         question_id = f"{task}/{sample.doc_id}"
-        question = OokbQuestion(
+        question = Question(
             question_id=question_id,
             question=sample.question,
             answer=sample.expected,

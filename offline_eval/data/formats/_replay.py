@@ -14,7 +14,7 @@ from ...run import (
     GIVEN_JUDGE,
     CaseKind,
     Judgement,
-    OokbQuestion,
+    Question,
     ReplyCase,
     ReplyContext,
     ReplyRow,
@@ -214,7 +214,7 @@ class _Building:
     warnings: WarningCounter = field(default_factory=WarningCounter)
     _where: dict[str, str] = field(default_factory=dict)
 
-    def match(self, reply: LoggedReply) -> tuple[KnownBase, OokbQuestion] | str | None:
+    def match(self, reply: LoggedReply) -> tuple[KnownBase, Question] | str | None:
         """Base and question; or the text of the question that has the id; or None."""
         named = [
             base for base in self.bases if base.name.casefold() == reply.knowledge_base.casefold()
@@ -248,7 +248,7 @@ class _Building:
             )
 
     def add(
-        self, system: ReplySystem, reply: LoggedReply, base: KnownBase, question: OokbQuestion
+        self, system: ReplySystem, reply: LoggedReply, base: KnownBase, question: Question
     ) -> None:
         context, own = self._context(reply, base, question)
         if own and reply.kind in (CaseKind.LEFT_OUT, CaseKind.SYNTHETIC):
@@ -307,7 +307,7 @@ class _Building:
                 )
 
     def _context(
-        self, reply: LoggedReply, base: KnownBase, question: OokbQuestion
+        self, reply: LoggedReply, base: KnownBase, question: Question
     ) -> tuple[ReplyContext, bool]:
         """The context by reference, and whether the question's own passage stands in it."""
         if reply.context is None:

@@ -16,7 +16,7 @@ from ...run import (
     REPLIES,
     InputFile,
     Judgement,
-    OokbQuestion,
+    Question,
     ReplyCase,
     ReplyContext,
     ReplyRow,
@@ -41,10 +41,10 @@ class KnownBase:
     """
 
     name: str
-    questions: dict[str, OokbQuestion]
+    questions: dict[str, Question]
     passages: dict[str, StoredPassage]
     order: tuple[str, ...] = field(init=False)
-    _by_question: dict[str, OokbQuestion] = field(init=False)
+    _by_question: dict[str, Question] = field(init=False)
     _by_text: dict[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -56,7 +56,7 @@ class KnownBase:
         for passage in self.passages.values():
             self._by_text.setdefault(plain(passage.text), passage.passage_id)
 
-    def asked(self, text: str) -> OokbQuestion | None:
+    def asked(self, text: str) -> Question | None:
         """The question of this text, white space aside."""
         return self._by_question.get(plain(text))
 
@@ -119,7 +119,7 @@ def base_of_records(
     for record in records.values():
         unique = unique_id(name, record.question_id, shared)
         text = f"{record.question}\n{record.answer}" if record.answer.strip() else ""
-        questions[record.question_id] = OokbQuestion(
+        questions[record.question_id] = Question(
             question_id=unique,
             question=record.question,
             answer=record.answer,
@@ -168,7 +168,7 @@ def _document_base(
     questions = {}
     for record in records:
         own = unique_id(name, built.passage_of[record.question_id], shared)
-        questions[record.question_id] = OokbQuestion(
+        questions[record.question_id] = Question(
             question_id=unique_id(name, record.question_id, shared),
             question=record.question,
             answer=record.answer,
@@ -248,7 +248,7 @@ class RunParts:
 
     settings: Mapping[str, Any]
     systems: Sequence[ReplySystem]
-    questions: Sequence[OokbQuestion]
+    questions: Sequence[Question]
     passages: Sequence[StoredPassage]
     cases: Sequence[ReplyCase]
     replies: Sequence[ReplyRow]

@@ -22,7 +22,7 @@ from ....guard.decision import Route
 from ....guard.errors import InputError
 from ....guard.files import atomic_writer
 from ....guard.policy import Policy
-from ...run import SCHEMA_VERSION, read_ookb_run
+from ...run import SCHEMA_VERSION, read_measured_run
 from ._measure import with_answers_from_memory
 
 _RUN_FILES = ("manifest.json", "questions.jsonl", "rows.jsonl", "calibration.json")
@@ -75,7 +75,7 @@ def calibrate_ookb(
     """
     _require_in_range({"risk": risk, "delta": delta, "share": share}, seed, confidence_threshold)
     _require_apart(Path(run), Path(out))
-    found = read_ookb_run(run, with_calibration=False)
+    found = read_measured_run(run, with_calibration=False)
     fit_on, test = split_by_group(found.records(), share=share, seed=seed)
     if not fit_on or not test:
         raise InputError(

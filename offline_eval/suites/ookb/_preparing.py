@@ -15,7 +15,7 @@ from ....adapters.langchain import ChatModelLM
 from ....guard.errors import DeviceError, InputError, MissingDependencyError, ModelFolderError
 from ....guard.files import write_text
 from ...data import Encoder
-from ...run import CaseKind, InputFile, OokbQuestion, ReplyCase, ReplySystem, StoredPassage
+from ...run import CaseKind, InputFile, Question, ReplyCase, ReplySystem, StoredPassage
 from ...systems import (
     RETRIEVALS,
     AnswerElsewhere,
@@ -133,7 +133,7 @@ class Prepared:
     systems: tuple[LiveSystem, ...]
     cases: Mapping[str, Sequence[Case]]
     replay: Replay
-    synthetic: Mapping[str, Sequence[OokbQuestion]] = field(default_factory=dict)
+    synthetic: Mapping[str, Sequence[Question]] = field(default_factory=dict)
 
     def items(self) -> list[Asked | Replayed]:
         """All replies of the run: those to be asked for, then those of the logs."""
@@ -162,7 +162,7 @@ class Prepared:
         cases = self.reply_cases()
         return frozenset(one.question_id for one in cases if one.kind is CaseKind.LEFT_OUT)
 
-    def questions(self) -> list[OokbQuestion]:
+    def questions(self) -> list[Question]:
         """The questions of all cases."""
         asked = [question for base in self.bases for question in base.questions()]
         made_up = [question for found in self.synthetic.values() for question in found]
@@ -225,7 +225,7 @@ def prepare(
     questions: Sequence[str | os.PathLike[str]],
     comparison: Comparison,
     settings: RepliesSettings,
-    synthetic: Mapping[str, Sequence[OokbQuestion]] | None = None,
+    synthetic: Mapping[str, Sequence[Question]] | None = None,
 ) -> Prepared:
     """Read and check everything that can be read before a model is loaded.
 

@@ -18,7 +18,7 @@ from ...run import (
     TIERS,
     CaseKind,
     Judgement,
-    OokbQuestion,
+    Question,
     RepliesRun,
     ReplyCase,
     ReplyRow,
@@ -43,7 +43,7 @@ class JudgedReply:
 
     row: ReplyRow
     case: ReplyCase
-    question: OokbQuestion
+    question: Question
     system: ReplySystem
     abstained: bool | None
     tier: str | None

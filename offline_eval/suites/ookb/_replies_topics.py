@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ....guard.errors import DeviceError, MissingDependencyError, ModelFolderError
 from ...report import one_line, shortened
-from ...run import OokbQuestion
+from ...run import Question
 from ._replies_evidence import JudgedReply, ReplyShape, shape_of
 from ._replies_tables import distinct
 
@@ -61,7 +61,7 @@ class Topics:
 
 
 def topics_of(
-    questions: Mapping[str, OokbQuestion],
+    questions: Mapping[str, Question],
     replies: Sequence[JudgedReply],
     *,
     embed: Embed | None = None,
@@ -88,7 +88,7 @@ def topics_of(
     return Topics(how, tuple(sorted(found, key=lambda topic: (-topic.questions, topic.name))))
 
 
-def _named(questions: Sequence[OokbQuestion], embed: Embed | None) -> tuple[How, dict[str, str]]:
+def _named(questions: Sequence[Question], embed: Embed | None) -> tuple[How, dict[str, str]]:
     """A topic's name per question id."""
     if len({question.topic for question in questions if question.topic}) > 1:
         return "topic", {
@@ -107,9 +107,7 @@ def _named(questions: Sequence[OokbQuestion], embed: Embed | None) -> tuple[How,
     return _clustered(questions, embed)
 
 
-def _clustered(
-    questions: Sequence[OokbQuestion], embed: Embed | None
-) -> tuple[How, dict[str, str]]:
+def _clustered(questions: Sequence[Question], embed: Embed | None) -> tuple[How, dict[str, str]]:
     from sklearn.cluster import KMeans
 
     texts = [one_line(question.question) for question in questions]

@@ -31,7 +31,7 @@ from ...run import (
     CallLimits,
     CaseKind,
     OnProgress,
-    OokbQuestion,
+    Question,
     RayPool,
     RunTotals,
     StoredPassage,
@@ -352,7 +352,7 @@ class _Running:
 
     # -- questions that nobody asked yet ------------------------------------------
 
-    def made_up_questions(self) -> dict[str, list[OokbQuestion]]:
+    def made_up_questions(self) -> dict[str, list[Question]]:
         """Made-up questions by knowledge base: those of the folder, or else new ones."""
         if (self._out / "manifest.json").exists() and holds_replies(self._out):
             return _made_up_before(self._out)
@@ -362,7 +362,7 @@ class _Running:
                 base.records, self.encoder(), self._writer(), seed=self._prepared.settings.seed
             )
             found[base.name] = [
-                OokbQuestion(
+                Question(
                     question_id=f"{base.name}/{question.question_id}",
                     question=question.question,
                     knowledge_base=base.name,
@@ -501,9 +501,9 @@ def _reply_id(item: Asked | Replayed) -> str:
     return item.reply_id
 
 
-def _made_up_before(folder: Path) -> dict[str, list[OokbQuestion]]:
+def _made_up_before(folder: Path) -> dict[str, list[Question]]:
     run = read_replies_run(folder)
-    found: dict[str, list[OokbQuestion]] = {}
+    found: dict[str, list[Question]] = {}
     for case in run.cases.values():
         if case.kind is CaseKind.SYNTHETIC:
             question = run.questions[case.question_id]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ...report import Case as ShownCase
 from ...report import CaseLine, Cases, Passages, decimal, shortened
-from ...run import OokbQuestion
+from ...run import Question
 from ._signals_summary import Case
 
 _SHOWN = 10
@@ -15,7 +15,7 @@ _PASSAGE_LIMIT = 180
 _NONE = "No such case was measured."
 
 
-def most_relevant_left_out(cases: Sequence[Case], questions: Mapping[str, OokbQuestion]) -> Cases:
+def most_relevant_left_out(cases: Sequence[Case], questions: Mapping[str, Question]) -> Cases:
     """Choose the left-out cases that look best covered, the best first."""
     chosen = sorted(
         (case for case in cases if case.left_out), key=lambda case: (-case.score, case.row.case_id)
@@ -23,7 +23,7 @@ def most_relevant_left_out(cases: Sequence[Case], questions: Mapping[str, OokbQu
     return Cases(tuple(_shown(case, questions) for case in chosen[:_SHOWN]), empty=_NONE)
 
 
-def least_relevant_found(cases: Sequence[Case], questions: Mapping[str, OokbQuestion]) -> Cases:
+def least_relevant_found(cases: Sequence[Case], questions: Mapping[str, Question]) -> Cases:
     """Choose the in-KB cases with their own passage retrieved that look worst covered."""
     chosen = sorted(
         (case for case in cases if case.found), key=lambda case: (case.score, case.row.case_id)
@@ -31,7 +31,7 @@ def least_relevant_found(cases: Sequence[Case], questions: Mapping[str, OokbQues
     return Cases(tuple(_shown(case, questions) for case in chosen[:_SHOWN]), empty=_NONE)
 
 
-def _shown(case: Case, questions: Mapping[str, OokbQuestion]) -> ShownCase:
+def _shown(case: Case, questions: Mapping[str, Question]) -> ShownCase:
     row = case.row
     wrong = case.passes is not None and case.passes == case.left_out
     outcome = {None: "", True: "let through", False: "abstained"}[case.passes]
@@ -56,7 +56,7 @@ def _shown(case: Case, questions: Mapping[str, OokbQuestion]) -> ShownCase:
     )
 
 
-def _passages(case: Case, questions: Mapping[str, OokbQuestion]) -> Passages:
+def _passages(case: Case, questions: Mapping[str, Question]) -> Passages:
     return Passages(
         tuple(
             CaseLine(
@@ -70,7 +70,7 @@ def _passages(case: Case, questions: Mapping[str, OokbQuestion]) -> Passages:
     )
 
 
-def _text(passage_id: str, questions: Mapping[str, OokbQuestion]) -> str:
+def _text(passage_id: str, questions: Mapping[str, Question]) -> str:
     # A shared passage goes by the id of the first question that it answers. A knowledge
     # base may hold more than the run asked about.
     found = questions.get(passage_id)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....calibration import OperatingPoint, risk_coverage_curve
 from ...report import Colour, Plot
-from ...run import OokbRun
+from ...run import MeasuredRun
 from ._signals_summary import Case, OokbSummary
 
 if TYPE_CHECKING:
@@ -19,13 +19,13 @@ _IN_KB, _LEFT_OUT, _MISS = Colour.BLUE, Colour.VERMILION, Colour.GREY
 _BINS = 20
 
 
-def signal_plots(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) -> list[Plot]:
+def signal_plots(run: MeasuredRun, cases: Sequence[Case], summary: OokbSummary) -> list[Plot]:
     """Plot histograms, ROC and risk–coverage curve; those without data are left out."""
     plots = (plot(run, cases, summary) for plot in (_histograms, _roc, _risk_coverage))
     return [plot for plot in plots if plot is not None]
 
 
-def _histograms(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) -> Plot | None:
+def _histograms(run: MeasuredRun, cases: Sequence[Case], summary: OokbSummary) -> Plot | None:
     calibrated = run.calibration is not None
     # Without passages there is no raw score to draw; calibrated, it is a relevance of 0.
     shown = [case for case in cases if calibrated or case.row.retrieved]
@@ -73,7 +73,7 @@ def _histograms(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) -> Pl
     )
 
 
-def _roc(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) -> Plot | None:
+def _roc(run: MeasuredRun, cases: Sequence[Case], summary: OokbSummary) -> Plot | None:
     in_kb = [case for case in cases if not case.left_out]
     found = [case for case in cases if case.found]
     left_out = [case for case in cases if case.left_out]
@@ -115,7 +115,7 @@ def _roc(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) -> Plot | No
     )
 
 
-def _risk_coverage(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) -> Plot | None:
+def _risk_coverage(run: MeasuredRun, cases: Sequence[Case], summary: OokbSummary) -> Plot | None:
     calibration = run.calibration
     shown = [case for case in cases if case.held_out or calibration is None]
     found = [case for case in shown if case.found]

@@ -1,6 +1,6 @@
 """The report of a run of relevance signals: its sections.
 
-run folder ─► read_ookb_run ─► summarise ─► signals_document ─► a file per format
+run folder ─► read_measured_run ─► summarise ─► signals_document ─► a file per format
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...report import (
     explained,
     percent,
 )
-from ...run import OokbRun, read_ookb_run
+from ...run import MeasuredRun, read_measured_run
 from ._signals_cases import least_relevant_found, most_relevant_left_out
 from ._signals_plots import signal_plots
 from ._signals_prose import headline, warnings
@@ -58,10 +58,10 @@ def signals_report(run_dir: str | os.PathLike[str]) -> Document:
         InputError: a file of the run is missing, broken, empty or written by a newer
             knowgate.
     """
-    return signals_document(read_ookb_run(run_dir, unfinished=True))
+    return signals_document(read_measured_run(run_dir, unfinished=True))
 
 
-def signals_document(run: OokbRun) -> Document:
+def signals_document(run: MeasuredRun) -> Document:
     """Make the report of a run."""
     cases = measured_cases(run)
     summary = summarise(run, cases)
@@ -82,7 +82,9 @@ def signals_document(run: OokbRun) -> Document:
     )
 
 
-def _sections(run: OokbRun, cases: Sequence[Case], summary: OokbSummary) -> list[Section | None]:
+def _sections(
+    run: MeasuredRun, cases: Sequence[Case], summary: OokbSummary
+) -> list[Section | None]:
     plots = signal_plots(run, cases, summary)
     return [
         Section("Results", (_figures(summary),)),

@@ -16,7 +16,7 @@ from ....guard.decision import Route
 from ....guard.policy import Policy
 from ....guard.routing import Signals, decide_route
 from ...report import REPORT_SCHEMA_VERSION
-from ...run import CaseKind, InputFile, OokbQuestion, OokbRow, OokbRun, read_ookb_run
+from ...run import CaseKind, InputFile, MeasuredRow, MeasuredRun, Question, read_measured_run
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class Case:
         held_out: whether the policy has not seen the question; False without a policy.
     """
 
-    row: OokbRow
-    question: OokbQuestion
+    row: MeasuredRow
+    question: Question
     score: float
     relevance: float | None
     passes: bool | None
@@ -56,7 +56,7 @@ class Case:
         return self.row.kind is CaseKind.LEFT_OUT
 
 
-def measured_cases(run: OokbRun) -> tuple[Case, ...]:
+def measured_cases(run: MeasuredRun) -> tuple[Case, ...]:
     """Collect the cases without an error, in the order of the run."""
     rows = [row for row in run.rows if row.error is None]
     scores = [row.raw_relevance for row in rows if row.raw_relevance is not None and row.retrieved]
@@ -79,7 +79,7 @@ def relevance_gate(policy: Policy) -> Policy:
 
 
 def _case(
-    row: OokbRow, question: OokbQuestion, gate: Policy | None, lowest: float, held_out: bool
+    row: MeasuredRow, question: Question, gate: Policy | None, lowest: float, held_out: bool
 ) -> Case:
     raw = row.raw_relevance if row.retrieved else None
     score = lowest if raw is None else raw
@@ -240,11 +240,11 @@ def summarise_ookb(run_dir: str | os.PathLike[str]) -> OokbSummary:
     Raises:
         InputError: a file is missing, broken, empty or written by a newer knowgate.
     """
-    run = read_ookb_run(run_dir, unfinished=True)
+    run = read_measured_run(run_dir, unfinished=True)
     return summarise(run, measured_cases(run))
 
 
-def summarise(run: OokbRun, cases: Sequence[Case]) -> OokbSummary:
+def summarise(run: MeasuredRun, cases: Sequence[Case]) -> OokbSummary:
     """Summarise a run; `cases` as `measured_cases` gives them."""
     failed = [row for row in run.rows if row.error is not None]
     types = Counter(row.error.type for row in failed if row.error is not None)
@@ -277,7 +277,7 @@ def _auroc(cases: Iterable[Case], positives: Iterable[Case]) -> Estimate:
     return _estimate(bootstrap_auroc(list(scores.values()), seed=_SEED), NOTE_NOTHING_MEASURED)
 
 
-def _left_out(run: OokbRun, cases: Sequence[Case]) -> LeftOutSummary:
+def _left_out(run: MeasuredRun, cases: Sequence[Case]) -> LeftOutSummary:
     rows = [row for row in run.rows if row.kind is CaseKind.LEFT_OUT]
     tested = [case for case in cases if case.left_out and case.held_out]
     return LeftOutSummary(
@@ -289,7 +289,7 @@ def _left_out(run: OokbRun, cases: Sequence[Case]) -> LeftOutSummary:
     )
 
 
-def _in_kb(run: OokbRun, cases: Sequence[Case]) -> InKbSummary:
+def _in_kb(run: MeasuredRun, cases: Sequence[Case]) -> InKbSummary:
     rows = [row for row in run.rows if row.kind is CaseKind.IN_KB]
     measured = [case for case in cases if not case.left_out]
     misses = sum(case.missed for case in measured)
@@ -307,11 +307,11 @@ def _in_kb(run: OokbRun, cases: Sequence[Case]) -> InKbSummary:
     )
 
 
-def _abstained(run: OokbRun, tested: Sequence[Case]) -> int | None:
+def _abstained(run: MeasuredRun, tested: Sequence[Case]) -> int | None:
     return None if run.calibration is None else sum(case.passes is False for case in tested)
 
 
-def _abstention(run: OokbRun, tested: Sequence[Case]) -> Estimate:
+def _abstention(run: MeasuredRun, tested: Sequence[Case]) -> Estimate:
     abstained = _abstained(run, tested)
     note = NOTE_NOT_CALIBRATED if abstained is None else NOTE_NOTHING_HELD_OUT
     return _estimate(wilson_interval(abstained or 0, len(tested)), note)
@@ -324,7 +324,7 @@ def _estimate(interval: Interval, note_if_undefined: str) -> Estimate:
     )
 
 
-def _policy(run: OokbRun) -> PolicySummary | None:
+def _policy(run: MeasuredRun) -> PolicySummary | None:
     if run.calibration is None:
         return None
     policy = run.calibration.policy

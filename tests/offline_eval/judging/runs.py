@@ -12,7 +12,7 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from knowgate.offline_eval.run import (
     REPLIES,
     CaseKind,
-    OokbQuestion,
+    Question,
     ReplyCase,
     ReplyContext,
     ReplyRow,
@@ -38,7 +38,7 @@ def replies_run(
 ) -> Path:
     """A run with one question per reply; a reply of None is a failed call."""
     questions = [
-        OokbQuestion(question_id=name, question=QUESTION, answer=answer, passage_id=f"p-{name}")
+        Question(question_id=name, question=QUESTION, answer=answer, passage_id=f"p-{name}")
         for name in replies
     ]
     start_replies_run(

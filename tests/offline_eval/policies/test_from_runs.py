@@ -8,7 +8,7 @@ import pytest
 from knowgate.guard import InputError
 from knowgate.offline_eval.policies import records_from_run
 from knowgate.offline_eval.policies._records import MeasuredCase
-from knowgate.offline_eval.run import read_ookb_run
+from knowgate.offline_eval.run import read_measured_run
 from tests.offline_eval.cli.commands import write_lines
 from tests.offline_eval.policies.measured import ESTIMATOR, SCORER
 from tests.offline_eval.suites.ookb.toy import run_toy, write_toy_questions
@@ -23,7 +23,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_ookb_run_gives_two_cases_per_question(run: Path) -> None:
     found = records_from_run(run)
 
-    rows = read_ookb_run(run).rows
+    rows = read_measured_run(run).rows
     assert (found.questions, len(found.cases)) == (30, 60)
     assert {case.case for case in found.cases} == {"in_kb", "left_out"}
     for case, row in zip(found.cases, rows, strict=True):
@@ -38,14 +38,14 @@ def test_an_ookb_run_gives_two_cases_per_question(run: Path) -> None:
 def test_it_is_bound_to_what_measured_it(run: Path) -> None:
     found = records_from_run(run)
 
-    settings = read_ookb_run(run).manifest.settings
+    settings = read_measured_run(run).manifest.settings
     assert (found.scorer, found.aggregator) == (settings.scorer, settings.aggregator)
     assert found.estimator is None
     assert "each asked twice" in found.population
 
 
 def test_questions_on_one_passage_share_a_group(run: Path) -> None:
-    questions = read_ookb_run(run).questions
+    questions = read_measured_run(run).questions
 
     for case in records_from_run(run).cases:
         assert case.group == questions[case.question_id].own_passage

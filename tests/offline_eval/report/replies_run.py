@@ -10,7 +10,7 @@ from typing import Any
 
 from knowgate.offline_eval.run import (
     CaseKind,
-    OokbQuestion,
+    Question,
     ReplyCase,
     ReplySystem,
     StoredPassage,
@@ -124,8 +124,8 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         stream.writelines(json.dumps(row) + "\n" for row in rows)
 
 
-def _question(one: Toy) -> OokbQuestion:
-    return OokbQuestion(
+def _question(one: Toy) -> Question:
+    return Question(
         question_id=one.name,
         question=one.text or f"What does {one.name} cost?",
         answer=one.text or "Six.",

@@ -7,7 +7,7 @@ import pytest
 
 from knowgate.guard import MissingDependencyError
 from knowgate.guard.errors import DeviceError, ModelFolderError
-from knowgate.offline_eval.run import CaseKind, OokbQuestion, ReplyCase, ReplyRow, ReplySystem
+from knowgate.offline_eval.run import CaseKind, Question, ReplyCase, ReplyRow, ReplySystem
 from knowgate.offline_eval.suites.ookb._replies_evidence import JudgedReply
 from knowgate.offline_eval.suites.ookb._replies_topics import Topics, topics_of
 
@@ -15,19 +15,19 @@ SYSTEM = ReplySystem(system_id="s", model="m")
 THEMES = ("parking fee at the garage", "library opening hours", "dog licence renewal")
 
 
-def questions(count: int, **fields: Sequence[str | None]) -> dict[str, OokbQuestion]:
+def questions(count: int, **fields: Sequence[str | None]) -> dict[str, Question]:
     """Questions on the three themes in turn, with a field that goes round its values."""
     found = {}
     for number in range(count):
         own = {name: values[number % len(values)] for name, values in fields.items()}
         text = f"What about the {THEMES[number % 3]}, number {number}?"
-        found[f"q{number}"] = OokbQuestion.model_validate(
+        found[f"q{number}"] = Question.model_validate(
             {"question_id": f"q{number}", "question": text, **own}
         )
     return found
 
 
-def breakdown(asked: dict[str, OokbQuestion], **arguments: object) -> Topics:
+def breakdown(asked: dict[str, Question], **arguments: object) -> Topics:
     replies = [
         JudgedReply(
             row=ReplyRow(reply_id=name, case_id=name, system_id="s", response="x"),

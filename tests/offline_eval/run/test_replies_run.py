@@ -11,7 +11,7 @@ import pytest
 from knowgate.guard import InputError
 from knowgate.offline_eval.run import (
     CaseKind,
-    OokbQuestion,
+    Question,
     ReplyCase,
     ReplyContext,
     ReplyRow,
@@ -19,14 +19,14 @@ from knowgate.offline_eval.run import (
     StoredPassage,
     holds_replies,
     open_store,
-    read_ookb_run,
+    read_measured_run,
     read_replies_run,
     start_replies_run,
 )
 
 QUESTIONS = [
-    OokbQuestion(question_id="q1", question="When?", answer="Nine.", passage_id="p1"),
-    OokbQuestion(question_id="q2", question="Where?", answer="Here.", passage_id="p2"),
+    Question(question_id="q1", question="When?", answer="Nine.", passage_id="p1"),
+    Question(question_id="q2", question="Where?", answer="Here.", passage_id="p2"),
 ]
 PASSAGES = [StoredPassage(passage_id=name, text=f"text of {name}") for name in ("p1", "p2", "p3")]
 CASES = [
@@ -150,4 +150,4 @@ def test_a_run_of_signals_is_no_run_of_replies_and_the_other_way_round(tmp_path:
     with pytest.raises(InputError, match="holds no replies"):
         read_replies_run(signals)
     with pytest.raises(InputError):
-        read_ookb_run(start(tmp_path / "run"))
+        read_measured_run(start(tmp_path / "run"))

@@ -11,7 +11,7 @@ from knowgate.offline_eval.run import (
     REPLIES,
     CaseKind,
     Judgement,
-    OokbQuestion,
+    Question,
     RepliesRun,
     ReplyCase,
     ReplyContext,
@@ -88,13 +88,13 @@ def toy_run(
 
 def _asked(
     bases: Mapping[str, int], question: str
-) -> tuple[list[OokbQuestion], list[StoredPassage], list[ReplyCase]]:
+) -> tuple[list[Question], list[StoredPassage], list[ReplyCase]]:
     questions, passages, cases = [], [], []
     for base, number in bases.items():
         for index in range(number):
             name = f"{base}-{index}"
             questions.append(
-                OokbQuestion(
+                Question(
                     question_id=name,
                     question=f"{question} ({name})",
                     answer=f"A day ticket is {index + 3} euros.",

@@ -9,7 +9,7 @@ import pytest
 from knowgate.calibration import auroc
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.offline_eval.data import PassageKind
-from knowgate.offline_eval.run import CaseKind, OokbRun, read_ookb_run
+from knowgate.offline_eval.run import CaseKind, MeasuredRun, read_measured_run
 from knowgate.offline_eval.suites.ookb import OokbSettings, run_ookb
 
 
@@ -21,14 +21,14 @@ def encoder() -> BiEncoderScorer:
 
 def _run(
     shared_data: Path, out: Path, encoder: BiEncoderScorer, domain: str, kind: PassageKind
-) -> OokbRun:
+) -> MeasuredRun:
     questions = shared_data / "policybench" / "questions" / f"{domain}.json"
     settings = OokbSettings(passage=kind)
     run_ookb(questions, out, scorer=encoder, encoder=encoder, settings=settings)
-    return read_ookb_run(out)
+    return read_measured_run(out)
 
 
-def _auroc(run: OokbRun) -> float | None:
+def _auroc(run: MeasuredRun) -> float | None:
     raw = {kind: [row.raw_relevance for row in run.rows if row.kind is kind] for kind in CaseKind}
     return auroc(
         [value for value in raw[CaseKind.IN_KB] if value is not None],
