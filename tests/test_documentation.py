@@ -12,9 +12,11 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +28,11 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda
 
+from knowgate import Guard, Policy
 from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.risk import fit_policy
-from knowgate.guard import Guard, Policy
+from knowgate.guard.signals import relevance
 from knowgate.offline_eval.cli._app import app
 from knowgate.offline_eval.testbed import default_world, microworld_model_path
 from tests.support.paths import ROOT
@@ -172,7 +175,18 @@ def test_every_python_block_compiles(page: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def policy() -> Policy:
+def models() -> Iterator[dict[str, Any]]:
+    """The embedded scorer and language model, loaded once for all pages."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(relevance, "load_scorer", cache(relevance.load_scorer))
+        world = default_world()
+        asked = [world.questions(fact, held_out=True)[0].text for fact in world.facts[:30]]
+        lm = HuggingFaceLM(microworld_model_path(), max_new_tokens=8)
+        yield {"lm": lm, "questions": asked}
+
+
+@pytest.fixture(scope="module")
+def policy(models: dict[str, Any]) -> Policy:
     """A certified policy on the embedded scorer, with histograms for a monitor."""
     default = Guard.default(metrics=False).policy
     records = [
@@ -191,26 +205,25 @@ def policy() -> Policy:
 
 
 @pytest.fixture
-def stand_ins(policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def stand_ins(
+    models: dict[str, Any], policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, Any]:
     """What the pages take for the reader's own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(prometheus_client, "start_http_server", lambda *_, **__: None)
     policy.save("policy.json")
     texts = ["A parking permit costs twelve euros a month.", "The library opens at nine."]
     documents = [Document(text, metadata={"date": date(2020, 1, 1)}) for text in texts]
-    world = default_world()
-    asked = [world.questions(fact, held_out=True)[0].text for fact in world.facts[:30]]
-    return {
+    return models | {
+        "guard": Guard.load("policy.json", metrics=False),
         "retriever": RunnableLambda(lambda question: documents),
         "prompt": ChatPromptTemplate.from_template("{context} {question}"),
         "closed_book_prompt": ChatPromptTemplate.from_template("{question}"),
         "llm": RunnableLambda(lambda prompt: "Twelve euros."),
         "chat_model": FakeListChatModel(responses=["Twelve euros."]),
-        "lm": HuggingFaceLM(microworld_model_path(), max_new_tokens=8),
         "question": "How much is a parking permit?",
         "passages": texts,
         "documents": documents,
-        "questions": asked,
     }
 
 
@@ -218,7 +231,6 @@ def stand_ins(policy: Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     "page", [page for page in GUIDES if any(not b.skip for b in blocks(page, "python"))], ids=name
 )
 def test_the_python_of_a_page_runs(page: Path, stand_ins: dict[str, Any]) -> None:
-    stand_ins["guard"] = Guard.load("policy.json", metrics=False)
     for block in blocks(page, "python"):
         if not block.skip:
             # Lines are counted as in the page, so that a failure points to it.
