@@ -131,7 +131,7 @@ def estimators_of(lm: HuggingFaceLM, prompt: Prompt) -> dict[str, StepwiseEstima
     def make(name: str, **settings: Any) -> Any:
         return load_estimator(name, lm, prompt=prompt, **settings)
 
-    full = {"stopping": "none", "accept_probability": None}
+    full = {"stopping": "none", "shortcut": None}
     return {
         "token_probability sequence": make("token_probability"),
         "token_probability mean": make("token_probability", statistic="mean"),
@@ -139,9 +139,9 @@ def estimators_of(lm: HuggingFaceLM, prompt: Prompt) -> dict[str, StepwiseEstima
         "p_true options": make("p_true"),
         "verbalized": make("verbalized"),
         "sampled_consistency, all ten": make("sampled_consistency", **full),
-        "sampled_consistency curtailed": make("sampled_consistency", accept_probability=None),
+        "sampled_consistency curtailed": make("sampled_consistency", shortcut=None),
         "sampled_consistency bayesian": make(
-            "sampled_consistency", stopping="bayesian", accept_probability=None
+            "sampled_consistency", stopping="bayesian", shortcut=None
         ),
         "sampled_consistency curtailed, greedy >= .9": make("sampled_consistency"),
         "sampled_consistency bayesian, greedy >= .9": make(

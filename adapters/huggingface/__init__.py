@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ._chat import HuggingFaceChatModel
     from ._contrastive import CADLogitsProcessor, COIECDLogitsProcessor, cad_scores, coiecd_scores
     from ._encoding import pad_left
-    from ._lm import HuggingFaceLM
+    from ._lm import HuggingFaceLM, LoadOptions
     from ._loading import end_ids
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "COIECDLogitsProcessor",
     "HuggingFaceChatModel",
     "HuggingFaceLM",
+    "LoadOptions",
     "cad_scores",
     "coiecd_scores",
     "end_ids",
@@ -38,6 +39,7 @@ _HOMES = {
     "COIECDLogitsProcessor": "._contrastive",
     "HuggingFaceChatModel": "._chat",
     "HuggingFaceLM": "._lm",
+    "LoadOptions": "._lm",
     "cad_scores": "._contrastive",
     "coiecd_scores": "._contrastive",
     "end_ids": "._loading",

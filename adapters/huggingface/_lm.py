@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,6 +25,23 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """How a model folder is loaded.
+
+    Attributes:
+        chat_template: whether each prompt becomes one user message of the model's
+            chat template; `auto` when it has one.
+        sha256: expected sha256 of the weights: of `model.safetensors`, or of all
+            `*.safetensors` in name order as one stream.
+        local_files_only: False allows downloading a hub model.
+    """
+
+    chat_template: bool | Literal["auto"] = "auto"
+    sha256: str | None = None
+    local_files_only: bool = True
+
+
 class HuggingFaceLM:
     """A causal language model from a folder or by hub name.
 
@@ -38,12 +56,8 @@ class HuggingFaceLM:
             window ends before.
         stop: strings that end an answer and are not part of it.
         batch_size: rows computed at one time; halved when memory runs out.
-        chat_template: whether each prompt becomes one user message of the model's
-            chat template; `auto` when it has one.
-        sha256: expected sha256 of the weights: of `model.safetensors`, or of all
-            `*.safetensors` in name order as one stream.
         adapter: folder of a LoRA adapter in peft's format, merged into the weights.
-        local_files_only: False allows downloading a hub model.
+        loading: chat template, expected hash and download.
 
     Raises:
         ModelFolderError: no such model, no weights or tokenizer, a wrong sha256, or an
@@ -61,17 +75,21 @@ class HuggingFaceLM:
         max_new_tokens: int = 64,
         stop: Sequence[str] = ("\n",),
         batch_size: int = 32,
-        chat_template: bool | Literal["auto"] = "auto",
-        sha256: str | None = None,
         adapter: str | Path | None = None,
-        local_files_only: bool = True,
+        loading: LoadOptions | None = None,
     ) -> None:
+        loading = LoadOptions() if loading is None else loading
         name = str(path_or_name) if adapter is None else f"{path_or_name} + {adapter}"
         self._take_settings(name, max_new_tokens, stop, batch_size)
         model, tokenizer, identity = open_model(
-            path_or_name, device, dtype, sha256, adapter, local_files_only=local_files_only
+            path_or_name,
+            device,
+            dtype,
+            loading.sha256,
+            adapter,
+            local_files_only=loading.local_files_only,
         )
-        self._set_up(model, tokenizer, chat_template, identity)
+        self._set_up(model, tokenizer, loading.chat_template, identity)
 
     @classmethod
     def from_objects(

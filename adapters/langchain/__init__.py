@@ -10,8 +10,17 @@ Needs langchain-core only.
 from __future__ import annotations
 
 from ._answer import GuardedAnswer, RetrievalError, answer_text
-from ._chat_model_lm import ChatModelLM
+from ._chat_model_lm import ChatLimits, ChatModelLM
 from ._guarded_rag import GuardedRAG
-from ._planning import Replies
+from ._planning import RagOptions, Replies
 
-__all__ = ["ChatModelLM", "GuardedAnswer", "GuardedRAG", "Replies", "RetrievalError", "answer_text"]
+__all__ = [
+    "ChatLimits",
+    "ChatModelLM",
+    "GuardedAnswer",
+    "GuardedRAG",
+    "RagOptions",
+    "Replies",
+    "RetrievalError",
+    "answer_text",
+]

@@ -39,6 +39,40 @@ class _Call:
     options: dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class ChatLimits:
+    """How calls of a chat model are bounded and repeated.
+
+    Attributes:
+        max_concurrency: calls under way at once, over all threads and event loops
+            that use one `ChatModelLM` (per event loop for async calls).
+        timeout: seconds per call, None for no deadline. A sync call that misses it
+            is left behind on a daemon thread.
+        max_attempts: attempts per call, the first one counted.
+        first_wait: seconds before the second attempt; later waits double, and vary.
+        retry_on: further exceptions after which to try again.
+        rate_limiter: LangChain's limiter, asked before every attempt; the time that
+            takes is not counted as the call's own. It is never set on the model; one
+            that the model has itself applies as well.
+
+    Raises:
+        InputError: a limit is out of range.
+    """
+
+    max_concurrency: int = 8
+    timeout: float | None = 30.0
+    max_attempts: int = 3
+    first_wait: float = 0.25
+    retry_on: tuple[type[Exception], ...] = ()
+    rate_limiter: BaseRateLimiter | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_concurrency < 1:
+            raise InputError("must be at least 1", where="max_concurrency")
+        if self.rate_limiter is not None and not isinstance(self.rate_limiter, BaseRateLimiter):
+            raise InputError("is not a BaseRateLimiter of langchain-core", where="rate_limiter")
+
+
 class ChatModelLM:
     """Any chat model of LangChain, to measure confidence and conflict with.
 
@@ -55,22 +89,13 @@ class ChatModelLM:
     Args:
         model: a chat model, or a runnable from messages to a message or text. Options
             reach a sequence's first step only: bind them to the model inside instead.
-        max_concurrency: calls under way at once, over all threads and event loops
-            that use this object (per event loop for async calls).
-        timeout: seconds per call, None for no deadline. A sync call that misses it
-            is left behind on a daemon thread.
-        max_attempts: tries per call, the first one counted.
+        limits: concurrency, deadline, attempts and rate of the calls.
         greedy_options: keyword arguments of calls at temperature 0; empty for a
             model that takes none.
         sample_options: likewise above temperature 0; by default
             `{"temperature": <the temperature asked for>}`.
         seed_option: name of the keyword argument for a seed, where the model has one.
         system_prompt: goes before every prompt, as a system message.
-        retry_on: further exceptions that are worth another try.
-        first_wait: seconds before the second try; later waits double, and vary.
-        rate_limiter: LangChain's limiter, asked before every attempt; the time that
-            takes is not counted to the call's own. It is never set on the model; one
-            that the model has itself is obeyed besides.
 
     Raises:
         InputError: an argument is out of range.
@@ -87,36 +112,29 @@ class ChatModelLM:
         self,
         model: RunnableLike[Any, Any],
         *,
-        max_concurrency: int = 8,
-        timeout: float | None = 30.0,
-        max_attempts: int = 3,
+        limits: ChatLimits | None = None,
         greedy_options: Mapping[str, Any] = GREEDY_OPTIONS,
         sample_options: Mapping[str, Any] | None = None,
         seed_option: str | None = None,
         system_prompt: str | None = None,
-        retry_on: tuple[type[Exception], ...] = (),
-        first_wait: float = 0.25,
-        rate_limiter: BaseRateLimiter | None = None,
     ) -> None:
-        if max_concurrency < 1:
-            raise InputError("must be at least 1", where="max_concurrency")
+        self._limits = limits = ChatLimits() if limits is None else limits
         self._model: Runnable[Any, Any] = coerce_to_runnable(model)
-        self._max_concurrency = max_concurrency
         self._attempts = Attempts(
-            class_name(self._model), timeout, max_attempts, retry_on, first_wait
+            class_name(self._model),
+            limits.timeout,
+            limits.max_attempts,
+            limits.retry_on,
+            limits.first_wait,
         )
         self._greedy_options = dict(greedy_options)
         self._sample_options = None if sample_options is None else dict(sample_options)
         self._seed_option = seed_option
         self._system_prompt = system_prompt
-        self._timeout = timeout
-        if rate_limiter is not None and not isinstance(rate_limiter, BaseRateLimiter):
-            raise InputError("is no BaseRateLimiter of langchain-core", where="rate_limiter")
-        self._rate_limiter = rate_limiter
         self._meter = UsageMeter()
         # Stuck calls keep their thread, so there are more threads than calls at once.
-        self._runner = DeadlineRunner(max_workers=max(64, 4 * max_concurrency))
-        self._room = threading.BoundedSemaphore(max_concurrency)
+        self._runner = DeadlineRunner(max_workers=max(64, 4 * limits.max_concurrency))
+        self._room = threading.BoundedSemaphore(limits.max_concurrency)
         self._loop_rooms: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
         self._lock = threading.Lock()
 
@@ -176,7 +194,9 @@ class ChatModelLM:
         if len(calls) == 1:
             self._draw(model, calls[0], draws, events[0])
             return draws.rows()
-        pool = ThreadPoolExecutor(max(1, min(self._max_concurrency, len(calls))), "knowgate-draws")
+        pool = ThreadPoolExecutor(
+            max(1, min(self._limits.max_concurrency, len(calls))), "knowgate-draws"
+        )
         try:
             futures = [
                 pool.submit(
@@ -214,7 +234,7 @@ class ChatModelLM:
         draws = Draws(len(prompts), n, events)
         # Calls keep their turn while they wait for another attempt, as threads of the pool
         # do: a provider that is down is then found out by a few calls, not by all.
-        turns = asyncio.Semaphore(self._max_concurrency)
+        turns = asyncio.Semaphore(self._limits.max_concurrency)
 
         async def in_turn(call: _Call) -> None:
             async with turns:
@@ -239,16 +259,18 @@ class ChatModelLM:
             self._meter.count_tokens(output)  # here, so that late answers count as well
             return output
 
+        limiter = self._limits.rate_limiter
+
         def attempt() -> object:
             with self._room:
                 if ended.is_set():
                     raise _given_up()
-                if self._rate_limiter is not None and not self._rate_limiter.acquire():
-                    raise _refused()
+                if limiter is not None and not limiter.acquire():
+                    raise _rate_limited()
                 if ended.is_set():  # while it waited for its turn
                     raise _given_up()
                 self._meter.count_call()
-                return self._runner.call(ask, self._timeout)
+                return self._runner.call(ask, self._limits.timeout)
 
         try:
             draws.arrive(call.prompt, call.draw, _generation(self._attempts.run(attempt, ended)))
@@ -263,18 +285,20 @@ class ChatModelLM:
             self._meter.count_tokens(output)
             return output
 
+        limiter = self._limits.rate_limiter
+
         async def attempt() -> object:
             async with self._loop_room():
                 if ended.is_set():
                     raise _given_up()
-                if self._rate_limiter is not None and not await self._rate_limiter.aacquire():
-                    raise _refused()
+                if limiter is not None and not await limiter.aacquire():
+                    raise _rate_limited()
                 if ended.is_set():
                     raise _given_up()
                 self._meter.count_call()
                 if _blocks(model):
-                    return await self._runner.acall(ask, self._timeout)
-                async with asyncio.timeout(self._timeout):
+                    return await self._runner.acall(ask, self._limits.timeout)
+                async with asyncio.timeout(self._limits.timeout):
                     output = await model.ainvoke(call.messages, _config(), **call.options)
                 self._meter.count_tokens(output)
                 return output
@@ -320,7 +344,7 @@ class ChatModelLM:
             if loop not in self._loop_rooms:
                 for closed in [other for other in self._loop_rooms if other.is_closed()]:
                     del self._loop_rooms[closed]
-                self._loop_rooms[loop] = asyncio.Semaphore(self._max_concurrency)
+                self._loop_rooms[loop] = asyncio.Semaphore(self._limits.max_concurrency)
             return self._loop_rooms[loop]
 
 
@@ -344,8 +368,8 @@ def _given_up() -> LanguageModelError:
     return LanguageModelError("another call for the same prompt failed")
 
 
-def _refused() -> LanguageModelError:
-    return LanguageModelError("the rate limiter let the call not pass")
+def _rate_limited() -> LanguageModelError:
+    return LanguageModelError("the rate limiter rejected the call")
 
 
 def _generation(output: object) -> Generation:

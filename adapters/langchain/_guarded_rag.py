@@ -26,19 +26,16 @@ from ._batch import Batch
 from ._calls import atogether, child_config, child_configs, together
 from ._guard_runnable import adecide_all, decide_all
 from ._planning import (
-    OnRetrieverError,
     Plan,
     Planner,
     RagInput,
+    RagOptions,
     Replies,
-    ReplyCheck,
-    ReplyDetector,
     Speaker,
     checking,
     decision_event,
     read_documents,
     read_request,
-    reply_check,
 )
 
 DECISION_EVENT = "knowgate_decision"
@@ -77,16 +74,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         replies: what is said on abstention: one text, or reason → text with a key
             `default`; bundled texts otherwise. `Replies` for the Chinese ones, and
             for the template of a reply that shows all views.
-        on_retriever_error: `abstain` (reason `retrieval_failed`) or `raise`.
-        raise_on_abstain: raise `AbstainedError` instead of replying, so that
-            `with_fallbacks` takes over.
-        check_reply: question, reply → whether the generated reply is an abstention
-            itself, as a bool or a verdict with `abstained`; or an object with
-            `detect(response, question=…)`. Found as `reply_abstained` on the answer;
-            a stream has it on an extra last chunk.
-        replace_refusals: put the reply for `reply_abstained` in place of one that
-            abstains (or raise, with `raise_on_abstain`). Not in streams, whose text
-            is out by then, and not in shadow mode.
+        options: what failures and abstentions lead to, and the check of replies.
         name: of the chain's runs in traces.
 
     Raises:
@@ -116,10 +104,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         with_context: RunnableLike[Any, Any],
         closed_book: RunnableLike[Any, Any] | None = None,
         replies: str | Mapping[Reason | str, str] | Replies | None = None,
-        on_retriever_error: OnRetrieverError | str = OnRetrieverError.ABSTAIN,
-        raise_on_abstain: bool = False,
-        check_reply: ReplyCheck | ReplyDetector | None = None,
-        replace_refusals: bool = False,
+        options: RagOptions | None = None,
         name: str | None = None,
     ) -> None:
         if closed_book is None and guard.policy.may_answer and guard.mode is Mode.ENFORCE:
@@ -140,10 +125,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
             replies
             if isinstance(replies, Replies)
             else Replies(replies, veto_reasons=guard.veto_reasons),
-            OnRetrieverError.read(on_retriever_error),
-            raise_on_abstain,
-            reply_check(check_reply),
-            replace_refusals,
+            RagOptions() if options is None else options,
         )
         self.name = name
 

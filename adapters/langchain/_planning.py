@@ -287,7 +287,7 @@ class ReplyDetector(Protocol):
 ReplyCheck = Callable[[str, str], Any]
 
 
-def reply_check(given: ReplyCheck | ReplyDetector | None) -> ReplyCheck | None:
+def _reply_check(given: ReplyCheck | ReplyDetector | None) -> ReplyCheck | None:
     """One kind of check for both that can be given.
 
     Raises:
@@ -365,6 +365,37 @@ class OnRetrieverError(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class RagOptions:
+    """What failures and abstentions in a guarded chain lead to, and the check of replies.
+
+    Attributes:
+        on_retriever_error: `abstain` (reason `retrieval_failed`) or `raise`.
+        raise_on_abstain: raise `AbstainedError` instead of replying, so that
+            `with_fallbacks` takes over.
+        check_reply: question, reply → whether the generated reply is an abstention
+            itself, as a bool or a verdict with `abstained`; or an object with
+            `detect(response, question=…)`. The answer has it as `reply_abstained`;
+            a stream has it on an extra last chunk.
+        replace_abstentions: put the reply for `reply_abstained` in place of a generated
+            one that abstains (or raise, with `raise_on_abstain`). Not in streams, whose
+            text is out by then, and not in shadow mode.
+
+    Raises:
+        InputError: an option is not what it should be.
+    """
+
+    on_retriever_error: OnRetrieverError | str = OnRetrieverError.ABSTAIN
+    raise_on_abstain: bool = False
+    check_reply: ReplyCheck | ReplyDetector | None = None
+    replace_abstentions: bool = False
+
+    def __post_init__(self) -> None:
+        read = OnRetrieverError.read(self.on_retriever_error)
+        object.__setattr__(self, "on_retriever_error", read)
+        object.__setattr__(self, "check_reply", _reply_check(self.check_reply))
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """How one request is to be answered.
 
@@ -404,18 +435,19 @@ class Planner:
     Args:
         guard: its mode decides whether decisions act.
         replies: for abstentions.
-        on_retriever_error: abstain or raise.
-        raise_on_abstain: whether abstaining raises.
-        check_reply: tells whether a generated reply abstains; None for no check.
-        replace_refusals: whether such a reply gives way to the configured one.
+        options: of the chain.
     """
 
     guard: Guard
     replies: Replies
-    on_retriever_error: OnRetrieverError
-    raise_on_abstain: bool
-    check_reply: ReplyCheck | None = None
-    replace_refusals: bool = False
+    options: RagOptions
+
+    @property
+    def check_reply(self) -> ReplyCheck | None:
+        """Tells whether a generated reply abstains; None for no check."""
+        found: Any = self.options.check_reply
+        check: ReplyCheck | None = found
+        return check
 
     @property
     def shadow(self) -> bool:
@@ -435,7 +467,7 @@ class Planner:
         """
         # Its message may quote the question: only the type is logged.
         logger.warning("the retriever failed: %s", type(error).__name__)
-        if self.on_retriever_error is OnRetrieverError.RAISE:
+        if self.options.on_retriever_error is OnRetrieverError.RAISE:
             raise error
         decision = Decision(
             route=Route.ABSTAIN, reason=Reason.RETRIEVAL_FAILED, mode=self.guard.mode
@@ -456,7 +488,7 @@ class Planner:
         action = self.replies.action(decision, documents)
         kept = [documents[index] for index in action.kept]
         if action.reply is not None:
-            if self.raise_on_abstain and decision.route is Route.ABSTAIN:
+            if self.options.raise_on_abstain and decision.route is Route.ABSTAIN:
                 raise AbstainedError(decision, action.reply)
             return Plan(decision, documents=tuple(kept), reply=action.reply)
         if action.closed_book:
@@ -469,14 +501,14 @@ class Planner:
 
         Raises:
             AbstainedError: the reply abstains, and the chain was told to replace
-                refusals and to raise on abstentions.
+                such replies and to raise on abstentions.
         """
         answer = plan.answer(answer_text(output))
         answer = replace(answer, reply_abstained=self.abstains(plan, answer.answer))
-        if not (answer.reply_abstained and self.replace_refusals and plan.decision.acts):
+        if not (answer.reply_abstained and self.options.replace_abstentions and plan.decision.acts):
             return answer
         reply = self.replies.to(Reason.REPLY_ABSTAINED)
-        if self.raise_on_abstain:
+        if self.options.raise_on_abstain:
             raise AbstainedError(plan.decision, reply, Reason.REPLY_ABSTAINED)
         return replace(answer, answer=reply)
 

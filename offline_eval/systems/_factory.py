@@ -12,7 +12,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable
 
 from ...adapters.huggingface import HuggingFaceChatModel, HuggingFaceLM
-from ...adapters.langchain import ChatModelLM
+from ...adapters.langchain import ChatLimits, ChatModelLM
 from ...guard.contracts import LanguageModel
 from ...guard.errors import InputError, MissingDependencyError
 from ..testbed import microworld_model_path
@@ -49,7 +49,8 @@ def load_language_model(
     if not isinstance(found, Runnable) and isinstance(found, LanguageModel):
         return found
     return ChatModelLM(
-        _checked_runnable(found, name), max_concurrency=max_concurrency, timeout=timeout
+        _checked_runnable(found, name),
+        limits=ChatLimits(max_concurrency=max_concurrency, timeout=timeout),
     )
 
 

@@ -15,7 +15,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
 from ...adapters.huggingface import HuggingFaceChatModel, HuggingFaceLM
-from ...adapters.langchain import ChatModelLM
+from ...adapters.langchain import ChatLimits, ChatModelLM
 from ...guard import Guard, GuardOptions
 from ...guard.contracts import (
     ConfidenceEstimator,
@@ -383,7 +383,7 @@ def counted_model(model: ModelUnderTest) -> LanguageModel:
         return _CountedLM(runnable.lm)
     if isinstance(runnable, BaseChatModel):
         # The runner of the calls bounds and repeats; here each is tried once.
-        return ChatModelLM(runnable, timeout=None, max_attempts=1)
+        return ChatModelLM(runnable, limits=ChatLimits(timeout=None, max_attempts=1))
     raise InputError(
         "the policy asks how sure the model itself is, and this is no chat model",
         where=model.name,

@@ -26,7 +26,7 @@ from knowgate.guard.errors import (
     PromptTooLongError,
 )
 from knowgate.guard.prompts import Prompt
-from knowgate.guard.signals.confidence import SampledConsistency, StepwiseEstimator
+from knowgate.guard.signals.confidence import SampledConsistency, Sampling, StepwiseEstimator
 from knowgate.guard.signals.confidence._cascade import Cascade
 from knowgate.guard.signals.confidence._driver import Compute, Draw, HiddenState, Score, Steps
 from knowgate.guard.signals.confidence._entropy import SemanticEntropy
@@ -126,7 +126,9 @@ def test_the_same_question_twice_is_asked_once_and_has_one_answer() -> None:
 def test_without_a_seed_the_same_question_is_sampled_for_each() -> None:
     model = Recording()
 
-    SampledConsistency(model, prompt=PROMPT, seed=None).estimate_many(["lost", "lost"])
+    SampledConsistency(model, prompt=PROMPT, sampling=Sampling(seed=None)).estimate_many(
+        ["lost", "lost"]
+    )
 
     assert model.shapes[0] == (1, 1)
     assert model.shapes[1] == (2, 4)

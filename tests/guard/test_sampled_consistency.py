@@ -24,7 +24,12 @@ from knowgate.guard import (
 from knowgate.guard.errors import PartialGenerationsError
 from knowgate.guard.matching import MeaningMatcher
 from knowgate.guard.prompts import Prompt
-from knowgate.guard.signals.confidence import CurtailedSampling, SampledConsistency
+from knowgate.guard.signals.confidence import (
+    CurtailedSampling,
+    GreedyShortcut,
+    SampledConsistency,
+    Sampling,
+)
 from knowgate.guard.signals.confidence._stopping import BayesianStopping, FullSampling
 from knowgate.guard.signals.conflict import AnswerConflict
 from knowgate.guard.testing import ScriptedLanguageModel
@@ -113,7 +118,7 @@ def test_any_n_and_threshold_stop_without_waste_or_another_decision(
     pattern = data.draw(st.lists(st.booleans(), min_size=n, max_size=n))
     model = Pattern(pattern)
     rule = CurtailedSampling(n, threshold)
-    found = SampledConsistency(model, n=n, threshold=threshold).estimate("q")
+    found = SampledConsistency(model, sampling=Sampling(n=n), threshold=threshold).estimate("q")
     known = sum(pattern) >= rule.matches_needed
     assert (found.value >= threshold - 1e-9) is known
     assert sum(model.waves) == samples_one_by_one(pattern, rule.matches_needed, rule.misses_needed)
@@ -121,14 +126,14 @@ def test_any_n_and_threshold_stop_without_waste_or_another_decision(
 
 def test_waves_do_not_repeat_each_others_seeds() -> None:
     model = Pattern([True, False] * 5)
-    SampledConsistency(model, seed=5).estimate("q")
+    SampledConsistency(model, sampling=Sampling(seed=5)).estimate("q")
     drawn_before = [sum(model.waves[:i]) for i in range(len(model.waves))]
     assert model.seeds == [5 + 1 + drawn for drawn in drawn_before]
 
 
 def test_without_a_seed_none_is_passed_on() -> None:
     model = Pattern([True] * 10)
-    SampledConsistency(model, seed=None).estimate("q")
+    SampledConsistency(model, sampling=Sampling(seed=None)).estimate("q")
     assert set(model.seeds) == {None}
 
 
@@ -162,8 +167,8 @@ async def test_too_few_generations_are_an_error_not_a_smaller_sample() -> None:
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_temperature_that_cannot_sample_is_refused(temperature: float) -> None:
-    with pytest.raises(ValueError, match="temperature"):
-        SampledConsistency(Pattern([]), temperature=temperature)
+    with pytest.raises(InputError, match="temperature"):
+        SampledConsistency(Pattern([]), sampling=Sampling(temperature=temperature))
 
 
 @pytest.mark.parametrize(
@@ -183,12 +188,16 @@ def test_the_matches_needed_are_exact(n: int, threshold: float, needed: int) -> 
 
 
 def test_the_parts_fulfil_their_contracts_and_the_fingerprint_names_the_settings() -> None:
-    estimator = SampledConsistency(Pattern([]), n=5, threshold=0.6, temperature=0.5)
+    estimator = SampledConsistency(
+        Pattern([]), sampling=Sampling(n=5, temperature=0.5), threshold=0.6
+    )
     assert isinstance(estimator, ConfidenceEstimator)
     assert isinstance(Pattern([]), LanguageModel)
     names = {"language_model", "n", "threshold", "temperature", "prompt_sha256"}
     assert names <= set(estimator.fingerprint.settings)
-    assert estimator.fingerprint != SampledConsistency(Pattern([]), n=6).fingerprint
+    assert (
+        estimator.fingerprint != SampledConsistency(Pattern([]), sampling=Sampling(n=6)).fingerprint
+    )
 
 
 @pytest.mark.parametrize(
@@ -270,7 +279,9 @@ def test_the_stopping_rule_says_how_many_samples_are_drawn(
 
 
 def test_a_rule_never_draws_more_than_n() -> None:
-    found = SampledConsistency(Pattern([True] * 10), n=3, stopping=FullSampling(50)).estimate("q")
+    found = SampledConsistency(
+        Pattern([True] * 10), sampling=Sampling(n=3), stopping=FullSampling(50)
+    ).estimate("q")
 
     assert found.samples_drawn == 3
 
@@ -314,7 +325,7 @@ def test_every_rule_sees_the_samples_that_all_ten_would_have_been(seed: int) -> 
             model = ScriptedLanguageModel({question: guesses})
             found = SampledConsistency(
                 model,
-                seed=seed,
+                sampling=Sampling(seed=seed),
                 stopping=stopping,
                 prompt=PROMPT,
             ).estimate(question)
@@ -349,10 +360,10 @@ def test_a_probable_greedy_answer_needs_no_sample() -> None:
     ("probability", "settings"),
     [
         (0.89, {}),
-        (0.95, {"accept_probability": None}),
-        (0.95, {"accept_probability": 0.96}),
+        (0.95, {"shortcut": None}),
+        (0.95, {"shortcut": GreedyShortcut(0.96)}),
         (0.95, {"threshold": 0.9}),  # ten samples of such an answer often say less than nine
-        (0.95, {"temperature": 1.5}),  # at which the answer is less probable
+        (0.95, {"sampling": Sampling(temperature=1.5)}),  # at which the answer is less probable
         (0.05, {}),
         (0.0, {}),
     ],
@@ -366,7 +377,7 @@ def test_otherwise_samples_decide(probability: float, settings: dict[str, Any]) 
 
 @pytest.mark.parametrize("threshold", [0.02, 0.7, 1.0])
 def test_an_improbable_greedy_answer_can_be_rejected_without_samples(threshold: float) -> None:
-    found, model = sure(0.03, reject_probability=0.05, threshold=threshold)
+    found, model = sure(0.03, shortcut=GreedyShortcut(reject_probability=0.05), threshold=threshold)
 
     assert found.samples_drawn == 0
     assert found.value == pytest.approx(min(0.03, threshold))
@@ -404,12 +415,16 @@ def test_log_probabilities_that_say_nothing_settle_nothing(logprobs: Any) -> Non
         {"accept_probability": float("nan")},
         {"reject_probability": 0.95},
         {"reject_probability": -0.1},
-        {"minimum_samples": 0},
     ],
 )
 def test_probabilities_out_of_range_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=next(iter(settings))):
-        SampledConsistency(Pattern([]), **settings)
+        GreedyShortcut(**settings)
+
+
+def test_at_least_one_sample_decides() -> None:
+    with pytest.raises(InputError, match="minimum_samples"):
+        SampledConsistency(Pattern([]), minimum_samples=0)
 
 
 # -- a model that fails part-way --------------------------------------------------------
@@ -505,8 +520,8 @@ def test_the_fingerprint_tells_rules_and_matchers_apart() -> None:
         {"stopping": "bayesian"},
         {"stopping": BayesianStopping(flip_probability=0.01)},
         {"same": lambda first, second: True},
-        {"accept_probability": None},
-        {"reject_probability": 0.05},
+        {"shortcut": None},
+        {"shortcut": GreedyShortcut(reject_probability=0.05)},
     ]
     assert len({str(fingerprint(**kind)) for kind in kinds}) == len(kinds)
     assert fingerprint() == fingerprint(stopping=CurtailedSampling())

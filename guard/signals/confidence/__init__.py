@@ -20,12 +20,15 @@ from ._consistency import SampledConsistency
 from ._driver import StepwiseEstimator
 from ._hidden_state import FittedProbe
 from ._registry import load_estimator
-from ._stopping import CurtailedSampling
+from ._stopping import CurtailedSampling, Sampling
+from ._token_probability import GreedyShortcut
 
 __all__ = [
     "CurtailedSampling",
     "FittedProbe",
+    "GreedyShortcut",
     "SampledConsistency",
+    "Sampling",
     "StepwiseEstimator",
     "load_estimator",
 ]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
+from copy import copy
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -23,7 +23,14 @@ from ...matching import MeaningMatcher, canonical_answer, is_refusal, same_answe
 from ...policy import Fingerprint
 from ...prompts import Prompt, bundled_prompt
 from ._driver import Compute, Draw, Request, Steps, StepwiseEstimator
-from ._stopping import BayesianStopping, CurtailedSampling, FullSampling, StoppingRule, check_rule
+from ._stopping import (
+    BayesianStopping,
+    CurtailedSampling,
+    FullSampling,
+    Sampling,
+    StoppingRule,
+    check_rule,
+)
 from ._token_probability import GreedyShortcut
 
 Settings = Mapping[str, str | int | float | bool | None]
@@ -233,6 +240,9 @@ def _name_of(part: object) -> str:
 Stopping = Literal["none", "curtailed", "bayesian"] | StoppingRule
 
 
+_SHORTCUT = GreedyShortcut()
+
+
 class SampledConsistency(StepwiseEstimator):
     """Share of up to n sampled answers that repeat the greedy answer.
 
@@ -250,22 +260,17 @@ class SampledConsistency(StepwiseEstimator):
     Args:
         language_model: what is asked; samples of one wave are drawn side by side
             as far as its own bound allows.
-        n: samples of a full estimate.
+        sampling: how many samples a full estimate has, and how they are drawn. The
+            k-th has seed + 1 + k whatever the waves, so every rule sees the same.
         threshold: share τ from which on an answer counts as known; a guard puts its
             policy's in the place of it.
-        temperature: of the samples, above 0.
         prompt: closed-book prompt with a `{question}` slot.
         same: when two answers count as one, e.g. an `AnswerMatcher` with aliases or a
             `MeaningMatcher`.
-        seed: makes the samples repeatable where the model honours seeds. The k-th
-            sample has seed + 1 + k whatever the waves, so every rule sees the same.
         stopping: `curtailed` (exact: the decision of all n samples), `bayesian`
             (`BayesianStopping` with its defaults), `none` (always n), or a rule.
-        accept_probability: in (0, 1]; a greedy answer at least so probable is known
-            without sampling, as far as that leaves n samples hardly a chance to decide
-            otherwise (see `GreedyShortcut`); None switches it off.
-        reject_probability: in [0, 1); a greedy answer at most so probable is not
-            known; None, the default, leaves that to the samples.
+        shortcut: when the greedy answer's own probability decides without sampling;
+            None for never.
         minimum_samples: how many samples decide at least where the model fails.
 
     Raises:
@@ -280,30 +285,27 @@ class SampledConsistency(StepwiseEstimator):
         self,
         language_model: LanguageModel,
         *,
-        n: int = 10,
+        sampling: Sampling | None = None,
         threshold: float = 0.7,
-        temperature: float = 1.0,
         prompt: Prompt | None = None,
         same: Callable[[str, str], bool] = same_answer,
-        seed: int | None = 0,
         stopping: Stopping = "curtailed",
-        accept_probability: float | None = 0.9,
-        reject_probability: float | None = None,
+        shortcut: GreedyShortcut | None = _SHORTCUT,
         minimum_samples: int = 3,
     ) -> None:
         super().__init__(language_model)
-        if not 0.0 < temperature < math.inf:
-            raise ValueError("temperature must be above 0, or all samples are the greedy answer")
+        sampling = Sampling() if sampling is None else sampling
+        n = sampling.n
         check_rule(n, threshold)
         if minimum_samples < 1:
             raise InputError("must be at least 1", where="minimum_samples")
-        self._n, self._threshold, self._temperature = n, threshold, temperature
+        self._n, self._threshold, self._temperature = n, threshold, sampling.temperature
         self._prompt = prompt or bundled_prompt("closed_book")
         self._same = same
-        self._seed = seed
+        self._seed = sampling.seed
         self._stopping = stopping
         self._rule = _rule(stopping, n, threshold)
-        self._shortcut = GreedyShortcut(accept_probability, reject_probability)
+        self._shortcut = shortcut or GreedyShortcut(None)
         self._minimum_samples = min(minimum_samples, n)
 
     def deciding_at(self, threshold: float) -> SampledConsistency:
@@ -318,19 +320,11 @@ class SampledConsistency(StepwiseEstimator):
         if not isinstance(stopping, str):
             deciding_at = getattr(stopping, "deciding_at", None)
             stopping = stopping if deciding_at is None else deciding_at(threshold)
-        return SampledConsistency(
-            self._language_model,
-            n=self._n,
-            threshold=threshold,
-            temperature=self._temperature,
-            prompt=self._prompt,
-            same=self._same,
-            seed=self._seed,
-            stopping=stopping,
-            accept_probability=self._shortcut.accept_probability,
-            reject_probability=self._shortcut.reject_probability,
-            minimum_samples=self._minimum_samples,
-        )
+        check_rule(self._n, threshold)
+        changed = copy(self)
+        changed._threshold, changed._stopping = threshold, stopping
+        changed._rule = _rule(stopping, self._n, threshold)
+        return changed
 
     @property
     def cost(self) -> Cost:

@@ -14,6 +14,7 @@ from ...policy import Fingerprint
 from ...prompts import Prompt, bundled_prompt
 from ._consistency import ClustersFrom, EqualAnswers, as_clusters
 from ._driver import Compute, Draw, Steps, StepwiseEstimator
+from ._stopping import Sampling
 from ._token_probability import required_logprobs
 
 Form = Literal["normalised", "monte_carlo"]
@@ -119,7 +120,7 @@ class SemanticEntropy(StepwiseEstimator):
 
     Args:
         language_model: what is asked; `likelihood` needs its `token_logprobs`.
-        n: samples, at least 2.
+        sampling: how the samples are drawn, at least 2.
         variant: as above.
         clusters: what tells which answers mean the same: an object with
             `entails(premise, hypothesis)`, one with `embed(texts)`, a function of two
@@ -127,9 +128,7 @@ class SemanticEntropy(StepwiseEstimator):
         length_normalised: of the likelihoods; plays no part in `discrete`.
         answer: `greedy` asks once more, for the greedy answer; `largest_cluster` takes the
             first sample of the largest cluster.
-        temperature: of the samples, above 0.
         prompt: closed-book prompt with a `{question}` slot.
-        seed: makes the samples repeatable where the model honours seeds.
 
     Raises:
         InputError: `language_model` is none, or an argument is out of its range.
@@ -144,18 +143,17 @@ class SemanticEntropy(StepwiseEstimator):
         self,
         language_model: LanguageModel,
         *,
-        n: int = 10,
+        sampling: Sampling | None = None,
         variant: Variant = "discrete",
         clusters: ClustersFrom = None,
         length_normalised: bool = True,
         answer: AnswerFrom = "greedy",
-        temperature: float = 1.0,
         prompt: Prompt | None = None,
-        seed: int | None = 0,
     ) -> None:
         super().__init__(language_model)
-        if n < 2 or not 0.0 < temperature < math.inf:
-            raise InputError("n must be at least 2, and temperature above 0")
+        sampling = Sampling() if sampling is None else sampling
+        if sampling.n < 2:
+            raise InputError("must be at least 2", where="n")
         for value, allowed, where in (
             (variant, get_args(Variant), "variant"),
             (answer, get_args(AnswerFrom), "answer"),
@@ -164,10 +162,10 @@ class SemanticEntropy(StepwiseEstimator):
                 raise InputError(
                     f"{value!r} is unknown", where=where, hint=f"one of: {', '.join(allowed)}"
                 )
-        self._n, self._variant, self._answer_from = n, variant, answer
+        self._n, self._variant, self._answer_from = sampling.n, variant, answer
         self._clusters = as_clusters(clusters)
         self._length_normalised = length_normalised
-        self._temperature, self._seed = temperature, seed
+        self._temperature, self._seed = sampling.temperature, sampling.seed
         self._prompt = prompt or bundled_prompt("closed_book")
         if variant == "likelihood":
             self.requirement = Requirement.LOGPROBS  # type: ignore[misc]

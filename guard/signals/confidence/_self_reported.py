@@ -22,6 +22,7 @@ from ...policy import Fingerprint
 from ...prompts import Prompt, bundled_prompt
 from ._driver import Draw, Score, Steps, StepwiseEstimator
 from ._entropy import log_sum_exp
+from ._stopping import Sampling
 
 _NUMBER = r"\d+(?:\.\d+)?|\.\d+"
 _OF = re.compile(rf"({_NUMBER})\s*(?:/|out of)\s*({_NUMBER})(?![\d.]*\d)")
@@ -270,13 +271,11 @@ class PTrue(StepwiseEstimator):
     Args:
         language_model: what is asked.
         method: as above.
-        samples: k.
-        temperature: of the sampled replies, above 0.
+        sampling: how the k replies are drawn, five by default.
         prompt: closed-book prompt with a `{question}` slot.
         asking: prompt with the slots `{question}` and `{answer}`.
         yes: the word for yes among the options.
         no: the word for no among the options.
-        seed: makes the samples repeatable where the model honours seeds.
 
     Raises:
         InputError: `language_model` is none or cannot do what `method` needs, or an
@@ -292,13 +291,11 @@ class PTrue(StepwiseEstimator):
         language_model: LanguageModel,
         *,
         method: Method = "auto",
-        samples: int = 5,
-        temperature: float = 1.0,
+        sampling: Sampling | None = None,
         prompt: Prompt | None = None,
         asking: Prompt | None = None,
         yes: str = "yes",
         no: str = "no",
-        seed: int | None = 0,
     ) -> None:
         super().__init__(language_model)
         if method not in get_args(Method):
@@ -307,8 +304,7 @@ class PTrue(StepwiseEstimator):
                 where="method",
                 hint=f"one of: {', '.join(get_args(Method))}",
             )
-        if samples < 1 or not 0.0 < temperature < math.inf:
-            raise InputError("samples must be at least 1, and temperature above 0")
+        sampling = Sampling(n=5) if sampling is None else sampling
         scores = isinstance(language_model, ScoringLanguageModel)
         if method == "options" and not scores:
             raise InputError(
@@ -317,7 +313,8 @@ class PTrue(StepwiseEstimator):
                 hint="use reply or samples",
             )
         self._method = ("options" if scores else "reply") if method == "auto" else method
-        self._samples, self._temperature, self._seed = samples, temperature, seed
+        self._samples, self._temperature = sampling.n, sampling.temperature
+        self._seed = sampling.seed
         self._prompt = prompt or bundled_prompt("closed_book")
         self._asking = asking or bundled_prompt("p_true")
         self._words = yes, no

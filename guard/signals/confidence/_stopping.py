@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Protocol, runtime_checkable
 
+from ...errors import InputError
+
 
 @runtime_checkable
 class StoppingRule(Protocol):
@@ -92,6 +94,32 @@ class FullSampling:
     def next_wave(self, matches: int, misses: int) -> int:
         """All samples that are left."""
         return max(0, self.n - matches - misses)
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How many samples of a language model's answer are drawn, and how.
+
+    Attributes:
+        n: samples of a full estimate, at least 1.
+        temperature: above 0.
+        seed: makes the samples repeatable where the model honours seeds.
+
+    Raises:
+        InputError: a value is out of its range.
+    """
+
+    n: int = 10
+    temperature: float = 1.0
+    seed: int | None = 0
+
+    def __post_init__(self) -> None:
+        if self.n < 1:
+            raise InputError("must be at least 1", where="n")
+        if not 0.0 < self.temperature < math.inf:
+            raise InputError(
+                "must be above 0", where="temperature", hint="at 0 all samples are alike"
+            )
 
 
 def check_rule(n: int, threshold: float) -> None:

@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from knowgate.adapters.huggingface import HuggingFaceLM
+from knowgate.adapters.huggingface import HuggingFaceLM, LoadOptions
 from knowgate.guard import InputError, KnowgateError
 from knowgate.guard.errors import DeviceError, ModelFolderError
 
@@ -32,12 +32,12 @@ def test_a_saved_model_answers_as_the_one_in_memory(lm: HuggingFaceLM, folder: P
 def test_the_right_sha256_is_accepted(folder: Path) -> None:
     right = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
 
-    assert HuggingFaceLM(folder, sha256=right).weights_sha256 == right
+    assert HuggingFaceLM(folder, loading=LoadOptions(sha256=right)).weights_sha256 == right
 
 
 def test_a_wrong_sha256_is_refused(folder: Path) -> None:
     with pytest.raises(ModelFolderError, match="not the expected 0000"):
-        HuggingFaceLM(folder, sha256="0" * 64)
+        HuggingFaceLM(folder, loading=LoadOptions(sha256="0" * 64))
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 from uuid import UUID
 
@@ -18,7 +19,7 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from prometheus_client import CollectorRegistry
 from pydantic import Field
 
-from knowgate.adapters.langchain import GuardedRAG
+from knowgate.adapters.langchain import GuardedRAG, RagOptions
 from knowgate.guard import Decision, Guard, GuardMetrics, GuardOptions, Policy, Route
 from knowgate.guard.contracts import View
 from knowgate.guard.testing import FakeConflictDetector, FakeEstimator, FakeScorer
@@ -176,6 +177,9 @@ def speak(prompt: str) -> str:
     return "from memory: " + prompt.rsplit(" ", 1)[-1]
 
 
+OPTIONS = {field.name for field in fields(RagOptions)}
+
+
 class Setting:
     """A chain with everything that belongs to it."""
 
@@ -228,6 +232,7 @@ class Setting:
             retriever=retriever or RunnableLambda(self._retrieve),
             with_context=with_context or CONTEXT_PROMPT | self.context_model,
             closed_book=CLOSED_PROMPT | self.closed_model,
+            options=RagOptions(**{name: chain.pop(name) for name in OPTIONS & set(chain)}),
             **chain,
         )
 

@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.rate_limiters import BaseRateLimiter, InMemoryRateLimiter
 from langchain_core.runnables import RunnableLambda
 
-from knowgate.adapters.langchain import ChatModelLM
+from knowgate.adapters.langchain import ChatLimits, ChatModelLM
 from knowgate.adapters.langchain._answer import TokenUsage
 from knowgate.guard import InputError, LanguageModelError
 from knowgate.guard.errors import LanguageModelTimeoutError, PartialGenerationsError
@@ -83,7 +83,8 @@ async def test_the_limiter_is_asked_before_every_attempt(asynchronous: bool) -> 
 
     limiter = Counting()
     lm = ChatModelLM(
-        TalkingModel(speak=speak), rate_limiter=limiter, max_concurrency=1, first_wait=0
+        TalkingModel(speak=speak),
+        limits=ChatLimits(rate_limiter=limiter, max_concurrency=1, first_wait=0),
     )
 
     await draw(lm, asynchronous, "q", n=3, temperature=1.0)
@@ -98,7 +99,10 @@ async def test_langchains_own_limiter_holds_calls_back(asynchronous: bool) -> No
     limiter = InMemoryRateLimiter(
         requests_per_second=50, check_every_n_seconds=0.001, max_bucket_size=1
     )
-    lm = ChatModelLM(TalkingModel(speak=lambda prompt: "said"), rate_limiter=limiter, timeout=0.5)
+    lm = ChatModelLM(
+        TalkingModel(speak=lambda prompt: "said"),
+        limits=ChatLimits(rate_limiter=limiter, timeout=0.5),
+    )
 
     [found] = await draw(lm, asynchronous, "q", n=4, temperature=1.0)
 
@@ -109,7 +113,7 @@ async def test_langchains_own_limiter_holds_calls_back(asynchronous: bool) -> No
 @pytest.mark.parametrize("asynchronous", [False, True])
 async def test_a_limiter_that_refuses_fails_the_call_and_not_the_model(asynchronous: bool) -> None:
     model = TalkingModel(speak=lambda prompt: "said")
-    lm = ChatModelLM(model, rate_limiter=Counting(passes=False))
+    lm = ChatModelLM(model, limits=ChatLimits(rate_limiter=Counting(passes=False)))
 
     with pytest.raises(LanguageModelError, match="rate limiter"):
         await draw(lm, asynchronous, "q")
@@ -121,7 +125,7 @@ async def test_a_limiter_that_refuses_fails_the_call_and_not_the_model(asynchron
 async def test_waiting_for_the_limiter_can_be_cancelled() -> None:
     limiter = InMemoryRateLimiter(requests_per_second=0.001, max_bucket_size=1)
     model = TalkingModel(speak=lambda prompt: "said")
-    lm = ChatModelLM(model, rate_limiter=limiter)
+    lm = ChatModelLM(model, limits=ChatLimits(rate_limiter=limiter))
     before = asyncio.all_tasks()
 
     with pytest.raises(TimeoutError):
@@ -134,14 +138,17 @@ async def test_waiting_for_the_limiter_can_be_cancelled() -> None:
 
 def test_a_limiter_of_another_kind_is_refused() -> None:
     with pytest.raises(InputError, match="rate_limiter"):
-        ChatModelLM(TalkingModel(speak=str), rate_limiter=5)  # type: ignore[arg-type]
+        ChatModelLM(TalkingModel(speak=str), limits=ChatLimits(rate_limiter=5))  # type: ignore[arg-type]
 
 
 async def test_the_callers_model_stays_as_it_is_whatever_is_asked_of_it() -> None:
     model = TalkingModel(speak=failing_from(13, lambda: StatusError(500)))
     before = model.model_dump(exclude={"record", "speak"})
     lm = ChatModelLM(
-        model, rate_limiter=Counting(), first_wait=0, seed_option="seed", system_prompt="Be brief."
+        model,
+        limits=ChatLimits(rate_limiter=Counting(), first_wait=0),
+        seed_option="seed",
+        system_prompt="Be brief.",
     )
 
     SampledConsistency(lm).estimate("q")
@@ -167,7 +174,9 @@ def metered(read: int, written: int) -> AIMessage:
 
 @pytest.mark.parametrize("asynchronous", [False, True])
 async def test_tokens_are_counted_over_all_calls(asynchronous: bool) -> None:
-    lm = ChatModelLM(TalkingModel(speak=lambda prompt: metered(12, 3)), max_concurrency=4)
+    lm = ChatModelLM(
+        TalkingModel(speak=lambda prompt: metered(12, 3)), limits=ChatLimits(max_concurrency=4)
+    )
     assert lm.usage == TokenUsage(0, 0, 0, 0)
 
     await draw(lm, asynchronous, "a", "b", n=5, temperature=1.0)
@@ -193,7 +202,8 @@ async def test_a_reply_that_does_not_tell_its_tokens_is_a_call_without_any() -> 
 
 def test_failed_attempts_are_calls_too() -> None:
     lm = ChatModelLM(
-        TalkingModel(speak=failing_from(1, lambda: StatusError(500))), first_wait=0, max_attempts=3
+        TalkingModel(speak=failing_from(1, lambda: StatusError(500))),
+        limits=ChatLimits(first_wait=0, max_attempts=3),
     )
 
     with pytest.raises(LanguageModelError):
@@ -219,7 +229,9 @@ def test_a_reply_from_the_cache_used_no_tokens(cache: None) -> None:
 
 
 def test_many_threads_lose_no_count() -> None:
-    lm = ChatModelLM(TalkingModel(speak=lambda prompt: metered(1, 2)), max_concurrency=16)
+    lm = ChatModelLM(
+        TalkingModel(speak=lambda prompt: metered(1, 2)), limits=ChatLimits(max_concurrency=16)
+    )
     threads = [
         threading.Thread(target=lm.generate, args=(["q"],), kwargs={"n": 25, "temperature": 1.0})
         for _ in range(8)
@@ -238,7 +250,8 @@ def test_many_threads_lose_no_count() -> None:
 @pytest.mark.parametrize("asynchronous", [False, True])
 async def test_six_of_ten_samples_come_along_in_the_error(asynchronous: bool) -> None:
     lm = ChatModelLM(
-        TalkingModel(speak=failing_from(7, lambda: StatusError(401))), max_concurrency=1
+        TalkingModel(speak=failing_from(7, lambda: StatusError(401))),
+        limits=ChatLimits(max_concurrency=1),
     )
 
     with pytest.raises(PartialGenerationsError, match="StatusError") as caught:
@@ -256,8 +269,7 @@ async def test_six_of_ten_samples_come_along_in_the_error(asynchronous: bool) ->
 async def test_a_decision_is_made_from_six_of_ten_samples_and_says_so(asynchronous: bool) -> None:
     lm = ChatModelLM(
         TalkingModel(speak=failing_from(8, lambda: StatusError(503))),
-        max_concurrency=1,
-        first_wait=0,
+        limits=ChatLimits(max_concurrency=1, first_wait=0),
     )
     estimator = SampledConsistency(lm, stopping="none")
 
@@ -277,7 +289,7 @@ async def test_calls_under_way_may_still_arrive_when_one_fails(asynchronous: boo
             raise StatusError(401)
         return "Paris"
 
-    lm = ChatModelLM(TalkingModel(speak=speak), max_concurrency=4)
+    lm = ChatModelLM(TalkingModel(speak=speak), limits=ChatLimits(max_concurrency=4))
 
     with pytest.raises(PartialGenerationsError) as caught:
         await draw(lm, asynchronous, "q", n=4, temperature=1.0)
@@ -293,7 +305,7 @@ async def test_one_prompt_that_fails_does_not_take_the_others_along(asynchronous
             raise StatusError(400)
         return prompt.upper()
 
-    lm = ChatModelLM(TalkingModel(speak=speak), max_concurrency=2)
+    lm = ChatModelLM(TalkingModel(speak=speak), limits=ChatLimits(max_concurrency=2))
     prompts = ["a", "bad 1", "b", "bad 2", "bad 3", "bad 4", "c"]
 
     with pytest.raises(PartialGenerationsError) as caught:
@@ -307,7 +319,7 @@ async def test_one_prompt_that_fails_does_not_take_the_others_along(asynchronous
 @pytest.mark.parametrize("asynchronous", [False, True])
 async def test_a_provider_that_is_down_is_not_asked_for_every_prompt(asynchronous: bool) -> None:
     model = TalkingModel(speak=failing_from(3, ConnectionResetError))
-    lm = ChatModelLM(model, max_concurrency=1, max_attempts=2, first_wait=0)
+    lm = ChatModelLM(model, limits=ChatLimits(max_concurrency=1, max_attempts=2, first_wait=0))
 
     with pytest.raises(PartialGenerationsError) as caught:
         await draw(lm, asynchronous, *(f"q{number}" for number in range(40)))
@@ -323,7 +335,7 @@ async def test_many_questions_keep_theirs_when_one_of_them_fails(asynchronous: b
             raise TimeoutError
         return "Paris"
 
-    lm = ChatModelLM(TalkingModel(speak=speak), max_attempts=1)
+    lm = ChatModelLM(TalkingModel(speak=speak), limits=ChatLimits(max_attempts=1))
     estimator = SampledConsistency(lm)
     questions = ["one", "the late one", "another"]
 

@@ -17,10 +17,10 @@ from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.runnables import RunnableLambda
 
-from knowgate.adapters.langchain import ChatModelLM
+from knowgate.adapters.langchain import ChatLimits, ChatModelLM
 from knowgate.guard import Generation, InputError, LanguageModel, LanguageModelError
 from knowgate.guard.errors import LanguageModelTimeoutError, PromptTooLongError
-from knowgate.guard.signals.confidence import SampledConsistency
+from knowgate.guard.signals.confidence import SampledConsistency, Sampling
 from tests.adapters.langchain.fakes import TalkingModel, collector
 
 
@@ -57,8 +57,8 @@ async def test_sampling_stops_at_seven_matches_or_four_misses(
     samples: list[str], drawn: int, value: float, asynchronous: bool
 ) -> None:
     left = iter(["Paris", *samples])
-    lm = ChatModelLM(GenericFakeChatModel(messages=left), max_concurrency=1)
-    estimator = SampledConsistency(lm, n=10, threshold=0.7)
+    lm = ChatModelLM(GenericFakeChatModel(messages=left), limits=ChatLimits(max_concurrency=1))
+    estimator = SampledConsistency(lm, sampling=Sampling(n=10), threshold=0.7)
 
     if asynchronous:
         found = await estimator.aestimate("What is the capital of France?")
@@ -137,7 +137,7 @@ def test_the_callers_model_is_not_changed(cache: None) -> None:
 async def test_samples_do_not_come_from_a_response_cache(cache: None, asynchronous: bool) -> None:
     guesses = iter(["Paris", "Rome", "Oslo", "Bern", "Riga"])
     model = TalkingModel(speak=lambda prompt: next(guesses)).bind(stop=["\n"])
-    lm = ChatModelLM(model, max_concurrency=1)
+    lm = ChatModelLM(model, limits=ChatLimits(max_concurrency=1))
 
     greedy = [await draw(lm, asynchronous, "q") for _ in range(2)]
     [samples] = await draw(lm, asynchronous, "q", n=4, temperature=1.0)
@@ -191,7 +191,7 @@ async def test_no_more_calls_are_under_way_than_allowed(asynchronous: bool) -> N
             counts["now"] -= 1
         return "said"
 
-    lm = ChatModelLM(TalkingModel(speak=speak), max_concurrency=3)
+    lm = ChatModelLM(TalkingModel(speak=speak), limits=ChatLimits(max_concurrency=3))
 
     await draw(lm, asynchronous, "q", n=9, temperature=1.0)
 
@@ -212,7 +212,8 @@ def test_samples_see_the_callers_context() -> None:
 async def test_a_hung_call_ends_at_its_deadline(asynchronous: bool) -> None:
     released = threading.Event()
     lm = ChatModelLM(
-        TalkingModel(speak=lambda prompt: str(released.wait(30))), timeout=0.05, max_attempts=1
+        TalkingModel(speak=lambda prompt: str(released.wait(30))),
+        limits=ChatLimits(timeout=0.05, max_attempts=1),
     )
 
     with pytest.raises(LanguageModelTimeoutError, match=r"TalkingModel .* 0.05 s"):
@@ -231,7 +232,9 @@ async def test_a_hung_coroutine_is_cancelled_at_its_deadline() -> None:
         return "late"
 
     lm = ChatModelLM(
-        RunnableLambda(lambda m: "", afunc=hang), timeout=0.05, max_attempts=1, greedy_options={}
+        RunnableLambda(lambda m: "", afunc=hang),
+        limits=ChatLimits(timeout=0.05, max_attempts=1),
+        greedy_options={},
     )
 
     with pytest.raises(LanguageModelTimeoutError):
@@ -260,7 +263,9 @@ async def test_cancelling_the_caller_leaves_no_task() -> None:
 
 
 def test_one_model_serves_several_event_loops() -> None:
-    lm = ChatModelLM(TalkingModel(speak=lambda prompt: "said"), max_concurrency=1)
+    lm = ChatModelLM(
+        TalkingModel(speak=lambda prompt: "said"), limits=ChatLimits(max_concurrency=1)
+    )
 
     for _ in range(3):
         rows = asyncio.run(lm.agenerate(["q"], n=3, temperature=1.0))
@@ -309,7 +314,7 @@ async def test_only_transient_failures_are_tried_again(
         calls.append(prompt)
         raise error
 
-    lm = ChatModelLM(TalkingModel(speak=speak), first_wait=0)
+    lm = ChatModelLM(TalkingModel(speak=speak), limits=ChatLimits(first_wait=0))
     with pytest.raises(LanguageModelError) as caught:
         await draw(lm, asynchronous, "private words")
 
@@ -328,7 +333,9 @@ async def test_a_second_attempt_can_succeed() -> None:
                 raise error
             return "said"
 
-        return ChatModelLM(TalkingModel(speak=speak), retry_on=(KeyError,), first_wait=0)
+        return ChatModelLM(
+            TalkingModel(speak=speak), limits=ChatLimits(retry_on=(KeyError,), first_wait=0)
+        )
 
     assert lm().generate(["q"]) == [[Generation("said")]]
     assert await lm().agenerate(["q"]) == [[Generation("said")]]
@@ -354,7 +361,7 @@ def test_one_failing_sample_fails_the_draw_and_stops_the_others() -> None:
             raised.wait(10)
         return "said"
 
-    lm = ChatModelLM(TalkingModel(speak=speak), max_concurrency=1)
+    lm = ChatModelLM(TalkingModel(speak=speak), limits=ChatLimits(max_concurrency=1))
     with pytest.raises(LanguageModelError, match="ValueError"):
         lm.generate(["q"], n=50, temperature=1.0)
     raised.set()
@@ -368,7 +375,9 @@ def test_nothing_of_the_prompt_is_logged(caplog: pytest.LogCaptureFixture) -> No
         raise StatusError(503)
 
     with caplog.at_level(logging.DEBUG), pytest.raises(LanguageModelError):
-        ChatModelLM(TalkingModel(speak=speak), max_attempts=1).generate(["private words"])
+        ChatModelLM(TalkingModel(speak=speak), limits=ChatLimits(max_attempts=1)).generate(
+            ["private words"]
+        )
 
     assert "private" not in caplog.text
 
@@ -378,7 +387,7 @@ def test_nothing_of_the_prompt_is_logged(caplog: pytest.LogCaptureFixture) -> No
 )
 def test_arguments_out_of_range_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=next(iter(settings))):
-        ChatModelLM(script("x"), **settings)
+        ChatModelLM(script("x"), limits=ChatLimits(**settings))
 
 
 def test_zero_samples_are_refused() -> None:

@@ -88,7 +88,7 @@ async def _in_every_unstreamed_way(
 
 
 async def test_a_refusal_gives_way_to_the_configured_reply_where_that_is_asked_for() -> None:
-    chain = Setting(with_context=REFUSES, check_reply=declines, replace_refusals=True).chain
+    chain = Setting(with_context=REFUSES, check_reply=declines, replace_abstentions=True).chain
 
     answers = await _in_every_unstreamed_way(chain, "grounded")
 
@@ -99,7 +99,7 @@ async def test_a_refusal_gives_way_to_the_configured_reply_where_that_is_asked_f
 
 async def test_in_shadow_mode_a_refusal_is_flagged_and_stays() -> None:
     setting = Setting(
-        with_context=REFUSES, check_reply=declines, replace_refusals=True, mode="shadow"
+        with_context=REFUSES, check_reply=declines, replace_abstentions=True, mode="shadow"
     )
 
     answers = await _in_every_unstreamed_way(setting.chain, "grounded")
@@ -109,7 +109,7 @@ async def test_in_shadow_mode_a_refusal_is_flagged_and_stays() -> None:
 
 async def test_a_refusal_raises_where_abstentions_do_and_refusals_are_replaced() -> None:
     chain = Setting(
-        with_context=REFUSES, check_reply=declines, replace_refusals=True, raise_on_abstain=True
+        with_context=REFUSES, check_reply=declines, replace_abstentions=True, raise_on_abstain=True
     ).chain
 
     with pytest.raises(AbstainedError, match="the model abstained") as caught:
@@ -122,7 +122,7 @@ async def test_a_refusal_raises_where_abstentions_do_and_refusals_are_replaced()
 
 
 async def test_a_stream_says_at_its_end_what_the_check_found() -> None:
-    setting = Setting(check_reply=declines, replace_refusals=True)
+    setting = Setting(check_reply=declines, replace_abstentions=True)
     setting.context_model.speak = lambda prompt: "I do not know."
 
     chunks = list(setting.chain.stream("grounded"))

@@ -10,7 +10,7 @@ from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 
-from knowgate.adapters.langchain import ChatModelLM, GuardedRAG
+from knowgate.adapters.langchain import ChatLimits, ChatModelLM, GuardedRAG
 from knowgate.guard import Guard, Policy, Route
 from knowgate.guard.signals.confidence import SampledConsistency
 from knowgate.guard.testing import FakeScorer
@@ -43,7 +43,7 @@ def sampling_chain(model: TalkingModel) -> GuardedRAG:
         confidence_threshold=0.7,
         allowed_routes=(Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN),
     )
-    estimator = SampledConsistency(ChatModelLM(model, timeout=5.0))
+    estimator = SampledConsistency(ChatModelLM(model, limits=ChatLimits(timeout=5.0)))
     return GuardedRAG(
         guard=Guard(policy, scorer=scorer, estimator=estimator, metrics=False),
         retriever=PlainRetriever(),

@@ -52,7 +52,7 @@ def auroc_of(found: Sequence[Confidence], facts: Sequence[Fact]) -> float:
 
 
 def test_the_cascade_is_as_good_as_ten_samples_at_three_calls(lm: HuggingFaceLM) -> None:
-    full = loaded("sampled_consistency", lm, stopping="none", accept_probability=None)
+    full = loaded("sampled_consistency", lm, stopping="none", shortcut=None)
     ten = full.estimate_many(QUESTIONS)
     found = loaded("cascade", lm).estimate_many(QUESTIONS)
     assert auroc_of(found, FACTS) >= auroc_of(ten, FACTS) - 0.01

@@ -34,7 +34,7 @@ def questions() -> list[str]:
 @pytest.fixture(scope="module")
 def ten(lm: HuggingFaceLM, questions: list[str]) -> list[Confidence]:
     """All ten samples of every question, in one call."""
-    return estimator(lm, stopping="none", accept_probability=None).estimate_many(questions)
+    return estimator(lm, stopping="none", shortcut=None).estimate_many(questions)
 
 
 def estimator(lm: HuggingFaceLM, **settings: Any) -> SampledConsistency:
@@ -48,9 +48,9 @@ def known(found: Confidence) -> bool:
 @pytest.mark.parametrize(
     ("settings", "equal", "most_samples"),
     [
-        ({"accept_probability": None}, 1.0, 6.5),
+        ({"shortcut": None}, 1.0, 6.5),
         ({}, 1.0, 5.5),
-        ({"stopping": "bayesian", "accept_probability": None}, 0.995, 5.5),
+        ({"stopping": "bayesian", "shortcut": None}, 0.995, 5.5),
     ],
     ids=["curtailed_alone", "curtailed", "bayesian_alone"],
 )
@@ -113,7 +113,7 @@ def test_a_wave_costs_one_prefill(lm: HuggingFaceLM, questions: list[str]) -> No
         lambda _, __, arguments: lengths.append(tuple(arguments["input_ids"].shape)),
         with_kwargs=True,
     )
-    torn = estimator(lm, stopping="none", accept_probability=None).estimate(questions[0])
+    torn = estimator(lm, stopping="none", shortcut=None).estimate(questions[0])
     hook.remove()
 
     prefills = [shape for shape in lengths if shape[1] > 1]

@@ -9,7 +9,7 @@ import pytest
 
 from knowgate.guard import InputError, LanguageModelError
 from knowgate.guard.contracts import Requirement
-from knowgate.guard.signals.confidence import SampledConsistency
+from knowgate.guard.signals.confidence import SampledConsistency, Sampling
 from knowgate.guard.signals.confidence._cascade import Cascade
 from knowgate.guard.signals.confidence._self_reported import PTrue, Verbalized
 from knowgate.guard.signals.confidence._token_probability import TokenProbability
@@ -64,7 +64,7 @@ def test_without_bands_every_question_is_sampled() -> None:
 
 def test_a_threshold_reaches_the_costly_estimator() -> None:
     lm = scripted()
-    costly = SampledConsistency(lm, accept_probability=None)
+    costly = SampledConsistency(lm, shortcut=None)
     estimator = Cascade(lm, costly=costly)
     assert estimator.deciding_at(0.7) is estimator
     assert estimator.deciding_at(0.5).estimate("middle?").samples_drawn == 5
@@ -75,7 +75,9 @@ def test_what_it_needs_and_costs_is_that_of_its_parts() -> None:
     lm = scripted()
     assert Cascade(lm).cost.most_calls == 11
     assert Cascade(lm).requirement is Requirement.LOGPROBS
-    spoken = Cascade(lm, cheap=Verbalized(lm), costly=PTrue(lm, method="samples", samples=3))
+    spoken = Cascade(
+        lm, cheap=Verbalized(lm), costly=PTrue(lm, method="samples", sampling=Sampling(n=3))
+    )
     assert spoken.cost.most_calls == 1 + 1 + 3
     assert spoken.requirement is Requirement.TEXT
 

@@ -7,6 +7,7 @@ import math
 import pytest
 
 from knowgate.guard import InputError, LanguageModelError
+from knowgate.guard.signals.confidence import Sampling
 from knowgate.guard.signals.confidence._self_reported import PTrue, says_yes, share_of_yes
 from knowgate.guard.testing import ScriptedLanguageModel
 from tests.support.local_models import ScoringLM
@@ -42,10 +43,13 @@ def test_a_reply_counts_by_its_first_token(reply: str, expected: float) -> None:
 
 def test_without_log_probabilities_replies_are_sampled() -> None:
     lm = ScriptedLanguageModel({"Proposed answer": ["yes", "no", "perhaps"]}, default="Ada")
-    found = PTrue(lm, samples=60, seed=3).estimate("who?")
+    found = PTrue(lm, sampling=Sampling(n=60, seed=3)).estimate("who?")
     assert 0.25 < found.value < 0.75
     assert (found.calls, lm.generated) == (62, 62)
-    assert PTrue(lm, method="samples", samples=60, seed=3).estimate("who?").value == found.value
+    assert (
+        PTrue(lm, method="samples", sampling=Sampling(n=60, seed=3)).estimate("who?").value
+        == found.value
+    )
 
 
 def test_a_reply_that_says_neither_is_an_error_and_no_number() -> None:
@@ -86,6 +90,6 @@ def test_options_need_a_model_that_scores_them() -> None:
 def test_verdicts_that_arrived_before_the_model_failed_are_used() -> None:
     lm = ScriptedLanguageModel(default="yes", fails_after=4)
 
-    found = PTrue(lm, method="samples", samples=5).estimate("who?")
+    found = PTrue(lm, method="samples", sampling=Sampling(n=5)).estimate("who?")
 
     assert (found.value, found.partial, found.calls) == (1.0, True, 4)

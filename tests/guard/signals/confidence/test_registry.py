@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from knowgate.guard import ConfidenceEstimator, InputError
-from knowgate.guard.signals.confidence import StepwiseEstimator, load_estimator
+from knowgate.guard.signals.confidence import Sampling, StepwiseEstimator, load_estimator
 from knowgate.guard.signals.confidence._registry import estimator_names, register_estimator
 from knowgate.guard.testing import ScriptedLanguageModel
 
@@ -35,7 +35,7 @@ def test_a_missing_or_impossible_setting_is_an_input_error() -> None:
     with pytest.raises(InputError, match=r"needs probe"):
         load_estimator("hidden_state_probe", lm)
     with pytest.raises(InputError, match=r"temperature"):
-        load_estimator("sampled_consistency", lm, temperature=0.0)
+        load_estimator("sampled_consistency", lm, sampling=Sampling(temperature=0.0))
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:

@@ -13,6 +13,7 @@ from scipy.stats import entropy
 from knowgate.guard import InputError, LanguageModelError
 from knowgate.guard.contracts import Requirement
 from knowgate.guard.prompts import bundled_prompt
+from knowgate.guard.signals.confidence import Sampling
 from knowgate.guard.signals.confidence._consistency import (
     EmbeddedAnswers,
     EntailedAnswers,
@@ -127,17 +128,17 @@ def test_the_value_is_one_for_one_meaning_and_falls_with_the_entropy() -> None:
 async def test_all_forms_of_asking_agree_also_with_a_judge() -> None:
     lm = ScriptedLanguageModel({"who": ["Ada", "Grace", "Lovelace"]})
     same = {("Ada", "Lovelace"), ("Lovelace", "Ada")}
-    estimator = SemanticEntropy(lm, clusters=Judge(same), n=6)
+    estimator = SemanticEntropy(lm, clusters=Judge(same), sampling=Sampling(n=6))
     found = estimator.estimate("who?")
     assert await estimator.aestimate("who?") == found
     assert estimator.estimate_many(["who?"]) == [found]
-    assert found.value > SemanticEntropy(lm, n=6).estimate("who?").value
+    assert found.value > SemanticEntropy(lm, sampling=Sampling(n=6)).estimate("who?").value
 
 
 def test_likelihoods_are_per_token_unless_asked_otherwise() -> None:
     logs = {"Ada": -0.5, "Grace": -3.0}
     lm = ScriptedLanguageModel({"who": ["Ada", "Grace"]}, logprobs=logs)
-    estimator = SemanticEntropy(lm, variant="likelihood", n=4, seed=5)
+    estimator = SemanticEntropy(lm, variant="likelihood", sampling=Sampling(n=4, seed=5))
     [samples] = lm.generate([ASKED], n=4, temperature=1.0, seed=6)
     texts = [sample.text for sample in samples]
     expected = 1 - semantic_entropy(
@@ -163,7 +164,9 @@ def test_samples_that_arrived_before_a_failure_count_as_partial() -> None:
 
 def test_arguments_out_of_range_are_refused() -> None:
     lm = ScriptedLanguageModel()
-    for settings in ({"n": 1}, {"temperature": 0.0}, {"variant": "x"}, {"clusters": object()}):
+    for settings in ({"sampling": Sampling(n=1)}, {"variant": "x"}, {"clusters": object()}):
         with pytest.raises(InputError):
             SemanticEntropy(lm, **settings)
+    with pytest.raises(InputError, match="temperature"):
+        Sampling(temperature=0.0)
     assert EqualAnswers().settings == {"clusters": "equal"}

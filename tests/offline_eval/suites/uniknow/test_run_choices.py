@@ -9,7 +9,7 @@ import pytest
 from langchain_core.messages import AIMessage
 
 from knowgate.adapters.huggingface import HuggingFaceLM
-from knowgate.adapters.langchain import ChatModelLM
+from knowgate.adapters.langchain import ChatLimits, ChatModelLM
 from knowgate.guard import InputError
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.guard.testing import ScriptedLanguageModel
@@ -163,7 +163,9 @@ def test_a_chat_model_runs_on_xquad_with_failures_and_resume(
     source = shared_data / "xquad" / "xquad.en.even.json"
 
     def go(reader: _Reader, out: Path) -> Path:
-        chat = ChatModelLM(TalkingModel(speak=reader), max_attempts=1, max_concurrency=1)
+        chat = ChatModelLM(
+            TalkingModel(speak=reader), limits=ChatLimits(max_attempts=1, max_concurrency=1)
+        )
         return run_uniknow(
             chat,
             source,
