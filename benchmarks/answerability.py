@@ -11,7 +11,7 @@ No language model, no network; the same numbers every time.
 2. Microworld: questions made from its graph by `knowgate kg generate`, with triples, clues, or the
    world's documents about their subjects as passages.
 3. Ordinary questions whose passage answers them: every finding is a false alarm.
-4. A model that never declines, with and without `premise_guard()` in front of it.
+4. A model that never declines, with and without a premise check in front of it.
 5. Ordinary questions written to be mistaken (`ordinary_questions.jsonl`), by fault: all have an
    answer, or one that their passages leave open.
 
@@ -29,8 +29,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from knowgate.guard import Guard, GuardOptions, Policy
 from knowgate.guard.contracts import Premise
 from knowgate.guard.signals.answerability import PremiseChecker
+from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.data.graph import GenerationSettings, generate_questions, load_graph
 from knowgate.offline_eval.data.uaqfact import UaqItem, read_layout
@@ -44,7 +46,6 @@ from knowgate.offline_eval.suites.uaqfact import (
     run_uaqfact,
     score_run,
 )
-from knowgate.offline_eval.systems import premise_guard
 from knowgate.offline_eval.testbed import World, default_world
 
 Passages = Callable[[UaqItem], Sequence[str]]
@@ -179,12 +180,20 @@ def mistakable() -> None:
         print(f"| {world} | {faults.total()} | {told} |")
 
 
+def premise_guard(checker: PremiseChecker) -> Guard:
+    """A guard that checks the premise alone: any passage is relevant enough."""
+    scorer = LexicalScorer()
+    policy = Policy(scorer=scorer.fingerprint, relevance_threshold=0.0).with_veto(checker)
+    options = GuardOptions(on_error="raise")
+    return Guard(policy, scorer=scorer, vetoes=[checker], options=options, metrics=False)
+
+
 def system(folder: Path, forms: tuple[Form, ...]) -> None:
     """Part 4."""
     model = ScriptedLanguageModel(default=NEVER_DECLINES)
     guards = {
-        "premise": premise_guard(),
-        "premise, open world": premise_guard(closed_world=False),
+        "premise": premise_guard(WORLDS["closed"]),
+        "premise, open world": premise_guard(WORLDS["open"]),
     }
     with tempfile.TemporaryDirectory() as out:
         run_uaqfact(

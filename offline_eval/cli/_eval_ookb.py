@@ -15,15 +15,15 @@ from ...guard.errors import InputError
 from ..data import PassageKind
 from ..run import CallLimits, CaseKind, RayPool
 from ..suites.ookb import (
-    Comparison,
     Prepared,
     RepliesDone,
+    RepliesSettings,
     estimate,
     judge_replies,
     prepare,
     run_replies,
 )
-from ..systems import CASES, DEFAULT_JUDGES, RepliesSettings, load_judges
+from ..systems import DEFAULT_JUDGES, Comparison, load_judges
 from ._call_progress import call_stages
 from ._console import out
 
@@ -241,7 +241,7 @@ def _not_counted(prepared: Prepared, asked: AskedFor) -> list[str]:
     lines = []
     if CaseKind.SYNTHETIC in prepared.settings.cases:
         lines.append("not counted: synthetic questions, whose number is known once they are there")
-    if any(choice.policy and choice.policy.needs_estimator for choice in prepared.guards.values()):
+    if prepared.systems.asks_models:
         lines.append("not counted: samples by which a guard measures the model's confidence")
     if any(name.startswith("llm:") for name in asked.judges):
         lines.append("not counted: calls of the judges, one per reply and criterion or fewer")
@@ -250,7 +250,7 @@ def _not_counted(prepared: Prepared, asked: AskedFor) -> list[str]:
 
 def _cases(given: str | None) -> tuple[CaseKind, ...]:
     if given is None:
-        return CASES
+        return RepliesSettings().cases
     names = [name.strip() for name in given.split(",") if name.strip()]
     known = [kind.value for kind in CaseKind]
     for name in names:

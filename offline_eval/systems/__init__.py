@@ -8,80 +8,38 @@ through is answered from the passages it kept, or from memory; else its own repl
 
 from __future__ import annotations
 
-from ._bases import AskedBase, read_bases
-from ._cases import Case, build_cases
-from ._contexts import FoundContext, Material, Wanted, find_contexts
+from ._comparison import Comparison, Systems
 from ._factory import EMBEDDED, load_chat_model, load_language_model, load_object
-from ._guards import (
-    OFF,
-    GuardChoice,
-    choose_reply,
-    held_out_of,
-    load_guard_choices,
-    load_guards,
-    premise_guard,
-)
+from ._guards import choose_reply, load_guard_choices, load_guards
 from ._judges import DEFAULT_JUDGES, load_judges
-from ._left_out import AnswerElsewhere, left_out_check
-from ._logged_replies import LogEntry, LoggedReplies, logged_generation
-from ._models import ModelUnderTest
-from ._plan import Asked, LiveSystem, all_asked, cases_of, live_systems, reply_case
-from ._prompts import load_system_prompts
-from ._replayed import Replay, Replayed, given_judgements, read_replay
-from ._replying import Replier, failed_row, make_replier
-from ._retrieval import PassageIndex, Retriever, top_k_in_blocks
-from ._retrievers import RETRIEVALS, load_retriever
-from ._settings import CASES, RepliesSettings
+from ._logged_replies import LogEntry, LoggedReplies
+from ._plan import Asked, Case, Replayed, SystemUnderTest
+from ._retrieval import PassageIndex, top_k_in_blocks
 from ._synthetic import synthetic_questions
+from ._system_run import Calling, ContextSettings, SystemRun
 
 __all__ = [
-    "CASES",
     "DEFAULT_JUDGES",
     "EMBEDDED",
-    "OFF",
-    "RETRIEVALS",
-    "AnswerElsewhere",
     "Asked",
-    "AskedBase",
+    "Calling",
     "Case",
-    "FoundContext",
-    "GuardChoice",
-    "LiveSystem",
+    "Comparison",
+    "ContextSettings",
     "LogEntry",
     "LoggedReplies",
-    "Material",
-    "ModelUnderTest",
     "PassageIndex",
-    "Replay",
     "Replayed",
-    "Replier",
-    "RepliesSettings",
-    "Retriever",
-    "Wanted",
-    "all_asked",
-    "build_cases",
-    "cases_of",
+    "SystemRun",
+    "SystemUnderTest",
+    "Systems",
     "choose_reply",
-    "failed_row",
-    "find_contexts",
-    "given_judgements",
-    "held_out_of",
-    "left_out_check",
-    "live_systems",
     "load_chat_model",
     "load_guard_choices",
     "load_guards",
     "load_judges",
     "load_language_model",
     "load_object",
-    "load_retriever",
-    "load_system_prompts",
-    "logged_generation",
-    "make_replier",
-    "premise_guard",
-    "read_bases",
-    "read_replay",
-    "reply_case",
     "synthetic_questions",
     "top_k_in_blocks",
 ]

@@ -21,9 +21,9 @@ from ..run import (
     read_table,
     run_calls_sync,
 )
-from ._cases import Case
 from ._guards import GuardChoice
 from ._models import ModelUnderTest
+from ._plan import Case
 from ._retrieval import Retriever
 
 _Value = TypeVar("_Value")

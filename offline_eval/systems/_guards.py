@@ -42,7 +42,7 @@ _CALIBRATION = "calibration.json"
 _DEFAULT_ESTIMATOR = "sampled_consistency"
 _SIGNALS = ("relevance", "confidence", "conflict")
 # The published UAQFact set was written down in that year: its periods reach up to it.
-SNAPSHOT = 2024
+_SNAPSHOT = 2024
 
 _Reply = TypeVar("_Reply")
 
@@ -220,7 +220,7 @@ def build_guard(
     if choice.name.startswith(PYTHON):
         return _own_guard(choice.name)
     if choice.name == PREMISE:
-        return premise_guard()
+        return _premise_guard()
     scorer = scorers.of(policy)
     estimator: ConfidenceEstimator | None = None
     detector: ConflictDetector | None = None
@@ -290,21 +290,16 @@ def load_guards(
     )
 
 
-def premise_guard(*, closed_world: bool = True, now: int | None = SNAPSHOT) -> Guard:
+def _premise_guard() -> Guard:
     """Build a guard that follows every context unless the question's premise contradicts it.
 
     Any passage is relevant enough for its policy, so that the premise check alone decides.
     Needs no model and no calibration.
-
-    Args:
-        closed_world: whether the passages hold all facts, as those of UAQFact do; see
-            `PremiseChecker`.
-        now: the year in which the facts were written down.
     """
-    veto = _premise_checker(closed_world=closed_world, now=now)
+    veto = _premise_checker()
     deadlines = dict.fromkeys((veto.name, "relevance"))
     return Guard(
-        _premise_policy().with_veto(veto),
+        _premise_policy(),
         scorer=LexicalScorer(),
         vetoes=[veto],
         options=GuardOptions(on_error="raise", deadlines=deadlines),
@@ -313,11 +308,13 @@ def premise_guard(*, closed_world: bool = True, now: int | None = SNAPSHOT) -> G
 
 
 def _premise_policy() -> Policy:
-    return Policy(scorer=LexicalScorer().fingerprint, relevance_threshold=0.0)
+    policy = Policy(scorer=LexicalScorer().fingerprint, relevance_threshold=0.0)
+    return policy.with_veto(_premise_checker())
 
 
-def _premise_checker(*, closed_world: bool = True, now: int | None = SNAPSHOT) -> PremiseChecker:
-    return PremiseChecker(closed_world=closed_world, now=now)
+def _premise_checker() -> PremiseChecker:
+    # Closed world: the passages are taken to hold all facts, as those of UAQFact do.
+    return PremiseChecker(closed_world=True, now=_SNAPSHOT)
 
 
 def _own_guard(spec: str) -> Guard:

@@ -103,12 +103,12 @@ class LoggedReplies:
             )
         return next(iter(fitting), None)
 
-
-def logged_generation(reply: str | None) -> list[Generation] | KnowgateError:
-    """A logged reply in the shape of a model's: an error where none was logged."""
-    if reply is None:
-        return LanguageModelError("no reply to this question was logged")
-    return [Generation(reply)]
+    @staticmethod
+    def generation(reply: str | None) -> list[Generation] | KnowgateError:
+        """A reply in the shape of a model's; an error where none was logged."""
+        if reply is None:
+            return LanguageModelError("no reply to this question was logged")
+        return [Generation(reply)]
 
 
 def _shown(key: Hashable) -> str:

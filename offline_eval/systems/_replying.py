@@ -17,9 +17,8 @@ from ..run import ReplyContext, ReplyRow, RowError
 from ._contexts import FoundContext, Material, Shared, Shown, context_id, picked
 from ._guards import OFF, Scorers, build_guard, choose_reply, counted_model, decide
 from ._models import Asker, CallMeter, ModelUnderTest, context_input, prompted
-from ._plan import Asked, LiveSystem
+from ._plan import Asked, Replayed
 from ._prompts import split_citation
-from ._replayed import Replayed, ReplayedSystem
 
 _CLOSED_BOOK = Shown(ReplyContext(kind="none"), ())
 
@@ -56,7 +55,7 @@ class Replier:
             if guard != OFF:
                 self._guard(guard, model)
 
-    async def __call__(self, item: Asked | Replayed) -> Mapping[str, Any]:
+    async def __call__(self, item: Asked) -> Mapping[str, Any]:
         """The row of one item.
 
         Raises:
@@ -70,16 +69,16 @@ class Replier:
         del self._meters[item.reply_id]
         return row
 
-    def failed(self, item: Asked | Replayed, error: Exception) -> Mapping[str, Any]:
+    def failed(self, item: Asked, error: Exception) -> Mapping[str, Any]:
         """The row of an item without a reply."""
         return failed_row(self._material, item, error, self._meters.pop(item.reply_id, None))
 
-    def _meter(self, item: Asked | Replayed) -> CallMeter:
+    def _meter(self, item: Asked) -> CallMeter:
         if item.reply_id not in self._meters:
             meter = self._meters[item.reply_id] = CallMeter()
-            if isinstance(item, Asked):
-                retrieval, system = item.system.retrieval, item.system.system.system_id
-                if self._material.paid_by.get(retrieval) == system:
+            if not isinstance(item, Replayed):
+                retrieval = item.system.record.retrieval
+                if self._material.paid_by.get(retrieval) == item.system.system_id:
                     found = self._material.contexts[context_id(retrieval, item.case.case_id)]
                     _add_retrieving(meter, found)
         return self._meters[item.reply_id]
@@ -87,19 +86,19 @@ class Replier:
     # -- a system that is asked now -----------------------------------------------
 
     async def _ask(self, item: Asked, meter: CallMeter) -> Mapping[str, Any]:
-        started, live = time.perf_counter(), item.system
-        found = self._material.contexts[context_id(live.retrieval, item.case.case_id)]
+        started, record = time.perf_counter(), item.system.record
+        found = self._material.contexts[context_id(record.retrieval, item.case.case_id)]
         if found.context is None:
             raise LanguageModelError("nothing could be retrieved")
         shown = self._material.shown(found.context, item.base)
         decision: Decision | None = None
-        if live.guard != OFF:
+        if item.system.guarded:
             decision = await self._decided(item, shown, meter)
             action = self._replies.action(decision, shown.texts)
             if action.reply is not None:
                 return _row(item, shown, action.reply, decision, meter, started)
             shown = _CLOSED_BOOK if action.closed_book else _kept(shown, action.kept)
-        model = self._models[live.model]
+        model = self._models[record.model]
         text, reused = await self._answer(model, item, shown, meter)
         return _row(item, shown, text, decision, meter, started, reused=reused)
 
@@ -130,9 +129,9 @@ class Replier:
 
     # -- the guard ----------------------------------------------------------------
 
-    async def _decided(self, item: Asked | Replayed, shown: Shown, meter: CallMeter) -> Decision:
+    async def _decided(self, item: Asked, shown: Shown, meter: CallMeter) -> Decision:
         """The decision on what a guard gets to see, shared where it is the same one."""
-        name, model = item.system.guard, item.system.model
+        name, model = item.system.record.guard, item.system.record.model
         guard = self._guard(name, model)
         texts = self._seen_by_guard(item, shown)
         asks = guard.policy.needs_estimator or guard.policy.check_conflict
@@ -142,7 +141,7 @@ class Replier:
         )
         return decision
 
-    def _seen_by_guard(self, item: Asked | Replayed, shown: Shown) -> tuple[str, ...]:
+    def _seen_by_guard(self, item: Asked, shown: Shown) -> tuple[str, ...]:
         if shown.context.kind != "all_but":
             return shown.texts
         # All of a long context would cost a score per passage of the knowledge base.
@@ -162,7 +161,7 @@ class Replier:
     # -- a logged reply -----------------------------------------------------------
 
     async def _replay(self, item: Replayed, meter: CallMeter) -> Mapping[str, Any]:
-        if item.system.guard == OFF:
+        if not item.system.guarded:
             return item.row(item.logged).model_dump(mode="json")
         if item.context.kind == "unknown":
             raise InputError("the log does not say what the model was given to read")
@@ -188,7 +187,7 @@ class Replier:
 
 def failed_row(
     material: Material,
-    item: Asked | Replayed,
+    item: Asked,
     error: Exception,
     meter: CallMeter | None = None,
 ) -> Mapping[str, Any]:
@@ -197,7 +196,7 @@ def failed_row(
     if isinstance(item, Replayed):
         shown = Shown(item.context, ())
     else:
-        found = material.contexts.get(context_id(item.system.retrieval, item.case.case_id))
+        found = material.contexts.get(context_id(item.system.record.retrieval, item.case.case_id))
         if found is not None and found.context is not None:
             shown = material.shown(found.context, item.base)
         if found is not None and found.error is not None:
@@ -205,13 +204,8 @@ def failed_row(
     return _row(item, shown, meter=meter, error=reason)
 
 
-def make_replier(material: Material) -> Replier:
-    """A replier, in whatever process this is called."""
-    return Replier(material)
-
-
 def _row(
-    item: Asked | Replayed,
+    item: Asked,
     shown: Shown | None = None,
     reply: str | None = None,
     decision: Decision | None = None,
@@ -221,13 +215,12 @@ def _row(
     reused: bool = False,
     error: RowError | None = None,
 ) -> Mapping[str, Any]:
-    system: LiveSystem | ReplayedSystem = item.system
     response, citation = (None, None) if reply is None else split_citation(clean_text(reply))
     read, written = (None, None) if meter is None else meter.tokens()
     row = ReplyRow(
         reply_id=item.reply_id,
         case_id=item.case.case_id,
-        system_id=system.system.system_id,
+        system_id=item.system.system_id,
         context=None if shown is None else shown.context,
         response=None if response is None else response.strip(),
         citation=citation,

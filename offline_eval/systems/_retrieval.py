@@ -20,7 +20,7 @@ from ...guard.prompts import Prompt
 from ...guard.text import clean_text
 from ..data import KnowledgeBase, embed_all
 from ..run import CaseKind, ReplyContext, StoredPassage
-from ._cases import Case
+from ._plan import Case
 
 
 @dataclass(frozen=True, slots=True)

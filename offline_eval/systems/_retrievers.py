@@ -22,8 +22,8 @@ from ...guard.text import passage_text
 from ..data import KnowledgeBase
 from ..data.diversity import words_of
 from ..run import CaseKind, ReplyContext, StoredPassage
-from ._cases import Case
 from ._factory import PYTHON, load_object
+from ._plan import Case
 from ._retrieval import (
     PassageIndex,
     Retrieved,

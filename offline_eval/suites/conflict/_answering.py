@@ -15,7 +15,7 @@ from ....guard.contracts import Generation, LanguageModel, ScoringLanguageModel
 from ....guard.errors import KnowgateError, LanguageModelError
 from ...judging import LETTERS, parse_choices
 from ...run import RowError, each_or_error, generate_each
-from ...systems import LoggedReplies, logged_generation
+from ...systems import LoggedReplies
 from ._instances import WindowedModel, fitted
 from ._items import EvidenceKind, Task
 from ._plan import Planned, right_roles
@@ -251,7 +251,7 @@ class ReplayAnswerer:
 
     def answer(self, batch: Sequence[Planned]) -> list[ConflictRow]:
         """One row per question, in order."""
-        found = [logged_generation(self._replies.find(one.row_id)) for one in batch]
+        found = [self._replies.generation(self._replies.find(one.row_id)) for one in batch]
         return [_reply_row(*pair, self._form) for pair in zip(batch, found, strict=True)]
 
 

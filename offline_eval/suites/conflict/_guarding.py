@@ -60,14 +60,12 @@ def guard_rows(
             own |= {"route": decision.route.value, "reason": str(decision.reason)}
             abstained = {"response": None, "letters": None, "correct": False}
             abstained |= {"likelihoods": None, "error": None}
-            row = (
-                choose_reply(
-                    decision,
-                    with_context=kept,
-                    closed_book=behind[row_id(REMOVES, one.task, None, one.instance.key)],
-                    abstention={**kept, **abstained},
-                )
-                | own
+            chosen = choose_reply(
+                decision,
+                with_context=kept,
+                closed_book=behind[row_id(REMOVES, one.task, None, one.instance.key)],
+                abstention={**kept, **abstained},
             )
+            row = {**chosen, **own}
         rows.append(ConflictRow.model_validate(row).model_dump(mode="json"))
     return rows

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from ._calibrate import calibrate_ookb
 from ._measure import OokbSettings, run_ookb
-from ._preparing import Comparison, Prepared, prepare
+from ._preparing import Prepared, prepare
 from ._replies_writing import replies_report
 from ._running import RepliesDone, estimate, judge_replies, run_replies
+from ._settings import RepliesSettings
 from ._signals_report import signals_report
 
 __all__ = [
-    "Comparison",
     "OokbSettings",
     "Prepared",
     "RepliesDone",
+    "RepliesSettings",
     "calibrate_ookb",
     "estimate",
     "judge_replies",

@@ -25,7 +25,8 @@ from ...data import (
     read_questions,
 )
 from ...run import SCHEMA_VERSION, CaseKind, open_run
-from ...systems import Case, PassageIndex, build_cases
+from ...systems import Case, PassageIndex
+from ._cases import build_cases
 
 
 def with_answers_from_memory(policy: Policy, threshold: float) -> Policy:

@@ -14,7 +14,7 @@ from ....guard.errors import InputError, KnowgateError, LanguageModelError
 from ...data.uaqfact import ChoiceItem, UaqItem
 from ...judging import parse_choices
 from ...run import each_or_error, generate_each
-from ...systems import LoggedReplies, logged_generation
+from ...systems import LoggedReplies
 from ._plan import MODEL_SYSTEM, Planned, UaqRow, row_id
 from ._prompting import LETTERS, Asked, Prompter, clue_facts
 from ._replay import find_reply
@@ -192,7 +192,7 @@ class ReplayAnswerer:
         return [self._row(planned) for planned in batch]
 
     def _row(self, planned: Planned) -> UaqRow:
-        found = logged_generation(find_reply(self._replies, planned))
+        found = self._replies.generation(find_reply(self._replies, planned))
         if isinstance(planned.item, ChoiceItem):
             return _letter_row(planned.item, found)
         return _reply_row(planned.form, planned.item, 0, found)

@@ -6,8 +6,6 @@ import pytest
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.data import PassageKind, QuestionRecord, build_knowledge_base
-from knowgate.offline_eval.run import CaseKind
-from knowgate.offline_eval.systems import build_cases
 
 _RECORDS = [
     QuestionRecord("a", "Who?", "Ann.", passage="About Ann."),
@@ -53,14 +51,3 @@ def test_a_record_without_its_passage_is_named() -> None:
 
     with pytest.raises(InputError, match=r"kb\.json: question 'd' has no field 'passage' — add it"):
         build_knowledge_base(records, PassageKind.PASSAGE, where="kb.json")
-
-
-def test_each_question_is_asked_twice_in_the_order_of_the_file() -> None:
-    cases = build_cases(_RECORDS, build_knowledge_base(_RECORDS, PassageKind.ANSWER, where="kb"))
-
-    assert [case.case_id for case in cases] == [
-        f"{name}/{kind}" for name in "abc" for kind in ("in_kb", "left_out")
-    ]
-    assert [case.kind for case in cases[:2]] == [CaseKind.IN_KB, CaseKind.LEFT_OUT]
-    assert [case.passage_id for case in cases] == ["a", "a", "b", "b", "a", "a"]
-    assert [case.question for case in cases[::2]] == ["Who?", "When?", "Where?"]

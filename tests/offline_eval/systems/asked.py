@@ -11,7 +11,8 @@ from langchain_core.messages import BaseMessage
 
 from knowgate.guard import Policy, Route
 from knowgate.guard.signals.relevance import LexicalScorer
-from knowgate.offline_eval.suites.ookb import Comparison, RepliesDone, calibrate_ookb, run_replies
+from knowgate.offline_eval.suites.ookb import RepliesDone, calibrate_ookb, run_replies
+from knowgate.offline_eval.systems import Comparison
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, run_toy, write_toy_questions
 from tests.support.scripted_chat import ScriptedTextChat
 

@@ -15,7 +15,7 @@ from knowgate.offline_eval.data import (
     build_knowledge_base,
 )
 from knowgate.offline_eval.run import CaseKind
-from knowgate.offline_eval.systems import Case, build_cases
+from knowgate.offline_eval.systems import Case
 from tests.offline_eval.suites.ookb.toy import embed
 
 RECORDS = [
@@ -25,7 +25,17 @@ RECORDS = [
     QuestionRecord("d", "Where is the market?", "The market is beside the old harbour."),
 ]
 BASE: KnowledgeBase = build_knowledge_base(RECORDS, PassageKind.ANSWER, where="toy")
-CASES: dict[str, Case] = {case.case_id: case for case in build_cases(RECORDS, BASE)}
+CASES = {
+    f"{one.question_id}/{kind}": Case(
+        f"{one.question_id}/{kind}",
+        one.question_id,
+        kind,
+        one.question,
+        BASE.passage_of[one.question_id],
+    )
+    for one in RECORDS
+    for kind in (CaseKind.IN_KB, CaseKind.LEFT_OUT)
+}
 MADE_UP = Case("s/synthetic", "s", CaseKind.SYNTHETIC, "Is there a night ferry?", "")
 
 

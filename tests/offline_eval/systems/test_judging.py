@@ -7,8 +7,9 @@ from pathlib import Path
 from knowgate.guard import Route
 from knowgate.offline_eval.judging import DetectorJudge, FunctionJudge
 from knowgate.offline_eval.run import ABSTENTION, ReplyContext, read_replies_run
-from knowgate.offline_eval.suites.ookb import Comparison, judge_replies
-from knowgate.offline_eval.systems import Material, RepliesSettings
+from knowgate.offline_eval.suites.ookb import RepliesSettings, judge_replies
+from knowgate.offline_eval.systems import Comparison
+from knowgate.offline_eval.systems._contexts import Material
 from tests.offline_eval.systems.asked import calibrated_run, reader, run
 
 

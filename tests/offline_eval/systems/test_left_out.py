@@ -12,8 +12,8 @@ import pytest
 from knowgate.guard.errors import ModelFolderError
 from knowgate.offline_eval.run import CaseKind
 from knowgate.offline_eval.suites import write_report
-from knowgate.offline_eval.suites.ookb import Comparison, run_replies
-from knowgate.offline_eval.systems import RepliesSettings
+from knowgate.offline_eval.suites.ookb import RepliesSettings, run_replies
+from knowgate.offline_eval.systems import Comparison
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, write_toy_questions
 from tests.offline_eval.systems.asked import reader, run
 

@@ -14,8 +14,10 @@ from langchain_core.messages import BaseMessage
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.run import CaseKind, read_replies_run
-from knowgate.offline_eval.suites.ookb import Comparison, prepare
-from knowgate.offline_eval.systems import Material, RepliesSettings, make_replier
+from knowgate.offline_eval.suites.ookb import RepliesSettings, prepare
+from knowgate.offline_eval.systems import Comparison
+from knowgate.offline_eval.systems._contexts import Material
+from knowgate.offline_eval.systems._replying import Replier
 from tests.offline_eval.suites.ookb.toy import write_toy_questions
 from tests.offline_eval.systems.asked import calibrated_run, read_the_passages, run
 from tests.support.scripted_chat import ScriptedTextChat
@@ -118,12 +120,12 @@ def test_what_makes_replies_travels_to_other_processes(tmp_path: Path) -> None:
     guard = calibrated_run(tmp_path, 20)
     comparison = Comparison(models=("embedded",), guards=("off", guard))
     prepared = prepare([tmp_path / "kb.jsonl"], comparison, RepliesSettings(limit=2))
-    material = Material(models=prepared.models, guards=prepared.guards)
+    material = Material(models=prepared.systems.models, guards=prepared.systems.guards)
 
-    factory = pickle.loads(pickle.dumps(partial(make_replier, material)))
+    factory = pickle.loads(pickle.dumps(partial(Replier, material)))
     items = pickle.loads(pickle.dumps(prepared.items()))
 
-    assert factory.args[0].guards["run"].policy == prepared.guards["run"].policy
+    assert factory.args[0].guards["run"].policy == prepared.systems.guards["run"].policy
     assert [item.reply_id for item in items] == [item.reply_id for item in prepared.items()]
 
 

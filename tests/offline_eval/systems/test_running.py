@@ -14,8 +14,8 @@ from knowgate.adapters.langchain import GuardedRAG
 from knowgate.guard import FingerprintMismatchError, Guard, InputError, Policy, Route
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.run import CallLimits, CaseKind, RepliesRun, ReplyRow, read_replies_run
-from knowgate.offline_eval.suites.ookb import Comparison
-from knowgate.offline_eval.systems import RepliesSettings
+from knowgate.offline_eval.suites.ookb import RepliesSettings
+from knowgate.offline_eval.systems import Comparison
 from knowgate.offline_eval.systems._prompts import load_system_prompt
 from tests.offline_eval.suites.ookb.toy import write_toy_questions
 from tests.offline_eval.systems.asked import (

@@ -21,14 +21,16 @@ from knowgate.guard.prompts import Prompt
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.data import PassageKind, build_knowledge_base
 from knowgate.offline_eval.run import CaseKind
-from knowgate.offline_eval.systems import RETRIEVALS, Case, PassageIndex, Retriever, load_retriever
-from knowgate.offline_eval.systems._retrieval import Retrieved
+from knowgate.offline_eval.systems import Case, PassageIndex
+from knowgate.offline_eval.systems._retrieval import Retrieved, Retriever
 from knowgate.offline_eval.systems._retrievers import (
+    RETRIEVALS,
     BasicRag,
     Direct,
     HyDE,
     LongContext,
     OwnRetriever,
+    load_retriever,
 )
 from tests.offline_eval.suites.ookb.toy import embed
 from tests.offline_eval.systems.recording import BASE, CASES, MADE_UP, RECORDS, RecordingEncoder

@@ -15,8 +15,8 @@ from langchain_core.runnables import RunnableLambda
 from knowgate.adapters.langchain import GuardedAnswer
 from knowgate.guard import Decision, InputError, Reason, Route
 from knowgate.offline_eval.run import CallLimits, CaseKind, read_replies_run
-from knowgate.offline_eval.suites.ookb import Comparison, run_replies
-from knowgate.offline_eval.systems import RepliesSettings, _contexts
+from knowgate.offline_eval.suites.ookb import RepliesSettings, run_replies
+from knowgate.offline_eval.systems import Comparison, _contexts
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, embed, write_toy_questions
 from tests.offline_eval.systems.asked import reader, run
 from tests.support.scripted_chat import ScriptedError, ScriptedTextChat

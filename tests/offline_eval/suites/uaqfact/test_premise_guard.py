@@ -22,7 +22,7 @@ from knowgate.offline_eval.suites.uaqfact import (
     run_uaqfact,
     score_run,
 )
-from knowgate.offline_eval.systems import premise_guard
+from knowgate.offline_eval.systems import load_guards
 
 LEADER = Clue("Who leads Rill?", ("Bo Rask",))
 
@@ -51,7 +51,7 @@ def test_it_declines_what_has_no_answer_and_nothing_else(tmp_path: Path) -> None
         folder,
         tmp_path / "run",
         settings=UaqSettings(tasks=(1, 3)),
-        parts=UaqParts(guards={"premise": premise_guard()}),
+        parts=UaqParts(guards=load_guards(["premise"], None).guards),
     )
 
     read = read_uaqfact_run(run)
@@ -66,7 +66,8 @@ def test_it_declines_what_has_no_answer_and_nothing_else(tmp_path: Path) -> None
 
 
 def test_it_follows_every_context_whose_premise_it_cannot_fault() -> None:
-    decision = premise_guard().decide("完全不相关的问题？", ["Nothing of use."])
+    guard = load_guards(["premise"], None).guards["premise"]
+    decision = guard.decide("完全不相关的问题？", ["Nothing of use."])
 
     assert decision.reason is Reason.SUFFICIENT_CONTEXT
     assert decision.kept == (0,)

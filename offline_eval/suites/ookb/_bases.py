@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ...guard.errors import InputError
-from ...guard.files import read_json
-from ...guard.text import clean_text
-from ..data import KnowledgeBase, PassageKind, QuestionRecord, build_knowledge_base, read_questions
-from ..run import InputFile, Question, StoredPassage
+from ....guard.errors import InputError
+from ....guard.files import read_json
+from ....guard.text import clean_text
+from ...data import KnowledgeBase, PassageKind, QuestionRecord, build_knowledge_base, read_questions
+from ...run import InputFile, Question, StoredPassage
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from ...guard.contracts import TextEmbedder
-from ...guard.errors import InputError
-from ..data import KnowledgeBase, QuestionRecord
-from ..data.diversity import numbers_of, words_of
-from ._retrieval import PassageIndex, top_k_in_blocks
+from ....guard.errors import DeviceError, InputError, MissingDependencyError, ModelFolderError
+from ....guard.files import write_text
+from ...data import KnowledgeBase, QuestionRecord
+from ...data.diversity import numbers_of, words_of
+from ...systems import PassageIndex, top_k_in_blocks
+from ._bases import AskedBase
 
-Progress = Callable[[int, int], None]
+LEFT_OUT_FILE = "left_out_check.jsonl"
 How = Literal["contains_answer", "same_fact"]
 
 # Shorter answers stand in a text by chance; it must be about the question besides.
@@ -44,12 +47,10 @@ class AnswerElsewhere:
 def left_out_check(
     questions: Sequence[QuestionRecord],
     knowledge_base: KnowledgeBase,
-    encoder: TextEmbedder,
+    index: PassageIndex,
     *,
     same_fact: float = 0.85,
     neighbours: int = 10,
-    index: PassageIndex | None = None,
-    on_progress: Progress | None = None,
 ) -> list[AnswerElsewhere]:
     """Passages that probably hold an answer besides the question's own passage.
 
@@ -64,11 +65,9 @@ def left_out_check(
     Args:
         questions: of the knowledge base.
         knowledge_base: that they are asked against.
-        encoder: texts → embeddings.
+        index: its embedded passages.
         same_fact: least cosine, above 0 and at most 1.
         neighbours: passages compared with each, at least 1.
-        index: of this knowledge base, where there is one already.
-        on_progress: called with (passages embedded, passages in all).
 
     Returns:
         In the order of the questions; per question `contains_answer` first, then by falling
@@ -80,8 +79,6 @@ def left_out_check(
     """
     if not 0.0 < same_fact <= 1.0:
         raise InputError(f"must be above 0 and at most 1, not {same_fact:g}", where="same_fact")
-    if index is None:
-        index = PassageIndex(knowledge_base, encoder, on_progress)
     near = _near_passages(index, neighbours)
     holders = _Holders(knowledge_base.passages)
     found: list[AnswerElsewhere] = []
@@ -148,3 +145,38 @@ class _Holders:
             for name in self._with.get(rarest, ())
             if name != own and wanted in self._plain[name]
         ]
+
+
+def note_left_out_check(
+    folder: Path,
+    bases: Sequence[AskedBase],
+    left_out: Collection[str],
+    index: Callable[[str], PassageIndex],
+) -> None:
+    """Write which other passages may answer a question whose own was taken out.
+
+    Nothing is written where the file is there already, where nothing was taken out of a
+    known knowledge base, or where the encoder is not there: the run can do without.
+
+    Args:
+        folder: of the run.
+        bases: that were asked about.
+        left_out: ids of the questions whose passage was taken out.
+        index: makes the embedded passages of a base, by its name.
+    """
+    path = folder / LEFT_OUT_FILE
+    asked = {
+        base.name: [record for record in base.asked if record.question_id in left_out]
+        for base in bases
+    }
+    if path.exists() or not any(asked.values()):
+        return
+    found: list[AnswerElsewhere] = []
+    try:
+        for base in bases:
+            if asked[base.name]:
+                found += left_out_check(asked[base.name], base.knowledge_base, index(base.name))
+    except (DeviceError, MissingDependencyError, ModelFolderError):
+        return
+    lines = (json.dumps(asdict(row), ensure_ascii=False) + "\n" for row in found)
+    write_text(path, "".join(lines))

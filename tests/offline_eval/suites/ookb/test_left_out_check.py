@@ -9,7 +9,8 @@ import pytest
 from knowgate.guard import InputError
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.offline_eval.data import PassageKind, QuestionRecord, build_knowledge_base
-from knowgate.offline_eval.systems import AnswerElsewhere, PassageIndex, left_out_check
+from knowgate.offline_eval.suites.ookb._left_out import AnswerElsewhere, left_out_check
+from knowgate.offline_eval.systems import PassageIndex
 from tests.offline_eval.suites.ookb.toy import ToyEncoder
 from tests.offline_eval.systems.recording import RecordingEncoder
 
@@ -19,7 +20,8 @@ def _check(
 ) -> list[tuple[str, str, str]]:
     records = [QuestionRecord(str(at), *pair) for at, pair in enumerate(pairs)]
     base = build_knowledge_base(records, PassageKind.ANSWER, where="toy")
-    found = left_out_check(records, base, encoder or ToyEncoder(), **settings)  # type: ignore[arg-type]
+    index = PassageIndex(base, encoder or ToyEncoder())  # type: ignore[arg-type]
+    found = left_out_check(records, base, index, **settings)  # type: ignore[arg-type]
     return [(one.question_id, one.passage_id, one.how) for one in found]
 
 
@@ -80,7 +82,7 @@ def test_an_index_that_is_there_is_used() -> None:
     index = PassageIndex(base, encoder)
     encoder.seen.clear()
 
-    assert left_out_check(records, base, encoder, index=index) == []
+    assert left_out_check(records, base, index) == []
     assert encoder.seen == []
 
 
@@ -103,7 +105,7 @@ def test_the_nearest_of_several_comes_first() -> None:
     records = [QuestionRecord(str(at), "q", text) for at, text in enumerate([near[:18], far, near])]
     base = build_knowledge_base(records, PassageKind.ANSWER, where="toy")
 
-    found = left_out_check(records, base, ToyEncoder())
+    found = left_out_check(records, base, PassageIndex(base, ToyEncoder()))
 
     assert [one.passage_id for one in found if one.question_id == "0"] == ["2", "1"]
     assert all(isinstance(one, AnswerElsewhere) and 0 < one.similarity <= 1 for one in found)

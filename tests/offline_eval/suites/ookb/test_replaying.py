@@ -12,13 +12,9 @@ import pytest
 from knowgate.guard import InputError, Route
 from knowgate.offline_eval.data import PassageKind
 from knowgate.offline_eval.run import RepliesRun, read_replies_run
-from knowgate.offline_eval.suites.ookb import Comparison
-from knowgate.offline_eval.systems import (
-    RepliesSettings,
-    given_judgements,
-    load_guard_choices,
-    read_replay,
-)
+from knowgate.offline_eval.suites.ookb import RepliesSettings
+from knowgate.offline_eval.suites.ookb._logs import given_judgements, read_replay
+from knowgate.offline_eval.systems import Comparison
 from tests.offline_eval.systems.asked import (
     answering_policy,
     calibrated_run,
@@ -264,7 +260,9 @@ def test_what_a_guard_says_of_two_views_has_not_the_labels_of_the_logged_reply(
         "abstained": "no",
     }
     log = write_log(tmp_path / "log.jsonl", [row])
-    replay = read_replay([log], (), load_guard_choices([write_lexical_policy(tmp_path / "p.json")]))
+    replay = read_replay(
+        [log], (), Comparison(guards=[write_lexical_policy(tmp_path / "p.json")]).systems(5)
+    )
     (item,) = replay.items
     followed = item.row(item.logged).model_copy(update={"route": Route.FOLLOW_CONTEXT})
     both = followed.model_copy(update={"response": "Two views."})

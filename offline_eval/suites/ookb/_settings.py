@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...guard.errors import InputError
-from ..data import PassageKind
-from ..run import CaseKind
+from ....guard.errors import InputError
+from ...data import PassageKind
+from ...run import CaseKind
 
 CASES = (CaseKind.LEFT_OUT, CaseKind.IN_KB)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ...guard.decision import Decision, Route
-from ..data.formats import (
+from ....guard.decision import Route
+from ...data.formats import (
     InteropWarning,
     KnownBase,
     bases_of_logs,
@@ -15,7 +15,7 @@ from ..data.formats import (
     replay_rows,
     replay_systems,
 )
-from ..run import (
+from ...run import (
     ABSTENTION,
     FACTUALITY,
     GIVEN_JUDGE,
@@ -27,71 +27,10 @@ from ..run import (
     ReplySystem,
     StoredPassage,
 )
+from ...systems import Case, Replayed, Systems, SystemUnderTest
 from ._bases import AskedBase
-from ._cases import Case
-from ._guards import OFF, GuardChoice
-from ._plan import guarded_id
 
 _NONE = ReplyContext(kind="none")
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayedSystem:
-    """A system whose replies are logged, with a guard put in front, or none.
-
-    Attributes:
-        system: as the manifest has it.
-        model: its name.
-        guard: name of the choice.
-    """
-
-    system: ReplySystem
-    model: str
-    guard: str
-
-
-@dataclass(frozen=True, slots=True)
-class Replayed:
-    """One reply to be taken from a log.
-
-    Attributes:
-        system: whose reply it is.
-        case: that it answers.
-        base: name of the knowledge base.
-        logged: the row without a guard.
-        closed_book: the same model's logged reply without context, where there is one.
-    """
-
-    system: ReplayedSystem
-    case: Case
-    base: str
-    logged: ReplyRow
-    closed_book: ReplyRow | None = None
-
-    @property
-    def context(self) -> ReplyContext:
-        """What the logged reply was given to read."""
-        return self.logged.context or ReplyContext(kind="unknown")
-
-    @property
-    def reply_id(self) -> str:
-        """`<system id>/<case id>`."""
-        return f"{self.system.system.system_id}/{self.case.case_id}"
-
-    def row(self, logged: ReplyRow, decision: Decision | None = None) -> ReplyRow:
-        """The row of this item, with a logged reply that the guard let through."""
-        changed: dict[str, object] = {
-            "reply_id": self.reply_id,
-            "system_id": self.system.system.system_id,
-        }
-        if decision is not None:
-            changed |= {
-                "route": decision.route,
-                "reason": str(decision.reason),
-                "relevance": decision.relevance,
-                "confidence": decision.confidence,
-            }
-        return logged.model_copy(update=changed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +47,7 @@ class Replay:
         warnings: what was left out.
     """
 
-    systems: tuple[ReplayedSystem, ...] = ()
+    systems: tuple[SystemUnderTest, ...] = ()
     items: tuple[Replayed, ...] = ()
     cases: tuple[ReplyCase, ...] = ()
     questions: tuple[Question, ...] = ()
@@ -120,20 +59,18 @@ class Replay:
 def read_replay(
     paths: Sequence[str | os.PathLike[str]],
     bases: Sequence[AskedBase],
-    guards: Sequence[GuardChoice],
+    systems: Systems,
     *,
     limit: int | None = None,
-    taken: Collection[str] = (),
 ) -> Replay:
-    """Logs as systems: one per model, retrieval and prompt that they name, and guard.
+    """Read logs as systems: one per model, retrieval and prompt that they name, and guard.
 
     Args:
-        paths: of the logs; see `interop.read_replay_log`.
+        paths: of the logs; see `read_replay_log`.
         bases: that their questions are from; without any, the questions and expected
-            answers in the logs stand in for them.
-        guards: put in front of every system.
+            answers in the logs are used.
+        systems: that are asked now; their guards are put in front of every logged system.
         limit: questions per knowledge base at most, the first ones.
-        taken: ids of systems that are asked now; logged ones get other ids.
 
     Raises:
         InputError: a log cannot be read, or does not go with the questions.
@@ -151,12 +88,12 @@ def read_replay(
     cases = {name: case for name, case in found.cases.items() if case.question_id in asked}
     rows = [row for row in found.replies.values() if row.case_id in cases]
     logged = {system.system_id: system for system in replay_systems(logs)}
-    systems, items = _guarded(logged, rows, cases, asked, guards, taken)
+    tested, items = _guarded(logged, rows, cases, asked, systems)
     judgements: dict[str, list[Judgement]] = {}
     for one in found.judgements:
         judgements.setdefault(one.reply_id, []).append(one)
     return Replay(
-        systems=tuple(systems),
+        systems=tuple(tested),
         items=tuple(items),
         cases=tuple(cases.values()),
         questions=tuple(
@@ -183,7 +120,7 @@ def given_judgements(replay: Replay, rows: Mapping[str, ReplyRow]) -> list[Judge
         row = rows.get(item.reply_id)
         if row is None or row.response is None or not replay.judgements:
             continue
-        if item.system.guard == OFF or row.route is Route.FOLLOW_CONTEXT:
+        if not item.system.guarded or row.route is Route.FOLLOW_CONTEXT:
             if row.response == item.logged.response:
                 found += _copied(replay.judgements.get(item.logged.reply_id, ()), row)
         elif row.route is Route.ANSWER and item.closed_book is not None:
@@ -209,11 +146,10 @@ def _guarded(
     rows: Sequence[ReplyRow],
     cases: Mapping[str, ReplyCase],
     questions: Mapping[str, Question],
-    guards: Sequence[GuardChoice],
-    taken: Collection[str],
-) -> tuple[list[ReplayedSystem], list[Replayed]]:
+    systems: Systems,
+) -> tuple[list[SystemUnderTest], list[Replayed]]:
     memory = _closed_book(logged, rows, cases)
-    systems, items = [], []
+    tested, items = [], []
     for system in logged.values():
         own = [row for row in rows if row.system_id == system.system_id]
         sizes = [
@@ -221,19 +157,9 @@ def _guarded(
             for row in own
             if row.context is not None and row.context.kind == "passages"
         ]
-        ids = [guarded_id(system.system_id, guard.name) for guard in guards]
-        base_id = f"{system.system_id}·logged" if set(ids) & set(taken) else system.system_id
-        for guard in guards if own else ():
-            tested = system.model_copy(
-                update={
-                    "system_id": guarded_id(base_id, guard.name),
-                    "guard": guard.name,
-                    "guard_sha256": guard.sha256,
-                    "top_k": max(sizes, default=None),
-                }
-            )
-            replayed = ReplayedSystem(tested, system.model, guard.name)
-            systems.append(replayed)
+        record = system.model_copy(update={"top_k": max(sizes, default=None)})
+        for replayed in systems.behind_guards(record) if own else ():
+            tested.append(replayed)
             for row in own:
                 case = cases[row.case_id]
                 question = questions[case.question_id]
@@ -253,7 +179,7 @@ def _guarded(
                         closed_book=by_model or memory.get((system.model, None, case.question_id)),
                     )
                 )
-    return systems, items
+    return tested, items
 
 
 def _closed_book(

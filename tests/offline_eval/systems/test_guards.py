@@ -1,4 +1,4 @@
-"""Several knowledge bases in one run, and what guards have seen of their questions."""
+"""Guards by name, and what their policies were fitted on."""
 
 from __future__ import annotations
 
@@ -10,62 +10,9 @@ from pathlib import Path
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data import PassageKind
-from knowgate.offline_eval.systems import (
-    held_out_of,
-    load_guard_choices,
-    load_guards,
-    read_bases,
-)
+from knowgate.offline_eval.systems import load_guards
+from knowgate.offline_eval.systems._guards import held_out_of, load_guard_choices
 from tests.offline_eval.systems.asked import calibrated_run, write_lexical_policy
-
-
-def write_document(path: Path, name: str | None, ids: list[str]) -> Path:
-    questions = [
-        {"identifier": one, "question": f"What is {one} of {path.stem}?", "answer": f"{one}!"}
-        for one in ids
-    ]
-    document = {"questions": questions}
-    if name is not None:
-        document["knowledge_base_identifier"] = name  # type: ignore[assignment]
-    path.write_text(json.dumps(document), encoding="utf-8")
-    return path
-
-
-def test_bases_are_named_by_their_document_or_else_by_their_file(tmp_path: Path) -> None:
-    one = write_document(tmp_path / "one.json", "parks", ["a", "b"])
-    two = write_document(tmp_path / "two.json", None, ["c", "d"])
-
-    assert [base.name for base in read_bases([one, two])] == ["parks", "two"]
-
-
-def test_only_ids_that_clash_get_the_name_of_their_base(tmp_path: Path) -> None:
-    one = write_document(tmp_path / "one.json", None, ["a", "b"])
-    two = write_document(tmp_path / "two.json", None, ["b", "c"])
-
-    first, second = read_bases([one, two])
-
-    assert [record.question_id for record in first.records] == ["a", "one/b"]
-    assert [record.question_id for record in second.records] == ["two/b", "c"]
-    assert second.knowledge_base.passage_of == {"two/b": "two/b", "c": "c"}
-    assert second.original_ids == {"b": "two/b", "c": "c"}
-
-
-def test_a_limit_bounds_what_is_asked_and_not_what_is_known(tmp_path: Path) -> None:
-    file = write_document(tmp_path / "one.json", None, ["a", "b", "c"])
-
-    [base] = read_bases([file], PassageKind.ANSWER, limit=1)
-
-    assert [question.question_id for question in base.questions()] == ["a"]
-    assert len(base.passages()) == 3
-
-
-def test_two_bases_of_one_name_are_refused(tmp_path: Path) -> None:
-    one = write_document(tmp_path / "one.json", "same", ["a", "b"])
-    two = write_document(tmp_path / "two.json", "same", ["c", "d"])
-
-    with pytest.raises(InputError, match="called 'same'"):
-        read_bases([one, two])
 
 
 def test_a_calibrated_run_tells_which_questions_its_policy_has_seen(tmp_path: Path) -> None:
@@ -140,10 +87,10 @@ def test_the_premise_guard_was_fitted_on_no_question() -> None:
 
 
 MODULE = """
-from knowgate.offline_eval.systems import premise_guard
+from knowgate.offline_eval.systems import load_guards
 
 def made():
-    return premise_guard()
+    return load_guards(["premise"], None).guards["premise"]
 
 number = 7
 """

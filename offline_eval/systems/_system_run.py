@@ -1,0 +1,254 @@
+"""Put cases to systems: find the contexts, then ask, replay and decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from langchain_core.runnables import Runnable
+
+from ...guard.errors import InputError
+from ...guard.files import read_text, write_text
+from ..data import Encoder, KnowledgeBase
+from ..run import (
+    REPLIES,
+    CallLimits,
+    OnProgress,
+    RayPool,
+    RunTotals,
+    StoredPassage,
+    open_table,
+    run_calls_ray_sync,
+    run_calls_sync,
+)
+from ._comparison import Systems
+from ._contexts import FoundContext, Material, Wanted, find_contexts
+from ._factory import PYTHON
+from ._models import ModelUnderTest
+from ._plan import Asked, Replayed
+from ._replying import Replier, failed_row
+from ._retrieval import PassageIndex, Retriever
+from ._retrievers import load_retriever
+
+_SEARCHING = ("basic_rag", "hyde")
+
+
+@dataclass(frozen=True, slots=True)
+class ContextSettings:
+    """How contexts are made.
+
+    Attributes:
+        top_k: passages per context, and that a guard sees of a long context.
+        characters: the most characters of passages in a prompt; further passages are left
+            out, and a first one that is longer by itself is cut. None: no bound.
+    """
+
+    top_k: int = 5
+    characters: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Calling:
+    """How the calls of a run are made; none of it changes what is asked.
+
+    Attributes:
+        limits: of concurrency, rate and time.
+        pool: workers on a Ray cluster that make the calls; None for this process.
+        on_progress: told after each stored row.
+    """
+
+    limits: CallLimits
+    pool: RayPool | None = None
+    on_progress: OnProgress | None = None
+
+
+class SystemRun:
+    """Puts cases to systems and stores the replies.
+
+    Args:
+        systems: under test.
+        bases: knowledge bases by name.
+        encoder: makes the retriever's encoder; called only where something searches.
+        contexts: how they are made.
+
+    Raises:
+        InputError: there is no such model.
+        MissingDependencyError: a package is missing.
+    """
+
+    def __init__(
+        self,
+        systems: Systems,
+        bases: Mapping[str, KnowledgeBase],
+        encoder: Callable[[], Encoder],
+        contexts: ContextSettings,
+    ) -> None:
+        # What travels to other processes is loaded there by its name.
+        self._named = systems.models
+        self.systems = systems.loaded()
+        self._bases, self._make_encoder, self._contexts = bases, encoder, contexts
+        self._encoder: Encoder | None = None
+        self._indices: dict[str, PassageIndex] = {}
+
+    @property
+    def encoder(self) -> Encoder:
+        """The retriever's encoder, loaded once."""
+        if self._encoder is None:
+            self._encoder = self._make_encoder()
+        return self._encoder
+
+    def index(self, base: str) -> PassageIndex:
+        """The embedded passages of a knowledge base, made once."""
+        if base not in self._indices:
+            self._indices[base] = PassageIndex(self._bases[base], self.encoder)
+        return self._indices[base]
+
+    def writer(self) -> Runnable[Any, Any] | None:
+        """The model that writes hypothetical answers and questions; None where there is none."""
+        name, models = self.systems.writer, self.systems.models
+        if name is not None:
+            return models.get(name, ModelUnderTest(name)).loaded().asked
+        return next((model.asked for model in models.values() if model.takes_prompt), None)
+
+    def searches(self, items: Sequence[Asked]) -> bool:
+        """Whether passages are looked for by embedding."""
+        return any(one.retrieval in _SEARCHING for one in self._wanted(items))
+
+    def require(self, items: Sequence[Asked]) -> None:
+        """Make the guards and what else may turn out to be missing, before anything is asked.
+
+        Raises:
+            InputError: a guard, a retriever or the writer cannot be made.
+        """
+        systems = {item.system.system_id: item.system.record for item in items}
+        pairs = {(one.guard, one.model): None for one in systems.values()}
+        Replier(self._material({}, ())).require_guards(list(pairs))
+        for name in {live.record.retrieval for live in self.systems.live}:
+            if name.startswith(PYTHON):
+                load_retriever(name, next(iter(self._bases.values())), lambda: self.encoder)
+            if name == "hyde" and self.writer() is None:
+                raise InputError(
+                    "needs a language model that writes",
+                    where="--retrieval hyde",
+                    hint="name a chat model with --writer",
+                )
+
+    def answer(
+        self,
+        folder: Path,
+        items: Sequence[Asked],
+        passages: Sequence[StoredPassage],
+        calling: Calling,
+    ) -> RunTotals:
+        """Find the contexts and store a reply for every item; what the folder has is kept.
+
+        Args:
+            folder: of the run.
+            items: asked now, or replayed.
+            passages: of all knowledge bases and logged contexts.
+            calling: how the calls are made.
+        """
+        contexts = find_contexts(
+            folder, self._wanted(items), self._retriever, calling.limits, calling.on_progress
+        )
+        _add_passages(folder / "passages.jsonl", _own_passages(contexts))
+        material = self._material(contexts, passages)
+        with open_table(folder, REPLIES) as table:
+            if calling.pool is not None:
+                travelling = replace(material, models=self._named)
+                return run_calls_ray_sync(
+                    items,
+                    partial(Replier, travelling),
+                    table,
+                    key=_reply_id,
+                    failed=partial(failed_row, material),
+                    limits=calling.limits,
+                    on_progress=calling.on_progress,
+                    pool=calling.pool,
+                )
+            replier = Replier(material)
+            return run_calls_sync(
+                items,
+                replier,
+                table,
+                key=_reply_id,
+                failed=replier.failed,
+                limits=calling.limits,
+                on_progress=calling.on_progress,
+                stage="asking",
+            )
+
+    def _wanted(self, items: Sequence[Asked]) -> list[Wanted]:
+        """Contexts to be found: one per case and retrieval, whatever the prompts.
+
+        Where a guard stands in front of a long context, the nearest passages as well: it
+        decides on those.
+        """
+        guarded = self.systems.guarded
+        retrievals = list(dict.fromkeys(system.record.retrieval for system in self.systems.live))
+        if guarded and "long_context" in retrievals and "basic_rag" not in retrievals:
+            retrievals.append("basic_rag")
+        wanted: dict[str, Wanted] = {}
+        for item in items:
+            names = retrievals
+            if isinstance(item, Replayed):
+                names = ["basic_rag"] if guarded and item.context.kind == "all_but" else []
+            for name in names:
+                one = Wanted(name, item.base, item.case)
+                wanted.setdefault(one.context_id, one)
+        return list(wanted.values())
+
+    def _retriever(self, name: str, base: str) -> Retriever:
+        return load_retriever(
+            name,
+            self._bases[base],
+            lambda: self.encoder,
+            lm=self.writer() if name == "hyde" else None,
+            top_k=self._contexts.top_k,
+            index=self.index(base) if name in _SEARCHING else None,
+        )
+
+    def _material(
+        self, contexts: Mapping[str, FoundContext], passages: Sequence[StoredPassage]
+    ) -> Material:
+        held: dict[str, dict[str, str]] = {}
+        loose = {}
+        for passage in (*passages, *_own_passages(contexts)):
+            if passage.knowledge_base:
+                held.setdefault(passage.knowledge_base, {})[passage.passage_id] = passage.text
+            else:
+                loose[passage.passage_id] = passage.text
+        paid_by: dict[str, str] = {}
+        for live in self.systems.live:
+            paid_by.setdefault(live.record.retrieval, live.system_id)
+        return Material(
+            models=self.systems.models,
+            guards=self.systems.guards,
+            scorer=self.systems.scorer,
+            contexts=contexts,
+            passages=held,
+            others=loose,
+            context_chars=self._contexts.characters,
+            paid_by=paid_by,
+        )
+
+
+def _reply_id(item: Asked) -> str:
+    return item.reply_id
+
+
+def _own_passages(contexts: Mapping[str, FoundContext]) -> list[StoredPassage]:
+    """What a retriever of the user's own found besides the knowledge base, each once."""
+    found = {one.passage_id: one for context in contexts.values() for one in context.passages}
+    return list(found.values())
+
+
+def _add_passages(path: Path, passages: Sequence[StoredPassage]) -> None:
+    text = read_text(path)
+    held = {StoredPassage.model_validate_json(line).passage_id for line in text.split("\n") if line}
+    new = [passage for passage in passages if passage.passage_id not in held]
+    if new:
+        write_text(path, text + "".join(passage.model_dump_json() + "\n" for passage in new))
