@@ -34,16 +34,7 @@ from ._probability_quality import (
     reliability_diagram,
 )
 from ._question_resamples import QuestionResamples, difference_interval, share_interval
-from ._records import (
-    CalibrationEvidence,
-    CalibrationRecord,
-    LeaveOneOutRecord,
-    as_calibration_records,
-    calibration_records_sha256,
-    one_per_group,
-    records_sha256,
-    split_by_group,
-)
+from ._records import CalibrationEvidence, CalibrationRecord, leave_one_out_pair
 from ._selective_metrics import (
     OperatingPoint,
     SelectiveCurve,
@@ -75,12 +66,10 @@ __all__ = [
     "CalibrationRecord",
     "CalibratorChoice",
     "Interval",
-    "LeaveOneOutRecord",
     "OperatingPoint",
     "QuestionResamples",
     "ReliabilityDiagram",
     "SelectiveCurve",
-    "as_calibration_records",
     "augrc",
     "aurc",
     "auroc",
@@ -88,7 +77,6 @@ __all__ = [
     "bootstrap_auroc",
     "bootstrap_interval",
     "brier_score",
-    "calibration_records_sha256",
     "choose_calibrator",
     "cohens_kappa",
     "coverage_at_risk",
@@ -103,17 +91,15 @@ __all__ = [
     "fleiss_kappa",
     "holm_adjusted",
     "krippendorff_alpha",
+    "leave_one_out_pair",
     "mcnemar_p_value",
-    "one_per_group",
     "paired_difference",
     "prediction_powered_rate",
     "questions_needed",
-    "records_sha256",
     "reliability_diagram",
     "risk_coverage_curve",
     "rogan_gladen",
     "selective_curve",
     "share_interval",
-    "split_by_group",
     "wilson_interval",
 ]

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ._records import Floats
+from ._arrays import Floats
 from ._statistics import UNDEFINED, Interval, wilson_interval
 
 Ratings = Sequence[Sequence[str | None]]

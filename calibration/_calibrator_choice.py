@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..guard.policy import Calibrator, IdentityCalibrator
+from ._arrays import Floats, Numbers, Outcomes, scored_cases
 from ._calibrators import (
     clustered_standard_error,
     deal_to_folds,
@@ -17,7 +18,6 @@ from ._calibrators import (
     fit_temperature,
     fit_venn_abers,
 )
-from ._records import Floats, Numbers, Outcomes, scored_cases
 
 FEWEST_UNITS = 20
 """Below so many independent units, differences between kinds are chance: none is measured."""

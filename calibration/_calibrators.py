@@ -17,7 +17,7 @@ from ..guard.policy import (
     StepCalibrator,
     TemperatureCalibrator,
 )
-from ._records import Floats, Numbers, Outcomes, scored_cases, stated_cases
+from ._arrays import Floats, Numbers, Outcomes, scored_cases, stated_cases
 
 Indices = NDArray[np.int64]
 

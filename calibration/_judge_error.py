@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ._records import Floats, Numbers
+from ._arrays import Floats, Numbers
 from ._statistics import UNDEFINED, Interval, wilson_interval
 
 

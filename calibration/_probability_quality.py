@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ._records import Numbers, Outcomes, equal_mass_bins, stated_cases
+from ._arrays import Numbers, Outcomes, equal_mass_bins, stated_cases
 from ._statistics import UNDEFINED, Interval, wilson_interval
 
 

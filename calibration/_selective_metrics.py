@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ._records import Floats, Numbers
+from ._arrays import Floats, Numbers
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ._records import Floats, Numbers
+from ._arrays import Floats, Numbers
 
 SMALLEST_PROBABILITY = 1e-9
 

@@ -1,43 +1,50 @@
 """Risk control for the three-way router: thresholds whose promise holds.
 
-records ─► path (learned apart, or given) ─► exact test, point by point ─► Policy
+    records ─► path (learned apart, or given) ─► exact test, point by point ─► Fit
 
-path, loss                        what is tested, and what counts as going wrong
-p_values, multiple_testing        pure statistics
-evidence, certificate             routes and losses of many points at once; the test
-correctness_model, learned_path   a path from a small part of the questions
-units                             one record per question; groups stay together
-policy_fit, coverage_target       the policy, and what it says of itself
+`fit_policy` is the entry for every kind of risk:
+
+    0.1, RiskTarget(…), [RiskTarget(…), …]   wrong answers let through, or their cost
+    Coverage(0.7)                            a share that must be let through
+    Leak(0.1)                                unanswerable questions that pass
+
+`certify`, `learn_path` and `grid_path` are its parts, for procedures of your own.
 """
 
 from __future__ import annotations
 
 from ._certificate import Certificate, Evidence, certify, route_codes
-from ._coverage_target import fit_policy_for_coverage
+from ._fit import UNNAMED, Fit, PolicyBinding
+from ._leak import false_abstention_at_leak
 from ._learned_path import learn_path
-from ._leave_one_out import false_abstention_at_leak, fit_leave_one_out_policy
-from ._losses import LossTable, RiskTarget, one_per_question, split_questions
 from ._path import PathPoint, grid_path
-from ._policy_fit import PolicyBinding, fit_policy
+from ._policy_fit import fit_policy
+from ._risks import LEARN_CALIBRATORS, Coverage, Leak, LossTable, Risk, RiskTarget, risk_targets
 from ._tests import bonferroni, holm
+from ._units import one_per_question, split_questions
 
 __all__ = [
+    "LEARN_CALIBRATORS",
+    "UNNAMED",
     "Certificate",
+    "Coverage",
     "Evidence",
+    "Fit",
+    "Leak",
     "LossTable",
     "PathPoint",
     "PolicyBinding",
+    "Risk",
     "RiskTarget",
     "bonferroni",
     "certify",
     "false_abstention_at_leak",
-    "fit_leave_one_out_policy",
     "fit_policy",
-    "fit_policy_for_coverage",
     "grid_path",
     "holm",
     "learn_path",
     "one_per_question",
+    "risk_targets",
     "route_codes",
     "split_questions",
 ]

@@ -1,4 +1,4 @@
-"""Testing the points of a declared path on the questions kept for it."""
+"""Test the points of a declared path on questions that took no part in making it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from ...guard.contracts import ConflictBetween
 from ...guard.decision import Route
 from .. import CalibrationRecord, questions_needed
-from ._losses import LossTable, RiskTarget
 from ._path import PathPoint
+from ._risks import LossTable, RiskTarget
 from ._tests import binomial_p_values, fixed_sequence, hoeffding_bentkus_p_values
 
 Floats = NDArray[np.float64]
@@ -81,12 +81,12 @@ def route_codes(
     answer = ~follow & confident & (~np.isnan(evidence.relevance) | ~may_follow)
     checks = np.asarray([point.on_conflict == "abstain" for point in points])[:, None]
     if checks.any():
-        stopped = evidence.conflict != 0.0  # NaN: it failed, and the guard abstains
+        blocked = evidence.conflict != 0.0  # NaN: it failed, and the guard abstains
         if conflict_between == "memory":
-            stopped = stopped & confident
+            blocked = blocked & confident
         if conflict_between != "passages":
-            stopped = stopped | np.isnan(evidence.confidence)
-        codes = np.where(follow, np.where(checks & stopped, _ABSTAIN, _FOLLOW), _ABSTAIN)
+            blocked = blocked | np.isnan(evidence.confidence)
+        codes = np.where(follow, np.where(checks & blocked, _ABSTAIN, _FOLLOW), _ABSTAIN)
     else:
         codes = np.where(follow, _FOLLOW, _ABSTAIN)
     return np.asarray(np.where(answer, _ANSWER, codes), dtype=np.int8)
@@ -130,12 +130,12 @@ def _column(values: Sequence[float | bool | None]) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class TargetResult:
-    """How a target fared at one point.
+    """The test of one target at one point.
 
     Attributes:
         target: the bound that was asked for.
         n: questions that count for it.
-        loss: how much went wrong among them: errors, or the sum of costs.
+        loss: errors among them, or the sum of their costs.
         p_value: of "the risk is above the bound"; 1.0 where no question counts, 0.0
             where the route it speaks of is closed, so that nothing can go wrong.
     """
@@ -153,11 +153,13 @@ class PointResult:
     Attributes:
         point: the thresholds.
         counts: questions by route.
+        wrong: questions let through to a wrong answer.
         results: one per target.
     """
 
     point: PathPoint
     counts: dict[Route, int]
+    wrong: int
     results: tuple[TargetResult, ...]
 
     @property
@@ -167,7 +169,7 @@ class PointResult:
 
     @property
     def main(self) -> TargetResult:
-        """What is let through wrongly, where that was asked for; else what was asked for first."""
+        """The target on wrong answers let through, if there is one; else the first."""
         return min(self.results, key=lambda result: result.target.kind != "selective")
 
     @property
@@ -218,11 +220,52 @@ def certify(
         conflict_between: as in `Policy`.
     """
     points = _tested(evidence, path, targets, conflict_between=conflict_between)
+    return _certificate(points, len(evidence), delta)
+
+
+def certify_leak(
+    left_out: Floats,
+    thresholds: Floats,
+    path: Sequence[PathPoint],
+    target: RiskTarget,
+    delta: float,
+) -> Certificate:
+    """Test thresholds on raw relevance in order at level `delta`, until one is not certified.
+
+    The pass rate falls as the threshold rises, and the test is exact: thresholds between the
+    scores themselves may be tested. The true pass rate at an order statistic is
+    Beta(k+1, n-k), whose tail above the bound is the same binomial tail.
+
+    Args:
+        left_out: finite scores of n independent questions that must not pass.
+        thresholds: from strict to lax; a score passes from the threshold on.
+        path: the same thresholds as operating points.
+        target: the bound on the pass rate.
+        delta: probability that the chosen point breaks it by bad luck.
+
+    Source: Angelopoulos et al. 2021, Learn then Test; Wilks 1941 for tolerance limits.
+    """
+    n = len(left_out)
+    errors = n - np.searchsorted(np.sort(left_out), thresholds)
+    p_values = binomial_p_values(errors, np.full(errors.shape, n), target.bound)
+    points = tuple(
+        PointResult(
+            point,
+            {Route.ABSTAIN: n - wrong, Route.FOLLOW_CONTEXT: wrong, Route.ANSWER: 0},
+            wrong,
+            (TargetResult(target, n, float(wrong), p_value),),
+        )
+        for point, wrong, p_value in zip(path, errors.tolist(), p_values.tolist(), strict=True)
+    )
+    return _certificate(points, n, delta)
+
+
+def _certificate(points: tuple[PointResult, ...], questions: int, delta: float) -> Certificate:
     hopeless = [_too_few(point, delta) for point in points]
     first = hopeless.index(False) if False in hopeless else len(points)
     passed = fixed_sequence([point.p_value for point in points[first:]], delta)
     chosen = first + passed[-1] if passed else None
-    return Certificate(points, first, chosen, len(evidence))
+    return Certificate(points, first, chosen, questions)
 
 
 def _too_few(point: PointResult, delta: float) -> bool:
@@ -244,11 +287,13 @@ def _tested(
 ) -> tuple[PointResult, ...]:
     codes = route_codes(evidence, path, conflict_between=conflict_between)
     counts = np.stack([(codes == code).sum(axis=1) for code in range(len(ROUTE_CODES))], axis=1)
+    wrong = let_through_wrongly(evidence, codes).sum(axis=1).tolist()
     results = [_results(evidence, codes, path, target) for target in targets]
     return tuple(
         PointResult(
             point,
             {route: int(count) for route, count in zip(ROUTE_CODES, row, strict=True)},
+            wrong[place],
             tuple(of_target[place] for of_target in results),
         )
         for place, (point, row) in enumerate(zip(path, counts, strict=True))
@@ -258,7 +303,7 @@ def _tested(
 def _results(
     evidence: Evidence, codes: NDArray[np.int8], path: Sequence[PathPoint], target: RiskTarget
 ) -> list[TargetResult]:
-    """How one target fares at each point."""
+    """The test of one target at each point."""
     if target.kind == "cost":
         loss = costs(evidence, codes, path, target.losses).sum(axis=1)
         n = np.full(len(path), len(evidence))
@@ -281,12 +326,14 @@ def _counted(
     evidence: Evidence, codes: NDArray[np.int8], path: Sequence[PathPoint], target: RiskTarget
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Which questions count for a target, and which of them went wrong, shape (p, n)."""
+    if target.kind == "abstention":
+        return np.ones_like(codes, dtype=np.bool_), codes == _ABSTAIN
     if target.kind == "false_abstention":
         counted = answerable(evidence, path)
-        return counted, counted & (codes == 0)
-    counted = codes != 0
+        return counted, counted & (codes == _ABSTAIN)
+    counted = codes != _ABSTAIN
     if target.kind != "selective":
-        counted = codes == (1 if target.kind == "follow" else 2)
+        counted = codes == (_FOLLOW if target.kind == "follow" else _ANSWER)
     return counted, counted & let_through_wrongly(evidence, codes)
 
 

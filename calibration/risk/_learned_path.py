@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from ...guard.contracts import ConflictBetween
 from .. import CalibrationRecord
 from ._certificate import Evidence, let_through_wrongly, route_codes
-from ._losses import RiskTarget
 from ._path import ConflictRule, CorrectnessModel, PathPoint, fit_correctness
+from ._risks import RiskTarget, as_targets
 
 Floats = NDArray[np.float64]
 _LEVELS = 200
@@ -65,7 +65,7 @@ class _Expected:
 
 def learn_path(
     records: Sequence[CalibrationRecord],
-    targets: Sequence[RiskTarget],
+    risk: float | RiskTarget | Sequence[RiskTarget],
     *,
     delta: float,
     questions: int,
@@ -77,7 +77,7 @@ def learn_path(
 
     Args:
         records: of the learning questions only, all their variants.
-        targets: what will be certified.
+        risk: what will be certified, as for `fit_policy`.
         delta: at which level.
         questions: how many questions the certificate will rest on.
         may_follow: whether the context may be followed at all.
@@ -89,7 +89,7 @@ def learn_path(
     """
     best = forecast_path(
         records,
-        targets,
+        as_targets(risk),
         delta=delta,
         questions=questions,
         may_follow=may_follow,

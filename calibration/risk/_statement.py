@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from ...guard.decision import Route
 from ._certificate import PointResult, TargetResult
-from ._losses import LossTable, RiskTarget
+from ._risks import LossTable, RiskTarget
 
 POPULATION = (
     "new questions drawn like the calibration questions, one by one, with the same knowledge "

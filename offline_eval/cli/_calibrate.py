@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from shlex import quote
@@ -9,16 +10,28 @@ from typing import Annotated
 
 import typer
 
-from ...calibration import Interval
+from ...calibration import SMALLEST_PROBABILITY
+from ...calibration.risk import Coverage, Leak, Risk, risk_targets
 from ...guard.errors import InputError
-from ..run import read_manifest
-from ..suites.ookb import calibrate_ookb
 from ._app import app
-from ._calibrate_selective import SelectiveOptions, calibrate_selective
+from ._calibration_output import (
+    PolicyOut,
+    Records,
+    Report,
+    Run,
+    Seed,
+    Share,
+    print_lines,
+    promise_lines,
+    rate_lines,
+    read_calibration_set,
+    require_one_source,
+    require_share_and_seed,
+    threshold_line,
+)
 from ._console import out
 
 _DEFAULT_RISK = 0.05
-_DEFAULT_SHARE = {"leak": 0.5, "selective": 0.8}
 
 
 class Promise(StrEnum):
@@ -28,17 +41,97 @@ class Promise(StrEnum):
     SELECTIVE = "selective"
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The options that say what is to be promised."""
+
+    promise: Promise | None
+    risk: float | None
+    delta: float
+    share: float | None
+    seed: int
+    answer_from_memory: float | None
+    per_route: bool
+    coverage: float | None
+    cost: str | None
+    report: Path | None
+    records: Path | None
+
+    def require_in_range(self) -> None:
+        """Reject numbers that are out of range.
+
+        Raises:
+            InputError: names the option.
+        """
+        shares = {"--risk": self.risk, "--delta": self.delta, "--coverage": self.coverage}
+        for name, value in shares.items():
+            _require_inside(name, value)
+        require_share_and_seed(self.share, self.seed)
+        memory = self.answer_from_memory
+        if memory is not None and not 0 < memory <= 1:
+            raise InputError(
+                f"must be above 0 and at most 1, not {memory:g}",
+                where="--answer-from-memory",
+                hint="name a confidence such as 0.7",
+            )
+
+    def bound(self, *, leaves_out: bool) -> Risk:
+        """What the policy is fitted to.
+
+        Args:
+            leaves_out: whether a leak can be measured, which is then the default.
+
+        Raises:
+            InputError: options that do not go together.
+        """
+        from ..policies import parse_costs
+
+        promise = self.promise or (Promise.LEAK if leaves_out else Promise.SELECTIVE)
+        risk = _DEFAULT_RISK if self.risk is None else self.risk
+        if promise is Promise.LEAK:
+            self._reject("per_route", "coverage", "cost", "report", "records", promise=promise)
+            _require_inside("--share", self.share)
+            return Leak(risk)
+        self._reject("answer_from_memory", promise=promise)
+        if self.coverage is None:
+            losses = None if self.cost is None else parse_costs(self.cost)
+            return risk_targets(risk, losses, per_route=self.per_route)
+        if self.risk is not None:
+            raise InputError(
+                "are mutually exclusive", where="--risk, --coverage", hint="name one of both"
+            )
+        for name, given in (("--per-route", self.per_route), ("--cost", self.cost is not None)):
+            if given:
+                raise InputError(
+                    "bounds what --risk names, and does not go with --coverage",
+                    where=name,
+                    hint="leave one of both out",
+                )
+        return Coverage(self.coverage)
+
+    def _reject(self, *names: str, promise: Promise) -> None:
+        other = Promise.LEAK if promise is Promise.SELECTIVE else Promise.SELECTIVE
+        for name in names:
+            if getattr(self, name) not in (None, False):
+                raise InputError(
+                    f"does not go with the promise {promise.value!r}",
+                    where=f"--{name.replace('_', '-')}",
+                    hint=f"leave it out, or promise something else (--promise {other.value})",
+                )
+
+
+def _require_inside(name: str, value: float | None) -> None:
+    if value is not None and not SMALLEST_PROBABILITY <= value <= 1 - SMALLEST_PROBABILITY:
+        raise InputError(
+            f"must be between 0 and 1, not {value:g}", where=name, hint="name one such as 0.1"
+        )
+
+
 @app.command()
 def calibrate(
-    policy_out: Annotated[Path, typer.Option("--out", help="Where policy.json goes.")],
-    run: Annotated[Path | None, typer.Option(help="A finished run folder.")] = None,
-    records: Annotated[
-        Path | None,
-        typer.Option(
-            help="Instead of a run, JSON lines: one per question and case, with question_id, "
-            "relevance, confidence, context_right, closed_book_right."
-        ),
-    ] = None,
+    policy_out: PolicyOut,
+    run: Run = None,
+    records: Records = None,
     promise: Annotated[
         Promise | None,
         typer.Option(
@@ -53,14 +146,8 @@ def calibrate(
     delta: Annotated[
         float, typer.Option(help="Probability δ that the bound fails by bad luck in the draw.")
     ] = 0.1,
-    share: Annotated[
-        float | None,
-        typer.Option(
-            help="Share of the questions to fit on; the rest is reported.  "
-            "[default: 0.5 for leak, 0.8 for selective]"
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Of the split, 0 or more.")] = 0,
+    share: Share = None,
+    seed: Seed = 0,
     answer_from_memory: Annotated[
         float | None,
         typer.Option(
@@ -71,7 +158,7 @@ def calibrate(
     ] = None,
     per_route: Annotated[
         bool,
-        typer.Option("--per-route", help="selective: bound each route's risk, not their sum."),
+        typer.Option("--per-route", help="selective: bound each route's risk as well."),
     ] = False,
     coverage: Annotated[
         float | None,
@@ -83,14 +170,11 @@ def calibrate(
     cost: Annotated[
         str | None,
         typer.Option(
-            help="selective: bound the mean cost instead of the share of wrong ones, e.g. "
+            help="selective: bound the mean cost instead of the share of wrong replies, e.g. "
             "wrong_answer=1,false_abstention=0.2,wrong_follow=1."
         ),
     ] = None,
-    report: Annotated[
-        Path | None,
-        typer.Option(help="selective: write this page (.html), with plots, and JSON beside it."),
-    ] = None,
+    report: Report = None,
 ) -> None:
     """Choose the thresholds that keep the risk below the bound, with a guarantee.
 
@@ -99,97 +183,30 @@ def calibrate(
 
     Example: `knowgate calibrate --run run --risk 0.1 --delta 0.1 --out policy.json`
     """
-    if (run is None) == (records is None):
-        raise InputError("exactly one is needed", where="--run, --records", hint="name one of both")
-    what = promise or _default_promise(run)
-    share = _DEFAULT_SHARE[what.value] if share is None else share
-    if what is Promise.LEAK:
-        given = {"--per-route": per_route, "--coverage": coverage, "--cost": cost}
-        _refuse_unfitting(what, {**given, "--report": report, "--records": records})
-        assert run is not None
-        bound = _DEFAULT_RISK if risk is None else risk
-        _calibrate_leak(run, policy_out, bound, delta, share, seed, answer_from_memory)
-        return
-    _refuse_unfitting(what, {"--answer-from-memory": answer_from_memory})
-    if risk is not None and coverage is not None:
-        raise InputError(
-            "are two ways of asking", where="--risk, --coverage", hint="name one of both"
-        )
-    for name, bounds in (("--per-route", per_route), ("--cost", cost is not None)):
-        if coverage is not None and bounds:
-            raise InputError(
-                "bounds what --risk names, and does not go with --coverage",
-                where=name,
-                hint="leave one of both out",
-            )
-    options = SelectiveOptions(
-        risk=_DEFAULT_RISK if risk is None and coverage is None else risk,
-        coverage=coverage,
-        delta=delta,
-        share=share,
-        seed=seed,
-        per_route=per_route,
-        cost=cost,
+    asked = _Asked(
+        promise, risk, delta, share, seed, answer_from_memory, per_route, coverage, cost, report,
+        records,
+    )  # fmt: skip
+    _calibrate(asked, run, policy_out)
+
+
+def _calibrate(asked: _Asked, run: Path | None, policy_out: Path) -> None:
+    from ..policies import calibrate_records, require_apart, write_calibrated
+
+    require_one_source(run, asked.records)
+    asked.require_in_range()
+    require_apart(policy_out, run=run, records=asked.records, report=asked.report)
+    measured = read_calibration_set(run, asked.records)
+    found = calibrate_records(
+        measured,
+        asked.bound(leaves_out=measured.leaves_out),
+        delta=asked.delta,
+        share=asked.share,
+        seed=asked.seed,
+        confidence_threshold=asked.answer_from_memory,
     )
-    calibrate_selective(run, records, policy_out, options, report)
-
-
-def _default_promise(run: Path | None) -> Promise:
-    of_ookb = run is not None and read_manifest(run).get("suite") == "ookb"
-    return Promise.LEAK if of_ookb else Promise.SELECTIVE
-
-
-def _refuse_unfitting(promise: Promise, given: dict[str, object]) -> None:
-    for name, value in given.items():
-        if value is not None and value is not False:
-            other = Promise.LEAK if promise is Promise.SELECTIVE else Promise.SELECTIVE
-            raise InputError(
-                f"does not go with the promise {promise.value!r}",
-                where=name,
-                hint=f"leave it out, or promise something else (--promise {other.value})",
-            )
-
-
-def _calibrate_leak(
-    run: Path,
-    policy_out: Path,
-    risk: float,
-    delta: float,
-    share: float,
-    seed: int,
-    answer_from_memory: float | None,
-) -> None:
-    found = calibrate_ookb(
-        run,
-        policy_out,
-        risk=risk,
-        delta=delta,
-        share=share,
-        seed=seed,
-        confidence_threshold=answer_from_memory,
-    )
-    guarantee = found.policy.guarantee
-    if guarantee is not None:
-        out.print(guarantee.statement, markup=False)
-    threshold = found.policy.relevance_threshold
-    stops = "abstains from"
-    lines = [f"threshold: {'none' if threshold is None else f'relevance ≥ {threshold:.3f}'}"]
-    if answer_from_memory is not None:
-        stops = "keeps the context from"
-        lines.append(
-            f"answers from memory: confidence ≥ {answer_from_memory} (declared, not certified; "
-            "serving it takes a confidence estimator)"
-        )
-    lines += [
-        f"on the questions kept back: {stops} {_words(found.left_out_abstention)} of "
-        f"left-out ones, and from {_words(found.false_abstention)} of those it could answer",
-        f"policy → {policy_out}",
-        f"next: knowgate report {quote(str(run))}",
-    ]
-    out.print("\n".join(lines), markup=False)
-
-
-def _words(rate: Interval) -> str:
-    if rate.value is None or rate.low is None or rate.high is None:
-        return "an unknown share (no questions)"
-    return f"{rate.value:.1%} [{rate.low:.1%}, {rate.high:.1%}] (n = {rate.n})"
+    write_calibrated(found, policy_out, asked.report)
+    lines = [*promise_lines(found), threshold_line(found), *rate_lines(found)]
+    print_lines(lines, policy_out, asked.report)
+    if run is not None and isinstance(found.risk, Leak):
+        out.print(f"next: knowgate report {quote(str(run))}", markup=False)

@@ -1,23 +1,41 @@
-"""Loss tables from the command line, and from the promise of an old policy."""
+"""From calibration records to a policy with a guarantee, in parts that share no question.
+
+    learn ─► calibrators, path of thresholds ─┐
+    certify ──────────────────────────────────┴─► certificate ─► policy
+    test ─► rates that are reported
+
+A leak needs no path that is learned: its records are parted in two, by their groups.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
-from typing import Any
+from dataclasses import dataclass, replace
 
-from ...calibration import (
-    SMALLEST_PROBABILITY,
-    CalibrationRecord,
-    CalibratorChoice,
-    choose_calibrator,
+from ..._version import __version__
+from ...calibration import CalibrationRecord, CalibratorChoice, choose_calibrator
+from ...calibration.risk import (
+    LEARN_CALIBRATORS,
+    UNNAMED,
+    Coverage,
+    Fit,
+    Leak,
+    PolicyBinding,
+    Risk,
+    fit_policy,
+    learn_path,
+    one_per_question,
+    split_questions,
 )
-from ...calibration.risk import LossTable, RiskTarget
+from ...guard.decision import Route
 from ...guard.errors import InputError
-from ...guard.policy import Calibrator, Guarantee, GuaranteedRisk, IdentityCalibrator, Policy
-from ._quality import SIGNALS, PathStep, signal_values
-from ._records import MeasuredCase, MeasuredCases, Rates
+from ...guard.policy import Calibrator, Guarantee, IdentityCalibrator, Policy
+from ._cautions import cautions, limits
+from ._quality import SIGNALS, PathStep, signal_values, steps_of
+from ._rates import LeakRates, Rates, leak_rates_of, outcomes_under, rates_of
+from ._records import CalibrationSet
+
+_ALL_ROUTES = (Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,53 +44,261 @@ class Calibrated:
 
     Attributes:
         policy: certified, or one that always abstains and says so.
-        measured: all cases, with what measured them.
-        learn: cases that calibrators and path were fitted on.
-        certify: cases that the certificate rests on.
-        test: cases kept back for reporting; may be empty.
-        choices: signal name → its calibrator and why that one.
+        measured: all records, with what measured them.
+        risk: what the policy was fitted to.
+        learn: records that calibrators and path were fitted on; empty for a leak.
+        certify: records that the certificate rests on.
+        test: records held out for reporting; may be empty.
+        choices: signal name → its calibrator and why that one; empty for a leak.
         steps: the declared path as it was tested.
-        rates: how the policy did on `test`; None where nothing was kept back.
-        coverage: the share that was asked to be let through, None where a risk was asked.
+        rates: how the policy did on `test`; None where nothing was held out.
         seed: of the split and of all resampling.
         warnings: what to know before trusting the promise; often nothing.
-        not_promised: what the guarantee does not speak of, in words.
+        not_promised: what the guarantee does not cover, as phrases.
     """
 
     policy: Policy
-    measured: MeasuredCases
-    learn: tuple[MeasuredCase, ...]
-    certify: tuple[MeasuredCase, ...]
-    test: tuple[MeasuredCase, ...]
+    measured: CalibrationSet
+    risk: Risk
+    learn: tuple[CalibrationRecord, ...]
+    certify: tuple[CalibrationRecord, ...]
+    test: tuple[CalibrationRecord, ...]
     choices: Mapping[str, CalibratorChoice]
     steps: tuple[PathStep, ...]
-    rates: Rates | None
-    coverage: float | None
+    rates: Rates | LeakRates | None
     seed: int
     warnings: tuple[str, ...]
     not_promised: tuple[str, ...]
 
     @property
-    def unseen(self) -> tuple[MeasuredCase, ...]:
-        """Cases that neither calibrators nor path were fitted on."""
+    def unseen(self) -> tuple[CalibrationRecord, ...]:
+        """Records that neither calibrators nor path were fitted on."""
         return (*self.certify, *self.test)
+
+    @property
+    def coverage(self) -> float | None:
+        """The share that was asked to be let through, None where a risk was bounded."""
+        return self.risk.share if isinstance(self.risk, Coverage) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    learn: list[CalibrationRecord]
+    certify: list[CalibrationRecord]
+    test: list[CalibrationRecord]
+
+
+def calibrate_records(
+    measured: CalibrationSet,
+    risk: Risk,
+    *,
+    delta: float,
+    share: float | None = None,
+    seed: int = 0,
+    allowed_routes: Sequence[Route] = _ALL_ROUTES,
+    confidence_threshold: float | None = None,
+) -> Calibrated:
+    """Fit a policy that lets through as much as it can while its risk stays under a bound.
+
+    Args:
+        measured: records on the scorer's own scale, and what measured them.
+        risk: as for `fit_policy`.
+        delta: probability δ that the promise fails by bad luck, in (0, 1).
+        share: of the questions to fit on, in (0, 1]; the rest is held out for reporting.
+            None: a half for a leak, 0.8 otherwise.
+        seed: of the split and of all resampling, 0 or more.
+        allowed_routes: which routes the policy may take; without any confidence it never
+            answers from memory.
+        confidence_threshold: for a leak: where the context does not pass, answer from memory
+            from this confidence on, in (0, 1]; declared by you, not certified. None: never.
+
+    Raises:
+        InputError: too few questions to split, or no signal in them.
+        ValueError: an argument is out of its range.
+    """
+    share = default_share(risk) if share is None else share
+    if not 0.0 < share <= 1.0:
+        raise ValueError(f"share must be above 0 and at most 1, not {share}")
+    if isinstance(risk, Leak):
+        parts = _two_parts(measured, share, seed)
+        return _calibrate_leak(measured, risk, delta, seed, parts, confidence_threshold)
+    if confidence_threshold is not None:
+        raise ValueError("confidence_threshold is for a leak; other risks certify their own")
+    # Which record stands for its question must not depend on the order of a file.
+    ordered = tuple(sorted(measured.records, key=lambda record: (record.question_id, record.case)))
+    measured = replace(measured, records=ordered)
+    parts = _three_parts(measured, share, seed)
+    choices = choose_calibrators(parts.learn, seed=seed)
+    routes = _possible_routes(measured, allowed_routes)
+    fit = _fit(measured, risk, delta, seed, parts, choices, routes)
+    tested = rates_of(outcomes_under(fit.policy, parts.test), seed=seed) if parts.test else None
+    return Calibrated(
+        policy=fit.policy,
+        measured=measured,
+        risk=risk,
+        learn=tuple(parts.learn),
+        certify=tuple(parts.certify),
+        test=tuple(parts.test),
+        choices=choices,
+        steps=tuple(steps_of(fit)),
+        rates=tested,
+        seed=seed,
+        warnings=tuple(cautions(measured, parts.certify, fit.policy, share=share)),
+        not_promised=tuple(limits(fit.policy)),
+    )
+
+
+def default_share(risk: Risk) -> float:
+    """Share of the questions that is fitted on by default."""
+    return 0.5 if isinstance(risk, Leak) else 0.8
+
+
+def _fit(
+    measured: CalibrationSet,
+    risk: Risk,
+    delta: float,
+    seed: int,
+    parts: _Parts,
+    choices: Mapping[str, CalibratorChoice],
+    routes: Sequence[Route],
+) -> Fit:
+    binding = PolicyBinding(
+        scorer=measured.scorer or UNNAMED,
+        estimator=measured.estimator if "confidence" in choices else None,
+        aggregator=measured.aggregator,
+        relevance_calibrator=calibrator_of(choices, "relevance"),
+        confidence_calibrator=calibrator_of(choices, "confidence"),
+        created_by=f"knowgate {__version__}",
+    )
+    records, path = _calibrated(parts.certify, binding), None
+    if not isinstance(risk, Coverage | Leak):
+        path = learn_path(
+            _calibrated(parts.learn, binding),
+            risk,
+            delta=delta,
+            questions=len(one_per_question(records, seed=seed)),
+            may_follow=Route.FOLLOW_CONTEXT in routes,
+            may_answer=Route.ANSWER in routes,
+            conflict_between=measured.conflict_between,
+        )
+    return fit_policy(
+        records,
+        risk,
+        delta=delta,
+        path=path,
+        seed=seed,
+        allowed_routes=routes,
+        conflict_between=measured.conflict_between,
+        binding=binding,
+    )
+
+
+def _calibrate_leak(
+    measured: CalibrationSet,
+    risk: Leak,
+    delta: float,
+    seed: int,
+    parts: _Parts,
+    confidence_threshold: float | None,
+) -> Calibrated:
+    binding = PolicyBinding(
+        scorer=measured.scorer or UNNAMED,
+        aggregator=measured.aggregator,
+        created_by=f"knowgate {__version__}",
+    )
+    fit = fit_policy(parts.certify, risk, delta=delta, seed=seed, binding=binding)
+    policy = fit.policy
+    if confidence_threshold is not None:
+        policy = _with_answers_from_memory(policy, confidence_threshold)
+    return Calibrated(
+        policy=policy,
+        measured=measured,
+        risk=risk,
+        learn=(),
+        certify=tuple(parts.certify),
+        test=tuple(parts.test),
+        choices={},
+        steps=tuple(steps_of(fit)),
+        rates=leak_rates_of(policy, parts.test),
+        seed=seed,
+        warnings=(),
+        not_promised=(),
+    )
+
+
+def _two_parts(measured: CalibrationSet, share: float, seed: int) -> _Parts:
+    """Deal the groups to fit on and to report.
+
+    Raises:
+        InputError: a part would be empty, or no source was left out.
+    """
+    if not measured.leaves_out:
+        raise InputError(
+            "holds no questions with their source left out, which a leak is measured on",
+            where=measured.source,
+            hint="name a run of the ookb suite",
+        )
+    fit_on, test = split_questions(measured.records, share=share, seed=seed, by_group=True)
+    if not fit_on or not test:
+        raise InputError(
+            "too few distinct passages to split into two parts",
+            where=measured.source,
+            hint="use more questions",
+        )
+    return _Parts([], fit_on, test)
+
+
+def _three_parts(measured: CalibrationSet, share: float, seed: int) -> _Parts:
+    """Deal the questions to learn from, to certify on, and to report.
+
+    Raises:
+        InputError: one of the first two would be empty.
+    """
+    fit_on, test = split_questions(measured.records, share=share, seed=seed)
+    learning = LEARN_CALIBRATORS.of(len({record.question_id for record in fit_on}))
+    learn, certifying = split_questions(fit_on, share=learning, seed=seed)
+    if not learn or not certifying:
+        raise InputError(
+            f"too few questions to split: {measured.questions}, of them {share:g} to fit on",
+            where=measured.source,
+            hint="use more of them, or a larger share",
+        )
+    return _Parts(learn, certifying, test)
+
+
+def _possible_routes(measured: CalibrationSet, allowed: Sequence[Route]) -> tuple[Route, ...]:
+    """The allowed routes whose signal was measured at all.
+
+    Raises:
+        InputError: none is left.
+    """
+    has = {
+        Route.FOLLOW_CONTEXT: any(record.relevance is not None for record in measured.records),
+        Route.ANSWER: any(record.confidence is not None for record in measured.records),
+        Route.ABSTAIN: True,
+    }
+    routes = tuple(dict.fromkeys(route for route in (*allowed, Route.ABSTAIN) if has[route]))
+    if routes == (Route.ABSTAIN,):
+        raise InputError(
+            "neither relevance nor confidence was measured on any case, or their routes are not "
+            "allowed",
+            where=measured.source,
+            hint="measure one of them",
+        )
+    return routes
 
 
 def choose_calibrators(
-    cases: Sequence[MeasuredCase], *, seed: int = 0
+    records: Sequence[CalibrationRecord], *, seed: int = 0
 ) -> dict[str, CalibratorChoice]:
-    """Per signal that was measured the calibrator of its raw values.
+    """Choose a calibrator for the raw values of each signal that was measured.
 
-    Relevance is calibrated to "the context's answer is right", confidence to "the
-    model's own answer is right"; not known counts as wrong.
-
-    Args:
-        cases: kept for learning.
-        seed: of the cross-validation.
+    Relevance is calibrated to "the reply from the context is right", confidence to "the
+    reply from memory is right"; not known counts as wrong.
     """
     found: dict[str, CalibratorChoice] = {}
     for name in SIGNALS:
-        values = signal_values(name, cases)
+        values = signal_values(name, records)
         if values.raw:
             found[name] = choose_calibrator(
                 values.raw, values.came_true, groups=values.units, seed=seed
@@ -85,23 +311,19 @@ def calibrator_of(choices: Mapping[str, CalibratorChoice], name: str) -> Calibra
     return choices[name].calibrator if name in choices else IdentityCalibrator()
 
 
-def calibration_records(
-    cases: Sequence[MeasuredCase], relevance: Calibrator, confidence: Calibrator
+def _calibrated(
+    records: Sequence[CalibrationRecord], binding: PolicyBinding
 ) -> list[CalibrationRecord]:
-    """The cases with calibrated signals; without passages relevance is 0, and no context right."""
+    """The records with calibrated signals; without passages relevance is 0, no context right."""
+    relevance, confidence = binding.relevance_calibrator, binding.confidence_calibrator
     return [
-        CalibrationRecord(
-            question_id=case.question_id,
-            relevance=0.0 if case.nothing_retrieved else _applied(relevance, case.relevance),
-            confidence=_applied(confidence, case.confidence),
-            context_right=None if case.nothing_retrieved else case.context_right,
-            closed_book_right=case.closed_book_right,
-            group=case.group,
-            conflict=case.conflict,
-            weight=case.weight,
-            case=case.case,
+        replace(
+            record,
+            relevance=0.0 if record.nothing_retrieved else _applied(relevance, record.relevance),
+            confidence=_applied(confidence, record.confidence),
+            context_right=None if record.nothing_retrieved else record.context_right,
         )
-        for case in cases
+        for record in records
     ]
 
 
@@ -109,136 +331,29 @@ def _applied(calibrator: Calibrator, raw: float | None) -> float | None:
     return None if raw is None else calibrator.apply(raw)
 
 
-_NAMES = tuple(field.name for field in fields(LossTable))
-_HINT = "write e.g. wrong_answer=1,false_abstention=0.2,wrong_follow=1, each from 0 to 1"
+def _with_answers_from_memory(policy: Policy, threshold: float) -> Policy:
+    """Let `policy` also answer from memory where the context does not pass.
 
-
-def parse_costs(text: str) -> LossTable:
-    """The loss table that `name=cost,…` describes; what is not named costs as by default.
-
-    Raises:
-        InputError: an unknown name, one given twice, or a cost outside [0, 1].
-
-    Example:
-        >>> parse_costs("wrong_answer=0.5,false_abstention=0.2")
-        LossTable(wrong_follow=1.0, wrong_answer=0.5, false_abstention=0.2)
+    Confidence was not measured: the threshold is declared, and the guarantee's statement
+    says that it is not certified. The promise about contexts that pass is unchanged.
     """
-    found: dict[str, float] = {}
-    for part in text.split(","):
-        name, sign, value = (piece.strip() for piece in part.partition("="))
-        if not sign or name not in _NAMES:
-            raise InputError(
-                f"{part.strip()!r} is no cost (there are: {', '.join(_NAMES)})",
-                where="--cost",
-                hint=_HINT,
-            )
-        if name in found:
-            raise InputError(f"{name} is given twice", where="--cost", hint=_HINT)
-        try:
-            found[name] = float(value)
-        except ValueError:
-            found[name] = math.nan
-        if not 0.0 <= found[name] <= 1.0:
-            raise InputError(
-                f"{name} must cost from 0 to 1, not {value!r}", where="--cost", hint=_HINT
-            )
-    table = LossTable(**found)
-    if not any(astuple(table)):
-        raise InputError(
-            "nothing costs anything, so that every policy would do", where="--cost", hint=_HINT
-        )
-    return table
-
-
-@dataclass(frozen=True, slots=True)
-class OldPromise:
-    """What an old policy promised.
-
-    Attributes:
-        targets: bounds on risks; empty where a coverage was asked for.
-        coverage: the share to let through, None where risks were bounded.
-    """
-
-    targets: tuple[RiskTarget, ...]
-    coverage: float | None
-
-
-def is_leak_promise(guarantee: Guarantee) -> bool:
-    """Whether it is about unanswerable questions, whose threshold is on no path."""
-    return not guarantee.path
-
-
-def promise_of(guarantee: Guarantee, *, where: str) -> OldPromise:
-    """The bounds that a guarantee speaks of, certified or not.
-
-    Raises:
-        InputError: nothing was certified, and the policy does not tell which bounds were
-            asked for.
-    """
-    for risk in guarantee.risks:
-        if risk.kind == "abstention":
-            coverage = round(1.0 - risk.bound, 12)
-            if not SMALLEST_PROBABILITY <= coverage <= 1.0 - SMALLEST_PROBABILITY:
-                raise _unknown_promise(where)
-            return OldPromise((), coverage)
-    if guarantee.risks:
-        try:
-            return OldPromise(tuple(_target(risk) for risk in guarantee.risks), None)
-        except (TypeError, ValueError):  # a kind of risk, or of mishap, that there is not
-            raise _unknown_promise(where) from None
-    if guarantee.loss == _SELECTIVE:
-        return OldPromise((RiskTarget("selective", guarantee.risk),), None)
-    raise InputError(
-        "the policy certified nothing and does not tell which bounds were asked for",
-        where=where,
-        hint="make one with `knowgate calibrate`",
+    guarantee = policy.guarantee
+    return policy.model_copy(
+        update={
+            "confidence_threshold": float(threshold),
+            "allowed_routes": _ALL_ROUTES,
+            "guarantee": None if guarantee is None else _with_exception(guarantee, threshold),
+        }
     )
 
 
-def _unknown_promise(where: str) -> InputError:
-    return InputError(
-        "the policy's guarantee has a bound that is not known here",
-        where=where,
-        hint="make one with `knowgate calibrate`",
+def _with_exception(guarantee: Guarantee, threshold: float) -> Guarantee:
+    # Without a certificate the statement says that the policy always abstains.
+    lead = "Apart from that" if guarantee.certified else "There is one exception to abstaining"
+    statement = (
+        f"{guarantee.statement} {lead}: where the context does not pass, the model answers "
+        f"from memory, without the context, if its confidence is at least {float(threshold)}. "
+        "That threshold was declared and is not certified: nothing is promised about how "
+        "often such an answer is right."
     )
-
-
-def _target(risk: GuaranteedRisk) -> RiskTarget:
-    kind: Any = risk.kind  # checked by the target itself
-    return RiskTarget(kind, risk.bound, LossTable(**(risk.losses or {})))
-
-
-_SELECTIVE = "a question is let through and answered wrongly"
-
-
-# Calibrators and path need some questions, and no more: the test is worth the rest.
-_LEARNING_SHARE, _FEW, _MOST_OF_FEW = 0.25, 60, 0.4
-
-
-def learning_share(fitted: int) -> float:
-    """Share of the questions to fit on that calibrators and path are learned from.
-
-    Example:
-        >>> learning_share(100), learning_share(200), learning_share(1000)
-        (0.4, 0.3, 0.25)
-    """
-    return min(max(_LEARNING_SHARE, _FEW / max(1, fitted)), _MOST_OF_FEW)
-
-
-def questions_to_give(certifying: int, *, share: float) -> int:
-    """About how many questions there must be in all for so many of them to certify.
-
-    Args:
-        certifying: questions that are to certify.
-        share: of all questions that are fitted on, in (0, 1].
-
-    Example:
-        >>> questions_to_give(60, share=0.5), questions_to_give(750, share=1.0)
-        (200, 1000)
-    """
-    # The inverse of fitted · (1 − learning_share(fitted)).
-    fitted = min(
-        max(certifying / (1.0 - _LEARNING_SHARE), certifying + _FEW),
-        certifying / (1.0 - _MOST_OF_FEW),
-    )
-    return math.ceil(fitted / share - 1e-9)
+    return guarantee.model_copy(update={"statement": statement})

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...calibration import (
+    CalibrationRecord,
     CalibratorChoice,
     Interval,
     ReliabilityDiagram,
@@ -21,20 +22,15 @@ from ...calibration import (
     reliability_diagram,
     selective_curve,
 )
-from ...calibration.risk import Certificate
+from ...calibration.risk import Fit
 from ...guard.policy import Calibrator, Policy
-from ._records import MeasuredCase, Outcome, outcomes_under
+from ._rates import Outcome, outcomes_under
 
 _RESAMPLES = 200
 
 
-SIGNALS: Mapping[
-    str, tuple[Callable[[MeasuredCase], float | None], Callable[[MeasuredCase], bool | None]]
-] = {
-    "relevance": (lambda case: case.relevance, lambda case: case.context_right),
-    "confidence": (lambda case: case.confidence, lambda case: case.closed_book_right),
-}
-"""Per signal its raw value and whether what it speaks of came true."""
+SIGNALS = {"relevance": "context_right", "confidence": "closed_book_right"}
+"""Per signal the outcome that it predicts; both are attributes of a record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,23 +55,22 @@ class SignalValues:
         return list(zip(self.raw, self.came_true, strict=True))
 
 
-def signal_values(name: str, cases: Sequence[MeasuredCase]) -> SignalValues:
+def signal_values(name: str, cases: Sequence[CalibrationRecord]) -> SignalValues:
     """The values of `relevance` or `confidence`.
 
     Where nothing was retrieved, relevance was not measured. The variants of a question
     share one closed-book answer, whose confidence counts once.
     """
-    value, right = SIGNALS[name]
     found: dict[tuple[object, ...], tuple[float, bool, str]] = {}
     failed = 0
     for case in cases:
-        raw = value(case)
+        raw: float | None = getattr(case, name)
         if name == "relevance" and case.nothing_retrieved:
             continue
         if raw is None:
             failed += 1
             continue
-        came_true = bool(right(case))
+        came_true = bool(getattr(case, SIGNALS[name]))
         variant = case.case if name == "relevance" else (raw, came_true)
         found[case.question_id, variant] = (raw, came_true, ":".join(case.unit))
     raws, outcomes, units = zip(*found.values(), strict=True) if found else ((), (), ())
@@ -127,7 +122,7 @@ class SignalQuality:
 def signal_quality(
     name: str,
     choice: CalibratorChoice,
-    cases: Sequence[MeasuredCase],
+    cases: Sequence[CalibrationRecord],
     *,
     seed: int = 0,
 ) -> SignalQuality | None:
@@ -205,7 +200,7 @@ class SelectiveQuality:
 
 
 def selective_qualities(
-    policy: Policy, cases: Sequence[MeasuredCase], *, risk: float, seed: int = 0
+    policy: Policy, cases: Sequence[CalibrationRecord], *, risk: float, seed: int = 0
 ) -> list[SelectiveQuality]:
     """By relevance alone, by confidence alone, and by the larger of the two.
 
@@ -302,49 +297,29 @@ class PathStep:
     chosen: bool
 
 
-def steps_of_certificate(certificate: Certificate, delta: float) -> list[PathStep]:
-    """All points of the path, with what came of testing them at level `delta`."""
-    end = certificate.first
-    while end < len(certificate.points) and certificate.points[end].p_value <= delta:
-        end += 1
-    return [
-        PathStep(
-            number=index + 1,
-            relevance=found.point.relevance,
-            confidence=found.point.confidence,
-            on_conflict=found.point.on_conflict,
-            coverage=(found.let_through / certificate.questions if certificate.questions else None),
-            risk=found.results[0].loss / found.results[0].n if found.results[0].n else None,
-            p_value=found.p_value,
-            # The first that fails was tested too.
-            tested=certificate.first <= index <= end,
-            chosen=index == certificate.chosen,
+def steps_of(fit: Fit) -> list[PathStep]:
+    """The points of the path in the order of the test, with its results."""
+    certificate = fit.certificate
+    # The first that fails was tested too.
+    last = certificate.first if certificate.chosen is None else certificate.chosen + 1
+    steps = []
+    for index, found in enumerate(certificate.points):
+        result = found.results[0]
+        wrong, among = result.loss, result.n
+        if result.target.kind == "abstention":
+            wrong, among = found.wrong, found.let_through
+        questions = certificate.questions
+        steps.append(
+            PathStep(
+                number=index + 1,
+                relevance=found.point.relevance,
+                confidence=found.point.confidence,
+                on_conflict=found.point.on_conflict,
+                coverage=found.let_through / questions if questions else None,
+                risk=wrong / among if among else None,
+                p_value=found.p_value,
+                tested=certificate.first <= index <= last,
+                chosen=index == certificate.chosen,
+            )
         )
-        for index, found in enumerate(certificate.points)
-    ]
-
-
-def steps_of_coverage(policy: Policy) -> list[PathStep]:
-    """The points of a policy whose coverage was asked for: tested from lax to strict.
-
-    The p-values are those of "too little is let through".
-    """
-    guarantee = policy.guarantee
-    if guarantee is None:
-        return []
-    questions = guarantee.questions or 0
-    last = len(guarantee.path) - 1 if guarantee.chosen is None else guarantee.chosen + 1
-    return [
-        PathStep(
-            number=index + 1,
-            relevance=point.relevance,
-            confidence=point.confidence,
-            on_conflict=point.on_conflict,
-            coverage=point.let_through / questions if questions else None,
-            risk=point.errors / point.let_through if point.let_through else None,
-            p_value=point.p_value,
-            tested=index <= last,
-            chosen=index == guarantee.chosen,
-        )
-        for index, point in enumerate(guarantee.path)
-    ]
+    return steps

@@ -11,12 +11,13 @@ from typing import Any, NoReturn, get_args
 
 from pydantic import ValidationError
 
+from ...calibration import CalibrationRecord
 from ...guard.contracts import ConflictBetween
 from ...guard.errors import InputError
 from ...guard.files import read_json, read_jsonl
 from ...guard.policy import AGGREGATOR_NAMES, Fingerprint
 from ...guard.text import clean_text
-from ._records import MeasuredCase, MeasuredCases
+from ._records import CalibrationSet
 
 _REQUIRED = ("question_id", "relevance", "confidence", "context_right", "closed_book_right")
 _HEADER = ("scorer", "estimator", "aggregator", "population", "conflict_between")
@@ -28,7 +29,7 @@ _HINT = (
 )
 
 
-def read_records(path: str | os.PathLike[str]) -> MeasuredCases:
+def read_records(path: str | os.PathLike[str]) -> CalibrationSet:
     """Cases from `records.jsonl`, one line per question and case.
 
     What measured them may be told in a first line
@@ -50,7 +51,7 @@ def read_records(path: str | os.PathLike[str]) -> MeasuredCases:
                 hint=f"there are: {', '.join(_HEADER)}",
             )
     made_by = _made_by(header, _manifest_of(Path(path)), where)
-    cases: dict[tuple[str, str], tuple[int, MeasuredCase]] = {}
+    cases: dict[tuple[str, str], tuple[int, CalibrationRecord]] = {}
     groups: dict[str, tuple[int, str]] = {}
     for number, value in lines:
         at = f"{where}:{number}"
@@ -74,7 +75,7 @@ def read_records(path: str | os.PathLike[str]) -> MeasuredCases:
         cases[key] = (number, case)
     if not cases:
         raise InputError("holds no records", where=where, hint=f"one line per case: {_HINT}")
-    return replace(made_by, cases=tuple(case for _, case in cases.values()))
+    return replace(made_by, records=tuple(case for _, case in cases.values()))
 
 
 def _is_header(value: Mapping[str, Any]) -> bool:
@@ -97,7 +98,7 @@ def _manifest_of(path: Path) -> tuple[Mapping[str, Any], str]:
 
 def _made_by(
     header: Mapping[str, Any], manifest: tuple[Mapping[str, Any], str], where: str
-) -> MeasuredCases:
+) -> CalibrationSet:
     """No cases yet: what measured them, by the first line or the file beside it."""
     beside, beside_where = manifest
     for name in _HEADER:
@@ -122,8 +123,8 @@ def _made_by(
     between = found.get("conflict_between", "memory")
     if between not in get_args(ConflictBetween):
         _refuse("field 'conflict_between' must be memory, passages or both", at)
-    return MeasuredCases(
-        cases=(),
+    return CalibrationSet(
+        records=(),
         source=where,
         scorer=_fingerprint(found.get("scorer"), "scorer", at),
         estimator=_fingerprint(found.get("estimator"), "estimator", at),
@@ -149,7 +150,7 @@ def _fingerprint(value: Any, name: str, where: str) -> Fingerprint | None:
         ) from None
 
 
-def _case(value: Mapping[str, Any], where: str) -> MeasuredCase:
+def _case(value: Mapping[str, Any], where: str) -> CalibrationRecord:
     for name in _REQUIRED:
         if name not in value:
             _refuse(f"field {name!r} is missing", where)
@@ -161,7 +162,7 @@ def _case(value: Mapping[str, Any], where: str) -> MeasuredCase:
     weight = _number(value, "weight", where, default=1.0)
     if weight is None or not _LIGHTEST <= weight <= _HEAVIEST:
         _refuse(f"field 'weight' must be a number from {_LIGHTEST:g} to {_HEAVIEST:g}", where)
-    return MeasuredCase(
+    return CalibrationRecord(
         question_id=clean_text(identity),
         relevance=_number(value, "relevance", where),
         confidence=_number(value, "confidence", where),
@@ -212,7 +213,7 @@ def _refuse(what: str, where: str) -> NoReturn:
     raise InputError(what, where=where, hint=f"a record looks like {_HINT}")
 
 
-def record_lines(measured: MeasuredCases) -> Iterable[Mapping[str, Any]]:
+def record_lines(measured: CalibrationSet) -> Iterable[Mapping[str, Any]]:
     """The lines of a records file that reads back as `measured`, the header first."""
     header: dict[str, Any] = {"aggregator": measured.aggregator}
     for name, fingerprint in (("scorer", measured.scorer), ("estimator", measured.estimator)):
@@ -223,5 +224,5 @@ def record_lines(measured: MeasuredCases) -> Iterable[Mapping[str, Any]]:
     if measured.conflict_between != "memory":
         header["conflict_between"] = measured.conflict_between
     yield header
-    for case in measured.cases:
+    for case in measured.records:
         yield {field.name: getattr(case, field.name) for field in fields(case)}

@@ -1,84 +1,96 @@
-"""Fitting an old policy's promise anew, on newer data of the same instruments."""
+"""Fit the promise of an old policy again, on newer records of the same instruments."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
 
+from ...calibration.risk import UNNAMED, Leak
 from ...guard.errors import FingerprintMismatchError, InputError
 from ...guard.policy import Policy
-from ._calibrate import calibrate_records
-from ._fit import Calibrated, promise_of
-from ._records import MeasuredCases, Rates, outcomes_under, rates_of
-from ._view import UNNAMED
+from ._fit import Calibrated, calibrate_records
+from ._promise import is_leak_promise, promise_of
+from ._rates import Rates, outcomes_under, rates_of
+from ._records import CalibrationSet
 
 
 @dataclass(frozen=True, slots=True)
 class Recalibrated:
-    """A policy fitted anew, and how the old one does on the same questions.
+    """A refitted policy, and how the old one does on the same questions.
 
     Attributes:
         old: the policy whose promise was taken over.
         new: the fitted policy with its evidence.
-        old_rates: of the old policy on the questions kept back; None where none were.
+        rates: of the old and the new policy on the held-out questions; None where there are
+            none, or for a leak.
     """
 
     old: Policy
     new: Calibrated
-    old_rates: Rates | None
+    rates: tuple[Rates, Rates] | None
 
 
 def recalibrate(
     old: Policy,
-    measured: MeasuredCases,
+    measured: CalibrationSet,
     *,
     where: str | os.PathLike[str],
-    share: float = 0.8,
+    share: float | None = None,
     seed: int = 0,
 ) -> Recalibrated:
-    """A policy with the bound, δ, loss and routes of an old one, from new cases.
+    """Fit a policy with the bound, δ, loss and routes of an old one to new records.
 
     Args:
-        old: with a guarantee about what passes.
+        old: with a guarantee.
         measured: by the same scorer, estimator and aggregator.
-        where: the old policy lies, for errors.
-        share: of the questions to fit on, in (0, 1]; the rest is reported.
-        seed: of the split, 0 or more.
+        where: path of the old policy, for error messages.
+        share: as for `calibrate_records`.
+        seed: likewise.
 
     Raises:
         FingerprintMismatchError: other instruments measured the cases.
         InputError: the old policy promises nothing, or the cases do not suffice.
     """
-    require_same_instruments(old, measured)
+    if old.guarantee is not None and is_leak_promise(old.guarantee) and not measured.leaves_out:
+        raise InputError(
+            "promises how many unanswerable questions pass, which only a run of the ookb suite "
+            "measures",
+            where=os.fspath(where),
+            hint="name one with --run",
+        )
+    _require_same_instruments(old, measured)
     guarantee = old.guarantee
     if guarantee is None:
         raise InputError(
-            "the policy was written by hand and promises nothing that could be kept up",
+            "the policy was written by hand and promises nothing that could be renewed",
             where=os.fspath(where),
             hint="make one with `knowgate calibrate`",
         )
-    promise = promise_of(guarantee, where=os.fspath(where))
+    risk = promise_of(guarantee, where=os.fspath(where))
+    leak = isinstance(risk, Leak)
     new = calibrate_records(
         measured,
-        risk=None if promise.coverage is not None else promise.targets,
-        coverage=promise.coverage,
+        risk,
         delta=guarantee.delta,
         share=share,
         seed=seed,
         allowed_routes=old.allowed_routes,
+        confidence_threshold=old.confidence_threshold if leak and old.may_answer else None,
     )
-    rates = rates_of(outcomes_under(old, new.test), seed=seed) if new.test else None
+    rates = None
+    if isinstance(new.rates, Rates):
+        rates = rates_of(outcomes_under(old, new.test), seed=seed), new.rates
     return Recalibrated(old, new, rates)
 
 
-def require_same_instruments(old: Policy, measured: MeasuredCases) -> None:
-    """Refuse cases that something else measured than the old policy was fitted on.
+def _require_same_instruments(old: Policy, measured: CalibrationSet) -> None:
+    """Reject records that were not measured by what the old policy was fitted on.
 
     Raises:
         FingerprintMismatchError: scorer, estimator, aggregator or the kind of conflict
             differ, or nobody says what they were.
     """
-    if old.scorer.kind == UNNAMED:
+    if old.scorer.kind == UNNAMED.kind:
         if measured.scorer is not None:
             raise _mismatch(measured, "the old policy names no scorer, these cases do")
     elif measured.scorer is None:
@@ -108,7 +120,7 @@ def require_same_instruments(old: Policy, measured: MeasuredCases) -> None:
         )
 
 
-def _mismatch(measured: MeasuredCases, what: str) -> FingerprintMismatchError:
+def _mismatch(measured: CalibrationSet, what: str) -> FingerprintMismatchError:
     return FingerprintMismatchError(
         what,
         where=measured.source,

@@ -12,7 +12,7 @@ import numpy as np
 from ...guard.decision import Route
 from ...guard.policy import Policy
 from ..report import BLUE, GREY, INK, PURPLE, VERMILION, Plot
-from ._records import Outcome
+from ._rates import Outcome
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

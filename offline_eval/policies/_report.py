@@ -11,6 +11,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from ...calibration import CalibrationRecord
 from ...guard.files import atomic_writer, write_json
 from ..report import Plot
 from ._fit import Calibrated
@@ -22,7 +23,7 @@ from ._quality import (
     signal_quality,
 )
 from ._quality_plots import draw_p_values, draw_reliability, draw_risk_coverage
-from ._records import MeasuredCase, outcomes_under
+from ._rates import outcomes_under
 from ._region_plot import draw_regions
 from ._view import CalibrationView, calibration_view, promises_a_cost
 
@@ -168,7 +169,7 @@ def _document(
     }
 
 
-def _part(cases: Sequence[MeasuredCase]) -> dict[str, int]:
+def _part(cases: Sequence[CalibrationRecord]) -> dict[str, int]:
     return {
         "cases": len(cases),
         "questions": len({case.question_id for case in cases}),

@@ -1,4 +1,4 @@
-"""What the template of the calibration report shows: words and tables."""
+"""Texts and tables of the calibration report."""
 
 from __future__ import annotations
 
@@ -6,129 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...calibration import Interval
-from ...guard.policy import Fingerprint, Guarantee, Policy
+from ...calibration import CalibrationRecord, Interval
+from ...calibration.risk import UNNAMED
+from ...guard.policy import Fingerprint, Guarantee
 from ..report import decimal, exact_percent, one_line, percent
-from ._fit import Calibrated, questions_to_give
+from ._fit import Calibrated
 from ._quality import PathStep, SelectiveQuality, SignalQuality
-from ._records import MeasuredCase, MeasuredCases, Rates
-
-UNNAMED = "unnamed"
-"""Kind of the fingerprint that stands for "nobody said what measured it"."""
-
-_FEW_UNITS = 30
-_CROWDED = 3.0
-
-
-def limits(policy: Policy) -> list[str]:
-    """What the guarantee does not speak of, beyond what its own statement says.
-
-    Empty where nothing is certified: then there is no promise with limits.
-    """
-    if policy.guarantee is None or not policy.guarantee.certified:
-        return []
-    kinds = {risk.kind for risk in policy.guarantee.risks}
-    lines = ["questions of which fewer can be answered than of these: more of what passes is wrong"]
-    if not kinds & {"false_abstention", "cost"}:
-        lines.append("how often it declines without need: that is measured, not bounded")
-    if policy.may_follow and policy.may_answer and "answer" not in kinds:
-        lines.append(
-            "each route on its own: contexts followed and answers from memory are bounded together"
-        )
-    if policy.scorer.kind == UNNAMED:
-        lines.append(
-            "a guard that serves with some scorer: the records do not name theirs, so no guard "
-            "loads this policy"
-        )
-    return lines
-
-
-def cautions(
-    measured: MeasuredCases, certify: Sequence[MeasuredCase], policy: Policy, *, share: float
-) -> list[str]:
-    """What to know before trusting the promise; often nothing.
-
-    Args:
-        measured: all cases.
-        certify: those that the certificate rests on.
-        policy: what came of it.
-        share: of the questions that was fitted on.
-    """
-    certified = policy.guarantee is not None and policy.guarantee.certified
-    found = [*_unnamed(measured), *(_crowded(certify) if certified else [])]
-    found += [*_off_scale(measured), *_unjudged(measured)]
-    return [*found, *_in_all(measured, certify, policy, share)]
-
-
-def _in_all(
-    measured: MeasuredCases, certify: Sequence[MeasuredCase], policy: Policy, share: float
-) -> list[str]:
-    """The number of further questions that would help, of all and not of those that certify."""
-    more = None if policy.guarantee is None else policy.guarantee.more_questions
-    if more is None:
-        return []
-    certifying = len({case.question_id for case in certify})
-    given = questions_to_give(certifying + more, share=share) - measured.questions
-    return [
-        f"The number of further questions counts those that certify, {certifying} of the "
-        f"{measured.questions} here: in all it takes about {max(more, given)} more."
-    ]
-
-
-def _unnamed(measured: MeasuredCases) -> list[str]:
-    lines = []
-    if measured.scorer is None:
-        lines.append(
-            "The records do not name the relevance scorer that measured them, so the policy is "
-            'bound to none and no guard loads it: add {"scorer": {"kind": …}} as their first line.'
-        )
-    if measured.estimator is None and any(c.confidence is not None for c in measured.cases):
-        lines.append(
-            "The records do not name the confidence estimator that measured them, so no guard can "
-            'check that it serves with the same one: add {"estimator": {"kind": …}} to their '
-            "first line."
-        )
-    return lines
-
-
-def _crowded(certify: Sequence[MeasuredCase]) -> list[str]:
-    questions = len({case.question_id for case in certify})
-    units = len({case.unit for case in certify})
-    lines = []
-    if units < _FEW_UNITS:
-        lines.append(
-            f"Only {units} independent unit{' certifies' if units == 1 else 's certify'}: a "
-            "promise from so few hangs on each of them."
-        )
-    if units and questions / units >= _CROWDED:
-        lines.append(
-            f"{questions} questions come from {units} group{'' if units == 1 else 's'}. Questions "
-            "of one group tend to go alike, and the test takes each for independent: more groups "
-            "say more than more questions."
-        )
-    return lines
-
-
-def _off_scale(measured: MeasuredCases) -> list[str]:
-    """A guard takes relevance on any scale, but confidence as a probability alone."""
-    off = sum(c.confidence is not None and not 0 <= c.confidence <= 1 for c in measured.cases)
-    if not off:
-        return []
-    return [
-        f"In {off} case{'' if off == 1 else 's'} confidence lies outside 0 and 1. A guard takes "
-        "such a confidence for a failed one: bring it to 0 to 1 before measuring and serving."
-    ]
-
-
-def _unjudged(measured: MeasuredCases) -> list[str]:
-    unknown = sum(case.context_right is None for case in measured.cases)
-    if not unknown:
-        return []
-    return [
-        f"Of {unknown} cases nobody knows whether the context's answer is right; they count as "
-        "wrong."
-    ]
-
+from ._rates import Rates
 
 _NONE = "–"
 _STEPS_AROUND = 5
@@ -216,7 +100,7 @@ def calibration_view(
     of_cost = promises_a_cost(guarantee)
     return CalibrationView(
         title=one_line(f"Calibration on {found.measured.name}"),
-        subtitle=f"{found.measured.questions} questions, {len(found.measured.cases)} cases, "
+        subtitle=f"{found.measured.questions} questions, {len(found.measured.records)} cases, "
         f"{found.measured.groups} independent units · {found.policy.created_by}",
         headline=tuple(headline(found)),
         warnings=tuple(one_line(line) for line in found.warnings),
@@ -438,14 +322,14 @@ def _data(found: Calibrated) -> list[tuple[str, str]]:
     ]
 
 
-def _counts(cases: Sequence[MeasuredCase]) -> str:
+def _counts(cases: Sequence[CalibrationRecord]) -> str:
     questions = len({case.question_id for case in cases})
     units = len({case.unit for case in cases})
     return f"{questions} questions, {len(cases)} cases, {units} independent units"
 
 
 def _fingerprint(fingerprint: Fingerprint) -> str:
-    if fingerprint.kind == "unnamed":
+    if fingerprint == UNNAMED:
         return "not named by the records"
     settings = ", ".join(f"{name} {value}" for name, value in fingerprint.settings.items())
     parts = [fingerprint.kind, fingerprint.weights_sha256 or "", fingerprint.dtype or "", settings]

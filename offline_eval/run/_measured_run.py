@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from ...calibration import LeaveOneOutRecord
 from ...guard.errors import InputError
 from ...guard.files import read_jsonl
 from ...guard.policy import Policy
@@ -59,27 +58,6 @@ class MeasuredRun:
     questions: Mapping[str, Question]
     rows: tuple[MeasuredRow, ...]
     calibration: RunCalibration | None
-
-    def records(self) -> list[LeaveOneOutRecord]:
-        """One record per question.
-
-        A retrieval miss has no in-KB value; a case that failed, or that an unfinished
-        run has not come to, has none either.
-        """
-        values = {
-            (row.question_id, row.kind): row.raw_relevance
-            for row in self.rows
-            if row.error is None and not row.retrieval_miss
-        }
-        return [
-            LeaveOneOutRecord(
-                question_id=name,
-                group=question.own_passage,
-                in_kb=values.get((name, CaseKind.IN_KB)),
-                left_out=values.get((name, CaseKind.LEFT_OUT)),
-            )
-            for name, question in self.questions.items()
-        ]
 
 
 def read_measured_run(

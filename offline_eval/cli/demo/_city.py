@@ -15,14 +15,16 @@ from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 
 from ....adapters.langchain import GuardedRAG
+from ....calibration.risk import Leak
 from ....guard import Guard, GuardOptions
 from ....guard.contracts import RelevanceScorer
 from ....guard.engine import BiEncoderScorer
 from ....guard.policy import Policy
 from ....guard.signals.relevance import default_aggregator
 from ...data import PassageKind, QuestionRecord, read_questions
+from ...policies import calibrate_run
 from ...suites import write_report
-from ...suites.ookb import OokbSettings, calibrate_ookb, run_ookb
+from ...suites.ookb import OokbSettings, run_ookb
 from ...testbed import sample_knowledge_base_path
 
 # After closing punctuation and a space, before a capital letter or a digit.
@@ -142,7 +144,7 @@ def run_city_demo(
         ),
         on_progress=on_progress,
     )
-    calibrated = calibrate_ookb(run, policy_path, risk=RISK, delta=DELTA)
+    calibrated = calibrate_run(run, policy_path, Leak(RISK), delta=DELTA)
     report = write_report(run).html
     guard = Guard.load(policy_path, scorer=scorer, metrics=False)
     unguarded = Guard(

@@ -16,8 +16,8 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from ...._version import __version__
 from ....adapters.huggingface import HuggingFaceChatModel, HuggingFaceLM
 from ....adapters.langchain import GuardedRAG
-from ....calibration import LeaveOneOutRecord
-from ....calibration.risk import fit_leave_one_out_policy
+from ....calibration import CalibrationRecord, leave_one_out_pair
+from ....calibration.risk import Leak, PolicyBinding, fit_policy
 from ....guard import Guard
 from ....guard.decision import Route
 from ....guard.engine import BiEncoderScorer
@@ -131,26 +131,15 @@ def microworld_policy(
     questions = encoder.embed([_question(world, fact) for fact in facts])
     cosines = questions @ encoder.embed([document.text for document in documents]).T
     positions = {document.id: i for i, document in enumerate(documents)}
-    records = []
+    records: list[CalibrationRecord] = []
     for fact, row in zip(facts, cosines, strict=True):
         own = positions[world.document_for(fact).id]
         without = [float(score) for i, score in enumerate(row) if i != own]
         found = int(row.argmax()) == own
-        records.append(
-            LeaveOneOutRecord(
-                question_id=fact.id,
-                group=documents[own].id,
-                in_kb=float(row[own]) if found else None,
-                left_out=max(without),
-            )
-        )
-    return fit_leave_one_out_policy(
-        records,
-        scorer=encoder.fingerprint,
-        risk=RISK,
-        delta=DELTA,
-        created_by=f"knowgate {__version__}",
-    )
+        in_kb = float(row[own]) if found else None
+        records += leave_one_out_pair(fact.id, in_kb, max(without), group=documents[own].id)
+    binding = PolicyBinding(scorer=encoder.fingerprint, created_by=f"knowgate {__version__}")
+    return fit_policy(records, Leak(RISK), delta=DELTA, binding=binding).policy
 
 
 def _questions(world: World, facts: Iterable[Fact]) -> list[_Asked]:

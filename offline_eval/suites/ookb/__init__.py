@@ -6,7 +6,6 @@ out-of-knowledge base robustness".
 
 from __future__ import annotations
 
-from ._calibrate import calibrate_ookb
 from ._measure import OokbSettings, run_ookb
 from ._preparing import Prepared, prepare
 from ._replies_writing import replies_report
@@ -19,7 +18,6 @@ __all__ = [
     "Prepared",
     "RepliesDone",
     "RepliesSettings",
-    "calibrate_ookb",
     "estimate",
     "judge_replies",
     "prepare",

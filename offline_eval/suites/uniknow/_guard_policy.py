@@ -97,8 +97,8 @@ def calibrate_guard(
 
     def fitted(path: tuple[PathPoint, ...]) -> Policy:
         return fit_policy(
-            tested, risk=targets, delta=delta / len(paths), path=path, binding=binding
-        )
+            tested, targets, delta=delta / len(paths), path=path, binding=binding
+        ).policy
 
     usable_records = [_record(s, relevance, confidence) for s in usable]
     path, place = _best([fitted(path) for path in paths], paths, usable_records)

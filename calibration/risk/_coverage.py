@@ -1,0 +1,149 @@
+"""Fit a policy to the share that must be let through, with a bound on the risk then."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ...guard.policy import Guarantee, GuaranteedRisk, PolicyPoint
+from .. import SMALLEST_PROBABILITY, CalibrationRecord, binomial_p_value
+from ._certificate import Certificate, Evidence, certify
+from ._fit import Fit, FitSettings, policy_at
+from ._learned_path import Forecast, forecast_path
+from ._path import PathPoint
+from ._risks import LEARN_PATH, Coverage, RiskTarget
+from ._statement import LOSSES, NOT_COVERED, POPULATION, percent_of
+from ._units import one_per_question, split_questions
+
+# Every further candidate widens the bound on the risk a little.
+_CANDIDATES = 8
+
+
+def fit_coverage(
+    records: Sequence[CalibrationRecord], risk: Coverage, settings: FitSettings
+) -> Fit:
+    """Fit a policy that lets at least `risk.share` of the questions through.
+
+    With probability 1 − `delta` both hold: at least that share is let through, and of
+    those at most the share is answered wrongly that the guarantee names. A few operating
+    points are fixed on a part of the questions; on the rest they are tested from lax to
+    strict for their coverage (at δ/2), and the risk of each is bounded by Clopper and
+    Pearson (at δ/2, shared among them).
+    """
+    questions = len({record.question_id for record in records})
+    learning, testing = split_questions(records, share=LEARN_PATH.of(questions), seed=settings.seed)
+    units = one_per_question(testing, seed=settings.seed)
+    forecasts = forecast_path(
+        learning,
+        (RiskTarget("selective", 0.5),),
+        delta=settings.delta,
+        questions=len(units),
+        may_follow=settings.may_follow,
+        may_answer=settings.may_answer,
+        conflict_between=settings.conflict_between,
+    )
+    path = _candidates(forecasts, risk.share)
+    certificate = certify(
+        Evidence.of(units),
+        path,
+        (risk.target,),
+        delta=settings.delta / 2,
+        conflict_between=settings.conflict_between,
+    )
+    guarantee = _guarantee(certificate, risk, settings.delta)
+    chosen = None if certificate.chosen is None else path[certificate.chosen]
+    return Fit(policy_at(chosen, guarantee, records, settings), certificate, path)
+
+
+def _candidates(path: Sequence[Forecast], coverage: float) -> tuple[PathPoint, ...]:
+    """From the laxest point to the one that just reaches the coverage, a few in all."""
+    laxest = path[-1].point
+    enough = [found.point for found in path if found.coverage >= coverage] or [laxest]
+    # The strictest that will do come first in the path; beyond some slack none is wanted.
+    near = enough[: max(1, len(enough) // 2)] if len(enough) > _CANDIDATES else enough
+    step = max(1, -(-len(near) // (_CANDIDATES - 1)))
+    return tuple(dict.fromkeys([laxest, *reversed(near[::step])]))
+
+
+def _upper_bound(errors: int, n: int, level: float) -> float:
+    """Clopper and Pearson's one-sided bound on a rate at confidence 1 − `level`."""
+    from scipy.stats import beta
+
+    return 1.0 if errors >= n else float(beta.ppf(1.0 - level, errors + 1, n - errors))
+
+
+def _guarantee(certificate: Certificate, risk: Coverage, delta: float) -> Guarantee:
+    chosen = certificate.chosen
+    shown = certificate.points[-1 if chosen is None else chosen]
+    errors, n = shown.wrong, shown.let_through
+    bound = _upper_bound(errors, n, delta / (2 * len(certificate.points)))
+    # Rounded up, so that the words promise no more than was proved.
+    bound = min(math.ceil(bound * 1000 - 1e-9) / 1000, 1.0 - SMALLEST_PROBABILITY)
+    risks = (
+        GuaranteedRisk(
+            kind="abstention",
+            bound=risk.target.bound,
+            n=certificate.questions,
+            loss=certificate.questions - n,
+            p_value=shown.p_value,
+        ),
+        GuaranteedRisk(
+            kind="selective",
+            bound=bound,
+            n=n,
+            loss=errors,
+            p_value=binomial_p_value(errors, n, bound),
+        ),
+    )
+    return Guarantee(
+        statement=_statement(certificate, risk.share, bound, delta),
+        risk=bound,
+        delta=delta,
+        certified=chosen is not None,
+        loss=f"{LOSSES['abstention']}; {LOSSES['selective']}",
+        n=n,
+        errors=errors,
+        method=f"fixed-sequence testing of the coverage at {len(certificate.points)} declared "
+        "points, Clopper–Pearson bounds on their risk",
+        questions=certificate.questions,
+        routes={} if chosen is None else dict(shown.counts),
+        risks=() if chosen is None else risks,
+        path=tuple(
+            PolicyPoint(
+                relevance=found.point.relevance,
+                confidence=found.point.confidence,
+                on_conflict=found.point.on_conflict,
+                p_value=found.p_value,
+                let_through=found.let_through,
+                errors=found.wrong,
+            )
+            for found in certificate.points
+        ),
+        chosen=chosen,
+        population=POPULATION,
+        not_covered=NOT_COVERED,
+    )
+
+
+def _statement(certificate: Certificate, coverage: float, bound: float, delta: float) -> str:
+    questions = certificate.questions
+    shown = certificate.points[-1 if certificate.chosen is None else certificate.chosen]
+    errors, n = shown.wrong, shown.let_through
+    wanted = f"at least {percent_of(coverage)} of the questions are let through"
+    sure = percent_of(round(1 - delta, 12))
+    if certificate.chosen is None:
+        return (
+            f"No operating point certifies, with confidence {sure} from "
+            f"{questions} calibration questions, that {wanted}; the laxest let {n} of them "
+            "through. So this policy always abstains. Ask for less, or find out why signals "
+            "are missing: a question whose signal fails is never let through."
+        )
+    risk = f"at most {bound:.1%} are answered wrongly ({errors} of {n} were)"
+    if bound > 1.0 - 1e-6:
+        risk = f"nothing is promised about how many are answered wrongly ({errors} of {n} were)"
+    return (
+        f"With confidence {sure} over the draw of the {questions} "
+        f"calibration questions, taken as independent draws: {wanted} ({n} of {questions} were), "
+        f"and of those {risk}. "
+        f"It holds for {POPULATION}. It says nothing about {'; '.join(NOT_COVERED)}."
+    )

@@ -1,0 +1,125 @@
+"""What every fit shares: its settings, its result, and the policy at one operating point."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import get_args
+
+import numpy as np
+
+from ...guard.contracts import ConflictBetween
+from ...guard.decision import Route
+from ...guard.policy import Calibrator, Fingerprint, Guarantee, IdentityCalibrator, Policy
+from .. import SMALLEST_PROBABILITY, CalibrationRecord
+from .._records import records_sha256
+from ..monitoring import calibration_histograms
+from ._certificate import Certificate
+from ._path import PathPoint
+from ._units import one_per_question
+
+UNNAMED = Fingerprint(kind="unnamed")
+ALL_ROUTES = (Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyBinding:
+    """What a policy is bound to besides its thresholds.
+
+    Attributes:
+        scorer: fingerprint of the relevance scorer. The default names none: no guard
+            loads such a policy, but `Policy.route` works.
+        estimator: fingerprint of the confidence estimator, if one took part.
+        aggregator: how passage scores became one value per question.
+        relevance_calibrator: made the records' relevance of raw values, on other data.
+        confidence_calibrator: likewise.
+        created_by: program and version.
+    """
+
+    scorer: Fingerprint = UNNAMED
+    estimator: Fingerprint | None = None
+    aggregator: str = "max"
+    relevance_calibrator: Calibrator = field(default_factory=IdentityCalibrator)
+    confidence_calibrator: Calibrator = field(default_factory=IdentityCalibrator)
+    created_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FitSettings:
+    """What does not depend on the kind of risk; see the arguments of `fit_policy`."""
+
+    delta: float
+    seed: int
+    allowed_routes: Sequence[Route]
+    conflict_between: ConflictBetween
+    binding: PolicyBinding
+
+    def __post_init__(self) -> None:
+        if not SMALLEST_PROBABILITY <= self.delta <= 1 - SMALLEST_PROBABILITY:
+            raise ValueError(f"delta must be between 0 and 1, not {self.delta}")
+        whole = isinstance(self.seed, int | np.integer) and not isinstance(self.seed, bool)
+        if not whole or self.seed < 0:
+            raise ValueError(f"seed must be a whole number, 0 or more, not {self.seed!r}")
+        if self.conflict_between not in get_args(ConflictBetween):
+            raise ValueError(
+                "conflict_between must be 'memory', 'passages' or 'both', not "
+                f"{self.conflict_between!r}"
+            )
+        if isinstance(self.allowed_routes, str):
+            raise ValueError("allowed_routes must be a sequence of routes")
+        object.__setattr__(self, "allowed_routes", tuple(map(Route, self.allowed_routes)))
+
+    @property
+    def may_follow(self) -> bool:
+        """Whether the context may be followed."""
+        return Route.FOLLOW_CONTEXT in self.allowed_routes
+
+    @property
+    def may_answer(self) -> bool:
+        """Whether memory may answer."""
+        return Route.ANSWER in self.allowed_routes
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A fitted policy and what it rests on.
+
+    Attributes:
+        policy: certified, or one that always abstains and says so.
+        certificate: the test of each point of the path.
+        path: operating points in the order of the test.
+    """
+
+    policy: Policy
+    certificate: Certificate
+    path: tuple[PathPoint, ...]
+
+
+def policy_at(
+    chosen: PathPoint | None,
+    guarantee: Guarantee,
+    records: Sequence[CalibrationRecord],
+    settings: FitSettings,
+) -> Policy:
+    """Build the policy that serves by one operating point, with histograms of its questions."""
+    point = PathPoint(None, None) if chosen is None else chosen
+    binding, checks = settings.binding, point.on_conflict == "abstain"
+    policy = Policy(
+        created_by=binding.created_by,
+        scorer=binding.scorer,
+        estimator=binding.estimator,
+        aggregator=binding.aggregator,
+        relevance_calibrator=binding.relevance_calibrator,
+        confidence_calibrator=binding.confidence_calibrator,
+        relevance_threshold=point.relevance,
+        confidence_threshold=point.confidence,
+        allowed_routes=tuple(dict.fromkeys((*settings.allowed_routes, Route.ABSTAIN))),
+        check_conflict=checks,
+        conflict_between=settings.conflict_between if checks else "memory",
+        on_conflict="abstain" if checks else "follow_context",
+        guarantee=guarantee,
+        calibration_set_sha256=records_sha256(records),
+    )
+    # Live questions come one by one: variants of one would count as evidence about several.
+    questions = one_per_question(records, seed=settings.seed)
+    return policy.model_copy(update={"histograms": calibration_histograms(policy, questions)})

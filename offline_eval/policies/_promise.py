@@ -1,0 +1,94 @@
+"""What a policy promises: from the command line, and from the guarantee of an old policy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import astuple, fields
+from typing import Any
+
+from ...calibration.risk import Coverage, Leak, LossTable, Risk, RiskTarget
+from ...guard.errors import InputError
+from ...guard.policy import Guarantee, GuaranteedRisk
+
+_NAMES = tuple(field.name for field in fields(LossTable))
+_HINT = "write e.g. wrong_answer=1,false_abstention=0.2,wrong_follow=1, each from 0 to 1"
+
+
+def parse_costs(text: str) -> LossTable:
+    """Parse a loss table `name=cost,…`; what is not named has its default cost.
+
+    Raises:
+        InputError: an unknown name, one given twice, or a cost outside [0, 1].
+
+    Example:
+        >>> parse_costs("wrong_answer=0.5,false_abstention=0.2")
+        LossTable(wrong_follow=1.0, wrong_answer=0.5, false_abstention=0.2)
+    """
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        name, sign, value = (piece.strip() for piece in part.partition("="))
+        if not sign or name not in _NAMES:
+            raise InputError(
+                f"{part.strip()!r} is not a cost (there are: {', '.join(_NAMES)})",
+                where="--cost",
+                hint=_HINT,
+            )
+        if name in found:
+            raise InputError(f"{name} is given twice", where="--cost", hint=_HINT)
+        try:
+            found[name] = float(value)
+        except ValueError:
+            found[name] = math.nan
+        if not 0.0 <= found[name] <= 1.0:
+            raise InputError(
+                f"{name} must cost from 0 to 1, not {value!r}", where="--cost", hint=_HINT
+            )
+    table = LossTable(**found)
+    if not any(astuple(table)):
+        raise InputError(
+            "nothing costs anything, so that every policy would do", where="--cost", hint=_HINT
+        )
+    return table
+
+
+def is_leak_promise(guarantee: Guarantee) -> bool:
+    """Whether the guarantee is about unanswerable questions, whose threshold is on no path."""
+    return not guarantee.path
+
+
+def promise_of(guarantee: Guarantee, *, where: str) -> Risk:
+    """Read from a guarantee what its policy was fitted to, whether that was certified or not.
+
+    Raises:
+        InputError: nothing was certified, and the policy does not tell which bounds were
+            asked for.
+    """
+    if is_leak_promise(guarantee):
+        return Leak(guarantee.risk)
+    try:
+        for risk in guarantee.risks:
+            if risk.kind == "abstention":
+                return Coverage(round(1.0 - risk.bound, 12))
+        if guarantee.risks:
+            return tuple(_target(risk) for risk in guarantee.risks)
+    except (TypeError, ValueError):  # an unknown kind of risk or loss, or a bound out of range
+        raise InputError(
+            "the policy's guarantee has a bound that is not known here",
+            where=where,
+            hint="make one with `knowgate calibrate`",
+        ) from None
+    if guarantee.loss == _SELECTIVE:
+        return RiskTarget("selective", guarantee.risk)
+    raise InputError(
+        "the policy certified nothing and does not tell which bounds were asked for",
+        where=where,
+        hint="make one with `knowgate calibrate`",
+    )
+
+
+def _target(risk: GuaranteedRisk) -> RiskTarget:
+    kind: Any = risk.kind  # checked by the target itself
+    return RiskTarget(kind, risk.bound, LossTable(**(risk.losses or {})))
+
+
+_SELECTIVE = "a question is let through and answered wrongly"

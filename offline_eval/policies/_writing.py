@@ -1,0 +1,155 @@
+"""Write a calibrated policy with what belongs to it: all files or none."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ...calibration.risk import Leak, Risk
+from ...guard.errors import InputError
+from ...guard.files import atomic_writer
+from ..run import SCHEMA_VERSION
+from ._fit import Calibrated, calibrate_records
+from ._records import records_from_run
+from ._report import draw_calibration_report
+
+_RUN_FILES = (
+    "manifest.json", "questions.jsonl", "rows.jsonl", "cases.jsonl", "knowledge.jsonl",
+    "calibration.json", "signals.jsonl", "plan.json",
+)  # fmt: skip
+
+
+def calibrate_run(
+    run: str | os.PathLike[str],
+    policy_out: str | os.PathLike[str],
+    risk: Risk,
+    *,
+    delta: float,
+    share: float | None = None,
+    seed: int = 0,
+    confidence_threshold: float | None = None,
+) -> Calibrated:
+    """Fit a policy to a finished run and write it.
+
+    Args:
+        run: folder; for a `Leak` `calibration.json` is written into it, so that the run's
+            report is about the held-out questions.
+        policy_out: where `policy.json` goes.
+        risk: as for `calibrate_records`, like all further arguments.
+        delta: likewise.
+        share: likewise.
+        seed: likewise.
+        confidence_threshold: likewise.
+
+    Raises:
+        InputError: the run cannot be used, or `policy_out` is one of its files.
+    """
+    require_apart(Path(policy_out), run=Path(run))
+    found = calibrate_records(
+        records_from_run(run),
+        risk,
+        delta=delta,
+        share=share,
+        seed=seed,
+        confidence_threshold=confidence_threshold,
+    )
+    write_calibrated(found, policy_out)
+    return found
+
+
+def write_calibrated(
+    found: Calibrated,
+    policy_out: str | os.PathLike[str],
+    report: str | os.PathLike[str] | None = None,
+) -> None:
+    """Write the policy, its report where one is asked for, and a leak's note in its run.
+
+    Raises:
+        InputError: a file cannot be written; then none is.
+    """
+    drawn = None if report is None else draw_calibration_report(found)
+    with _signals_held(), atomic_writer(policy_out) as stream:
+        stream.write(found.policy.to_json())
+        stream.flush()  # a full disk shows before the other files are there
+        if drawn is not None and report is not None:
+            drawn.write(report)
+        if isinstance(found.risk, Leak):
+            with atomic_writer(Path(found.measured.source) / "calibration.json") as note:
+                text = json.dumps(_note(found), ensure_ascii=False, indent=2, allow_nan=False)
+                note.write(text + "\n")
+
+
+def _note(found: Calibrated) -> dict[str, Any]:
+    """Content of `calibration.json` in a run folder."""
+    guarantee = found.policy.guarantee
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "policy": found.policy.model_dump(mode="json"),
+        "risk": None if guarantee is None else guarantee.risk,
+        "delta": None if guarantee is None else guarantee.delta,
+        "seed": found.seed,
+        "calibration_questions": list(dict.fromkeys(r.question_id for r in found.certify)),
+        "test_questions": list(dict.fromkeys(r.question_id for r in found.test)),
+    }
+
+
+@contextlib.contextmanager
+def _signals_held() -> Iterator[None]:
+    """Hold Ctrl-C and SIGTERM back until the block is done, so that files go together."""
+    came: list[int] = []
+    before = {}
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with contextlib.suppress(ValueError):  # not the main thread
+            before[number] = signal.signal(number, lambda which, _frame: came.append(which))
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if came:
+            signal.raise_signal(came[0])
+
+
+def require_apart(
+    policy_out: Path,
+    *,
+    run: Path | None = None,
+    records: Path | None = None,
+    report: Path | None = None,
+    old_policy: Path | None = None,
+) -> None:
+    """Reject outputs that would overwrite an input, or each other.
+
+    Raises:
+        InputError: an output is an input, or the report is not named like a page.
+    """
+    if report is not None and report.suffix.lower() not in (".html", ".htm"):
+        raise InputError(
+            "is not named like a page", where=str(report), hint="name a file that ends in .html"
+        )
+    written = [policy_out] if report is None else [policy_out, report, report.with_suffix(".json")]
+    paths = [path.resolve() for path in written]
+    if len(set(paths)) < len(paths):
+        raise InputError(
+            "policy and the JSON beside the report would be one file",
+            where=str(policy_out),
+            hint="give the report another name",
+        )
+    files: tuple[str, ...] = _RUN_FILES
+    if run is not None and (run / "plan.json").is_file():
+        files += ("policy.json",)  # of a UniKnow run, whose guard it is
+    read = set() if old_policy is None else {old_policy.resolve()}
+    if records is not None:
+        # What measured the records may be in a file beside them.
+        read |= {records.resolve(), records.with_name(f"{records.stem}.manifest.json").resolve()}
+    for path in paths:
+        inside = run is not None and path.parent == run.resolve() and path.name in files
+        if inside or path in read:
+            raise InputError(
+                "is a file that is read here", where=str(path), hint="choose another one"
+            )
