@@ -33,13 +33,13 @@ from policybench_logs import Document, Run, read_document, read_runs
 from policybench_measures import Part, Result, measured
 from policybench_rates import shown
 
-from knowgate.calibration import LeaveOneOutRecord, split_by_group
-from knowgate.calibration.risk import fit_leave_one_out_policy
+from knowgate.calibration import CalibrationRecord
+from knowgate.calibration.risk import Leak, PolicyBinding, fit_policy, split_questions
 from knowgate.guard import KnowgateError, Policy
 from knowgate.guard.files import write_json, write_text
 from knowgate.guard.signals.relevance import default_aggregator, load_scorer
 from knowgate.offline_eval.data import PassageKind
-from knowgate.offline_eval.run import read_measured_run
+from knowgate.offline_eval.policies import records_from_run
 from knowgate.offline_eval.suites.ookb import OokbSettings, run_ookb
 
 HEAD = (
@@ -55,7 +55,7 @@ class Domain:
 
     document: Document
     runs: tuple[Run, ...]
-    records: tuple[LeaveOneOutRecord, ...]
+    records: tuple[CalibrationRecord, ...]
 
 
 @dataclass(frozen=True)
@@ -122,22 +122,17 @@ def read_domain(path: Path, runs: Path, kind: PassageKind, judges: Judges) -> Do
             encoder=judges.encoder,
             settings=OokbSettings(passage=kind, top_k=TOP, aggregator=aggregate),
         )
-        records = read_measured_run(Path(folder) / "run").records()
+        records = records_from_run(Path(folder) / "run").records
     return Domain(document, tuple(found), tuple(records))
 
 
 def fitted(
-    records: Sequence[LeaveOneOutRecord], judges: Judges, risk: float, delta: float
+    records: Sequence[CalibrationRecord], judges: Judges, risk: float, delta: float
 ) -> Policy:
     """The policy that `knowgate calibrate` fits on these records."""
     fingerprint = judges.scorer.fingerprint
-    return fit_leave_one_out_policy(
-        records,
-        scorer=fingerprint,
-        aggregator=default_aggregator(fingerprint.kind),
-        risk=risk,
-        delta=delta,
-    )
+    binding = PolicyBinding(scorer=fingerprint, aggregator=default_aggregator(fingerprint.kind))
+    return fit_policy(records, Leak(risk), delta=delta, binding=binding).policy
 
 
 def halves(
@@ -145,7 +140,7 @@ def halves(
 ) -> Iterator[tuple[Policy, frozenset[str]]]:
     """Policies fitted on halves, each with the questions of the other half."""
     for seed in range(splits):
-        parts = split_by_group(domain.records, share=0.5, seed=seed)
+        parts = split_questions(domain.records, share=0.5, seed=seed, by_group=True)
         for fit_on, test in (parts, parts[::-1]):
             policy = fitted(fit_on, judges, risk, delta)
             yield policy, frozenset(one.question_id for one in test)

@@ -91,7 +91,7 @@ def measure(
     others: dict[str, list[float]] = {"Holm": [], "Bonferroni": []}
     for draw in range(draws):
         records = population(n, np.random.default_rng((draw, n))).records()
-        policy = fit_policy(records, risk=risk, delta=DELTA)
+        policy = fit_policy(records, risk=risk, delta=DELTA).policy
         share, wrong = truth.outcome(policy.relevance_threshold, policy.confidence_threshold)
         coverage.append(share)
         broken += wrong > risk

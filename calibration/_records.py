@@ -139,14 +139,14 @@ def lines_sha256(lines: Iterable[str]) -> str:
 _NUMBERS = (float, int, np.floating, np.integer)
 
 
-def _is_sound(record: CalibrationEvidence) -> bool:
+def _is_sound(record: CalibrationEvidence, *, raw: bool) -> bool:
     """Whether the record needs no conversion; a fast path of `_checked`."""
     return (
         type(record) is CalibrationRecord
         and type(record.question_id) is type(record.group) is type(record.case) is str
         and record.question_id != ""
-        and (record.relevance is None or _is_probability(record.relevance))
-        and (record.confidence is None or _is_probability(record.confidence))
+        and (record.relevance is None or _is_on_scale(record.relevance, raw=raw))
+        and (record.confidence is None or _is_on_scale(record.confidence, raw=raw))
         and (record.context_right is None or type(record.context_right) is bool)
         and (record.closed_book_right is None or type(record.closed_book_right) is bool)
         and (record.conflict is None or type(record.conflict) is bool)
@@ -155,12 +155,12 @@ def _is_sound(record: CalibrationEvidence) -> bool:
     )
 
 
-def _is_probability(value: object) -> bool:
-    return type(value) is float and 0.0 <= value <= 1.0
+def _is_on_scale(value: object, *, raw: bool) -> bool:
+    return type(value) is float and (math.isfinite(value) if raw else 0.0 <= value <= 1.0)
 
 
 def _checked(record: CalibrationEvidence, number: int, *, raw: bool) -> CalibrationRecord:
-    if not raw and _is_sound(record):
+    if _is_sound(record, raw=raw):
         assert isinstance(record, CalibrationRecord)
         return record
     for name in ("question_id", "relevance", "confidence", "context_right", "closed_book_right"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -226,7 +226,7 @@ def certify(
 def certify_leak(
     left_out: Floats,
     thresholds: Floats,
-    path: Sequence[PathPoint],
+    path: Iterable[PathPoint],
     target: RiskTarget,
     delta: float,
 ) -> Certificate:
@@ -235,6 +235,8 @@ def certify_leak(
     The pass rate falls as the threshold rises, and the test is exact: thresholds between the
     scores themselves may be tested. The true pass rate at an order statistic is
     Beta(k+1, n-k), whose tail above the bound is the same binomial tail.
+
+    Points after the first that fails are left out of the certificate: they would fail too.
 
     Args:
         left_out: finite scores of n independent questions that must not pass.
@@ -246,8 +248,9 @@ def certify_leak(
     Source: Angelopoulos et al. 2021, Learn then Test; Wilks 1941 for tolerance limits.
     """
     n = len(left_out)
-    errors = n - np.searchsorted(np.sort(left_out), thresholds)
-    p_values = binomial_p_values(errors, np.full(errors.shape, n), target.bound)
+    errors = n - np.searchsorted(np.sort(left_out), thresholds).astype(np.int64)
+    p_values = binomial_p_values(errors.astype(np.float64), np.full(errors.shape, n), target.bound)
+    tested = np.searchsorted(p_values > delta, True) + 1
     points = tuple(
         PointResult(
             point,
@@ -255,7 +258,9 @@ def certify_leak(
             wrong,
             (TargetResult(target, n, float(wrong), p_value),),
         )
-        for point, wrong, p_value in zip(path, errors.tolist(), p_values.tolist(), strict=True)
+        for point, wrong, p_value in zip(
+            path, errors[:tested].tolist(), p_values[:tested].tolist(), strict=False
+        )
     )
     return _certificate(points, n, delta)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
 import numpy as np
@@ -52,15 +52,18 @@ def fit_leak(records: Sequence[CalibrationRecord], risk: Leak, settings: FitSett
     units = np.asarray([r.relevance for r in one_per_group(measured)], dtype=np.float64)
     thresholds = thresholds_between(units, [*in_kb, *left_out])
     calibrator = fit_platt(in_kb, left_out)
-    path = _path(calibrator, thresholds)
-    certificate = certify_leak(units, thresholds, path, risk.target, settings.delta)
+    certificate = certify_leak(
+        units, thresholds, _path(calibrator, thresholds), risk.target, settings.delta
+    )
     threshold = None
     if certificate.chosen is not None:
         raw = float(thresholds[certificate.chosen])
         kept = _order_keeping(calibrator, raw, [*in_kb, *left_out])
         if kept is not calibrator:
-            calibrator, path = kept, _path(kept, thresholds)
-            certificate = certify_leak(units, thresholds, path, risk.target, settings.delta)
+            calibrator = kept
+            certificate = certify_leak(
+                units, thresholds, _path(kept, thresholds), risk.target, settings.delta
+            )
         threshold = calibrator.apply(raw)
     policy = Policy(
         created_by=settings.binding.created_by,
@@ -73,7 +76,7 @@ def fit_leak(records: Sequence[CalibrationRecord], risk: Leak, settings: FitSett
         calibration_set_sha256=_sha256(records),
         histograms=_histograms(calibrator, in_kb, left_out),
     )
-    return Fit(policy, certificate, path)
+    return Fit(policy, certificate, tuple(tested.point for tested in certificate.points))
 
 
 def _is_answerable(record: CalibrationRecord) -> bool:
@@ -110,8 +113,8 @@ def thresholds_between(must_not_pass: Floats, may_pass: Sequence[float]) -> Floa
     return np.asarray(found[np.isfinite(found)])
 
 
-def _path(calibrator: Calibrator, thresholds: Floats) -> tuple[PathPoint, ...]:
-    return tuple(PathPoint(calibrator.apply(raw), None) for raw in thresholds.tolist())
+def _path(calibrator: Calibrator, thresholds: Floats) -> Iterator[PathPoint]:
+    return (PathPoint(calibrator.apply(raw), None) for raw in thresholds.tolist())
 
 
 def _order_keeping(calibrator: Calibrator, threshold: float, scores: Sequence[float]) -> Calibrator:

@@ -113,13 +113,9 @@ def threshold_line(found: Calibrated) -> str:
 
 def rate_lines(found: Calibrated) -> list[str]:
     """How the policy did on the held-out questions."""
-    from ..policies import LeakRates
-
-    if found.rates is None:
-        return []
-    if isinstance(found.rates, LeakRates):
-        return [_leak_line(found.rates, answers=found.policy.may_answer)]
-    return _selective_lines(found.rates)
+    if found.leak_rates is not None:
+        return [_leak_line(found.leak_rates, answers=found.policy.may_answer)]
+    return [] if found.rates is None else _selective_lines(found.rates)
 
 
 def _leak_line(rates: LeakRates, *, answers: bool) -> str:

@@ -51,7 +51,8 @@ class Calibrated:
         test: records held out for reporting; may be empty.
         choices: signal name → its calibrator and why that one; empty for a leak.
         steps: the declared path as it was tested.
-        rates: how the policy did on `test`; None where nothing was held out.
+        rates: how the policy did on `test`; None for a leak, and where nothing was held out.
+        leak_rates: likewise for a leak; None for any other risk.
         seed: of the split and of all resampling.
         warnings: what to know before trusting the promise; often nothing.
         not_promised: what the guarantee does not cover, as phrases.
@@ -65,7 +66,8 @@ class Calibrated:
     test: tuple[CalibrationRecord, ...]
     choices: Mapping[str, CalibratorChoice]
     steps: tuple[PathStep, ...]
-    rates: Rates | LeakRates | None
+    rates: Rates | None
+    leak_rates: LeakRates | None
     seed: int
     warnings: tuple[str, ...]
     not_promised: tuple[str, ...]
@@ -142,6 +144,7 @@ def calibrate_records(
         choices=choices,
         steps=tuple(steps_of(fit)),
         rates=tested,
+        leak_rates=None,
         seed=seed,
         warnings=tuple(cautions(measured, parts.certify, fit.policy, share=share)),
         not_promised=tuple(limits(fit.policy)),
@@ -219,7 +222,8 @@ def _calibrate_leak(
         test=tuple(parts.test),
         choices={},
         steps=tuple(steps_of(fit)),
-        rates=leak_rates_of(policy, parts.test),
+        rates=None,
+        leak_rates=leak_rates_of(policy, parts.test),
         seed=seed,
         warnings=(),
         not_promised=(),

@@ -78,7 +78,7 @@ def recalibrate(
         confidence_threshold=old.confidence_threshold if leak and old.may_answer else None,
     )
     rates = None
-    if isinstance(new.rates, Rates):
+    if new.rates is not None:
         rates = rates_of(outcomes_under(old, new.test), seed=seed), new.rates
     return Recalibrated(old, new, rates)
 

@@ -479,11 +479,12 @@ def test_other_weights_than_the_policy_names_end_in_one_line_and_exit_code_2(
 
 
 def test_halves_test_every_question_on_a_policy_that_has_not_seen_it(bench: Any) -> None:
-    from knowgate.calibration import LeaveOneOutRecord
+    from knowgate.calibration import leave_one_out_pair
 
     records = tuple(
-        LeaveOneOutRecord(f"q{n}", f"q{n}", in_kb=0.6 + n / 1e3, left_out=n / 1e3)
+        record
         for n in range(60)
+        for record in leave_one_out_pair(f"q{n}", 0.6 + n / 1e3, n / 1e3, group=f"q{n}")
     )
     domain = SimpleNamespace(records=records)
     judges = SimpleNamespace(scorer=FakeScorer(default=0.3))

@@ -41,7 +41,7 @@ def _failures(
     broken, coverages = 0, []
     for draw in range(draws):
         sample = population(n, np.random.default_rng((draw, n)))
-        policy = fit_policy(sample.records(variants=variants), risk=risk, delta=DELTA)
+        policy = fit_policy(sample.records(variants=variants), risk=risk, delta=DELTA).policy
         coverage, true_risk = truth.outcome_of(policy)
         broken += true_risk > risk
         coverages.append(coverage)
@@ -59,7 +59,7 @@ def _broken(n: int, draws: range) -> list[int]:
     for draw in draws:
         records = calibrated(n, np.random.default_rng((draw, n))).records()
         for place, risk in enumerate(RISKS):
-            policy = fit_policy(records, risk=risk, delta=DELTA)
+            policy = fit_policy(records, risk=risk, delta=DELTA).policy
             broken[place] += truth.outcome_of(policy)[1] > risk
     return broken
 
@@ -90,7 +90,7 @@ def test_a_given_path_is_tested_on_all_questions_and_keeps_the_bound() -> None:
     broken = 0
     for draw in range(300):
         records = distorted(200, np.random.default_rng(draw)).records()
-        policy = fit_policy(records, risk=0.2, delta=DELTA, path=diagonal_path())
+        policy = fit_policy(records, risk=0.2, delta=DELTA, path=diagonal_path()).policy
         assert policy.guarantee is not None
         assert policy.guarantee.questions == 200
         broken += truth.outcome_of(policy)[1] > 0.2
@@ -109,7 +109,7 @@ def test_coverage_is_near_the_oracle_and_above_holm_and_bonferroni(population: P
     for draw in range(draws):
         sample = population(n, np.random.default_rng((draw, n)))
         records = sample.records()
-        policy = fit_policy(records, risk=risk, delta=DELTA)
+        policy = fit_policy(records, risk=risk, delta=DELTA).policy
         found["sequence"].append(truth.outcome_of(policy)[0])
         tested = certify(
             Evidence.of(records), grid, [RiskTarget("selective", risk)], delta=DELTA

@@ -18,6 +18,7 @@ from knowgate.calibration.risk import (
     certify,
     fit_policy,
     grid_path,
+    risk_targets,
 )
 from knowgate.calibration.risk._path import diagonal_path
 from knowgate.guard import Policy, Route
@@ -121,7 +122,7 @@ def test_ties_bad_tops_and_missing_signals_break_no_bound(population: Population
     draws, broken = 25, 0
     for draw in range(draws):
         records = _records(population, 200, np.random.default_rng((draw, 3)))
-        broken += _risks(fit_policy(records, risk=RISK, delta=DELTA), truth)[0] > RISK
+        broken += _risks(fit_policy(records, risk=RISK, delta=DELTA).policy, truth)[0] > RISK
     assert broken / draws <= _allowed(draws)
 
 
@@ -131,7 +132,7 @@ def test_per_route_no_route_breaks_the_bound(population: Population) -> None:
     draws, broken = 20, 0
     for draw in range(draws):
         records = _records(population, 300, np.random.default_rng((draw, 4)))
-        policy = fit_policy(records, risk=RISK, delta=DELTA, per_route=True)
+        policy = fit_policy(records, risk=risk_targets(RISK, per_route=True), delta=DELTA).policy
         broken += max(_risks(policy, truth)) > RISK
     assert broken / draws <= _allowed(draws)
 
@@ -142,7 +143,7 @@ def test_points_passed_over_on_a_given_path_break_no_bound(population: Populatio
     draws, broken = 40, 0
     for draw in range(draws):
         records = _records(population, 60, np.random.default_rng((draw, 5)))
-        policy = fit_policy(records, risk=RISK, delta=DELTA, path=diagonal_path())
+        policy = fit_policy(records, risk=RISK, delta=DELTA, path=diagonal_path()).policy
         broken += _risks(policy, truth)[0] > RISK
     assert broken / draws <= _allowed(draws)
 
@@ -177,7 +178,9 @@ def test_questions_with_many_partly_alike_variants_break_no_bound() -> None:
     right = np.asarray([record.context_right is True for record in truth])
     weights = np.asarray([1 / counts[record.question_id] for record in truth])
     for draw in range(draws):
-        policy = fit_policy(_variants(150, np.random.default_rng(draw)), risk=risk, delta=DELTA)
+        policy = fit_policy(
+            _variants(150, np.random.default_rng(draw)), risk=risk, delta=DELTA
+        ).policy
         if policy.relevance_threshold is None:
             continue
         through = weights * (relevance >= policy.relevance_threshold)
@@ -191,7 +194,7 @@ def test_a_policy_read_back_routes_its_questions_as_its_guarantee_counts(
 ) -> None:
     records = _records(population, 400, np.random.default_rng(7))
     path = grid_path([0.25, 0.5, 0.75, 1.0], [0.25, 0.5, 0.75, 1.0])
-    fitted = fit_policy(records, risk=0.6, delta=DELTA, path=path)
+    fitted = fit_policy(records, risk=0.6, delta=DELTA, path=path).policy
     fitted.save(tmp_path / "policy.json")
     policy = Policy.load(tmp_path / "policy.json")
     assert policy == fitted

@@ -10,13 +10,14 @@ import pytest
 
 from knowgate.calibration import CalibrationRecord, binomial_p_value
 from knowgate.calibration.risk import (
+    Coverage,
     LossTable,
     PathPoint,
     PolicyBinding,
     RiskTarget,
     fit_policy,
-    fit_policy_for_coverage,
     one_per_question,
+    risk_targets,
     split_questions,
 )
 from knowgate.guard import Fingerprint, Guarantee, Policy, Route
@@ -33,7 +34,10 @@ def _sample(n: int = 600, seed: int = 0) -> list[CalibrationRecord]:
 
 
 def test_the_same_records_and_seed_give_the_same_policy() -> None:
-    assert fit_policy(_sample(), risk=0.2, delta=0.1) == fit_policy(_sample(), risk=0.2, delta=0.1)
+    assert (
+        fit_policy(_sample(), risk=0.2, delta=0.1).policy
+        == fit_policy(_sample(), risk=0.2, delta=0.1).policy
+    )
 
 
 def test_other_objects_with_the_same_attributes_will_do() -> None:
@@ -47,14 +51,15 @@ def test_other_objects_with_the_same_attributes_will_do() -> None:
         )
         for r in _sample()
     ]
-    policy = fit_policy(bare, risk=0.2, delta=0.1)
+    policy = fit_policy(bare, risk=0.2, delta=0.1).policy
     assert (
-        policy.relevance_threshold == fit_policy(_sample(), risk=0.2, delta=0.1).relevance_threshold
+        policy.relevance_threshold
+        == fit_policy(_sample(), risk=0.2, delta=0.1).policy.relevance_threshold
     )
 
 
 def test_when_nothing_qualifies_the_policy_abstains_and_says_how_far_off_it_is() -> None:
-    policy = fit_policy(_sample(30), risk=0.05, delta=0.1)
+    policy = fit_policy(_sample(30), risk=0.05, delta=0.1).policy
     guarantee = _guarantee(policy)
     assert not guarantee.certified
     assert policy.route(1.0, 1.0) is Route.ABSTAIN
@@ -64,24 +69,24 @@ def test_when_nothing_qualifies_the_policy_abstains_and_says_how_far_off_it_is()
 
 def test_where_more_questions_help_their_number_is_named() -> None:
     flawless = [CalibrationRecord(str(i), 0.9, None, True, None) for i in range(20)]
-    guarantee = _guarantee(fit_policy(flawless, risk=0.1, delta=0.1))
+    guarantee = _guarantee(fit_policy(flawless, risk=0.1, delta=0.1).policy)
     assert not guarantee.certified
     assert guarantee.more_questions is not None
     enough = len(flawless) + 3 * guarantee.more_questions
     more = [CalibrationRecord(str(i), 0.9, None, True, None) for i in range(enough)]
-    assert _guarantee(fit_policy(more, risk=0.1, delta=0.1)).certified
+    assert _guarantee(fit_policy(more, risk=0.1, delta=0.1).policy).certified
 
 
 def test_where_more_questions_cannot_help_it_says_so() -> None:
     hopeless = useless(400, np.random.default_rng(0)).records()
-    guarantee = _guarantee(fit_policy(hopeless, risk=0.05, delta=0.1))
+    guarantee = _guarantee(fit_policy(hopeless, risk=0.05, delta=0.1).policy)
     assert guarantee.more_questions is None
     assert "goes wrong too often" in guarantee.statement
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 5])
 def test_hardly_any_records_give_a_policy_that_abstains(count: int) -> None:
-    policy = fit_policy(_sample(5)[:count], risk=0.1, delta=0.1)
+    policy = fit_policy(_sample(5)[:count], risk=0.1, delta=0.1).policy
     assert not _guarantee(policy).certified
     assert policy.route(1.0, 1.0) is Route.ABSTAIN
 
@@ -91,7 +96,7 @@ def test_signals_that_failed_are_abstained_from() -> None:
         CalibrationRecord(r.question_id, math.nan if i % 3 == 0 else r.relevance, None, True, None)
         for i, r in enumerate(_sample())
     ]
-    policy = fit_policy(records, risk=0.2, delta=0.1)
+    policy = fit_policy(records, risk=0.2, delta=0.1).policy
     assert _guarantee(policy).certified
     assert policy.route(None, None) is Route.ABSTAIN
     # A third is never let through, whatever the thresholds.
@@ -99,7 +104,7 @@ def test_signals_that_failed_are_abstained_from() -> None:
 
 
 def test_per_route_each_route_keeps_the_bound() -> None:
-    policy = fit_policy(_sample(2000), risk=0.25, delta=0.1, per_route=True)
+    policy = fit_policy(_sample(2000), risk=risk_targets(0.25, per_route=True), delta=0.1).policy
     risks = {risk.kind: risk for risk in _guarantee(policy).risks}
     assert set(risks) == {"selective", "follow", "answer"}
     for risk in risks.values():
@@ -112,7 +117,7 @@ def test_a_route_that_only_goes_wrong_stays_closed_when_each_must_keep_the_bound
         CalibrationRecord(str(i), float(r), float(rng.random()), bool(rng.random() < r), False)
         for i, r in enumerate(rng.random(1500))
     ]
-    policy = fit_policy(records, risk=0.2, delta=0.1, per_route=True)
+    policy = fit_policy(records, risk=risk_targets(0.2, per_route=True), delta=0.1).policy
     assert _guarantee(policy).certified
     assert policy.confidence_threshold is None
     assert policy.route(0.0, 1.0) is Route.ABSTAIN
@@ -120,7 +125,7 @@ def test_a_route_that_only_goes_wrong_stays_closed_when_each_must_keep_the_bound
 
 def test_several_risks_hold_together() -> None:
     targets = [RiskTarget("selective", 0.3), RiskTarget("false_abstention", 0.6)]
-    guarantee = _guarantee(fit_policy(_sample(2000), risk=targets, delta=0.1))
+    guarantee = _guarantee(fit_policy(_sample(2000), risk=targets, delta=0.1).policy)
     assert guarantee.certified
     assert [risk.kind for risk in guarantee.risks] == ["selective", "false_abstention"]
     assert all(risk.p_value <= 0.1 for risk in guarantee.risks)
@@ -129,7 +134,7 @@ def test_several_risks_hold_together() -> None:
 def test_bounded_costs_are_certified_by_hoeffding_and_bentkus() -> None:
     table = LossTable(wrong_follow=1.0, wrong_answer=0.5, false_abstention=0.1)
     guarantee = _guarantee(
-        fit_policy(_sample(2000), risk=[RiskTarget("cost", 0.2, table)], delta=0.1)
+        fit_policy(_sample(2000), risk=[RiskTarget("cost", 0.2, table)], delta=0.1).policy
     )
     assert guarantee.certified
     [risk] = guarantee.risks
@@ -153,7 +158,7 @@ def test_a_conflict_that_means_trouble_is_abstained_from() -> None:
         delta=0.1,
         conflict_between="passages",
         allowed_routes=(Route.FOLLOW_CONTEXT,),
-    )
+    ).policy
     assert policy.check_conflict
     assert policy.route(1.0, None, False) is Route.FOLLOW_CONTEXT
     assert policy.route(1.0, None, True) is Route.ABSTAIN
@@ -166,21 +171,21 @@ def test_a_conflict_that_means_nothing_is_not_measured() -> None:
                           r.closed_book_right, conflict=bool(rng.random() < 0.3))
         for r in _sample(1500)
     ]  # fmt: skip
-    policy = fit_policy(records, risk=0.2, delta=0.1)
+    policy = fit_policy(records, risk=0.2, delta=0.1).policy
     assert _guarantee(policy).certified
     assert not policy.check_conflict
 
 
 def test_the_empty_cell_at_the_strict_end_of_a_given_path_is_passed_over() -> None:
     path = [(1.0, 1.0), (0.999, 0.999), *[(t / 100, t / 100) for t in range(95, 0, -1)]]
-    assert _guarantee(fit_policy(_sample(), risk=0.2, delta=0.1, path=path)).certified
+    assert _guarantee(fit_policy(_sample(), risk=0.2, delta=0.1, path=path).policy).certified
 
 
 def test_a_point_that_fails_ends_the_sequence_even_if_a_later_one_would_pass() -> None:
     records = [CalibrationRecord(f"a{i}", 0.9, None, False, None) for i in range(60)]
     records += [CalibrationRecord(f"b{i}", 0.5, None, True, None) for i in range(3000)]
     path = [PathPoint(0.8, None), PathPoint(0.4, None)]
-    assert not _guarantee(fit_policy(records, risk=0.1, delta=0.1, path=path)).certified
+    assert not _guarantee(fit_policy(records, risk=0.1, delta=0.1, path=path).policy).certified
 
 
 def test_weights_change_whom_the_promise_speaks_of() -> None:
@@ -188,7 +193,7 @@ def test_weights_change_whom_the_promise_speaks_of() -> None:
     wrong = [CalibrationRecord(f"w{i}", 0.9, None, False, None, weight=0.1) for i in range(300)]
     right = [CalibrationRecord(f"r{i}", 0.9, None, True, None) for i in range(700)]
     path = [PathPoint(0.5, None)]
-    weighted = _guarantee(fit_policy(wrong + right, risk=0.1, delta=0.1, path=path))
+    weighted = _guarantee(fit_policy(wrong + right, risk=0.1, delta=0.1, path=path).policy)
     assert weighted.certified
     assert weighted.errors / weighted.n == pytest.approx(30 / 730, abs=0.03)
 
@@ -227,7 +232,7 @@ def test_a_large_easy_document_does_not_buy_a_promise_for_all() -> None:
             CalibrationRecord(str(i), 0.5, None, bool(ok), None, group=f"d{d}")
             for i, (d, ok) in enumerate(zip(document, right, strict=True))
         ]
-        false += _guarantee(fit_policy(records, risk=0.2, delta=0.1, seed=draw)).certified
+        false += _guarantee(fit_policy(records, risk=0.2, delta=0.1, seed=draw).policy).certified
     assert false / draws <= 0.1 + 2 * math.sqrt(0.09 / draws)
 
 
@@ -244,32 +249,32 @@ def test_a_point_that_fails_first_is_named_where_laxer_ones_look_better() -> Non
     records = [CalibrationRecord(f"a{i}", 0.9, None, False, None) for i in range(60)]
     records += [CalibrationRecord(f"b{i}", 0.5, None, True, None) for i in range(3000)]
     path = [PathPoint(0.8, None), PathPoint(0.4, None)]
-    statement = _guarantee(fit_policy(records, risk=0.1, delta=0.1, path=path)).statement
+    statement = _guarantee(fit_policy(records, risk=0.1, delta=0.1, path=path).policy).statement
     assert "testing ends at the first that fails" in statement
     assert "too often" not in statement
 
 
 def test_where_no_signal_arrived_that_is_what_is_said() -> None:
     records = [CalibrationRecord(str(i), None, None, True, True) for i in range(100)]
-    statement = _guarantee(fit_policy(records, risk=0.1, delta=0.1)).statement
+    statement = _guarantee(fit_policy(records, risk=0.1, delta=0.1).policy).statement
     assert "find out why the signals are missing" in statement
 
 
 def test_few_questions_are_not_taken_for_a_proof_that_more_would_not_help() -> None:
-    statement = _guarantee(fit_policy(_sample(60), risk=0.1, delta=0.1)).statement
+    statement = _guarantee(fit_policy(_sample(60), risk=0.1, delta=0.1).policy).statement
     assert "too often" not in statement
 
 
 def test_a_route_that_no_bound_speaks_of_is_named() -> None:
     target = RiskTarget("answer", 0.3)
-    guarantee = _guarantee(fit_policy(_sample(2000), risk=target, delta=0.1))
+    guarantee = _guarantee(fit_policy(_sample(2000), risk=target, delta=0.1).policy)
     assert guarantee.routes[Route.FOLLOW_CONTEXT]
     assert "Nothing is promised of questions that follow the context." in guarantee.statement
 
 
 def test_the_artefact_holds_the_path_the_evidence_and_the_histograms() -> None:
     scorer = Fingerprint(kind="lexical")
-    policy = fit_policy(_sample(), risk=0.2, delta=0.1, binding=PolicyBinding(scorer=scorer))
+    policy = fit_policy(_sample(), risk=0.2, delta=0.1, binding=PolicyBinding(scorer=scorer)).policy
     guarantee = _guarantee(policy)
     assert policy.scorer == scorer
     assert guarantee.chosen is not None
@@ -287,7 +292,7 @@ def test_a_question_counts_once_in_the_histograms_whatever_its_variants() -> Non
         for i in range(2000)
         for case, relevance, weight in (("in_kb", 0.9, 3.0), ("left_out", 0.1, 1.0))
     ]
-    policy = fit_policy(records, risk=0.1, delta=0.1, path=[PathPoint(0.5, None)])
+    policy = fit_policy(records, risk=0.1, delta=0.1, path=[PathPoint(0.5, None)]).policy
     relevance = policy.histograms["relevance"].counts
     assert sum(relevance) == sum(policy.histograms["abstained"].counts) == 2000
     # In proportion to their weights, as in the population that the guarantee speaks of.
@@ -301,7 +306,7 @@ def test_a_coverage_target_is_reached_and_its_risk_is_bounded() -> None:
     missed = broken = 0
     for draw in range(100):
         records = calibrated(600, np.random.default_rng(draw)).records()
-        policy = fit_policy_for_coverage(records, coverage=0.6, delta=0.1)
+        policy = fit_policy(records, Coverage(0.6), delta=0.1).policy
         coverage, risk = truth.outcome_of(policy)
         missed += _guarantee(policy).certified and coverage < 0.6
         broken += risk > _guarantee(policy).risk
@@ -310,7 +315,7 @@ def test_a_coverage_target_is_reached_and_its_risk_is_bounded() -> None:
 
 def test_a_coverage_that_no_point_reaches_is_said_to_be_missed() -> None:
     records = [CalibrationRecord(str(i), None, None, True, True) for i in range(200)]
-    guarantee = _guarantee(fit_policy_for_coverage(records, coverage=0.5, delta=0.1))
+    guarantee = _guarantee(fit_policy(records, Coverage(0.5), delta=0.1).policy)
     assert not guarantee.certified
 
 
@@ -318,6 +323,6 @@ def test_costs_of_all_or_nothing_have_the_exact_tail() -> None:
     records = [CalibrationRecord(str(i), 0.9, None, i > 1, None) for i in range(63)]
     target = RiskTarget("cost", 0.1, LossTable())
     [risk] = _guarantee(
-        fit_policy(records, risk=[target], delta=0.1, path=[PathPoint(0.5, None)])
+        fit_policy(records, risk=[target], delta=0.1, path=[PathPoint(0.5, None)]).policy
     ).risks
     assert risk.p_value == pytest.approx(binomial_p_value(2, 63, 0.1))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 
 from knowgate.guard import FingerprintMismatchError, Guard, InputError, Policy
 from knowgate.guard.testing import FakeEstimator, FakeScorer
-from knowgate.offline_eval.cli._calibrate_selective import undisturbed
 from knowgate.offline_eval.policies._records_file import record_lines
 from tests.offline_eval.cli.commands import Knowgate, Outcome, refused, write_lines
 from tests.offline_eval.policies.measured import drawn
@@ -49,7 +47,7 @@ def test_it_says_what_is_promised_for_whom_and_what_is_not(
         "another domain",
         "another language model",
         "another relevance scorer or confidence estimator",
-        "questions kept back: lets through",
+        "held-out questions: lets through",
         "policy → ",
     ):
         assert words in outcome.out
@@ -178,7 +176,7 @@ def test_an_ookb_run_can_be_promised_otherwise(knowgate: Knowgate, workplace: Pa
     ("options", "words"),
     [
         (["--run", "x"], "--run, --records: exactly one"),
-        (["--risk", "0.1", "--coverage", "0.5"], "--risk, --coverage: are two ways"),
+        (["--risk", "0.1", "--coverage", "0.5"], "--risk, --coverage: are mutually exclusive"),
         (["--coverage", "0.5", "--per-route"], "--per-route: bounds what --risk names"),
         (["--coverage", "0.5", "--cost", "wrong_answer=1"], "--cost: bounds what --risk names"),
         (["--cost", "wrong_answer=0,wrong_follow=0"], "--cost: nothing costs anything"),
@@ -214,6 +212,32 @@ def test_the_promise_about_unanswerable_questions_takes_no_options_of_the_other(
     )
 
     refused(outcome, "does not go with the promise 'leak'")
+
+
+@pytest.mark.parametrize("option", ["--risk", "--delta", "--share"])
+@pytest.mark.parametrize("value", ["0", "1", "2", "-0.1", "nan", "inf", "1e-320"])
+def test_numbers_out_of_range_are_rejected(
+    knowgate: Knowgate, workplace: Path, option: str, value: str
+) -> None:
+    outcome = knowgate(
+        "calibrate", "--run", workplace / "run", "--out", workplace / "new.json", option, value
+    )
+
+    refused(outcome, f"{option}: must be ", "1, not ")
+    assert not (workplace / "new.json").exists()
+
+
+@pytest.mark.parametrize("value", ["0", "-0.1", "1.0001", "nan", "inf"])
+def test_a_declared_confidence_out_of_range_is_rejected(
+    knowgate: Knowgate, workplace: Path, value: str
+) -> None:
+    outcome = knowgate(
+        "calibrate", "--run", workplace / "run", "--out", workplace / "new.json",
+        "--answer-from-memory", value,
+    )  # fmt: skip
+
+    refused(outcome, "--answer-from-memory: must be above 0 and at most 1")
+    assert not (workplace / "new.json").exists()
 
 
 def test_nothing_is_written_over_the_records(knowgate: Knowgate, records: Path) -> None:
@@ -254,18 +278,6 @@ def test_a_full_disk_leaves_no_report_without_its_policy(knowgate: Knowgate, rec
     refused(outcome, "No space left")
     assert not page.exists()
     assert not page.with_suffix(".json").exists()
-
-
-def test_a_signal_waits_until_the_files_are_there() -> None:
-    came: list[int] = []
-    before = signal.signal(signal.SIGTERM, lambda number, _frame: came.append(number))
-    try:
-        with undisturbed():
-            signal.raise_signal(signal.SIGTERM)
-            assert came == []
-        assert came == [signal.SIGTERM]
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def test_what_was_not_certified_has_no_limits_of_a_promise(

@@ -219,7 +219,7 @@ def test_calibrate_says_what_it_certified(knowgate: Knowgate, workplace: Path) -
     assert outcome.err == ""
     assert "With confidence 90% over the draw of the 30 calibration questions" in outcome.out
     assert "at most 20% of questions" in outcome.out
-    assert re.search(r"threshold: relevance ≥ 0\.\d{3}\n", outcome.out)
+    assert re.search(r"thresholds: follow the context from relevance 0\.\d{3}\n", outcome.out)
     assert out.read_bytes() == (workplace / "policy.json").read_bytes()
 
 
@@ -263,7 +263,7 @@ def test_calibrate_without_a_threshold_is_a_result(knowgate: Knowgate, workplace
     outcome = knowgate("calibrate", "--run", workplace / "run", "--risk", "0.01", "--out", out)
 
     assert outcome.code == 0
-    assert "threshold: none" in outcome.out
+    assert "thresholds: none" in outcome.out
     assert "always abstains" in outcome.out
     assert json.loads(out.read_text(encoding="utf-8"))["relevance_threshold"] is None
 

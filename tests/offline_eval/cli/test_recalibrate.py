@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from knowgate.guard import Fingerprint, Policy, Route
-from knowgate.offline_eval.policies import MeasuredCases
+from knowgate.offline_eval.policies import CalibrationSet
 from knowgate.offline_eval.policies._records_file import record_lines
 from tests.offline_eval.cli.commands import Knowgate, Outcome, refused, write_lines
 from tests.offline_eval.policies.measured import drawn
 
 
-def _written(path: Path, measured: MeasuredCases) -> Path:
+def _written(path: Path, measured: CalibrationSet) -> Path:
     return write_lines(path, list(record_lines(measured)))
 
 
@@ -32,7 +32,7 @@ def old(knowgate: Knowgate, tmp_path: Path) -> Path:
     return tmp_path / "old.json"
 
 
-def _recalibrate(knowgate: Knowgate, old: Path, measured: MeasuredCases) -> Outcome:
+def _recalibrate(knowgate: Knowgate, old: Path, measured: CalibrationSet) -> Outcome:
     records = _written(old.with_name("new.jsonl"), measured)
     return knowgate(
         "recalibrate", "--policy", old, "--records", records, "--out", old.with_name("new.json")
@@ -177,7 +177,7 @@ def test_a_promise_about_unanswerable_questions_is_renewed_from_a_run(
     )  # fmt: skip
 
     assert (outcome.code, outcome.err) == (0, "")
-    assert "threshold: 0." in outcome.out
+    assert "relevance threshold: 0." in outcome.out
     before, after = Policy.load(workplace / "policy.json"), Policy.load(workplace / "new.json")
     assert before.guarantee is not None
     assert after.guarantee is not None

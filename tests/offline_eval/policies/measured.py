@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from knowgate.calibration import CalibrationRecord
 from knowgate.guard import Fingerprint
-from knowgate.offline_eval.policies import MeasuredCases
-from knowgate.offline_eval.policies._records import MeasuredCase
+from knowgate.offline_eval.policies import CalibrationSet
 
 SCORER = Fingerprint(kind="bi_encoder", weights_sha256="a" * 64, backend="torch")
 ESTIMATOR = Fingerprint(kind="sampled_consistency", settings={"n": 10})
@@ -16,7 +16,7 @@ ESTIMATOR = Fingerprint(kind="sampled_consistency", settings={"n": 10})
 
 def drawn(
     questions: int, *, seed: int = 0, variants: int = 1, confidence: bool = True, shift: float = 0.0
-) -> MeasuredCases:
+) -> CalibrationSet:
     """Questions whose raw relevance is a log-odds and whose raw confidence is too high.
 
     Args:
@@ -34,7 +34,7 @@ def drawn(
             score = 2.0 * easy + rng.normal()
             sure = rng.uniform()
             cases.append(
-                MeasuredCase(
+                CalibrationRecord(
                     question_id=f"q{i}",
                     relevance=float(score),
                     confidence=float(sure**0.5) if confidence else None,
@@ -44,7 +44,7 @@ def drawn(
                     case=f"v{v}",
                 )
             )
-    return MeasuredCases(
+    return CalibrationSet(
         tuple(cases), "drawn", SCORER, ESTIMATOR if confidence else None, population="drawn ones"
     )
 
@@ -55,6 +55,6 @@ def case(
     confidence: float | None = 0.2,
     right: Sequence[bool | None] = (True, False),
     **more: object,
-) -> MeasuredCase:
+) -> CalibrationRecord:
     """One case; `right` says whether context and memory are."""
-    return MeasuredCase(name, relevance, confidence, right[0], right[1], **more)  # type: ignore[arg-type]
+    return CalibrationRecord(name, relevance, confidence, right[0], right[1], **more)  # type: ignore[arg-type]

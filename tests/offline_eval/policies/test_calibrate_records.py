@@ -4,14 +4,15 @@ from dataclasses import replace
 
 import pytest
 
+from knowgate.calibration.risk import Coverage, Leak
 from knowgate.guard import InputError, Policy, Route
-from knowgate.offline_eval.policies import MeasuredCases, calibrate_records
-from knowgate.offline_eval.policies._records import outcomes_under, rates_of
+from knowgate.offline_eval.policies import CalibrationSet, calibrate_records
+from knowgate.offline_eval.policies._rates import outcomes_under, rates_of
 from tests.offline_eval.policies.measured import drawn
 
 
-def _true_rates(policy: Policy, population: MeasuredCases) -> tuple[float, float | None]:
-    rates = rates_of(outcomes_under(policy, population.cases))
+def _true_rates(policy: Policy, population: CalibrationSet) -> tuple[float, float | None]:
+    rates = rates_of(outcomes_under(policy, population.records))
     assert rates.coverage.value is not None
     return rates.coverage.value, rates.risk.value
 
@@ -22,7 +23,7 @@ def test_no_question_is_used_for_two_things() -> None:
     parts = [{c.question_id for c in part} for part in (found.learn, found.certify, found.test)]
     assert all(parts)
     assert len(parts[0] | parts[1] | parts[2]) == sum(map(len, parts)) == 300
-    assert {*found.learn, *found.certify, *found.test} == set(found.measured.cases)
+    assert {*found.learn, *found.certify, *found.test} == set(found.measured.records)
 
 
 def test_the_chosen_point_is_the_policys_and_its_p_value_certifies() -> None:
@@ -76,10 +77,10 @@ def test_what_went_right_among_the_certifying_questions_moves_neither_calibrator
             context_right=not case.context_right,
             closed_book_right=not case.closed_book_right,
         )
-        for case in measured.cases
+        for case in measured.records
     )
 
-    other = calibrate_records(replace(measured, cases=turned), risk=0.2, delta=0.1)
+    other = calibrate_records(replace(measured, records=turned), risk=0.2, delta=0.1)
 
     assert other.choices == found.choices
     assert [(s.relevance, s.confidence) for s in other.steps] == [
@@ -102,11 +103,11 @@ def test_a_coverage_that_is_asked_for_comes_with_the_bound_that_it_costs() -> No
     population = drawn(4000, seed=999)
     asked = {}
     for coverage in (0.4, 0.8):
-        found = calibrate_records(drawn(800), coverage=coverage, delta=0.1)
+        found = calibrate_records(drawn(800), Coverage(coverage), delta=0.1)
         assert found.policy.guarantee is not None
         assert found.policy.guarantee.certified
         bound = found.policy.guarantee.risk
-        reached, risk = _true_rates(found.policy, MeasuredCases(population.cases, ""))
+        reached, risk = _true_rates(found.policy, CalibrationSet(population.records, ""))
         assert coverage - 0.02 <= reached <= coverage + 0.15
         assert risk is not None
         assert risk <= bound <= risk + 0.1
@@ -114,11 +115,14 @@ def test_a_coverage_that_is_asked_for_comes_with_the_bound_that_it_costs() -> No
     assert asked[0.4] < asked[0.8]
 
 
-def test_a_risk_or_a_coverage_but_not_both() -> None:
-    with pytest.raises(ValueError, match="risk or coverage"):
-        calibrate_records(drawn(50), delta=0.1)
-    with pytest.raises(ValueError, match="risk or coverage"):
-        calibrate_records(drawn(50), delta=0.1, risk=0.1, coverage=0.5)
+def test_a_declared_confidence_is_for_a_leak_alone() -> None:
+    with pytest.raises(ValueError, match="for a leak"):
+        calibrate_records(drawn(50), 0.1, delta=0.1, confidence_threshold=0.5)
+
+
+def test_a_leak_is_not_measured_on_records_that_leave_nothing_out() -> None:
+    with pytest.raises(InputError, match="no questions with their source left out"):
+        calibrate_records(drawn(50), Leak(0.1), delta=0.1)
 
 
 def test_too_few_questions_to_split_are_refused() -> None:
@@ -135,15 +139,15 @@ def test_a_share_that_leaves_nothing_to_fit_on_is_named() -> None:
 
 def test_records_without_any_relevance_and_confidence_are_refused() -> None:
     measured = drawn(50)
-    silent = tuple(replace(c, relevance=None, confidence=None) for c in measured.cases)
+    silent = tuple(replace(c, relevance=None, confidence=None) for c in measured.records)
 
     with pytest.raises(InputError, match="neither relevance nor confidence"):
-        calibrate_records(replace(measured, cases=silent), risk=0.2, delta=0.1)
+        calibrate_records(replace(measured, records=silent), risk=0.2, delta=0.1)
 
 
 def test_the_order_of_the_records_does_not_matter() -> None:
     measured = drawn(200, variants=2)
-    turned = replace(measured, cases=measured.cases[::-1])
+    turned = replace(measured, records=measured.records[::-1])
 
     one = calibrate_records(measured, risk=0.2, delta=0.1).policy
     two = calibrate_records(turned, risk=0.2, delta=0.1).policy

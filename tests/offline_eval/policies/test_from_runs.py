@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from knowgate.calibration import CalibrationRecord
 from knowgate.guard import InputError
 from knowgate.offline_eval.policies import records_from_run
-from knowgate.offline_eval.policies._records import MeasuredCase
 from knowgate.offline_eval.run import read_measured_run
 from tests.offline_eval.cli.commands import write_lines
 from tests.offline_eval.policies.measured import ESTIMATOR, SCORER
@@ -24,9 +24,9 @@ def test_an_ookb_run_gives_two_cases_per_question(run: Path) -> None:
     found = records_from_run(run)
 
     rows = read_measured_run(run).rows
-    assert (found.questions, len(found.cases)) == (30, 60)
-    assert {case.case for case in found.cases} == {"in_kb", "left_out"}
-    for case, row in zip(found.cases, rows, strict=True):
+    assert (found.questions, len(found.records)) == (30, 60)
+    assert {case.case for case in found.records} == {"in_kb", "left_out"}
+    for case, row in zip(found.records, rows, strict=True):
         assert (case.relevance, case.question_id) == (row.raw_relevance, row.question_id)
         assert (case.confidence, case.closed_book_right) == (None, None)
         if case.case == "left_out":
@@ -47,7 +47,7 @@ def test_it_is_bound_to_what_measured_it(run: Path) -> None:
 def test_questions_on_one_passage_share_a_group(run: Path) -> None:
     questions = read_measured_run(run).questions
 
-    for case in records_from_run(run).cases:
+    for case in records_from_run(run).records:
         assert case.group == questions[case.question_id].own_passage
 
 
@@ -92,10 +92,10 @@ def uniknow(tmp_path: Path) -> Path:
 def test_a_uniknow_run_gives_what_its_guard_measured(uniknow: Path) -> None:
     found = records_from_run(uniknow)
 
-    assert found.cases == (
-        MeasuredCase("m/1", 3.5, 0.7, True, False, group="m/Ada", case="original"),
-        MeasuredCase("m/2", 3.5, 0.7, True, False, case="original"),
-        MeasuredCase("m/2", None, 0.7, None, False, case="random"),
+    assert found.records == (
+        CalibrationRecord("m/1", 3.5, 0.7, True, False, group="m/Ada", case="original"),
+        CalibrationRecord("m/2", 3.5, 0.7, True, False, case="original"),
+        CalibrationRecord("m/2", None, 0.7, None, False, case="random"),
     )
     assert (found.scorer, found.estimator) == (SCORER, ESTIMATOR)
     assert found.aggregator == "noisy_or"

@@ -6,7 +6,7 @@ import pytest
 from knowgate.calibration import UNDEFINED, wilson_interval
 from knowgate.guard import Policy, Route
 from knowgate.guard.policy import TemperatureCalibrator
-from knowgate.offline_eval.policies._records import clustered_rate, outcomes_under, rates_of
+from knowgate.offline_eval.policies._rates import clustered_rate, outcomes_under, rates_of
 from tests.offline_eval.policies.measured import SCORER, case
 
 POLICY = Policy(

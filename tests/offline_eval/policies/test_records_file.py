@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from knowgate.calibration import CalibrationRecord
 from knowgate.guard import InputError
 from knowgate.guard.files import atomic_writer
-from knowgate.offline_eval.policies import MeasuredCases, read_records
-from knowgate.offline_eval.policies._records import MeasuredCase
+from knowgate.offline_eval.policies import CalibrationSet, read_records
 from knowgate.offline_eval.policies._records_file import record_lines
 from tests.offline_eval.policies.measured import ESTIMATOR, SCORER
 
@@ -33,7 +33,7 @@ def written(folder: Path, *lines: object, name: str = "records.jsonl") -> Path:
 def test_a_record_is_read_with_what_it_leaves_out(tmp_path: Path) -> None:
     found = read_records(written(tmp_path, LINE))
 
-    assert found.cases == (MeasuredCase("q1", 3.5, None, True, None),)
+    assert found.records == (CalibrationRecord("q1", 3.5, None, True, None),)
     assert (found.scorer, found.estimator, found.aggregator) == (None, None, "max")
 
 
@@ -43,16 +43,16 @@ def test_optional_fields_and_extra_ones(tmp_path: Path) -> None:
         "nothing_retrieved": True, "note": [1],
     }  # fmt: skip
 
-    found = read_records(written(tmp_path, line)).cases[0]
+    found = read_records(written(tmp_path, line)).records[0]
 
-    assert found == MeasuredCase("7", 3.5, None, True, None, "doc", False, 2.0, "random", True)
+    assert found == CalibrationRecord("7", 3.5, None, True, None, "doc", False, 2.0, "random", True)
 
 
 def test_a_signal_that_is_not_a_number_has_failed(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     path.write_text(json.dumps(LINE).replace("3.5", "NaN"), encoding="utf-8")
 
-    assert read_records(path).cases[0].relevance is None
+    assert read_records(path).records[0].relevance is None
 
 
 def test_the_first_line_may_say_what_measured_them(tmp_path: Path) -> None:
@@ -66,7 +66,11 @@ def test_the_first_line_may_say_what_measured_them(tmp_path: Path) -> None:
     found = read_records(written(tmp_path, header, LINE))
 
     assert (found.scorer, found.estimator) == (SCORER, ESTIMATOR)
-    assert (found.aggregator, found.population, len(found.cases)) == ("noisy_or", "our tickets", 1)
+    assert (found.aggregator, found.population, len(found.records)) == (
+        "noisy_or",
+        "our tickets",
+        1,
+    )
 
 
 def test_a_file_beside_the_records_may_say_it_too(tmp_path: Path) -> None:
@@ -163,7 +167,7 @@ _VALUES = st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False))
 _FLAGS = st.sampled_from([None, True, False])
 _LETTERS = st.characters(exclude_categories=["Cs"], exclude_characters="\0")
 _CASES = st.builds(
-    MeasuredCase,
+    CalibrationRecord,
     question_id=st.text(_LETTERS, min_size=1),
     relevance=_VALUES,
     confidence=_VALUES,
@@ -178,10 +182,10 @@ _CASES = st.builds(
 
 @given(st.lists(_CASES, min_size=1, max_size=5, unique_by=lambda c: (c.question_id, c.case)))
 def test_what_is_written_reads_back_the_same(
-    tmp_path_factory: pytest.TempPathFactory, cases: list[MeasuredCase]
+    tmp_path_factory: pytest.TempPathFactory, cases: list[CalibrationRecord]
 ) -> None:
     path = tmp_path_factory.mktemp("r") / "records.jsonl"
-    measured = MeasuredCases(tuple(cases), str(path), SCORER, ESTIMATOR, "noisy_or", "theirs")
+    measured = CalibrationSet(tuple(cases), str(path), SCORER, ESTIMATOR, "noisy_or", "theirs")
 
     with atomic_writer(path) as stream:
         for line in record_lines(measured):
@@ -191,10 +195,13 @@ def test_what_is_written_reads_back_the_same(
 
 
 def test_the_hash_is_blind_to_order_and_sees_everything_else() -> None:
-    one, two = MeasuredCase("a", 1.0, None, True, None), MeasuredCase("b", 1.0, None, True, None)
+    one, two = (
+        CalibrationRecord("a", 1.0, None, True, None),
+        CalibrationRecord("b", 1.0, None, True, None),
+    )
 
-    def hashed(*cases: MeasuredCase) -> str:
-        return MeasuredCases(cases, "x").sha256
+    def hashed(*cases: CalibrationRecord) -> str:
+        return CalibrationSet(cases, "x").sha256
 
     assert hashed(one, two) == hashed(two, one)
     assert hashed(one) != hashed(two)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.calibration.risk import LossTable
+from knowgate.calibration.risk import Coverage, LossTable, risk_targets
 from knowgate.guard import InputError
 from knowgate.offline_eval.policies import Calibrated, calibrate_records
 from knowgate.offline_eval.policies._report import write_calibration_report
@@ -150,7 +150,7 @@ def test_a_policy_that_nothing_certifies_is_reported_too(tmp_path: Path) -> None
 
 def test_what_is_bounded_is_called_by_its_name(tmp_path: Path) -> None:
     loss = LossTable(wrong_follow=1.0, wrong_answer=1.0, false_abstention=0.2)
-    of_cost = calibrate_records(drawn(400), risk=0.35, delta=0.1, loss=loss)
+    of_cost = calibrate_records(drawn(400), risk_targets(0.35, loss), delta=0.1)
     of_wrong = calibrate_records(drawn(400), risk=0.25, delta=0.1)
 
     costs = _text(write_calibration_report(of_cost, tmp_path / "cost.html").html)
@@ -163,7 +163,7 @@ def test_what_is_bounded_is_called_by_its_name(tmp_path: Path) -> None:
 
 
 def test_a_coverage_that_is_not_certified_names_no_bound(tmp_path: Path) -> None:
-    found = calibrate_records(drawn(200), coverage=0.999, delta=0.1)
+    found = calibrate_records(drawn(200), Coverage(0.999), delta=0.1)
 
     text = _text(write_calibration_report(found, tmp_path / "page.html").html)
 

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
 
+from knowgate.calibration.risk import LEARN_CALIBRATORS, risk_targets
 from knowgate.offline_eval.policies import calibrate_records
-from knowgate.offline_eval.policies._fit import learning_share, questions_to_give
 from tests.offline_eval.policies.measured import drawn
 
 
@@ -24,18 +25,18 @@ def test_instruments_that_are_not_named_are_warned_of() -> None:
 
 
 def test_few_groups_are_warned_of() -> None:
-    crowded = tuple(replace(case, group=f"d{i % 12}") for i, case in enumerate(drawn(200).cases))
+    crowded = tuple(replace(case, group=f"d{i % 12}") for i, case in enumerate(drawn(200).records))
 
-    words = _warnings(cases=crowded)
+    words = _warnings(records=crowded)
 
     assert "independent units certify" in words
     assert "groups. Questions of one group tend to go alike" in words
 
 
 def test_one_group_is_one() -> None:
-    alone = tuple(replace(case, group="d") for case in drawn(200).cases)
+    alone = tuple(replace(case, group="d") for case in drawn(200).records)
 
-    words = _warnings(cases=alone)
+    words = _warnings(records=alone)
 
     assert "Only 1 independent unit certifies: " in words
     assert "questions come from 1 group. Questions" in words
@@ -59,36 +60,39 @@ def test_the_number_of_further_questions_is_also_told_of_all_and_not_of_those_th
     # Of 100 questions 80 are fitted on, and of those 60 % certify.
     [line] = [line for line in found.warnings if "further questions" in line]
     assert "those that certify, 48 of the 100 here: " in line
-    assert f"about {questions_to_give(48 + more, share=0.8) - 100} more" in line
+    assert (
+        f"about {math.ceil(LEARN_CALIBRATORS.questions_for(48 + more) / 0.8 - 1e-9) - 100} more"
+        in line
+    )
 
 
 @pytest.mark.parametrize("share", [0.3, 0.8, 1.0])
 @pytest.mark.parametrize("wanted", [10, 100, 150, 1000])
 def test_of_the_questions_to_give_as_many_certify_as_wanted(wanted: int, share: float) -> None:
-    fitted = round(share * questions_to_give(wanted, share=share))
+    fitted = round(share * math.ceil(LEARN_CALIBRATORS.questions_for(wanted) / share))
 
-    assert fitted - round(fitted * learning_share(fitted)) == pytest.approx(wanted, abs=2)
+    assert fitted - round(fitted * LEARN_CALIBRATORS.of(fitted)) == pytest.approx(wanted, abs=2)
 
 
 def test_a_confidence_that_no_guard_takes_is_warned_of() -> None:
-    cases = drawn(200).cases
+    cases = drawn(200).records
     off = (replace(cases[0], confidence=-3.0), *cases[1:])
 
-    assert "In 1 case confidence lies outside 0 and 1. A guard takes" in _warnings(cases=off)
+    assert "In 1 case confidence lies outside 0 and 1. A guard takes" in _warnings(records=off)
 
 
 def test_replies_that_nobody_judged_are_warned_of() -> None:
-    cases = drawn(200).cases
+    cases = drawn(200).records
     unjudged = tuple(replace(case, context_right=None) for case in cases[:10]) + cases[10:]
 
     assert "Of 10 cases nobody knows whether the context's answer is right" in _warnings(
-        cases=unjudged
+        records=unjudged
     )
 
 
 def test_each_route_on_its_own_is_promised_only_where_it_was_asked_for() -> None:
     pooled = calibrate_records(drawn(400), risk=0.3, delta=0.1)
-    apart = calibrate_records(drawn(400), risk=0.3, delta=0.1, per_route=True)
+    apart = calibrate_records(drawn(400), risk=risk_targets(0.3, per_route=True), delta=0.1)
 
     assert any("each route on its own" in line for line in pooled.not_promised)
     assert not any("each route on its own" in line for line in apart.not_promised)

@@ -9,10 +9,11 @@ from typing import Any
 
 from langchain_core.messages import BaseMessage
 
+from knowgate.calibration.risk import Leak
 from knowgate.guard import Policy, Route
 from knowgate.guard.signals.relevance import LexicalScorer
-from knowgate.offline_eval.suites.ookb import RepliesDone, calibrate_ookb, run_replies
-from knowgate.offline_eval.systems import Comparison
+from knowgate.offline_eval.policies import calibrate_run
+from knowgate.offline_eval.suites.ookb import Comparison, RepliesDone, run_replies
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, run_toy, write_toy_questions
 from tests.support.scripted_chat import ScriptedTextChat
 
@@ -49,7 +50,7 @@ def write_lexical_policy(path: Path, threshold: float = 1.0) -> Path:
 def calibrated_run(folder: Path, questions: int = 40) -> Path:
     """A run of relevance signals with a policy calibrated on it."""
     run = run_toy(write_toy_questions(folder / "kb.jsonl", questions), folder / "run")
-    calibrate_ookb(run, folder / "policy.json", risk=0.3, delta=0.2)
+    calibrate_run(run, folder / "policy.json", Leak(0.3), delta=0.2)
     return run
 
 

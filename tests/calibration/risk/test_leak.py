@@ -1,8 +1,9 @@
-"""A policy from leave-one-out records: what it certifies, and that it keeps to it."""
+"""A policy fitted to a leak: what it certifies, and that the promise holds."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.calibration import LeaveOneOutRecord, errors_allowed, one_per_group, questions_needed
-from knowgate.calibration.risk import fit_leave_one_out_policy
+from knowgate.calibration import (
+    CalibrationRecord,
+    errors_allowed,
+    leave_one_out_pair,
+    questions_needed,
+)
+from knowgate.calibration.risk import Fit, Leak, PolicyBinding, fit_policy
+from knowgate.calibration.risk._units import one_per_group
 from knowgate.guard import Fingerprint, Policy, Route
 from knowgate.guard.policy import IdentityCalibrator, PlattCalibrator
 
@@ -31,10 +38,15 @@ def _fit(
     delta: float = 0.1,
 ) -> Policy:
     records = [
-        LeaveOneOutRecord(f"q{i}", f"p{i // group_size}", a, b)
+        record
         for i, (a, b) in enumerate(zip(in_kb, left_out, strict=True))
+        for record in leave_one_out_pair(f"q{i}", a, b, group=f"p{i // group_size}")
     ]
-    return fit_leave_one_out_policy(records, scorer=_SCORER, risk=risk, delta=delta)
+    return _fitted(records, risk=risk, delta=delta).policy
+
+
+def _fitted(records: list[CalibrationRecord], *, risk: float, delta: float = 0.1) -> Fit:
+    return fit_policy(records, Leak(risk), delta=delta, binding=PolicyBinding(scorer=_SCORER))
 
 
 def _passes(policy: Policy, raw: float) -> bool:
@@ -86,7 +98,7 @@ def test_too_few_questions_give_a_policy_that_always_abstains_and_says_so() -> N
 
 
 def test_no_records_at_all_certify_nothing() -> None:
-    policy = fit_leave_one_out_policy([], scorer=_SCORER, risk=0.1, delta=0.1)
+    policy = _fitted([], risk=0.1).policy
 
     assert policy.relevance_threshold is None
     assert policy.guarantee is not None
@@ -110,6 +122,20 @@ def test_a_retrieval_miss_still_counts_as_a_question_that_must_not_pass() -> Non
     assert policy.guarantee.n == 40
 
 
+def test_relevance_of_a_missed_source_is_not_that_of_an_answerable_question() -> None:
+    records = [r for i in range(40) for r in leave_one_out_pair(f"q{i}", 1 + i / 40, i / 40)]
+    missed = [
+        replace(r, relevance=0.1, context_right=False)
+        if r.case == "in_kb" and r.question_id in ("q0", "q1")
+        else r
+        for r in records
+    ]
+    unmeasured = [replace(r, relevance=None) if r.relevance == 0.1 and r.case == "in_kb" else r
+                  for r in missed]  # fmt: skip
+
+    assert _fitted(missed, risk=0.2).policy == _fitted(unmeasured, risk=0.2).policy
+
+
 def test_questions_on_one_passage_are_one_piece_of_evidence() -> None:
     scores = _numbers(200, 0.3, 5)
 
@@ -131,12 +157,9 @@ def test_the_policy_survives_its_file_to_the_last_bit(tmp_path: Path) -> None:
 
 
 def test_the_same_records_give_the_same_bytes() -> None:
-    records = [LeaveOneOutRecord(f"q{i}", f"q{i}", i / 50, i / 90) for i in range(50)]
+    records = [r for i in range(50) for r in leave_one_out_pair(f"q{i}", i / 50, i / 90)]
 
-    first, second = (
-        fit_leave_one_out_policy(records, scorer=_SCORER, risk=0.2, delta=0.1).to_json()
-        for _ in range(2)
-    )
+    first, second = (_fitted(records, risk=0.2).policy.to_json() for _ in range(2))
 
     assert first == second
 
@@ -146,6 +169,57 @@ def test_the_histograms_count_every_measured_question() -> None:
 
     assert sum(policy.histograms["relevance.in_kb"].counts) == 49
     assert sum(policy.histograms["relevance.left_out"].counts) == 48
+
+
+def test_the_hash_knows_every_field_but_not_the_order() -> None:
+    a, b = (
+        list(leave_one_out_pair(q, 0.5, left, group="g")) for q, left in (("1", None), ("2", 0.25))
+    )
+
+    def sha256(records: list[CalibrationRecord]) -> str | None:
+        return _fitted(records, risk=0.2).policy.calibration_set_sha256
+
+    assert sha256(a + b) == sha256(b + a)
+    for other in (
+        leave_one_out_pair("1x", 0.5, None, group="g"),
+        leave_one_out_pair("1", 0.5, None, group="h"),
+        leave_one_out_pair("1", 0.6, None, group="g"),
+        leave_one_out_pair("1", 0.5, 0.0, group="g"),
+    ):
+        assert sha256([*other, *b]) != sha256(a + b)
+
+
+def test_the_certificate_tells_the_test_of_every_threshold() -> None:
+    records = [r for i in range(60) for r in leave_one_out_pair(f"q{i}", 1 + i / 60, i / 60)]
+
+    fit = _fitted(records, risk=0.2)
+
+    chosen = fit.certificate.chosen
+    assert chosen is not None
+    assert fit.policy.guarantee is not None
+    assert fit.path[chosen].relevance == fit.policy.relevance_threshold
+    assert fit.certificate.points[chosen].wrong == fit.policy.guarantee.errors
+    assert [point.point for point in fit.certificate.points] == list(fit.path)
+    assert fit.certificate.points[chosen + 1].p_value > 0.1
+
+
+@pytest.mark.parametrize("bad", [math.inf, -math.inf])
+def test_relevance_that_is_not_finite_is_rejected(bad: float) -> None:
+    with pytest.raises(ValueError, match="finite"):
+        _fit([None, None], [bad, 0.0])
+    with pytest.raises(ValueError, match="finite"):
+        _fit([bad, None], [0.0, 0.0])
+
+
+def test_relevance_that_is_nan_counts_as_failed() -> None:
+    nan_is_none = _fit([0.9] * 30, [math.nan] * 5 + [0.1] * 25)
+
+    assert nan_is_none == _fit([0.9] * 30, [None] * 5 + [0.1] * 25)
+
+
+def test_a_path_of_your_own_does_not_go_with_a_leak() -> None:
+    with pytest.raises(ValueError, match="path"):
+        fit_policy([], Leak(0.1), delta=0.1, path=[(0.5, None)])
 
 
 @settings(derandomize=True, deadline=None, max_examples=150)
@@ -283,10 +357,11 @@ def test_questions_that_pass_together_do_not_break_the_promise_more_often() -> N
     for _ in range(_DRAWS):
         scores = np.repeat(rng.choice(support, 40, p=left_out), 5)
         records = [
-            LeaveOneOutRecord(f"q{i}", f"p{i // 5}", None, float(score))
+            record
             for i, score in enumerate(scores)
+            for record in leave_one_out_pair(f"q{i}", None, float(score), group=f"p{i // 5}")
         ]
-        policy = fit_leave_one_out_policy(records, scorer=_SCORER, risk=0.1, delta=0.1)
+        policy = _fitted(records, risk=0.1).policy
         broken += _true_pass_rate(policy, support, left_out) > 0.1
         naive = _fit([None] * 200, scores.tolist(), risk=0.1)
         counted_each += _true_pass_rate(naive, support, left_out) > 0.1

@@ -8,13 +8,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.calibration import LeaveOneOutRecord, one_per_group, records_sha256, split_by_group
+from knowgate.calibration import CalibrationRecord
+from knowgate.calibration.risk import split_questions
+from knowgate.calibration.risk._units import one_per_group
 
 _GROUPS = st.lists(st.integers(0, 12).map(str), min_size=1, max_size=60)
 
 
-def _records(groups: list[str]) -> list[LeaveOneOutRecord]:
-    return [LeaveOneOutRecord(f"q{i}", group, 0.5, i / 100) for i, group in enumerate(groups)]
+def _records(groups: list[str]) -> list[CalibrationRecord]:
+    return [_record(f"q{i}", group, i / 100) for i, group in enumerate(groups)]
+
+
+def _record(name: str, group: str, relevance: float) -> CalibrationRecord:
+    return CalibrationRecord(name, relevance, None, False, None, group=group)
+
+
+def _split(
+    records: list[CalibrationRecord], *, share: float = 0.5, seed: int = 0
+) -> tuple[list[CalibrationRecord], list[CalibrationRecord]]:
+    return split_questions(records, share=share, seed=seed, by_group=True)
 
 
 @settings(derandomize=True, deadline=None)
@@ -24,7 +36,7 @@ def test_the_parts_share_no_group_and_lose_no_question(
 ) -> None:
     records = _records(groups)
 
-    first, second = split_by_group(records, share=share, seed=seed)
+    first, second = _split(records, share=share, seed=seed)
 
     assert sorted([*first, *second], key=records.index) == records
     assert not {r.group for r in first} & {r.group for r in second}
@@ -38,7 +50,7 @@ def test_the_parts_share_no_group_and_lose_no_question(
 def test_one_huge_group_goes_to_one_part_and_the_others_to_the_other(seed: int) -> None:
     records = _records(["huge"] * 90 + [str(i) for i in range(10)])
 
-    first, second = split_by_group(records, seed=seed)
+    first, second = _split(records, seed=seed)
 
     assert first
     assert second
@@ -49,33 +61,49 @@ def test_one_huge_group_goes_to_one_part_and_the_others_to_the_other(seed: int) 
 def test_the_split_is_the_same_for_the_same_seed_and_whatever_the_order() -> None:
     records = _records([str(i // 3) for i in range(60)])
 
-    first, _ = split_by_group(records, seed=4)
-    turned, _ = split_by_group(records[::-1], seed=4)
+    first, _ = _split(records, seed=4)
+    turned, _ = _split(records[::-1], seed=4)
 
     assert {r.question_id for r in first} == {r.question_id for r in turned}
-    assert first != split_by_group(records, seed=5)[0]
+    assert first != _split(records, seed=5)[0]
 
 
 def test_the_split_is_blind_to_the_scores() -> None:
     records = _records([str(i // 2) for i in range(40)])
-    others = [LeaveOneOutRecord(r.question_id, r.group, None, -1.0) for r in records]
+    others = [_record(r.question_id, r.group, -1.0) for r in records]
 
-    ids = [[r.question_id for r in split_by_group(x)[0]] for x in (records, others)]
+    ids = [[r.question_id for r in _split(x)[0]] for x in (records, others)]
 
     assert ids[0] == ids[1]
 
 
-@pytest.mark.parametrize("share", [0.0, 1.0, -1.0])
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_a_share_of_nothing_or_all_leaves_a_part_empty(share: float) -> None:
+    records = _records(["a", "a", "b"])
+
+    assert [len(part) for part in _split(records, share=share)] == [3 * share, 3 * (1 - share)]
+
+
+def test_variants_of_a_question_do_not_count_for_the_share() -> None:
+    records = [r for r in _records([str(i) for i in range(9)]) for _ in range(1 + int(r.group) % 3)]
+
+    first, second = _split(records, share=4 / 9)
+
+    assert len({r.question_id for r in first}) == 4
+    assert not {r.question_id for r in first} & {r.question_id for r in second}
+
+
+@pytest.mark.parametrize("share", [-1.0, 1.5])
 def test_a_share_off_its_scale_is_refused(share: float) -> None:
     with pytest.raises(ValueError, match="share"):
-        split_by_group(_records(["a", "b"]), share=share)
+        _split(_records(["a", "b"]), share=share)
 
 
 @settings(derandomize=True, deadline=None)
 @given(_GROUPS)
 def test_one_of_each_group_is_picked_whatever_order_and_scores(groups: list[str]) -> None:
     records = _records(groups)
-    others = [LeaveOneOutRecord(r.question_id, r.group, None, 7.0) for r in records[::-1]]
+    others = [_record(r.question_id, r.group, 7.0) for r in records[::-1]]
 
     picked = one_per_group(records)
 
@@ -84,19 +112,6 @@ def test_one_of_each_group_is_picked_whatever_order_and_scores(groups: list[str]
 
 
 def test_an_id_with_a_lone_surrogate_can_be_picked() -> None:
-    record = LeaveOneOutRecord("\ud800", "g", 1.0, 0.0)
+    record = _record("\ud800", "g", 0.0)
 
-    assert one_per_group([record, LeaveOneOutRecord("b", "g", 1.0, 0.0)])[0].group == "g"
-
-
-def test_the_hash_knows_every_field_but_not_the_order() -> None:
-    a, b = LeaveOneOutRecord("1", "g", 0.5, None), LeaveOneOutRecord("2", "g", 0.5, 0.25)
-
-    assert records_sha256([a, b]) == records_sha256([b, a])
-    for other in (
-        LeaveOneOutRecord("1x", "g", 0.5, None),
-        LeaveOneOutRecord("1", "h", 0.5, None),
-        LeaveOneOutRecord("1", "g", 0.6, None),
-        LeaveOneOutRecord("1", "g", 0.5, 0.0),
-    ):
-        assert records_sha256([other, b]) != records_sha256([a, b])
+    assert one_per_group([record, _record("b", "g", 0.0)])[0].group == "g"
