@@ -7,7 +7,7 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from ._records import Floats
+from ._arrays import Floats
 from ._statistics import UNDEFINED, Interval, wilson_interval
 
 _CONFIDENCE = 0.95
