@@ -49,7 +49,7 @@ from ._reply_run import (
 )
 from ._run import Run
 from ._store import open_store, sole_writer, stored_rows
-from ._table import SharedLog, Table, TableSpec, open_table, read_table
+from ._table import SharedLog, Table, TableSpec, open_table, read_table, write_table
 
 __all__ = [
     "ABSTENTION",
@@ -109,4 +109,5 @@ __all__ = [
     "sole_writer",
     "start_replies_run",
     "stored_rows",
+    "write_table",
 ]

@@ -1,4 +1,4 @@
-"""Reading a run folder of this suite: everything is checked before anything is computed."""
+"""Runs that measured relevance, to calibrate on: read whole, and checked."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import BaseModel, ValidationError
+from typing import Any
 
 from ...guard.errors import InputError
-from ...guard.files import read_jsonl
 from ...guard.policy import Policy
-from ...guard.text import clean_text
-from ._manifest import read_manifest, read_versioned
+from ._manifest import checked_model, read_manifest, read_versioned
 from ._questions import TWINS, CalibrationFile, CaseKind, MeasuredManifest, MeasuredRow, Question
-
-_Model = TypeVar("_Model", bound=BaseModel)
+from ._table import Table, TableSpec, read_table
 
 _RUN_AGAIN = "run `knowgate eval ookb` again into another folder"
-_GO_ON = "start the same `knowgate eval ookb` again, it goes on where it stopped"
+_CONTINUE = "start the same `knowgate eval ookb` again to continue it"
+_QUESTIONS = TableSpec(
+    "questions", Question, "question_id", hint=_RUN_AGAIN, whole=True, clean=True
+)
+_ROWS = TableSpec("rows", MeasuredRow, "case_id", hint=_RUN_AGAIN, clean=True)
 _CALIBRATE_AGAIN = "run `knowgate calibrate` on this run again"
 
 
@@ -32,7 +31,7 @@ class RunCalibration:
         policy: the fitted policy.
         risk: the bound that was asked for, None where nothing was.
         calibration_questions: ids it was fitted on.
-        test_questions: ids kept back for reporting.
+        test_questions: ids held out for reporting.
     """
 
     policy: Policy
@@ -47,30 +46,33 @@ class MeasuredRun:
 
     Attributes:
         manifest: the checked fields.
-        settings: all settings as they stand in the manifest.
         questions: by id, in the order of the input.
         rows: in the order of the cases; at most one per question and kind.
         calibration: None until a policy was fitted on this run, or when not asked for.
     """
 
     manifest: MeasuredManifest
-    settings: Mapping[str, Any]
     questions: Mapping[str, Question]
     rows: tuple[MeasuredRow, ...]
     calibration: RunCalibration | None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All settings as they stand in the manifest."""
+        return self.manifest.settings.model_dump(mode="json", exclude_unset=True)
 
 
 def read_measured_run(
     folder: str | os.PathLike[str], *, with_calibration: bool = True, unfinished: bool = False
 ) -> MeasuredRun:
-    """A run of this suite.
+    """Read a run of relevance signals.
 
     Args:
         folder: of the run.
         with_calibration: False leaves `calibration.json` unread, so that a broken
-            one does not stop its being written anew.
-        unfinished: True also takes a run of which only some rows are there, as long
-            as the last one is whole. That is enough to show it, not to certify on it.
+            one can be replaced.
+        unfinished: True also reads a run of which only some rows are there, as long
+            as the last one is whole: enough to show it, not to certify on it.
 
     Raises:
         InputError: no run there, another suite, a file that is missing, broken or
@@ -78,7 +80,7 @@ def read_measured_run(
             and line.
     """
     root = Path(folder)
-    manifest, settings = _read_manifest(root)
+    manifest = _read_manifest(root)
     _require_whole_rows(root, manifest)
     questions = _read_questions(root)
     rows = _read_rows(root, questions)
@@ -87,10 +89,10 @@ def read_measured_run(
     if not unfinished:
         _require_complete(root, manifest, questions, rows)
     calibration = _read_calibration(root, manifest, questions) if with_calibration else None
-    return MeasuredRun(manifest, settings, questions, rows, calibration)
+    return MeasuredRun(manifest, questions, rows, calibration)
 
 
-def _read_manifest(root: Path) -> tuple[MeasuredManifest, dict[str, Any]]:
+def _read_manifest(root: Path) -> MeasuredManifest:
     path = str(root / "manifest.json")
     value = read_manifest(root)
     suite = value.get("suite")
@@ -107,22 +109,15 @@ def _read_manifest(root: Path) -> tuple[MeasuredManifest, dict[str, Any]]:
             hint="calibrate on a run without --model and --replay: `knowgate eval ookb "
             "--questions … --scorer … --out …`",
         )
-    value = _cleaned(value, where=path, hint=_RUN_AGAIN)
-    try:
-        manifest = MeasuredManifest.model_validate(value)
-    except ValidationError as error:
-        what = _first_fault(error)
-        if error.errors()[0]["loc"][0] == "settings":
-            what = f"field 'settings' does not name scorer and aggregator as it should ({what})"
-        raise InputError(what, where=path, hint=_RUN_AGAIN) from None
+    manifest = checked_model(MeasuredManifest, value, where=path, hint=_RUN_AGAIN, clean=True)
     if not manifest.cases:
         raise InputError("the run holds no cases", where=path, hint=_RUN_AGAIN)
-    return manifest, value["settings"]
+    return manifest
 
 
 def _require_whole_rows(root: Path, manifest: MeasuredManifest) -> None:
-    """Refuse a run that was killed before its first row, or within one."""
-    path = root / "rows.jsonl"
+    """Reject a run that was killed before its first row, or within one."""
+    path = _ROWS.path(root)
     if not path.exists():
         raise _not_finished(root, manifest, 0, "no rows.jsonl in the run folder: ")
     try:
@@ -140,38 +135,23 @@ def _not_finished(root: Path, manifest: MeasuredManifest, done: int, lead: str =
     return InputError(
         f"{lead}the run is not finished ({done} of {manifest.cases} cases)",
         where=str(root),
-        hint=_GO_ON,
+        hint=_CONTINUE,
     )
 
 
 def _read_questions(root: Path) -> dict[str, Question]:
-    path = root / "questions.jsonl"
-    if not path.exists():
+    if not _QUESTIONS.path(root).exists():
         raise InputError(
             "no questions.jsonl in the run folder",
             where=str(root),
             hint="start the same `knowgate eval ookb` again, it writes what is missing",
         )
-    found: dict[str, Question] = {}
-    for number, value in read_jsonl(path):
-        where = f"{path}:{number}"
-        question = _model(Question, value, where=where, hint=_RUN_AGAIN)
-        if question.question_id in found:
-            raise InputError(
-                f"question_id {question.question_id!r} stands here twice",
-                where=where,
-                hint=_RUN_AGAIN,
-            )
-        found[question.question_id] = question
-    return found
+    return {question.question_id: question for question in read_table(root, _QUESTIONS)}
 
 
 def _read_rows(root: Path, questions: Mapping[str, Question]) -> tuple[MeasuredRow, ...]:
-    path = root / "rows.jsonl"
     rows: dict[tuple[str, CaseKind], MeasuredRow] = {}
-    for number, value in read_jsonl(path):
-        where = f"{path}:{number}"
-        row = _model(MeasuredRow, value, where=where, hint=_RUN_AGAIN)
+    for where, row in Table(root, _ROWS, writable=False).places():
         if row.question_id not in questions:
             raise InputError(
                 f"question_id {row.question_id!r} is not in questions.jsonl: rows and questions "
@@ -203,7 +183,7 @@ def _require_complete(
     questions: Mapping[str, Question],
     rows: tuple[MeasuredRow, ...],
 ) -> None:
-    """Refuse anything but each question's two cases, in order, with its passage named."""
+    """Reject anything but each question's two cases, in order, with its passage named."""
     expected = [(f"{name}/{kind}", name, kind) for name in questions for kind in TWINS]
     found = [(row.case_id, row.question_id, row.kind) for row in rows]
     if len(found) < len(expected) and found == expected[: len(found)]:
@@ -216,11 +196,11 @@ def _require_complete(
         )
     for question in questions.values():
         if not question.passage_id:
-            # Guessed, it would let questions on one passage count as independent.
+            # A guess could count questions on one passage as independent.
             raise InputError(
                 f"question {question.question_id!r}: field 'passage_id' is missing",
                 where=str(root / "questions.jsonl"),
-                hint=_GO_ON,
+                hint=_CONTINUE,
             )
 
 
@@ -232,7 +212,7 @@ def _read_calibration(
         return None
     where = str(path)
     value = read_versioned(path, hint=_CALIBRATE_AGAIN)
-    file = _model(CalibrationFile, value, where=where, hint=_CALIBRATE_AGAIN)
+    file = checked_model(CalibrationFile, value, where=where, hint=_CALIBRATE_AGAIN, clean=True)
     policy = Policy.parse(file.policy, where=where)
     policy.require_scorer(manifest.settings.scorer)
     if policy.aggregator != manifest.settings.aggregator:
@@ -254,35 +234,3 @@ def _read_calibration(
             hint=_CALIBRATE_AGAIN,
         )
     return RunCalibration(policy, file.risk, fitted, held_out)
-
-
-def _model(model: type[_Model], value: dict[str, Any], *, where: str, hint: str) -> _Model:
-    try:
-        return model.model_validate(_cleaned(value, where=where, hint=hint))
-    except ValidationError as error:
-        raise InputError(_first_fault(error), where=where, hint=hint) from None
-
-
-def _first_fault(error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_input=False)[0]
-    field = ".".join(str(part) for part in first["loc"])
-    return f"field '{field}': {first['msg']}" if field else str(first["msg"])
-
-
-def _cleaned(value: dict[str, Any], *, where: str, hint: str) -> dict[str, Any]:
-    """JSON whose strings can be encoded: a lone surrogate must not stop a report."""
-    try:
-        found: dict[str, Any] = _clean(value)
-    except RecursionError:
-        raise InputError("nested too deeply", where=where, hint=hint) from None
-    return found
-
-
-def _clean(value: Any) -> Any:
-    if isinstance(value, str):
-        return clean_text(value)
-    if isinstance(value, list):
-        return [_clean(item) for item in value]
-    if isinstance(value, dict):
-        return {clean_text(key): _clean(item) for key, item in value.items()}
-    return value

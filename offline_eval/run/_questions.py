@@ -1,25 +1,25 @@
-"""What the files of a run of this suite hold, line by line."""
+"""Questions, cases, and rows of relevance signals."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import Field, FiniteFloat, model_validator
+from pydantic import ConfigDict, Field, FiniteFloat, model_validator
 
 from ...guard.errors import KnowgateError
 from ...guard.policy import Fingerprint
-from ._manifest import InputFile, Stored
+from ._manifest import Manifest, Stored
 
 Identifier = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=0)]
 
 
 class CaseKind(StrEnum):
-    """Whether the knowledge base holds the answer.
+    """What the knowledge base holds of the answer.
 
-    With the whole knowledge base; without the question's own passage; or for a question
-    made about its topics that it never answered.
+    The whole knowledge base; without the question's own passage; or, for a question made
+    up about its topics, no answer at all.
     """
 
     IN_KB = "in_kb"
@@ -31,7 +31,7 @@ TWINS = (CaseKind.IN_KB, CaseKind.LEFT_OUT)
 
 
 class MeasuredSettings(Stored):
-    """How a run was made.
+    """What decides the rows of a run of relevance signals.
 
     Attributes:
         scorer: fingerprint of what judged relevance.
@@ -43,6 +43,8 @@ class MeasuredSettings(Stored):
         passage: what stands in a passage.
     """
 
+    model_config = ConfigDict(frozen=True, extra="allow")
+
     scorer: Fingerprint
     aggregator: str
     retriever: Fingerprint | None = None
@@ -51,21 +53,16 @@ class MeasuredSettings(Stored):
     passage: str
 
 
-class MeasuredManifest(Stored):
-    """`manifest.json`.
+class MeasuredManifest(Manifest):
+    """`manifest.json` of a run of relevance signals.
 
     Attributes:
-        created_by: program and version that began the run.
         settings: checked.
-        inputs: files that it was made from.
         questions: how many it was started with.
         cases: how many rows it has once it is finished.
     """
 
-    suite: str
-    created_by: str = ""
     settings: MeasuredSettings
-    inputs: tuple[InputFile, ...] = ()
     questions: Count
     cases: Count
 
@@ -90,7 +87,7 @@ class Question(Stored):
 
     @property
     def own_passage(self) -> str:
-        """Id of the passage that holds the answer; unnamed, it goes by the question's own."""
+        """Id of the passage that holds the answer; the question's own id where it has none."""
         return self.passage_id or self.question_id
 
 
@@ -115,7 +112,6 @@ class MeasuredRow(Stored):
     """A line of `rows.jsonl`: one measured case.
 
     Attributes:
-        kind: with the whole knowledge base, or without the question's own passage.
         retrieved: passage ids, best first.
         scores: raw relevance per retrieved passage, None for one without text.
         raw_relevance: their aggregate, None where nothing was retrieved or the case

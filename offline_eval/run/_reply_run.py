@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from ...guard.errors import InputError
-from ...guard.files import read_text, write_text
 from ._manifest import InputFile, checked_model, read_manifest
 from ._questions import Question
 from ._replies import (
@@ -27,15 +26,15 @@ from ._replies import (
     StoredPassage,
 )
 from ._run import Run
-from ._table import TableSpec, read_table
+from ._table import TableSpec, read_table, write_table
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
 _MAKE_AGAIN = "make the run again into another folder"
 
-_QUESTIONS = TableSpec("questions", Question, "question_id")
-_PASSAGES = TableSpec("passages", StoredPassage, "passage_id")
-_CASES = TableSpec("cases", ReplyCase, "case_id")
+_QUESTIONS = TableSpec("questions", Question, "question_id", whole=True)
+_PASSAGES = TableSpec("passages", StoredPassage, "passage_id", whole=True)
+_CASES = TableSpec("cases", ReplyCase, "case_id", whole=True)
 REPLIES = TableSpec("replies", ReplyRow, "reply_id")
 JUDGEMENTS = TableSpec("judgements", Judgement, "judgement_id")
 
@@ -126,26 +125,24 @@ def read_replies_run(folder: str | os.PathLike[str]) -> RepliesRun:
     questions = _keyed(root, _QUESTIONS)
     cases = _keyed(root, _CASES)
     _known(root, "cases", cases, "question_id", questions)
-    replies = _keyed(root, REPLIES, required=False)
+    replies = _keyed(root, REPLIES)
     _known(root, "replies", replies, "case_id", cases)
     _known(root, "replies", replies, "system_id", {s.system_id: s for s in manifest.systems})
-    judgements = _keyed(root, JUDGEMENTS, required=False)
+    judgements = _keyed(root, JUDGEMENTS)
     _known(root, "judgements", judgements, "reply_id", replies)
     return RepliesRun(
         folder=root,
         manifest=manifest,
         questions=questions,
-        passages=_keyed(root, _PASSAGES, required=False),
+        passages=_keyed(root, _PASSAGES) if _PASSAGES.path(root).exists() else {},
         cases=cases,
         replies=replies,
         judgements=judgements,
     )
 
 
-def _keyed(root: Path, spec: TableSpec[_Model], *, required: bool = True) -> dict[str, _Model]:
-    """Read the rows of one file by their ids."""
-    if required:
-        read_text(spec.path(root))  # says in one line that the file is missing
+def _keyed(root: Path, spec: TableSpec[_Model]) -> dict[str, _Model]:
+    """Read the rows of a table by their ids."""
     return {getattr(row, spec.key): row for row in read_table(root, spec)}
 
 
@@ -200,8 +197,10 @@ def start_replies_run(
         cases=len(cases),
         replies=replies,
     )
-    files = {"questions.jsonl": questions, "passages.jsonl": passages, "cases.jsonl": cases}
-    writers = {name: partial(_write, rows=rows) for name, rows in files.items()}
+    files = ((_QUESTIONS, questions), (_PASSAGES, passages), (_CASES, cases))
+    writers = {
+        spec.path(Path()).name: partial(_write, spec=spec, rows=rows) for spec, rows in files
+    }
     with Run.create_or_resume(root, manifest, files=writers):
         return root
 
@@ -221,7 +220,5 @@ def _knowledge_bases(
     ]
 
 
-def _write(path: Path, *, rows: Iterable[BaseModel]) -> None:
-    text = "".join(row.model_dump_json() + "\n" for row in rows)
-    if not path.exists() or read_text(path) != text:
-        write_text(path, text)
+def _write(path: Path, *, spec: TableSpec[Any], rows: Iterable[BaseModel]) -> None:
+    write_table(path.parent, spec, rows)

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel
 
 from ...guard.errors import InputError
-from ...guard.files import atomic_writer
+from ...guard.files import atomic_writer, read_jsonl
 from ._manifest import checked_model
 from ._rows import (
     LinesFile,
@@ -43,6 +43,8 @@ class TableSpec(Generic[RowT]):
         row: model of a row.
         key: field of the row that identifies it; a text, unique in the table.
         hint: what an error about a damaged row tells the user to do.
+        whole: whether the file is written whole (`write_table`) rather than row by row; a
+            last line without an end then counts, too.
         clean: whether lone surrogates and NUL, which many programs cannot take, are
             replaced when rows are read.
     """
@@ -51,6 +53,7 @@ class TableSpec(Generic[RowT]):
     row: type[RowT]
     key: str
     hint: str = _HINT
+    whole: bool = False
     clean: bool = False
 
     def path(self, folder: Path) -> Path:
@@ -81,7 +84,7 @@ class Table(Generic[RowT]):
         self._failure: InputError | None = None
         self._closed = not writable
         if not writable:
-            self._done = keys_of(stored_rows(self._path), spec.key)
+            self._done = {}
             return
         self._file = LinesFile(self._path, spec.key)
         self._done = self._file.keys
@@ -94,7 +97,8 @@ class Table(Generic[RowT]):
     def done(self) -> Set[str]:
         """Keys of the rows on disk, in the order in which they were stored: a live view.
 
-        Membership may be asked at any time; iterate only while nothing is being stored.
+        Empty if the table is open for reading only. Membership may be asked at any time;
+        iterate only while nothing is being stored.
         """
         return self._done.keys()
 
@@ -112,16 +116,17 @@ class Table(Generic[RowT]):
         Raises:
             InputError: as `rows`.
         """
-        found = stored_rows(self._path)
-        keys_of(found, self.key)
         spec = self.spec
-        return [
-            (
-                where,
-                checked_model(spec.row, value, where=where, hint=spec.hint, clean=spec.clean),
-            )
+        if spec.whole:
+            found = [(f"{self._path}:{number}", row) for number, row in read_jsonl(self._path)]
+        else:
+            found = stored_rows(self._path)
+        checked = [
+            (where, checked_model(spec.row, value, where=where, hint=spec.hint, clean=spec.clean))
             for where, value in found
         ]
+        keys_of(found, self.key)
+        return checked
 
     def submit(self, row: RowT | Mapping[str, Any]) -> Future[None]:
         """Hand over a row; the future is done once it is on disk. From any thread.
@@ -298,6 +303,21 @@ def read_table(folder: str | os.PathLike[str], spec: TableSpec[RowT]) -> list[Ro
     return Table(Path(folder), spec, writable=False).rows()
 
 
+def write_table(
+    folder: str | os.PathLike[str], spec: TableSpec[RowT], rows: Iterable[RowT]
+) -> None:
+    """Write the file of a table, whole or not at all.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    path = spec.path(Path(folder))
+    with atomic_writer(path) as stream:
+        for row in rows:
+            line = encode_line(row.model_dump(mode="json"), str(path))
+            stream.write(line.decode("utf-8") + "\n")
+
+
 class SharedLog(Generic[RowT]):
     """Rows without keys in a file to which several processes append.
 
@@ -349,6 +369,13 @@ class SharedLog(Generic[RowT]):
             (where, checked_model(self._row, value, where=where, hint=self._hint))
             for where, value in lines
         ]
+
+    def size(self) -> int:
+        """Return the bytes of the file; it has grown if another process wrote."""
+        try:
+            return self.path.stat().st_size
+        except OSError:
+            return 0
 
     def append(self, rows: Iterable[RowT]) -> int:
         """Write rows and force them to disk together; one process at a time.

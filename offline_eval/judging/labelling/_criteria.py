@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from ....guard.errors import InputError
 from ....guard.files import read_text
-from ...run import ABSTENTION, FACTUALITY, TIERS
+from ...run import ABSTENTION, FACTUALITY, TIERS, Stored
 
 _Word = Annotated[str, Field(min_length=1, max_length=60)]
 _HINT = (
@@ -141,12 +141,7 @@ def _parsed(path: str) -> Any:
 _Name = Annotated[str, Field(min_length=1)]
 
 
-class _Stored(BaseModel):
-    # Unknown fields are left alone: a later writer may add some without a new schema.
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class HumanLabel(_Stored):
+class HumanLabel(Stored):
     """A line of `labels/NAME.jsonl`. Of one reply and criterion the last line counts.
 
     Attributes:
@@ -168,7 +163,7 @@ class HumanLabel(_Stored):
     skipped: bool = False
 
 
-class SampledReply(_Stored):
+class SampledReply(Stored):
     """One reply that is to be labelled.
 
     Attributes:
@@ -182,7 +177,7 @@ class SampledReply(_Stored):
     batch: Annotated[int, Field(ge=0)] = 0
 
 
-class LabelSample(_Stored):
+class LabelSample(Stored):
     """`labels/_sample.json`: the same for all annotators.
 
     Attributes:

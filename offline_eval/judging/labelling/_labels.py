@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from ....guard.errors import InputError
+from ...run import SharedLog
 from ._criteria import (
     ABSTENTION_CRITERION,
     FACTUALITY_CRITERION,
@@ -19,7 +20,6 @@ from ._criteria import (
     LabelCriterion,
     LabelSample,
 )
-from ._label_log import LabelLog
 from ._sampling import FOLDER, read_sample
 
 CONSENSUS = "_consensus"
@@ -177,9 +177,24 @@ def read_labels(folder: str | os.PathLike[str]) -> Labels:
     given = {}
     for path in sorted(root.glob("*.jsonl")):
         if not path.name.startswith(("_", ".")):
-            given[path.stem] = latest(LabelLog(path).read(outcomes))
-    settled = latest(LabelLog(root / f"{CONSENSUS}.jsonl").read(outcomes))
+            given[path.stem] = latest(_checked_labels(path, outcomes))
+    settled = latest(_checked_labels(root / f"{CONSENSUS}.jsonl", outcomes))
     return Labels(sample=sample, given=given, settled=settled)
+
+
+def _checked_labels(path: Path, outcomes: Mapping[str, Sequence[str]]) -> list[HumanLabel]:
+    labels = []
+    for where, label in SharedLog(path, HumanLabel).places():
+        # Labels by other criteria may have any outcome.
+        allowed = outcomes.get(label.criterion)
+        if label.outcome is not None and allowed and label.outcome not in allowed:
+            raise InputError(
+                f"{label.outcome[:60]!r} is not an outcome of {label.criterion[:60]!r}",
+                where=where,
+                hint=f"choose one of {', '.join(allowed)}, or move the file away",
+            )
+        labels.append(label)
+    return labels
 
 
 def latest(labels: Sequence[HumanLabel]) -> tuple[HumanLabel, ...]:

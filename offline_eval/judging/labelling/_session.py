@@ -10,9 +10,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ....guard.errors import InputError
-from ...run import RepliesRun
+from ...run import RepliesRun, SharedLog
 from ._criteria import HumanLabel, LabelCriterion, LabelSample, in_asking_order
-from ._label_log import LabelLog
 from ._labels import CONSENSUS, Labels, checked_annotator, read_labels
 from ._page import context_view, item_view, plain
 from ._sampling import FOLDER
@@ -80,7 +79,7 @@ class LabelSession:
         run: RepliesRun,
         criteria: Sequence[LabelCriterion],
         items: Sequence[SessionItem],
-        log: LabelLog,
+        log: SharedLog[HumanLabel],
         annotator: str,
     ) -> None:
         self.criteria = tuple(criteria)
@@ -234,7 +233,7 @@ class LabelSession:
         if size == self._read_bytes:
             return
         self._said, self._notes = {}, {}
-        self._take(self._log.read())
+        self._take([label for _, label in self._log.places()])
         self._read_bytes = size
 
     def _take(self, labels: Sequence[HumanLabel]) -> None:
@@ -404,8 +403,8 @@ def _letter(place: int) -> str:
     return f"Annotator {chr(ord('A') + place) if place < 26 else place + 1}"
 
 
-def _log_of(run: RepliesRun, name: str) -> LabelLog:
-    return LabelLog(run.folder / FOLDER / f"{name}.jsonl")
+def _log_of(run: RepliesRun, name: str) -> SharedLog[HumanLabel]:
+    return SharedLog(run.folder / FOLDER / f"{name}.jsonl", HumanLabel)
 
 
 def _shuffled(seed: int, who: str, reply_id: str) -> bytes:

@@ -91,7 +91,9 @@ def test_a_label_that_is_no_outcome_is_refused_with_its_line(
 
     outcome = knowgate("label", run.folder, "--agreement")
 
-    refused(outcome, f"{path}:{len(lines) + 1}: 'tier_4' is no outcome of 'factuality'", "tier_3")
+    refused(
+        outcome, f"{path}:{len(lines) + 1}: 'tier_4' is not an outcome of 'factuality'", "tier_3"
+    )
 
 
 def test_a_name_with_brackets_is_printed_as_it_is(knowgate: Knowgate, run: RepliesRun) -> None:
