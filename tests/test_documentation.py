@@ -199,7 +199,7 @@ def policy(models: dict[str, Any]) -> Policy:
         )
         for i in range(300)
     ]
-    fitted = fit_policy(records, risk=0.1, delta=0.1)
+    fitted = fit_policy(records, risk=0.1, delta=0.1).policy
     bound = {"scorer", "aggregator", "relevance_calibrator"}
     return fitted.model_copy(update={name: getattr(default, name) for name in bound})
 
