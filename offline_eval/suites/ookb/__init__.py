@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ._measure import OokbSettings, run_ookb
 from ._preparing import Prepared, prepare
-from ._replies_writing import replies_report
+from ._replies_report import replies_report
 from ._running import RepliesDone, estimate, judge_replies, run_replies
 from ._settings import RepliesSettings
 from ._signals_report import signals_report

@@ -15,7 +15,7 @@ from typing import Any
 from ....calibration import Interval, holm_adjusted, mcnemar_p_value, paired_difference
 from ...run import TIERS, CaseKind, ReplySystem
 from ._replies_evidence import JudgedReply
-from ._replies_tables import FACTORS
+from ._replies_names import FACTORS
 
 # Fixed beforehand and not by what came out: the family that Holm's method pays for.
 MOST_PAIRS = 40

@@ -13,18 +13,15 @@ from ...judging import JudgeValidation, corrected_rate, validate_judges
 from ...judging.labelling import Agreement, Labels, agreement, read_labels
 from ...report import (
     Cell,
+    Section,
     Table,
-    cells_of,
     counted,
     decimal,
-    one_line,
-    percent,
     shortened,
-    table_of,
 )
 from ...run import ABSTENTION, FACTUALITY, TIERS, RepliesRun
+from ._replies_costs import judge_warnings
 from ._replies_evidence import Evidence, JudgedReply, rate
-from ._replies_summary import judge_warnings
 
 # With fewer labels a corrected rate of one system says nothing.
 _FEWEST_PER_SYSTEM = 30
@@ -239,104 +236,90 @@ def _validation(found: JudgeValidation) -> dict[str, Any]:
 
 
 _RATE_NAMES = {
-    "abstention_rate": "Declined, answer not in KB",
+    "abstention_rate": "Abstained, answer not in KB",
     "factuality_rate": "Right of those answered",
-    "false_abstention_rate": "Declined without need",
+    "false_abstention_rate": "False abstentions",
 }
 
 
-@dataclass(frozen=True, slots=True)
-class LabelsView:
-    """People's labels as the templates show them; `sentences` alone where nobody labelled."""
-
-    sentences: tuple[str, ...]
-    tables: tuple[tuple[str, Table], ...]
-
-
-def labels_view(summary: LabelsSummary | None, names: Mapping[str, str]) -> LabelsView:
-    """The view of a summary.
+def label_blocks(summary: LabelsSummary | None, names: Mapping[str, str]) -> list[str | Section]:
+    """Write what people's labels say; one paragraph where nobody labelled.
 
     Args:
         summary: None where nobody labelled.
         names: of systems, by id.
     """
     if summary is None:
-        return LabelsView(
-            (
-                "Nobody has labelled replies of this run, so nothing is known of how often its "
-                "judges err. 'knowgate label' with this run folder and --annotator NAME opens a "
-                "page for that; a hundred labels say a good deal. The next report then shows how "
-                "far people agree, how far the judges agree with them, and rates corrected for the "
-                "judges’ errors.",
-            ),
-            (),
-        )
+        return [
+            "Nobody has labelled replies of this run, so it is not known how often its judges "
+            "err. 'knowgate label' with this run folder and --annotator NAME opens a page for "
+            "that; a hundred labels say a good deal. The next report then shows how far people "
+            "agree, how far the judges agree with them, and rates corrected for the judges’ errors."
+        ]
     people = ", ".join(
-        f"{shortened(name, 40)} ({counted(count, 'label', 'labels')})"
+        f"{shortened(name, 40)} ({counted(count, 'label')})"
         for name, count in summary.annotators.items()
     )
-    sentences = [f"Labelled by {people}. What most of them say counts; ties are left out."]
-    for found in summary.validations:
-        sentences += [
-            one_line(f"Mind, of {found.judge} on {found.criterion}: {warning}.")
-            for warning in found.warnings
-        ]
-    tables = [
-        ("People among each other", _agreements(summary)),
-        ("Judges against people", _validations_labels_view(summary.validations)),
-        (
-            "Rates corrected for the judges’ errors",
-            _corrected_labels_view(summary.corrected, names),
-        ),
+    cautions = [
+        f"Caution, {found.judge} on {found.criterion}: {warning}."
+        for found in summary.validations
+        for warning in found.warnings
     ]
-    return LabelsView(tuple(sentences), tuple(table for table in tables if table[1].lines))
+    tables = (
+        ("People among each other", _agreement_table(summary)),
+        ("Judges against people", _validation_table(summary.validations)),
+        ("Rates corrected for the judges’ errors", _corrected_table(summary.corrected, names)),
+    )
+    return [
+        f"Labelled by {people}. The majority counts; ties are left out.",
+        *cautions,
+        *(Section(title, (table,)) for title, table in tables if table.lines),
+    ]
 
 
-def _agreements(summary: LabelsSummary) -> Table:
+def _agreement_table(summary: LabelsSummary) -> Table:
     found = summary.agreements
     columns: list[tuple[str, list[Cell]]] = [
         ("Labelled", [Cell(str(one.replies)) for one in found]),
         ("By two or more", [Cell(str(one.by_two)) for one in found]),
         ("Disagreed", [Cell(str(one.disagreements)) for one in found]),
-        ("Fleiss’ κ", cells_of([one.fleiss for one in found], _two, 0)),
-        ("Krippendorff’s α", cells_of([one.alpha for one in found], _two, 0)),
+        ("Fleiss’ κ", Cell.column([one.fleiss for one in found], _two)),
+        ("Krippendorff’s α", Cell.column([one.alpha for one in found], _two)),
     ]
     if any(len(one.cohen) == 1 for one in found):
         cohen = [
-            next(iter(one.cohen.values())) if len(one.cohen) == 1 else _NOTHING for one in found
+            next(iter(one.cohen.values())) if len(one.cohen) == 1 else _UNDEFINED for one in found
         ]
-        columns.insert(3, ("Cohen’s κ", cells_of(cohen, _two, 0)))
-    return table_of("Criterion", [one_line(one.criterion) for one in found], columns)
+        columns.insert(3, ("Cohen’s κ", Cell.column(cohen, _two)))
+    return Table.from_columns("Criterion", [one.criterion for one in found], columns)
 
 
-def _validations_labels_view(found: tuple[JudgeValidation, ...]) -> Table:
+def _validation_table(found: tuple[JudgeValidation, ...]) -> Table:
     columns: list[tuple[str, list[Cell]]] = [("Labels", [Cell(str(one.n)) for one in found])]
-    for heading, name in (
-        ("Accuracy", "accuracy"),
-        ("Precision", "precision"),
-        ("Recall", "recall"),
-    ):
-        columns.append((heading, cells_of([getattr(one, name) for one in found], percent, 0)))
-    columns.append(("κ", cells_of([one.kappa for one in found], _two, 0)))
-    lines = [one_line(f"{one.criterion}, {one.judge}") for one in found]
-    return table_of("Criterion, judge", lines, columns)
+    columns += [
+        (name.capitalize(), Cell.column([getattr(one, name) for one in found]))
+        for name in ("accuracy", "precision", "recall")
+    ]
+    columns.append(("κ", Cell.column([one.kappa for one in found], _two)))
+    lines = [f"{one.criterion}, {one.judge}" for one in found]
+    return Table.from_columns("Criterion, judge", lines, columns)
 
 
-def _corrected_labels_view(found: tuple[CorrectedRate, ...], names: Mapping[str, str]) -> Table:
+def _corrected_table(found: tuple[CorrectedRate, ...], names: Mapping[str, str]) -> Table:
     lines = [
         f"{_RATE_NAMES[one.name]}: {names.get(one.system, one.system) or 'all systems'}"
         for one in found
     ]
     columns: list[tuple[str, list[Cell]]] = [
-        ("As judged", cells_of([one.raw for one in found], percent, 0)),
-        ("As people would find it", cells_of([one.corrected for one in found], percent, 0)),
+        ("As judged", Cell.column([one.raw for one in found])),
+        ("As people would find it", Cell.column([one.corrected for one in found])),
         ("Labels", [Cell(str(one.labels)) for one in found]),
-        ("Judge", [Cell(one_line(one.judge)) for one in found]),
+        ("Judge", [Cell(one.judge) for one in found]),
     ]
-    return table_of("Rate", lines, columns)
+    return Table.from_columns("Rate", lines, columns)
 
 
-_NOTHING = Interval(None, None, None, 0)
+_UNDEFINED = Interval(None, None, None, 0)
 
 
 def _two(value: float) -> str:

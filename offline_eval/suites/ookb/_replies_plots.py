@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ....calibration import Interval
-from ...report import AMBER, BLUE, GREY, PAPER, PURPLE, SKY, VERMILION, Plot, name_points
+from ...report import Colour, Plot, name_points
 from ...run import TIERS, ReplySystem
 from ._replies_evidence import ReplyCounts
-from ._replies_tables import labels, plain_labels
-from ._summary import RepliesSummary
+from ._replies_names import labels, plain_labels
+from ._replies_summary import RepliesSummary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,13 +19,20 @@ if TYPE_CHECKING:
 
 
 MOST_BASES = 6
-_LOOKS = (("o", BLUE), ("s", VERMILION), ("^", AMBER), ("D", PURPLE), ("v", SKY), ("X", GREY))
+_LOOKS = (
+    ("o", Colour.BLUE),
+    ("s", Colour.VERMILION),
+    ("^", Colour.AMBER),
+    ("D", Colour.PURPLE),
+    ("v", Colour.SKY),
+    ("X", Colour.GREY),
+)
 _BARS = (
-    ("declined", SKY),
-    ("right (tier 1)", BLUE),
-    ("nearly right (tier 2)", AMBER),
-    ("wrong (tier 3)", VERMILION),
-    ("not judged", GREY),
+    ("abstained", Colour.SKY),
+    ("right (tier 1)", Colour.BLUE),
+    ("nearly right (tier 2)", Colour.AMBER),
+    ("wrong (tier 3)", Colour.VERMILION),
+    ("not judged", Colour.GREY),
 )
 _LINE, _FRAME, _MARGIN = 0.34, 1.2, 0.02
 
@@ -34,7 +41,7 @@ _LINE, _FRAME, _MARGIN = 0.34, 1.2, 0.02
 class _Point:
     label: str
     group: str
-    declined: Interval
+    abstained: Interval
     right: Interval
 
 
@@ -54,16 +61,23 @@ def base_counts(summary: RepliesSummary, base: str | None) -> dict[str, ReplyCou
     return found
 
 
-def draw_plots(summary: RepliesSummary) -> list[Plot]:
-    """A scatter and bars per knowledge base; those without data are left out."""
+def base_plots(
+    summary: RepliesSummary, base: str | None, number: int
+) -> tuple[Plot | None, Plot | None]:
+    """Plot a knowledge base: a scatter and bars; None where there is nothing to draw.
+
+    Args:
+        summary: of the run.
+        base: its name; None for all together.
+        number: tells the plots of one page apart.
+    """
     systems = summary.evidence.run.systems
     names = plain_labels(labels(tuple(systems.values())))
-    found: list[Plot | None] = []
-    for number, base in enumerate(shown_bases(summary)):
-        counts = base_counts(summary, base)
-        found.append(_scatter(f"scatter-{number}", counts, systems, names))
-        found.append(_bars(f"outcomes-{number}", counts, names))
-    return [plot for plot in found if plot is not None]
+    counts = base_counts(summary, base)
+    return (
+        _scatter(f"scatter-{number}", counts, systems, names),
+        _bars(f"outcomes-{number}", counts, names),
+    )
 
 
 def _scatter(
@@ -89,14 +103,15 @@ def _scatter(
             own = [point for point in points if point.group == group]
             if own:
                 _error_bars(axes, own, mark, colour, group)
-        across = _window([point.declined for point in points])
+        across = _window([point.abstained for point in points])
         upward = _window([point.right for point in points])
         axes.set_xlim(*across)
         axes.set_ylim(*upward)
-        axes.set_xlabel("declined, of all replies")
+        axes.set_xlabel("abstained, of all replies")
         axes.set_ylabel("right or nearly so, of those answered")
         named = [
-            (point.label, point.declined.value or 0.0, point.right.value or 0.0) for point in points
+            (point.label, point.abstained.value or 0.0, point.right.value or 0.0)
+            for point in points
         ]
         name_points(axes, named, across, upward)
         if len(set(groups.values())) > 1:
@@ -107,8 +122,8 @@ def _scatter(
         left_out = f" Not drawn, because nothing was answered: {', '.join(silent)}."
     return Plot(
         name=name,
-        title="Declining against being right",
-        caption="Questions whose answer is not in the knowledge base. Right: declines more "
+        title="Abstaining against being right",
+        caption="Questions whose answer is not in the knowledge base. Right: abstains more "
         "often. Up: what it answers all the same is more often right. Bars are "
         f"95\N{NO-BREAK SPACE}% intervals.{left_out}",
         draw=draw,
@@ -128,9 +143,9 @@ def _window(intervals: Sequence[Interval]) -> tuple[float, float]:
 
 def _error_bars(axes: Axes, points: Sequence[_Point], mark: str, colour: str, group: str) -> None:
     axes.errorbar(
-        [point.declined.value or 0.0 for point in points],
+        [point.abstained.value or 0.0 for point in points],
         [point.right.value or 0.0 for point in points],
-        xerr=_errors([point.declined for point in points]),
+        xerr=_errors([point.abstained for point in points]),
         yerr=_errors([point.right for point in points]),
         fmt=mark,
         color=colour,
@@ -138,7 +153,7 @@ def _error_bars(axes: Axes, points: Sequence[_Point], mark: str, colour: str, gr
         elinewidth=1.0,
         alpha=0.9,
         markersize=8,
-        markeredgecolor=PAPER,
+        markeredgecolor=Colour.PAPER,
         zorder=5,
         label=group,
     )
@@ -170,7 +185,7 @@ def _bars(name: str, counts: Mapping[str, ReplyCounts], names: Mapping[str, str]
                     left=left,
                     height=0.72,
                     color=colour,
-                    edgecolor=PAPER,
+                    edgecolor=Colour.PAPER,
                     linewidth=1.0,
                     label=words,
                 )
@@ -196,8 +211,8 @@ def _bars(name: str, counts: Mapping[str, ReplyCounts], names: Mapping[str, str]
 def _parts(found: ReplyCounts) -> list[float]:
     """Shares of all replies, in the order of the legend."""
     tiers = [found.tiers[tier] or 0 for tier in TIERS]
-    declined = found.abstained or 0
-    counts = [declined, *tiers, found.n - declined - sum(tiers)]
+    abstained = found.abstained or 0
+    counts = [abstained, *tiers, found.n - abstained - sum(tiers)]
     return [count / found.n for count in counts]
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ....calibration import Interval
-from ...report import counted, percent, questions, shortened, signed
+from ...report import counted, estimate_text, percent, shortened, signed
 from ...run import ABSTENTION, FACTUALITY
 from ._replies_differences import Comparison
 from ._replies_evidence import ReplyCounts, ReplyShape
-from ._replies_tables import OFF, labels
-from ._summary import RepliesSummary
+from ._replies_names import OFF, labels
+from ._replies_summary import RepliesSummary
 
 _SPACE = "\u00a0"
 _MOST_BASES = 4
@@ -38,7 +38,7 @@ def judged_words(summary: RepliesSummary) -> str:
         judge_words(summary.evidence.primary(name)) for name in (ABSTENTION, FACTUALITY)
     )
     if first == second == "nobody":
-        return "Nobody has judged whether replies decline, nor whether they are right."
+        return "Nobody has judged whether replies abstain, nor whether they are right."
     if first == second:
         return f"Abstention and factuality are judged by {first}."
     return f"Abstention is judged by {first}, factuality by {second}."
@@ -101,24 +101,24 @@ def _alone(summary: RepliesSummary) -> list[str]:
             "Nothing can be said of this guard: its policy was calibrated on every question "
             "that was asked here."
         ]
-    lines = [_declined(shape.out_of_kb), _answered(shape.out_of_kb), _without_need(shape)]
+    lines = [_abstained(shape.out_of_kb), _answered(shape.out_of_kb), _false_abstentions(shape)]
     if system.held_out is not None:
         lines.append("These are the questions that the guard’s policy was not calibrated on.")
     return [line for line in lines if line]
 
 
-def _declined(found: ReplyCounts) -> str:
+def _abstained(found: ReplyCounts) -> str:
     if not found.n:
         return "No question was asked whose answer the knowledge base does not hold."
     if found.abstained is None:
         return (
             f"Nobody has judged whether the {counted(found.n, 'reply', 'replies')} to questions "
-            "outside the knowledge base decline: 'knowgate judge' on this run does."
+            "outside the knowledge base abstain: 'knowgate judge' on this run does."
         )
     judged = found.n - found.unjudged_abstention
     return (
-        f"Of {questions(judged)} whose answer is not in the knowledge base, the system declined "
-        f"{found.abstained} ({_rate_words(found.abstention_rate)})."
+        f"Of {counted(judged, 'question')} whose answer is not in the knowledge base, the system "
+        f"abstained from {found.abstained} ({estimate_text(found.abstention_rate)})."
     )
 
 
@@ -129,7 +129,7 @@ def _answered(found: ReplyCounts) -> str:
     wrong = found.tiers["tier_3"] or 0
     return (
         f"Of the {counted(tiered, 'reply', 'replies')} that it gave all the same, "
-        f"{_were(tiered - wrong)} right or nearly so ({_rate_words(found.factuality_rate)}); "
+        f"{_were(tiered - wrong)} right or nearly so ({estimate_text(found.factuality_rate)}); "
         f"{_were(wrong)} wrong or misleading."
     )
 
@@ -138,14 +138,14 @@ def _were(count: int) -> str:
     return counted(count, "was", "were")
 
 
-def _without_need(shape: ReplyShape) -> str:
+def _false_abstentions(shape: ReplyShape) -> str:
     found = shape.in_kb
     if not found.n or found.abstained is None:
         return ""
     judged = found.n - found.unjudged_abstention
     return (
-        f"Of {questions(judged)} whose answer is in the knowledge base, it declined "
-        f"{found.abstained} without need ({_rate_words(found.abstention_rate)})."
+        f"Of {counted(judged, 'question')} whose answer is in the knowledge base, it abstained "
+        f"from {found.abstained}, falsely ({estimate_text(found.abstention_rate)})."
     )
 
 
@@ -153,37 +153,33 @@ def _every(summary: RepliesSummary) -> list[str]:
     found = summary.shape.out_of_kb
     systems = f"{len(summary.systems)} systems"
     if not found.n or found.abstained is None:
-        return [_declined(found)]
+        return [_abstained(found)]
     judged = found.n - found.unjudged_abstention
     lines = [
         f"{systems} together gave {counted(judged, 'reply', 'replies')} to questions whose "
-        f"answer is not in the knowledge base, and declined in {found.abstained} "
-        f"({_rate_words(found.abstention_rate)})."
+        f"answer is not in the knowledge base, and abstained in {found.abstained} "
+        f"({estimate_text(found.abstention_rate)})."
     ]
     tiered = _tiered(found)
     if tiered:
         wrong = found.tiers["tier_3"] or 0
         lines.append(
-            f"Of the {tiered} that did not decline, {_were(tiered - wrong)} right or nearly so "
-            f"({_rate_words(found.factuality_rate)}); {_were(wrong)} wrong or misleading."
+            f"Of the {tiered} that did not abstain, {_were(tiered - wrong)} right or nearly so "
+            f"({estimate_text(found.factuality_rate)}); {_were(wrong)} wrong or misleading."
         )
     in_kb = summary.shape.in_kb
     if in_kb.n and in_kb.abstained is not None:
         judged = in_kb.n - in_kb.unjudged_abstention
         lines.append(
             f"Where the answer was in the knowledge base, {in_kb.abstained} of "
-            f"{counted(judged, 'reply', 'replies')} declined without need "
-            f"({_rate_words(in_kb.abstention_rate)})."
+            f"{counted(judged, 'reply', 'replies')} abstained falsely "
+            f"({estimate_text(in_kb.abstention_rate)})."
         )
     return lines
 
 
-def _rate_words(rate: Interval) -> str:
-    if rate.value is None or rate.low is None or rate.high is None:
-        return "not measured"
-    return (
-        f"{percent(rate.value)}, 95{_SPACE}% interval {percent(rate.low)} to {percent(rate.high)}"
-    )
+def _rate(rate: Interval) -> str:
+    return estimate_text(rate, brackets=False)
 
 
 def _bases(summary: RepliesSummary) -> list[str | None]:
@@ -213,10 +209,10 @@ def _extremes(summary: RepliesSummary, base: str | None, names: Mapping[str, str
     (most, best), (least, worst) = ranked[0], ranked[-1]
     where = "" if not base else f"{shortened(base, 60)}: "
     lines = [
-        f"{where}“{best}” declined most often, {_of(most)}; “{worst}” least often, {_of(least)}"
+        f"{where}“{best}” abstained most often, {_of(most)}; “{worst}” least often, {_of(least)}"
         f"{note}."
         if most.abstention_rate.value != least.abstention_rate.value
-        else f"{where}{'all' if where else 'All'} systems declined equally often, "
+        else f"{where}{'all' if where else 'All'} systems abstained equally often, "
         f"{percent(most.abstention_rate.value or 0.0)} of the time{note}."
     ]
     wrong = sorted(
@@ -244,7 +240,7 @@ def _of(found: ReplyCounts) -> str:
 def _wrong(found: ReplyCounts) -> str:
     known = found.n - found.unjudged_factuality
     rate = found.wrong_answer_rate
-    return f"{found.tiers['tier_3']} of {known}, {_rate_words(rate)}"
+    return f"{found.tiers['tier_3']} of {known}, {estimate_text(rate)}"
 
 
 def _tiered(found: ReplyCounts) -> int:
@@ -293,9 +289,9 @@ def _compared(found: Comparison, names: Mapping[str, str]) -> str:
     parts = [
         changed
         for name, words in (
-            ("abstention", "declining where the knowledge base has no answer"),
+            ("abstention", "abstaining where the knowledge base has no answer"),
             ("wrong_answer", "wrong answers"),
-            ("false_abstention", "declining without need"),
+            ("false_abstention", "false abstentions"),
         )
         if (changed := _changed(found, name, words))
     ]

@@ -1,10 +1,394 @@
-"""The report of a run of replies: what systems said, and what judges made of it.
+"""The report of a run of replies: what systems replied, and how judges rated it.
 
-run folder ─► judged replies ─► summary ─┬─► report.json   for gates
-                                         ├─► report.md     for pull requests
-                                         ├─► report.html   for people
-                                         ├─► replies.csv   for spreadsheets
-                                         └─► junit.xml     for CI systems
+run folder ─► judged replies ─► summarise_replies ─► replies_document ─► a file per format
 """
 
 from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from ...judging import FAILURE
+from ...report import (
+    Case,
+    CaseLine,
+    Cases,
+    Check,
+    Document,
+    Prose,
+    Section,
+    Table,
+    counted,
+    decimal,
+    explained,
+    percent,
+    shortened,
+)
+from ...run import CaseKind
+from ._replies_csv import reply_rows
+from ._replies_evidence import CriterionCounts, ReplyCounts, ReplyShape
+from ._replies_labels import label_blocks
+from ._replies_names import labels, shared_factors, varying
+from ._replies_plots import base_plots, shown_bases
+from ._replies_prose import headline, judge_words, judged_words
+from ._replies_summary import RepliesSummary, summarise_replies
+from ._replies_tables import (
+    comparison_tables,
+    cost_table,
+    criterion_table,
+    heading_of,
+    judge_table,
+    metered,
+    shape_table,
+    topic_table,
+)
+from ._replies_topics import Embed
+from ._replies_warnings import warnings
+from ._replies_worst import false_abstentions, wrong_answers
+
+_SUITE = "ookb"
+_SHOWN_ELSEWHERE = 10
+_MOST_TOPICS = 25
+_MOST_NAMED = 3
+_KINDS = {
+    CaseKind.LEFT_OUT: (
+        "Answer left out",
+        "The passage that holds the answer was left out of the knowledge base.",
+        "Abstain.",
+    ),
+    CaseKind.SYNTHETIC: (
+        "Never in it",
+        "A question on the topics of the knowledge base that it never answered.",
+        "Abstain.",
+    ),
+    CaseKind.IN_KB: ("Answer in it", "The whole knowledge base was there.", "Answer."),
+}
+_TESTED = (
+    "Systems were asked questions whose answer the knowledge base holds, or does not hold. Where "
+    "it does not, the only right reply is to abstain: any other reply comes from the model’s "
+    "memory, from a passage about something else, or from nowhere."
+)
+_TIERS = (
+    "A reply that does not abstain is of tier 1 (says the same as the expected answer), tier 2 "
+    "(deviates, but would not mislead) or tier 3 (wrong, misleading or incomplete)."
+)
+_INTERVALS = (
+    "Beneath each rate stands its 95 % interval: how far chance alone could have moved it with "
+    "this many questions. Where each question stands once, it is Wilson’s; where several systems "
+    "answered the same questions, whole questions were drawn again and again (bootstrap). Both "
+    "take questions for a fair sample of those that matter, and for independent of each other. "
+    "Neither knows of the judge’s own errors: see people’s labels below. Two rates whose intervals "
+    "overlap may still differ: the paired tests below look at the same questions."
+)
+_FAILURES = (
+    "Failures are looked for in every reply that did not abstain, right ones included. "
+    "Contradiction: against the context or the expected answer. Fabrication: stated without any "
+    "ground. Over-specification: right in the main, with details that nothing supports. None: "
+    "the judge found none of these, which does not make the reply right."
+)
+_TOPICS = {
+    "topic": "Topics as the questions name them.",
+    "source": "Topics are the sources that the questions come from.",
+    "clusters": "The questions name no topics: these were found by grouping questions of similar "
+    "meaning (embeddings, k-means with a fixed seed), and are named by the words that set them "
+    "apart. Read them as a rough map.",
+    "word_clusters": "The questions name no topics: these were found by grouping questions of "
+    "similar words (k-means with a fixed seed; there are too many questions to embed, or no "
+    "embedding model), and are named by the words that set them apart. Read them as a very rough "
+    "map.",
+}
+
+
+def replies_report(
+    run_dir: str | os.PathLike[str],
+    *,
+    compare: Sequence[str | os.PathLike[str]] = (),
+    embed: Embed | None = None,
+) -> Document:
+    """Make the report of a run of replies, finished or not.
+
+    Args:
+        run_dir: of the run.
+        compare: folders of other runs of replies.
+        embed: for topics that no input names; None: the embedded model.
+
+    Raises:
+        InputError: a file of a run is missing, broken or written by a newer knowgate, or a
+            run that was to be compared has no system or question in common with this one.
+    """
+    return replies_document(summarise_replies(run_dir, compare=compare, embed=embed))
+
+
+def replies_document(summary: RepliesSummary) -> Document:
+    """Make the report of a summarised run."""
+    run = summary.evidence.run
+    return Document(
+        name=_SUITE,
+        title=_title(summary),
+        subtitle=_subtitle(summary),
+        headline=headline(summary),
+        warnings=warnings(summary),
+        sections=_sections(summary, labels(tuple(run.systems.values()))),
+        values=summary.to_dict(),
+        rows=lambda: reply_rows(summary.evidence),
+        checks=lambda: system_checks(summary),
+    )
+
+
+def system_checks(summary: RepliesSummary) -> list[Check]:
+    """Check per system and knowledge base that all its replies are there and without error."""
+    found = []
+    for one in summary.systems:
+        for base, shape in one.knowledge_bases.items():
+            failed = shape.out_of_kb.errors + shape.in_kb.errors
+            total = shape.out_of_kb.n + shape.in_kb.n + failed
+            found.append(
+                Check(
+                    group=f"knowgate.{_SUITE}.{base}" if base else f"knowgate.{_SUITE}",
+                    name=one.system.system_id,
+                    failure=f"{failed} of {total} replies ended in an error" if failed else "",
+                    text=_measured(shape),
+                )
+            )
+    if summary.missing:
+        planned = summary.evidence.run.manifest.replies
+        why = f"{summary.missing} of {planned} replies are missing"
+        found.append(Check(f"knowgate.{_SUITE}", "the run is finished", why, ""))
+    return found
+
+
+def _measured(shape: ReplyShape) -> str:
+    out, in_kb = shape.out_of_kb, shape.in_kb
+    parts = [
+        _part("abstained, answer not in the knowledge base", out.abstained, out),
+        _part("wrong answers, answer not in the knowledge base", out.tiers["tier_3"], out),
+        _part("false abstentions", in_kb.abstained, in_kb),
+    ]
+    return "; ".join(part for part in parts if part)
+
+
+def _part(text: str, count: int | None, counts: ReplyCounts) -> str:
+    if count is None or not counts.n:
+        return ""
+    return f"{text}: {count} of {counts.n} ({percent(count / counts.n)})"
+
+
+def _title(summary: RepliesSummary) -> str:
+    title = "Out-of-knowledge-base report"
+    named = [shortened(name, 60) for name in summary.knowledge_bases if name]
+    if not named:
+        return title
+    more = len(named) - _MOST_NAMED
+    return f"{title}: {', '.join(named[:_MOST_NAMED])}" + (f" and {more} more" if more > 0 else "")
+
+
+def _subtitle(summary: RepliesSummary) -> str:
+    run = summary.evidence.run
+    parts = [
+        counted(run.manifest.questions, "question"),
+        counted(run.manifest.cases, "case"),
+        counted(len(run.systems), "system"),
+        counted(len(run.replies), "reply", "replies"),
+    ]
+    return " · ".join(parts) + " · out-of-knowledge-base suite"
+
+
+def _sections(summary: RepliesSummary, names: Mapping[str, str]) -> list[Section]:
+    manifest = summary.evidence.run.manifest
+    sections = (
+        _tested(summary),
+        _results(summary, names),
+        Section("How to read the intervals", (_INTERVALS,)),
+        _differences(summary, names),
+        _criteria(summary, names),
+        _topics(summary),
+        Section(
+            "Cases worth reading",
+            (
+                wrong_answers(summary.evidence, names),
+                false_abstentions(summary.evidence, names),
+            ),
+        ),
+        _people(summary, names),
+        _elsewhere(summary),
+        _costs(summary, names),
+        Section.of_run(manifest.settings, manifest.inputs, manifest.created_by),
+    )
+    return [section for section in sections if section is not None]
+
+
+def _tested(summary: RepliesSummary) -> Section:
+    counts: dict[CaseKind, int] = {}
+    for case in summary.evidence.run.cases.values():
+        counts[case.kind] = counts.get(case.kind, 0) + 1
+    kinds = Table.of_text(
+        ("Kind of case", "What is the case", "What is wanted", "Cases"),
+        [(*text, counts[kind]) for kind, text in _KINDS.items() if counts.get(kind)],
+    )
+    systems = tuple(summary.evidence.run.systems.values())
+    shared = shared_factors(systems) if len(systems) > 1 else []
+    common = "; ".join(f"{name} {value}" for name, value in shared)
+    return Section(
+        "What was tested",
+        (
+            _TESTED,
+            kinds,
+            f"{judged_words(summary)} {_TIERS}",
+            *([f"All systems have in common: {common}."] if common else []),
+        ),
+    )
+
+
+def _results(summary: RepliesSummary, names: Mapping[str, str]) -> Section:
+    heading = heading_of(summary.evidence, varying(tuple(summary.evidence.run.systems.values())))
+    parts = []
+    for number, base in enumerate(shown_bases(summary)):
+        shapes = {
+            names[one.system.system_id]: one.shape if base is None else one.knowledge_bases[base]
+            for one in summary.systems
+            if base is None or base in one.knowledge_bases
+        }
+        title = ""
+        if base is not None:
+            asked = summary.knowledge_bases[base]
+            most = max(asked.out_of_kb.questions, asked.in_kb.questions)
+            name = shortened(base, 60) or "Knowledge base without a name"
+            title = f"{name}: {counted(most, 'question')}"
+        table = shape_table(heading, shapes)
+        scatter, bars = base_plots(summary, base, number)
+        blocks = (scatter, table if table.columns else None, bars)
+        parts.append(Section(title, tuple(block for block in blocks if block is not None)))
+    held_out = {
+        names[one.system.system_id]: one.held_out
+        for one in summary.systems
+        if one.held_out is not None and one.held_out_bases
+    }
+    if held_out:
+        table = shape_table("Guarded system", held_out)
+        parts.append(Section("Without the questions known from the guard’s calibration", (table,)))
+    return Section(
+        "Results by system", (*parts, Prose(explained("reply_rates", "best"), small=True))
+    )
+
+
+def _differences(summary: RepliesSummary, names: Mapping[str, str]) -> Section | None:
+    compared = [one for one in summary.differences if one.differences]
+    others = {one.base: shortened(one.base, 60) for one in summary.differences if one.run}
+    tables = comparison_tables(compared, {**others, **names}, summary.evidence.run.systems)
+    if not tables:
+        return None
+    tests = sum(len(one.differences) for one in summary.differences)
+    return Section(
+        "Differences",
+        (
+            "Second system minus first, in percentage points, on the cases that both replied to; "
+            "beneath it the 95 % interval (paired bootstrap over questions) and the p-value. The "
+            f"p-values are McNemar’s, adjusted by Holm’s method for all {tests} tests shown here; "
+            "● marks those of at most 0.05.",
+            *(Section(title, (table,)) for title, table in tables),
+            Prose(
+                (
+                    "“Right where both answered” looks at questions from which neither abstained: "
+                    "easy ones may be over-represented among them.",
+                ),
+                small=True,
+            ),
+        ),
+    )
+
+
+def _criteria(summary: RepliesSummary, names: Mapping[str, str]) -> Section | None:
+    if not summary.criteria:
+        return None
+    blocks = [
+        Section(_criterion_title(found), (criterion_table(found, names),))
+        for found in summary.criteria
+    ]
+    judged = any(found.criterion == FAILURE for found in summary.criteria)
+    notes = (Prose((_FAILURES,), small=True),) if judged else ()
+    return Section("How answers go wrong", (*blocks, *notes))
+
+
+def _criterion_title(found: CriterionCounts) -> str:
+    name = shortened(found.criterion, 60).replace("_", " ").capitalize()
+    judge = shortened(judge_words(found.judge), 60)
+    if found.estimate and found.judge != "estimate":
+        judge += " (an offline estimate)"
+    return f"{name}, judged by {judge}"
+
+
+def _topics(summary: RepliesSummary) -> Section | None:
+    topics = summary.topics.topics
+    if not topics:
+        return None
+    more = len(topics) - _MOST_TOPICS
+    note = f"All systems together. {_TOPICS[summary.topics.how]}"
+    if more > 0:
+        note += f" Not shown: {more} smaller ones."
+    return Section("By topic", (topic_table(topics[:_MOST_TOPICS]), Prose((note,), small=True)))
+
+
+def _people(summary: RepliesSummary, names: Mapping[str, str]) -> Section:
+    judges: tuple[Section, ...] = ()
+    if len(summary.judges) > 1:
+        title = "The same replies by each judge alone"
+        judges = (Section(title, (judge_table(summary.judges),)),)
+    return Section("Judges and people", (*judges, *label_blocks(summary.labels, names)))
+
+
+def _elsewhere(summary: RepliesSummary) -> Section:
+    title = "Is the answer really gone?"
+    found = summary.left_out_check
+    if found is None:
+        return Section(
+            title,
+            (
+                "Nobody has checked whether the rest of the knowledge base holds an answer that "
+                "was left out.",
+            ),
+        )
+    if not found:
+        return Section(
+            title,
+            (
+                "Checked: the rest of the knowledge base seems to hold none of the answers that "
+                "were left out.",
+            ),
+        )
+    run = summary.evidence.run
+    cases = []
+    for one in found[:_SHOWN_ELSEWHERE]:
+        asked, held = run.questions.get(one.question_id), run.passages.get(one.passage_id)
+        similarity = "" if one.similarity is None else f", similarity {decimal(one.similarity)}"
+        passage = one.passage_id if held is None else held.text
+        cases.append(
+            Case(
+                shortened(one.question_id if asked is None else asked.question, 240),
+                f"found by: {one.how.replace('_', ' ')}{similarity}",
+                (CaseLine(shortened(passage, 240), "Passage"),),
+            )
+        )
+    more = len(found) - _SHOWN_ELSEWHERE
+    return Section(
+        title,
+        (
+            "Passages that may answer a question whose own passage was left out:",
+            Cases(tuple(cases)),
+            *([f"… and {more} more in left_out_check.jsonl."] if more > 0 else []),
+        ),
+    )
+
+
+def _costs(summary: RepliesSummary, names: Mapping[str, str]) -> Section:
+    costs, judges = summary.costs, summary.judge_costs
+    if metered(costs) or summary.evidence.failed:
+        first = cost_table("System", {names[name]: cost for name, cost in costs.items()})
+        blocks: list[Table | str | Section] = [first]
+    else:
+        blocks = [
+            "Nothing was metered: the replies were logged elsewhere, without calls, tokens or "
+            "times."
+        ]
+    if metered(judges) or any(cost.errors for cost in judges.values()):
+        blocks.append(Section("Of the judges", (cost_table("Judge", judges),)))
+    return Section("Cost", tuple(blocks))

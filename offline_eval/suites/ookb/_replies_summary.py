@@ -1,190 +1,230 @@
-"""Finding the systems and questions of another run that belong to those of this one."""
+"""The numbers of a run of replies: what `report.json` holds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from ....guard.errors import InputError
-from ...report import one_line
-from ...run import Judgement, RepliesRun, ReplyRow, ReplySystem
-from ..judge_bias import bias_warnings
-from ._replies_differences import Comparison, Pair, case_key, compare
-from ._replies_evidence import Evidence, JudgedReply, error_types
+from ...._version import __version__
+from ...report import REPORT_SCHEMA_VERSION
+from ...run import ABSTENTION, FACTUALITY, ReplySystem
+from ..judge_bias import judge_biases_of
+from ._replies_costs import Cost, compare_runs, judge_costs, reply_costs
+from ._replies_differences import Comparison, compare_systems, with_holm
+from ._replies_evidence import (
+    CriterionCounts,
+    Evidence,
+    JudgedReply,
+    ReplyShape,
+    criterion_counts,
+    error_types,
+    judge_counts,
+    read_evidence,
+    shape_of,
+)
+from ._replies_labels import AnsweredElsewhere, LabelsSummary, read_left_out_check, summarise_labels
+from ._replies_topics import Embed, Topics, topics_of
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
-    """Of some rows; each number is None where no row was metered.
+class SystemSummary:
+    """What became of one system's replies.
 
     Attributes:
-        rows: replies or verdicts, failed ones included.
-        metered: rows of which the calls are known.
-        calls: of language models.
-        input_tokens: of these calls.
-        output_tokens: likewise.
-        seconds_p50: median from the first call to the reply.
-        seconds_p95: that 95 % of the replies stay under.
-        errors: by type, the most frequent first.
+        system: who was asked, and how.
+        shape: of all its replies.
+        knowledge_bases: the same by name of the knowledge base.
+        held_out: the same over questions that the guard's policy had not seen, perhaps
+            none; None where it is not known to have seen any, or nothing stands in front.
+        held_out_bases: the same by name of the knowledge base, of those with such a
+            question; empty likewise.
     """
 
-    rows: int
-    metered: int
-    calls: int | None
-    input_tokens: int | None
-    output_tokens: int | None
-    seconds_p50: float | None
-    seconds_p95: float | None
-    errors: dict[str, int]
+    system: ReplySystem
+    shape: ReplyShape
+    knowledge_bases: Mapping[str, ReplyShape]
+    held_out: ReplyShape | None
+    held_out_bases: Mapping[str, ReplyShape]
+
+    def fair(self, base: str | None) -> ReplyShape | None:
+        """The shape that does not flatter: unseen questions where some were seen.
+
+        Args:
+            base: name of a knowledge base; None: all together.
+
+        Returns:
+            None where no such question was asked.
+        """
+        if self.held_out is None:
+            return self.shape if base is None else self.knowledge_bases.get(base)
+        if base is None:
+            return self.held_out if self.held_out_bases else None
+        return self.held_out_bases.get(base)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
-        return asdict(self)
+        return {
+            **self.system.model_dump(mode="json"),
+            "replies": self.shape.to_dict(),
+            "knowledge_bases": {
+                name: shape.to_dict() for name, shape in self.knowledge_bases.items()
+            },
+            "held_out": None if self.held_out is None else self.held_out.to_dict(),
+        }
 
 
-def reply_costs(evidence: Evidence) -> dict[str, Cost]:
-    """Per system, in the order of the run."""
-    every = [*evidence.replies, *evidence.failed]
-    return {
-        name: _cost(
-            [reply.row for reply in every if reply.system.system_id == name],
-            error_types([reply for reply in evidence.failed if reply.system.system_id == name]),
-        )
-        for name in evidence.run.systems
-    }
+@dataclass(frozen=True, slots=True)
+class RepliesSummary:
+    """All numbers of a run.
+
+    Attributes:
+        evidence: what all this was computed from.
+        shape: of all systems together.
+        knowledge_bases: the same by name.
+        judges: the same counts by each judge alone.
+        systems: in the order of the run.
+        criteria: what judges said by failure kind and by the user's own criteria.
+        differences: between systems and runs, p-values adjusted over all of them.
+        differences_left_out: pairs of systems that were not compared.
+        topics: what the questions are about.
+        costs: per system.
+        judge_costs: per judge.
+        labels: people's; None where nobody labelled.
+        left_out_check: None where it was not made.
+    """
+
+    evidence: Evidence
+    shape: ReplyShape
+    knowledge_bases: Mapping[str, ReplyShape]
+    judges: Mapping[str, ReplyShape]
+    systems: tuple[SystemSummary, ...]
+    criteria: tuple[CriterionCounts, ...]
+    differences: tuple[Comparison, ...]
+    differences_left_out: int
+    topics: Topics
+    costs: Mapping[str, Cost]
+    judge_costs: Mapping[str, Cost]
+    labels: LabelsSummary | None
+    left_out_check: tuple[AnsweredElsewhere, ...] | None
+
+    @property
+    def missing(self) -> int:
+        """Replies that the run has not got yet."""
+        return max(0, self.evidence.run.manifest.replies - len(self.evidence.run.replies))
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready; free of NaN."""
+        manifest = self.evidence.run.manifest
+        replies = {
+            **self.shape.to_dict(),
+            "judge": {name: self.evidence.primary(name) for name in (ABSTENTION, FACTUALITY)},
+            "judges": {name: shape.to_dict() for name, shape in self.judges.items()},
+        }
+        return {
+            "schema_version": REPORT_SCHEMA_VERSION,
+            "suite": "ookb",
+            "holds": manifest.holds,
+            "created_by": f"knowgate {__version__}",
+            "run_created_by": manifest.created_by,
+            "questions": manifest.questions,
+            "cases": manifest.cases,
+            "replies_planned": manifest.replies,
+            "replies_missing": self.missing,
+            "errors": len(self.evidence.failed),
+            "errors_by_type": error_types(self.evidence.failed),
+            "abstention_rate": replies["abstention_rate"],
+            "factuality_rate": replies["factuality_rate"],
+            "wrong_answer_rate": replies["wrong_answer_rate"],
+            "false_abstention_rate": replies["in_kb"]["false_abstention_rate"],
+            "replies": replies,
+            "knowledge_bases": {
+                name: shape.to_dict() for name, shape in self.knowledge_bases.items()
+            },
+            "systems": [system.to_dict() for system in self.systems],
+            "criteria": [found.to_dict() for found in self.criteria],
+            "differences": [found.to_dict() for found in self.differences],
+            "topics": [topic.to_dict() for topic in self.topics.topics],
+            "topics_by": self.topics.how if self.topics.topics else None,
+            "cost": {
+                "systems": {name: cost.to_dict() for name, cost in self.costs.items()},
+                "judges": {name: cost.to_dict() for name, cost in self.judge_costs.items()},
+            },
+            "judge_bias": {
+                name: bias.model_dump(mode="json")
+                for name, bias in sorted(judge_biases_of(self.evidence.run.folder).items())
+            },
+            "labels": None if self.labels is None else self.labels.to_dict(),
+            "left_out_check": None
+            if self.left_out_check is None
+            else [found.to_dict() for found in self.left_out_check],
+            "settings": dict(manifest.settings),
+            "inputs": [file.model_dump(mode="json") for file in manifest.inputs],
+        }
 
 
-def judge_costs(evidence: Evidence) -> dict[str, Cost]:
-    """Per judge, by name."""
-    rows: dict[str, list[Judgement]] = {}
-    for verdict in evidence.run.judgements.values():
-        rows.setdefault(verdict.judge, []).append(verdict)
-    found = {}
-    for judge in sorted(rows):
-        errors: dict[str, int] = {}
-        for row in rows[judge]:
-            if row.error is not None:
-                errors[row.error.type] = errors.get(row.error.type, 0) + 1
-        found[judge] = _cost(rows[judge], dict(sorted(errors.items())))
-    return found
-
-
-def _cost(rows: Sequence[ReplyRow] | Sequence[Judgement], errors: dict[str, int]) -> Cost:
-    seconds = sorted(
-        row.seconds for row in rows if isinstance(row, ReplyRow) and row.seconds is not None
-    )
-    p50, p95 = np.quantile(seconds, [0.5, 0.95]) if seconds else (None, None)
-    return Cost(
-        rows=len(rows),
-        metered=sum(row.calls is not None for row in rows),
-        calls=_total(row.calls for row in rows),
-        input_tokens=_total(row.input_tokens for row in rows),
-        output_tokens=_total(row.output_tokens for row in rows),
-        seconds_p50=None if p50 is None else float(p50),
-        seconds_p95=None if p95 is None else float(p95),
-        errors=errors,
-    )
-
-
-def _total(values: Iterable[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
-
-
-_FIELDS = (("model", "prompt", "retrieval", "guard"), ("model", "prompt", "retrieval"))
-
-
-def compare_runs(this: Evidence, other: Evidence, name: str) -> list[Comparison]:
-    """This run minus another one, system by system.
+def summarise_replies(
+    run_dir: str | os.PathLike[str],
+    *,
+    compare: Sequence[str | os.PathLike[str]] = (),
+    embed: Embed | None = None,
+) -> RepliesSummary:
+    """The summary of a run folder; the same folder gives the same numbers.
 
     Args:
-        this: whose report is written.
-        other: what it is compared with.
-        name: of the other run, for people.
+        run_dir: of a run of replies, finished or not.
+        compare: folders of other runs of replies.
+        embed: for topics that no input names; None: the embedded model.
 
     Raises:
-        InputError: no system of one run belongs to one of the other, or they replied to no
-            question in common.
+        InputError: a file of a run is missing, broken or written by a newer knowgate, or a
+            run that was to be compared has no system or question in common with this one.
     """
-    matched = matching_systems(tuple(other.run.systems.values()), tuple(this.run.systems.values()))
-    where = str(other.run.folder)
-    if not matched:
-        raise InputError(
-            "no system of this run has the model, prompt and retrieval of one of the other",
-            where=where,
-            hint="compare two runs of the same systems",
+    evidence = read_evidence(run_dir)
+    others = [(read_evidence(other), os.path.basename(os.path.abspath(other))) for other in compare]
+    between, left_out = compare_systems(evidence.replies, tuple(evidence.run.systems.values()))
+    runs = [found for other, name in others for found in compare_runs(evidence, other, name)]
+    return RepliesSummary(
+        evidence=evidence,
+        shape=shape_of(evidence.replies, evidence.failed),
+        knowledge_bases=_by_knowledge_base(evidence.replies, evidence.failed),
+        judges=judge_counts(evidence),
+        systems=tuple(_system(evidence, system) for system in evidence.run.systems.values()),
+        criteria=tuple(criterion_counts(evidence)),
+        differences=tuple(with_holm([*runs, *between])),
+        differences_left_out=left_out,
+        topics=topics_of(evidence.run.questions, evidence.replies, embed=embed),
+        costs=reply_costs(evidence),
+        judge_costs=judge_costs(evidence),
+        labels=summarise_labels(evidence),
+        left_out_check=read_left_out_check(evidence.run),
+    )
+
+
+def _system(evidence: Evidence, system: ReplySystem) -> SystemSummary:
+    replies = [reply for reply in evidence.replies if reply.system is system]
+    failed = [reply for reply in evidence.failed if reply.system is system]
+    unseen = [reply for reply in replies if reply.case.held_out is not False]
+    unseen_failed = [reply for reply in failed if reply.case.held_out is not False]
+    guarded = system.guard != "off" and len(unseen) < len(replies)
+    return SystemSummary(
+        system=system,
+        shape=shape_of(replies, failed),
+        knowledge_bases=_by_knowledge_base(replies, failed),
+        held_out=shape_of(unseen, unseen_failed) if guarded else None,
+        held_out_bases=_by_knowledge_base(unseen, unseen_failed) if guarded else {},
+    )
+
+
+def _by_knowledge_base(
+    replies: Sequence[JudgedReply], failed: Sequence[JudgedReply]
+) -> dict[str, ReplyShape]:
+    names = dict.fromkeys(reply.case.knowledge_base for reply in (*replies, *failed))
+    return {
+        name: shape_of(
+            [reply for reply in replies if reply.case.knowledge_base == name],
+            [reply for reply in failed if reply.case.knowledge_base == name],
         )
-    found = []
-    for base, system in matched:
-        pairs = _pairs(
-            [reply for reply in other.replies if reply.system is base],
-            [reply for reply in this.replies if reply.system is system],
-        )
-        if pairs:
-            found.append(compare(pairs, base, system, factor="run", run=one_line(name)))
-    if not found:
-        raise InputError(
-            "the two runs replied to no question in common",
-            where=where,
-            hint="compare two runs over the same questions",
-        )
-    return found
-
-
-def matching_systems(
-    base: Sequence[ReplySystem], other: Sequence[ReplySystem]
-) -> list[tuple[ReplySystem, ReplySystem]]:
-    """Systems of two runs that belong together.
-
-    By id; those left over by model, prompt, retrieval and guard, then without the guard (a
-    new policy has another name), each as far as that names one system of either run; a run
-    of one system belongs to one of one.
-    """
-    by_id = {system.system_id: system for system in base}
-    found = [(by_id[system.system_id], system) for system in other if system.system_id in by_id]
-    for fields in _FIELDS:
-        before = _by([one for one in base if one not in [pair[0] for pair in found]], fields)
-        now = _by([one for one in other if one not in [pair[1] for pair in found]], fields)
-        found += [
-            (before[key][0], same[0])
-            for key, same in now.items()
-            if len(same) == 1 and len(before.get(key, ())) == 1
-        ]
-    if not found and len(base) == len(other) == 1:
-        return [(base[0], other[0])]
-    return found
-
-
-def _by(
-    systems: Sequence[ReplySystem], fields: Sequence[str]
-) -> dict[tuple[str, ...], list[ReplySystem]]:
-    found: dict[tuple[str, ...], list[ReplySystem]] = {}
-    for system in systems:
-        found.setdefault(tuple(getattr(system, name) for name in fields), []).append(system)
-    return found
-
-
-def _pairs(base: Sequence[JudgedReply], other: Sequence[JudgedReply]) -> list[Pair]:
-    first, second = _once(base), _once(other)
-    return [(first[key], reply) for key, reply in second.items() if key in first]
-
-
-def _once(replies: Sequence[JudgedReply]) -> dict[tuple[str, str, str], JudgedReply]:
-    """By case; one that stands twice belongs to nobody for certain."""
-    found: dict[tuple[str, str, str], list[JudgedReply]] = {}
-    for reply in replies:
-        found.setdefault(case_key(reply), []).append(reply)
-    return {key: same[0] for key, same in found.items() if len(same) == 1}
-
-
-def judge_warnings(run: RepliesRun) -> dict[str, tuple[str, ...]]:
-    """Sentences by judge, of those that gave a verdict; often none.
-
-    Raises:
-        InputError: the run's `judge_bias.json` is broken.
-    """
-    judges = {judgement.judge for judgement in run.judgements.values()}
-    return bias_warnings(run.folder, judges)
+        for name in names
+    }

@@ -1,100 +1,235 @@
-"""Systems under test in few words: what sets them apart, and what they share."""
+"""Tables of the report of a run of replies."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
-from ...report import one_line, shortened
+from ....calibration import Interval
+from ...report import Cell, Line, Table, one_line, percent, shortened
 from ...run import ReplySystem
+from ._replies_costs import Cost
+from ._replies_differences import MEASURES, Comparison
+from ._replies_evidence import CriterionCounts, Evidence, ReplyCounts, ReplyShape
+from ._replies_names import FACTORS, OFF, SEPARATOR, change, distinct, varying
+from ._replies_prose import judge_words, p_words
+from ._replies_topics import Topic
 
-FACTORS = ("model", "retrieval", "prompt", "guard")
-OFF = "off"
-SEPARATOR = " \N{MIDDLE DOT} "
 _LONGEST = 60
-# What may stand in a plot: nothing that its maker reads as markup or as a colour.
-_PLAIN = re.compile(r"[\w@=.,+:/ \N{MIDDLE DOT}-]{1,64}", re.ASCII)
-_UNKNOWN = "unknown"
+_SPACE = "\u00a0"
+_UNKNOWN = "–"
 
 
-def varying(systems: Sequence[ReplySystem]) -> tuple[str, ...]:
-    """The factors in which the systems differ; of a single system, all that are known."""
-    found = tuple(
-        name for name in FACTORS if len({getattr(system, name) for system in systems}) > 1
-    )
-    if found:
-        return found
-    return tuple(name for name in FACTORS if systems and getattr(systems[0], name))
-
-
-def labels(systems: Sequence[ReplySystem]) -> dict[str, str]:
-    """A name per system id: its varying factors, or its id where these do not tell it apart."""
-    factors = varying(systems)
-    short = {
-        system.system_id: SEPARATOR.join(_value(system, name) for name in factors)
-        for system in systems
-    }
-    alike = len(set(short.values())) < len(short)
-    shown = [name if alike or not label else label for name, label in short.items()]
-    return dict(zip(short, distinct(shown), strict=True))
-
-
-def distinct(names: Sequence[str]) -> list[str]:
-    """Each name on one line and not too long, a number behind those that then look alike.
-
-    Example:
-        >>> distinct(["a", "b", "a\\n"])
-        ['a', 'b', 'a #2']
-    """
-    found: list[str] = []
-    for name in names:
-        label = shown = shortened(name, _LONGEST)
-        number = 1
-        while shown in found:
-            number += 1
-            shown = f"{label} #{number}"
-        found.append(shown)
-    return found
-
-
-def change(base: ReplySystem, other: ReplySystem, factor: str, factors: Sequence[str]) -> str:
-    """What changes from one system to another, in words.
+def shape_table(first: str, shapes: Mapping[str, ReplyShape], *, best: bool = True) -> Table:
+    """Rates and counts, a line per name.
 
     Args:
-        base: before.
-        other: after.
-        factor: in which they differ.
-        factors: in which the systems of the run differ.
+        first: heading of the names.
+        shapes: in the order of the lines.
+        best: mark the best of each column.
     """
-    same = SEPARATOR.join(_value(base, name) for name in factors if name != factor)
-    before, after = (one_line(getattr(one, factor)) or _UNKNOWN for one in (base, other))
-    step = f"{shortened(before, _LONGEST)} → {shortened(after, _LONGEST)}"
-    return f"{shortened(same, _LONGEST)}: {step}" if same else step
+    out = [shape.out_of_kb for shape in shapes.values()]
+    in_kb = [shape.in_kb for shape in shapes.values()]
+    mark = 1 if best else 0
+    columns: list[tuple[str, Sequence[Cell]]] = []
+    if any(found.n for found in out):
+        columns += [
+            ("Abstained, answer not in KB", _abstention(out, mark)),
+            ("Right of those answered", _factuality(out, mark)),
+            ("Wrong answers of all", _wrong(out, -mark)),
+            ("Tiers 1\u00a0/\u00a02\u00a0/\u00a03", [Cell(_tiers(found)) for found in out]),
+        ]
+    if any(found.n for found in in_kb):
+        columns += [
+            ("False abstentions, answer in KB", _abstention(in_kb, -mark)),
+            ("Right of those answered, in KB", _factuality(in_kb, mark)),
+        ]
+    if any(found.errors for found in (*out, *in_kb)):
+        failed = [a.errors + b.errors for a, b in zip(out, in_kb, strict=True)]
+        columns.append(("Errors", [Cell(str(count)) for count in failed]))
+    return Table.from_columns(first, list(shapes), columns)
 
 
-def shared_factors(systems: Sequence[ReplySystem]) -> list[tuple[str, str]]:
-    """What all systems have in common, as pairs of name and value."""
-    factors = set(varying(systems))
+def comparison_tables(
+    comparisons: Sequence[Comparison],
+    names: Mapping[str, str],
+    systems: Mapping[str, ReplySystem],
+) -> list[tuple[str, Table]]:
+    """Differences in percentage points by what was changed, the heading first.
+
+    Args:
+        comparisons: in the order of the lines.
+        names: of systems, by id.
+        systems: of this run, by id.
+    """
+    titles = {
+        "guard": "The guard against none",
+        "model": "Another model",
+        "retrieval": "Another retrieval",
+        "prompt": "Another prompt",
+        "several": "Against the first system",
+    }
+    grouped: dict[str, list[Comparison]] = {}
+    for found in comparisons:
+        title = f"Against the run “{found.run}”" if found.run else titles[found.factor]
+        if found.factor == "guard" and systems[found.base].guard != OFF:
+            title = "Another guard"
+        grouped.setdefault(title, []).append(found)
+    return [(title, _comparisons(own, names, systems)) for title, own in grouped.items()]
+
+
+def topic_table(topics: Sequence[Topic]) -> Table:
+    """A line per topic, all systems together."""
+    shapes = {f"{topic.name} ({topic.questions})": topic.shape for topic in topics}
+    return shape_table("Topic (questions)", shapes, best=False)
+
+
+def judge_table(shapes: Mapping[str, ReplyShape]) -> Table:
+    """A line per judge, all systems together."""
+    named = distinct(
+        [name if judge_words(name) == name else f"{name}: {judge_words(name)}" for name in shapes]
+    )
+    return shape_table("Judge", dict(zip(named, shapes.values(), strict=True)), best=False)
+
+
+def criterion_table(found: CriterionCounts, names: Mapping[str, str]) -> Table:
+    """How often each outcome occurs, a line per system."""
+    lines = []
+    for system, counts in found.systems.items():
+        total = sum(counts.values())
+        cells = tuple(
+            Cell(str(counts.get(outcome, 0)), percent(counts.get(outcome, 0) / total))
+            for outcome in found.outcomes
+        )
+        lines.append(Line(names.get(system, one_line(system)), (*cells, Cell(str(total)))))
+    columns = tuple(shortened(outcome, _LONGEST).replace("_", " ") for outcome in found.outcomes)
+    return Table("System", (*columns, "Judged"), tuple(lines))
+
+
+def cost_table(first: str, costs: Mapping[str, Cost]) -> Table:
+    """What was spent, a line per name; columns of which nothing is known are left out."""
+    columns: list[tuple[str, list[Cell]]] = [
+        ("Rows", [Cell(f"{cost.rows:,}") for cost in costs.values()]),
+        ("Calls", [_count(cost.calls) for cost in costs.values()]),
+        ("Tokens in", [_count(cost.input_tokens) for cost in costs.values()]),
+        ("Tokens out", [_count(cost.output_tokens) for cost in costs.values()]),
+        ("Seconds, median", [_seconds(cost.seconds_p50) for cost in costs.values()]),
+        ("Seconds, 95 % under", [_seconds(cost.seconds_p95) for cost in costs.values()]),
+        ("Errors", [_errors(cost) for cost in costs.values()]),
+    ]
+    known = [column for column in columns if any(cell.value != _UNKNOWN for cell in column[1])]
+    return Table.from_columns(first, list(costs), known)
+
+
+def metered(costs: Mapping[str, Cost]) -> bool:
+    """Whether anything is known of what was spent."""
+    return any(
+        known is not None
+        for cost in costs.values()
+        for known in (cost.calls, cost.input_tokens, cost.output_tokens, cost.seconds_p50)
+    )
+
+
+def heading_of(evidence: Evidence, factors: Sequence[str]) -> str:
+    """Heading of a column of systems: the factors in their names."""
+    known = [name for name in FACTORS if name in factors]
+    return SEPARATOR.join(known).capitalize() if len(evidence.run.systems) > 1 else "System"
+
+
+def _abstention(counts: Sequence[ReplyCounts], better: int) -> list[Cell]:
+    parts = [(found.abstained, found.n - found.unjudged_abstention) for found in counts]
+    return _with_counts([found.abstention_rate for found in counts], parts, better)
+
+
+def _factuality(counts: Sequence[ReplyCounts], better: int) -> list[Cell]:
+    parts = [
+        (None if total is None else total - (found.tiers["tier_3"] or 0), total)
+        for found in counts
+        for total in (_tiered(found),)
+    ]
+    return _with_counts([found.factuality_rate for found in counts], parts, better)
+
+
+def _wrong(counts: Sequence[ReplyCounts], better: int) -> list[Cell]:
+    parts = [(found.tiers["tier_3"], found.n - found.unjudged_factuality) for found in counts]
+    return _with_counts([found.wrong_answer_rate for found in counts], parts, better)
+
+
+def _with_counts(
+    rates: Sequence[Interval], parts: Sequence[tuple[int | None, int | None]], better: int
+) -> list[Cell]:
     return [
-        (name, one_line(getattr(systems[0], name)))
-        for name in FACTORS
-        if systems and name not in factors and getattr(systems[0], name)
+        cell
+        if cell.value == _UNKNOWN
+        else Cell(cell.value, f"{part}{_SPACE}of{_SPACE}{whole};\n{cell.under}", cell.mark)
+        for cell, (part, whole) in zip(Cell.column(rates, better=better), parts, strict=True)
     ]
 
 
-def plain_labels(names: Mapping[str, str]) -> dict[str, str]:
-    """The labels where they can stand in a plot, otherwise a number in their place.
-
-    Example:
-        >>> plain_labels({"a": "direct", "b": "<script>"})
-        {'a': 'direct', 'b': 'system 2'}
-    """
-    return {
-        system: label if _PLAIN.fullmatch(label) else f"system {position}"
-        for position, (system, label) in enumerate(names.items(), start=1)
-    }
+def _tiered(found: ReplyCounts) -> int | None:
+    known = [count for count in found.tiers.values() if count is not None]
+    return sum(known) if known else None
 
 
-def _value(system: ReplySystem, name: str) -> str:
-    value = one_line(getattr(system, name)) or f"{name} {_UNKNOWN}"
-    return f"guard {value}" if name == "guard" else value
+def _tiers(found: ReplyCounts) -> str:
+    if _tiered(found) is None:
+        return _UNKNOWN
+    return " / ".join(str(count) for count in found.tiers.values())
+
+
+def _comparisons(
+    comparisons: Sequence[Comparison],
+    names: Mapping[str, str],
+    systems: Mapping[str, ReplySystem],
+) -> Table:
+    shown = [
+        measure
+        for measure in MEASURES
+        if any(measure.name in found.differences for found in comparisons)
+    ]
+    lines = []
+    for found in comparisons:
+        name = _compared(found, names, systems)
+        lines.append(
+            Line(
+                name,
+                (*(_difference(found, measure.name) for measure in shown), Cell(str(found.pairs))),
+            )
+        )
+    return Table("Compared", (*(measure.title for measure in shown), "Cases"), tuple(lines))
+
+
+def _compared(
+    found: Comparison, names: Mapping[str, str], systems: Mapping[str, ReplySystem]
+) -> str:
+    told_apart = found.factor in FACTORS and (
+        shortened(getattr(systems[found.base], found.factor), _LONGEST)
+        != shortened(getattr(systems[found.other], found.factor), _LONGEST)
+    )
+    if told_apart:
+        factors = varying(tuple(systems.values()))
+        return change(systems[found.base], systems[found.other], found.factor, factors)
+    base, other = (names.get(one, shortened(one, _LONGEST)) for one in (found.base, found.other))
+    return other if found.run and base == other else f"{base} → {other}"
+
+
+def _difference(found: Comparison, measure: str) -> Cell:
+    one = found.differences.get(measure)
+    if one is None:
+        return Cell(_UNKNOWN)
+    cell = Cell.points(one.difference)
+    n = "" if measure != "factuality" else f"; n{_SPACE}={_SPACE}{one.difference.n}"
+    under = f"{cell.under};\np{_SPACE}{p_words(one.p_adjusted)}{n}"
+    return Cell(cell.value, under, "clear" if one.shown else "")
+
+
+def _count(value: int | None) -> Cell:
+    return Cell(_UNKNOWN if value is None else f"{value:,}")
+
+
+def _seconds(value: float | None) -> Cell:
+    return Cell(_UNKNOWN if value is None else f"{value:.2f}")
+
+
+def _errors(cost: Cost) -> Cell:
+    kinds = ", ".join(f"{one_line(name)}: {count}" for name, count in cost.errors.items())
+    return Cell(str(sum(cost.errors.values())), shortened(kinds, 120))

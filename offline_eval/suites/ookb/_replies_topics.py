@@ -14,7 +14,7 @@ from ....guard.errors import DeviceError, MissingDependencyError, ModelFolderErr
 from ...report import one_line, shortened
 from ...run import Question
 from ._replies_evidence import JudgedReply, ReplyShape, shape_of
-from ._replies_tables import distinct
+from ._replies_names import distinct
 
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 How = Literal["topic", "source", "clusters", "word_clusters"]

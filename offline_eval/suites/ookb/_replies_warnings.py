@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from ...report import counted, questions
+from ...report import counted
 from ...run import ABSTENTION, FACTUALITY, CaseKind
+from ._replies_costs import judge_warnings
 from ._replies_evidence import error_types
-from ._replies_summary import judge_warnings
-from ._summary import RepliesSummary
+from ._replies_summary import RepliesSummary
 
 _FEW = 30
 
 
 def warnings(summary: RepliesSummary) -> list[str]:
-    """Often nothing."""
+    """List what a reader must know before trusting the numbers; often nothing."""
     lines = (
         _unfinished(summary),
         _errors(summary),
@@ -36,7 +36,7 @@ def _unfinished(summary: RepliesSummary) -> str:
     planned = summary.evidence.run.manifest.replies
     return (
         f"The run is incomplete: {planned - summary.missing} of {planned} replies are there. "
-        "Start the same command again: it goes on where it stopped."
+        "Run the same command again to continue it."
     )
 
 
@@ -64,8 +64,8 @@ def _seen(summary: RepliesSummary) -> str:
             "systems flatter them, and nothing is compared with them."
         )
     return (
-        f"The guard’s policy was calibrated on {len(seen)} of the {questions(len(asked))}. They "
-        "are left out wherever a guarded system is compared; the rates of guarded systems over all "
+        f"The guard’s policy was calibrated on {len(seen)} of the "
+        f"{counted(len(asked), 'question')}. They are left out wherever a guarded system is compared; the rates of guarded systems over all "
         "questions flatter them, those over unseen questions do not."
     )
 
@@ -106,7 +106,7 @@ def _unjudged(summary: RepliesSummary, criterion: str) -> str:
     line = f"{replies} no verdict on {criterion} and count in no rate of it."
     if criterion == FACTUALITY and shape.out_of_kb.unjudged_factuality:
         line += (
-            " Every reply that declined counts among all, so the share of wrong answers among "
+            " Every abstention counts among all, so the share of wrong answers among "
             "all is likely too low."
         )
     return line
@@ -124,7 +124,7 @@ def _stood_in(summary: RepliesSummary) -> list[str]:
         for judge, count in sorted(others.items()):
             lines.append(
                 f"The first judge of {criterion}, {evidence.primary(criterion)}, left "
-                f"{counted(count, 'reply', 'replies')} out: there the word of {judge} counts."
+                f"{counted(count, 'reply', 'replies')} out: there the verdict of {judge} counts."
             )
     return lines
 
@@ -140,8 +140,8 @@ def _answered_elsewhere(summary: RepliesSummary) -> str:
         return ""
     asked = {row.question_id for row in found}
     return (
-        f"For {questions(len(asked))} the rest of the knowledge base may hold the answer all the "
-        "same (see below): there an answer is no fault, and declining no merit."
+        f"For {counted(len(asked), 'question')} the rest of the knowledge base may hold the "
+        "answer all the same (see below): there an answer is no fault, and abstaining no merit."
     )
 
 
@@ -152,7 +152,7 @@ def _shared_passages(summary: RepliesSummary) -> str:
     if len(passages) >= len(asked):
         return ""
     return (
-        f"{questions(len(asked))} have their answers in "
+        f"{counted(len(asked), 'question')} have their answers in "
         f"{counted(len(passages), 'passage', 'passages')}. Questions on one passage tend to go "
         "alike, and the intervals take each for independent: read them as too narrow."
     )
@@ -163,8 +163,8 @@ def _few(summary: RepliesSummary) -> str:
     if not 0 < asked < _FEW:
         return ""
     return (
-        f"Only {questions(asked)} outside the knowledge base: mind the width of the intervals "
-        "before comparing."
+        f"Only {counted(asked, 'question')} outside the knowledge base: the intervals are "
+        "accordingly wide."
     )
 
 

@@ -10,7 +10,7 @@ from knowgate.calibration import wilson_interval
 from knowgate.offline_eval.data.formats._replay import import_replay
 from knowgate.offline_eval.run import CaseKind, ReplySystem
 from knowgate.offline_eval.suites import write_report
-from knowgate.offline_eval.suites.ookb._summary import summarise_replies
+from knowgate.offline_eval.suites.ookb._replies_summary import summarise_replies
 from tests.offline_eval.report.replies_run import (
     SYSTEM,
     Toy,

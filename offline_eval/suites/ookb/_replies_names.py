@@ -1,0 +1,100 @@
+"""Names of systems under test: the factors that differ, and those that all share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from ...report import one_line, shortened
+from ...run import ReplySystem
+
+FACTORS = ("model", "retrieval", "prompt", "guard")
+OFF = "off"
+SEPARATOR = " \N{MIDDLE DOT} "
+_LONGEST = 60
+# What may stand in a plot: nothing that its maker reads as markup or as a colour.
+_PLAIN = re.compile(r"[\w@=.,+:/ \N{MIDDLE DOT}-]{1,64}", re.ASCII)
+_UNKNOWN = "unknown"
+
+
+def varying(systems: Sequence[ReplySystem]) -> tuple[str, ...]:
+    """The factors in which the systems differ; of a single system, all that are known."""
+    found = tuple(
+        name for name in FACTORS if len({getattr(system, name) for system in systems}) > 1
+    )
+    if found:
+        return found
+    return tuple(name for name in FACTORS if systems and getattr(systems[0], name))
+
+
+def labels(systems: Sequence[ReplySystem]) -> dict[str, str]:
+    """A name per system id: its varying factors, or its id where these do not tell it apart."""
+    factors = varying(systems)
+    short = {
+        system.system_id: SEPARATOR.join(_value(system, name) for name in factors)
+        for system in systems
+    }
+    alike = len(set(short.values())) < len(short)
+    shown = [name if alike or not label else label for name, label in short.items()]
+    return dict(zip(short, distinct(shown), strict=True))
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """Each name on one line and not too long, a number behind those that then look alike.
+
+    Example:
+        >>> distinct(["a", "b", "a\\n"])
+        ['a', 'b', 'a #2']
+    """
+    found: list[str] = []
+    for name in names:
+        label = shown = shortened(name, _LONGEST)
+        number = 1
+        while shown in found:
+            number += 1
+            shown = f"{label} #{number}"
+        found.append(shown)
+    return found
+
+
+def change(base: ReplySystem, other: ReplySystem, factor: str, factors: Sequence[str]) -> str:
+    """What changes from one system to another, in words.
+
+    Args:
+        base: before.
+        other: after.
+        factor: in which they differ.
+        factors: in which the systems of the run differ.
+    """
+    same = SEPARATOR.join(_value(base, name) for name in factors if name != factor)
+    before, after = (one_line(getattr(one, factor)) or _UNKNOWN for one in (base, other))
+    step = f"{shortened(before, _LONGEST)} → {shortened(after, _LONGEST)}"
+    return f"{shortened(same, _LONGEST)}: {step}" if same else step
+
+
+def shared_factors(systems: Sequence[ReplySystem]) -> list[tuple[str, str]]:
+    """What all systems have in common, as pairs of name and value."""
+    factors = set(varying(systems))
+    return [
+        (name, one_line(getattr(systems[0], name)))
+        for name in FACTORS
+        if systems and name not in factors and getattr(systems[0], name)
+    ]
+
+
+def plain_labels(names: Mapping[str, str]) -> dict[str, str]:
+    """The labels where they can stand in a plot, otherwise a number in their place.
+
+    Example:
+        >>> plain_labels({"a": "direct", "b": "<script>"})
+        {'a': 'direct', 'b': 'system 2'}
+    """
+    return {
+        system: label if _PLAIN.fullmatch(label) else f"system {position}"
+        for position, (system, label) in enumerate(names.items(), start=1)
+    }
+
+
+def _value(system: ReplySystem, name: str) -> str:
+    value = one_line(getattr(system, name)) or f"{name} {_UNKNOWN}"
+    return f"guard {value}" if name == "guard" else value
