@@ -142,11 +142,13 @@ def _grid(heads: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 def _case(number: int, case: Case) -> str:
     note = "; ".join(escaped(part) for part in (case.note, case.tag) if part)
     lines = [f"{number}. **{escaped(case.question)}**" + (f" ({note})" if note else "")]
+    # Nested lines start below the text of the item, which "10. " moves to the right.
+    indent = " " * len(f"{number}. ")
     for part in case.parts:
         if isinstance(part, CaseLine):
-            lines.append(f"   - {_case_line(part)}")
+            lines.append(f"{indent}- {_case_line(part)}")
         else:
-            lines += [f"   {line}" for line in _passages(part)]
+            lines += [f"{indent}{line}" for line in _passages(part)]
     return "\n".join(lines)
 
 

@@ -65,8 +65,9 @@ def _seen(summary: RepliesSummary) -> str:
         )
     return (
         f"The guard’s policy was calibrated on {len(seen)} of the "
-        f"{counted(len(asked), 'question')}. They are left out wherever a guarded system is compared; the rates of guarded systems over all "
-        "questions flatter them, those over unseen questions do not."
+        f"{counted(len(asked), 'question')}. They are left out wherever a guarded system is "
+        "compared; the rates of guarded systems over all questions flatter them, those over "
+        "unseen questions do not."
     )
 
 

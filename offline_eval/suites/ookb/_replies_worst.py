@@ -151,7 +151,6 @@ def _passages(
             shortened(stored[name].text, _PASSAGE_LIMIT)
             if name in stored
             else f"({name}: text not stored in the run)",
-            tag="holds the answer" if name == own else "",
             right=name == own,
         )
         for name in context.passages

@@ -88,11 +88,11 @@ def test_the_headline_of_one_system_gives_counts_rates_and_intervals(tmp_path: P
 
     text = text_of(run)
     assert (
-        "Of 5 questions whose answer is not in the knowledge base, the system declined 3 "
+        "Of 5 questions whose answer is not in the knowledge base, the system abstained from 3 "
         "(60 %, 95 % interval 23 % to 88 %)." in text
     )
     assert "Of the 2 replies that it gave all the same, 2 were right or nearly so (100 %" in text
-    assert "it declined 1 without need (25 %, 95 % interval 5 % to 70 %)" in text
+    assert "it abstained from 1, falsely (25 %, 95 % interval 5 % to 70 %)" in text
     assert "the labels that came with the replies" in text
 
 
@@ -110,8 +110,8 @@ def test_the_page_shows_every_section(tmp_path: Path) -> None:
         "LanguageModelTimeoutError: 1",
         "Gates",
         "abstention_rate is 0.4",
-        "Answer taken out",
-        "Declining against being right",
+        "Answer left out",
+        "Abstaining against being right",
         "What became of the replies",
         "The guard against none",
         "off → policy",
@@ -119,7 +119,7 @@ def test_the_page_shows_every_section(tmp_path: Path) -> None:
         "signs (6)",
         "Confidently wrong: not in the knowledge base, yet answered",
         "Context of 1 passage",
-        "Withheld: in the knowledge base, yet declined",
+        "False abstentions: in the knowledge base, yet not answered",
         "Nobody has labelled replies of this run",
         "Nobody has checked whether the rest of the knowledge base",
         "Settings and hashes",

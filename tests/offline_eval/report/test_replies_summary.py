@@ -132,7 +132,7 @@ def test_another_judge_stands_in_where_the_first_says_nothing(tmp_path: Path) ->
 
     assert values(run)["replies"]["abstained"] == 2
     text = write_report(run).markdown.read_text(encoding="utf-8")
-    assert "left 1 reply out: there the word of detector counts" in text
+    assert "left 1 reply out: there the verdict of detector counts" in text
 
 
 def test_an_estimate_does_not_fill_the_gaps_of_a_judge(tmp_path: Path) -> None:

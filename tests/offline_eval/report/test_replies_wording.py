@@ -38,7 +38,10 @@ def test_a_guard_alone_is_not_praised_for_questions_that_it_was_calibrated_on(
     write_report(write_replies_run(tmp_path / "run", questions, [GUARDED]))
 
     text = text_of(tmp_path / "run")
-    assert "Of 4 questions whose answer is not in the knowledge base, the system declined 2" in text
+    assert (
+        "Of 4 questions whose answer is not in the knowledge base, the system abstained from 2"
+        in text
+    )
     assert "the questions that the guard’s policy was not calibrated on" in text
 
 
@@ -68,7 +71,7 @@ def test_a_guard_is_not_praised_for_a_knowledge_base_that_it_was_calibrated_on(
     write_report(write_replies_run(tmp_path / "run", questions, [SYSTEM, GUARDED]))
 
     text = text_of(tmp_path / "run")
-    assert "new: “guard policy” declined most often" in text
+    assert "new: “guard policy” abstained most often" in text
     assert "old: “guard policy”" not in text
 
 
@@ -101,7 +104,7 @@ def test_systems_that_do_equally_well_are_not_ranked(tmp_path: Path) -> None:
     write_report(write_replies_run(tmp_path / "run", questions, [SYSTEM, GUARDED]))
 
     text = text_of(tmp_path / "run")
-    assert "All systems declined equally often, 0 % of the time." in text
+    assert "All systems abstained equally often, 0 % of the time." in text
     assert "most often" not in text
     assert "The fewest wrong answers" not in text
 
@@ -125,8 +128,8 @@ def test_what_nobody_judged_is_not_called_absent(tmp_path: Path) -> None:
 
     text = text_of(run)
     assert "Not known: nobody judged whether what was answered is right." in text
-    assert "Not known: nobody judged whether replies decline." in text
-    assert "Nobody has judged whether replies decline, nor whether they are right." in text
+    assert "Not known: nobody judged whether replies abstain." in text
+    assert "Nobody has judged whether replies abstain, nor whether they are right." in text
     assert "No such case." not in text
 
 
@@ -143,7 +146,7 @@ def test_markdown_lists_stay_nested_beyond_the_ninth_case(tmp_path: Path) -> Non
 
     html = MarkdownIt().enable("table").render(markdown)
     cases = html[html.index("<ol>") : html.index("</ol>")]
-    assert cases.count("expected: Six.") == cases.count("It costs five. ·") == 10
+    assert cases.count("Expected: Six.") == cases.count("Reply: It costs five.") == 10
 
 
 def test_replies_without_a_tier_are_said_to_flatter(tmp_path: Path) -> None:
@@ -164,7 +167,8 @@ def test_a_single_answer_is_spoken_of_in_the_singular(
 
     text = text_of(run)
     assert (
-        "Of 1 question whose answer is not in the knowledge base, the system declined 0 (" in text
+        "Of 1 question whose answer is not in the knowledge base, the system abstained from 0 ("
+        in text
     )
     assert words in text
 
