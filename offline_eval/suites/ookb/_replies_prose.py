@@ -118,7 +118,7 @@ def _abstained(found: ReplyCounts) -> str:
     judged = found.n - found.unjudged_abstention
     return (
         f"Of {counted(judged, 'question')} whose answer is not in the knowledge base, the system "
-        f"abstained from {found.abstained} ({estimate_text(found.abstention_rate, brackets=False)})."
+        f"abstained from {found.abstained} ({_rate(found.abstention_rate)})."
     )
 
 
@@ -129,7 +129,7 @@ def _answered(found: ReplyCounts) -> str:
     wrong = found.tiers["tier_3"] or 0
     return (
         f"Of the {counted(tiered, 'reply', 'replies')} that it gave all the same, "
-        f"{_were(tiered - wrong)} right or nearly so ({estimate_text(found.factuality_rate, brackets=False)}); "
+        f"{_were(tiered - wrong)} right or nearly so ({_rate(found.factuality_rate)}); "
         f"{_were(wrong)} wrong or misleading."
     )
 
@@ -145,7 +145,7 @@ def _false_abstentions(shape: ReplyShape) -> str:
     judged = found.n - found.unjudged_abstention
     return (
         f"Of {counted(judged, 'question')} whose answer is in the knowledge base, it abstained "
-        f"from {found.abstained}, falsely ({estimate_text(found.abstention_rate, brackets=False)})."
+        f"from {found.abstained}, falsely ({_rate(found.abstention_rate)})."
     )
 
 
@@ -158,14 +158,14 @@ def _every(summary: RepliesSummary) -> list[str]:
     lines = [
         f"{systems} together gave {counted(judged, 'reply', 'replies')} to questions whose "
         f"answer is not in the knowledge base, and abstained in {found.abstained} "
-        f"({estimate_text(found.abstention_rate, brackets=False)})."
+        f"({_rate(found.abstention_rate)})."
     ]
     tiered = _tiered(found)
     if tiered:
         wrong = found.tiers["tier_3"] or 0
         lines.append(
             f"Of the {tiered} that did not abstain, {_were(tiered - wrong)} right or nearly so "
-            f"({estimate_text(found.factuality_rate, brackets=False)}); {_were(wrong)} wrong or misleading."
+            f"({_rate(found.factuality_rate)}); {_were(wrong)} wrong or misleading."
         )
     in_kb = summary.shape.in_kb
     if in_kb.n and in_kb.abstained is not None:
@@ -173,7 +173,7 @@ def _every(summary: RepliesSummary) -> list[str]:
         lines.append(
             f"Where the answer was in the knowledge base, {in_kb.abstained} of "
             f"{counted(judged, 'reply', 'replies')} abstained falsely "
-            f"({estimate_text(in_kb.abstention_rate, brackets=False)})."
+            f"({_rate(in_kb.abstention_rate)})."
         )
     return lines
 
@@ -240,7 +240,7 @@ def _of(found: ReplyCounts) -> str:
 def _wrong(found: ReplyCounts) -> str:
     known = found.n - found.unjudged_factuality
     rate = found.wrong_answer_rate
-    return f"{found.tiers['tier_3']} of {known}, {estimate_text(rate, brackets=False)}"
+    return f"{found.tiers['tier_3']} of {known}, {_rate(rate)}"
 
 
 def _tiered(found: ReplyCounts) -> int:
