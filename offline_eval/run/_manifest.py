@@ -112,7 +112,10 @@ class Manifest(BaseModel):
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields that were given, as JSON."""
-        return self.model_dump(mode="json", exclude_unset=True)
+        given = self.model_fields_set
+        return {
+            name: value for name, value in self.model_dump(mode="json").items() if name in given
+        }
 
 
 def read_manifest(folder: str | os.PathLike[str]) -> dict[str, Any]:

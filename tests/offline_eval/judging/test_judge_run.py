@@ -18,6 +18,7 @@ from knowgate.offline_eval.judging import (
     Criterion,
     DetectorJudge,
     FunctionJudge,
+    Judge,
     JudgedReply,
     LLMJudge,
     bundled_criteria,
@@ -184,7 +185,7 @@ def test_failures_are_asked_again_on_demand_and_nothing_else_is(tmp_path: Path) 
         lambda messages: OSError() if "3 mm" in messages[1].text else sensible(messages)
     )
     broken = FunctionJudge("broken", "tone", lambda _: 1 / 0)  # type: ignore[arg-type,return-value]
-    judges = [LLMJudge(down.model, name="m"), DetectorJudge(), broken]
+    judges: list[Judge] = [LLMJudge(down.model, name="m"), DetectorJudge(), broken]
     judge_run(run, judges, limits=CallLimits(max_attempts=1))
     others = {name for name, row in verdicts(run).items() if row.judge == "broken"}
     failed = {name for name, row in verdicts(run).items() if row.error is not None} - others
