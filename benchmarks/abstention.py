@@ -27,16 +27,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import cohen_kappa_score
 from sklearn.model_selection import GroupKFold
 
-from knowgate.guard.abstention import (
-    FEATURE_NAMES,
-    AbstentionDetector,
-    AbstentionModel,
-    Citation,
-    features,
-    load_rule,
-    read_citation,
-    read_reply,
-)
+from knowgate.guard.abstention import AbstentionDetector, Citation, load_rule
+from knowgate.guard.abstention._citation import read_citation
+from knowgate.guard.abstention._detector import FEATURE_NAMES, AbstentionModel, features
+from knowgate.guard.abstention._reading import read_reply
 from knowgate.guard.files import write_json
 
 QUICK = re.compile(

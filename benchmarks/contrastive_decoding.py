@@ -23,7 +23,9 @@ from typing import Any
 
 import torch
 
-from knowgate.adapters.huggingface import HuggingFaceLM, end_ids, pad_left
+from knowgate.adapters.huggingface import HuggingFaceLM
+from knowgate.adapters.huggingface._encoding import pad_left
+from knowgate.adapters.huggingface._loading import end_ids
 from knowgate.guard import KnowgateError
 from knowgate.offline_eval.testbed import default_world, microworld_model_path, prompt_template
 

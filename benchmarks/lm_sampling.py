@@ -50,7 +50,7 @@ def peer_run(
     lm: HuggingFaceLM, prompts: list[str], args: argparse.Namespace, *, logprobs: bool
 ) -> int:
     """transformers' generate over the prompts; the number of tokens it generated."""
-    from knowgate.adapters.huggingface import pad_left
+    from knowgate.adapters.huggingface._encoding import pad_left
 
     model, encoder = lm.engine.network.model, lm.engine.encoder
     rows = encoder.encode([encoder.render(prompt) for prompt in prompts])

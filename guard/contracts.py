@@ -21,6 +21,26 @@ if TYPE_CHECKING:
     from .errors import KnowgateError
     from .policy import Fingerprint
 
+__all__ = [
+    "Answerability",
+    "Confidence",
+    "ConfidenceEstimator",
+    "ConflictBetween",
+    "ConflictDetector",
+    "ConflictFinding",
+    "EntailmentModel",
+    "Generation",
+    "LanguageModel",
+    "Premise",
+    "PremiseFault",
+    "RelevanceScorer",
+    "Requirement",
+    "ScoringLanguageModel",
+    "SetScore",
+    "TextEmbedder",
+    "View",
+]
+
 
 class Requirement(StrEnum):
     """What an estimator needs of its language model; each includes those before it."""

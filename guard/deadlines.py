@@ -19,6 +19,14 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
+__all__ = [
+    "AllWorkersBusyError",
+    "DeadlineExceededError",
+    "DeadlineRunner",
+    "asked_to_stop",
+    "within",
+]
+
 T = TypeVar("T")
 
 

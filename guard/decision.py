@@ -19,6 +19,16 @@ from pydantic import (
 
 from .contracts import Answerability, View
 
+__all__ = [
+    "Decision",
+    "Mode",
+    "OnError",
+    "Reason",
+    "Route",
+    "Scenario",
+    "SignalName",
+]
+
 
 class Route(StrEnum):
     """What happens with a question."""

@@ -35,6 +35,29 @@ from .deadlines import DeadlineExceededError
 if TYPE_CHECKING:
     from .contracts import Generation
 
+__all__ = [
+    "DeviceError",
+    "FingerprintMismatchError",
+    "InputError",
+    "KnowgateError",
+    "LanguageModelError",
+    "LanguageModelTimeoutError",
+    "MissingDependencyError",
+    "ModelFolderError",
+    "PartialGenerationsError",
+    "PolicyError",
+    "PromptTooLongError",
+    "QuestionError",
+    "SignalError",
+    "SignalTimeoutError",
+    "SignalValueError",
+    "UnsupportedLanguageError",
+    "is_timeout",
+    "is_transient",
+    "optional_import",
+    "require_extra",
+]
+
 
 class KnowgateError(Exception):
     """The root of all errors that knowgate raises on purpose."""

@@ -15,6 +15,13 @@ from .contracts import TextEmbedder
 from .errors import InputError
 from .policy import Fingerprint
 
+__all__ = [
+    "AnswerMatcher",
+    "canonical_answer",
+    "normalise_answer",
+    "same_answer",
+]
+
 _UNITS = {
     "zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7,
     "eight": 8, "nine": 9,

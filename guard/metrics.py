@@ -24,6 +24,10 @@ from .errors import (
     SignalValueError,
 )
 
+__all__ = [
+    "GuardMetrics",
+]
+
 _logger = logging.getLogger("knowgate.guard")
 
 Observer = Callable[[Decision], object]

@@ -54,7 +54,6 @@ __all__ = [
     "PolicyPoint",
     "StepCalibrator",
     "TemperatureCalibrator",
-    "VetoBinding",
     "aggregator",
 ]
 

@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from ._routing_signals import RoutingSignal
     from ._vetoes import BoundVeto
 
-__all__ = ["Signals", "Verdict", "decide_route", "next_signal"]
+__all__ = [
+    "Signals",
+    "decide_route",
+]
 
 
 @dataclass(frozen=True, slots=True)

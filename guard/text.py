@@ -1,4 +1,4 @@
-"""Making text of whatever a caller passes as question and passages."""
+"""Read questions and passages of any kind as clean text."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .errors import QuestionError
+
+__all__ = ["clean_text", "passage_text"]
 
 _TEXT_FIELDS = ("page_content", "text", "content")
 
@@ -81,8 +83,3 @@ def passage_list(passages: object) -> list[object]:
     if not isinstance(passages, Iterable):
         raise QuestionError(f"the passages are a {type(passages).__name__}, not a sequence")
     return list(passages)
-
-
-def passage_texts(passages: object) -> list[str]:
-    """The texts of all passages, in order; see `passage_list`."""
-    return [passage_text(passage) for passage in passage_list(passages)]

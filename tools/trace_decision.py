@@ -77,7 +77,7 @@ def trace_decision() -> Trace:
         guard.decide("When does it open?", ["It opens at nine."])
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
     return trace
 
 

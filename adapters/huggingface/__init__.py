@@ -16,34 +16,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ._chat import HuggingFaceChatModel
-    from ._contrastive import CADLogitsProcessor, COIECDLogitsProcessor, cad_scores, coiecd_scores
-    from ._encoding import pad_left
     from ._lm import HuggingFaceLM, LoadOptions
-    from ._loading import end_ids
 
 __all__ = [
-    "CADLogitsProcessor",
-    "COIECDLogitsProcessor",
     "HuggingFaceChatModel",
     "HuggingFaceLM",
     "LoadOptions",
-    "cad_scores",
-    "coiecd_scores",
-    "end_ids",
-    "pad_left",
 ]
 
 
 _HOMES = {
-    "CADLogitsProcessor": "._contrastive",
-    "COIECDLogitsProcessor": "._contrastive",
     "HuggingFaceChatModel": "._chat",
     "HuggingFaceLM": "._lm",
     "LoadOptions": "._lm",
-    "cad_scores": "._contrastive",
-    "coiecd_scores": "._contrastive",
-    "end_ids": "._loading",
-    "pad_left": "._encoding",
 }
 
 

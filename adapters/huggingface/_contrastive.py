@@ -1,7 +1,7 @@
 """Decoding against conflict: CAD and COIECD.
 
 Both compare the next-token distribution with the context in the prompt (lc, natural
-log) to the one without it (lu), and lift the tokens that the context makes likelier.
+log) to the one without it (lu), and raise the tokens that the context makes likelier.
 The two streams run as one batch of twice the rows: first all prompts with context,
 then, in the same order, all prompts without.
 """
@@ -12,11 +12,10 @@ import hashlib
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 import torch
-from transformers import LogitsProcessor
 
 from ...guard.errors import InputError
 
@@ -116,57 +115,6 @@ def merging_rule(
     return partial(coiecd_scores, alpha=alpha, lam=lam)
 
 
-class _PairedLogitsProcessor(LogitsProcessor):  # type: ignore[misc,unused-ignore]
-    """Replaces both halves of a doubled batch by their merged scores.
-
-    For `model.generate` with greedy search: the two rows of a pair then get the same
-    token at every step. Put it first in the list, since masks set by other processors
-    would be read as the model's own. With sampling the two rows would part.
-    """
-
-    def __init__(self, merge: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> None:
-        self._merge = merge
-
-    def __call__(self, input_ids: Any, scores: torch.Tensor) -> torch.Tensor:
-        """Scores of shape (2 · pairs, vocabulary), each pair's two rows equal.
-
-        Raises:
-            InputError: an odd number of rows, which cannot be pairs.
-        """
-        if len(scores) % 2:
-            raise InputError(
-                f"{len(scores)} rows are no pairs",
-                where="input_ids",
-                hint="give all prompts with context, then all without",
-            )
-        with_context, without_context = scores.chunk(2)
-        merged = self._merge(with_context, without_context)
-        return torch.cat([merged, merged])
-
-
-class CADLogitsProcessor(_PairedLogitsProcessor):
-    """`cad_scores` for `model.generate` on a doubled batch.
-
-    Args:
-        alpha: strength of the contrast, 0 or more.
-    """
-
-    def __init__(self, alpha: float = 1.0) -> None:
-        super().__init__(merging_rule("cad", alpha, 1.0))
-
-
-class COIECDLogitsProcessor(_PairedLogitsProcessor):
-    """`coiecd_scores` for `model.generate` on a doubled batch.
-
-    Args:
-        alpha: strength of the contrast, 0 or more.
-        lam: λ in (0, 1].
-    """
-
-    def __init__(self, alpha: float = 1.0, lam: float = 0.25) -> None:
-        super().__init__(merging_rule("coiecd", alpha, lam))
-
-
 class Chooser(Protocol):
     """Chooses one token per row."""
 
@@ -206,7 +154,7 @@ def row_uniforms(seed: int, prompt: str, occurrence: int, count: int) -> np.ndar
     Args:
         seed: the caller's seed plus the number of the sample.
         prompt: the prompt's text.
-        occurrence: 0 for the first time this prompt stands in the call, then 1, …
+        occurrence: 0 for the first time this prompt is in the call, then 1, …
         count: numbers wanted.
     """
     name = f"{seed}:{occurrence}:{prompt}".encode()

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from ._answer import GuardedAnswer, RetrievalError, answer_text
 from ._chat_model_lm import ChatLimits, ChatModelLM
+from ._guard_runnable import GuardRunnable
 from ._guarded_rag import GuardedRAG
 from ._planning import RagOptions, Replies
 
 __all__ = [
     "ChatLimits",
     "ChatModelLM",
+    "GuardRunnable",
     "GuardedAnswer",
     "GuardedRAG",
     "RagOptions",

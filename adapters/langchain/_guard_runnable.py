@@ -139,11 +139,6 @@ class GuardRunnable(Runnable[GuardInput, Decision]):
         return [results[index] for index in range(len(inputs))]
 
 
-def guard_runnable(guard: Guard, *, name: str = "guard") -> GuardRunnable:
-    """The guard as a runnable, e.g. for `RunnablePassthrough.assign(guard=…)`."""
-    return GuardRunnable(guard, name=name)
-
-
 _Asked = tuple[Any, Iterable[object] | None]
 
 

@@ -16,8 +16,7 @@ import pytest
 from knowgate.calibration import wilson_interval
 from knowgate.guard import Fingerprint, FingerprintMismatchError, Guard, Policy, Route
 from knowgate.guard.signals.relevance import LexicalScorer
-from knowgate.guard.testing import FakeScorer
-from knowgate.guard.testing._fakes import FakeSetScorer
+from knowgate.guard.testing import FakeScorer, FakeSetScorer
 from knowgate.offline_eval.data import PassageKind
 from tests.support.paths import BENCHMARKS
 

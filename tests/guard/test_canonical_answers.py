@@ -255,10 +255,11 @@ class Compass:
         self._angles = angles
         self.asked: list[list[str]] = []
 
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float64]:
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         self.asked.append(list(texts))
         angles = np.radians([self._angles.get(text.split()[0], 180.0) for text in texts])
-        return 3.0 * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+        found = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+        return 3 * found.astype(np.float32)
 
 
 def test_vectors_that_point_the_same_way_are_one_answer() -> None:
@@ -288,8 +289,8 @@ def test_answers_with_different_numbers_are_never_one_by_their_vectors() -> None
 
 def test_vectors_of_length_zero_are_nothing() -> None:
     class Nowhere(Compass):
-        def embed(self, texts: Sequence[str]) -> NDArray[np.float64]:
-            return np.zeros((len(texts), 2))
+        def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+            return np.zeros((len(texts), 2), dtype=np.float32)
 
     assert not MeaningMatcher(Nowhere())("a b", "c d")
 

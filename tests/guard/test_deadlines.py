@@ -32,8 +32,7 @@ from knowgate.guard.deadlines import (
     TaskBrokeOffError,
 )
 from knowgate.guard.errors import SignalOverloadError
-from knowgate.guard.testing import FakeEstimator, FakeScorer
-from knowgate.guard.testing._fakes import SlowScorer
+from knowgate.guard.testing import FakeEstimator, FakeScorer, SlowScorer
 from tests.support.guards import guard_with, policy_with
 
 SOON = 0.05

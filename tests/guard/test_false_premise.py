@@ -26,8 +26,7 @@ from knowgate.guard import (
 from knowgate.guard.contracts import Answerability, Premise, PremiseFault
 from knowgate.guard.errors import SignalValueError
 from knowgate.guard.signals.answerability import PremiseChecker
-from knowgate.guard.testing import FakeEstimator, FakeScorer
-from knowgate.guard.testing._fakes import ScriptedAnswerability
+from knowgate.guard.testing import FakeEstimator, FakeScorer, ScriptedAnswerability
 from tests.support.guards import guard_with, policy_with, without_timings
 
 FORMS = ["decide", "adecide", "decide_batch", "adecide_batch"]

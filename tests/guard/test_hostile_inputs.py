@@ -25,7 +25,7 @@ from knowgate.guard import (
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.guard.testing import FakeScorer
-from knowgate.guard.text import passage_texts
+from knowgate.guard.text import passage_list, passage_text
 from tests.support.guards import guard_with, policy_with, without_timings
 from tests.support.hostile import Document, RaisingText, hostile_inputs
 
@@ -174,15 +174,13 @@ def test_a_generator_of_thousands_of_passages_is_read_to_its_end() -> None:
 
 
 def test_a_lone_document_counts_as_one_passage() -> None:
-    assert passage_texts(Document("text")) == ["text"]
-    assert passage_texts({"content": "text"}) == ["text"]
-    assert passage_texts("text") == ["text"]
-    assert passage_texts(None) == []
+    for lone in (Document("text"), {"content": "text"}, "text"):
+        assert [passage_text(passage) for passage in passage_list(lone)] == ["text"]
+    assert passage_list(None) == []
 
 
 def test_texts_come_out_as_plain_strings() -> None:
-    [text] = passage_texts([RaisingText("text")])
-    assert type(text) is str
+    assert type(passage_text(RaisingText("text"))) is str
 
 
 def test_a_megabyte_is_decided_as_its_beginning_is(bi_encoder: BiEncoderScorer) -> None:

@@ -15,8 +15,7 @@ from knowgate.guard.contracts import SetRelevanceScorer, SetScore
 from knowgate.guard.errors import SignalValueError
 from knowgate.guard.policy import AGGREGATOR_NAMES, aggregator
 from knowgate.guard.signals.relevance import LexicalScorer, default_aggregator
-from knowgate.guard.testing import FakeScorer
-from knowgate.guard.testing._fakes import FakeSetScorer
+from knowgate.guard.testing import FakeScorer, FakeSetScorer
 from tests.support.guards import guard_with, policy_with, without_timings
 
 HALVES = {"half": 0.3, "whole": 0.9, "broken": float("nan")}

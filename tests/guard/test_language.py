@@ -15,7 +15,7 @@ from knowgate.guard.engine._language import is_readable, latin_share
 from knowgate.guard.errors import UnsupportedLanguageError
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.guard.signals.relevance._late_interaction import LateInteractionScorer
-from knowgate.guard.testing._fakes import FakeSetScorer
+from knowgate.guard.testing import FakeSetScorer
 from tests.support.guards import guard_with, policy_with
 
 CHINESE = "图书馆几点开门？"

@@ -13,8 +13,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from knowgate.guard import Decision, Guard, InputError, Reason, Route
-from knowgate.guard.testing import FakeScorer
-from knowgate.guard.testing._fakes import FailingScorer
+from knowgate.guard.testing import FailingScorer, FakeScorer
 from tests.support.guards import guard_with, policy_with, without_timings
 
 QUESTIONS = ["one", "two", "three", "four"]

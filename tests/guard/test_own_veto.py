@@ -29,8 +29,7 @@ from knowgate.guard import (
     SignalTimeoutError,
     Veto,
 )
-from knowgate.guard.testing import FakeScorer
-from knowgate.guard.testing._fakes import ScriptedAnswerability
+from knowgate.guard.testing import FakeScorer, ScriptedAnswerability
 from tests.support.guards import guard_with, policy_with, without_timings
 
 TODAY = date(2026, 6, 1)

@@ -19,8 +19,8 @@ from knowgate.guard import (
     InputError,
     Policy,
     PolicyError,
-    PolicyVersionError,
 )
+from knowgate.guard.errors import PolicyVersionError
 from knowgate.guard.policy import SCHEMA_VERSION, Histogram, PlattCalibrator, StepCalibrator
 from knowgate.guard.signals.conflict import AnswerConflict
 from knowgate.guard.testing import FakeEstimator, FakeScorer, ScriptedLanguageModel
@@ -274,7 +274,7 @@ def test_a_policy_without_any_threshold_always_abstains_and_says_so() -> None:
     policy = policy_with(relevance_threshold=None, confidence_threshold=None)
     guard = Guard(policy, metrics=False)
     decision = guard.decide("q", ["p"])
-    assert (decision.route.value, decision.reason.value) == ("abstain", "no_threshold")
+    assert (decision.route.value, str(decision.reason)) == ("abstain", "no_threshold")
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,7 @@ from knowgate.guard import (
 )
 from knowgate.guard.errors import LanguageModelTimeoutError, SignalValueError
 from knowgate.guard.metrics import ERROR_KINDS, error_kind
-from knowgate.guard.testing import FakeEstimator, FakeScorer
-from knowgate.guard.testing._fakes import FailingScorer
+from knowgate.guard.testing import FailingScorer, FakeEstimator, FakeScorer
 from tests.support.guards import guard_with
 from tests.support.hostile import hostile_inputs
 

@@ -318,8 +318,3 @@ def _sentence(passage: int, sentence: str) -> Iterator[Statement]:
             if right.startswith("the ") or "'s " in right or "的" in right:
                 asked = _of_shape(read_phrase(right))
                 yield Statement(passage, Form.SENTENCE, asked, left, sentence, bounds)
-
-
-def answers_of(statement: Statement) -> list[str]:
-    """The names in a statement's answer."""
-    return split_names(statement.answer)

@@ -15,7 +15,6 @@ from ._registry import (
     default_calibrator,
     load_scorer,
     scorer_names,
-    uncalibrated_policy,
 )
 from ._sufficiency import BUNDLED_FOLDER, FusedScorer
 
@@ -35,6 +34,5 @@ __all__ = [
     "scorer_names",
     "set_features",
     "token_weights",
-    "uncalibrated_policy",
     "word_piece_idf",
 ]

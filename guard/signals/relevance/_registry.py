@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from ...._version import __version__
 from ...contracts import RelevanceScorer
-from ...engine import ADAPTER_CONFIG, EMBEDDED_SHA256, BiEncoderScorer
+from ...engine import EMBEDDED_SHA256, BiEncoderScorer
+from ...engine._loading import ADAPTER_CONFIG
 from ...errors import InputError
-from ...policy import Calibrator, Fingerprint, IdentityCalibrator, PlattCalibrator, Policy
+from ...policy import Calibrator, Fingerprint, IdentityCalibrator, PlattCalibrator
 from ._late_interaction import LateInteractionScorer
 from ._lexical import LexicalScorer
 from ._sufficiency import FUSED_FILE, FusedScorer, SufficiencyScorer
@@ -86,18 +86,6 @@ def default_calibrator(fingerprint: Fingerprint) -> Calibrator:
     if fingerprint.kind in ("fused", "sufficiency"):
         return _LOG_ODDS
     return IdentityCalibrator()
-
-
-def uncalibrated_policy(fingerprint: Fingerprint) -> Policy:
-    """A policy for a scorer that nobody calibrated: follows the context at 0.5, by its note."""
-    return Policy(
-        created_by=f"knowgate {__version__}",
-        scorer=fingerprint,
-        aggregator=default_aggregator(fingerprint.kind),
-        relevance_calibrator=default_calibrator(fingerprint),
-        relevance_threshold=0.5,
-        note="not calibrated on your data: a default threshold without a guarantee",
-    )
 
 
 # Logistic regression of "the passage suffices" on the cosine, over 4,000 English question and

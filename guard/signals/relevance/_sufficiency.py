@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...contracts import SetScore
-from ...engine import ADAPTER_CONFIG, ADAPTER_WEIGHTS, TokenEncoder
+from ...engine import TokenEncoder
+from ...engine._loading import ADAPTER_CONFIG, ADAPTER_WEIGHTS, BUNDLED_SHA256
 from ...errors import ModelFolderError
 from ...files import file_sha256
 from ...policy import Fingerprint
@@ -247,7 +248,6 @@ def require_bundled(folder: Path) -> None:
     Raises:
         ModelFolderError: a file is missing or has another sha256.
     """
-    from ...engine import BUNDLED_SHA256
 
     for name, expected in BUNDLED_SHA256.items():
         path = folder / name

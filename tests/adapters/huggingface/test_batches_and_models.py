@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from knowgate.adapters.huggingface import HuggingFaceLM, pad_left
-from knowgate.adapters.huggingface._contrastive import COIECDLogitsProcessor
+from knowgate.adapters.huggingface import HuggingFaceLM
+from knowgate.adapters.huggingface._encoding import pad_left
 from knowgate.guard import InputError, LanguageModelError
 from knowgate.guard.errors import PromptTooLongError
+from tests.adapters.huggingface.paired import PairedProcessor
 
 TEMPLATE = (
     "{% for m in messages %}[{{ m['role'] }}] {{ m['content'] }}\n{% endfor %}"
@@ -171,7 +172,7 @@ def test_contrastive_decoding_of_other_models_equals_transformers(
 
     made = model.generate(
         ids, attention_mask=mask, do_sample=False, max_new_tokens=8, pad_token_id=0,
-        logits_processor=[COIECDLogitsProcessor()],
+        logits_processor=[PairedProcessor("coiecd")],
     )  # fmt: skip
 
     found = lm.generate_contrastive_ids(contextual, bare)

@@ -9,13 +9,9 @@ import pytest
 import torch
 
 from knowgate.adapters.huggingface import HuggingFaceLM
-from knowgate.adapters.huggingface._contrastive import (
-    CADLogitsProcessor,
-    COIECDLogitsProcessor,
-    cad_scores,
-    coiecd_scores,
-)
+from knowgate.adapters.huggingface._contrastive import cad_scores, coiecd_scores
 from knowgate.guard import InputError
+from tests.adapters.huggingface.paired import PairedProcessor
 
 
 def pair(rows: int = 40, width: int = 50, scale: float = 2.0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -105,10 +101,10 @@ def test_impossible_tokens_stay_impossible_and_give_no_nan(rule: Any) -> None:
 
 
 @pytest.mark.parametrize("method", ["cad", "coiecd"])
-def test_decoding_equals_model_generate_with_the_logits_processor(
+def test_decoding_equals_model_generate_with_a_logits_processor(
     lm: HuggingFaceLM, model: Any, tokenizer: Any, method: Any
 ) -> None:
-    processor = {"cad": CADLogitsProcessor(), "coiecd": COIECDLogitsProcessor()}[method]
+    processor = PairedProcessor(method)
     for number in range(12):
         contextual, bare = f"context {number * 77} here. ask {number}", f"ask {number}"
         rows = [tokenizer(text)["input_ids"] for text in (contextual, bare)]
@@ -182,8 +178,3 @@ def test_parameters_out_of_range_are_refused(
 ) -> None:
     with pytest.raises(InputError, match=named):
         lm.generate_contrastive(["a"], ["b"], **options)
-
-
-def test_an_odd_number_of_rows_is_no_pair() -> None:
-    with pytest.raises(InputError, match="3 rows are no pairs"):
-        CADLogitsProcessor()(None, torch.zeros(3, 4))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from langchain_core.runnables import Runnable, RunnableBranch, RunnableLambda, RunnablePassthrough
 
-from knowgate.adapters.langchain._guard_runnable import guard_runnable
+from knowgate.adapters.langchain import GuardRunnable
 from knowgate.guard import InputError, Reason, Route
 from tests.adapters.langchain.fakes import DOCUMENTS, RunsHandler, Setting
 
@@ -15,7 +15,7 @@ from tests.adapters.langchain.fakes import DOCUMENTS, RunsHandler, Setting
 @pytest.mark.parametrize("asynchronous", [False, True])
 async def test_the_guard_is_assigned_and_branched_on_in_a_chain(asynchronous: bool) -> None:
     guard = Setting().guard
-    chain = RunnablePassthrough.assign(guard=guard_runnable(guard)) | RunnableBranch(
+    chain = RunnablePassthrough.assign(guard=GuardRunnable(guard)) | RunnableBranch(
         (lambda s: s["guard"].route is Route.FOLLOW_CONTEXT, lambda s: "from the context"),
         lambda s: "sorry",
     )
@@ -31,7 +31,7 @@ async def test_the_guard_is_assigned_and_branched_on_in_a_chain(asynchronous: bo
 
 
 def test_documents_come_before_context() -> None:
-    runnable = guard_runnable(Setting().guard)
+    runnable = GuardRunnable(Setting().guard)
 
     decision = runnable.invoke(
         {"question": "q", "documents": list(DOCUMENTS), "context": "Off topic."}
@@ -41,7 +41,7 @@ def test_documents_come_before_context() -> None:
 
 
 def test_none_documents_mean_nothing_retrieved() -> None:
-    decision = guard_runnable(Setting().guard).invoke({"question": "q", "documents": None})
+    decision = GuardRunnable(Setting().guard).invoke({"question": "q", "documents": None})
 
     assert decision.reason is Reason.NOTHING_RETRIEVED
 
@@ -49,7 +49,7 @@ def test_none_documents_mean_nothing_retrieved() -> None:
 @pytest.mark.parametrize("asynchronous", [False, True])
 async def test_a_batch_scores_once_and_keeps_a_bad_input_to_itself(asynchronous: bool) -> None:
     setting = Setting()
-    runnable = guard_runnable(setting.guard)
+    runnable = GuardRunnable(setting.guard)
     inputs: list[Any] = [
         {"question": "q", "documents": list(DOCUMENTS)},
         {"question": "q"},
@@ -71,7 +71,7 @@ async def test_a_batch_scores_once_and_keeps_a_bad_input_to_itself(asynchronous:
 
 
 def test_a_missing_key_is_refused() -> None:
-    runnable = guard_runnable(Setting().guard)
+    runnable = GuardRunnable(Setting().guard)
 
     with pytest.raises(InputError, match="question"):
         runnable.invoke({"documents": []})
@@ -83,7 +83,7 @@ def test_the_guard_is_a_run_of_its_own_in_traces() -> None:
     handler = RunsHandler()
     chain: Runnable[Any, Any] = RunnableLambda(
         lambda q: {"question": q, "documents": []}
-    ) | guard_runnable(Setting().guard)
+    ) | GuardRunnable(Setting().guard)
 
     chain.invoke("q", {"callbacks": [handler]})
 

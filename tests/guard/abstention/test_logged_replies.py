@@ -9,13 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from knowgate.guard.abstention import (
-    FEATURE_NAMES,
-    AbstentionDetector,
-    Citation,
-    features,
-    read_reply,
-)
+from knowgate.guard.abstention import AbstentionDetector, Citation
+from knowgate.guard.abstention._detector import FEATURE_NAMES, features
+from knowgate.guard.abstention._reading import read_reply
 
 _DOMAINS = ("BTT", "CPF")
 

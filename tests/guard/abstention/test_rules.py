@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.guard.abstention import AbstentionDetector, Citation, load_rule, read_citation
+from knowgate.guard.abstention import AbstentionDetector, Citation, load_rule
+from knowgate.guard.abstention._citation import read_citation
 from knowgate.guard.abstention._rules import rule_names
 
 _UNIKNOW_WORDS = (

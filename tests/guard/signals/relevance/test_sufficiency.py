@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from knowgate.guard import InputError, RelevanceScorer
 from knowgate.guard.contracts import SetRelevanceScorer
-from knowgate.guard.engine import BUNDLED_SHA256, TokenEncoder
+from knowgate.guard.engine import TokenEncoder
+from knowgate.guard.engine._loading import BUNDLED_SHA256
 from knowgate.guard.errors import ModelFolderError
 from knowgate.guard.signals.relevance import BUNDLED_FOLDER, FEATURES, FusedScorer, load_scorer
 from knowgate.guard.signals.relevance._late_interaction import (

@@ -12,8 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from knowgate.guard import Fingerprint, InputError
-from knowgate.guard.testing import FakeScorer
-from knowgate.guard.testing._fakes import FailingScorer, SlowScorer
+from knowgate.guard.testing import FailingScorer, FakeScorer, SlowScorer
 from knowgate.offline_eval.data import PassageKind
 from knowgate.offline_eval.policies import records_from_run
 from knowgate.offline_eval.run import read_measured_run

@@ -1,4 +1,16 @@
-"""Parts of a guard with scripted behaviour."""
+"""Real fakes: parts with scripted behaviour that fulfil the same contracts.
+
+They are what knowgate's own tests use, and what a test of an application that
+contains a guard should use: no patching, no network, no model.
+
+Example:
+    >>> from knowgate.guard import Guard, Policy
+    >>> scorer = FakeScorer({"opening hours": 0.9}, default=0.1)
+    >>> policy = Policy(scorer=scorer.fingerprint, relevance_threshold=0.5)
+    >>> guard = Guard(policy, scorer=scorer, metrics=False)
+    >>> guard.decide("When?", ["Our opening hours are nine to five."]).route.value
+    'follow_context'
+"""
 
 from __future__ import annotations
 
@@ -11,7 +23,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..contracts import (
+from .contracts import (
     Answerability,
     Confidence,
     ConflictFinding,
@@ -20,9 +32,11 @@ from ..contracts import (
     SetScore,
     View,
 )
-from ..errors import LanguageModelError, PartialGenerationsError
-from ..policy import Fingerprint
-from ..signals.answerability import AnswerabilityVeto
+from .errors import LanguageModelError, PartialGenerationsError
+from .policy import Fingerprint
+from .signals.answerability import AnswerabilityVeto
+
+__all__ = ["FakeConflictDetector", "FakeEstimator", "FakeScorer", "ScriptedLanguageModel"]
 
 
 class ScriptedAnswerability(AnswerabilityVeto):
