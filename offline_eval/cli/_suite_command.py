@@ -21,6 +21,7 @@ from ...guard.files import write_json
 from ..run import CallLimits
 from ..suites import (
     DryRun,
+    ModelChoice,
     RunOptions,
     Suite,
     SuiteSettings,
@@ -30,7 +31,7 @@ from ..suites import (
     run_suite,
     suite_names,
 )
-from ..systems import load_guard_choices, load_guards, load_language_model
+from ..systems import load_guard_choices
 from ._call_progress import call_stages
 from ._console import out
 
@@ -250,6 +251,7 @@ def _run(suite: AnySuite, settings: SuiteSettings, given: Mapping[str, Any]) -> 
         max_attempts=given.get("max_attempts", 3),
     )
     out_dir, json_file = given["out_dir"], given["json_file"]
+    notes: list[str] = []
     if given["dry_run"]:
         _show(plan_suite(suite, settings, _named_systems(suite, given)), json_file)
         return
@@ -259,25 +261,19 @@ def _run(suite: AnySuite, settings: SuiteSettings, given: Mapping[str, Any]) -> 
         raise InputError("is missing", where="--out", hint="name the run folder, or --dry-run")
     # Before a model is loaded, which takes seconds: what is wrong with the data.
     suite.cases(settings)
-    systems = _systems(suite, limits, given)
-    with call_stages() as advance:
-        options = RunOptions(limits, given["retry_failed"], on_progress=advance)
-        run_suite(suite, settings, out_dir, systems, options)
-    out.print(f"run → {out_dir}\nnext: knowgate report {quote(str(out_dir))}", markup=False)
-
-
-def _systems(suite: AnySuite, limits: CallLimits, given: Mapping[str, Any]) -> list[System]:
-    if not suite.takes_model:
-        return []
-    if given["scorer"] is not None and not given["guard"]:
+    if given.get("scorer") is not None and not given["guard"]:
         raise InputError("is for guards", where="--scorer", hint="add --guard, or leave it out")
-    timeout = {} if limits.timeout is None else {"timeout": limits.timeout}
-    model = load_language_model(given["model"], max_concurrency=limits.max_concurrency, **timeout)
-    guards = load_guards(given["guard"] or [], model, scorer=given["scorer"])
-    return [
-        System("model", model),
-        *(System(name, model, guard, guards.sha256[name]) for name, guard in guards.guards.items()),
-    ]
+    guards = tuple(given.get("guard") or ())
+    choice = ModelChoice(given.get("model", ""), guards, given.get("scorer"), limits)
+    systems = suite.load(settings, choice)
+    with call_stages() as advance:
+        options = RunOptions(
+            limits, given["retry_failed"], on_progress=advance, on_note=notes.append
+        )
+        folder = run_suite(suite, settings, out_dir, systems, options)
+    for note in notes:
+        out.print(note, markup=False)
+    out.print(f"run → {folder}\nnext: knowgate report {quote(str(folder))}", markup=False)
 
 
 def _named_systems(suite: AnySuite, given: Mapping[str, Any]) -> list[System]:

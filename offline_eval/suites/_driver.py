@@ -49,12 +49,14 @@ class RunOptions:
         retry_failed: ask again for rows with an error.
         pool: workers on a Ray cluster that answer; None for this process.
         on_progress: called after every stored row.
+        on_note: called with what the user should know.
     """
 
     limits: CallLimits = field(default_factory=lambda: CallLimits(timeout=None))
     retry_failed: bool = False
     pool: RayPool | None = None
     on_progress: OnProgress | None = None
+    on_note: Callable[[str], object] | None = None
 
 
 def run_suite(
@@ -72,7 +74,7 @@ def run_suite(
     Args:
         suite: what is run.
         settings: of the suite.
-        out: the run folder.
+        out: the run folder; see `Suite.folder`.
         systems: that answer: the model alone, then behind each guard.
         options: limits, retries, progress.
 
@@ -87,17 +89,27 @@ def run_suite(
     cases, asked = _planned(suite, settings, systems)
     manifest = suite.manifest(settings, cases, asked)
     files = suite.files(settings, cases)
-    with Run.create_or_resume(out, manifest, files=files) as run:
+    folder = suite.folder(Path(out))
+    with Run.create_or_resume(folder, manifest, files=files) as run:
         for system in asked:
             system.bind(settings, run, suite.rows)
-        work = Work(settings, cases, list(asked), run, options.limits, options.on_progress)
+        work = Work(
+            Path(out),
+            settings,
+            cases,
+            list(asked),
+            run,
+            options.limits,
+            options.on_progress,
+            options.on_note,
+        )
         suite.prepare(work)
         table = run[suite.rows]
         if options.retry_failed:
             table.drop(lambda row: getattr(row, "error", None) is not None)
         _answer_all(suite, work, table, options)
         suite.finish(work)
-    return Path(out)
+    return folder
 
 
 def plan_suite(suite: AnySuite, settings: SuiteSettings, systems: Sequence[System] = ()) -> DryRun:

@@ -63,6 +63,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ...guard.errors import InputError
 from ..report import Document
 from ..run import CallLimits, InputFile, Manifest, OnProgress, Progress, RowError, Run, TableSpec
+from ..systems import load_guards, load_language_model
 
 MODEL_SYSTEM = "model"
 
@@ -133,25 +134,51 @@ class System:
         return state
 
 
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """The systems under test, as a command line names them.
+
+    Attributes:
+        model: name of the model, as for `load_language_model`.
+        guards: names of guards, as for `load_guards`.
+        scorer: of the guards; None for the one that each policy names.
+        limits: of calls.
+    """
+
+    model: str = ""
+    guards: tuple[str, ...] = ()
+    scorer: str | None = None
+    limits: CallLimits = field(default_factory=CallLimits)
+
+
 @dataclass
 class Work(Generic[SettingsT, CaseT]):
     """A run under way, for `prepare` and `finish`.
 
     Attributes:
+        out: as the caller named it; usually the folder of the run.
         settings: of the suite.
         cases: to be asked; `prepare` may replace them.
         systems: that answer, in order; `prepare` may remove some.
         run: open for writing.
         limits: of calls.
         on_progress: called with the state of a stage; may be None.
+        on_note: called with what the user should know; may be None.
     """
 
+    out: Path
     settings: SettingsT
     cases: Sequence[CaseT]
     systems: list[System]
     run: Run
     limits: CallLimits
     on_progress: OnProgress | None = None
+    on_note: Callable[[str], object] | None = None
+
+    def note(self, text: str) -> None:
+        """Tell the user something about the run; the command prints it."""
+        if self.on_note is not None:
+            self.on_note(text)
 
     def progress(self, stage: str) -> Callable[[int, int], None]:
         """Return a callback (done, total) that reports the progress of a stage."""
@@ -270,6 +297,26 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
         """Return the cases that `--limit` leaves; by default the first ones."""
         return cases[:limit]
 
+    def load(self, settings: SettingsT, choice: ModelChoice) -> Sequence[System]:
+        """Load what a command line names: by default the model, then each guard before it.
+
+        Raises:
+            InputError: there is no such model or guard, or they do not fit.
+            MissingDependencyError: a package is missing.
+        """
+        del settings
+        if not self.takes_model:
+            return ()
+        timeout = {} if choice.limits.timeout is None else {"timeout": choice.limits.timeout}
+        model = load_language_model(
+            choice.model, max_concurrency=choice.limits.max_concurrency, **timeout
+        )
+        found = load_guards(choice.guards, model, scorer=choice.scorer)
+        guards = (
+            System(name, model, guard, found.sha256[name]) for name, guard in found.guards.items()
+        )
+        return System(MODEL_SYSTEM, model), *guards
+
     def systems(self, settings: SettingsT, given: Sequence[System]) -> Sequence[System]:
         """Return the systems that answer; by default the model, then each guard.
 
@@ -329,6 +376,10 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
             inputs=tuple(InputFile.of(path) for path in self.inputs(settings)),
             cases=len(cases),
         )
+
+    def folder(self, out: Path) -> Path:
+        """Return the folder of the run for `--out`; by default the same."""
+        return out
 
     def files(
         self, settings: SettingsT, cases: Sequence[CaseT]
