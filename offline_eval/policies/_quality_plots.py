@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..report import BLUE, GREY, INK, PURPLE, VERMILION, Plot
+from ..report import Colour, Plot
 from ._quality import PathStep, SelectiveQuality, SignalQuality, StatedProbabilities
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 _SMALLEST_DRAWN = 1e-6
-_LINES = ((BLUE, "-"), (PURPLE, "--"), (INK, "-."))
+_LINES = ((Colour.BLUE, "-"), (Colour.PURPLE, "--"), (Colour.INK, "-."))
 
 
 def draw_reliability(quality: SignalQuality) -> Plot:
@@ -22,10 +22,10 @@ def draw_reliability(quality: SignalQuality) -> Plot:
 
     def draw(figure: Figure) -> None:
         axes = _square(figure)
-        axes.plot([0, 1], [0, 1], color=GREY, linestyle=":", linewidth=1.5)
+        axes.plot([0, 1], [0, 1], color=Colour.GREY, linestyle=":", linewidth=1.5)
         if quality.before is not None:
-            _bins(axes, quality.before, "as measured", GREY, "s", "--")
-        _bins(axes, quality.after, "calibrated", BLUE, "o", "-")
+            _bins(axes, quality.before, "as measured", Colour.GREY, "s", "--")
+        _bins(axes, quality.after, "calibrated", Colour.BLUE, "o", "-")
         axes.set_xlabel(f"{quality.name}: what was stated")
         axes.set_ylabel("what came true, 95 % intervals")
         axes.legend(loc="upper left")
@@ -40,6 +40,7 @@ def draw_reliability(quality: SignalQuality) -> Plot:
         f"dotted line, probabilities are what they say.{raw}",
         draw=draw,
         size=(5.0, 5.0),
+        half=True,
     )
 
 
@@ -68,11 +69,13 @@ def draw_risk_coverage(
         if seen:
             axes.plot(
                 [step.coverage or 0.0 for step in seen], [step.risk or 0.0 for step in seen],
-                color=VERMILION, marker=".", markersize=6, linestyle="none",
+                color=Colour.VERMILION, marker=".", markersize=6, linestyle="none",
                 label="the declared path",
             )  # fmt: skip
         if risk is not None:
-            axes.axhline(risk, color=INK, linestyle=":", linewidth=1.5, label="bound on the risk")
+            axes.axhline(
+                risk, color=Colour.INK, linestyle=":", linewidth=1.5, label="bound on the risk"
+            )
         for step in seen:
             if step.chosen:
                 axes.plot(
@@ -89,6 +92,7 @@ def draw_risk_coverage(
         f"signal, or on the larger of both. {dots}The lower right corner is the ideal.",
         draw=draw,
         size=(5.0, 5.2),
+        half=True,
     )
 
 
@@ -117,8 +121,8 @@ def draw_p_values(
         axes: Axes = figure.subplots()
         axes.set_yscale("log")
         for tested, marker, colour, words in (
-            (True, "o", BLUE, "tested"),
-            (False, "x", GREY, "not tested"),
+            (True, "o", Colour.BLUE, "tested"),
+            (False, "x", Colour.GREY, "not tested"),
         ):
             of = [step for step in steps if step.tested is tested]
             if of:
@@ -128,7 +132,11 @@ def draw_p_values(
                     marker=marker, color=colour, linestyle="none", markersize=5, label=words,
                 )  # fmt: skip
         axes.axhline(
-            level, color=VERMILION, linestyle="--", linewidth=1.5, label=f"{name} = {level:g}"
+            level,
+            color=Colour.VERMILION,
+            linestyle="--",
+            linewidth=1.5,
+            label=f"{name} = {level:g}",
         )
         for step in steps:
             if step.chosen:
@@ -149,6 +157,7 @@ def draw_p_values(
         "Values below 0.000001 are drawn there.",
         draw=draw,
         size=(5.0, 5.2),
+        half=True,
     )
 
 
@@ -156,7 +165,7 @@ _POINT: dict[str, Any] = {
     "marker": "o",
     "markersize": 11,
     "markerfacecolor": "none",
-    "markeredgecolor": INK,
+    "markeredgecolor": Colour.INK,
     "markeredgewidth": 2,
     "linestyle": "none",
     "zorder": 5,

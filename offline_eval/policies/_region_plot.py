@@ -11,7 +11,7 @@ import numpy as np
 
 from ...guard.decision import Route
 from ...guard.policy import Policy
-from ..report import BLUE, GREY, INK, PURPLE, VERMILION, Plot
+from ..report import Colour, Plot
 from ._rates import Outcome
 
 if TYPE_CHECKING:
@@ -35,29 +35,29 @@ class _Kind:
 _HOLLOW = {"facecolors": "none", "linewidths": 1.1}
 _KINDS = (
     _Kind(
-        "declined, nothing to give",
+        "abstained, nothing to give",
         lambda o: not o.passes and not o.answerable,
-        {"marker": ".", "color": GREY, "linewidths": 0},
+        {"marker": ".", "color": Colour.GREY, "linewidths": 0},
     ),
     _Kind(
-        "declined, though one was right",
+        "abstained, though one was right",
         lambda o: not o.passes and o.answerable,
-        {"marker": "o", "edgecolors": GREY, **_HOLLOW},
+        {"marker": "o", "edgecolors": Colour.GREY, **_HOLLOW},
     ),
     _Kind(
         "context followed, right",
         lambda o: o.route is Route.FOLLOW_CONTEXT and not o.wrong,
-        {"marker": "o", "color": BLUE, "linewidths": 0, "alpha": 0.75},
+        {"marker": "o", "color": Colour.BLUE, "linewidths": 0, "alpha": 0.75},
     ),
     _Kind(
         "answered from memory, right",
         lambda o: o.route is Route.ANSWER and not o.wrong,
-        {"marker": "^", "color": PURPLE, "linewidths": 0, "alpha": 0.75},
+        {"marker": "^", "color": Colour.PURPLE, "linewidths": 0, "alpha": 0.75},
     ),
     _Kind(
         "let through, wrong",
         lambda o: o.wrong,
-        {"marker": "x", "color": VERMILION, "linewidths": 1.6},
+        {"marker": "x", "color": Colour.VERMILION, "linewidths": 1.6},
     ),
 )  # fmt: skip
 
@@ -107,7 +107,7 @@ def _plane(policy: Policy, outcomes: Sequence[Outcome], which: str) -> Plot | No
         title="What happens where",
         caption=f"{which}. Each point is a case; a larger one stands for several at the same "
         "place. A context is followed to the right of its threshold; to the left, the model "
-        f"answers from memory above its own, and declines below.{notes}",
+        f"answers from memory above its own, and abstains below.{notes}",
         draw=draw,
         size=(6.6, 7.2),
     )
@@ -118,15 +118,15 @@ def _shade(axes: Axes, policy: Policy) -> None:
     tau_p = policy.confidence_threshold if policy.may_answer else None
     left = 1.0 if tau_r is None else tau_r
     if tau_r is not None:
-        axes.axvspan(tau_r, 1, color=BLUE, alpha=0.10, linewidth=0)
-        axes.axvline(tau_r, color=BLUE, linewidth=1.5)
+        axes.axvspan(tau_r, 1, color=Colour.BLUE, alpha=0.10, linewidth=0)
+        axes.axvline(tau_r, color=Colour.BLUE, linewidth=1.5)
         _name(axes, "follow the context", ((1 + tau_r) / 2, 0.5), 1 - tau_r)
     if tau_p is not None:
-        axes.fill_between([0, left], tau_p, 1, color=PURPLE, alpha=0.12, linewidth=0)
-        axes.plot([0, left], [tau_p, tau_p], color=PURPLE, linewidth=1.5, linestyle="--")
+        axes.fill_between([0, left], tau_p, 1, color=Colour.PURPLE, alpha=0.12, linewidth=0)
+        axes.plot([0, left], [tau_p, tau_p], color=Colour.PURPLE, linewidth=1.5, linestyle="--")
         _name(axes, "answer from memory", (left / 2, (1 + tau_p) / 2), left)
     lower = 1.0 if tau_p is None else tau_p
-    _name(axes, "decline", (left / 2, lower / 2), left if lower > 0.05 else 0.0)
+    _name(axes, "abstain", (left / 2, lower / 2), left if lower > 0.05 else 0.0)
     for edge, value in (
         (axes.secondary_xaxis("top"), tau_r),
         (axes.secondary_yaxis("right"), tau_p),
@@ -183,8 +183,8 @@ def _line(policy: Policy, outcomes: Sequence[Outcome], which: str) -> Plot | Non
         panels = figure.subplots(2, 1, sharex=True, sharey=True)
         edges = np.linspace(0, 1, _BINS + 1).tolist()
         for panel, values, name, colour in (
-            (panels[0], right, "right if followed", BLUE),
-            (panels[1], wrong, "wrong if followed", VERMILION),
+            (panels[0], right, "right if followed", Colour.BLUE),
+            (panels[1], wrong, "wrong if followed", Colour.VERMILION),
         ):
             panel.hist(values, bins=edges, color=colour, edgecolor="none", rwidth=0.9)
             panel.set_title(f"{name} ({len(values)})", loc="left", fontsize=11)
@@ -192,7 +192,7 @@ def _line(policy: Policy, outcomes: Sequence[Outcome], which: str) -> Plot | Non
             panel.yaxis.get_major_locator().set_params(integer=True, nbins=4)
             panel.grid(visible=False, axis="x")
             if threshold is not None:
-                panel.axvline(threshold, color=INK, linestyle="--", linewidth=1.5)
+                panel.axvline(threshold, color=Colour.INK, linestyle="--", linewidth=1.5)
         panels[1].set_xlabel("relevance (calibrated)")
         panels[1].set_xlim(0, 1)
 

@@ -1,21 +1,35 @@
-"""The calibration report: a page for people, the same numbers for machines."""
+"""The report of a calibration: its sections.
+
+Calibrated ─► calibration_document ─► a page, and the same numbers as JSON
+"""
 
 from __future__ import annotations
 
-import os
+import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
-
 from ...calibration import CalibrationRecord
-from ...guard.files import atomic_writer, write_json
-from ..report import Plot
+from ...calibration.risk import UNNAMED
+from ...guard.policy import Fingerprint, Guarantee
+from ..report import (
+    Cell,
+    Document,
+    Facts,
+    Figure,
+    Figures,
+    Line,
+    Plot,
+    Prose,
+    Section,
+    Table,
+    decimal,
+    percent,
+)
 from ._fit import Calibrated
 from ._quality import (
+    PathStep,
     SelectiveQuality,
     SignalQuality,
     StatedProbabilities,
@@ -23,67 +37,26 @@ from ._quality import (
     signal_quality,
 )
 from ._quality_plots import draw_p_values, draw_reliability, draw_risk_coverage
-from ._rates import outcomes_under
+from ._rates import Rates, outcomes_under
 from ._region_plot import draw_regions
-from ._view import CalibrationView, calibration_view, promises_a_cost
 
-CALIBRATION_REPORT_SCHEMA_VERSION = 1
-_OWN = Path(__file__).parent / "templates"
-_SHARED = Path(__file__).parent.parent / "report" / "templates"
-
-
-@dataclass(frozen=True, slots=True)
-class CalibrationReportPaths:
-    """Where the two files of a report lie."""
-
-    html: Path
-    json: Path
-
-
-@dataclass(frozen=True, slots=True)
-class DrawnReport:
-    """A report that is made, but not yet written.
-
-    Attributes:
-        page: the HTML.
-        document: what the JSON beside it holds.
-    """
-
-    page: str
-    document: dict[str, Any]
-
-    def write(self, html: str | os.PathLike[str]) -> CalibrationReportPaths:
-        """Write the page, and the JSON under its name with `.json`.
-
-        Raises:
-            InputError: a file cannot be written.
-        """
-        paths = CalibrationReportPaths(Path(html), Path(html).with_suffix(".json"))
-        # The page last: where the JSON cannot be written there is no page without it.
-        with atomic_writer(paths.html) as stream:
-            stream.write(self.page)
-            stream.flush()  # a full disk shows before the JSON is there
-            write_json(paths.json, self.document)
-        return paths
+_SCHEMA_VERSION = 1
+_STEPS_AROUND = 5
+_CALIBRATION_ERROR = (
+    "The calibration error is the debiased root mean square gap between the stated and the "
+    "observed share; its interval lies too high, since resampling adds to chance. The Brier score "
+    "is the mean squared error: 0 is best."
+)
+_AREAS = (
+    "Areas under risk against coverage, lower is better, with 95 % intervals over independent "
+    "units. AURC depends on how often cases are wrong at all; the excess takes off the AURC of the "
+    "best possible ranking. AUGRC weighs each wrong case by how long it stays among those let "
+    "through. Coverage at a risk is what was seen on these cases, not a promise."
+)
 
 
-def write_calibration_report(
-    found: Calibrated, html: str | os.PathLike[str]
-) -> CalibrationReportPaths:
-    """Write the report of a calibration: the page, and next to it the same as JSON.
-
-    Args:
-        found: what `calibrate_records` gave.
-        html: where the page goes; the JSON has its name with `.json`.
-
-    Raises:
-        InputError: a file cannot be written.
-    """
-    return draw_calibration_report(found).write(html)
-
-
-def draw_calibration_report(found: Calibrated) -> DrawnReport:
-    """The report of a calibration, for `DrawnReport.write`."""
+def calibration_document(found: Calibrated) -> Document:
+    """Make the report of a calibration."""
     guarantee = found.policy.guarantee
     risk = 0.0 if guarantee is None else guarantee.risk
     signals = [
@@ -92,61 +65,322 @@ def draw_calibration_report(found: Calibrated) -> DrawnReport:
         if (quality := signal_quality(name, choice, found.unseen, seed=found.seed)) is not None
     ]
     rankings = selective_qualities(found.policy, found.unseen, risk=risk, seed=found.seed)
-    page = _page(calibration_view(found, signals, rankings), _plots(found, signals, rankings))
-    return DrawnReport(page, _document(found, signals, rankings))
+    return Document(
+        name="calibration",
+        title=f"Calibration on {found.measured.name}",
+        subtitle=f"{found.measured.questions} questions, {len(found.measured.records)} cases, "
+        f"{found.measured.groups} independent units · {found.policy.created_by}",
+        headline=_headline(found),
+        warnings=found.warnings,
+        sections=(
+            Section("Results", (_results(found),)),
+            Section("The policy", (_regions(found),)),
+            Section("What is promised", _promise(found)),
+            Section("How the point was chosen", _choice(found, rankings)),
+            Section("The signals", _signals(signals)),
+            Section("How well right comes before wrong", (_ranking_table(found, rankings),))
+            if rankings
+            else None,
+            Section("Data and hashes", (Facts(tuple(_data(found)), code=True),)),
+        ),
+        values=_values(found, signals, rankings),
+    )
 
 
-def _plots(
-    found: Calibrated, signals: Sequence[SignalQuality], rankings: Sequence[SelectiveQuality]
-) -> tuple[list[Plot], list[Plot], list[Plot]]:
-    """Plots of the policy, of the choice, and of the signals."""
+def _headline(found: Calibrated) -> list[str]:
+    """The result in one or two sentences, the most important one first."""
+    guarantee, rates = found.policy.guarantee, found.rates
+    lines = ["Nothing could be certified, so this policy always abstains."]
+    if guarantee is not None and guarantee.certified:
+        lines = [f"Certified with confidence {percent(1 - guarantee.delta)}: {_bound(found)}."]
+    if rates is not None and rates.coverage.value is not None:
+        line = f"On held-out questions it lets {percent(rates.coverage.value)} of cases through"
+        if rates.risk.value is not None:
+            line += f", of which {percent(rates.risk.value)} are wrong"
+        lines.append(f"{line}.")
+    return lines
+
+
+def _bounds_a_cost(guarantee: Guarantee | None) -> bool:
+    """Whether the bound is on what errors cost, and not on how many there are."""
+    return guarantee is not None and any(risk.kind == "cost" for risk in guarantee.risks)
+
+
+def _bound(found: Calibrated) -> str:
+    """What is certified, as short as can be; the statement has it in full."""
     guarantee = found.policy.guarantee
-    shown, which = found.test, "Questions kept back"
+    if guarantee is None:
+        return "nothing"
+    risk = _as_bound(guarantee.risk)
+    kinds = {stored.kind for stored in guarantee.risks}
+    if _bounds_a_cost(guarantee):
+        return f"the mean cost per question is at most {guarantee.risk:g}"
+    if found.coverage is not None:
+        return f"at least {percent(found.coverage)} is let through, at most {risk} of it wrong"
+    each = ", by each route and together" if "follow" in kinds else ""
+    return f"at most {risk} of what it lets through is wrong{each}"
+
+
+def _population(found: Calibrated) -> str:
+    guarantee = found.policy.guarantee
+    drawn = found.measured.population
+    calibrated_on = f" Calibrated on: {drawn}." if drawn else ""
+    words = "" if guarantee is None else guarantee.population
+    return f"{words[:1].upper()}{words[1:]}.{calibrated_on}" if words else calibrated_on
+
+
+def _results(found: Calibrated) -> Figures | str:
+    if found.rates is None:
+        return "No questions were held out, so nothing is reported on unseen questions."
+    return Figures(
+        _figures(found.rates, promised=not _bounds_a_cost(found.policy.guarantee)),
+        name="On held-out questions",
+        unit="Independent units",
+    )
+
+
+def _figures(rates: Rates, *, promised: bool) -> tuple[Figure, ...]:
+    return (
+        Figure(
+            "wrong among those let through",
+            rates.risk,
+            "what the promise is about" if promised else "",
+        ),
+        Figure("let through", rates.coverage, "of all cases; higher is better at the same risk"),
+        Figure(
+            "abstained from without need",
+            rates.false_abstention,
+            "of cases where context or memory would have been right",
+        ),
+        Figure("context followed", rates.followed, "of all cases"),
+        Figure(
+            "wrong among the followed",
+            rates.followed_wrong,
+            "the reply from the context was not right",
+        ),
+        Figure("answered from memory", rates.answered, "of all cases"),
+        Figure(
+            "wrong among those from memory",
+            rates.answered_wrong,
+            "the reply from memory was not right",
+        ),
+    )
+
+
+def _regions(found: Calibrated) -> Plot | None:
+    shown, which = found.test, "Held-out questions"
     if not shown:
         shown, which = found.certify, "Questions that the certificate rests on"
-    of_policy = [draw_regions(found.policy, outcomes_under(found.policy, shown), which=which)]
+    return draw_regions(found.policy, outcomes_under(found.policy, shown), which=which)
+
+
+def _promise(found: Calibrated) -> tuple[str | Section | Facts | None, ...]:
+    guarantee = found.policy.guarantee
+    limits = None
+    if guarantee is not None and guarantee.certified:
+        lines = (*guarantee.not_covered, *found.not_promised)
+        limits = Section(
+            "What is not promised", ("It says nothing about:", Prose(lines, bullets=True))
+        )
+    return (
+        "" if guarantee is None else guarantee.statement,
+        Section("For whom", (_population(found),)),
+        limits,
+        Facts(tuple(_facts(found))),
+    )
+
+
+def _choice(
+    found: Calibrated, rankings: Sequence[SelectiveQuality]
+) -> tuple[Plot | Table | None, ...]:
+    guarantee = found.policy.guarantee
     # A path tested for its costs has no place on an axis of wrong answers.
-    of_wrong = not promises_a_cost(guarantee)
+    of_cost = _bounds_a_cost(guarantee)
     bounds = guarantee is not None and (guarantee.certified or found.coverage is None)
-    of_choice = [
+    p_values = None
+    if guarantee is not None:
+        of_coverage = found.coverage is not None
+        p_values = draw_p_values(found.steps, delta=guarantee.delta, of_coverage=of_coverage)
+    return (
         draw_risk_coverage(
             rankings,
-            found.steps if of_wrong else (),
-            risk=guarantee.risk if guarantee is not None and of_wrong and bounds else None,
+            () if of_cost else found.steps,
+            risk=guarantee.risk if guarantee is not None and bounds and not of_cost else None,
         ),
-        None
-        if guarantee is None
-        else draw_p_values(
-            found.steps, delta=guarantee.delta, of_coverage=found.coverage is not None
+        p_values,
+        _step_table(found.steps, of_cost=of_cost) if found.steps else None,
+    )
+
+
+def _facts(found: Calibrated) -> list[tuple[str, str]]:
+    policy, guarantee = found.policy, found.policy.guarantee
+    facts = [
+        ("the context is followed from relevance", _threshold(policy.relevance_threshold)),
+        (
+            "without it, memory answers from confidence",
+            _threshold(policy.confidence_threshold if policy.may_answer else None),
         ),
     ]
+    if policy.check_conflict:
+        facts.append(("a conflict leads to", policy.on_conflict.replace("_", " ")))
+    if found.coverage is not None:
+        facts.append(("coverage asked for", percent(found.coverage)))
+    if guarantee is not None:
+        tested = "the certificate rests" if guarantee.certified else "the test rests"
+        if guarantee.certified or found.coverage is None:
+            facts.append(("bound α", _as_bound(guarantee.risk)))
+        facts += [
+            ("probability δ that the promise fails by bad luck", percent(guarantee.delta)),
+            ("what counts as an error", guarantee.loss),
+            (f"questions {tested} on", _evidence(guarantee)),
+            ("how the points were tested", guarantee.method),
+        ]
+    return facts
+
+
+def _as_bound(share: float) -> str:
+    """A bound in percent: as it was asked for, or, found from data, rounded up to a tenth."""
+    asked = round(share, 6) == share
+    return percent(share if asked else math.ceil(1000 * share) / 1000, exact=True)
+
+
+def _evidence(guarantee: Guarantee) -> str:
+    if guarantee.questions is None or guarantee.questions == guarantee.n:
+        return f"{guarantee.n}, of them {guarantee.errors} with an error"
     return (
-        [plot for plot in of_policy if plot is not None],
-        [plot for plot in of_choice if plot is not None],
-        [draw_reliability(quality) for quality in signals],
+        f"{guarantee.questions}, of them {guarantee.n} count for the bound and "
+        f"{guarantee.errors} went wrong"
     )
 
 
-def _page(view: CalibrationView, plots: Sequence[Sequence[Plot]]) -> str:
-    environment = Environment(
-        loader=FileSystemLoader([_OWN, _SHARED]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
+def _threshold(value: float | None) -> str:
+    return "never" if value is None else decimal(value)
+
+
+def _shown(steps: Sequence[PathStep]) -> list[PathStep]:
+    """The points around the chosen one, or around where testing stopped; the JSON has all."""
+    tested = [step.number for step in steps if step.tested]
+    chosen = [step.number for step in steps if step.chosen]
+    middle = next(iter(chosen or tested[-1:]), 1)
+    return [step for step in steps if abs(step.number - middle) <= _STEPS_AROUND]
+
+
+def _step_table(steps: Sequence[PathStep], *, of_cost: bool) -> Table:
+    columns = ("Relevance from", "Confidence from", "Let through")
+    lines = []
+    for step in _shown(steps):
+        note, mark = ("", "") if step.tested else ("not tested", "later")
+        if step.chosen:
+            note = mark = "chosen"
+        values = (
+            decimal(step.relevance),
+            decimal(step.confidence),
+            percent(step.coverage),
+            decimal(step.risk) if of_cost else percent(step.risk),
+            "below 0.0001" if step.p_value < 1e-4 else f"{step.p_value:.4f}",
+        )
+        cells = (*map(Cell, values), Cell(note, mark="text"))
+        lines.append(Line(str(step.number), cells, mark))
+    risk = "Mean cost" if of_cost else "Of those wrong"
+    return Table("Point", (*columns, risk, "p-value", ""), tuple(lines))
+
+
+def _signals(signals: Sequence[SignalQuality]) -> tuple[Plot | Table, ...]:
+    lines = []
+    for quality in signals:
+        before, after = quality.before, quality.after
+        estimates = (
+            None if before is None else before.calibration_error,
+            after.calibration_error,
+            None if before is None else before.brier,
+            after.brier,
+        )
+        cells = [Cell.estimate(estimate, decimal) for estimate in estimates]
+        cells += [Cell(decimal(quality.auroc)), Cell(str(quality.cases))]
+        lines.append(Line(quality.name, tuple(cells)))
+    table = Table(
+        "Signal",
+        (
+            "Calibration error, raw", "calibrated", "Brier score, raw", "calibrated", "AUROC",
+            "Cases",
+        ),
+        tuple(lines),
+        notes=(*map(_calibrator_note, signals), _CALIBRATION_ERROR),
+    )  # fmt: skip
+    return (*map(draw_reliability, signals), table)
+
+
+def _calibrator_note(quality: SignalQuality) -> str:
+    losses = ", ".join(
+        f"{kind} {loss:.3f}" for kind, loss in sorted(quality.losses.items(), key=lambda x: x[1])
     )
-    # Drawn here from numbers alone, hence safe.
-    drawn = [[(plot, Markup(plot.svg())) for plot in group] for group in plots]  # noqa: S704
-    return environment.get_template("calibration.html").render(view=view, plots=drawn)
+    compared = f" Log loss on held-out folds: {losses}." if losses else ""
+    failed = f" It failed on {quality.failed} cases." if quality.failed else ""
+    return (
+        f"Calibrator of {quality.name}: {quality.kind.replace('_', '–')}, because "
+        f"{quality.reason}.{compared}{failed}"
+    )
 
 
-def _document(
+def _ranking_table(found: Calibrated, rankings: Sequence[SelectiveQuality]) -> Table:
+    guarantee = found.policy.guarantee
+    at_risk = "" if guarantee is None else f"Coverage at risk {percent(guarantee.risk)}"
+    lines = tuple(
+        Line(
+            quality.name,
+            (
+                Cell.estimate(quality.aurc, decimal),
+                Cell.estimate(quality.excess, decimal),
+                Cell.estimate(quality.augrc, decimal),
+                Cell("none" if quality.coverage is None else percent(quality.coverage)),
+                Cell(str(quality.cases)),
+            ),
+        )
+        for quality in rankings
+    )
+    columns = ("AURC", "excess AURC", "AUGRC", at_risk, "Cases")
+    return Table("Ranking", columns, lines, notes=(_AREAS,))
+
+
+def _data(found: Calibrated) -> list[tuple[str, str]]:
+    policy = found.policy
+    estimator = "none" if policy.estimator is None else _fingerprint(policy.estimator)
+    # Where a coverage is asked for, a part of these declares the points for the others.
+    tested = "tested on" if found.coverage is None else "points declared and tested on"
+    return [
+        ("measured cases", found.measured.name),
+        ("sha256 of the cases", found.measured.sha256),
+        ("calibrators and path learned on", _counts(found.learn)),
+        (tested, _counts(found.certify)),
+        ("held out for reporting", _counts(found.test)),
+        ("seed of the split", str(found.seed)),
+        ("relevance scorer", _fingerprint(policy.scorer)),
+        ("confidence estimator", estimator),
+        ("aggregator", policy.aggregator),
+        ("made by", policy.created_by),
+    ]
+
+
+def _counts(cases: Sequence[CalibrationRecord]) -> str:
+    questions = len({case.question_id for case in cases})
+    units = len({case.unit for case in cases})
+    return f"{questions} questions, {len(cases)} cases, {units} independent units"
+
+
+def _fingerprint(fingerprint: Fingerprint) -> str:
+    if fingerprint == UNNAMED:
+        return "not named by the records"
+    settings = ", ".join(f"{name} {value}" for name, value in fingerprint.settings.items())
+    parts = [fingerprint.kind, fingerprint.weights_sha256 or "", fingerprint.dtype or "", settings]
+    return " · ".join(part for part in parts if part)
+
+
+def _values(
     found: Calibrated, signals: Sequence[SignalQuality], rankings: Sequence[SelectiveQuality]
 ) -> dict[str, Any]:
-    """What the JSON holds; free of NaN."""
+    """Content of the JSON file; free of NaN."""
     return {
-        "schema_version": CALIBRATION_REPORT_SCHEMA_VERSION,
+        "schema_version": _SCHEMA_VERSION,
         "kind": "calibration",
         "created_by": found.policy.created_by,
         "source": found.measured.name,
@@ -161,7 +395,7 @@ def _document(
         },
         "policy": found.policy.model_dump(mode="json"),
         "path": [asdict(step) for step in found.steps],
-        "kept_back": None if found.rates is None else asdict(found.rates),
+        "held_out": None if found.rates is None else asdict(found.rates),
         "signals": {quality.name: _signal(quality) for quality in signals},
         "rankings": {quality.name: _ranking(quality) for quality in rankings},
         "warnings": list(found.warnings),

@@ -13,10 +13,11 @@ from typing import Any
 from ...calibration.risk import Leak, Risk
 from ...guard.errors import InputError
 from ...guard.files import atomic_writer
+from ..report import ReportWriter
 from ..run import SCHEMA_VERSION
 from ._fit import Calibrated, calibrate_records
 from ._records import records_from_run
-from ._report import draw_calibration_report
+from ._report import calibration_document
 
 _RUN_FILES = (
     "manifest.json", "questions.jsonl", "rows.jsonl", "cases.jsonl", "knowledge.jsonl",
@@ -72,12 +73,13 @@ def write_calibrated(
     Raises:
         InputError: a file cannot be written; then none is.
     """
-    drawn = None if report is None else draw_calibration_report(found)
     with _signals_held(), atomic_writer(policy_out) as stream:
         stream.write(found.policy.to_json())
         stream.flush()  # a full disk shows before the other files are there
-        if drawn is not None and report is not None:
-            drawn.write(report)
+        if report is not None:
+            page = Path(report)
+            writer = ReportWriter(page.parent, ("json", "html"), page=page.name)
+            writer.write(calibration_document(found))
         if isinstance(found.risk, Leak):
             with atomic_writer(Path(found.measured.source) / "calibration.json") as note:
                 text = json.dumps(_note(found), ensure_ascii=False, indent=2, allow_nan=False)

@@ -57,6 +57,7 @@ class ReportWriter:
         folder: made where missing.
         formats: some of `html`, `md`, `json`, `csv` and `junit`.
         gates: expressions that must not hold, see the package.
+        page: name of the page; the other files have its stem if it is given.
 
     Raises:
         InputError: a format is unknown, or a gate cannot be read.
@@ -65,6 +66,7 @@ class ReportWriter:
     folder: str | os.PathLike[str]
     formats: Sequence[str] = ("html", "md", "json")
     gates: Sequence[str] = ()
+    page: str = ""
 
     def __post_init__(self) -> None:
         hint = "choose some of html, md, json, csv, junit"
@@ -89,10 +91,10 @@ class ReportWriter:
             for name in _FILES
             if name in self.formats and name != "json"
         }
-        root = Path(self.folder)
+        paths = self._paths()
         written = []
         for name in (name for name in _FILES if name in self.formats):
-            path = root / _FILES[name]
+            path = paths[name]
             if name == "json":
                 own = {"gates": [result.to_dict() for result in gates]} if gates else {}
                 write_json(path, {**document.values, **own})
@@ -100,14 +102,24 @@ class ReportWriter:
                 write_text(path, texts[name])
             written.append(path)
         return ReportPaths(
-            html=root / _FILES["html"],
-            markdown=root / _FILES["md"],
-            json=root / _FILES["json"],
-            csv=root / _FILES["csv"],
-            junit=root / _FILES["junit"],
+            html=paths["html"],
+            markdown=paths["md"],
+            json=paths["json"],
+            csv=paths["csv"],
+            junit=paths["junit"],
             written=tuple(written),
             gates=gates,
         )
+
+    def _paths(self) -> dict[str, Path]:
+        root = Path(self.folder)
+        if not self.page:
+            return {name: root / file for name, file in _FILES.items()}
+        page = root / self.page
+        return {
+            name: page if name == "html" else page.with_suffix(Path(file).suffix)
+            for name, file in _FILES.items()
+        }
 
 
 def _text(document: Document, name: str, gates: Sequence[GateResult]) -> str:

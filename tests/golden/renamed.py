@@ -47,6 +47,14 @@ class Rename:
 # E.g. Rename("key", "abstention_rate", "abstention", within="*/report.json/*").
 RENAMED: tuple[Rename, ...] = (
     Rename("text", "knowgate 0.1.0", "knowgate 0.2.0", why="the version, where it is no key"),
+    Rename("key", "kept_back", "held_out", scenario="calibrate-records", why="standard term"),
+    Rename(
+        "value",
+        "how often it declines without need: that is measured, not bounded",
+        "how often it abstains without need: that is measured, not bounded",
+        scenario="calibrate-records",
+        why="one word for abstention",
+    ),
     Rename("key", "max_mends", "max_repairs", scenario="kb", why="standard term"),
     Rename("value", "--max-mends", "--max-repairs", scenario="help", why="standard term"),
     Rename(

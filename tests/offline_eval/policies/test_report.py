@@ -10,7 +10,8 @@ import pytest
 from knowgate.calibration.risk import Coverage, LossTable, risk_targets
 from knowgate.guard import InputError
 from knowgate.offline_eval.policies import Calibrated, calibrate_records
-from knowgate.offline_eval.policies._report import write_calibration_report
+from knowgate.offline_eval.policies._report import calibration_document
+from knowgate.offline_eval.report import ReportPaths, ReportWriter
 from tests.offline_eval.policies.measured import drawn
 from tests.offline_eval.report.page import Page
 from tests.offline_eval.report.test_report import EVIL
@@ -19,6 +20,11 @@ from tests.offline_eval.report.test_report import EVIL
 @pytest.fixture(scope="module")
 def calibrated() -> Calibrated:
     return calibrate_records(drawn(400), risk=0.25, delta=0.1)
+
+
+def write_calibration_report(found: Calibrated, page: Path) -> ReportPaths:
+    writer = ReportWriter(page.parent, ("json", "html"), page=page.name)
+    return writer.write(calibration_document(found))
 
 
 def _text(path: Path) -> str:
@@ -63,7 +69,7 @@ def test_points_of_every_kind_are_told_apart_and_counted(
     counts = {
         name: int(count)
         for name, count in re.findall(
-            r"(declined, nothing to give|declined, though one was right|context followed, right|"
+            r"(abstained, nothing to give|abstained, though one was right|context followed, right|"
             r"answered from memory, right|let through, wrong) \((\d+)\)",
             html,
         )
@@ -83,7 +89,7 @@ def test_the_json_holds_the_numbers_of_the_page(calibrated: Calibrated, tmp_path
     assert (value["schema_version"], value["kind"]) == (1, "calibration")
     assert sum(part["questions"] for part in value["parts"].values()) == 400
     assert calibrated.rates is not None
-    assert value["kept_back"]["risk"]["value"] == calibrated.rates.risk.value
+    assert value["held_out"]["risk"]["value"] == calibrated.rates.risk.value
     assert [step["number"] for step in value["path"] if step["chosen"]]
     for signal in ("relevance", "confidence"):
         assert 0 <= value["signals"][signal]["after"]["brier"]["value"] <= 1
@@ -131,12 +137,12 @@ def test_without_confidence_relevance_alone_is_drawn(tmp_path: Path) -> None:
     assert set(json.loads(paths.json.read_text("utf-8"))["signals"]) == {"relevance"}
 
 
-def test_without_anything_kept_back_the_page_says_so(tmp_path: Path) -> None:
+def test_without_held_out_questions_the_page_says_so(tmp_path: Path) -> None:
     found = calibrate_records(drawn(300), risk=0.2, delta=0.1, share=1.0)
 
     text = _text(write_calibration_report(found, tmp_path / "page.html").html)
 
-    assert "Nothing was kept back, so nothing is reported on unseen questions." in text
+    assert "No questions were held out, so nothing is reported on unseen questions." in text
     assert "Questions that the certificate rests on" in text
 
 

@@ -1,3 +1,0 @@
-"""Templates of the calibration report; data, not code."""
-
-from __future__ import annotations
