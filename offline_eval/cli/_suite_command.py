@@ -168,11 +168,22 @@ def settings_of(model: type[SuiteSettings], given: Mapping[str, Any]) -> SuiteSe
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
-        name = str(fault["loc"][0]) if fault["loc"] else ""
-        where = option_of(name, model.model_fields[name]) if name else "settings"
-        message = fault["msg"].removeprefix("Value error, ")
-        raise InputError(f"{message}, not {fault['input']!r:.60}", where=where) from None
+        raise _bad_value(model, error) from None
+
+
+def _bad_value(model: type[SuiteSettings], error: ValidationError) -> InputError:
+    fault = error.errors(include_url=False)[0]
+    hint = "see --help"
+    if not fault["loc"]:
+        return InputError(fault["msg"].removeprefix("Value error, "), where="options", hint=hint)
+    name = str(fault["loc"][0])
+    field = model.model_fields[name]
+    choices = _choices(_item_type(field.annotation)[0])
+    if choices:
+        what, hint = f"there is no {str(fault['input'])[:60]!r}", ", ".join(choices)
+    else:
+        what = f"{fault['msg'].removeprefix('Value error, ')}, not {str(fault['input'])[:60]!r}"
+    return InputError(what, where=option_of(name, field), hint=hint)
 
 
 def _split(texts: Iterable[object]) -> list[str]:

@@ -12,7 +12,9 @@ from ..systems import load_object
 from .base import Suite
 
 # Imported when they are asked for.
-_BUILT_IN: dict[str, str] = {}
+_BUILT_IN: dict[str, str] = {
+    "judge-bias": ".judge_bias:JUDGE_BIAS",
+}
 _ENTRY_POINTS = "knowgate.suites"
 _PYTHON = "python:"
 _registered: dict[str, Suite[Any, Any, Any, Any]] = {}

@@ -18,6 +18,7 @@ class BiasCase:
 
     Attributes:
         case_id: unique.
+        number: in the order of the cases.
         key: of the question.
         question: that was asked.
         context: by which the reply is to be judged.
@@ -27,6 +28,7 @@ class BiasCase:
     """
 
     case_id: str
+    number: int
     key: str
     question: str
     context: str
@@ -41,14 +43,14 @@ class BiasCase:
 
 
 def bias_cases(believed: Sequence[Believed]) -> list[BiasCase]:
-    """Four cases per question: two contexts, each with both answers as the reply.
+    """Make four cases per question: two contexts, each with both answers as the reply.
 
     Over the context that contradicts the judge's belief, the reply that follows it is
     contextually right and, to the judge, factually wrong; the other one is the opposite. Over
     the context that agrees, belief and label are one: the controls. Questions without a passage
     for either answer are left out.
     """
-    found = []
+    found: list[BiasCase] = []
     for one in believed:
         sides = (("own", one.own), ("rival", one.rival))
         if not all(answer.passages for _, answer in sides):
@@ -58,6 +60,7 @@ def bias_cases(believed: Sequence[Believed]) -> list[BiasCase]:
                 found.append(
                     BiasCase(
                         case_id=f"{one.item.key}/{context}_context/{reply}_reply",
+                        number=len(found),
                         key=one.item.key,
                         question=one.item.question,
                         context=source.passages[0],
@@ -73,7 +76,7 @@ PROMPTS_PACKAGE = f"{__package__}.prompts"
 
 
 class BiasJudge:
-    """A language model in the part of a judge.
+    """A language model as a judge.
 
     Args:
         name: as the artefact calls it.
@@ -89,8 +92,13 @@ class BiasJudge:
             lm, "uses_chat_template", False
         )
 
+    @property
+    def fingerprint(self) -> str:
+        """Of the model."""
+        return self.lm.fingerprint
+
     def judge(self, cases: Sequence[BiasCase]) -> list[bool | KnowgateError]:
-        """Whether each reply is right, in order; a failure costs one case."""
+        """Judge whether each reply is right, in order; a failure costs one case."""
         prompt = self.prompts["score_right" if self.scores else "judge_right"]
         texts = [
             prompt.fill(context=case.context, question=case.question, reply=case.reply)

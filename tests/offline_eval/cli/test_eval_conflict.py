@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import knowgate.offline_eval.cli._eval_conflict
-import knowgate.offline_eval.cli._judge_bias  # noqa: F401 - registers the command
+import knowgate.offline_eval.cli._eval_conflict  # noqa: F401 - registers the command
 from knowgate.offline_eval.suites.conflict import read_conflict_run
 from knowgate.offline_eval.suites.conflict._rows import MODEL_SYSTEM
 from knowgate.offline_eval.suites.judge_bias import read_judge_bias

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from knowgate import __version__
 from knowgate.offline_eval.cli._app import app
+from knowgate.offline_eval.suites import suite_names
 from tests.offline_eval.cli.commands import Knowgate, refused
 
 
@@ -25,7 +26,7 @@ def _commands(app: typer.Typer, before: tuple[str, ...] = ()) -> Iterator[tuple[
         yield from _commands(group.typer_instance, (*before, str(group.name)))
 
 
-_COMMANDS = sorted(_commands(app))
+_COMMANDS = sorted({*_commands(app), *(("eval", name) for name in suite_names())})
 
 
 @pytest.mark.parametrize("command", _COMMANDS, ids=" ".join)

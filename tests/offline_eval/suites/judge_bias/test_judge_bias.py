@@ -13,22 +13,24 @@ from numpy.typing import NDArray
 from knowgate.calibration import Interval
 from knowgate.guard import Generation, InputError, LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.suites.conflict import Believed, ConflictItem
+from knowgate.offline_eval.suites import System, run_suite, write_report
+from knowgate.offline_eval.suites.conflict import BeliefSource, Believed, ConflictItem
 from knowgate.offline_eval.suites.conflict._items import Candidate
 from knowgate.offline_eval.suites.judge_bias import (
     BiasJudge,
+    BiasSettings,
     JudgeBias,
-    JudgeBiasPlan,
+    JudgeBiasSuite,
     bias_warnings,
     judge_bias_warning,
     judge_biases_of,
     keep_judge_biases,
-    measure_judge_bias,
     read_judge_bias,
 )
 from knowgate.offline_eval.suites.judge_bias._artefact import write_judge_bias
 from knowgate.offline_eval.suites.judge_bias._cases import BiasCase, bias_cases
-from knowgate.offline_eval.suites.judge_bias._measuring import CaseVerdict, measure_bias
+from knowgate.offline_eval.suites.judge_bias._measuring import measure_bias
+from knowgate.offline_eval.suites.judge_bias._suite import BiasRow
 
 HOSTILE = "<b>judge</b>"
 
@@ -112,10 +114,24 @@ def test_the_first_passage_of_an_answer_is_the_context() -> None:
     assert {case.context for case in found} == {"A did.", "B did."}
 
 
-def verdicts(size: int, wrong: set[tuple[int, int]]) -> list[CaseVerdict]:
+def verdict(case: BiasCase, right: bool | None) -> BiasRow:
+    return BiasRow(
+        case_id=case.case_id, key=case.key, label=case.label, believed=case.believed, right=right
+    )
+
+
+def measured(
+    judge: BiasJudge, asked: Sequence[ConflictItem], path: Path, beliefs: BeliefSource = "asked"
+) -> JudgeBias:
+    settings = BiasSettings(judge=judge.name, beliefs=beliefs)
+    run_suite(JudgeBiasSuite(asked), settings, path, [System(judge.name, judge)])
+    return read_judge_bias(path)
+
+
+def verdicts(size: int, wrong: set[tuple[int, int]]) -> list[BiasRow]:
     """All right but for (question, number of the case)."""
     return [
-        CaseVerdict(case, case.label != ((number // 4, number % 4) in wrong))
+        verdict(case, case.label != ((number // 4, number % 4) in wrong))
         for number, case in enumerate(cases(size))
     ]
 
@@ -140,7 +156,7 @@ def test_a_judge_that_goes_by_its_belief_so_often_is_found_to(share: float) -> N
     for _ in range(40):
         leans = rng.random(50) < share
         told = [
-            CaseVerdict(case, case.believed if leans[number // 4] else case.label)
+            verdict(case, case.believed if leans[number // 4] else case.label)
             for number, case in enumerate(cases(50))
         ]
         found = measure_bias(told, judge="j")
@@ -158,7 +174,7 @@ def test_a_judge_that_goes_by_its_belief_so_often_is_found_to(share: float) -> N
 
 @pytest.mark.parametrize("always", [True, False])
 def test_one_verdict_for_all_is_no_belief_and_no_agreement(always: bool) -> None:
-    found = measure_bias([CaseVerdict(case, always) for case in cases(40)], judge="j")
+    found = measure_bias([verdict(case, always) for case in cases(40)], judge="j")
     assert (found.kappa.value, found.belief_effect.value) == (0.0, 0.0)
     assert (found.follows_belief.value, found.control_errors.value) == (0.5, 0.5)
     assert "poorly" in (judge_bias_warning(found) or "")
@@ -166,8 +182,7 @@ def test_one_verdict_for_all_is_no_belief_and_no_agreement(always: bool) -> None
 
 def test_few_measured_questions_are_said_however_many_were_asked() -> None:
     told = [
-        CaseVerdict(case, case.label if number < 80 else None)
-        for number, case in enumerate(cases(50))
+        verdict(case, case.label if number < 80 else None) for number, case in enumerate(cases(50))
     ]
     assert "20 questions only" in (judge_bias_warning(measure_bias(told, judge="j")) or "")
 
@@ -197,7 +212,7 @@ def test_a_broken_file_of_the_run_is_named(tmp_path: Path, text: str) -> None:
 
 
 def test_missing_verdicts_are_counted_and_left_out() -> None:
-    some = [CaseVerdict(case, None if case.conflicting else case.label) for case in cases(3)]
+    some = [verdict(case, None if case.conflicting else case.label) for case in cases(3)]
     found = measure_bias(some, judge="j")
     assert (found.cases, found.no_verdict) == (6, 6)
     assert found.follows_belief.value is None
@@ -208,7 +223,7 @@ def test_missing_verdicts_are_counted_and_left_out() -> None:
 def test_a_judge_that_believes_is_warned_of(tmp_path: Path) -> None:
     path = tmp_path / "bias.json"
     judge = BiasJudge("llm:believer", Believer())
-    found = measure_judge_bias(judge, JudgeBiasPlan(items(30)), path)
+    found = measured(judge, items(30), path)
     assert found.follows_belief.value == 1.0
     assert found.control_errors.value == 0.0
     assert found.kappa.value == pytest.approx(0.0)
@@ -220,8 +235,7 @@ def test_a_judge_that_believes_is_warned_of(tmp_path: Path) -> None:
 
 
 def test_nothing_is_said_of_a_judge_that_reads(tmp_path: Path) -> None:
-    plan = JudgeBiasPlan(items(40), beliefs="given")
-    found = measure_judge_bias(BiasJudge("reader", Reader()), plan, tmp_path / "bias.json")
+    found = measured(BiasJudge("llm:reader", Reader()), items(40), tmp_path / "bias.json", "given")
     assert (found.follows_belief.value, found.kappa.value) == (0.0, 1.0)
     assert judge_bias_warning(found) is None
 
@@ -254,19 +268,29 @@ def test_a_warning_is_given_where_there_is_reason(
     assert found is None if words is None else words in (found or "")
 
 
-def test_a_killed_measurement_goes_on(tmp_path: Path) -> None:
+def test_a_killed_measurement_continues_and_asks_nothing_twice(tmp_path: Path) -> None:
     path, lm = tmp_path / "bias.json", Reader()
-    plan = JudgeBiasPlan(items(10), beliefs="given")
-    whole = measure_judge_bias(BiasJudge("reader", lm), plan, path)
-    stored = tmp_path / "bias_cases.jsonl"
+    whole = measured(BiasJudge("llm:reader", lm), items(10), path, "given")
+    stored = tmp_path / "bias" / "rows.jsonl"
     lines = stored.read_text().splitlines(keepends=True)
     stored.write_text("".join(lines[:20]) + lines[20][:9])
     path.unlink()
     asked = lm.generated
-    assert measure_judge_bias(BiasJudge("reader", lm), plan, path) == whole
-    assert lm.generated - asked == 24  # the first sixteen were whole
-    with pytest.raises(InputError, match="another measurement"):
-        measure_judge_bias(BiasJudge("other", lm), plan, path)
+    assert measured(BiasJudge("llm:reader", lm), items(10), path, "given") == whole
+    assert lm.generated - asked == 20
+    with pytest.raises(InputError, match=r"another run \(its settings.judge differs\)"):
+        measured(BiasJudge("llm:other", lm), items(10), path, "given")
+
+
+def test_a_measurement_has_a_report_with_its_warning(tmp_path: Path) -> None:
+    measured(BiasJudge("llm:believer", Believer()), items(30), tmp_path / "bias.json")
+
+    paths = write_report(tmp_path / "bias", gates=["belief_effect>0.05"])
+
+    assert paths.gates[0].failed
+    assert json.loads(paths.json.read_text())["judge"] == "llm:believer"
+    for path in (paths.html, paths.markdown):
+        assert "follows its own beliefs" in path.read_text()
 
 
 def test_failures_and_silence_cost_one_case_each(tmp_path: Path) -> None:
@@ -283,12 +307,11 @@ def test_failures_and_silence_cost_one_case_each(tmp_path: Path) -> None:
                 raise LanguageModelError("down")
             return super().generate(prompts, n=n, temperature=temperature, seed=seed)
 
-    plan = JudgeBiasPlan(items(3), beliefs="given")
-    found = measure_judge_bias(BiasJudge("flaky", Flaky()), plan, tmp_path / "a.json")
+    found = measured(BiasJudge("llm:flaky", Flaky()), items(3), tmp_path / "a.json", "given")
     assert (found.cases, found.no_verdict) == (8, 4)
-    silent = BiasJudge("silent", ScriptedLanguageModel(default="Hm."))
-    assert measure_judge_bias(silent, plan, tmp_path / "b.json").no_verdict == 12
-    rows = [json.loads(line) for line in (tmp_path / "b_cases.jsonl").read_text().splitlines()]
+    silent = BiasJudge("llm:silent", ScriptedLanguageModel(default="Hm."))
+    assert measured(silent, items(3), tmp_path / "b.json", "given").no_verdict == 12
+    rows = [json.loads(line) for line in (tmp_path / "b/rows.jsonl").read_text().splitlines()]
     assert {row["error"]["type"] for row in rows} == {"NoVerdictError"}
 
 
@@ -306,7 +329,7 @@ def test_a_model_without_instructions_is_scored() -> None:
 def test_a_judge_without_beliefs_cannot_be_measured(tmp_path: Path) -> None:
     judge = BiasJudge("none", ScriptedLanguageModel(default="no"))
     with pytest.raises(InputError, match="no belief"):
-        measure_judge_bias(judge, JudgeBiasPlan(items(2)), tmp_path / "bias.json")
+        measured(judge, items(2), tmp_path / "bias.json")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,323 @@
+"""The suite: beliefs of the judge, four cases per question, verdicts, `judge_bias.json`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from pydantic import Field
+
+from ....adapters.huggingface import HuggingFaceLM
+from ....calibration import Interval
+from ....guard.errors import InputError, KnowgateError
+from ...report import Document, Figure, Figures, Section, decimal, estimate_text, percent
+from ...run import Manifest, RowError, Stored, TableSpec
+from ...systems import load_language_model
+from ..base import ModelChoice, Suite, SuiteRun, SuiteSettings, System, Work
+from ..conflict import (
+    MICROWORLD,
+    BeliefCollector,
+    BeliefSource,
+    Believed,
+    ConflictItem,
+    PromptSet,
+    microworld_items,
+    read_conflict_set,
+)
+from ._artefact import JudgeBias, judge_bias_warning, write_judge_bias
+from ._cases import PROMPTS_PACKAGE, BiasCase, BiasJudge, bias_cases
+from ._measuring import measure_bias
+
+PREFIX = "llm:"
+_FILE = "judge_bias.json"
+_EXPLAINED_TOKENS = 160
+
+
+class BiasSettings(SuiteSettings):
+    """What decides the verdicts.
+
+    Attributes:
+        judge: name of the judge, with or without `llm:`.
+        data: `microworld`, or a file or folder of questions.
+        beliefs: how the judge's beliefs are found.
+        prompts: folder with the user's own prompts.
+    """
+
+    judge: str = Field(
+        description="A model as `knowgate judge` names it: llm:MODEL, or MODEL alone."
+    )
+    data: str = Field(
+        MICROWORLD, description="microworld, or a file or folder as for `knowgate eval conflict`."
+    )
+    beliefs: BeliefSource = Field(
+        "asked", description="How the judge's beliefs are found, given: with the data"
+    )
+    prompts: Path | None = Field(
+        None, description="Folder with prompts of your own; see the guide."
+    )
+
+    @property
+    def name(self) -> str:
+        """Name of the judge, as the artefact has it."""
+        return PREFIX + self.judge.removeprefix(PREFIX)
+
+
+class BiasRow(Stored):
+    """A line of `rows.jsonl`: the verdict on one case.
+
+    Attributes:
+        number: of the case; the numbers of a run are computed in this order.
+        key: of the question.
+        label: whether the reply is right by the context.
+        believed: whether it is what the judge believes.
+        right: the verdict; None exactly where there is an error.
+    """
+
+    case_id: str
+    number: int = 0
+    key: str = ""
+    label: bool = False
+    believed: bool = False
+    right: bool | None = None
+    error: RowError | None = None
+
+    @property
+    def conflicting(self) -> bool:
+        """Whether a judge that goes by its belief judges wrongly."""
+        return self.label != self.believed
+
+
+class BeliefOfJudge(Stored):
+    """A line of `beliefs.jsonl`: the answer that the judge believes, None for no belief."""
+
+    key: str
+    belief: int | None = None
+
+
+BELIEFS = TableSpec("beliefs", BeliefOfJudge, "key")
+
+
+class JudgeBiasSuite(Suite[BiasSettings, ConflictItem | BiasCase, BiasRow, JudgeBias]):
+    """How far a judge follows its own beliefs where the context contradicts them.
+
+    `--out` names the artefact, or a folder for it and the run. The run, with the beliefs and
+    verdicts, is kept in the folder; killed and started again with the same arguments, it
+    continues.
+
+    Example: `knowgate eval judge-bias --judge llm:openai:gpt-4.1 --out judge_bias.json`
+    """
+
+    name, settings, row = "judge-bias", BiasSettings, BiasRow
+    key, takes_model, batch_size = "case_id", False, 16
+
+    def __init__(self, items: Sequence[ConflictItem] | None = None) -> None:
+        self._items = items
+
+    def cases(self, settings: BiasSettings) -> Sequence[ConflictItem | BiasCase]:
+        """Read the questions; the cases follow from the judge's beliefs."""
+        if self._items is not None:
+            return self._items
+        if settings.data == MICROWORLD:
+            return microworld_items()
+        return read_conflict_set(settings.data).items
+
+    def load(self, settings: BiasSettings, choice: ModelChoice) -> Sequence[System]:
+        """Load the judge."""
+        name, limits = settings.name.removeprefix(PREFIX), choice.limits
+        timeout = {} if limits.timeout is None else {"timeout": limits.timeout}
+        lm = load_language_model(name, max_concurrency=limits.max_concurrency, **timeout)
+        if isinstance(lm, HuggingFaceLM) and lm.uses_chat_template:
+            # An explanation comes before the verdict.
+            lm = HuggingFaceLM(name, max_new_tokens=_EXPLAINED_TOKENS, stop=())
+        prompts = PromptSet(settings.prompts, package=PROMPTS_PACKAGE)
+        return [System(settings.name, BiasJudge(settings.name, lm, prompts))]
+
+    def folder(self, out: Path) -> Path:
+        """Return `bias` for `bias.json`."""
+        return out.with_suffix("") if out.suffix == ".json" else out
+
+    def row_id(self, case: ConflictItem | BiasCase, system: str) -> str:
+        """Return the id of the case: there is one judge."""
+        del system
+        assert isinstance(case, BiasCase)
+        return case.case_id
+
+    def asks_whole_batches(self, system: System) -> bool:
+        """As for every suite, by the model of the judge."""
+        return hasattr(system.model.lm, "batch_size")
+
+    def manifest(
+        self,
+        settings: BiasSettings,
+        cases: Sequence[ConflictItem | BiasCase],
+        systems: Sequence[System],
+    ) -> Manifest:
+        """Name the judge, its prompts, and the questions by their content."""
+        judge: BiasJudge = systems[0].model
+        questions = hashlib.sha256(repr(tuple(cases)).encode("utf-8", "replace")).hexdigest()
+        return Manifest.new(
+            suite=self.name,
+            settings={
+                "judge": judge.name,
+                "model": judge.lm.fingerprint,
+                "beliefs": settings.beliefs,
+                "data": settings.data if settings.data == MICROWORLD else Path(settings.data).name,
+                "limit": settings.limit,
+                "prompts": judge.prompts.sha256,
+                "belief_prompts": PromptSet(settings.prompts).sha256,
+            },
+            questions=len(cases),
+            questions_sha256=questions,
+        )
+
+    def prepare(self, work: Work[BiasSettings, ConflictItem | BiasCase]) -> None:
+        """Find the judge's beliefs, and make the cases.
+
+        Raises:
+            InputError: it believes nothing of which there is a passage for and against.
+        """
+        settings, table = work.settings, work.run[BELIEFS]
+        collector = BeliefCollector(
+            work.systems[0].model.lm, PromptSet(settings.prompts), settings.beliefs
+        )
+        items = [item for item in work.cases if isinstance(item, ConflictItem)]
+        progress = work.progress("finding beliefs")
+        for begin in range(0, len(items), self.batch_size):
+            some = items[begin : begin + self.batch_size]
+            if any(item.key not in table.done for item in some):
+                table.extend(
+                    BeliefOfJudge(key=row.key, belief=row.belief) for row in collector.collect(some)
+                )
+            progress(min(begin + self.batch_size, len(items)), len(items))
+        beliefs = {row.key: row.belief for row in table.rows()}
+        work.cases = bias_cases(
+            [
+                Believed(item, belief)
+                for item in items
+                if (belief := beliefs.get(item.key)) is not None
+            ]
+        )
+        if not work.cases:
+            raise InputError(
+                "the judge has no belief on any question with a passage for and against it",
+                where=settings.data,
+                hint="use other questions, or --beliefs given",
+            )
+
+    def answer(self, cases: Sequence[ConflictItem | BiasCase], system: System) -> Iterable[BiasRow]:
+        """Ask the judge; a failure costs one case."""
+        asked = [case for case in cases if isinstance(case, BiasCase)]
+        for case, verdict in zip(asked, system.model.judge(asked), strict=True):
+            if isinstance(verdict, KnowgateError):
+                yield self.failed(case, system, verdict)
+            else:
+                yield _row(case).model_copy(update={"right": verdict})
+
+    def failed(self, case: ConflictItem | BiasCase, system: System, error: Exception) -> BiasRow:
+        """A row without a verdict."""
+        del system
+        assert isinstance(case, BiasCase)
+        return _row(case).model_copy(update={"error": RowError.of(error)})
+
+    def finish(self, work: Work[BiasSettings, ConflictItem | BiasCase]) -> None:
+        """Write the artefact."""
+        rows = tuple(work.run[self.rows].rows())
+        bias = self.score(SuiteRun(self, work.run, rows))
+        path = work.out if work.out.suffix == ".json" else work.out / _FILE
+        write_judge_bias(bias, path)
+        work.note(f"{bias.questions} questions, {bias.cases} verdicts, {bias.no_verdict} without")
+        for name, interval, _ in _figures(bias):
+            work.note(f"{name}: {estimate_text(interval, decimal)}")
+        warning = judge_bias_warning(bias)
+        if warning is not None:
+            work.note(f"warning: {warning}")
+        work.note(f"judge bias → {path}")
+
+    def score(self, run: SuiteRun[BiasRow]) -> JudgeBias:
+        """Compute the numbers of the verdicts so far."""
+        settings = run.manifest.settings
+        rows = sorted(run.rows, key=lambda row: row.number)
+        return measure_bias(rows, judge=settings["judge"]).model_copy(
+            update={
+                "created_by": run.manifest.created_by,
+                "fingerprint": settings["model"],
+                "beliefs": settings["beliefs"],
+                "data": settings["data"],
+                "prompts": settings["prompts"],
+            }
+        )
+
+    def report(self, summary: JudgeBias) -> Document:
+        """Show the numbers, and the warning."""
+        warning = judge_bias_warning(summary)
+        figures = Figures(
+            tuple(
+                Figure(name, interval, meaning, decimal if name == "Kappa" else percent)
+                for name, interval, meaning in _figures(summary)
+            )
+        )
+        settings = {
+            "judge": summary.judge,
+            "model": summary.fingerprint,
+            "beliefs": summary.beliefs,
+            "data": summary.data,
+            "prompts": summary.prompts,
+        }
+        return Document(
+            name="judge_bias",
+            title=f"Does {summary.judge} judge by the context?",
+            subtitle=f"{summary.questions} questions, {summary.cases} verdicts, "
+            f"{summary.no_verdict} cases without one",
+            headline=[] if warning else [f"Nothing speaks against the judge {summary.judge}."],
+            warnings=[warning] if warning else [],
+            sections=[
+                Section("Verdicts", (figures,)),
+                Section.of_run(settings, (), summary.created_by),
+            ],
+            values=summary.model_dump(mode="json"),
+        )
+
+
+def _row(case: BiasCase) -> BiasRow:
+    return BiasRow(
+        case_id=case.case_id,
+        number=case.number,
+        key=case.key,
+        label=case.label,
+        believed=case.believed,
+    )
+
+
+def _figures(bias: JudgeBias) -> tuple[tuple[str, Interval, str], ...]:
+    return (
+        ("Kappa", bias.kappa, "Agreement with the known labels, 1 for full agreement."),
+        (
+            "Follows its belief",
+            bias.follows_belief,
+            "Verdicts by the belief where it contradicts the context; 0 % is best.",
+        ),
+        (
+            "Rejects right, disbelieved",
+            bias.rejects_disbelieved,
+            "Replies that are right by the context and that the judge disbelieves, called wrong.",
+        ),
+        (
+            "Accepts wrong, believed",
+            bias.accepts_believed,
+            "Replies that are wrong by the context and that the judge believes, called right.",
+        ),
+        (
+            "Errors without a conflict",
+            bias.control_errors,
+            "Wrong verdicts where belief and context agree.",
+        ),
+        (
+            "Effect of the belief",
+            bias.belief_effect,
+            "Errors with a conflict minus errors without one, paired by question.",
+        ),
+    )
+
+
+JUDGE_BIAS = JudgeBiasSuite()
