@@ -8,6 +8,8 @@ export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
 # Threads that spin while they wait make small models up to ten times slower on busy cores.
 export OMP_WAIT_POLICY := passive
+# Tests start many commands; without stored bytecode each would compile every module anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal

@@ -13,7 +13,7 @@ import platform
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Annotated, Any
@@ -112,25 +112,21 @@ def train(
         smooth = loss if step == 1 else 0.98 * smooth + 0.02 * loss
         report(step, smooth)
     ends = math.inf if minutes is None else started + 60 * minutes
-    step, smooth = _cool_down(model, world, mixture, tokenizer, device, report, step, smooth, ends)
+    for loss in _cool_down(model, world, mixture, tokenizer, device, ends):
+        step += 1
+        smooth = 0.98 * smooth + 0.02 * loss
+        report(step, smooth)
     facts = {"steps": step, "seconds": round(time.monotonic() - started, 1), "answer_loss": smooth}
     return model.eval().to("cpu"), tokenizer, facts
 
 
 def _cool_down(
-    model: Any,
-    world: World,
-    mixture: Mixture,
-    tokenizer: Tokenizer,
-    device: str,
-    report: Report,
-    step: int,
-    smooth: float,
-    ends: float,
-) -> tuple[int, float]:
-    """The last stage, with randomness and an optimiser of its own; returns step and loss.
+    model: Any, world: World, mixture: Mixture, tokenizer: Tokenizer, device: str, ends: float
+) -> Iterator[float]:
+    """Take the steps of the last stage and yield the loss of each.
 
-    It ends early once the monotonic clock has passed `ends`.
+    The stage has randomness and an optimiser of its own, and ends early once the
+    monotonic clock has passed `ends`.
     """
     settings = mixture.cool_down
     mixture = mixture.model_copy(update={"closed_book": settings.closed_book})
@@ -148,11 +144,7 @@ def _cool_down(
         for group in optimiser.param_groups:
             group["lr"] = settings.learning_rate * (1 - number / settings.steps)
         batches = _batches(tasks, mixture, phase, tokenizer, pad)
-        loss = _update(model, optimiser, batches, mixture, device)
-        step += 1
-        smooth = 0.98 * smooth + 0.02 * loss
-        report(step, smooth)
-    return step, smooth
+        yield _update(model, optimiser, batches, mixture, device)
 
 
 def save(folder: Path, model: Any, tokenizer: Tokenizer) -> None:
