@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from shlex import quote
 from typing import Annotated
@@ -15,7 +13,6 @@ from ...guard.policy import Policy
 from ...guard.signals.relevance import load_scorer
 from ..suites.uniknow import (
     GUARD_SCORER,
-    KnowledgeStore,
     Parts,
     UniKnowSettings,
     left_out_of,
@@ -23,7 +20,8 @@ from ..suites.uniknow import (
     run_uniknow,
 )
 from ..testbed import microworld_model_path
-from ._console import out, progress_bar
+from ._call_progress import call_progress
+from ._console import out
 from ._eval import suites
 
 EMBEDDED = "embedded"
@@ -97,24 +95,21 @@ def uniknow(
     )
     # Before a model is loaded, which takes seconds: what is wrong with the data.
     read_dataset(data, limit=limit, seed=seed)
-    if knowledge is not None:
-        KnowledgeStore(knowledge)
     from ...adapters.huggingface import HuggingFaceLM
 
     folder = microworld_model_path() if model == EMBEDDED else Path(model)
     lm = HuggingFaceLM(
         folder if model == EMBEDDED or folder.is_dir() else model, max_new_tokens=answer_tokens
     )
-    with _stages() as advance:
+    with call_progress("eval uniknow") as on_progress:
         run_uniknow(
             lm,
             data,
             out_dir,
             settings=settings,
             parts=Parts(scorer=load_scorer(scorer)),
-            model_path=folder if folder.is_dir() else None,
             knowledge=knowledge,
-            on_progress=advance,
+            on_progress=on_progress,
         )
     for name, reason in left_out_of(out_dir).items():
         out.print(f"left out: {name} ({reason})", markup=False)
@@ -133,21 +128,3 @@ def _training(model: str) -> tuple[ScenarioTrainingSettings, ScenarioTrainingSet
         ScenarioTrainingSettings.for_embedded(),
         ScenarioTrainingSettings.for_embedded_preferences(),
     )
-
-
-@contextmanager
-def _stages() -> Iterator[Callable[[str, int, int], None]]:
-    """One progress bar after another, each for what is going on."""
-    current = ""
-    with ExitStack() as stack:
-        bars: list[Callable[[int, int], None]] = []
-
-        def advance(what: str, done: int, total: int) -> None:
-            nonlocal current
-            if what != current:
-                stack.close()
-                bars[:] = [stack.enter_context(progress_bar(what))]
-                current = what
-            bars[0](done, total)
-
-        yield advance

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
@@ -19,38 +16,22 @@ from ...calibration.training.scenarios import (
     train_preferences,
     train_scenarios,
 )
-from ...guard.errors import InputError
 from ..suites.uniknow import (
     ContextKind,
-    Dataset,
-    Knowledge,
-    KnowledgeStore,
-    ScenarioCase,
-    build_cases,
-    build_contexts,
-    check_abstention_share,
-    check_without_kinds,
-    estimate_knowledge,
+    TrainedMethod,
+    TrainedVariant,
     preference_examples,
     read_dataset,
-    split_questions,
+    training_cases,
     training_examples,
 )
 from ..testbed import microworld_model_path
+from ._call_progress import call_progress
 from ._console import out, progress_bar
 from ._tune import tuning
 
 EMBEDDED = "embedded"
 _ANSWER_TOKENS = 24
-
-
-class TrainedMethod(StrEnum):
-    """What is taught, see `offline_eval/uniknow`."""
-
-    LM_UNIKNOW = "lm_uniknow"
-    KAFT = "kaft"
-    RETROBUST = "retrobust"
-    DPO = "dpo"
 
 
 @tuning.command()
@@ -98,62 +79,43 @@ def scenarios(
     given = {"epochs": epochs, "learning_rate": learning_rate, "rank": rank, "device": device}
     changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     settings = replace(_settings(model, method), quantise=quantise, **changes)
-    check_abstention_share(method.value, abstention_share)
-    check_without_kinds(without or ())
+    variant = TrainedVariant(method, abstention_share, tuple(without or ()))
     check_training(out_dir, settings)  # before anything that takes long
     folder = microworld_model_path() if model == EMBEDDED else Path(model)
     dataset = read_dataset(data, limit=limit, seed=seed)
-    cases = _training_cases(folder, dataset, knowledge, settings.device, per_side, seed)
-    chosen = _Chosen(per_side, abstention_share, tuple(without or ()), seed)
+    from ...adapters.huggingface import HuggingFaceLM
+
+    lm = HuggingFaceLM(folder, device=settings.device, max_new_tokens=_ANSWER_TOKENS)
+    with call_progress("building training cases") as on_progress:
+        cases = training_cases(
+            lm,
+            dataset,
+            knowledge=knowledge,
+            per_side=per_side,
+            seed=seed,
+            on_progress=on_progress,
+        )
+    drawn: dict[str, int] = {"per_side": per_side, "seed": seed}
     with progress_bar("training") as advance:
-        report = _trained(folder, method, cases, dataset, chosen, out_dir, settings, advance)
+        if method is TrainedMethod.DPO:
+            report = train_preferences(
+                folder,
+                preference_examples(variant, cases, dataset.prompts, **drawn),
+                out_dir,
+                settings=settings,
+                seed=seed,
+                on_progress=advance,
+            )
+        else:
+            report = train_scenarios(
+                folder,
+                training_examples(variant, cases, dataset.prompts, **drawn),
+                out_dir,
+                settings=settings,
+                seed=seed,
+                on_progress=advance,
+            )
     _tell(report, model)
-
-
-@dataclass(frozen=True, slots=True)
-class _Chosen:
-    """Which examples are made of the cases; see `training_examples`."""
-
-    per_side: int
-    abstention_share: float | None
-    without_kinds: tuple[ContextKind, ...]
-    seed: int
-
-
-def _trained(
-    folder: Path,
-    method: TrainedMethod,
-    cases: list[ScenarioCase],
-    dataset: Dataset,
-    chosen: _Chosen,
-    out_dir: Path,
-    settings: ScenarioTrainingSettings,
-    advance: Callable[[int, int], None],
-) -> ScenarioTrainingReport:
-    if method is TrainedMethod.DPO:
-        pairs = preference_examples(
-            cases,
-            dataset.prompts,
-            per_side=chosen.per_side,
-            abstention_share=chosen.abstention_share,
-            without_kinds=chosen.without_kinds,
-            seed=chosen.seed,
-        )
-        return train_preferences(
-            folder, pairs, out_dir, settings=settings, seed=chosen.seed, on_progress=advance
-        )
-    examples = training_examples(
-        method.value,
-        cases,
-        dataset.prompts,
-        per_side=chosen.per_side,
-        abstention_share=chosen.abstention_share,
-        without_kinds=chosen.without_kinds,
-        seed=chosen.seed,
-    )
-    return train_scenarios(
-        folder, examples, out_dir, settings=settings, seed=chosen.seed, on_progress=advance
-    )
 
 
 def _settings(model: str, method: TrainedMethod) -> ScenarioTrainingSettings:
@@ -162,48 +124,6 @@ def _settings(model: str, method: TrainedMethod) -> ScenarioTrainingSettings:
     if method is TrainedMethod.DPO:
         return ScenarioTrainingSettings.for_embedded_preferences()
     return ScenarioTrainingSettings.for_embedded()
-
-
-def _training_cases(
-    model: Path, dataset: Dataset, store: Path | None, device: str, per_side: int, seed: int
-) -> list[ScenarioCase]:
-    """The cases of the training half.
-
-    Raises:
-        InputError: the model knows all questions, or none.
-    """
-    from ...adapters.huggingface import HuggingFaceLM
-
-    lm = HuggingFaceLM(model, device=device, max_new_tokens=_ANSWER_TOKENS)
-    with progress_bar("asking what it knows") as advance:
-        estimates = estimate_knowledge(
-            lm,
-            dataset.questions,
-            dataset.prompts,
-            seed=seed,
-            store=None if store is None else KnowledgeStore(store),
-            on_progress=advance,
-        )
-    known = {name: estimate.knowledge for name, estimate in estimates.items()}
-    chosen = split_questions(dataset, known, training_per_side=per_side, seed=seed).training
-    _check_sides(known, {question.id for question in chosen}, dataset.name)
-    training = replace(dataset, questions=chosen)
-    with progress_bar("building contexts") as advance:
-        contexts = build_contexts(training, seed=seed, on_progress=advance)
-    return build_cases(training, contexts, known)
-
-
-def _check_sides(known: Mapping[str, Knowledge], chosen: set[str], where: str) -> None:
-    counts = Counter(known.values())
-    sides = {known[name] for name in chosen}
-    if sides >= {Knowledge.KNOWN, Knowledge.UNKNOWN}:
-        return
-    raise InputError(
-        f"of {len(known)} questions the model knows {counts[Knowledge.KNOWN]} and does not know "
-        f"{counts[Knowledge.UNKNOWN]}: training needs some of both",
-        where=where,
-        hint="give more questions, or other ones",
-    )
 
 
 def _tell(report: ScenarioTrainingReport, model: str) -> None:

@@ -9,20 +9,17 @@ Parametric and External Knowledge".
 
 from __future__ import annotations
 
-from ._artefacts import UniKnowSettings
-from ._cases import ContextKind, Knowledge, ScenarioCase
-from ._contexts import build_contexts
-from ._datasets import Dataset
-from ._guard_method import UniKnowSignal
-from ._knowledge import KnowledgeStore, estimate_knowledge
+from ._cases import ContextKind
+from ._plan import training_cases
 from ._questions import read_dataset
 from ._reading import left_out_of, uniknow_signals
 from ._report_view import uniknow_report
+from ._rows import UniKnowSignal
 from ._run import GUARD_SCORER, Parts, run_uniknow
-from ._splits import build_cases, split_questions
+from ._settings import UniKnowSettings
 from ._training_data import (
-    check_abstention_share,
-    check_without_kinds,
+    TrainedMethod,
+    TrainedVariant,
     preference_examples,
     training_examples,
 )
@@ -30,23 +27,16 @@ from ._training_data import (
 __all__ = [
     "GUARD_SCORER",
     "ContextKind",
-    "Dataset",
-    "Knowledge",
-    "KnowledgeStore",
     "Parts",
-    "ScenarioCase",
+    "TrainedMethod",
+    "TrainedVariant",
     "UniKnowSettings",
     "UniKnowSignal",
-    "build_cases",
-    "build_contexts",
-    "check_abstention_share",
-    "check_without_kinds",
-    "estimate_knowledge",
     "left_out_of",
     "preference_examples",
     "read_dataset",
     "run_uniknow",
-    "split_questions",
+    "training_cases",
     "training_examples",
     "uniknow_report",
     "uniknow_signals",

@@ -10,20 +10,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
-import numpy as np
-
 from ....guard.matching import canonical_answer, normalise_answer
 from ._answer_kinds import (
-    NUMBER,
     NUMERIC_KINDS,
     AnswerKind,
     AnswerShape,
     answer_shape,
-    is_one,
     listed,
 )
 from ._cases import SuiteQuestion
-from ._occurrences import CJK, holds_answer, nearby_numbers, nearby_years, occurrences, words_of
+from ._matching import CJK, holds_answer, occurrences, words_of
+from ._numbers import (
+    NUMBER,
+    is_one,
+    nearby_numbers,
+    nearby_years,
+    number_distance,
+    number_form,
+    number_value,
+)
 from ._replacement import Alternative
 from ._windows import NearestPassages
 
@@ -97,8 +102,9 @@ class Alternatives:
             self._of_kind[one.shape.kind].append(one)
             if one.shape.kind in NUMERIC_KINDS:
                 number = NUMBER.findall(one.text)[0].lower()
-                if (value := _value(number)) is not None:
-                    self._numbers[_number_form(one.shape.kind, number)][number] = value
+                if (value := number_value(number)) is not None:
+                    form = number_form(number, year=one.shape.kind is AnswerKind.YEAR)
+                    self._numbers[form][number] = value
 
     def plausible(self, stated: StatedAnswer, *, most: int = 8) -> list[Alternative]:
         """Answers of the same sort and grammatical form, the best first; may be none."""
@@ -158,18 +164,19 @@ class Alternatives:
     def _other_numbers(self, stated: StatedAnswer) -> Iterator[Alternative]:
         """Numbers of like size in the place of the answer's own: the data set's, then made ones."""
         own = NUMBER.findall(stated.text)
-        value = _value(own[0]) if len(own) == 1 else None
+        value = number_value(own[0]) if len(own) == 1 else None
         if value is None or is_one(own[0]):
             return
-        form = _number_form(stated.shape.kind, own[0])
+        year = stated.shape.kind is AnswerKind.YEAR
+        form = number_form(own[0], year=year)
         near = sorted(
             (
-                (_distance(stated.shape.kind, value, other), number)
+                (number_distance(value, other, year=year), number)
                 for number, other in self._numbers[form].items()
                 if other != value and not is_one(number)
             ),
         )
-        if stated.shape.kind is not AnswerKind.YEAR:
+        if not year:
             near = [one for one in near if one[0] <= _FARTHEST]
         picked = [number for _, number in near[: 2 * _NEAREST_NUMBERS]]
         rng = Random(f"uniknow/numbers/{self._seed}/{stated.question.id}")  # noqa: S311
@@ -311,33 +318,9 @@ def _wrong_kinds(kind: AnswerKind) -> tuple[AnswerKind, ...]:
     return (AnswerKind.PERSON, AnswerKind.PLACE, AnswerKind.YEAR)
 
 
-def _value(number: str) -> float | None:
-    """The number as a float; None where it is not one."""
-    try:
-        value = float(canonical_answer(number).replace(",", ""))
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
-
-
 def _made(stated: StatedAnswer, number: str, value: float) -> list[str]:
     """Other numbers of the same form that no question of the data set needs to have."""
     if stated.shape.kind is AnswerKind.YEAR:
         return nearby_years(value)
     share = re.search(r"%|\bper ?cent", stated.text) is not None and value <= _WHOLE
     return nearby_numbers(number, value, most=_WHOLE if share else None)
-
-
-def _number_form(kind: AnswerKind, number: str) -> str:
-    if kind is AnswerKind.YEAR:
-        return "year"
-    if not number[0].isdigit():
-        return "words"
-    scale = number.partition(" ")[2]
-    return f"{'decimal' if '.' in number else 'figures'} {scale}"
-
-
-def _distance(kind: AnswerKind, own: float, other: float) -> float:
-    if kind is AnswerKind.YEAR or own <= 0 or other <= 0:
-        return abs(own - other)
-    return float(abs(np.log(own / other)))

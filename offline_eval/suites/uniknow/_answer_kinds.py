@@ -10,8 +10,8 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ....guard.matching import canonical_answer
-from ._occurrences import CJK
+from ._matching import CJK
+from ._numbers import NUMBER
 
 
 class AnswerKind(StrEnum):
@@ -68,17 +68,6 @@ _WHERE = listed(
 _WHO = listed(
     "who whom whose person man woman author king queen president leader scientist player singer "
     "actor actress director general figure quarterback"
-)
-_WORD_NUMBER = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
-    "sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety "
-    "hundred thousand million billion trillion"
-)
-_WORD = _WORD_NUMBER.replace(" ", "|")
-_FIGURE = r"\d+(?:,\d{3})*(?:\.\d+)?"
-_SCALE = "(?: (?:thousand|million|billion|trillion)\\b)?"
-NUMBER = re.compile(
-    rf"(?<![\w.])(?:{_FIGURE}(?!\w){_SCALE}|(?:{_WORD})(?:[ -](?:{_WORD}))*\b(?!-))", re.IGNORECASE
 )
 _ORDINAL = re.compile(
     r"\b(?:first|second|third|(?:four|fif|six|seven|eigh|nin|ten|eleven|twelf|\w+teen|\w+tie)th)\b",
@@ -330,8 +319,3 @@ def word_count(text: str) -> int:
     """
     characters = len(_CJK_CHARACTER.findall(text))
     return len(_CJK_CHARACTER.sub(" ", text).split()) + (characters + 1) // 2
-
-
-def is_one(text: str) -> bool:
-    """Whether a number is one, after which nouns stand in the singular."""
-    return canonical_answer(text) in {"1", "1st", "1%"}

@@ -1,4 +1,4 @@
-"""What the suite asks: questions, the contexts around them, and the reply each case wants."""
+"""Questions of the suite, their contexts, and the reply that each case calls for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ....guard.decision import Scenario
 
 
 class Knowledge(StrEnum):
-    """What sampled closed-book answers say of the model's knowledge of a question."""
+    """What sampled closed-book answers say about the model's knowledge of a question."""
 
     KNOWN = "known"
     UNKNOWN = "unknown"
@@ -19,7 +19,7 @@ class Knowledge(StrEnum):
 class ContextKind(StrEnum):
     """How a context was made.
 
-    The first four are the paper's and hold one passage. The rest go beyond it: one right
+    The first four are the paper's and hold one passage. The others go beyond it: one right
     passage among distractors, two that contradict each other, distractors only, and a
     passage that states something untrue and implausible.
     """
@@ -34,9 +34,13 @@ class ContextKind(StrEnum):
     UNTRUE = "untrue"
 
 
-RELEVANT_KINDS = (ContextKind.ORIGINAL, ContextKind.CONFLICTING)
-IRRELEVANT_KINDS = (ContextKind.RANDOM, ContextKind.RETRIEVED)
-PAPER_KINDS = (*RELEVANT_KINDS, *IRRELEVANT_KINDS)
+PAPER_KINDS = (
+    ContextKind.ORIGINAL,
+    ContextKind.CONFLICTING,
+    ContextKind.RANDOM,
+    ContextKind.RETRIEVED,
+)
+BEYOND_KINDS = tuple(kind for kind in ContextKind if kind not in PAPER_KINDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ class SuiteQuestion:
         question: as asked.
         answers: the gold answer, then its aliases; at least one.
         dataset: name of the data set.
-        group: questions of one document or subject share it; splits keep it together.
+        group: questions about one document or subject share it; splits keep it together.
         sources: texts that hold the answer, from which contexts are cut; may be empty.
     """
 
@@ -59,17 +63,22 @@ class SuiteQuestion:
     group: str
     sources: tuple[str, ...] = ()
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """Data set and id."""
+        return self.dataset, self.id
+
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What stands before a question.
+    """The passages in front of a question.
 
     Attributes:
         kind: how it was made.
         passages: one text, or several for the kinds beyond the paper.
-        answers: what the passages say the answer is, with aliases; empty where they do
-            not say, or not say truly.
-        untrue_answers: what an untrue context would have one believe; empty elsewhere.
+        answers: what the passages say the answer is, with aliases; empty if they do not
+            say it, or say something untrue.
+        untrue_answers: the false answer of an untrue context; empty for other kinds.
     """
 
     kind: ContextKind
@@ -79,7 +88,7 @@ class Context:
 
     @property
     def text(self) -> str:
-        """All passages as one text, a blank line between them."""
+        """All passages as one text, with a blank line between them."""
         return "\n\n".join(self.passages)
 
 
@@ -89,7 +98,7 @@ class ScenarioCase:
 
     Attributes:
         question: what is asked.
-        context: what stands before it.
+        context: the passages in front of it.
         knowledge: what the model knows of it.
     """
 
@@ -99,14 +108,14 @@ class ScenarioCase:
 
     @property
     def case_id(self) -> str:
-        """Unique in a run, method aside."""
+        """Unique in a run, apart from the method."""
         return f"{self.question.dataset}/{self.question.id}/{self.context.kind.value}"
 
     @property
     def scenario(self) -> Scenario | None:
-        """The knowledge scenario; None where it is undefined what the model knows.
+        """The knowledge scenario; None if it is undefined what the model knows.
 
-        Kinds beyond the paper are sorted by whether their passages hold the answer.
+        Kinds beyond the paper are classified by whether their passages hold the answer.
         """
         if self.knowledge is Knowledge.UNDEFINED:
             return None
@@ -120,25 +129,29 @@ class ScenarioCase:
 
     @property
     def expected(self) -> tuple[str, ...]:
-        """The right answers: the context's where it has one, else the gold ones.
+        """The right answers: the context's if it has one, else the gold ones.
 
-        In the scenario `unknown` abstaining is what is wanted; the gold answers then only
-        say what a lucky guess would be.
+        In the scenario `unknown` the method should abstain; the gold answers then only tell
+        a lucky guess.
         """
         return self.context.answers or self.question.answers
+
+    def fill(self, template: str) -> str:
+        """Return a prompt template with context and question; braces in them are kept."""
+        return template.format(context=self.context.text, question=self.question.question)
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a method replied to one case.
+    """A method's reply to one case.
 
     Attributes:
-        text: the reply; empty where a guard abstained or the call failed.
-        abstained: whether it declines to answer.
-        route: where a guard sent it, None for methods without one.
-        relevance: what the guard measured, None likewise.
+        text: the reply; empty if a guard abstained or the call failed.
+        abstained: whether it abstains.
+        route: of a guard; None for methods without one.
+        relevance: as the guard measured it; None likewise.
         confidence: likewise.
-        error: type and message of a failure, None where there was none.
+        error: type and message of a failure; None if there was none.
     """
 
     text: str

@@ -1,33 +1,52 @@
-"""Which methods a model allows, and how each is made."""
+"""Choose the methods of a run, and make each of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from ....guard.contracts import LanguageModel
 from ....guard.errors import InputError
 from ....guard.policy import Policy
-from ._artefacts import UniKnowSettings
+from ...run import OnProgress
 from ._cases import Knowledge, ScenarioCase
 from ._datasets import PromptSet
 from ._guard_method import GuardMethod, SignalMeter
 from ._methods import (
-    CONTRASTIVE,
-    GUARDED,
-    OPTIONAL_METHODS,
-    PROMPTED,
-    TRAINED,
+    ContrastiveLanguageModel,
     ContrastiveMethod,
     Method,
     RememberingMethod,
     prompted_method,
     why_not_contrastive,
 )
-from ._trained_methods import Trainer, Variant, ablation_variants, why_not_trained
+from ._trained_methods import Trainer, why_not_trained
+from ._training_data import TrainedMethod, TrainedVariant, ablation_variants
 
-Progress = Callable[[int, int], None]
+_PROMPTED = ("naive", "prompting")
+_CONTRASTIVE = ("cad", "coiecd", "coiecd_prompt")
+_TRAINED = ("retrobust", "kaft", "lm_uniknow")
+GUARDED = ("guard_naive", "guard_coiecd")
+METHOD_NAMES = (*_PROMPTED, *_CONTRASTIVE, *_TRAINED, *GUARDED)
+ALL_METHODS = "all"
+# Not part of `all`: it goes beyond the paper's comparison.
+_OPTIONAL = ("dpo",)
+
+
+def check_methods(names: Sequence[str]) -> None:
+    """Check the names of methods.
+
+    Raises:
+        InputError: one is unknown, or none is named.
+    """
+    known = (*METHOD_NAMES, *_OPTIONAL, ALL_METHODS)
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        raise InputError(
+            f"unknown method {unknown[0]!r}" if unknown else "no method is named",
+            where="methods",
+            hint=f"one or several of: {', '.join(known)}",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +55,7 @@ class Chosen:
 
     Attributes:
         names: in the order of the rows, ablations last.
-        left_out: asked for by `all`, and not possible; with the reason.
+        left_out: methods that `all` asks for and that are not possible, with the reason.
     """
 
     names: tuple[str, ...]
@@ -50,35 +69,44 @@ class Chosen:
     @property
     def trained(self) -> bool:
         """Whether anything has to be trained."""
-        return any(map(is_trained, self.names))
+        return any(map(_is_trained, self.names))
 
 
-def choose_methods(settings: UniKnowSettings, lm: LanguageModel, model_path: Path | None) -> Chosen:
-    """The methods asked for that the model allows.
+def choose_methods(names: Sequence[str], lm: LanguageModel, *, ablations: bool = False) -> Chosen:
+    """Choose the methods asked for that the model allows.
+
+    Args:
+        names: of methods, or `all`, which leaves out what the model does not allow.
+        lm: what is asked.
+        ablations: also train `lm_uniknow` on other data.
 
     Raises:
         InputError: a method asked for by name, or the ablations, cannot be run.
     """
-    names, left_out = [], {}
-    variants = [variant.name for variant in ablation_variants()] if settings.ablations else []
-    for name in (*settings.method_names, *variants):
-        reason = _why_not(name, lm, model_path)
+    wanted = {*names, *(METHOD_NAMES if ALL_METHODS in names else ())}
+    possible: list[str] = []
+    left_out: dict[str, str] = {}
+    for name in (
+        *(name for name in (*METHOD_NAMES, *_OPTIONAL) if name in wanted),
+        *(variant.name for variant in ablation_variants() if ablations),
+    ):
+        reason = _why_not(name, lm)
         if not reason:
-            names.append(name)
-        elif settings.asks_for_all:
+            possible.append(name)
+        elif ALL_METHODS in names:
             left_out[name] = reason
         else:
             raise InputError(reason, where=name, hint="leave the method out, or use a local model")
-    return Chosen(tuple(names), left_out)
+    return Chosen(tuple(possible), left_out)
 
 
 def with_training(chosen: Chosen, cases: Sequence[ScenarioCase], *, for_all: bool) -> Chosen:
-    """What can still be run, now that it is known what there is to train on.
+    """Leave out the trained methods if there is nothing to train them on.
 
     Args:
         chosen: the methods that the model allows.
         cases: of training questions.
-        for_all: whether methods that cannot be trained are left out, not refused.
+        for_all: leave them out; otherwise raise.
 
     Raises:
         InputError: the model knows all training questions, or none.
@@ -87,7 +115,7 @@ def with_training(chosen: Chosen, cases: Sequence[ScenarioCase], *, for_all: boo
     if sides >= {Knowledge.KNOWN, Knowledge.UNKNOWN}:
         return chosen
     reason = "training needs questions that the model knows and ones that it does not"
-    untrained = [name for name in chosen.names if is_trained(name)]
+    untrained = [name for name in chosen.names if _is_trained(name)]
     if untrained and not for_all:
         raise InputError(
             reason,
@@ -100,29 +128,29 @@ def with_training(chosen: Chosen, cases: Sequence[ScenarioCase], *, for_all: boo
     )
 
 
-def is_trained(name: str) -> bool:
-    """Whether a method, or a variant of one, trains an adapter."""
-    return name.partition("@")[0] in (*TRAINED, *OPTIONAL_METHODS)
+def _is_trained(name: str) -> bool:
+    """Return whether a method, or a variant of one, trains an adapter."""
+    return name.partition("@")[0] in (*_TRAINED, *_OPTIONAL)
 
 
-def _why_not(name: str, lm: LanguageModel, model_path: Path | None) -> str:
-    if name in CONTRASTIVE or name == "guard_coiecd":
+def _why_not(name: str, lm: LanguageModel) -> str:
+    if name in _CONTRASTIVE or name == "guard_coiecd":
         return why_not_contrastive(lm)
-    if is_trained(name):
-        return why_not_trained(lm, model_path)
+    if _is_trained(name):
+        return why_not_trained(lm)
     return ""
 
 
 @dataclass(slots=True)
 class Methods:
-    """Makes the methods of a run, each when its turn comes.
+    """Make the methods of a run.
 
     Attributes:
         lm: what is asked.
         prompts: of the data set.
-        trainer: for trained methods, None where there are none.
-        meter: what a guard's signals were measured with, None where there are no guards.
-        policy: of the guards, likewise.
+        trainer: of trained methods; None if there are none.
+        meter: measured the guards' signals; None if there are no guards.
+        policy: of the guards; None likewise.
     """
 
     lm: LanguageModel
@@ -133,18 +161,19 @@ class Methods:
     _asked: dict[str, RememberingMethod] = field(default_factory=dict)
 
     def remembering(self, name: str) -> RememberingMethod:
-        """A method without training or guard, whose replies a guard can use again."""
+        """Return a method without training or guard; a guard can use its replies again."""
         if name not in self._asked:
             made: Method
-            if name in PROMPTED:
+            if name in _PROMPTED:
                 made = prompted_method(name, self.lm, self.prompts)
             else:
+                assert isinstance(self.lm, ContrastiveLanguageModel)
                 made = ContrastiveMethod(name, self.lm, self.prompts)
             self._asked[name] = RememberingMethod(made)
         return self._asked[name]
 
-    def make(self, name: str, on_progress: Progress | None = None) -> Method:
-        """The method of that name, trained where it has to be.
+    def make(self, name: str, on_progress: OnProgress | None = None) -> Method:
+        """Return the method of that name, trained if necessary.
 
         Raises:
             InputError: it cannot be trained, or the guard's parts do not belong together.
@@ -159,8 +188,9 @@ class Methods:
                 scorer=self.meter.scorer,
                 estimator=self.meter.estimator,
             )
-        if name in (*PROMPTED, *CONTRASTIVE):
+        if name in (*_PROMPTED, *_CONTRASTIVE):
             return self.remembering(name)
         assert self.trainer is not None
         variants = {variant.name: variant for variant in ablation_variants()}
-        return self.trainer.method(variants.get(name) or Variant(name), on_progress)
+        variant = variants.get(name) or TrainedVariant(TrainedMethod(name))
+        return self.trainer.method(variant, on_progress)

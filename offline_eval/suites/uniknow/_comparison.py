@@ -1,4 +1,4 @@
-"""Differences between two methods on the cases that both answered."""
+"""Differences between two methods, and the numbers that the paper published."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from types import MappingProxyType
 from typing import Any
 
 from ....calibration import Interval, QuestionResamples, difference_interval
-from ._metrics import MethodRow, case_key, headline_shares, measured, question_keys
+from ._metrics import headline_shares, measured, question_keys
+from ._rows import UniKnowRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,9 +17,9 @@ class PublishedRow:
     """A method's exact match averaged over the paper's seven data sets.
 
     Attributes:
-        method: by the name it has in this suite.
+        method: by its name in this suite.
         em: per scenario and `all`, in [0, 1]; `all` is the mean of the four.
-        rely_nq: Rely on NaturalQuestions; None where it is not at hand.
+        rely_nq: Rely on NaturalQuestions; None if not published.
     """
 
     method: str
@@ -65,12 +66,12 @@ PUBLISHED_ABLATION = (
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
-    """How far one method lies above another.
+    """How far one method is above another.
 
     Attributes:
-        method: whose number stands first.
-        base: whose number is taken from it.
-        cases: that both measured; the others are left out.
+        method: the first method.
+        base: the method that is subtracted.
+        cases: number of cases that both answered without an error.
         metrics: by name (`acc`, `truth`, `ans`, `rely`, `em_all`, `em_<scenario>`) the
             difference with its interval.
     """
@@ -81,28 +82,28 @@ class PairedDifference:
     metrics: dict[str, Interval]
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready; free of NaN."""
+        """Return the differences for JSON, without NaN."""
         found = {name: interval.to_dict() for name, interval in self.metrics.items()}
         return {"cases": self.cases, **found}
 
 
 def paired_difference(
-    rows: Sequence[MethodRow], method: str, base: str, *, bootstrap: int = 1000, seed: int = 0
+    rows: Sequence[UniKnowRow], method: str, base: str, *, bootstrap: int = 1000, seed: int = 0
 ) -> PairedDifference:
-    """The difference method − base, with bootstrap intervals over questions.
+    """Compute the difference method − base, with bootstrap intervals over questions.
 
-    Both see the same draws: what makes a question hard for both cancels out.
+    Both use the same draws, so that the difficulty of a question cancels out.
 
     Args:
-        rows: of a run; rows of other methods and with errors are left out.
+        rows: of a run; rows of other methods and rows with errors are ignored.
         method: see `PairedDifference`.
         base: likewise.
-        bootstrap: draws over questions.
+        bootstrap: number of draws over questions.
         seed: of the draws.
     """
     usable = measured(rows)
-    first = {case_key(row): row for row in usable if row["method"] == method}
-    second = {case_key(row): row for row in usable if row["method"] == base}
+    first = {row.case_key: row for row in usable if row.method == method}
+    second = {row.case_key: row for row in usable if row.method == base}
     shared = sorted(first.keys() & second.keys())
     ours, theirs = [first[key] for key in shared], [second[key] for key in shared]
     resamples = QuestionResamples(question_keys(ours), resamples=bootstrap, seed=seed)

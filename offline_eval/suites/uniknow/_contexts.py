@@ -1,91 +1,131 @@
-"""Building the contexts of a data set, kind by kind."""
+"""Build the contexts of a data set, kind by kind."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from random import Random
+from typing import Protocol, runtime_checkable
 
-from ....guard.contracts import LanguageModel, RelevanceScorer, TextEmbedder
+from ....guard.contracts import LanguageModel, TextEmbedder
+from ....guard.engine import BiEncoderScorer
 from ....guard.errors import InputError
+from ...run import OnProgress, Progress
 from ._cases import PAPER_KINDS, Context, ContextKind, SuiteQuestion
-from ._context_sets import CannotBuildError, ContextProblem, ContextSet, ContextSource
-from ._datasets import Dataset, MicroworldContexts
+from ._context_source import CannotBuildError, ContextSource
+from ._datasets import Dataset
+from ._microworld import MicroworldContexts
 from ._text_contexts import TextContexts
-from ._windows import WINDOW_WORDS, Progress
+from ._windows import WINDOW_WORDS
 
-LEAST_WORDS = 10
+_LEAST_WORDS = 10
 _RETRIEVING = (ContextKind.RETRIEVED, ContextKind.ONE_OF_K, ContextKind.NONE_OF_K)
+# Share of the free tokens that is used: windows differ, and blank lines join them.
+_MARGIN = 0.9
+_SAMPLED_SOURCES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ContextProblem:
+    """A kind of context that could not be built for a question.
+
+    Attributes:
+        question_id: of the question.
+        kind: the kind that is missing.
+        reason: why; never text from the data.
+    """
+
+    question_id: str
+    kind: ContextKind
+    reason: str
+
+
+@dataclass(slots=True)
+class ContextSet:
+    """The contexts of a data set.
+
+    Attributes:
+        contexts: question id → kind → context; every question has an entry, without the
+            kinds that could not be built.
+        problems: what is missing and why.
+    """
+
+    contexts: dict[str, dict[ContextKind, Context]] = field(default_factory=dict)
+    problems: list[ContextProblem] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextSize:
+    """How long contexts are.
+
+    Attributes:
+        words: of a passage cut from a text, at least 10; the microworld's documents keep
+            their length.
+        passages: of the kinds `one_of_k` and `none_of_k`, at least 2; never more than the
+            data set's model can read at once.
+
+    Raises:
+        InputError: one of them is out of range.
+    """
+
+    words: int = WINDOW_WORDS
+    passages: int = 4
+
+    def __post_init__(self) -> None:
+        if self.passages < 2:
+            raise InputError("must be at least 2", where="passages_per_context")
+        if self.words < _LEAST_WORDS:
+            raise InputError(f"must be at least {_LEAST_WORDS}", where="window_words")
 
 
 def build_contexts(
     dataset: Dataset,
     *,
-    retriever_encoder: TextEmbedder | None = None,
+    encoder: TextEmbedder | None = None,
     editor: LanguageModel | None = None,
-    scorer: RelevanceScorer | None = None,
     kinds: Sequence[ContextKind] = PAPER_KINDS,
-    passages_per_context: int = 4,
-    window_words: int = WINDOW_WORDS,
+    size: ContextSize | None = None,
     seed: int = 0,
-    on_progress: Progress | None = None,
+    on_progress: OnProgress | None = None,
 ) -> ContextSet:
-    """Contexts of every kind asked for, for every question of `dataset`.
+    """Build contexts of every kind asked for, for every question of `dataset`.
 
     Args:
-        dataset: the microworld brings its own documents and contradictions: for it
-            `editor` and `scorer` are not used.
-        retriever_encoder: retrieves misleading passages; the embedded bi-encoder by default.
-        editor: writes the alternative of a conflicting context; without one it is another
+        dataset: the microworld has its own documents and contradictions, and does not use
+            `editor`.
+        encoder: retrieves misleading passages; the embedded bi-encoder by default.
+        editor: writes the wrong answer of a conflicting context; without one it is another
             answer of the data set.
-        scorer: checks that a conflicting context still suffices for the question.
         kinds: what to build.
-        passages_per_context: passages of the kinds `one_of_k` and `none_of_k`, at least 2; no
-            more than the data set's model can read at once.
-        window_words: words of a passage cut from a text, at least 10; not for the microworld,
-            whose documents are as long as they are.
-        seed: picks random passages, alternatives and places; the same seed gives the same
+        size: words and passages.
+        seed: picks random passages, wrong answers and places; the same seed gives the same
             contexts.
-        on_progress: called with done and all: texts encoded first, then questions.
+        on_progress: called while texts are encoded and for each question.
 
     Returns:
         The contexts, and a problem for each that could not be built.
-
-    Raises:
-        InputError: an argument is out of range.
     """
-    if passages_per_context < 2:
-        raise InputError("must be at least 2", where="passages_per_context")
-    if window_words < LEAST_WORDS:
-        raise InputError(f"must be at least {LEAST_WORDS}", where="window_words")
+    size = size or ContextSize()
     wanted = [kind for kind in ContextKind if kind in set(kinds)]
     source: ContextSource
     if dataset.world is not None:
-        if retriever_encoder is None and any(kind in _RETRIEVING for kind in wanted):
-            retriever_encoder = _embedded_encoder()
+        if encoder is None and any(kind in _RETRIEVING for kind in wanted):
+            encoder = BiEncoderScorer()
         source = MicroworldContexts(
-            dataset.world, dataset.questions, retriever_encoder, seed=seed, on_progress=on_progress
+            dataset.world, dataset.questions, encoder, seed=seed, on_progress=on_progress
         )
     else:
         source = TextContexts(
             dataset.questions,
-            retriever_encoder or _embedded_encoder(),
+            encoder or BiEncoderScorer(),
             editor=editor,
-            scorer=scorer,
             seed=seed,
-            words=window_words,
+            words=size.words,
             on_progress=on_progress,
         )
-    most = dataset.most_passages or passages_per_context
-    builder = _Builder(source, dataset.questions, min(passages_per_context, most), seed)
-    return _build_all(builder, dataset, wanted, on_progress)
-
-
-def _build_all(
-    builder: _Builder,
-    dataset: Dataset,
-    wanted: Sequence[ContextKind],
-    on_progress: Progress | None,
-) -> ContextSet:
+    passages = min(size.passages, dataset.most_passages or size.passages)
+    builder = _Builder(source, dataset.questions, passages, seed)
     built = ContextSet()
     for number, question in enumerate(dataset.questions, start=1):
         found = built.contexts.setdefault(question.id, {})
@@ -95,15 +135,15 @@ def _build_all(
             except CannotBuildError as error:
                 built.problems.append(ContextProblem(question.id, kind, str(error)))
         if on_progress is not None:
-            on_progress(number, len(dataset.questions))
+            on_progress(Progress("building contexts", number, len(dataset.questions)))
     return built
 
 
 class _Builder:
-    """Puts passages together to contexts.
+    """Put passages together to contexts.
 
-    The place of the right passage is balanced: over all questions each place comes up
-    equally often, one time more or less.
+    The place of the right passage is balanced: over all questions each place is used
+    equally often, give or take one.
     """
 
     def __init__(
@@ -125,7 +165,7 @@ class _Builder:
         }
 
     def build(self, question: SuiteQuestion, kind: ContextKind) -> Context:
-        """The context of that kind; `CannotBuildError` where there is none."""
+        """Return the context of that kind; raise `CannotBuildError` if there is none."""
         return self._makers[kind](question)
 
     def _original(self, question: SuiteQuestion) -> Context:
@@ -165,7 +205,7 @@ class _Builder:
         return Context(ContextKind.TWO_IN_CONFLICT, tuple(both), answers)
 
     def _distractors(self, question: SuiteQuestion, count: int) -> list[str]:
-        """Misleading and random passages in turn, all different, in a shuffled order."""
+        """Return as many misleading as random passages, all different, in a shuffled order."""
         near = self._source.retrieved(question, (count + 1) // 2)
         far = [text for text in self._source.random(question, count) if text not in near]
         passages = [*near, *far][:count]
@@ -175,7 +215,51 @@ class _Builder:
         return passages
 
 
-def _embedded_encoder() -> TextEmbedder:
-    from ....guard.engine import BiEncoderScorer
+@runtime_checkable
+class WindowedModel(Protocol):
+    """A model that tells its context window and how many tokens a text has."""
 
-    return BiEncoderScorer()
+    @property
+    def context_window(self) -> int | None:
+        """Tokens that prompt and answer may have together; None if not stated."""
+        ...
+
+    def token_ids(self, text: str) -> list[int]:
+        """Return the token ids of bare text."""
+        ...
+
+
+def fitting_size(
+    lm: LanguageModel, dataset: Dataset, *, answer_tokens: int, passages: int, several: bool
+) -> ContextSize:
+    """Return how long contexts may be so that the model can read them with the question.
+
+    Args:
+        lm: a model that does not state its context window gets passages of the usual length.
+        dataset: whose sources, questions and prompts are measured.
+        answer_tokens: kept free for the answer.
+        passages: wanted in contexts with several.
+        several: whether there will be such contexts; two of them then have to fit.
+    """
+    room = _words_that_fit(lm, dataset, answer_tokens)
+    if room is None:
+        return ContextSize(WINDOW_WORDS, passages)
+    words = max(_LEAST_WORDS, min(WINDOW_WORDS, room // (2 if several else 1)))
+    return ContextSize(words, max(2, min(passages, room // words)))
+
+
+def _words_that_fit(lm: LanguageModel, dataset: Dataset, answer_tokens: int) -> int | None:
+    if not isinstance(lm, WindowedModel) or lm.context_window is None:
+        return None
+    sources = [text for question in dataset.questions for text in question.sources]
+    if not sources:
+        return None
+    per_word = sorted(
+        len(lm.token_ids(text)) / max(1, len(text.split())) for text in sources[:_SAMPLED_SOURCES]
+    )
+    # Nearly the worst text decides: a prompt that is too long is an error, not a shorter one.
+    high = per_word[min(len(per_word) - 1, math.floor(0.98 * len(per_word)))]
+    questions = [question.question for question in dataset.questions]
+    prompts = [dataset.prompts.with_context, dataset.prompts.with_context_or_unknown]
+    asked = sum(max(len(lm.token_ids(text)) for text in texts) for texts in (questions, prompts))
+    return max(0, math.floor((lm.context_window - answer_tokens - asked) * _MARGIN / high))

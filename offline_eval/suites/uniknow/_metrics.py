@@ -1,18 +1,18 @@
 """The suite's metrics per method, each with a bootstrap interval over questions.
 
-From the counts of right (Nc), wrong (Ni) and declined (Na) cases, N their sum:
+From the counts of right (Nc), wrong (Ni) and abstained (Na) cases, N their sum:
 
     Acc = Nc/N    Truth = (Nc+Na)/N    Ans = (Nc+Ni)/N    Rely = Ans·Truth + (1−Ans)·Acc
     EM  = Nc/N, in the scenario `unknown` Na/N; over all: the mean of the four scenarios
 
-With x = Na/N, Rely is Acc + x(1−x): declining lifts it by a quarter at most, and nothing
-is left of the lift for a method that declines always.
+With x = Na/N, Rely is Acc + x(1−x): abstaining adds at most a quarter, and nothing for a
+method that always abstains.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -21,31 +21,26 @@ from numpy.typing import NDArray
 from ....calibration import Interval, QuestionResamples, share_interval
 from ....guard.decision import Scenario
 from ._cases import PAPER_KINDS
-from ._error_types import ERROR_TYPES, Outcome, outcome_of
-
-# A row of `rows.jsonl`; see `MethodMetrics` for the fields that count here.
-MethodRow = Mapping[str, Any]
-QuestionKey = tuple[str, str]
+from ._outcomes import ERROR_TYPES, Outcome, outcome_of
+from ._rows import QuestionKey, UniKnowRow
 
 
-def question_key(row: MethodRow) -> QuestionKey:
-    """Data set and question: what is resampled."""
-    return row["dataset"], row["question_id"]
+def question_keys(rows: Sequence[UniKnowRow]) -> list[QuestionKey]:
+    """Return the questions of all rows, sorted, so that the order of the rows does not matter."""
+    return sorted({row.question_key for row in rows})
 
 
-def case_key(row: MethodRow) -> str:
-    """Id of the case, method aside: the same for all methods."""
-    return str(row["case_id"]).removeprefix(f"{row['method']}|")
+def measured(rows: Sequence[UniKnowRow]) -> list[UniKnowRow]:
+    """Return the rows without an error: a failed call is not an answer."""
+    return [row for row in rows if row.error is None]
 
 
-def question_keys(rows: Sequence[MethodRow]) -> list[QuestionKey]:
-    """The questions of all rows, in an order that does not depend on that of the rows."""
-    return sorted({question_key(row) for row in rows})
-
-
-def measured(rows: Sequence[MethodRow]) -> list[MethodRow]:
-    """Rows without an error: a failed call is no answer."""
-    return [row for row in rows if row.get("error") is None]
+def by_method(rows: Sequence[UniKnowRow]) -> dict[str, list[UniKnowRow]]:
+    """Group rows by method, in the order in which methods first appear."""
+    found: dict[str, list[UniKnowRow]] = {}
+    for row in rows:
+        found.setdefault(row.method, []).append(row)
+    return found
 
 
 Floats = NDArray[np.float64]
@@ -58,8 +53,8 @@ class Counts:
     Attributes:
         total: shape (columns,).
         draws: shape (resamples, columns).
-        questions: that have a case at all.
-        cases: all of them.
+        questions: with at least one case.
+        cases: number of rows.
     """
 
     total: Floats
@@ -68,7 +63,7 @@ class Counts:
     cases: int
 
     def share(self, *columns: int) -> tuple[float, Floats]:
-        """What the columns hold of all, NaN where there is nothing; and the same per draw."""
+        """Return the share of the columns, NaN without cases; and the same per draw."""
         wanted = list(columns)
         with np.errstate(invalid="ignore", divide="ignore"):
             value = self.total[wanted].sum() / self.total.sum()
@@ -77,22 +72,22 @@ class Counts:
 
 
 def count_rows(
-    rows: Sequence[MethodRow],
+    rows: Sequence[UniKnowRow],
     resamples: QuestionResamples,
-    column_of: Callable[[MethodRow], int],
+    column_of: Callable[[UniKnowRow], int],
     columns: int,
 ) -> Counts:
-    """Counts of rows by column; every row falls in exactly one.
+    """Count rows by column; every row falls in exactly one.
 
     Args:
         rows: without errors; their questions must be among those of `resamples`.
         resamples: draws over questions.
         column_of: the column of a row, below `columns`.
-        columns: how many there are.
+        columns: number of columns.
     """
     counts = np.zeros((resamples.count, columns))
     for row in rows:
-        counts[resamples.position(question_key(row)), column_of(row)] += 1
+        counts[resamples.position(row.question_key), column_of(row)] += 1
     present = counts.sum(axis=1) > 0
     return Counts(
         total=counts.sum(axis=0),
@@ -110,7 +105,7 @@ SCORED_SCENARIOS = (
 )
 ALL = "all"
 
-# A share as estimated, and per bootstrap draw; NaN where there was nothing to count.
+# A share as estimated, and per bootstrap draw; NaN without cases.
 Sampled = tuple[float, Floats]
 
 _RIGHT, _WRONG, _ABSTAINED = range(3)
@@ -119,15 +114,15 @@ _OUTCOMES = tuple(Outcome)
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What a method did with some cases, as shares of them.
+    """Shares of right answers, abstentions and answers among some cases.
 
     Attributes:
         acc: right answers.
         truth: right answers and abstentions.
         ans: answers, right or wrong.
         rely: Ans·Truth + (1−Ans)·Acc.
-        questions: different ones.
-        cases: measured, that is, without an error.
+        questions: number of different ones.
+        cases: number of them without an error.
     """
 
     acc: Interval
@@ -138,7 +133,7 @@ class Shares:
     cases: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Each as value, low, high and n."""
+        """Return each as value, low, high and n."""
         named = {name: getattr(self, name).to_dict() for name in ("acc", "truth", "ans", "rely")}
         return {**named, "questions": self.questions, "cases": self.cases}
 
@@ -154,24 +149,23 @@ class ScenarioMetrics(Shares):
     em: Interval
 
     def to_dict(self) -> dict[str, Any]:
-        """Each as value, low, high and n."""
-        # Named in full: a dataclass with slots is made anew, which `super()` misses.
+        """Return each as value, low, high and n."""
+        # Not `super()`: it does not work in a dataclass with slots.
         return {"em": self.em.to_dict(), **Shares.to_dict(self)}
 
 
 @dataclass(frozen=True, slots=True)
 class MethodMetrics:
-    """All metrics of one method, over the four kinds of contexts of the paper.
+    """All metrics of one method, over the paper's four kinds of contexts.
 
     Attributes:
-        overall: over all cases but those of agreement, which the paper does not score;
-            questions of undefined knowledge included.
-        including_agreement: the same with those of agreement.
-        scenarios: by name: the four that are scored, and `agreement` apart. `all` has the
-            mean of the four as `em`, undefined where one of them is empty, and is
-            `overall` otherwise.
+        overall: over all cases except agreement, which the paper does not score; includes
+            questions of undefined knowledge.
+        including_agreement: the same with agreement.
+        scenarios: by name: the four that are scored, and `agreement`. `all` has the mean of
+            the four as `em`, undefined if one of them is empty, and is `overall` otherwise.
         outcomes: share of each outcome among the cases of `overall`; they add up to 1.
-        failed: rows with an error, of any kind of context; they count in no metric.
+        failed: rows with an error, of any kind of context; no metric counts them.
     """
 
     overall: Shares
@@ -186,7 +180,7 @@ class MethodMetrics:
         return {kind.value: self.outcomes[kind] for kind in ERROR_TYPES}
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready; free of NaN."""
+        """Return the metrics for JSON, without NaN."""
         return {
             **self.overall.to_dict(),
             "failed": self.failed,
@@ -198,51 +192,47 @@ class MethodMetrics:
 
 
 def uniknow_metrics(
-    rows: Sequence[MethodRow],
+    rows: Sequence[UniKnowRow],
     *,
     contexts: Mapping[str, str] | None = None,
     bootstrap: int = 1000,
     seed: int = 0,
 ) -> dict[str, MethodMetrics]:
-    """Metrics of every method among the rows.
+    """Compute the metrics of every method among the rows.
 
     Args:
-        rows: of a run, in any order; each with `case_id`, `method`, `dataset`,
-            `question_id`, `context_kind`, `scenario`, `knowledge`, `answer`, `abstained`,
-            `right`, `parametric`, `misled` and `error`.
-        contexts: text of the context by case id without the method; tells errors that
-            were taken from a context apart from those made up.
-        bootstrap: draws over questions.
+        rows: of a run, in any order.
+        contexts: text of the context by case id without the method; distinguishes errors
+            that come from a context from invented ones.
+        bootstrap: number of draws over questions.
         seed: of the draws.
 
     Returns:
-        By method, in the order in which they first appear.
+        By method, in the order in which methods first appear.
     """
     resamples = QuestionResamples(question_keys(rows), resamples=bootstrap, seed=seed)
-    by_method: dict[str, list[MethodRow]] = {}
-    for row in rows:
-        by_method.setdefault(row["method"], []).append(row)
     return {
-        method: _method_metrics(own, resamples, contexts or {}) for method, own in by_method.items()
+        method: _method_metrics(own, resamples, contexts or {})
+        for method, own in by_method(rows).items()
     }
 
 
 def headline_shares(
-    rows: Sequence[MethodRow], resamples: QuestionResamples
+    rows: Sequence[UniKnowRow], resamples: QuestionResamples
 ) -> dict[str, tuple[Sampled, int]]:
-    """What a difference between two methods is told of.
+    """Compute the shares that two methods are compared by.
 
     Returns:
         Acc, Truth, Ans and Rely by name, EM by scenario and over `all` as
-        `em_<scenario>`: each as estimated and per draw, and the questions it rests on.
+        `em_<scenario>`: each as estimated and per draw, and the number of questions.
     """
-    usual = [row for row in measured(rows) if row["context_kind"] in PAPER_KINDS]
-    scored = [row for row in usual if row["scenario"] != Scenario.AGREEMENT]
+    usual = [row for row in measured(rows) if row.context_kind in PAPER_KINDS]
+    scored = [row for row in usual if row.scenario != Scenario.AGREEMENT]
     overall = _counts(scored, resamples)
     found = {name: (share, overall.questions) for name, share in _sampled(overall).items()}
     single: list[Sampled] = []
     for scenario in SCORED_SCENARIOS:
-        own = _counts([row for row in scored if row["scenario"] == scenario], resamples)
+        own = _counts([row for row in scored if row.scenario == scenario], resamples)
         single.append(_exact_match(own, scenario))
         found[f"em_{scenario.value}"] = (single[-1], own.questions)
     found[f"em_{ALL}"] = (_mean(single), overall.questions)
@@ -250,10 +240,10 @@ def headline_shares(
 
 
 def _method_metrics(
-    rows: Sequence[MethodRow], resamples: QuestionResamples, contexts: Mapping[str, str]
+    rows: Sequence[UniKnowRow], resamples: QuestionResamples, contexts: Mapping[str, str]
 ) -> MethodMetrics:
-    usual = [row for row in measured(rows) if row["context_kind"] in PAPER_KINDS]
-    scored = [row for row in usual if row["scenario"] != Scenario.AGREEMENT]
+    usual = [row for row in measured(rows) if row.context_kind in PAPER_KINDS]
+    scored = [row for row in usual if row.scenario != Scenario.AGREEMENT]
     overall = _shares(_counts(scored, resamples))
     return MethodMetrics(
         overall=overall,
@@ -265,12 +255,12 @@ def _method_metrics(
 
 
 def _scenarios(
-    rows: Sequence[MethodRow], resamples: QuestionResamples, overall: Shares
+    rows: Sequence[UniKnowRow], resamples: QuestionResamples, overall: Shares
 ) -> dict[str, ScenarioMetrics]:
     found: dict[str, ScenarioMetrics] = {}
     single: list[Sampled] = []
     for scenario in (*SCORED_SCENARIOS, Scenario.AGREEMENT):
-        counts = _counts([row for row in rows if row["scenario"] == scenario], resamples)
+        counts = _counts([row for row in rows if row.scenario == scenario], resamples)
         em = _exact_match(counts, scenario)
         if scenario in SCORED_SCENARIOS:
             single.append(em)
@@ -285,12 +275,12 @@ def _scenarios(
 
 
 def _outcomes(
-    rows: Sequence[MethodRow], resamples: QuestionResamples, contexts: Mapping[str, str]
+    rows: Sequence[UniKnowRow], resamples: QuestionResamples, contexts: Mapping[str, str]
 ) -> dict[Outcome, Interval]:
     counts = count_rows(
         rows,
         resamples,
-        lambda row: _OUTCOMES.index(outcome_of(row, contexts.get(case_key(row)))),
+        lambda row: _OUTCOMES.index(outcome_of(row, contexts.get(row.case_key))),
         len(_OUTCOMES),
     )
     return {
@@ -299,14 +289,14 @@ def _outcomes(
     }
 
 
-def _counts(rows: Sequence[MethodRow], resamples: QuestionResamples) -> Counts:
+def _counts(rows: Sequence[UniKnowRow], resamples: QuestionResamples) -> Counts:
     return count_rows(rows, resamples, _column, 3)
 
 
-def _column(row: MethodRow) -> int:
-    if row["abstained"]:
+def _column(row: UniKnowRow) -> int:
+    if row.abstained:
         return _ABSTAINED
-    return _RIGHT if row["right"] else _WRONG
+    return _RIGHT if row.right else _WRONG
 
 
 def _sampled(counts: Counts) -> dict[str, Sampled]:
@@ -325,7 +315,7 @@ def _exact_match(counts: Counts, scenario: Scenario) -> Sampled:
 
 
 def _mean(shares: Sequence[Sampled]) -> Sampled:
-    """NaN where one of them is, as in a scenario without cases."""
+    """Return the mean; NaN if a share is NaN, as in a scenario without cases."""
     values = float(np.mean([value for value, _ in shares]))
     return values, np.mean([draws for _, draws in shares], axis=0)
 
@@ -339,12 +329,4 @@ def _shares(counts: Counts) -> Shares:
 
 
 def _with_em(shares: Shares, em: Interval) -> ScenarioMetrics:
-    return ScenarioMetrics(
-        acc=shares.acc,
-        truth=shares.truth,
-        ans=shares.ans,
-        rely=shares.rely,
-        questions=shares.questions,
-        cases=shares.cases,
-        em=em,
-    )
+    return ScenarioMetrics(**{one.name: getattr(shares, one.name) for one in fields(shares)}, em=em)

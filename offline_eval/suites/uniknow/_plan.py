@@ -1,31 +1,75 @@
-"""What a run asks: its questions with their knowledge, split and put into contexts.
+"""Split the questions of a run into training and evaluation, and put them into their contexts.
 
-Decided once and stored, so that a run that goes on asks exactly what it began with.
+The plan is made once and stored, so that a resumed run asks exactly what it began with.
 """
 
 from __future__ import annotations
 
-import json
+import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from random import Random
+from typing import Annotated
 
+from pydantic import Field
+
+from ....guard.contracts import LanguageModel
 from ....guard.errors import InputError
-from ....guard.files import atomic_writer, read_jsonl, write_json
-from ...run import SCHEMA_VERSION, read_versioned
-from ._artefacts import PlanFile, StoredCase, checked
-from ._cases import PAPER_KINDS, Context, ContextKind, Knowledge, ScenarioCase, SuiteQuestion
-from ._context_sets import ContextProblem, ContextSet
+from ....guard.files import write_json
+from ...run import (
+    SCHEMA_VERSION,
+    OnProgress,
+    Run,
+    Stored,
+    TableSpec,
+    checked_model,
+    read_versioned,
+)
+from ._cases import PAPER_KINDS, ContextKind, Knowledge, ScenarioCase, SuiteQuestion
+from ._contexts import ContextSet, build_contexts
 from ._datasets import Dataset
-from ._knowledge import KnowledgeEstimate
-from ._splits import build_cases, split_questions
+from ._knowledge import KnowledgeEstimate, KnowledgeStore, Sampling, estimate_knowledge
+from ._rows import START_AGAIN, CaseRow
 
-TRAINING, EVALUATION = "training", "evaluation"
-# Where the data has enough, 400 questions a side are kept; where not, three quarters.
+CASES = TableSpec("cases", CaseRow, key="case_id", hint=START_AGAIN)
+_PLAN = "plan.json"
+_SIDES = (Knowledge.KNOWN, Knowledge.UNKNOWN)
+# Questions of each side kept for evaluation; of small data sets only a share.
+_EVALUATION_PER_SIDE = 400
 _EVALUATION_SHARE = 0.75
-_START_AGAIN = "remove the run folder and start again"
+_TRAINING_PER_SIDE = 250
+
+
+class StoredProblem(Stored):
+    """A context that could not be built."""
+
+    question_id: str
+    kind: ContextKind
+    reason: str
+
+
+class PlanFile(Stored):
+    """The content of `plan.json`, which is written after `cases.jsonl`.
+
+    Attributes:
+        training_cases: number of them.
+        evaluation_cases: number of them.
+        rows: number of rows of the finished run.
+        grouped: whether no group is in both parts.
+        knowledge: number of questions of the data set, by what the model knows.
+        problems: contexts that could not be built.
+        left_out: methods that were asked for and do not answer, with the reason.
+    """
+
+    training_cases: Annotated[int, Field(ge=0)]
+    evaluation_cases: Annotated[int, Field(ge=0)]
+    rows: Annotated[int, Field(ge=0)] = 0
+    grouped: bool
+    knowledge: dict[str, Annotated[int, Field(ge=0)]]
+    problems: tuple[StoredProblem, ...] = ()
+    left_out: dict[str, str] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,26 +77,61 @@ class Plan:
     """What a run asks.
 
     Attributes:
-        training: cases that methods are trained and guards calibrated on.
-        evaluation: cases that all methods answer.
-        estimates: by data set and question id.
-        problems: contexts that could not be built.
-        grouped: whether no group is in both parts.
+        rows: the cases, training first.
+        file: numbers and problems.
     """
 
-    training: tuple[ScenarioCase, ...]
-    evaluation: tuple[ScenarioCase, ...]
-    estimates: Mapping[tuple[str, str], KnowledgeEstimate]
-    problems: tuple[ContextProblem, ...]
-    grouped: bool
+    rows: tuple[CaseRow, ...]
+    file: PlanFile
 
     @property
-    def cases(self) -> list[tuple[str, ScenarioCase]]:
-        """Part and case, training first."""
-        return [
-            *((TRAINING, case) for case in self.training),
-            *((EVALUATION, case) for case in self.evaluation),
-        ]
+    def training(self) -> list[ScenarioCase]:
+        """The cases that methods are trained and guards calibrated on."""
+        return [row.case for row in self.rows if row.part == "training"]
+
+    @property
+    def evaluation(self) -> list[ScenarioCase]:
+        """The cases that all methods answer."""
+        return [row.case for row in self.rows if row.part == "evaluation"]
+
+    def write(self, run: Run) -> None:
+        """Store the cases, then `plan.json`, which marks them as complete."""
+        table = run[CASES]
+        table.drop(lambda _row: True)  # of an attempt that was killed
+        table.extend(self.rows)
+        value = {"schema_version": SCHEMA_VERSION, **self.file.model_dump(mode="json")}
+        write_json(run.folder / _PLAN, value)
+
+    @classmethod
+    def read(cls, run: Run) -> Plan | None:
+        """Return the stored plan; None if the run was killed before it was complete.
+
+        Raises:
+            InputError: a file is damaged.
+        """
+        file = read_plan_file(run.folder)
+        if file is None:
+            return None
+        rows = tuple(run[CASES].rows())
+        parts = Counter(row.part for row in rows)
+        if (parts["training"], parts["evaluation"]) != (file.training_cases, file.evaluation_cases):
+            raise InputError(
+                "cases are missing", where=str(CASES.path(run.folder)), hint=START_AGAIN
+            )
+        return cls(rows, file)
+
+
+def read_plan_file(folder: Path) -> PlanFile | None:
+    """Return the content of `plan.json`; None if it does not exist yet.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    path = folder / _PLAN
+    if not path.exists():
+        return None
+    value = read_versioned(path, hint=START_AGAIN)
+    return checked_model(PlanFile, value, where=str(path), hint=START_AGAIN)
 
 
 def make_plan(
@@ -72,138 +151,215 @@ def make_plan(
         questions_per_side: at most that many known and as many unknown questions are
             evaluated, and undefined ones in proportion; None for all.
         seed: of the split.
+
+    Raises:
+        InputError: no question is left to evaluate.
     """
     knowledge = {name: estimate.knowledge for name, estimate in estimates.items()}
     split = split_questions(dataset, knowledge, evaluation_share=_EVALUATION_SHARE, seed=seed)
     evaluated = _limited(split.evaluation, knowledge, questions_per_side)
     trained = {question.id for question in split.training}
     cases = build_cases(dataset, contexts, knowledge)
-    return Plan(
-        training=tuple(
-            case
-            for case in cases
-            if case.question.id in trained and case.context.kind in PAPER_KINDS
-        ),
-        evaluation=tuple(case for case in cases if case.question.id in evaluated),
-        estimates={(dataset.name, name): estimate for name, estimate in estimates.items()},
-        problems=tuple(contexts.problems),
+    training = [
+        CaseRow.of("training", case, estimates[case.question.id])
+        for case in cases
+        if case.question.id in trained and case.context.kind in PAPER_KINDS
+    ]
+    evaluation = [
+        CaseRow.of("evaluation", case, estimates[case.question.id])
+        for case in cases
+        if case.question.id in evaluated
+    ]
+    if not evaluation:
+        raise InputError(
+            "no question is left to evaluate", where=dataset.name, hint="give more questions"
+        )
+    sides = Counter(knowledge.values())
+    file = PlanFile(
+        training_cases=len(training),
+        evaluation_cases=len(evaluation),
         grouped=split.grouped,
+        knowledge={side.value: sides[side] for side in Knowledge},
+        problems=tuple(
+            StoredProblem(question_id=one.question_id, kind=one.kind, reason=one.reason)
+            for one in contexts.problems
+        ),
     )
+    return Plan((*training, *evaluation), file)
 
 
 def _limited(
     questions: Sequence[SuiteQuestion], knowledge: Mapping[str, Knowledge], most: int | None
 ) -> set[str]:
+    if most is None:
+        return {question.id for question in questions}
     by_side: dict[Knowledge, list[str]] = defaultdict(list)
     for question in questions:
         by_side[knowledge[question.id]].append(question.id)
-    if most is None:
-        return {question.id for question in questions}
     larger = max(len(by_side[Knowledge.KNOWN]), len(by_side[Knowledge.UNKNOWN]))
     share = min(1.0, most / larger) if larger else 1.0
     room = {Knowledge.UNDEFINED: round(share * len(by_side[Knowledge.UNDEFINED]))}
     return {name for side, names in by_side.items() for name in names[: room.get(side, most)]}
 
 
-def write_plan(
-    folder: Path, plan: Plan, rows: int, left_out: Mapping[str, str] | None = None
-) -> None:
-    """Write `cases.jsonl`, then `plan.json`, which says that it is whole.
+def build_cases(
+    dataset: Dataset, contexts: ContextSet, knowledge: Mapping[str, Knowledge]
+) -> list[ScenarioCase]:
+    """Return one case per question and context, in the order of the questions, then the kinds.
 
     Args:
-        folder: of the run.
-        plan: to store.
-        rows: that the run will have.
-        left_out: methods that do not answer, with the reason.
+        dataset: whose questions are asked.
+        contexts: as `build_contexts` returns them.
+        knowledge: by question id; other questions are left out.
     """
-    with atomic_writer(folder / "cases.jsonl") as stream:
-        for part, case in plan.cases:
-            line = json.dumps(_case_row(part, case, plan), ensure_ascii=False, allow_nan=False)
-            stream.write(line + "\n")
-    sides = Counter(estimate.knowledge.value for estimate in plan.estimates.values())
-    write_json(
-        folder / "plan.json",
-        {
-            "schema_version": SCHEMA_VERSION,
-            "training_cases": len(plan.training),
-            "evaluation_cases": len(plan.evaluation),
-            "rows": rows,
-            "grouped": plan.grouped,
-            "knowledge": {side.value: sides[side.value] for side in Knowledge},
-            "problems": [
-                {"question_id": one.question_id, "kind": one.kind.value, "reason": one.reason}
-                for one in plan.problems
-            ],
-            "left_out": dict(left_out or {}),
-        },
-    )
+    return [
+        ScenarioCase(question, contexts.contexts[question.id][kind], knowledge[question.id])
+        for question in dataset.questions
+        if question.id in knowledge and question.id in contexts.contexts
+        for kind in ContextKind
+        if kind in contexts.contexts[question.id]
+    ]
 
 
-def read_plan(folder: Path) -> tuple[Plan, PlanFile] | None:
-    """The stored plan; None where the run was stopped before it was whole.
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Questions for training and for evaluation, in the order of the data set.
+
+    Attributes:
+        training: known and unknown ones only, as many of each unless one side ran out.
+        evaluation: all questions of the other groups, undefined ones included.
+        grouped: whether no group is in both; False if all questions are one group.
+    """
+
+    training: tuple[SuiteQuestion, ...]
+    evaluation: tuple[SuiteQuestion, ...]
+    grouped: bool
+
+
+def split_questions(
+    dataset: Dataset,
+    knowledge: Mapping[str, Knowledge],
+    *,
+    evaluation_share: float = 0.7,
+    training_per_side: int = _TRAINING_PER_SIDE,
+    seed: int = 0,
+) -> Split:
+    """Split by group: whole groups go to training until it has enough.
+
+    400 known and 400 unknown questions are kept for evaluation.
+
+    Args:
+        dataset: whose questions are split.
+        knowledge: by question id; other questions are in neither part.
+        evaluation_share: of the known and of the unknown questions, in (0, 1): what is
+            kept for evaluation if that is fewer.
+        training_per_side: at most that many known and as many unknown questions are for
+            training; the rest of their groups is in neither part.
+        seed: the same seed gives the same parts.
 
     Raises:
-        InputError: a file is broken.
+        InputError: an argument is out of range.
     """
-    path = folder / "plan.json"
-    if not path.exists():
-        return None
-    stored = checked(
-        PlanFile, read_versioned(path, hint=_START_AGAIN), where=str(path), hint=_START_AGAIN
-    )
-    parts: dict[str, list[ScenarioCase]] = {TRAINING: [], EVALUATION: []}
-    estimates: dict[tuple[str, str], KnowledgeEstimate] = {}
-    cases = folder / "cases.jsonl"
-    for number, row in read_jsonl(cases):
-        found = checked(StoredCase, row, where=f"{cases}:{number}", hint=_START_AGAIN)
-        case = _case_from(found)
-        parts[found.part].append(case)
-        estimates[found.dataset, found.question_id] = KnowledgeEstimate(
-            case.knowledge, found.samples_right, found.samples_drawn, found.knowledge_error
-        )
-    expected = (stored.training_cases, stored.evaluation_cases)
-    if (len(parts[TRAINING]), len(parts[EVALUATION])) != expected:
-        raise InputError("cases are missing", where=str(cases), hint=_START_AGAIN)
-    problems = tuple(
-        ContextProblem(one.question_id, ContextKind(one.kind), one.reason)
-        for one in stored.problems
-    )
-    plan = Plan(
-        tuple(parts[TRAINING]), tuple(parts[EVALUATION]), estimates, problems, stored.grouped
-    )
-    return plan, stored
-
-
-def _case_row(part: str, case: ScenarioCase, plan: Plan) -> dict[str, Any]:
-    question, context = case.question, case.context
-    estimate = plan.estimates[question.dataset, question.id]
-    return {
-        "case_id": case.case_id,
-        "part": part,
-        "dataset": question.dataset,
-        "question_id": question.id,
-        "group": question.group,
-        "question": question.question,
-        "answers": list(question.answers),
-        "context_kind": context.kind.value,
-        "passages": list(context.passages),
-        "context_answers": list(context.answers),
-        "untrue_answers": list(context.untrue_answers),
-        "knowledge": case.knowledge.value,
-        "samples_right": estimate.right,
-        "samples_drawn": estimate.drawn,
-        "knowledge_error": estimate.error,
+    if not 0 < evaluation_share < 1:
+        raise InputError("must lie between 0 and 1", where="evaluation_share")
+    asked = [question for question in dataset.questions if question.id in knowledge]
+    groups: dict[str, list[SuiteQuestion]] = defaultdict(list)
+    for question in asked:
+        groups[question.group].append(question)
+    grouped = len(groups) > 1
+    members = list(groups.values()) if grouped else [[question] for question in asked]
+    rng = Random(f"uniknow/split/{seed}")  # noqa: S311
+    rng.shuffle(members)
+    totals = Counter(knowledge[question.id] for question in asked)
+    spare = {
+        side: totals[side] - min(_EVALUATION_PER_SIDE, math.ceil(evaluation_share * totals[side]))
+        for side in _SIDES
     }
-
-
-def _case_from(found: StoredCase) -> ScenarioCase:
-    return ScenarioCase(
-        SuiteQuestion(found.question_id, found.question, found.answers, found.dataset, found.group),
-        Context(
-            ContextKind(found.context_kind),
-            found.passages,
-            found.context_answers,
-            found.untrue_answers,
-        ),
-        Knowledge(found.knowledge),
+    chosen = _training_groups(members, knowledge, spare, training_per_side)
+    in_training = {question.id for group in chosen for question in group}
+    trained = _balanced(chosen, knowledge, training_per_side)
+    return Split(
+        tuple(question for question in asked if question.id in trained),
+        tuple(question for question in asked if question.id not in in_training),
+        grouped,
     )
+
+
+def training_cases(
+    lm: LanguageModel,
+    dataset: Dataset,
+    *,
+    knowledge: Path | None = None,
+    per_side: int = _TRAINING_PER_SIDE,
+    seed: int = 0,
+    on_progress: OnProgress | None = None,
+) -> list[ScenarioCase]:
+    """Make the cases of a data set's training part, to train a model outside of a run.
+
+    Args:
+        lm: is asked what it knows.
+        dataset: whose questions are split.
+        knowledge: file that stores what models know; None to store nothing.
+        per_side: at most that many known and as many unknown questions.
+        seed: of samples, split and contexts.
+        on_progress: called with the state of each stage.
+
+    Raises:
+        InputError: the model knows all questions, or none.
+    """
+    store = None if knowledge is None else KnowledgeStore(knowledge)
+    estimates = estimate_knowledge(
+        lm,
+        dataset.questions,
+        dataset.prompts,
+        sampling=Sampling(seed=seed),
+        store=store,
+        on_progress=on_progress,
+    )
+    known = {name: estimate.knowledge for name, estimate in estimates.items()}
+    chosen = split_questions(dataset, known, training_per_side=per_side, seed=seed).training
+    if not {known[question.id] for question in chosen} >= set(_SIDES):
+        counts = Counter(known.values())
+        raise InputError(
+            f"of {len(known)} questions the model knows {counts[Knowledge.KNOWN]} and does not "
+            f"know {counts[Knowledge.UNKNOWN]}: training needs some of both",
+            where=dataset.name,
+            hint="give more questions, or other ones",
+        )
+    training = replace(dataset, questions=chosen)
+    contexts = build_contexts(training, seed=seed, on_progress=on_progress)
+    return build_cases(training, contexts, known)
+
+
+def _training_groups(
+    members: Sequence[Sequence[SuiteQuestion]],
+    knowledge: Mapping[str, Knowledge],
+    spare: Mapping[Knowledge, int],
+    wanted: int,
+) -> list[Sequence[SuiteQuestion]]:
+    """Return groups that fit into what is to spare, as long as one side lacks questions."""
+    chosen: list[Sequence[SuiteQuestion]] = []
+    taken = dict.fromkeys(_SIDES, 0)
+    for group in members:
+        counts = Counter(knowledge[question.id] for question in group)
+        fits = all(taken[side] + counts[side] <= spare[side] for side in _SIDES)
+        helps = any(counts[side] and taken[side] < wanted for side in _SIDES)
+        if fits and helps:
+            chosen.append(group)
+            for side in _SIDES:
+                taken[side] += counts[side]
+    return chosen
+
+
+def _balanced(
+    groups: Sequence[Sequence[SuiteQuestion]], knowledge: Mapping[str, Knowledge], most: int
+) -> set[str]:
+    by_side = {
+        side: [
+            question.id for group in groups for question in group if knowledge[question.id] is side
+        ]
+        for side in _SIDES
+    }
+    there = [len(ids) for ids in by_side.values() if ids]
+    each = min([most, *there])
+    return {name for ids in by_side.values() for name in ids[:each]}

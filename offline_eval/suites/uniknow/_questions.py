@@ -1,12 +1,10 @@
-"""What readers hand over, and how it becomes questions: merged, named and grouped."""
+"""Read a data set: merge the questions of a file, group them and name them."""
 
 from __future__ import annotations
 
 import gzip
 import json
-import math
 import os
-import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,32 +13,124 @@ from random import Random
 from typing import Any
 
 from ....guard.errors import InputError
+from ....guard.files import read_text
 from ....guard.matching import normalise_answer
-from ....guard.text import clean_text
 from ._cases import SuiteQuestion
-from ._datasets import MICROWORLD, Dataset, instructed_prompts, microworld_dataset
-from ._occurrences import occurrences
+from ._datasets import Dataset, instructed_prompts
+from ._microworld import MICROWORLD, microworld_dataset
+from ._question_formats import (
+    RawQuestion,
+    is_mrqa,
+    mrqa_questions,
+    plain_questions,
+    squad_questions,
+)
+
+_GZIP = b"\x1f\x8b"
+_HINT = "use MRQA or plain JSON lines, or SQuAD-style JSON"
 
 
-@dataclass(frozen=True, slots=True)
-class RawQuestion:
-    """One question in one paragraph of a file.
+def read_dataset(
+    spec: str | os.PathLike[str], *, limit: int | None = None, seed: int = 0
+) -> Dataset:
+    """Read a data set of the suite.
 
-    Attributes:
-        id: as the file has it; None where it has none.
-        question: as asked.
-        answers: at least one.
-        sources: texts that may hold an answer.
-        group: questions of one document share it; None where the file does not say.
-        where: place in the file, for messages.
+    Args:
+        spec: `microworld`, or a file: MRQA `.jsonl` or `.jsonl.gz`, SQuAD-style `.json`, or
+            JSON lines with `question` and `answers` (or `answer`), `context` or `passages`,
+            `id` and `group`. The content decides which format it is, not the name.
+        limit: at most that many questions, drawn by `seed`, in their order; all by default.
+        seed: also picks the phrasing of each of the microworld's questions.
+
+    Returns:
+        At least one question.
+
+    Raises:
+        InputError: no such file, or something in it is wrong; the message names file and
+            line, or the place inside a JSON document.
     """
+    if limit is not None and limit < 1:
+        raise InputError("must be at least 1", where="limit")
+    if os.fspath(spec) == MICROWORLD:
+        dataset = microworld_dataset(seed=seed)
+    else:
+        path = Path(spec)
+        name = path.name.split(".")[0] or path.name
+        questions = _merged_questions(_raw_questions(path), name)
+        if not questions:
+            raise InputError("there is no question with an answer", where=str(path), hint=_HINT)
+        dataset = Dataset(name, questions, instructed_prompts())
+    return replace(dataset, questions=_drawn(dataset.questions, limit, seed))
 
-    id: str | None
-    question: str
-    answers: tuple[str, ...]
-    sources: tuple[str, ...]
-    group: str | None
-    where: str
+
+def _drawn(
+    questions: tuple[SuiteQuestion, ...], limit: int | None, seed: int
+) -> tuple[SuiteQuestion, ...]:
+    if limit is None or limit >= len(questions):
+        return questions
+    picked = Random(f"uniknow/limit/{seed}").sample(range(len(questions)), limit)  # noqa: S311
+    return tuple(questions[index] for index in sorted(picked))
+
+
+def _raw_questions(path: Path) -> Iterator[RawQuestion]:
+    text = _text(path)
+    if (document := _whole_document(text)) is not None:
+        return squad_questions(document, str(path))
+    lines = list(_lines(text, str(path)))
+    if not lines:
+        raise InputError("the file is empty", where=str(path), hint=_HINT)
+    return mrqa_questions(lines) if is_mrqa(lines[0][1]) else plain_questions(lines)
+
+
+def _text(path: Path) -> str:
+    """Return the UTF-8 text of a file, unpacked if it is a gzip file."""
+    if not (path.is_file() and _begins_with(path, _GZIP)):
+        return read_text(path)
+    try:
+        return gzip.decompress(path.read_bytes()).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError("not UTF-8 text", where=str(path), hint="save it as UTF-8") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise InputError("broken gzip file", where=str(path), hint="fetch it again") from None
+
+
+def _begins_with(path: Path, start: bytes) -> bool:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(len(start)) == start
+    except OSError:
+        return False  # `read_text` says why
+
+
+def _whole_document(text: str) -> Mapping[str, Any] | None:
+    """The SQuAD-style document that the text is; None where it is something else."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) and "data" in value else None
+
+
+def _lines(text: str, path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    # Not splitlines(): U+2028 and friends are legal inside JSON strings.
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        where = f"{path}:{number}"
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            fallback = "nested too deeply" if isinstance(error, RecursionError) else "a long number"
+            raise InputError(
+                f"broken JSON ({getattr(error, 'msg', fallback)})", where=where, hint=_HINT
+            ) from None
+        if not isinstance(value, dict):
+            raise InputError(
+                f"expected a JSON object, found {type(value).__name__}",
+                where=where,
+                hint=_HINT,
+            )
+        yield where, value
 
 
 @dataclass(slots=True)
@@ -53,7 +143,7 @@ class _Merged:
     normalised: set[str] = field(default_factory=set)
 
 
-def merged_questions(raw: Iterable[RawQuestion], name: str) -> tuple[SuiteQuestion, ...]:
+def _merged_questions(raw: Iterable[RawQuestion], name: str) -> tuple[SuiteQuestion, ...]:
     """Questions in the order of the file, those asked in several paragraphs once.
 
     Two are the same if they share the id, or the wording and an answer; sources and
@@ -125,400 +215,3 @@ class _Groups:
         first, second = self.of(name), self.of(other)
         if first != second:
             self._first[second] = first
-
-
-def text_field(value: Mapping[str, Any], name: str, where: str, hint: str) -> str:
-    """A field that must be text with something in it, cleaned.
-
-    Raises:
-        InputError: it is missing, no text, or empty.
-    """
-    found = value.get(name)
-    if found is None:
-        raise InputError(f"field '{name}' is missing", where=where, hint=hint)
-    if not isinstance(found, str):
-        raise InputError(
-            f"field '{name}' must be text, found {type(found).__name__}", where=where, hint=hint
-        )
-    text = clean_text(found)
-    if not text.strip():
-        raise InputError(f"field '{name}' is empty", where=where, hint=hint)
-    return text
-
-
-def identifier(value: Mapping[str, Any], names: tuple[str, ...], where: str) -> str | None:
-    """The first of several fields that is there, as text; None without one.
-
-    Raises:
-        InputError: it is neither text nor a whole number, or empty.
-    """
-    for name in names:
-        found = value.get(name)
-        if found is None:
-            continue
-        if isinstance(found, bool) or not isinstance(found, str | int):
-            raise InputError(
-                f"field '{name}' must be text or a whole number, found {type(found).__name__}",
-                where=where,
-            )
-        text = clean_text(str(found)).strip()
-        if not text:
-            raise InputError(f"field '{name}' is empty", where=where)
-        return text
-    return None
-
-
-def objects(value: object, what: str, where: str, hint: str) -> list[Mapping[str, Any]]:
-    """`value` as a list of JSON objects.
-
-    Raises:
-        InputError: it is anything else.
-    """
-    if not isinstance(value, list):
-        raise InputError(f"{what} must be a list", where=where, hint=hint)
-    for item in value:
-        if not isinstance(item, dict):
-            raise InputError(
-                f"{what} must hold JSON objects, found {type(item).__name__}",
-                where=where,
-                hint=hint,
-            )
-    return value
-
-
-def answer_texts(value: object, what: str, where: str, hint: str) -> tuple[str, ...]:
-    """One answer or a list of them, as distinct clean texts; numbers count as text.
-
-    Raises:
-        InputError: anything else, or no answer at all.
-    """
-    listed = value if isinstance(value, list) else [value]
-    found: dict[str, None] = {}
-    for item in listed:
-        if isinstance(item, bool) or not isinstance(item, str | int | float):
-            raise InputError(
-                f"{what} must be text or a list of texts, found {type(item).__name__}",
-                where=where,
-                hint=hint,
-            )
-        if isinstance(item, float) and not math.isfinite(item):
-            raise InputError(f"{what} holds NaN or infinity", where=where, hint=hint)
-        text = " ".join(clean_text(str(item)).split())
-        if text:
-            found[text] = None
-    if not found:
-        raise InputError(f"{what} holds no answer", where=where, hint=hint)
-    return tuple(found)
-
-
-_HINT = (
-    'each line needs "question" and "answers" (or "answer"), and may have "context" or '
-    '"passages", "id" and "group"'
-)
-
-
-def plain_questions(lines: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[RawQuestion]:
-    """One question a line.
-
-    Args:
-        lines: place in the file and object of each line.
-
-    Raises:
-        InputError: a field is missing or of the wrong type.
-    """
-    for where, line in lines:
-        answers = line.get("answers") if line.get("answers") is not None else line.get("answer")
-        if answers is None:
-            raise InputError("field 'answers' is missing", where=where, hint=_HINT)
-        yield RawQuestion(
-            id=identifier(line, ("id", "qid", "question_id"), where),
-            question=text_field(line, "question", where, _HINT).strip(),
-            answers=answer_texts(answers, "'answers'", where, _HINT),
-            sources=_sources(line, where),
-            group=identifier(line, ("group",), where),
-            where=where,
-        )
-
-
-def _sources(line: Mapping[str, Any], where: str) -> tuple[str, ...]:
-    found: dict[str, None] = {}
-    for name in ("context", "passages"):
-        value = line.get(name)
-        if value is None:
-            continue
-        for text in value if isinstance(value, list) else [value]:
-            if not isinstance(text, str):
-                raise InputError(
-                    f"field '{name}' must be text or a list of texts", where=where, hint=_HINT
-                )
-            if clean_text(text).strip():
-                found[clean_text(text)] = None
-    return tuple(found)
-
-
-_HINT_MRQA = 'a line needs "context" and "qas", each with "question" and "answers"'
-_TAG = re.compile(r"</?[A-Za-z][A-Za-z0-9_]*(?:=[^<>]*)?/?>")
-# A paragraph with a title of its own is a document of its own.
-_DOCUMENT = re.compile(r"\[DOC\]|\[PAR\](?=\s*\[TLE\])")
-_TITLE = re.compile(r"\[TLE\]\s*(.*?)\s*(?:\[SEP\]|\[PAR\])", re.DOTALL)
-_MARK = re.compile(r"\[(?:TLE|SEP|PAR)\]")
-_SPACE_BEFORE = re.compile(r"(?<=\w) (?=[,.;:!?](?:\s|$))")
-# Brackets, and endings that a tokeniser has split off: `( born 1815 )`, `he 's`, `did n't`.
-_SPACE_INSIDE = re.compile(
-    r"(?<=[(\[]) +| +(?=[)\]])|(?<=\w) (?=(?:'(?:s|re|ve|ll|d|m|t)|n't)\b)", re.IGNORECASE
-)
-_QUOTE_PAIR = re.compile(r"(?:``|'')")
-_HELD = 20  # documents of a context at most; more would only repeat the answer
-
-
-def is_mrqa(value: Mapping[str, Any]) -> bool:
-    """Whether a first line is a header or a context with its questions."""
-    return "header" in value or ("context" in value and "qas" in value)
-
-
-def mrqa_questions(lines: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[RawQuestion]:
-    """The questions of each line.
-
-    Args:
-        lines: place in the file and object of each line; headers are skipped.
-
-    Yields:
-        Answers are the listed ones and the spellings detected in the context. Questions
-        without an answer are left out.
-
-    Raises:
-        InputError: a field is missing or of the wrong type.
-    """
-    for where, line in lines:
-        if "header" in line and "context" not in line:
-            continue
-        sources = documents(text_field(line, "context", where, _HINT_MRQA))
-        for entry in objects(line.get("qas"), "field 'qas'", where, _HINT_MRQA):
-            answers = _answers(entry, where)
-            if not answers:
-                continue
-            held = [text for text in sources if occurrences(text, answers)]
-            yield RawQuestion(
-                id=identifier(entry, ("qid", "id"), where),
-                question=tidy(text_field(entry, "question", where, _HINT_MRQA)),
-                answers=answers,
-                sources=tuple((held or sources)[:_HELD]),
-                group=f"line {where.rpartition(':')[2]}",  # no path of this machine in results
-                where=where,
-            )
-
-
-def documents(context: str) -> tuple[str, ...]:
-    """The documents of a context as plain prose, markers and HTML tags taken out.
-
-    A title stays in front of its document, with a full stop.
-
-    Example:
-        >>> documents("[PAR] [TLE] Rome [SEP] It is old . [PAR] [TLE] Oslo [SEP] It is cold .")
-        ('Rome. It is old.', 'Oslo. It is cold.')
-    """
-    found = []
-    for part in _DOCUMENT.split(context):
-        titled = _TITLE.sub(lambda match: f"{match.group(1).rstrip('.')}. ", part, count=1)
-        text = tidy(_MARK.sub(" ", titled))
-        if re.search(r"\w", text):
-            found.append(text)
-    return tuple(found)
-
-
-def tidy(text: str) -> str:
-    """Text without HTML tags, with quotation marks, and without a tokeniser's spaces.
-
-    Example:
-        >>> tidy("<P> It was `` big '' , they said . </P>")
-        'It was " big ", they said.'
-        >>> tidy("Ada ( born 1815 ) did n't , Byron 's friend did .")
-        "Ada (born 1815) didn't, Byron's friend did."
-    """
-    text = _QUOTE_PAIR.sub('"', _TAG.sub(" ", text))
-    text = _SPACE_INSIDE.sub("", " ".join(text.split()))
-    return _SPACE_BEFORE.sub("", re.sub(r'(?<=["\')\]]) (?=[,.;:!?](?:\s|$))', "", text))
-
-
-def _answers(entry: Mapping[str, Any], where: str) -> tuple[str, ...]:
-    found: dict[str, None] = {}
-    listed = entry.get("answers")
-    if isinstance(listed, list):
-        listed = [answer for answer in listed if answer != ""]
-    if listed:
-        found.update(dict.fromkeys(answer_texts(listed, "'answers'", where, _HINT_MRQA)))
-    detected = entry.get("detected_answers")
-    if detected:
-        for answer in objects(detected, "'detected_answers'", where, _HINT_MRQA):
-            found[text_field(answer, "text", where, _HINT_MRQA)] = None
-    tidied = (tidy(answer) for answer in found)
-    return tuple(dict.fromkeys(answer for answer in tidied if answer))
-
-
-_HINT_SQUAD = 'expected {"data": [{"paragraphs": [{"context": …, "qas": [{"question": …, "answers": [{"text": …}]}]}]}]}'  # noqa: E501
-
-
-def squad_questions(document: Mapping[str, Any], path: str) -> Iterator[RawQuestion]:
-    """The questions of a document, in its order; those marked impossible are left out.
-
-    Args:
-        document: the whole file.
-        path: named in errors, with the place inside the document.
-
-    Raises:
-        InputError: a field is missing or of the wrong type.
-    """
-    articles = objects(document.get("data"), "field 'data'", path, _HINT_SQUAD)
-    for a, article in enumerate(articles):
-        where = f"{path}: data[{a}]"
-        paragraphs = objects(article.get("paragraphs"), "field 'paragraphs'", where, _HINT_SQUAD)
-        for p, paragraph in enumerate(paragraphs):
-            place = f"{where}.paragraphs[{p}]"
-            context = text_field(paragraph, "context", place, _HINT_SQUAD)
-            for q, entry in enumerate(
-                objects(paragraph.get("qas"), "field 'qas'", place, _HINT_SQUAD)
-            ):
-                at = f"{place}.qas[{q}]"
-                if entry.get("is_impossible") is True:
-                    continue
-                yield RawQuestion(
-                    id=identifier(entry, ("id",), at),
-                    question=text_field(entry, "question", at, _HINT_SQUAD).strip(),
-                    answers=_answers_squad(entry, at),
-                    sources=(context,),
-                    group=f"article {a}",
-                    where=at,
-                )
-
-
-def _answers_squad(entry: Mapping[str, Any], where: str) -> tuple[str, ...]:
-    listed = objects(entry.get("answers"), "field 'answers'", where, _HINT_SQUAD)
-    if not listed:
-        raise InputError("field 'answers' is empty", where=where, hint=_HINT_SQUAD)
-    return answer_texts(
-        [text_field(answer, "text", where, _HINT_SQUAD) for answer in listed],
-        "'answers'",
-        where,
-        _HINT_SQUAD,
-    )
-
-
-_GZIP = b"\x1f\x8b"
-_HINT_READERS = "use MRQA or plain JSON lines, or SQuAD-style JSON"
-
-
-def read_dataset(
-    spec: str | os.PathLike[str],
-    *,
-    name: str | None = None,
-    limit: int | None = None,
-    seed: int = 0,
-) -> Dataset:
-    """A data set of the suite.
-
-    Args:
-        spec: `microworld`, or a file: MRQA `.jsonl` or `.jsonl.gz`, SQuAD-style `.json`, or
-            JSON lines with `question` and `answers` (or `answer`), `context` or `passages`,
-            `id` and `group`. What a file is, its content tells, not its name.
-        name: what tables call it; the file's name without endings by default.
-        limit: at most that many questions, drawn by `seed`, in their order; all by default.
-        seed: also picks the phrasing of each of the microworld's questions.
-
-    Returns:
-        At least one question.
-
-    Raises:
-        InputError: no such file, or something in it is wrong; the message names file and
-            line, or the place inside a JSON document.
-    """
-    if limit is not None and limit < 1:
-        raise InputError("must be at least 1", where="limit")
-    if os.fspath(spec) == MICROWORLD:
-        dataset = microworld_dataset(name=name or MICROWORLD, seed=seed)
-    else:
-        path = Path(spec)
-        name = name or path.name.split(".")[0] or path.name
-        questions = merged_questions(_raw_questions(path), name)
-        if not questions:
-            raise InputError(
-                "there is no question with an answer", where=str(path), hint=_HINT_READERS
-            )
-        dataset = Dataset(name, questions, instructed_prompts())
-    return replace(dataset, questions=_drawn(dataset.questions, limit, seed))
-
-
-def _drawn(
-    questions: tuple[SuiteQuestion, ...], limit: int | None, seed: int
-) -> tuple[SuiteQuestion, ...]:
-    if limit is None or limit >= len(questions):
-        return questions
-    picked = Random(f"uniknow/limit/{seed}").sample(range(len(questions)), limit)  # noqa: S311
-    return tuple(questions[index] for index in sorted(picked))
-
-
-def _raw_questions(path: Path) -> Iterator[RawQuestion]:
-    text = _text(path)
-    if (document := _whole_document(text)) is not None:
-        return squad_questions(document, str(path))
-    lines = list(_lines(text, str(path)))
-    if not lines:
-        raise InputError("the file is empty", where=str(path), hint=_HINT_READERS)
-    return mrqa_questions(lines) if is_mrqa(lines[0][1]) else plain_questions(lines)
-
-
-def _text(path: Path) -> str:
-    """The UTF-8 text of a file, unpacked if it is packed."""
-    where = str(path)
-    try:
-        content = path.read_bytes()
-        if content.startswith(_GZIP):
-            content = gzip.decompress(content)
-        return content.decode("utf-8-sig")
-    except FileNotFoundError:
-        raise InputError("no such file", where=where, hint="check the path") from None
-    except IsADirectoryError:
-        raise InputError("is a folder, not a file", where=where, hint="name a file") from None
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        raise InputError(
-            "not UTF-8 text", where=f"{where}:{line}", hint="save the file as UTF-8"
-        ) from None
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise InputError("broken gzip file", where=where, hint="fetch it again") from None
-    except OSError as error:
-        raise InputError(
-            f"cannot be read ({error.strerror})", where=where, hint="check the permissions"
-        ) from None
-    except ValueError:  # a NUL in the path
-        raise InputError("no such path", where=repr(where), hint="check the path") from None
-
-
-def _whole_document(text: str) -> Mapping[str, Any] | None:
-    """The SQuAD-style document that the text is; None where it is something else."""
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) and "data" in value else None
-
-
-def _lines(text: str, path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    # Not splitlines(): U+2028 and friends are legal inside JSON strings.
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        where = f"{path}:{number}"
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            fallback = "nested too deeply" if isinstance(error, RecursionError) else "a long number"
-            raise InputError(
-                f"broken JSON ({getattr(error, 'msg', fallback)})", where=where, hint=_HINT_READERS
-            ) from None
-        if not isinstance(value, dict):
-            raise InputError(
-                f"expected a JSON object, found {type(value).__name__}",
-                where=where,
-                hint=_HINT_READERS,
-            )
-        yield where, value

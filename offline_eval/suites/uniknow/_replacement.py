@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ._answer_kinds import NUMBER, AnswerKind
-from ._occurrences import holds_answer, occurrences
+from ._answer_kinds import AnswerKind
+from ._matching import holds_answer, occurrences
+from ._numbers import NUMBER
 
 _ARTICLE_BEFORE = re.compile(r"\b([Aa])(n?)(\s+)$")
 _LEADING = re.compile(r"(?:the|an?)\s+", re.IGNORECASE)

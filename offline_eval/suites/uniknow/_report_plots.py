@@ -18,8 +18,8 @@ from ...report import (
     Plot,
     name_points,
 )
-from ._error_types import Outcome
 from ._metrics import MethodMetrics
+from ._outcomes import Outcome
 from ._report_names import SITUATIONS, Family, method_name, plain
 from ._report_summary import AblationPoint, Ablations
 

@@ -12,7 +12,7 @@ from ...._version import __version__
 from ....calibration import Interval
 from ....guard.policy import Guarantee
 from ...report import REPORT_SCHEMA_VERSION
-from ._artefacts import SourceFile, StoredCase
+from ...run import InputFile
 from ._beyond import BeyondRates, beyond_rates
 from ._cases import ContextKind, Knowledge
 from ._comparison import (
@@ -22,9 +22,10 @@ from ._comparison import (
     PairedDifference,
     paired_difference,
 )
-from ._metrics import MethodMetrics, MethodRow, question_key, uniknow_metrics
+from ._metrics import MethodMetrics, uniknow_metrics
 from ._reading import read_uniknow_run
 from ._report_names import PAIRS, in_order, variant_of
+from ._rows import CaseRow, UniKnowRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +44,14 @@ class Evidence:
         promise: what the guards' policy promises, None where none took part.
     """
 
-    rows: tuple[MethodRow, ...]
+    rows: tuple[UniKnowRow, ...]
     rows_planned: int
-    cases: Mapping[str, StoredCase]
+    cases: Mapping[str, CaseRow]
     problems: Mapping[str, int]
     left_out: Mapping[str, str]
     created_by: str
     settings: Mapping[str, Any]
-    inputs: tuple[SourceFile, ...]
+    inputs: tuple[InputFile, ...]
     promise: Guarantee | None = None
 
     def contexts(self) -> dict[str, str]:
@@ -229,11 +230,11 @@ def summarise(evidence: Evidence) -> UniKnowSummary:
     found = uniknow_metrics(rows, contexts=evidence.contexts())
     methods = {name: found[name] for name in in_order(found)}
     beyond = beyond_rates(rows)
-    known = {question_key(row): row["knowledge"] for row in rows}
+    known = {row.question_key: row.knowledge for row in rows}
     knowledge = Counter(known.values())
     return UniKnowSummary(
         questions=len(known),
-        groups=len({(row["dataset"], row["group"]) for row in rows}),
+        groups=len({(row.dataset, row.group) for row in rows}),
         knowledge={kind.value: knowledge[kind.value] for kind in Knowledge},
         rows=len(rows),
         rows_planned=evidence.rows_planned,
@@ -259,10 +260,10 @@ def summarise(evidence: Evidence) -> UniKnowSummary:
 def _failures(evidence: Evidence) -> dict[str, dict[str, int]]:
     types: dict[str, Counter[str]] = {}
     for row in evidence.rows:
-        if row["error"] is not None:
+        if row.error is not None:
             # The type alone: a message may quote what was asked.
-            kind = str(row["error"]).partition(":")[0].strip()
-            types.setdefault(row["method"], Counter())[kind] += 1
+            kind = str(row.error).partition(":")[0].strip()
+            types.setdefault(row.method, Counter())[kind] += 1
     return {
         name: dict(sorted(types[name].items(), key=lambda item: (-item[1], item[0])))
         for name in in_order(types)

@@ -20,14 +20,14 @@ from ...report import (
     shortened,
     signed,
 )
-from ._artefacts import StoredCase
 from ._beyond import BeyondRates
 from ._cases import ContextKind
 from ._comparison import PUBLISHED_ROWS, PairedDifference, PublishedRow
-from ._error_types import ERROR_TYPES, Outcome, outcome_of
-from ._metrics import MethodMetrics, MethodRow, case_key, measured
+from ._metrics import MethodMetrics, measured
+from ._outcomes import ERROR_TYPES, Outcome, outcome_of
 from ._report_names import KIND_TITLES, SITUATIONS, in_order, method_name, variant_of
 from ._report_summary import Evidence, UniKnowSummary
+from ._rows import CaseRow, UniKnowRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,15 +260,15 @@ class WorstOfKind:
 
 def worst_cases(evidence: Evidence) -> list[WorstOfKind]:
     """Per kind of context the cases that most methods got wrong; ablations do not vote."""
-    rows: dict[str, list[tuple[MethodRow, Outcome]]] = {}
+    rows: dict[str, list[tuple[UniKnowRow, Outcome]]] = {}
     contexts = evidence.contexts()
     for row in measured(evidence.rows):
-        key = case_key(row)
-        if variant_of(row["method"]) is None and key in evidence.cases:
+        key = row.case_key
+        if variant_of(row.method) is None and key in evidence.cases:
             rows.setdefault(key, []).append((row, outcome_of(row, contexts[key])))
     found = []
     for kind in ContextKind:
-        of_kind = {key: own for key, own in rows.items() if own[0][0]["context_kind"] == kind}
+        of_kind = {key: own for key, own in rows.items() if own[0][0].context_kind == kind}
         wrong = {key: count for key, own in of_kind.items() if (count := _wrong(own))}
         chosen = sorted(wrong, key=lambda key: (-wrong[key], key))[:SHOWN]
         if chosen:
@@ -277,16 +277,16 @@ def worst_cases(evidence: Evidence) -> list[WorstOfKind]:
     return found
 
 
-def _wrong(rows: Sequence[tuple[MethodRow, Outcome]]) -> int:
+def _wrong(rows: Sequence[tuple[UniKnowRow, Outcome]]) -> int:
     return sum(outcome in ERROR_TYPES for _, outcome in rows)
 
 
-def _shown(key: str, case: StoredCase, rows: Sequence[tuple[MethodRow, Outcome]]) -> ShownCase:
-    scenario = rows[0][0]["scenario"]
+def _shown(key: str, case: CaseRow, rows: Sequence[tuple[UniKnowRow, Outcome]]) -> ShownCase:
+    scenario = rows[0][0].scenario
     grouped: dict[tuple[str, Outcome], list[str]] = {}
     for row, outcome in rows:
-        text = shortened(row["answer"] or "", _REPLY_LIMIT)
-        grouped.setdefault((text, outcome), []).append(row["method"])
+        text = shortened(row.answer or "", _REPLY_LIMIT)
+        grouped.setdefault((text, outcome), []).append(row.method)
     ordered = sorted(grouped.items(), key=lambda item: (-len(item[1]), item[0]))
     return ShownCase(
         case_id=one_line(key),
@@ -306,7 +306,7 @@ def _shown(key: str, case: StoredCase, rows: Sequence[tuple[MethodRow, Outcome]]
     )
 
 
-def _wanted(case: StoredCase, scenario: str | None) -> str:
+def _wanted(case: CaseRow, scenario: str | None) -> str:
     if scenario == Scenario.UNKNOWN:
         return f"to decline (the answer would be: {_answers(case.answers)})"
     return _answers(case.context_answers or case.answers)

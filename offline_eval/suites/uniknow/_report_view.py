@@ -24,7 +24,7 @@ from ...report import (
     render_html,
     render_markdown,
 )
-from ._artefacts import SourceFile
+from ...run import InputFile
 from ._beyond import BeyondRates
 from ._comparison import PUBLISHED_ABLATION, PUBLISHED_MODEL, PairedDifference
 from ._metrics import MethodMetrics
@@ -197,7 +197,7 @@ def _failed(summary: UniKnowSummary) -> str:
 
 
 def _uneven(summary: UniKnowSummary) -> str:
-    rows = Counter(row["method"] for row in summary.evidence.rows)
+    rows = Counter(row.method for row in summary.evidence.rows)
     counts = {rows[name] for name in summary.main}
     if len(counts) < 2:
         return ""
@@ -331,7 +331,7 @@ class UniKnowView:
     published: Table
     published_model: str
     settings: tuple[tuple[str, str], ...]
-    inputs: tuple[SourceFile, ...]
+    inputs: tuple[InputFile, ...]
     versions: tuple[tuple[str, str], ...]
 
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ....guard.contracts import TextEmbedder
 from ...data import embed_all
-from ._occurrences import CJK, occurrences, words_of
-
-Progress = Callable[[int, int], None]
+from ...run import OnProgress, Progress
+from ._matching import CJK, occurrences, words_of
 
 
 class NearestPassages:
@@ -24,7 +23,7 @@ class NearestPassages:
         passages: what is ranked; equal texts are kept once.
         questions: those that will be asked, and other short texts to be compared.
         encoder: for both.
-        on_progress: called with the number of texts encoded and of all texts.
+        on_progress: called with the number of texts encoded.
     """
 
     def __init__(
@@ -32,11 +31,16 @@ class NearestPassages:
         passages: Sequence[str],
         questions: Sequence[str],
         encoder: TextEmbedder,
-        on_progress: Progress | None = None,
+        on_progress: OnProgress | None = None,
     ) -> None:
         self.passages = list(dict.fromkeys(passages))
         asked = list(dict.fromkeys(questions))
-        vectors = embed_all([*self.passages, *asked], encoder, on_progress)
+
+        def advance(done: int, total: int) -> None:
+            if on_progress is not None:
+                on_progress(Progress("encoding texts", done, total))
+
+        vectors = embed_all([*self.passages, *asked], encoder, advance)
         self._matrix = vectors[: len(self.passages)]
         self._queries = dict(zip(asked, vectors[len(self.passages) :], strict=True))
 
@@ -124,21 +128,19 @@ def best_window(
     *,
     words: int = WINDOW_WORDS,
 ) -> str | None:
-    """The window around an answer that supports it best; None where no source holds one.
+    """Return the window around an answer that supports it best; None if no source holds one.
 
     Args:
         question: its words make up the support.
-        answers: any of them will do.
+        answers: a window may hold any of them.
         sources: texts to cut from.
         weights: how rare words are.
-        words: how long a window is.
+        words: length of a window.
     """
-    windows = list(
-        dict.fromkeys(
-            window_around(source, span, words=words)
-            for source in sources
-            for span in occurrences(source, answers)
-        )
+    windows = dict.fromkeys(
+        window_around(source, span, words=words)
+        for source in sources
+        for span in occurrences(source, answers)
     )
     return max(windows, key=lambda window: weights.support(question, window), default=None)
 

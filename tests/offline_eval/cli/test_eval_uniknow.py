@@ -68,7 +68,7 @@ def test_what_is_left_out_and_what_the_guards_promise_are_said(
         ("--risk", "1.5", "risk: must be between 0 and 1"),
         ("--data", "nowhere.jsonl", "no such file"),
         ("--scorer", "magic", "unknown scorer 'magic'"),
-        ("--knowledge", __file__, "no JSON object of this file's kind"),
+        ("--knowledge", __file__, "the row is damaged"),
     ],
 )
 def test_a_bad_option_is_refused_in_one_line_and_nothing_is_written(

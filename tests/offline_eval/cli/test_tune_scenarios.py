@@ -9,8 +9,13 @@ import pytest
 import torch
 
 from knowgate.adapters.huggingface import HuggingFaceLM
-from knowgate.offline_eval.suites.uniknow import Knowledge, KnowledgeStore, read_dataset
-from knowgate.offline_eval.suites.uniknow._knowledge import KnowledgeEstimate
+from knowgate.offline_eval.suites.uniknow import read_dataset
+from knowgate.offline_eval.suites.uniknow._cases import Knowledge
+from knowgate.offline_eval.suites.uniknow._knowledge import (
+    KnowledgeEstimate,
+    KnowledgeStore,
+    Sampling,
+)
 from knowgate.offline_eval.testbed import microworld_model_path
 from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
 
@@ -40,8 +45,7 @@ def asked(questions: Path, tmp_path: Path) -> Path:
     dataset = read_dataset(questions)
     lm = HuggingFaceLM(microworld_model_path(), device="cpu", max_new_tokens=24)
     store = KnowledgeStore(tmp_path / "knowledge.jsonl")
-    settings = {"n": 10, "tau": 0.7, "temperature": 1.0, "seed": 0}
-    key = store.key_for(lm.fingerprint, dataset.prompts.closed_book, settings)
+    key = store.key_for(lm.fingerprint, dataset.prompts.closed_book, Sampling())
     sides = (Knowledge.KNOWN, Knowledge.UNKNOWN)
     store.add(
         key,

@@ -8,8 +8,7 @@ import pytest
 
 from knowgate.guard import Fingerprint, Guarantee, InputError, Policy
 from knowgate.offline_eval.suites import write_report
-from knowgate.offline_eval.suites.uniknow import ContextKind, Knowledge
-from knowgate.offline_eval.suites.uniknow._cases import PAPER_KINDS
+from knowgate.offline_eval.suites.uniknow._cases import PAPER_KINDS, ContextKind, Knowledge
 from tests.offline_eval.report.page import Page
 from tests.offline_eval.suites.uniknow.simulated import (
     HABITS,
@@ -126,10 +125,10 @@ def test_the_opening_says_what_the_guard_costs(tmp_path: Path) -> None:
     habits = dict.fromkeys(("naive", "guard_naive"), HABITS["naive"])
     rows = simulated_rows(cases, habits)
     spoilt = [
-        {**row, "right": False, "answer": "no such thing"}
-        if row["method"] == "guard_naive" and row["scenario"] == "conflict"
-        else {**row, "right": True}
-        if row["scenario"] == "conflict"
+        row.model_copy(update={"right": False, "answer": "no such thing"})
+        if row.method == "guard_naive" and row.scenario == "conflict"
+        else row.model_copy(update={"right": True})
+        if row.scenario == "conflict"
         else row
         for row in rows
     ]
@@ -161,9 +160,9 @@ def test_text_of_questions_replies_and_names_cannot_become_markup(tmp_path: Path
     cases = simulated_cases(8, text=TEXT)
     habits = {"naive": HABITS["naive"], "<script>x": HABITS["kaft"]}
     rows = simulated_rows(cases, habits)
-    for row in rows[:3]:
-        row.update(answer=TEXT, right=False, abstained=False)
-    run = write_run(tmp_path / "run", cases, rows)
+    said = {"answer": TEXT, "right": False, "abstained": False}
+    changed = [row.model_copy(update=said) for row in rows[:3]]
+    run = write_run(tmp_path / "run", cases, [*changed, *rows[3:]])
 
     paths = write_report(run)
 
@@ -244,9 +243,13 @@ def test_methods_that_could_not_be_run_are_named_with_the_reason(tmp_path: Path)
 def test_a_lone_surrogate_in_a_reply_stops_no_report(tmp_path: Path) -> None:
     cases = simulated_cases(4)
     rows = simulated_rows(cases, {"naive": HABITS["naive"]})
-    rows[0].update(answer="a\ud800b", right=False, abstained=False)
+    said = {"answer": "a\ud800b", "right": False, "abstained": False}
+    run = write_run(tmp_path / "run", cases, rows)
+    lines = [row.model_dump(mode="json") for row in rows]
+    lines[0] |= said
+    (run / "rows.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
-    paths = write_report(write_run(tmp_path / "run", cases, rows))
+    paths = write_report(run)
 
     assert "a\ufffdb" in paths.html.read_text(encoding="utf-8")
 

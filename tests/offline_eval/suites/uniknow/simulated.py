@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from knowgate.guard import Scenario
-from knowgate.offline_eval.suites.uniknow import ContextKind, Knowledge, ScenarioCase
-from knowgate.offline_eval.suites.uniknow._cases import PAPER_KINDS, Context, SuiteQuestion
+from knowgate.offline_eval.suites.uniknow._cases import (
+    PAPER_KINDS,
+    Context,
+    ContextKind,
+    Knowledge,
+    ScenarioCase,
+    SuiteQuestion,
+)
 from knowgate.offline_eval.suites.uniknow._knowledge import KnowledgeEstimate
-from knowgate.offline_eval.suites.uniknow._plan import Plan, write_plan
+from knowgate.offline_eval.suites.uniknow._plan import PlanFile
+from knowgate.offline_eval.suites.uniknow._rows import CaseRow, UniKnowRow
 
 Row = dict[str, Any]
 
@@ -80,11 +88,11 @@ def simulated_rows(
     *,
     seed: int = 0,
     failing: float = 0.0,
-) -> list[Row]:
+) -> list[UniKnowRow]:
     """One row per method and case, method by method."""
     rng = random.Random(seed)
     return [
-        _row(method, case, habits, rng, failing)
+        UniKnowRow.model_validate(_row(method, case, habits, rng, failing))
         for method, habits in methods.items()
         for case in cases
     ]
@@ -144,7 +152,7 @@ def _wrong(case: ScenarioCase, rng: random.Random) -> Row:
 def write_run(
     folder: Path,
     cases: Sequence[ScenarioCase],
-    rows: Sequence[Row],
+    rows: Sequence[UniKnowRow],
     *,
     stored: int | None = None,
     **manifest: object,
@@ -157,15 +165,27 @@ def write_run(
         "created_by": "knowgate 0.1.0",
         "settings": {"data": "towns", "seed": 0},
         "inputs": [{"name": "towns.jsonl", "sha256": "0" * 64}],
-        "methods": list(dict.fromkeys(row["method"] for row in rows)),
+        "methods": list(dict.fromkeys(row.method for row in rows)),
         **manifest,
     }
     (folder / "manifest.json").write_text(json.dumps(top), encoding="utf-8")
-    estimates = {
-        (case.question.dataset, case.question.id): KnowledgeEstimate(case.knowledge, 0, 10)
-        for case in cases
-    }
-    write_plan(folder, Plan((), tuple(cases), estimates, (), grouped=True), len(rows))
-    lines = [json.dumps(row) + "\n" for row in rows[:stored]]
+    estimates = [KnowledgeEstimate(case.knowledge, 0, 10) for case in cases]
+    stored_cases = [
+        CaseRow.of("evaluation", case, estimate).model_dump_json() + "\n"
+        for case, estimate in zip(cases, estimates, strict=True)
+    ]
+    (folder / "cases.jsonl").write_text("".join(stored_cases), encoding="utf-8")
+    sides = Counter({(case.question.key): case.knowledge.value for case in cases}.values())
+    plan = PlanFile(
+        training_cases=0,
+        evaluation_cases=len(cases),
+        rows=len(rows),
+        grouped=True,
+        knowledge={side.value: sides[side.value] for side in Knowledge},
+    )
+    (folder / "plan.json").write_text(
+        json.dumps({"schema_version": 1, **plan.model_dump(mode="json")}), encoding="utf-8"
+    )
+    lines = [row.model_dump_json() + "\n" for row in rows[:stored]]
     (folder / "rows.jsonl").write_text("".join(lines), encoding="utf-8")
     return folder

@@ -8,7 +8,6 @@ from typing import Any
 from knowgate.calibration.training.scenarios import ScenarioTrainingSettings
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.suites.uniknow import Parts, UniKnowSettings, run_uniknow
-from knowgate.offline_eval.testbed import microworld_model_path
 from tests.offline_eval.suites.uniknow.bag_of_words import BagOfWords
 
 METHODS = ("naive", "coiecd", "retrobust", "guard_naive", "guard_coiecd")
@@ -30,7 +29,6 @@ def small_run(out: Path, lm: Any, knowledge: Path | None = None, **changes: Any)
         "microworld",
         out,
         settings=settings,
-        parts=Parts(scorer=LexicalScorer(), retriever_encoder=BagOfWords()),
-        model_path=microworld_model_path(),
+        parts=Parts(scorer=LexicalScorer(), encoder=BagOfWords()),
         knowledge=knowledge,
     )

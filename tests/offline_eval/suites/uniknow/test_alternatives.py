@@ -11,7 +11,7 @@ from knowgate.offline_eval.suites.uniknow._alternatives import (
 )
 from knowgate.offline_eval.suites.uniknow._answer_kinds import AnswerKind, answer_shape
 from knowgate.offline_eval.suites.uniknow._cases import SuiteQuestion
-from knowgate.offline_eval.suites.uniknow._occurrences import nearby_numbers, nearby_years
+from knowgate.offline_eval.suites.uniknow._numbers import nearby_numbers, nearby_years
 from knowgate.offline_eval.suites.uniknow._windows import NearestPassages
 from tests.offline_eval.suites.uniknow.bag_of_words import BagOfWords
 

@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from knowgate.guard import InputError, LanguageModelError
-from knowgate.guard.testing import FakeScorer, ScriptedLanguageModel
-from knowgate.offline_eval.suites.uniknow import (
-    ContextKind,
-    Dataset,
-    Knowledge,
-    build_cases,
-    build_contexts,
-    read_dataset,
-    split_questions,
-)
-from knowgate.offline_eval.suites.uniknow._context_sets import ContextSet
-from knowgate.offline_eval.suites.uniknow._datasets import fact_of, training_phrasings
-from knowgate.offline_eval.suites.uniknow._occurrences import holds_answer
+from knowgate.guard.testing import ScriptedLanguageModel
+from knowgate.offline_eval.suites.uniknow import ContextKind, read_dataset
+from knowgate.offline_eval.suites.uniknow._cases import Knowledge
+from knowgate.offline_eval.suites.uniknow._contexts import ContextSet, ContextSize, build_contexts
+from knowgate.offline_eval.suites.uniknow._datasets import Dataset
+from knowgate.offline_eval.suites.uniknow._matching import holds_answer
+from knowgate.offline_eval.suites.uniknow._microworld import fact_of
+from knowgate.offline_eval.suites.uniknow._plan import build_cases, split_questions
 from knowgate.offline_eval.suites.uniknow._windows import NearestPassages
 from knowgate.offline_eval.testbed import FactStatus
 from knowgate.offline_eval.testbed._documents import mentions
@@ -58,11 +50,11 @@ def towers(tmp_path: Path) -> Dataset:
 @pytest.fixture(scope="module")
 def microworld() -> tuple[Dataset, ContextSet]:
     dataset = read_dataset("microworld", limit=120)
-    return dataset, build_contexts(dataset, retriever_encoder=BagOfWords(), kinds=ALL)
+    return dataset, build_contexts(dataset, encoder=BagOfWords(), kinds=ALL)
 
 
 def test_every_kind_is_built_for_every_question(towers: Dataset) -> None:
-    built = build_contexts(towers, retriever_encoder=BagOfWords(), kinds=ALL)
+    built = build_contexts(towers, encoder=BagOfWords(), kinds=ALL)
 
     assert built.problems == []
     for question in towers.questions:
@@ -81,7 +73,7 @@ def test_every_kind_is_built_for_every_question(towers: Dataset) -> None:
 
 
 def test_a_conflicting_context_names_another_answer_of_the_same_kind(towers: Dataset) -> None:
-    built = build_contexts(towers, retriever_encoder=BagOfWords())
+    built = build_contexts(towers, encoder=BagOfWords())
 
     for question in towers.questions:
         context = built.contexts[question.id][ContextKind.CONFLICTING]
@@ -93,9 +85,7 @@ def test_a_conflicting_context_names_another_answer_of_the_same_kind(towers: Dat
 
 
 def test_two_in_conflict_hold_both_answers_and_change_places(towers: Dataset) -> None:
-    built = build_contexts(
-        towers, retriever_encoder=BagOfWords(), kinds=[ContextKind.TWO_IN_CONFLICT]
-    )
+    built = build_contexts(towers, encoder=BagOfWords(), kinds=[ContextKind.TWO_IN_CONFLICT])
 
     first: Counter[bool] = Counter()
     for question in towers.questions:
@@ -109,9 +99,9 @@ def test_two_in_conflict_hold_both_answers_and_change_places(towers: Dataset) ->
 def test_the_right_passage_stands_in_each_place_equally_often(towers: Dataset) -> None:
     built = build_contexts(
         towers,
-        retriever_encoder=BagOfWords(),
+        encoder=BagOfWords(),
         kinds=[ContextKind.ONE_OF_K],
-        passages_per_context=3,
+        size=ContextSize(passages=3),
     )
 
     places = Counter(
@@ -124,7 +114,7 @@ def test_the_right_passage_stands_in_each_place_equally_often(towers: Dataset) -
 
 def test_the_same_seed_gives_the_same_contexts(towers: Dataset) -> None:
     first, second, other = (
-        build_contexts(towers, retriever_encoder=BagOfWords(), kinds=ALL, seed=seed).contexts
+        build_contexts(towers, encoder=BagOfWords(), kinds=ALL, seed=seed).contexts
         for seed in (1, 1, 2)
     )
 
@@ -133,7 +123,7 @@ def test_the_same_seed_gives_the_same_contexts(towers: Dataset) -> None:
 
 
 def test_the_retrieved_passage_is_the_nearest_without_the_answer(towers: Dataset) -> None:
-    built = build_contexts(towers, retriever_encoder=BagOfWords(), kinds=[ContextKind.RETRIEVED])
+    built = build_contexts(towers, encoder=BagOfWords(), kinds=[ContextKind.RETRIEVED])
     question = towers.questions[0]
 
     ranked = NearestPassages(
@@ -153,7 +143,7 @@ def test_what_cannot_be_built_is_a_problem_and_no_crash(tmp_path: Path) -> None:
     ]
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
 
-    built = build_contexts(read_dataset(path), retriever_encoder=BagOfWords(), kinds=ALL)
+    built = build_contexts(read_dataset(path), encoder=BagOfWords(), kinds=ALL)
 
     assert set(built.contexts["bare"]) == {ContextKind.RANDOM, ContextKind.RETRIEVED}
     assert set(built.contexts["held"]) == {ContextKind.ORIGINAL}
@@ -170,7 +160,7 @@ def test_an_editor_writes_the_alternative(towers: Dataset) -> None:
     )
 
     built = build_contexts(
-        towers, retriever_encoder=BagOfWords(), editor=editor, kinds=[ContextKind.CONFLICTING]
+        towers, encoder=BagOfWords(), editor=editor, kinds=[ContextKind.CONFLICTING]
     )
 
     context = built.contexts[towers.questions[0].id][ContextKind.CONFLICTING]
@@ -185,26 +175,11 @@ def test_an_editor_that_fails_is_a_problem_of_each_question(towers: Dataset) -> 
     editor = ScriptedLanguageModel(error=LanguageModelError("down"))
 
     built = build_contexts(
-        towers, retriever_encoder=BagOfWords(), editor=editor, kinds=[ContextKind.CONFLICTING]
+        towers, encoder=BagOfWords(), editor=editor, kinds=[ContextKind.CONFLICTING]
     )
 
     assert {p.reason for p in built.problems} == {"the editor failed (LanguageModelError)"}
     assert len(built.problems) == len(towers.questions)
-
-
-class _OnlyTheFirst(FakeScorer):
-    """Finds the original sufficient, and nothing else."""
-
-    def score(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
-        return np.asarray([1.0] + [0.0] * (len(passages) - 1))
-
-
-def test_a_context_that_no_longer_suffices_is_refused(towers: Dataset) -> None:
-    for scorer, problems in ((_OnlyTheFirst(), len(towers.questions)), (FakeScorer(), 0)):
-        built = build_contexts(
-            towers, retriever_encoder=BagOfWords(), scorer=scorer, kinds=[ContextKind.CONFLICTING]
-        )
-        assert len(built.problems) == problems
 
 
 def test_the_microworld_brings_its_own_contexts(microworld: tuple[Dataset, ContextSet]) -> None:
@@ -225,20 +200,8 @@ def test_the_microworld_brings_its_own_contexts(microworld: tuple[Dataset, Conte
         assert len(found[ContextKind.NONE_OF_K].passages) == 3
 
 
-def test_training_phrasings_get_contexts_as_well() -> None:
-    dataset = read_dataset("microworld", limit=3)
-    more = training_phrasings(dataset)
-
-    built = build_contexts(
-        Dataset("train", more, dataset.prompts, dataset.world), retriever_encoder=BagOfWords()
-    )
-
-    assert built.problems == []
-    assert set(built.contexts) == {question.id for question in more}
-
-
 def test_cases_come_in_the_order_of_questions_and_kinds(towers: Dataset) -> None:
-    built = build_contexts(towers, retriever_encoder=BagOfWords(), kinds=list(reversed(ALL)))
+    built = build_contexts(towers, encoder=BagOfWords(), kinds=list(reversed(ALL)))
     known = {q.id: Knowledge.KNOWN for q in towers.questions[:2]}
 
     cases = build_cases(towers, built, known)
@@ -293,7 +256,7 @@ def test_a_small_data_set_keeps_its_share_for_evaluation(towers: Dataset) -> Non
 
 def test_arguments_out_of_range_are_refused(towers: Dataset) -> None:
     with pytest.raises(InputError):
-        build_contexts(towers, retriever_encoder=BagOfWords(), passages_per_context=1)
+        ContextSize(passages=1)
     with pytest.raises(InputError):
         split_questions(towers, {}, evaluation_share=1.0)
 
@@ -301,7 +264,7 @@ def test_arguments_out_of_range_are_refused(towers: Dataset) -> None:
 def test_xquad_gets_an_original_and_irrelevant_contexts_throughout(shared_data: Path) -> None:
     dataset = read_dataset(shared_data / "xquad" / "xquad.en.even.json", limit=250)
 
-    built = build_contexts(dataset, retriever_encoder=BagOfWords())
+    built = build_contexts(dataset, encoder=BagOfWords())
 
     counts = Counter(kind for found in built.contexts.values() for kind in found)
     assert counts[ContextKind.ORIGINAL] >= len(dataset.questions) - 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from knowgate.offline_eval.suites.uniknow._knowledge import is_right
+from knowgate.offline_eval.suites.uniknow._matching import is_right
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 
 import pytest
@@ -10,8 +9,13 @@ from scipy.stats import binom
 
 from knowgate.guard import InputError, LanguageModelError, Policy, Route
 from knowgate.guard.testing import FakeEstimator, FakeScorer, ScriptedLanguageModel
-from knowgate.offline_eval.suites.uniknow import ContextKind, Knowledge, ScenarioCase, UniKnowSignal
-from knowgate.offline_eval.suites.uniknow._cases import Context, SuiteQuestion
+from knowgate.offline_eval.suites.uniknow import ContextKind, UniKnowSignal
+from knowgate.offline_eval.suites.uniknow._cases import (
+    Context,
+    Knowledge,
+    ScenarioCase,
+    SuiteQuestion,
+)
 from knowgate.offline_eval.suites.uniknow._datasets import PromptSet
 from knowgate.offline_eval.suites.uniknow._guard_method import GuardMethod, SignalMeter
 from knowgate.offline_eval.suites.uniknow._guard_policy import calibrate_guard
@@ -40,7 +44,7 @@ def _signals(questions: int, noise: float, seed: int = 0) -> list[UniKnowSignal]
                 question_id=str(number),
                 group=str(number),
                 part="training",
-                kind="original" if holds else "random",
+                kind=ContextKind.ORIGINAL if holds else ContextKind.RANDOM,
                 holds_answer=holds,
                 raw_relevance=float(holds) + dice.gauss(0, noise),
                 raw_confidence=confidence,
@@ -122,7 +126,7 @@ def test_no_signal_at_all_certifies_nothing() -> None:
 
 @pytest.mark.parametrize("right", [True, False])
 def test_a_model_that_knows_everything_or_nothing_gives_a_policy_too(right: bool) -> None:
-    signals = [replace(one, closed_book_right=right) for one in _signals(80, 0.1)]
+    signals = [one.model_copy(update={"closed_book_right": right}) for one in _signals(80, 0.1)]
     guarantee = _policy(signals).guarantee
 
     assert guarantee is not None
@@ -133,7 +137,8 @@ def test_a_model_that_knows_everything_or_nothing_gives_a_policy_too(right: bool
 def test_a_signal_whose_highest_value_leaks_has_its_route_closed() -> None:
     # Sampled answers that all agree say 1.0, also where they are wrong.
     signals = [
-        replace(one, raw_confidence=1.0, closed_book_right=False) for one in _signals(80, 0.05)
+        one.model_copy(update={"raw_confidence": 1.0, "closed_book_right": False})
+        for one in _signals(80, 0.05)
     ]
 
     policy = _policy(signals)

@@ -10,10 +10,13 @@ import pytest
 
 from knowgate.guard import Generation, InputError, LanguageModelError
 from knowgate.guard.errors import PartialGenerationsError
-from knowgate.offline_eval.suites.uniknow import Knowledge, KnowledgeStore, estimate_knowledge
-from knowgate.offline_eval.suites.uniknow._cases import SuiteQuestion
+from knowgate.offline_eval.suites.uniknow._cases import Knowledge, SuiteQuestion
 from knowgate.offline_eval.suites.uniknow._datasets import PromptSet
-from knowgate.offline_eval.suites.uniknow._knowledge import KnowledgeRule
+from knowgate.offline_eval.suites.uniknow._knowledge import (
+    KnowledgeStore,
+    Sampling,
+    estimate_knowledge,
+)
 
 PROMPTS = PromptSet("Q: {question}", "{context} Q: {question}", "U: {question}", "{context} U")
 
@@ -129,7 +132,7 @@ def test_waves_go_on_with_the_seeds_where_the_one_before_ended() -> None:
 def test_the_verdict_falls_as_soon_as_it_is_settled(
     right: int, drawn: int, verdict: Knowledge | None
 ) -> None:
-    assert KnowledgeRule().verdict(right, drawn) is verdict
+    assert Sampling().verdict(right, drawn) is verdict
 
 
 def test_a_question_that_cannot_be_asked_is_undefined_and_the_others_go_on() -> None:
@@ -201,7 +204,7 @@ def test_another_seed_prompt_or_answer_is_asked_anew(tmp_path: Path) -> None:
     other_answer = SuiteQuestion("known", "known", ("Left",), "toy", "known")
     by_seed, by_answer = _PatternLM(pattern), _PatternLM(pattern)
 
-    estimate_knowledge(by_seed, [question], PROMPTS, seed=1, store=store)
+    estimate_knowledge(by_seed, [question], PROMPTS, sampling=Sampling(seed=1), store=store)
     found = estimate_knowledge(by_answer, [other_answer], PROMPTS, store=store)
 
     assert by_seed.asked
@@ -239,11 +242,11 @@ def test_a_file_that_holds_no_estimates_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "knowledge.jsonl"
     path.write_text('{"key": "a", "question": "b", "right": true}\n', encoding="utf-8")
 
-    with pytest.raises(InputError, match=r"knowledge\.jsonl:1: the line is no stored estimate"):
+    with pytest.raises(InputError, match=r"knowledge\.jsonl:1: field '"):
         KnowledgeStore(path)
 
 
 @pytest.mark.parametrize("settings", [{"n": 0}, {"tau": 0.0}, {"tau": 1.1}, {"temperature": 0.0}])
 def test_settings_out_of_range_are_refused(settings: dict[str, float]) -> None:
     with pytest.raises(InputError):
-        estimate_knowledge(_PatternLM({}), [], PROMPTS, **settings)  # type: ignore[arg-type]
+        Sampling(**settings)  # type: ignore[arg-type]

@@ -8,23 +8,19 @@ import pytest
 
 from knowgate.guard import Generation, InputError, LanguageModelError, Scenario
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.suites.uniknow import (
-    ContextKind,
+from knowgate.offline_eval.suites.uniknow import ContextKind, UniKnowSettings
+from knowgate.offline_eval.suites.uniknow._cases import (
+    Context,
     Knowledge,
+    Reply,
     ScenarioCase,
-    UniKnowSettings,
+    SuiteQuestion,
 )
-from knowgate.offline_eval.suites.uniknow._artefacts import row_of
-from knowgate.offline_eval.suites.uniknow._cases import Context, Reply, SuiteQuestion
-from knowgate.offline_eval.suites.uniknow._choosing import choose_methods
+from knowgate.offline_eval.suites.uniknow._choosing import METHOD_NAMES, choose_methods
 from knowgate.offline_eval.suites.uniknow._datasets import PromptSet
-from knowgate.offline_eval.suites.uniknow._methods import (
-    METHOD_NAMES,
-    ContrastiveMethod,
-    Method,
-    prompted_method,
-)
-from knowgate.offline_eval.suites.uniknow._trained_methods import ablation_variants
+from knowgate.offline_eval.suites.uniknow._methods import ContrastiveMethod, Method, prompted_method
+from knowgate.offline_eval.suites.uniknow._rows import UniKnowRow
+from knowgate.offline_eval.suites.uniknow._training_data import ablation_variants
 
 PROMPTS = PromptSet(
     closed_book="CB {question}",
@@ -100,13 +96,6 @@ def test_a_contrastive_failure_costs_its_own_case_only() -> None:
     assert replies[1].error == "LanguageModelError: the prompt is odd"
 
 
-def test_a_model_without_token_scores_is_refused_in_one_line() -> None:
-    with pytest.raises(InputError, match="does not show its next-token scores") as caught:
-        ContrastiveMethod("cad", ScriptedLanguageModel(), PROMPTS)
-
-    assert "\n" not in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("said", "abstained"),
     [("unknown", True), ("I am not sure.", True), ("Rome", False), ("Unknownville", True)],
@@ -125,7 +114,7 @@ def test_an_expected_answer_that_holds_such_a_word_is_an_answer() -> None:
     [reply] = method.answer([_case(answers=("Unknown Soldier",))])
 
     assert not reply.abstained
-    assert row_of("naive", _case(answers=("Unknown Soldier",)), reply)["right"]
+    assert UniKnowRow.of("naive", _case(answers=("Unknown Soldier",)), reply).right
 
 
 def test_an_empty_reply_is_wrong_and_no_abstention() -> None:
@@ -134,7 +123,7 @@ def test_an_empty_reply_is_wrong_and_no_abstention() -> None:
     [reply] = method.answer([_case()])
 
     assert reply == Reply("", abstained=False)
-    assert not row_of("naive", _case(), reply)["right"]
+    assert not UniKnowRow.of("naive", _case(), reply).right
 
 
 def test_a_batch_that_fails_is_asked_one_by_one() -> None:
@@ -181,23 +170,23 @@ def test_what_arrived_before_a_model_went_down_is_kept() -> None:
     ],
 )
 def test_rows_say_what_a_reply_is_worth(case: ScenarioCase, text: str, marks: set[str]) -> None:
-    row = row_of("naive", case, Reply(text, abstained=False))
+    row = UniKnowRow.of("naive", case, Reply(text, abstained=False))
 
-    assert {name for name in ("right", "parametric", "misled") if row[name]} == marks
+    assert {name for name in ("right", "parametric", "misled") if getattr(row, name)} == marks
 
 
 def test_a_reply_that_abstains_is_never_right() -> None:
     case = _case(ContextKind.RANDOM, knowledge=Knowledge.UNKNOWN, answers=())
 
-    row = row_of("guard_naive", case, Reply("", abstained=True, route="abstain"))
+    row = UniKnowRow.of("guard_naive", case, Reply("", abstained=True, route="abstain"))
 
-    assert row["scenario"] == Scenario.UNKNOWN
-    assert row["abstained"]
-    assert not row["right"]
+    assert row.scenario == Scenario.UNKNOWN
+    assert row.abstained
+    assert not row.right
 
 
 def test_all_on_a_model_without_weights_leaves_out_what_cannot_be_and_says_why() -> None:
-    chosen = choose_methods(UniKnowSettings(), ScriptedLanguageModel(), None)
+    chosen = choose_methods(["all"], ScriptedLanguageModel())
 
     assert chosen.names == ("naive", "prompting", "guard_naive")
     assert set(chosen.left_out) == set(METHOD_NAMES) - set(chosen.names)
@@ -206,10 +195,12 @@ def test_all_on_a_model_without_weights_leaves_out_what_cannot_be_and_says_why()
 
 
 def test_a_method_that_was_named_and_cannot_be_is_refused() -> None:
-    settings = UniKnowSettings(methods=("naive", "coiecd"))
+    with pytest.raises(
+        InputError, match=r"^coiecd: .*does not show its next-token scores"
+    ) as caught:
+        choose_methods(["naive", "coiecd"], ScriptedLanguageModel())
 
-    with pytest.raises(InputError, match=r"^coiecd: "):
-        choose_methods(settings, ScriptedLanguageModel(), None)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("methods", [(), ("naive", "magic")])

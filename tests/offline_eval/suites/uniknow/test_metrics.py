@@ -19,8 +19,9 @@ from knowgate.offline_eval.suites.uniknow import ContextKind
 from knowgate.offline_eval.suites.uniknow._beyond import beyond_rates
 from knowgate.offline_eval.suites.uniknow._comparison import PUBLISHED_ROWS, paired_difference
 from knowgate.offline_eval.suites.uniknow._metrics import MethodMetrics, uniknow_metrics
+from knowgate.offline_eval.suites.uniknow._rows import UniKnowRow
 from tests.offline_eval.suites.uniknow.simulated import HABITS, simulated_cases, simulated_rows
-from tests.offline_eval.suites.uniknow.twenty_cases import Row, contexts, row, twenty_rows
+from tests.offline_eval.suites.uniknow.twenty_cases import contexts, row, twenty_rows
 
 
 def known(interval: Interval) -> tuple[float, float, float]:
@@ -34,7 +35,7 @@ def known(interval: Interval) -> tuple[float, float, float]:
 SCORED = ("conflict", "external_only", "parametric_only", "unknown")
 
 
-def measured(rows: list[Row]) -> MethodMetrics:
+def measured(rows: list[UniKnowRow]) -> MethodMetrics:
     return uniknow_metrics(rows, contexts=contexts(), bootstrap=25)["naive"]
 
 
@@ -160,7 +161,7 @@ replies = st.lists(
 )
 
 
-def rows_of(drawn: list[tuple[int, int, str]]) -> list[Row]:
+def rows_of(drawn: list[tuple[int, int, str]]) -> list[UniKnowRow]:
     return [
         row(
             line,
@@ -246,7 +247,11 @@ def test_asking_the_same_question_many_times_makes_no_interval_narrower() -> Non
         row(0, case_id=f"naive|cities/q{n}/c", question_id=f"q{n}", right=n % 2 == 0)
         for n in range(100)
     ]
-    often = [{**one, "case_id": f"{one['case_id']}{copy}"} for one in once for copy in range(8)]
+    often = [
+        one.model_copy(update={"case_id": f"{one.case_id}{copy}"})
+        for one in once
+        for copy in range(8)
+    ]
 
     first = uniknow_metrics(once)["naive"].overall
     again = uniknow_metrics(often)["naive"].overall
@@ -263,7 +268,7 @@ def test_rely_lies_in_its_interval_as_often_as_promised() -> None:
     for _ in range(100):
         drawn = rng.choice(["right", "declined", "wrong"], p=[acc, declined, 0.3], size=120)
         rows = rows_of([(0, 0, str(what)) for what in drawn])
-        rows = [{**one, "question_id": f"q{n}"} for n, one in enumerate(rows)]
+        rows = [one.model_copy(update={"question_id": f"q{n}"}) for n, one in enumerate(rows)]
         found = uniknow_metrics(rows, bootstrap=150, seed=1)["naive"].overall.rely
         _, low, high = known(found)
         hits += low <= truth <= high
@@ -303,15 +308,16 @@ def test_a_paired_difference_rests_on_common_cases_and_is_narrower_than_apart() 
     ]
     # The other method gets the same right, and some more.
     better = [
-        {
-            **one,
-            "method": "kaft",
-            "case_id": one["case_id"].replace("naive|", "kaft|"),
-            "right": one["right"] or n % 10 == 0,
-        }
+        one.model_copy(
+            update={
+                "method": "kaft",
+                "case_id": one.case_id.replace("naive|", "kaft|"),
+                "right": one.right or n % 10 == 0,
+            }
+        )
         for n, one in enumerate(base)
     ]
-    lost = {**better[0], "error": "LanguageModelError: gone"}
+    lost = better[0].model_copy(update={"error": "LanguageModelError: gone"})
 
     found = paired_difference([*base, lost, *better[1:]], "kaft", "naive")
 

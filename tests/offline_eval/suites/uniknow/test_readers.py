@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.suites.uniknow import read_dataset
-from knowgate.offline_eval.suites.uniknow._datasets import fact_of, training_phrasings
-from knowgate.offline_eval.suites.uniknow._questions import documents, tidy
+from knowgate.offline_eval.suites.uniknow._microworld import fact_of
+from knowgate.offline_eval.suites.uniknow._question_formats import documents, tidy
 from knowgate.offline_eval.testbed import default_world
 
 
@@ -203,17 +203,6 @@ def test_the_microworld_asks_each_fact_once_in_a_held_out_phrasing() -> None:
     for question in dataset.questions:
         assert question.answers[0] == fact_of(world, question).value
         assert question.group == fact_of(world, question).subject
-
-
-def test_training_phrasings_ask_for_the_same_facts_in_other_words() -> None:
-    dataset = read_dataset("microworld", limit=5)
-    assert dataset.world is not None
-
-    more = training_phrasings(dataset)
-
-    facts = {fact_of(dataset.world, q).id for q in dataset.questions}
-    assert {fact_of(dataset.world, q).id for q in more} == facts
-    assert not {q.question for q in more} & {q.question for q in dataset.questions}
 
 
 def test_prompts_have_the_fields_that_are_filled(tmp_path: Path) -> None:

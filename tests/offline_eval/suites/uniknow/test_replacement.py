@@ -13,7 +13,7 @@ from knowgate.offline_eval.suites.uniknow._alternatives import (
 )
 from knowgate.offline_eval.suites.uniknow._answer_kinds import AnswerKind, answer_shape
 from knowgate.offline_eval.suites.uniknow._cases import SuiteQuestion
-from knowgate.offline_eval.suites.uniknow._occurrences import holds_answer
+from knowgate.offline_eval.suites.uniknow._matching import holds_answer
 from knowgate.offline_eval.suites.uniknow._replacement import Alternative, replace_answer, takes_an
 from knowgate.offline_eval.suites.uniknow._text_contexts import alternative_from_reply
 

@@ -14,12 +14,17 @@ import pytest
 from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.calibration.training.scenarios import ScenarioTrainingSettings
 from knowgate.guard import InputError, Policy
-from knowgate.offline_eval.suites.uniknow import read_dataset, uniknow_signals
-from knowgate.offline_eval.suites.uniknow._cases import PAPER_KINDS
-from knowgate.offline_eval.suites.uniknow._plan import read_plan
+from knowgate.offline_eval.run import Run
+from knowgate.offline_eval.suites.uniknow import (
+    TrainedMethod,
+    TrainedVariant,
+    read_dataset,
+    uniknow_signals,
+)
+from knowgate.offline_eval.suites.uniknow._plan import Plan
 from knowgate.offline_eval.suites.uniknow._reading import read_uniknow_run
 from knowgate.offline_eval.suites.uniknow._run import CASES_AT_ONCE
-from knowgate.offline_eval.suites.uniknow._trained_methods import Trainer, Variant
+from knowgate.offline_eval.suites.uniknow._trained_methods import Trainer
 from knowgate.offline_eval.testbed import microworld_model_path
 from tests.offline_eval.suites.uniknow.small_run import METHODS, small_run
 
@@ -48,10 +53,10 @@ def test_every_method_answers_every_case_in_order(finished: Path) -> None:
 
     assert run.finished
     assert len(run.rows) == run.plan.rows == len(METHODS) * len(run.cases)
-    assert [row["case_id"] for row in run.rows] == [
+    assert [row.case_id for row in run.rows] == [
         f"{name}|{case_id}" for name in METHODS for case_id in run.cases
     ]
-    assert all(row["error"] is None for row in run.rows)
+    assert all(row.error is None for row in run.rows)
 
 
 def test_training_and_evaluation_share_no_subject(finished: Path) -> None:
@@ -220,14 +225,16 @@ def test_two_runs_share_what_is_known_of_the_model(finished: Path, tmp_path: Pat
 def test_an_ablation_at_the_usual_share_is_not_trained_again(
     finished: Path, tmp_path: Path, lm: HuggingFaceLM
 ) -> None:
-    found = read_plan(finished)
-    assert found is not None
+    plan = Plan.read(Run.read(finished))
+    assert plan is not None
     settings = ScenarioTrainingSettings(epochs=1, device="cpu")
     prompts = read_dataset("microworld", limit=40).prompts
-    cases = [case for case in found[0].training if case.context.kind in PAPER_KINDS]
-    trainer = Trainer(microworld_model_path(), lm, cases, prompts, tmp_path, settings, settings)
+    trainer = Trainer(lm, plan.training, prompts, tmp_path, settings, settings)
 
-    methods = [trainer.method(Variant("lm_uniknow", share)) for share in (None, 0.25, 0.5)]
+    methods = [
+        trainer.method(TrainedVariant(TrainedMethod.LM_UNIKNOW, share))
+        for share in (None, 0.25, 0.5)
+    ]
 
     assert [method.name for method in methods] == [
         "lm_uniknow",

@@ -10,18 +10,20 @@ import pytest
 from knowgate.guard import InputError
 from knowgate.offline_eval.suites.uniknow import (
     ContextKind,
-    Knowledge,
-    ScenarioCase,
+    TrainedMethod,
+    TrainedVariant,
     preference_examples,
     training_examples,
 )
-from knowgate.offline_eval.suites.uniknow._cases import PAPER_KINDS, Context, SuiteQuestion
-from knowgate.offline_eval.suites.uniknow._datasets import PromptSet
-from knowgate.offline_eval.suites.uniknow._training_data import (
-    TRAINED_METHODS,
-    prompt_for,
-    wanted_reply,
+from knowgate.offline_eval.suites.uniknow._cases import (
+    PAPER_KINDS,
+    Context,
+    Knowledge,
+    ScenarioCase,
+    SuiteQuestion,
 )
+from knowgate.offline_eval.suites.uniknow._datasets import PromptSet
+from knowgate.offline_eval.suites.uniknow._training_data import prompt_for, wanted_reply
 
 PROMPTS = PromptSet(
     closed_book="{question}",
@@ -59,6 +61,10 @@ CASES = [
 ]
 
 
+def variant(method: str, **options: Any) -> TrainedVariant:
+    return TrainedVariant(TrainedMethod(method), **options)
+
+
 def counts(method: str, **options: Any) -> Counter[tuple[str, str, str]]:
     """How many examples there are, by knowledge, kind and first word of the reply."""
     return Counter(
@@ -67,7 +73,7 @@ def counts(method: str, **options: Any) -> Counter[tuple[str, str, str]]:
             context.split()[0],
             example.target.split()[0],
         )
-        for example in training_examples(method, CASES, PROMPTS, **options)
+        for example in training_examples(variant(method, **options), CASES, PROMPTS)
         for context, asked in [example.prompt.removeprefix("or unknown|").split("|")]
     )
 
@@ -131,7 +137,7 @@ def test_contexts_left_out_are_replaced_by_more_of_the_same_part() -> None:
 
 
 def test_repetitions_are_as_even_as_they_can_be() -> None:
-    examples = training_examples("lm_uniknow", CASES, PROMPTS, abstention_share=0.4)
+    examples = training_examples(variant("lm_uniknow", abstention_share=0.4), CASES, PROMPTS)
 
     times = Counter(one.prompt for one in examples if one.target == "unknown")
     assert sum(times.values()) == 18
@@ -142,9 +148,9 @@ def test_only_so_many_questions_of_each_side_are_taken_and_the_same_for_every_me
     taken = {
         method: {
             example.prompt.split("|")[-1]
-            for example in training_examples(method, CASES, PROMPTS, per_side=2)
+            for example in training_examples(variant(method), CASES, PROMPTS, per_side=2)
         }
-        for method in TRAINED_METHODS
+        for method in TrainedMethod
     }
 
     assert Counter(name.rstrip("?0123456789") for name in taken["kaft"]) == {
@@ -155,23 +161,23 @@ def test_only_so_many_questions_of_each_side_are_taken_and_the_same_for_every_me
 
 
 def test_the_seed_decides_the_order_and_nothing_else_does() -> None:
-    first = training_examples("kaft", CASES, PROMPTS, seed=1)
+    first = training_examples(variant("kaft"), CASES, PROMPTS, seed=1)
 
-    assert first == training_examples("kaft", CASES, PROMPTS, seed=1)
-    again = training_examples("kaft", CASES, PROMPTS, seed=2)
+    assert first == training_examples(variant("kaft"), CASES, PROMPTS, seed=1)
+    again = training_examples(variant("kaft"), CASES, PROMPTS, seed=2)
     assert first != again
     assert sorted(map(repr, first)) == sorted(map(repr, again))
 
 
 def test_methods_that_may_say_unknown_are_asked_so() -> None:
-    assert prompt_for("lm_uniknow", PROMPTS) == PROMPTS.with_context_or_unknown
-    assert prompt_for("dpo", PROMPTS) == PROMPTS.with_context_or_unknown
-    assert prompt_for("kaft", PROMPTS) == PROMPTS.with_context
-    assert prompt_for("retrobust", PROMPTS) == PROMPTS.with_context
+    assert prompt_for(TrainedMethod.LM_UNIKNOW, PROMPTS) == PROMPTS.with_context_or_unknown
+    assert prompt_for(TrainedMethod.DPO, PROMPTS) == PROMPTS.with_context_or_unknown
+    assert prompt_for(TrainedMethod.KAFT, PROMPTS) == PROMPTS.with_context
+    assert prompt_for(TrainedMethod.RETROBUST, PROMPTS) == PROMPTS.with_context
 
 
 def test_braces_in_a_context_are_text() -> None:
-    examples = training_examples("kaft", CASES, PROMPTS)
+    examples = training_examples(variant("kaft"), CASES, PROMPTS)
 
     assert all("{text}" in example.prompt for example in examples)
 
@@ -184,7 +190,7 @@ def test_preferences_set_the_wanted_reply_against_the_one_that_tempts() -> None:
             chosen.split()[0],
             rejected.split()[0],
         )
-        for one in preference_examples(CASES, PROMPTS)
+        for one in preference_examples(variant("dpo"), CASES, PROMPTS)
         for prompt, chosen, rejected in [(one.prompt, one.chosen, one.rejected)]
     )
 
@@ -200,31 +206,25 @@ def test_preferences_set_the_wanted_reply_against_the_one_that_tempts() -> None:
     }
 
 
-def test_what_the_model_makes_up_is_rejected_where_it_is_given() -> None:
-    made_up = {f"unknown{number}": f"invented {number}" for number in range(6)}
-
-    pairs = preference_examples(CASES, PROMPTS, made_up=made_up)
-
-    rejected = {one.rejected.split()[0] for one in pairs if one.chosen == "unknown"}
-    assert rejected == {"invented"}
-
-
 def test_a_reply_is_the_first_spelling() -> None:
     case = next(case for case in CASES if case.context.kind is ContextKind.RANDOM)
 
-    assert wanted_reply("kaft", case) == "gold 0"
+    assert wanted_reply(TrainedMethod.KAFT, case) == "gold 0"
 
 
 @pytest.mark.parametrize(
     ("method", "options", "said"),
     [
-        ("naive", {}, "no trained method"),
         ("kaft", {"abstention_share": 0.2}, "never abstains"),
         ("lm_uniknow", {"abstention_share": 1.0}, "out of range"),
-        ("lm_uniknow", {"per_side": 0}, "out of range"),
         ("lm_uniknow", {"without_kinds": PAPER_KINDS}, "leaves nothing"),
     ],
 )
 def test_what_cannot_be_made_is_refused(method: str, options: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
-        training_examples(method, CASES, PROMPTS, **options)
+        training_examples(variant(method, **options), CASES, PROMPTS)
+
+
+def test_a_number_of_questions_out_of_range_is_rejected() -> None:
+    with pytest.raises(InputError, match="out of range"):
+        training_examples(variant("lm_uniknow"), CASES, PROMPTS, per_side=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.offline_eval.suites.uniknow._occurrences import holds_answer, occurrences
+from knowgate.offline_eval.suites.uniknow._matching import holds_answer, occurrences
 from knowgate.offline_eval.suites.uniknow._windows import WordWeights, best_window, window_around
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-Row = dict[str, Any]
+from knowgate.offline_eval.suites.uniknow._rows import UniKnowRow
 
 KNOWLEDGE = {
     "conflict": "known",
@@ -41,15 +41,15 @@ TABLE: list[tuple[str | None, str, str, bool, bool, str]] = [
 ]
 
 
-def twenty_rows(method: str = "naive") -> list[Row]:
+def twenty_rows(method: str = "naive") -> list[UniKnowRow]:
     """One row per line of the table, each of its own question."""
     return [row(number, method) for number in range(len(TABLE))]
 
 
-def row(number: int, method: str = "naive", **changes: Any) -> Row:
+def row(number: int, method: str = "naive", **changes: Any) -> UniKnowRow:
     """The row of one line of the table."""
     scenario, kind, answer, right, parametric, _ = TABLE[number]
-    found: Row = {
+    found: dict[str, Any] = {
         "case_id": f"{method}|cities/q{number}/{kind}",
         "method": method,
         "dataset": "cities",
@@ -68,9 +68,9 @@ def row(number: int, method: str = "naive", **changes: Any) -> Row:
         "confidence": None,
         "error": None,
     }
-    return {**found, **changes}
+    return UniKnowRow.model_validate({**found, **changes})
 
 
 def contexts() -> dict[str, str]:
     """The context of every case, by its id without the method."""
-    return {one["case_id"].removeprefix("naive|"): CONTEXT for one in twenty_rows()}
+    return {one.case_key: CONTEXT for one in twenty_rows()}

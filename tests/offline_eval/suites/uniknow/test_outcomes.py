@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from knowgate.offline_eval.suites.uniknow._error_types import (
+from knowgate.offline_eval.suites.uniknow._matching import stands_in
+from knowgate.offline_eval.suites.uniknow._outcomes import (
     ERROR_TYPES,
     Outcome,
     context_holds_answer,
     outcome_of,
-    stands_in,
 )
 from tests.offline_eval.suites.uniknow.twenty_cases import CONTEXT, TABLE, row
 
@@ -41,7 +41,6 @@ def test_declining_an_open_question_is_wrong_only_where_the_context_answers_it()
 
 def test_an_empty_reply_that_is_no_refusal_is_another_error() -> None:
     assert outcome_of(row(2, answer=" . "), CONTEXT) is Outcome.OTHER
-    assert outcome_of(row(2, answer=None), CONTEXT) is Outcome.OTHER
 
 
 def test_an_untrue_answer_that_was_believed_is_another_error() -> None:

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from knowgate.guard import Generation
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.suites.uniknow import Dataset
 from knowgate.offline_eval.suites.uniknow._cases import SuiteQuestion
-from knowgate.offline_eval.suites.uniknow._datasets import PromptSet
-from knowgate.offline_eval.suites.uniknow._fitting_width import Fit, fit_contexts
+from knowgate.offline_eval.suites.uniknow._contexts import ContextSize, fitting_size
+from knowgate.offline_eval.suites.uniknow._datasets import Dataset, PromptSet
 
 PROMPTS = PromptSet("{question}", "{context} {question}", "{question}", "{context} {question}")
 DATASET = Dataset(
@@ -33,28 +32,28 @@ class _Windowed(ScriptedLanguageModel):
         return list(range(len(text)))
 
 
-def _fit(window: int | None, *, several: bool = False) -> Fit:
-    return fit_contexts(_Windowed(window), DATASET, answer_tokens=8, passages=4, several=several)
+def _fit(window: int | None, *, several: bool = False) -> ContextSize:
+    return fitting_size(_Windowed(window), DATASET, answer_tokens=8, passages=4, several=several)
 
 
 def test_a_wide_window_takes_passages_of_the_usual_length() -> None:
-    assert _fit(100_000) == Fit(100, 4)
-    assert _fit(None) == Fit(100, 4)
+    assert _fit(100_000) == ContextSize(100, 4)
+    assert _fit(None) == ContextSize(100, 4)
 
 
 def test_a_model_that_states_no_window_gets_passages_of_the_usual_length() -> None:
     lm = ScriptedLanguageModel({})
     assert isinstance(lm.generate(["?"])[0][0], Generation)
-    found = fit_contexts(lm, DATASET, answer_tokens=8, passages=4, several=True)
-    assert found == Fit(100, 4)
+    found = fitting_size(lm, DATASET, answer_tokens=8, passages=4, several=True)
+    assert found == ContextSize(100, 4)
 
 
 def test_a_narrow_window_shortens_passages_and_then_their_number() -> None:
     # 5 tokens a word, 33 for question, prompt and answer: (333 - 33) · .9 / 5 = 54 words.
-    assert _fit(333) == Fit(54, 2)
-    assert _fit(333, several=True) == Fit(27, 2)
+    assert _fit(333) == ContextSize(54, 2)
+    assert _fit(333, several=True) == ContextSize(27, 2)
     # 115 words: two passages of 57.
-    assert _fit(677, several=True) == Fit(57, 2)
+    assert _fit(677, several=True) == ContextSize(57, 2)
 
 
 def test_a_passage_never_has_fewer_than_ten_words() -> None:
