@@ -30,7 +30,7 @@ from ....calibration.risk import (
 )
 from ....guard.errors import InputError
 from ....guard.policy import Calibrator, Fingerprint, Guarantee, Policy
-from ._guard_method import UniKnowSignal
+from ._rows import UniKnowSignal
 
 _WHO = "of the questions that neither the context nor the model's memory answers"
 # Shares of contexts without an answer that may pass where relevance is kept on a path.

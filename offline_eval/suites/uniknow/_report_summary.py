@@ -235,7 +235,7 @@ def summarise(evidence: Evidence) -> UniKnowSummary:
     return UniKnowSummary(
         questions=len(known),
         groups=len({(row.dataset, row.group) for row in rows}),
-        knowledge={kind.value: knowledge[kind.value] for kind in Knowledge},
+        knowledge={kind.value: knowledge[kind] for kind in Knowledge},
         rows=len(rows),
         rows_planned=evidence.rows_planned,
         failures=_failures(evidence),
