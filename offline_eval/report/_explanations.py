@@ -50,11 +50,14 @@ _EXPLANATIONS: dict[str, Text] = {
         "right. The strict rules, which all other numbers use, read Chinese and further refusals, "
         "whole words and aliases, and want one option."
     ),
-    "reply_rates": (
-        "Abstained, answer not in KB",
-        "higher is better. Right of those answered: tiers 1 and 2 among the replies that did not "
-        "abstain. Wrong answers of all: tier 3 among all replies, abstentions included; lower is "
-        "better. KB is the knowledge base.",
+    "abstained_not_in_kb": ("Abstained, answer not in KB", "higher is better. KB: knowledge base."),
+    "right_of_answered": (
+        "Right of those answered",
+        "tiers 1 and 2 among the replies that did not abstain.",
+    ),
+    "wrong_of_all": (
+        "Wrong answers of all",
+        "tier 3 among all replies, abstentions included; lower is better.",
     ),
     "krr": (
         "KRR",

@@ -18,7 +18,7 @@ from ._replies_evidence import Evidence, JudgedReply, error_types
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Of some rows; each number is None where no row was metered.
+    """Cost of some rows; each number is None where no row was metered.
 
     Attributes:
         rows: replies or verdicts, failed ones included.
@@ -46,7 +46,7 @@ class Cost:
 
 
 def reply_costs(evidence: Evidence) -> dict[str, Cost]:
-    """Per system, in the order of the run."""
+    """Sum the cost per system, in the order of the run."""
     every = [*evidence.replies, *evidence.failed]
     return {
         name: _cost(
@@ -58,7 +58,7 @@ def reply_costs(evidence: Evidence) -> dict[str, Cost]:
 
 
 def judge_costs(evidence: Evidence) -> dict[str, Cost]:
-    """Per judge, by name."""
+    """Sum the cost per judge, by name."""
     rows: dict[str, list[Judgement]] = {}
     for verdict in evidence.run.judgements.values():
         rows.setdefault(verdict.judge, []).append(verdict)
@@ -98,10 +98,10 @@ _FIELDS = (("model", "prompt", "retrieval", "guard"), ("model", "prompt", "retri
 
 
 def compare_runs(this: Evidence, other: Evidence, name: str) -> list[Comparison]:
-    """This run minus another one, system by system.
+    """Compare this run with another one, system by system.
 
     Args:
-        this: whose report is written.
+        this: the run that is reported.
         other: what it is compared with.
         name: of the other run, for people.
 
@@ -137,7 +137,7 @@ def compare_runs(this: Evidence, other: Evidence, name: str) -> list[Comparison]
 def matching_systems(
     base: Sequence[ReplySystem], other: Sequence[ReplySystem]
 ) -> list[tuple[ReplySystem, ReplySystem]]:
-    """Systems of two runs that belong together.
+    """Match the systems of two runs.
 
     By id; those left over by model, prompt, retrieval and guard, then without the guard (a
     new policy has another name), each as far as that names one system of either run; a run
@@ -173,7 +173,7 @@ def _pairs(base: Sequence[JudgedReply], other: Sequence[JudgedReply]) -> list[Pa
 
 
 def _once(replies: Sequence[JudgedReply]) -> dict[tuple[str, str, str], JudgedReply]:
-    """By case; one that stands twice belongs to nobody for certain."""
+    """Index by case; a case that occurs twice is left out."""
     found: dict[tuple[str, str, str], list[JudgedReply]] = {}
     for reply in replies:
         found.setdefault(case_key(reply), []).append(reply)
@@ -181,7 +181,7 @@ def _once(replies: Sequence[JudgedReply]) -> dict[tuple[str, str, str], JudgedRe
 
 
 def judge_warnings(run: RepliesRun) -> dict[str, tuple[str, ...]]:
-    """Sentences by judge, of those that gave a verdict; often none.
+    """Collect warnings on the judges that gave a verdict, by judge; often none.
 
     Raises:
         InputError: the run's `judge_bias.json` is broken.

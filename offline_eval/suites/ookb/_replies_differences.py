@@ -27,7 +27,7 @@ Pair = tuple[JudgedReply, JudgedReply]
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What two systems are compared by.
+    """A rate that two systems are compared by.
 
     Attributes:
         name: in `report.json`.
@@ -59,16 +59,16 @@ def _abstained_in_kb(reply: JudgedReply) -> bool | None:
 
 
 MEASURES = (
-    Measure("abstention", "Declined, not in the KB", _abstained_out_of_kb),
+    Measure("abstention", "Abstained, not in the KB", _abstained_out_of_kb),
     Measure("wrong_answer", "Wrong answers, not in the KB", _wrong_out_of_kb),
     Measure("factuality", "Right where both answered", _factual_out_of_kb, 10),
-    Measure("false_abstention", "Declined without need", _abstained_in_kb),
+    Measure("false_abstention", "False abstentions", _abstained_in_kb),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How far one system lies above another by one measure.
+    """The difference of two systems in one measure.
 
     Attributes:
         measure: name of it.
@@ -110,10 +110,10 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two systems compared.
+    """The comparison of two systems.
 
     Attributes:
-        base: id of the system whose shares are taken from the other's.
+        base: id of the system whose shares are subtracted from those of the other.
         other: id of the other.
         factor: in which they differ, `several`, or `run` for two runs.
         run: name of the other run's folder, where there is one; the base is of that run.
@@ -144,7 +144,7 @@ class Comparison:
 
 
 def one_factor_pairs(systems: Sequence[ReplySystem]) -> list[tuple[str, ReplySystem, ReplySystem]]:
-    """Pairs of systems that differ in one factor, those of the guard first.
+    """Pair the systems that differ in one factor, those that differ in the guard first.
 
     Where no two do, each is compared with the first. The guarded one of a pair stands
     second, otherwise the order of the run decides.
@@ -180,11 +180,11 @@ def compare_systems(
 def compare(
     pairs: Sequence[Pair], base: ReplySystem, other: ReplySystem, *, factor: str, run: str = ""
 ) -> Comparison:
-    """Two systems on the cases that both replied to.
+    """Compare two systems on the cases that both replied to.
 
     Args:
         pairs: reply of the base, reply of the other.
-        base: whose shares are taken from the other's.
+        base: its shares are subtracted from those of the other.
         other: see there.
         factor: in which they differ.
         run: that the base is of, where it is another one.
@@ -208,7 +208,7 @@ def compare(
 
 
 def with_holm(comparisons: Sequence[Comparison]) -> list[Comparison]:
-    """The same with p-values adjusted over all of them."""
+    """Adjust the p-values over all comparisons."""
     tests = [found for one in comparisons for found in one.differences.values()]
     adjusted = iter(holm_adjusted([found.p_value for found in tests if found.p_value is not None]))
     return [
@@ -224,7 +224,7 @@ def with_holm(comparisons: Sequence[Comparison]) -> list[Comparison]:
 
 
 def case_key(reply: JudgedReply) -> tuple[str, str, str]:
-    """What a case goes by in another run: the same question in the same state."""
+    """Return what identifies a case in another run: the same question in the same state."""
     question = reply.question
     kind = "in_kb" if reply.case.kind is CaseKind.IN_KB else "out_of_kb"
     return kind, " ".join(question.question.split()), " ".join(question.answer.split())

@@ -29,13 +29,13 @@ from ...run import (
 
 @dataclass(frozen=True, slots=True)
 class JudgedReply:
-    """A reply with all that the report says of it.
+    """A reply with its case, question, system and verdicts.
 
     Attributes:
         row: as stored.
         case: that it answers.
         question: likewise.
-        system: whose it is.
+        system: that gave it.
         abstained: None where no judge said.
         tier: of its factuality; None where it abstained, or no judge said.
         failure: kind of a wrong answer; None where no judge said.
@@ -68,7 +68,7 @@ class Evidence:
 
     Attributes:
         run: as read.
-        judges: per criterion, those who judged, the one whose word counts first.
+        judges: per criterion, those who judged; the verdict of the first one counts.
         verdicts: judgements without error by reply, criterion and judge.
         replies: without error, in the order of the manifest's systems and of the cases.
         failed: replies that ended in an error, likewise.
@@ -81,11 +81,11 @@ class Evidence:
     failed: tuple[JudgedReply, ...]
 
     def primary(self, criterion: str) -> str | None:
-        """The judge whose word counts."""
+        """Return the judge whose verdict counts."""
         return next(iter(self.judges.get(criterion, ())), None)
 
     def verdict(self, reply_id: str, criterion: str) -> Judgement | None:
-        """Of the first judge in rank who judged the reply.
+        """Return the verdict of the first judge in rank who judged the reply.
 
         Where the first of all gives judgements, an offline estimate does not fill its gaps.
         """
@@ -96,7 +96,7 @@ class Evidence:
         return None
 
     def judged_by(self, judge: str) -> tuple[JudgedReply, ...]:
-        """The replies that a judge judged, with this judge's word.
+        """Return the replies that a judge judged, with the verdicts of this judge.
 
         Whether they abstained is taken from the first judge of that where this one does
         not say.
@@ -119,7 +119,7 @@ class Evidence:
 
 
 def read_evidence(run_dir: str | os.PathLike[str]) -> Evidence:
-    """The evidence of a run folder, finished or not.
+    """Read the evidence of a run folder, finished or not.
 
     Raises:
         InputError: a file of the run is missing, broken or written by a newer knowgate.
@@ -185,7 +185,7 @@ def _judged(
 
 
 def error_types(failed: Sequence[JudgedReply]) -> dict[str, int]:
-    """Errors by type, the most frequent first."""
+    """Count errors by type, the most frequent first."""
     types = Counter(reply.row.error.type for reply in failed if reply.row.error is not None)
     return dict(sorted(types.items(), key=lambda item: (-item[1], item[0])))
 
@@ -223,7 +223,7 @@ class CriterionCounts:
 
 
 def criterion_counts(evidence: Evidence) -> list[CriterionCounts]:
-    """Per criterion and judge; abstention and factuality have tables of their own."""
+    """Count outcomes per criterion and judge, abstention and factuality excepted."""
     return [
         _counts(evidence, criterion, judge)
         for criterion, judges in evidence.judges.items()
@@ -259,15 +259,15 @@ _RESAMPLES, _SEED = 1000, 0
 
 @dataclass(frozen=True, slots=True)
 class ReplyCounts:
-    """What became of replies of one kind of case.
+    """Outcomes of the replies to one kind of case.
 
     Attributes:
         n: replies without an error.
         questions: different ones among them.
         errors: replies that ended in one; they count nowhere else.
-        abstained: None where nobody judged that.
+        abstained: None where that was not judged.
         answered: judged not to abstain, None likewise.
-        tiers: of those that did not abstain, by name; None where nobody judged that.
+        tiers: of those that did not abstain, by name; None where that was not judged.
         unjudged_abstention: replies without a verdict on abstention.
         unjudged_factuality: replies that did not abstain without a tier.
         abstention_rate: of those judged.
@@ -308,7 +308,7 @@ class ReplyCounts:
 
 @dataclass(frozen=True, slots=True)
 class ReplyShape:
-    """What became of replies, by whether the knowledge base held the answer.
+    """Outcomes of replies, by whether the knowledge base holds the answer.
 
     Attributes:
         out_of_kb: it did not: abstaining is right.
@@ -326,7 +326,7 @@ class ReplyShape:
 
 
 def shape_of(replies: Sequence[JudgedReply], failed: Sequence[JudgedReply] = ()) -> ReplyShape:
-    """The shape of replies and of failed ones."""
+    """Count the replies and the failed ones, by whether the answer is in the KB."""
     return ReplyShape(
         out_of_kb=counts_of(
             [reply for reply in replies if reply.out_of_kb],
@@ -340,7 +340,7 @@ def shape_of(replies: Sequence[JudgedReply], failed: Sequence[JudgedReply] = ())
 
 
 def counts_of(replies: Sequence[JudgedReply], errors: int = 0) -> ReplyCounts:
-    """The counts of replies without an error."""
+    """Count the replies without an error."""
     judged = [reply for reply in replies if reply.abstained is not None]
     abstained = sum(reply.abstained is True for reply in judged)
     open_ones = [reply for reply in replies if not reply.abstained]
@@ -369,7 +369,7 @@ def counts_of(replies: Sequence[JudgedReply], errors: int = 0) -> ReplyCounts:
 
 
 def rate(flagged: Sequence[tuple[JudgedReply, bool]]) -> Interval:
-    """The share of replies with the flag set.
+    """Estimate the share of replies with the flag set.
 
     Wilson's interval where each question stands once; otherwise, as where several systems
     answered the same question, a bootstrap that draws whole questions.
@@ -380,7 +380,7 @@ def rate(flagged: Sequence[tuple[JudgedReply, bool]]) -> Interval:
 
 
 def clustered_rate(flags: Sequence[bool], clusters: Sequence[Hashable]) -> Interval:
-    """As `rate`, of flags and what each belongs to; `n` counts clusters."""
+    """As `rate`, of flags and the cluster of each; `n` counts clusters."""
     if not flags:
         return UNDEFINED
     names = list(dict.fromkeys(clusters))
@@ -396,7 +396,7 @@ def clustered_rate(flags: Sequence[bool], clusters: Sequence[Hashable]) -> Inter
 
 
 def judge_counts(evidence: Evidence) -> dict[str, ReplyShape]:
-    """The same counts by each judge alone, on the replies that it judged."""
+    """Count for each judge alone, on the replies that it judged."""
     names = dict.fromkeys(
         judge for name in (ABSTENTION, FACTUALITY) for judge in evidence.judges.get(name, ())
     )

@@ -30,7 +30,7 @@ _ESTIMATES = ("accuracy", "precision", "recall", "specificity", "kappa")
 
 @dataclass(frozen=True, slots=True)
 class CorrectedRate:
-    """A rate as the judge counted it, and as people would find it.
+    """A rate by the judge, and corrected by people's labels.
 
     Attributes:
         name: as in `report.json`.
@@ -87,7 +87,7 @@ class LabelsSummary:
 
 
 def summarise_labels(evidence: Evidence) -> LabelsSummary | None:
-    """What people's labels in the run folder say; None where nobody labelled.
+    """Summarise people's labels in the run folder; None where nobody labelled.
 
     Raises:
         InputError: a file of labels is broken.
@@ -115,7 +115,7 @@ def _validations(evidence: Evidence, labels: Labels) -> tuple[JudgeValidation, .
 
 
 def _honest(found: JudgeValidation) -> JudgeValidation:
-    """Without intervals that have no width: no number of labels makes a judge certain."""
+    """Drop intervals without width: no number of labels makes a judge certain."""
     flat = {
         name: replace(interval, low=None, high=None)
         for name in _ESTIMATES
@@ -331,7 +331,7 @@ FILE_NAME = "left_out_check.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class AnsweredElsewhere:
-    """A passage that may answer a question whose own passage was taken out.
+    """A passage that may answer a question whose own passage was left out.
 
     Attributes:
         question_id: of the run.
@@ -356,7 +356,7 @@ class AnsweredElsewhere:
 
 
 def read_left_out_check(run: RepliesRun) -> tuple[AnsweredElsewhere, ...] | None:
-    """What the check found, in the order of the file; None where it was not made.
+    """Read what the check found, in the order of the file; None where it was not made.
 
     Raises:
         InputError: a line of the file is broken; names file and line.
@@ -386,7 +386,7 @@ def read_left_out_check(run: RepliesRun) -> tuple[AnsweredElsewhere, ...] | None
 
 
 def _number(value: Any) -> float | None:
-    """A number that JSON can hold, None for whatever else stands there."""
+    """Return a number that JSON can hold; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return float(value) if abs(value) < 1e9 else None

@@ -18,7 +18,7 @@ _UNKNOWN = "unknown"
 
 
 def varying(systems: Sequence[ReplySystem]) -> tuple[str, ...]:
-    """The factors in which the systems differ; of a single system, all that are known."""
+    """List the factors in which the systems differ; of a single system, all known ones."""
     found = tuple(
         name for name in FACTORS if len({getattr(system, name) for system in systems}) > 1
     )
@@ -28,7 +28,7 @@ def varying(systems: Sequence[ReplySystem]) -> tuple[str, ...]:
 
 
 def labels(systems: Sequence[ReplySystem]) -> dict[str, str]:
-    """A name per system id: its varying factors, or its id where these do not tell it apart."""
+    """Name each system by its varying factors, or by its id where these are not unique."""
     factors = varying(systems)
     short = {
         system.system_id: SEPARATOR.join(_value(system, name) for name in factors)
@@ -40,7 +40,7 @@ def labels(systems: Sequence[ReplySystem]) -> dict[str, str]:
 
 
 def distinct(names: Sequence[str]) -> list[str]:
-    """Each name on one line and not too long, a number behind those that then look alike.
+    """Shorten each name to one line, and number those that then look alike.
 
     Example:
         >>> distinct(["a", "b", "a\\n"])
@@ -58,7 +58,7 @@ def distinct(names: Sequence[str]) -> list[str]:
 
 
 def change(base: ReplySystem, other: ReplySystem, factor: str, factors: Sequence[str]) -> str:
-    """What changes from one system to another, in words.
+    """Describe what changes from one system to another.
 
     Args:
         base: before.
@@ -73,7 +73,7 @@ def change(base: ReplySystem, other: ReplySystem, factor: str, factors: Sequence
 
 
 def shared_factors(systems: Sequence[ReplySystem]) -> list[tuple[str, str]]:
-    """What all systems have in common, as pairs of name and value."""
+    """List what all systems have in common, as pairs of name and value."""
     factors = set(varying(systems))
     return [
         (name, one_line(getattr(systems[0], name)))
@@ -83,7 +83,7 @@ def shared_factors(systems: Sequence[ReplySystem]) -> list[tuple[str, str]]:
 
 
 def plain_labels(names: Mapping[str, str]) -> dict[str, str]:
-    """The labels where they can stand in a plot, otherwise a number in their place.
+    """Replace labels that cannot stand in a plot by numbers.
 
     Example:
         >>> plain_labels({"a": "direct", "b": "<script>"})

@@ -46,13 +46,13 @@ class _Point:
 
 
 def shown_bases(summary: RepliesSummary) -> list[str | None]:
-    """Knowledge bases that get plots and tables of their own; None: all in one."""
+    """List the knowledge bases with plots and tables of their own; None: all in one."""
     names = list(summary.knowledge_bases)
     return [*names] if 1 < len(names) <= MOST_BASES else [None]
 
 
 def base_counts(summary: RepliesSummary, base: str | None) -> dict[str, ReplyCounts]:
-    """Per system the counts out of the knowledge base."""
+    """Count per system the replies to questions outside the knowledge base."""
     found = {}
     for one in summary.systems:
         shape = one.shape if base is None else one.knowledge_bases.get(base)
@@ -132,7 +132,7 @@ def _scatter(
 
 
 def _window(intervals: Sequence[Interval]) -> tuple[float, float]:
-    """Ends of a scale: the intervals with some room, never less than a third."""
+    """Choose the ends of a scale: the intervals with a margin, at least a third."""
     low = min(one.low or 0.0 for one in intervals) - _MARGIN
     high = max(1.0 if one.high is None else one.high for one in intervals) + _MARGIN
     if high - low < 1 / 3:
@@ -200,16 +200,16 @@ def _bars(name: str, counts: Mapping[str, ReplyCounts], names: Mapping[str, str]
 
     return Plot(
         name=name,
-        title="What became of the replies",
-        caption="Questions whose answer is not in the knowledge base. What is right all the same "
-        "came from the model’s memory, or from another passage.",
+        title="Outcomes of the replies",
+        caption="Questions whose answer is not in the knowledge base. Answers that are right all "
+        "the same came from the model’s memory, or from another passage.",
         draw=draw,
         size=(8.2, _FRAME + _LINE * len(parts)),
     )
 
 
 def _parts(found: ReplyCounts) -> list[float]:
-    """Shares of all replies, in the order of the legend."""
+    """Compute shares of all replies, in the order of the legend."""
     tiers = [found.tiers[tier] or 0 for tier in TIERS]
     abstained = found.abstained or 0
     counts = [abstained, *tiers, found.n - abstained - sum(tiers)]
@@ -221,7 +221,7 @@ def _silent(found: ReplyCounts) -> bool:
 
 
 def _grouping(systems: Sequence[ReplySystem]) -> str | None:
-    """The factor that colours stand for: one of few values."""
+    """Choose the factor that colours stand for: one with few values."""
     for factor in ("guard", "retrieval", "model", "prompt"):
         if 1 < len({getattr(system, factor) for system in systems}) <= len(_LOOKS):
             return factor

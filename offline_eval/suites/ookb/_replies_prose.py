@@ -18,7 +18,7 @@ _MOST_COMPARED = 2
 
 
 def headline(summary: RepliesSummary) -> list[str]:
-    """The sentences that say it all, the most important one first."""
+    """Write the opening sentences, the most important one first."""
     if not summary.evidence.replies:
         return [_nothing(summary)]
     names = labels(tuple(summary.evidence.run.systems.values()))
@@ -33,7 +33,7 @@ def headline(summary: RepliesSummary) -> list[str]:
 
 
 def judged_words(summary: RepliesSummary) -> str:
-    """Who judged, in one sentence."""
+    """Say who judged, in one sentence."""
     first, second = (
         judge_words(summary.evidence.primary(name)) for name in (ABSTENTION, FACTUALITY)
     )
@@ -45,7 +45,7 @@ def judged_words(summary: RepliesSummary) -> str:
 
 
 def judge_words(judge: str | None) -> str:
-    """A judge's name as people read it."""
+    """Write the name of a judge for readers."""
     if judge is None:
         return "nobody"
     return {
@@ -56,7 +56,7 @@ def judge_words(judge: str | None) -> str:
 
 
 def p_words(value: float | None) -> str:
-    """A p-value in few signs.
+    """Write a p-value briefly.
 
     Example:
         >>> p_words(0.0312), p_words(0.5), p_words(None)
@@ -68,7 +68,7 @@ def p_words(value: float | None) -> str:
 
 
 def points(interval: Interval) -> tuple[str, str]:
-    """A difference in percentage points: its value and its interval, in words."""
+    """Write a difference in percentage points: its value and its interval."""
     if interval.value is None or interval.low is None or interval.high is None:
         return "–", ""
     value, low, high = (
@@ -183,7 +183,7 @@ def _rate(rate: Interval) -> str:
 
 
 def _bases(summary: RepliesSummary) -> list[str | None]:
-    """Knowledge bases to speak of one by one; None: of all together."""
+    """List the knowledge bases to describe one by one; None: all together."""
     names = list(summary.knowledge_bases)
     return [*names] if 1 < len(names) <= _MOST_BASES else [None]
 
@@ -264,7 +264,7 @@ def _guarded(summary: RepliesSummary, names: Mapping[str, str]) -> list[str]:
 
 
 def _since(summary: RepliesSummary, names: Mapping[str, str]) -> list[str]:
-    """What changed since another run, as far as chance does not explain it."""
+    """Say what changed since another run, if chance does not explain it."""
     by_run: dict[str, list[Comparison]] = {}
     for one in summary.differences:
         if one.run:

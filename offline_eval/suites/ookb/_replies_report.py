@@ -73,12 +73,10 @@ _TIERS = (
     "(deviates, but would not mislead) or tier 3 (wrong, misleading or incomplete)."
 )
 _INTERVALS = (
-    "Beneath each rate stands its 95 % interval: how far chance alone could have moved it with "
-    "this many questions. Where each question stands once, it is Wilson’s; where several systems "
-    "answered the same questions, whole questions were drawn again and again (bootstrap). Both "
-    "take questions for a fair sample of those that matter, and for independent of each other. "
-    "Neither knows of the judge’s own errors: see people’s labels below. Two rates whose intervals "
-    "overlap may still differ: the paired tests below look at the same questions."
+    "Beneath each rate is its 95 % interval: Wilson’s where each question occurs once, a bootstrap "
+    "interval where several systems answered the same questions. Neither includes the judge’s own "
+    "errors: see people’s labels below. Two rates whose intervals overlap may still differ: the "
+    "paired tests below compare the same questions."
 )
 _FAILURES = (
     "Failures are looked for in every reply that did not abstain, right ones included. "
@@ -198,7 +196,10 @@ def _sections(summary: RepliesSummary, names: Mapping[str, str]) -> list[Section
     sections = (
         _tested(summary),
         _results(summary, names),
-        Section("How to read the intervals", (_INTERVALS,)),
+        Section(
+            "How to read the intervals",
+            (_INTERVALS, Prose(explained("intervals", "wilson", "bootstrap"), small=True)),
+        ),
         _differences(summary, names),
         _criteria(summary, names),
         _topics(summary),
@@ -267,7 +268,14 @@ def _results(summary: RepliesSummary, names: Mapping[str, str]) -> Section:
         table = shape_table("Guarded system", held_out)
         parts.append(Section("Without the questions known from the guard’s calibration", (table,)))
     return Section(
-        "Results by system", (*parts, Prose(explained("reply_rates", "best"), small=True))
+        "Results by system",
+        (
+            *parts,
+            Prose(
+                explained("abstained_not_in_kb", "right_of_answered", "wrong_of_all", "best"),
+                small=True,
+            ),
+        ),
     )
 
 

@@ -30,7 +30,7 @@ from ._replies_topics import Embed, Topics, topics_of
 
 @dataclass(frozen=True, slots=True)
 class SystemSummary:
-    """What became of one system's replies.
+    """Outcomes of the replies of one system.
 
     Attributes:
         system: who was asked, and how.
@@ -49,7 +49,7 @@ class SystemSummary:
     held_out_bases: Mapping[str, ReplyShape]
 
     def fair(self, base: str | None) -> ReplyShape | None:
-        """The shape that does not flatter: unseen questions where some were seen.
+        """Return the rates over unseen questions where some were seen in calibration.
 
         Args:
             base: name of a knowledge base; None: all together.
@@ -111,7 +111,7 @@ class RepliesSummary:
 
     @property
     def missing(self) -> int:
-        """Replies that the run has not got yet."""
+        """Number of replies that are missing in the run."""
         return max(0, self.evidence.run.manifest.replies - len(self.evidence.run.replies))
 
     def to_dict(self) -> dict[str, Any]:
@@ -170,7 +170,7 @@ def summarise_replies(
     compare: Sequence[str | os.PathLike[str]] = (),
     embed: Embed | None = None,
 ) -> RepliesSummary:
-    """The summary of a run folder; the same folder gives the same numbers.
+    """Summarise a run folder; the same folder gives the same numbers.
 
     Args:
         run_dir: of a run of replies, finished or not.

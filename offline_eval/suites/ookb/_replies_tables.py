@@ -20,7 +20,7 @@ _UNKNOWN = "–"
 
 
 def shape_table(first: str, shapes: Mapping[str, ReplyShape], *, best: bool = True) -> Table:
-    """Rates and counts, a line per name.
+    """Make a table of rates and counts, a line per name.
 
     Args:
         first: heading of the names.
@@ -54,7 +54,7 @@ def comparison_tables(
     names: Mapping[str, str],
     systems: Mapping[str, ReplySystem],
 ) -> list[tuple[str, Table]]:
-    """Differences in percentage points by what was changed, the heading first.
+    """Make tables of differences in percentage points, one for each kind of change.
 
     Args:
         comparisons: in the order of the lines.

@@ -35,7 +35,7 @@ _LETTERS = re.compile(r"[^\W\d_]{2,}")
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """What became of the questions on one topic, all systems together.
+    """Outcomes of the questions on one topic, all systems together.
 
     Attributes:
         name: of the topic; keywords where it was found by embedding.
@@ -66,7 +66,7 @@ def topics_of(
     *,
     embed: Embed | None = None,
 ) -> Topics:
-    """Topics with their replies, those with the most questions first.
+    """Group the replies by topic, those with the most questions first.
 
     Args:
         questions: of the run, by id.

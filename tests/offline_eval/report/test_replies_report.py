@@ -112,7 +112,7 @@ def test_the_page_shows_every_section(tmp_path: Path) -> None:
         "abstention_rate is 0.4",
         "Answer left out",
         "Abstaining against being right",
-        "What became of the replies",
+        "Outcomes of the replies",
         "The guard against none",
         "off → policy",
         "Failure, judged by the labels that came with the replies",
