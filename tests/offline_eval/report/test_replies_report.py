@@ -284,10 +284,10 @@ def test_questions_seen_in_calibration_are_named_and_told_apart(tmp_path: Path) 
 
 def test_shared_passages_and_few_questions_are_named(tmp_path: Path) -> None:
     run = write_replies_run(tmp_path / "run", toys("yyyy"))
-    lines = (run / "questions.jsonl").read_text(encoding="utf-8")
-    (run / "questions.jsonl").write_text(
-        lines.replace('"passage_id":""', '"passage_id":"p0"'), encoding="utf-8"
-    )
+    questions = run / "questions.jsonl"
+    rows = [json.loads(line) for line in questions.read_text(encoding="utf-8").splitlines()]
+    questions.unlink()
+    write_rows(questions, [{**row, "passage_id": "p0"} for row in rows])
     write_report(run)
 
     text = text_of(run)
