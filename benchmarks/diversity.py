@@ -39,8 +39,8 @@ from overhead import machine
 
 from knowgate.guard.files import write_json
 from knowgate.offline_eval.data import read_questions
-from knowgate.offline_eval.data.diversity import (
-    farthest_first,
+from knowgate.offline_eval.data.diversity._farthest_first import farthest_first
+from knowgate.offline_eval.data.diversity._uniqueness import (
     keyword_distinct,
     keyword_uniqueness,
     original_keyword_scores,

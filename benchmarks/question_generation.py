@@ -30,8 +30,6 @@ from knowgate.offline_eval.data.graph import (
     Templates,
     generate_questions,
     load_graph,
-    set_counts,
-    write_set,
 )
 
 BASE, SEED = "http://example.org/", 0
@@ -105,14 +103,14 @@ def measure(path: Path, per_type: int) -> dict[str, Any]:
     read = time.perf_counter() - started
     templates = Templates()
     made = generate_questions(graph, settings, templates=templates)
-    write_set(made, path.parent / "set", graph=graph, settings=settings, templates=templates)
+    made.write(path.parent / "set", graph=graph, settings=settings, templates=templates)
     return {
         "triples": graph.triples,
         "read_seconds": read,
         "seconds": time.perf_counter() - started,
         "cpu_seconds": time.process_time() - cpu,
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        "counts": set_counts(made),
+        "counts": made.counts(),
         "shortfalls": list(made.shortfalls),
         "left_out": made.left_out,
     }

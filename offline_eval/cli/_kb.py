@@ -19,8 +19,6 @@ from ..data.facts import (
     Stage,
     build_questions,
     estimate_build,
-    fact_prompt,
-    question_prompt,
 )
 from ..run import CallLimits
 from ..systems import load_chat_model
@@ -106,14 +104,10 @@ def build(
 
     Example: `knowgate kb build docs/ --model openai:gpt-4.1-mini --out kb`
     """
+    files = {"facts": fact_prompt_file, "question": question_prompt_file}
     settings = BuildSettings(
         model=model,
-        prompts=BuildPrompts(
-            facts=load_prompt(fact_prompt_file) if fact_prompt_file else fact_prompt(),
-            question=load_prompt(question_prompt_file)
-            if question_prompt_file
-            else question_prompt(),
-        ),
+        prompts=BuildPrompts(**{name: load_prompt(path) for name, path in files.items() if path}),
         structured=structured,
         sentences_per_call=sentences_per_call,
         max_repairs=max_repairs,

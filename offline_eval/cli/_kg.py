@@ -13,7 +13,6 @@ import typer
 from ...guard.errors import InputError
 from ...guard.files import write_json
 from ..data.graph import (
-    ALL_TYPES,
     EndpointSettings,
     FetchLimits,
     Functional,
@@ -28,8 +27,6 @@ from ..data.graph import (
     graph_properties,
     load_endpoint,
     load_graph,
-    set_counts,
-    write_set,
 )
 from ..data.uaqfact import QuestionType
 from ._app import app
@@ -171,7 +168,7 @@ def generate(
             hint="--dry-run says what was left out",
         )
     assert out_dir is not None
-    write_set(made, out_dir, graph=loaded, settings=settings, templates=texts)
+    made.write(out_dir, graph=loaded, settings=settings, templates=texts)
     _show_counts(made, out_dir)
 
 
@@ -245,7 +242,7 @@ def _line(profile: PropertyProfile) -> str:
 
 
 def _show_counts(made: GeneratedSet, folder: Path) -> None:
-    counts = set_counts(made)
+    counts = made.counts()
     for language, by_type in counts.get("task1", {}).items():
         parts = [
             f"{name} {kinds.get('ua', 0)} + {kinds.get('ab', 0)}" for name, kinds in by_type.items()
@@ -266,7 +263,7 @@ def _show_counts(made: GeneratedSet, folder: Path) -> None:
 
 
 def _types(text: str) -> tuple[QuestionType, ...]:
-    known = {kind.value: kind for kind in ALL_TYPES}
+    known = {kind.value: kind for kind in QuestionType}
     chosen = _parts(text)
     strangers = [name for name in chosen if name not in known]
     if strangers:

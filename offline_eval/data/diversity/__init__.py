@@ -5,7 +5,6 @@ questions ─► duplicates ─► keywords ─► meaning ─► kept, and what
 
 from __future__ import annotations
 
-from ._farthest_first import farthest_first
 from ._filter import (
     Diverse,
     DiversitySettings,
@@ -15,12 +14,6 @@ from ._filter import (
     filter_questions_file,
 )
 from ._tokens import numbers_of, words_of
-from ._uniqueness import (
-    keyword_distinct,
-    keyword_uniqueness,
-    original_keyword_scores,
-    original_keyword_selection,
-)
 
 __all__ = [
     "Diverse",
@@ -28,12 +21,7 @@ __all__ = [
     "DropReason",
     "KeywordMethod",
     "SemanticMethod",
-    "farthest_first",
     "filter_questions_file",
-    "keyword_distinct",
-    "keyword_uniqueness",
     "numbers_of",
-    "original_keyword_scores",
-    "original_keyword_selection",
     "words_of",
 ]

@@ -22,7 +22,7 @@ from ._artefacts import Stage
 from ._build import BuildTotals, Spent, build_questions
 from ._estimate import BuildEstimate, estimate_build
 from ._records import NO_MODEL, BuildSettings
-from ._requests import BuildPrompts, fact_prompt, question_prompt
+from ._requests import BuildPrompts
 
 __all__ = [
     "NO_MODEL",
@@ -34,6 +34,4 @@ __all__ = [
     "Stage",
     "build_questions",
     "estimate_build",
-    "fact_prompt",
-    "question_prompt",
 ]

@@ -66,23 +66,13 @@ def _bundled(name: str) -> Prompt:
     return Prompt(name=name, text=text.rstrip("\n"))
 
 
-def fact_prompt() -> Prompt:
-    """The bundled prompt that asks for facts; slots `sentences` (needed) and `topic`."""
-    return _bundled("facts")
-
-
-def question_prompt() -> Prompt:
-    """The bundled prompt for a question; slots `fact` (needed), `passage` and `topic`."""
-    return _bundled("question")
-
-
 @dataclass(frozen=True, slots=True)
 class BuildPrompts:
     """The prompts of one build.
 
     Attributes:
-        facts: asks for the facts in numbered `{sentences}` under the heading `{topic}`.
-        question: asks for a question about a `{fact}` from a `{passage}`.
+        facts: asks for the facts in numbered `{sentences}` (needed) under the heading `{topic}`.
+        question: asks for a question about a `{fact}` (needed) from a `{passage}`.
         as_json: tells a model without structured output the `{schema}`.
         repair: tells a model the `{faults}` of its reply.
 
@@ -90,8 +80,8 @@ class BuildPrompts:
         InputError: a prompt lacks its slot, or has one that nothing fills.
     """
 
-    facts: Prompt = field(default_factory=fact_prompt)
-    question: Prompt = field(default_factory=question_prompt)
+    facts: Prompt = field(default_factory=lambda: _bundled("facts"))
+    question: Prompt = field(default_factory=lambda: _bundled("question"))
     as_json: Prompt = field(default_factory=lambda: _bundled("as_json"))
     repair: Prompt = field(default_factory=lambda: _bundled("repair"))
 

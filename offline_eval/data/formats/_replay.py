@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from ....guard.errors import InputError
 from ...run import (
@@ -21,95 +20,57 @@ from ...run import (
     ReplySystem,
     RowError,
 )
-from .. import PassageKind, QuestionRecord
+from .. import QuestionRecord
 from ._replay_log import LoggedPassage, LoggedReply, ReplayLog, read_replay_log
 from ._run_parts import (
+    InteropWarning,
     KnownBase,
-    OnWarning,
-    RunParts,
     WarningCounter,
     base_of_records,
     by_reference,
-    input_files,
     plain,
-    read_bases,
     shared_ids,
-    write_run,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayRows:
-    """What logs say, as rows of a run.
+class LoggedRun:
+    """Logs of replies, as rows of a run.
 
     Attributes:
+        bases: knowledge bases of the questions.
+        systems: whose replies the logs hold, in the order of their first line.
         cases: one per question and kind that was asked, by id.
         replies: by id, in the order of the logs.
         judgements: labels that the logs give, of judge `given`.
         warnings: what was left out.
     """
 
+    bases: Sequence[KnownBase]
+    systems: Sequence[ReplySystem]
     cases: Mapping[str, ReplyCase]
     replies: Mapping[str, ReplyRow]
     judgements: Sequence[Judgement]
-    warnings: WarningCounter
+    warnings: Sequence[InteropWarning]
 
 
-def import_replay(
-    logs: Sequence[str | os.PathLike[str]],
-    questions: Sequence[str | os.PathLike[str]],
-    out: str | os.PathLike[str],
-    *,
-    passage: PassageKind = PassageKind.QUESTION_ANSWER,
-    on_warning: OnWarning | None = None,
-) -> Path:
-    """Make a run of replies from logs, as they stand, without a guard.
+def read_logs(
+    paths: Sequence[str | os.PathLike[str]], bases: Sequence[KnownBase] = ()
+) -> LoggedRun:
+    """Read logs of replies, and match them with the questions that they answer.
 
     Args:
-        logs: files, see `read_replay_log`.
-        questions: documents that the replies answer; none, and the logs' own questions
-            and expected answers stand in for them.
-        out: run folder; done again with the same files, it changes nothing.
-        passage: what an id in a logged context stands for.
-        on_warning: called with what was left out.
-
-    Returns:
-        The run folder.
+        paths: of the logs, see `read_replay_log`.
+        bases: knowledge bases that the questions are from; without any, the questions and
+            expected answers in the logs are used. Texts that contexts hold are added to them.
 
     Raises:
-        InputError: a file cannot be read, a reply has the id of one question and the
-            text of another, no question is known, or the folder holds something else.
+        InputError: a log cannot be read, ids and texts belong to different questions, no question
+            is known, a case is answered twice by one system, or a question that the log says
+            was left out is in its own context.
     """
-    return write_run(out, replay_parts(logs, questions, passage=passage), on_warning=on_warning)
-
-
-def replay_parts(
-    logs: Sequence[str | os.PathLike[str]],
-    questions: Sequence[str | os.PathLike[str]],
-    *,
-    passage: PassageKind = PassageKind.QUESTION_ANSWER,
-) -> RunParts:
-    """What `import_replay` writes, in memory.
-
-    Raises:
-        InputError: as there.
-    """
-    if not logs:
-        raise InputError("no log given", where="--replay", hint="name at least one .jsonl file")
-    read = [read_replay_log(path) for path in logs]
-    bases = read_bases(questions, passage) if questions else bases_of_logs(read)
-    rows = replay_rows(read, bases)
-    return RunParts(
-        settings={"source": "replay", "passage": passage.value},
-        systems=replay_systems(read),
-        questions=[one for base in bases for one in base.questions.values()],
-        passages=[one for base in bases for one in base.passages.values()],
-        cases=list(rows.cases.values()),
-        replies=list(rows.replies.values()),
-        judgements=rows.judgements,
-        inputs=input_files([*logs, *questions]),
-        warnings=rows.warnings.warnings(),
-    )
+    logs = [read_replay_log(path) for path in paths]
+    return replay_rows(logs, list(bases) or list(bases_of_logs(logs)))
 
 
 def replay_systems(logs: Sequence[ReplayLog]) -> tuple[ReplySystem, ...]:
@@ -176,7 +137,7 @@ def _unused_id(records: Mapping[str, QuestionRecord]) -> str:
     return f"q{number}"
 
 
-def replay_rows(logs: Sequence[ReplayLog], bases: Sequence[KnownBase]) -> ReplayRows:
+def replay_rows(logs: Sequence[ReplayLog], bases: Sequence[KnownBase]) -> LoggedRun:
     """The rows of logged replies; texts that contexts hold are added to the bases.
 
     Replies to unknown questions are left out with a warning.
@@ -202,7 +163,14 @@ def replay_rows(logs: Sequence[ReplayLog], bases: Sequence[KnownBase]) -> Replay
             where=str(logs[0].path),
             hint="give the documents that the logged questions come from",
         )
-    return ReplayRows(building.cases, building.replies, building.judgements, building.warnings)
+    return LoggedRun(
+        bases,
+        replay_systems(logs),
+        building.cases,
+        building.replies,
+        building.judgements,
+        building.warnings.warnings(),
+    )
 
 
 @dataclass(slots=True)

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from ....guard.errors import InputError
 from ...run import (
     JUDGEMENTS,
     REPLIES,
@@ -25,7 +24,7 @@ from ...run import (
     open_table,
     start_replies_run,
 )
-from .. import PassageKind, QuestionRecord, build_knowledge_base, read_questions
+from .. import QuestionRecord
 
 
 @dataclass(slots=True)
@@ -77,34 +76,6 @@ def plain(text: str) -> str:
     return " ".join(text.split())
 
 
-def read_bases(
-    paths: Sequence[str | os.PathLike[str]], passage: PassageKind
-) -> tuple[KnownBase, ...]:
-    """One knowledge base per question document, named as the file is.
-
-    Ids that several documents use get the name before them.
-
-    Raises:
-        InputError: a document cannot be read, or two have one name.
-    """
-    found: dict[str, list[QuestionRecord]] = {}
-    for path in paths:
-        name = Path(path).stem
-        if name in found:
-            raise InputError(
-                f"two question documents are named {name!r}",
-                where=os.fspath(path),
-                hint="give the files different names",
-            )
-        found[name] = read_questions(path)
-    shared = _shared_ids(found.values())
-    where = {Path(path).stem: os.fspath(path) for path in paths}
-    return tuple(
-        _document_base(name, records, passage, shared, where[name])
-        for name, records in found.items()
-    )
-
-
 def base_of_records(
     name: str, records: Mapping[str, QuestionRecord], shared: frozenset[str]
 ) -> KnownBase:
@@ -144,41 +115,6 @@ def shared_ids(groups: Iterable[Iterable[str]]) -> frozenset[str]:
     """Ids that stand in more than one of the groups."""
     counts = Counter(one for group in groups for one in set(group))
     return frozenset(one for one, times in counts.items() if times > 1)
-
-
-def _shared_ids(found: Iterable[Sequence[QuestionRecord]]) -> frozenset[str]:
-    return shared_ids([record.question_id for record in records] for records in found)
-
-
-def _document_base(
-    name: str,
-    records: Sequence[QuestionRecord],
-    passage: PassageKind,
-    shared: frozenset[str],
-    where: str,
-) -> KnownBase:
-    built = build_knowledge_base(records, passage, where=where)
-    sources = {record.question_id: record.source for record in records}
-    passages = {}
-    for identifier, text in built.passages.items():
-        unique = unique_id(name, identifier, shared)
-        passages[unique] = StoredPassage(
-            passage_id=unique, text=text, knowledge_base=name, source=sources[identifier]
-        )
-    questions = {}
-    for record in records:
-        own = unique_id(name, built.passage_of[record.question_id], shared)
-        questions[record.question_id] = Question(
-            question_id=unique_id(name, record.question_id, shared),
-            question=record.question,
-            answer=record.answer,
-            passage=passages[own].text,
-            passage_id=own,
-            source=record.source,
-            knowledge_base=name,
-            topic=getattr(record, "topic", None),
-        )
-    return KnownBase(name, questions, passages)
 
 
 def by_reference(names: tuple[str, ...], base: KnownBase) -> ReplyContext:

@@ -20,18 +20,15 @@ from ._generation import (
     check_folder,
     generate_questions,
     graph_properties,
-    set_counts,
-    write_set,
 )
 from ._graph import KnowledgeGraph
 from ._loading import load_graph
 from ._properties import PropertyProfile
-from ._settings import ALL_TYPES, Functional, GenerationSettings, PropertyRules
+from ._settings import Functional, GenerationSettings, PropertyRules
 from ._sparql import EndpointSettings
 from ._templates import Templates
 
 __all__ = [
-    "ALL_TYPES",
     "EndpointSettings",
     "FetchLimits",
     "Functional",
@@ -46,6 +43,4 @@ __all__ = [
     "graph_properties",
     "load_endpoint",
     "load_graph",
-    "set_counts",
-    "write_set",
 ]

@@ -38,7 +38,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class GeneratedSet:
-    """What came out.
+    """Generated questions.
 
     Attributes:
         data: the questions, in all languages, with examples.
@@ -51,6 +51,60 @@ class GeneratedSet:
     shortfalls: tuple[str, ...]
     left_out: dict[str, int]
     profiles: tuple[PropertyProfile, ...]
+
+    def counts(self) -> dict[str, Any]:
+        """Questions by task, language, type and kind, without zeros."""
+        found: dict[str, Any] = {}
+        for task, question_type, kind, language, number in self.data.counts():
+            if number:
+                by_type = found.setdefault(task, {}).setdefault(language, {})
+                if kind:
+                    by_type.setdefault(question_type, {})[kind] = number
+                else:
+                    by_type[question_type] = number
+        examples = Counter[str]()
+        for (language, _), rows in self.data.examples.items():
+            examples[language] += len(rows)
+        return {**found, "examples": dict(examples)}
+
+    def write(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        graph: KnowledgeGraph,
+        settings: GenerationSettings,
+        templates: Templates,
+    ) -> Path:
+        """Write the questions in the UAQFact layout, with `generation.json` beside them.
+
+        Args:
+            folder: a new or empty one; it appears whole, or not at all.
+            graph: that the questions are made of, for the manifest.
+            settings: likewise.
+            templates: likewise.
+
+        Raises:
+            InputError: there is something in the folder, or it cannot be written.
+        """
+        path = Path(folder)
+        check_folder(path)
+        made = path.parent / f".knowgate-{uuid4().hex}.tmp"
+        try:
+            made.mkdir(parents=True)
+            write_layout(self.data, made)
+            write_json(made / MANIFEST, _manifest(self, graph, settings, templates))
+            if path.exists():
+                path.rmdir()
+            made.replace(path)
+        except OSError as error:
+            raise InputError(
+                f"cannot be written ({error.strerror})",
+                where=str(path),
+                hint="choose another place",
+            ) from None
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+        return path
 
 
 def graph_properties(
@@ -261,7 +315,7 @@ MANIFEST = "generation.json"
 
 
 def check_folder(folder: str | os.PathLike[str]) -> None:
-    """Refuse a place where a set cannot be written, before a graph is read.
+    """Reject a folder that a set cannot be written to.
 
     Raises:
         InputError: it is a file, or a folder with something in it.
@@ -270,59 +324,6 @@ def check_folder(folder: str | os.PathLike[str]) -> None:
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         what = "is not empty" if path.is_dir() else "is a file"
         raise InputError(what, where=str(path), hint="name a new folder")
-
-
-def write_set(
-    generated: GeneratedSet,
-    folder: str | os.PathLike[str],
-    *,
-    graph: KnowledgeGraph,
-    settings: GenerationSettings,
-    templates: Templates,
-) -> Path:
-    """Write the questions in the UAQFact layout, with `generation.json` beside them.
-
-    Args:
-        generated: the questions.
-        folder: a new or empty one; it appears whole, or not at all.
-        graph, settings, templates: what they were made of, for the manifest.
-
-    Raises:
-        InputError: there is something in the folder, or it cannot be written.
-    """
-    path = Path(folder)
-    check_folder(path)
-    made = path.parent / f".knowgate-{uuid4().hex}.tmp"
-    try:
-        made.mkdir(parents=True)
-        write_layout(generated.data, made)
-        write_json(made / MANIFEST, _manifest(generated, graph, settings, templates))
-        if path.exists():
-            path.rmdir()
-        made.replace(path)
-    except OSError as error:
-        raise InputError(
-            f"cannot be written ({error.strerror})", where=str(path), hint="choose another place"
-        ) from None
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
-    return path
-
-
-def set_counts(generated: GeneratedSet) -> dict[str, Any]:
-    """Questions by task, language, type and kind, without what there is none of."""
-    found: dict[str, Any] = {}
-    for task, question_type, kind, language, number in generated.data.counts():
-        if number:
-            by_type = found.setdefault(task, {}).setdefault(language, {})
-            if kind:
-                by_type.setdefault(question_type, {})[kind] = number
-            else:
-                by_type[question_type] = number
-    examples = Counter[str]()
-    for (language, _), rows in generated.data.examples.items():
-        examples[language] += len(rows)
-    return {**found, "examples": dict(examples)}
 
 
 def _manifest(
@@ -341,7 +342,7 @@ def _manifest(
         "settings": chosen,
         "templates": dict(sorted(templates.sha256.items())),
         "tasks": list(ALL_TASKS),
-        "counts": set_counts(generated),
+        "counts": generated.counts(),
         "shortfalls": list(generated.shortfalls),
         "left_out": generated.left_out,
         "properties": [

@@ -7,14 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ....guard.decision import Route
-from ...data.formats import (
-    InteropWarning,
-    KnownBase,
-    bases_of_logs,
-    read_replay_log,
-    replay_rows,
-    replay_systems,
-)
+from ...data.formats import InteropWarning, KnownBase, read_logs
 from ...run import (
     ABSTENTION,
     FACTUALITY,
@@ -77,17 +70,15 @@ def read_replay(
     """
     if not paths:
         return Replay()
-    logs = [read_replay_log(path) for path in paths]
-    known = [_known(base) for base in bases] or list(bases_of_logs(logs))
-    found = replay_rows(logs, known)
+    found = read_logs(paths, [_known(base) for base in bases])
     asked = {
         question.question_id: question
-        for base in known
+        for base in found.bases
         for question in list(base.questions.values())[:limit]
     }
     cases = {name: case for name, case in found.cases.items() if case.question_id in asked}
     rows = [row for row in found.replies.values() if row.case_id in cases]
-    logged = {system.system_id: system for system in replay_systems(logs)}
+    logged = {system.system_id: system for system in found.systems}
     tested, items = _guarded(logged, rows, cases, asked, systems)
     judgements: dict[str, list[Judgement]] = {}
     for one in found.judgements:
@@ -99,9 +90,9 @@ def read_replay(
         questions=tuple(
             asked[name] for name in dict.fromkeys(c.question_id for c in cases.values())
         ),
-        passages=tuple(passage for base in known for passage in base.passages.values()),
+        passages=tuple(passage for base in found.bases for passage in base.passages.values()),
         judgements=judgements,
-        warnings=tuple(found.warnings.warnings()),
+        warnings=tuple(found.warnings),
     )
 
 

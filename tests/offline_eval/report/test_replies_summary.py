@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from knowgate.calibration import wilson_interval
-from knowgate.offline_eval.data.formats._replay import import_replay
 from knowgate.offline_eval.run import CaseKind, ReplySystem
 from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.ookb._replies_summary import summarise_replies
@@ -20,6 +19,7 @@ from tests.offline_eval.report.replies_run import (
     write_replies_run,
     write_rows,
 )
+from tests.support.replayed_runs import replayed_run
 
 OTHER = SYSTEM.model_copy(update={"system_id": "t", "prompt": "conservative"})
 GUARDED = SYSTEM.model_copy(update={"system_id": "g", "guard": "policy"})
@@ -255,12 +255,12 @@ def test_the_left_out_check_is_in_the_report(tmp_path: Path) -> None:
 def test_the_logged_replies_give_the_published_counts(shared_data: Path, tmp_path: Path) -> None:
     folder = shared_data / "policybench"
     logs = sorted((folder / "gpt-4o_runs").glob("*.jsonl"))
-    run = import_replay(logs, sorted((folder / "questions").glob("*.json")), tmp_path / "run")
+    run = replayed_run(logs, sorted((folder / "questions").glob("*.json")), tmp_path / "run")
 
     found = values(run, embed=_by_length)
 
     counts = {
-        (name, one["retrieval"], one["prompt"]): (
+        (name.partition("_")[0], one["retrieval"], one["prompt"]): (
             shape["abstained"],
             shape["n"],
             shape["tier_1"] + shape["tier_2"],

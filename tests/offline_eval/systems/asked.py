@@ -13,7 +13,8 @@ from knowgate.calibration.risk import Leak
 from knowgate.guard import Policy, Route
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.policies import calibrate_run
-from knowgate.offline_eval.suites.ookb import Comparison, RepliesDone, run_replies
+from knowgate.offline_eval.suites.ookb import RepliesDone, run_replies
+from knowgate.offline_eval.systems import Comparison
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, run_toy, write_toy_questions
 from tests.support.scripted_chat import ScriptedTextChat
 

@@ -18,12 +18,14 @@ from knowgate.offline_eval.data.diversity import (
     DropReason,
     KeywordMethod,
     SemanticMethod,
-    farthest_first,
     filter_questions_file,
+)
+from knowgate.offline_eval.data.diversity._farthest_first import farthest_first
+from knowgate.offline_eval.data.diversity._filter import Dropped, diverse_questions
+from knowgate.offline_eval.data.diversity._uniqueness import (
     original_keyword_scores,
     original_keyword_selection,
 )
-from knowgate.offline_eval.data.diversity._filter import Dropped, diverse_questions
 from tests.offline_eval.suites.ookb.toy import ToyEncoder
 
 _ANGLES = {"red": 0.0, "crimson": 20.0, "blue": 90.0, "green": 180.0}

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data.diversity import farthest_first
+from knowgate.offline_eval.data.diversity._farthest_first import farthest_first
 
 Floats = NDArray[np.float64]
 

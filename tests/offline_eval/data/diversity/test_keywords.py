@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data.diversity import (
+from knowgate.offline_eval.data.diversity import words_of
+from knowgate.offline_eval.data.diversity._uniqueness import (
     keyword_distinct,
     keyword_uniqueness,
     original_keyword_scores,
-    words_of,
 )
 
 _WORDS = ["a", "b", "c", "d", "e", "f", "5", "5.5", "été", "税金"]

@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data.diversity import original_keyword_scores, original_keyword_selection
+from knowgate.offline_eval.data.diversity._uniqueness import (
+    original_keyword_scores,
+    original_keyword_selection,
+)
 
 
 def test_the_score_is_the_sum_of_tfidf_weights() -> None:

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data.formats import read_replay_log
-from knowgate.offline_eval.data.formats._replay_log import LoggedPassage
+from knowgate.offline_eval.data.formats._replay_log import LoggedPassage, read_replay_log
 from knowgate.offline_eval.run import CaseKind
 from tests.offline_eval.cli.commands import write_lines
 

@@ -19,7 +19,6 @@ from knowgate.offline_eval.data.graph import (
     Templates,
     generate_questions,
     load_graph,
-    write_set,
 )
 from knowgate.offline_eval.data.graph._graph import Span
 from knowgate.offline_eval.data.graph._time import bounds, met_window, unmet_window
@@ -32,7 +31,7 @@ _E = "http://example.org/"
 
 def write_out(made: GeneratedSet, graph: KnowledgeGraph, folder: Path) -> dict[str, bytes]:
     chosen = GenerationSettings()
-    write_set(made, folder, graph=graph, settings=chosen, templates=Templates())
+    made.write(folder, graph=graph, settings=chosen, templates=Templates())
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))

@@ -1,0 +1,39 @@
+"""Runs made of logged replies, as they stand, without a guard."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from knowgate.guard import MissingDependencyError
+from knowgate.offline_eval.data import Encoder, PassageKind
+from knowgate.offline_eval.data.formats import InteropWarning
+from knowgate.offline_eval.suites.ookb import RepliesSettings, run_replies
+from knowgate.offline_eval.systems import Comparison
+
+
+def replayed_run(
+    logs: Sequence[str | os.PathLike[str]],
+    questions: Sequence[str | os.PathLike[str]],
+    out: str | os.PathLike[str],
+    *,
+    passage: PassageKind = PassageKind.QUESTION_ANSWER,
+    on_warning: Callable[[InteropWarning], object] | None = None,
+) -> Path:
+    """The folder of a run that holds the logged replies."""
+    done = run_replies(
+        questions,
+        out,
+        Comparison(replay=logs),
+        encoder=_no_encoder,
+        settings=RepliesSettings(passage=passage),
+    )
+    for warning in done.prepared.replay.warnings:
+        if on_warning is not None:
+            on_warning(warning)
+    return done.folder
+
+
+def _no_encoder() -> Encoder:
+    raise MissingDependencyError("logged replies are not searched")
