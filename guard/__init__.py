@@ -1,4 +1,4 @@
-"""The online path: measure, route, count.
+"""The online path: measure signals, choose a route, count the decision.
 
     question, passages ─► relevance ─┬─ ≥ τ_r ─► (conflict) ─► follow_context
                                      └─ < τ_r ─► confidence ─┬─ ≥ τ_p ─► answer (no context)

@@ -20,7 +20,7 @@ LATER_FIELDS = frozenset(
 
 
 class Artefact(BaseModel):
-    """A part of a stored artefact: immutable, unknown fields refused."""
+    """A part of a stored artefact: immutable, unknown fields are rejected."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -155,12 +155,12 @@ class GuaranteedRisk(Artefact):
 
 
 class Guarantee(Artefact):
-    """What was promised, and on what evidence.
+    """What is guaranteed, and the evidence for it.
 
     Attributes:
-        statement: the promise in words.
+        statement: the guarantee in words.
         risk: the bound α that was asked for, in (0, 1).
-        delta: probability δ in (0, 1) that the promise fails by bad luck in the draw.
+        delta: probability δ in (0, 1) that the guarantee fails because of the sample drawn.
         certified: False when no threshold met the target; the policy then abstains.
         loss: what counts as an error.
         unit: what is counted; always questions, never passages.
@@ -173,7 +173,7 @@ class Guarantee(Artefact):
             nothing was certified, at the most promising one.
         path: the operating points, declared before the test, from strict to lax.
         chosen: index in `path` of the point that the policy serves by; None: none.
-        population: whom the promise speaks of.
+        population: whom the guarantee covers.
         not_covered: what it says nothing about.
         more_questions: about how many more would be needed, where nothing was certified
             and more could help.

@@ -1,4 +1,4 @@
-"""The guard: measures, routes, counts; never holds a request's state."""
+"""The guard measures signals, chooses a route and counts it; it holds no state of a request."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ class Guard:
             return [self._finish(decision, started) for decision in stop.value]
 
     def count(self, decision: Decision) -> None:
-        """Count a decision that a chain took for the guard, and tell the observers of it."""
+        """Count a decision that a chain made for the guard, and call the observers."""
         if self._metrics is not None:
             self._metrics.count_decision(decision)
         self._observers.tell(decision)
@@ -259,7 +259,7 @@ class Guard:
     def _flows(
         self, questions: Sequence[str], passages: Sequence[Iterable[object] | None]
     ) -> Generator[list[Need], list[Outcome], list[Decision]]:
-        """The flows of a batch, moved forward in step: yields the needs of all of them."""
+        """Run the flows of a batch in step: yield the needs of all, receive their outcomes."""
         questions, passages = _listed(questions, "questions"), _listed(passages, "passages")
         if len(questions) != len(passages):
             raise InputError(

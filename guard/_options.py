@@ -1,4 +1,4 @@
-"""Options of a guard that belong together."""
+"""Options of a guard: mode, failures, deadlines and concurrency."""
 
 from __future__ import annotations
 

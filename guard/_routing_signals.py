@@ -28,7 +28,7 @@ from .text import clean_text
 
 
 class RoutingSignal(Signal[Measured]):
-    """A signal with a calibrated level that the policy's routing goes by."""
+    """A signal with a calibrated level that decides the route."""
 
     @abstractmethod
     def level(self, value: Measured) -> float | bool:
@@ -236,7 +236,7 @@ class ConfidenceSignal(RoutingSignal[Confidence]):
         return await self._estimator.aestimate(request.question)
 
     def measure_many(self, requests: Sequence[Request]) -> Sequence[Confidence | KnowgateError]:
-        """The confidence for several questions; an error in the place of one that failed."""
+        """The confidence for several questions; an error in place of one that failed."""
         return self._batch_estimator.estimate_many(
             [request.question for request in requests], on_error="return"
         )

@@ -1,7 +1,7 @@
-"""The contracts that signals, language models and scorers fulfil.
+"""Protocols of scorers, estimators, detectors and language models.
 
-Everything the guard measures comes through one of these protocols. An
-implementation needs no base class: matching the methods is enough.
+The guard measures through these protocols. An implementation needs no base class:
+matching the methods is enough.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Confidence:
-    """What a confidence estimator found out about one question.
+    """The result of a confidence estimator for one question.
 
     Attributes:
         value: raw confidence in [0, 1] that the closed-book answer is right.
@@ -163,7 +163,7 @@ def checked_language_model(model: LanguageModel) -> LanguageModel:
         # Looked up without asking for it: a fingerprint may hash gigabytes of weights.
         if inspect.getattr_static(model, name, nowhere) is nowhere and not hasattr(model, name):
             raise InputError(
-                f"a {type(model).__name__} is no language model of the guard (it has no {name})",
+                f"a {type(model).__name__} is not a language model of the guard (it has no {name})",
                 hint="wrap a LangChain model in knowgate.adapters.langchain.ChatModelLM",
             )
     return model
@@ -171,7 +171,7 @@ def checked_language_model(model: LanguageModel) -> LanguageModel:
 
 @runtime_checkable
 class ScoringLanguageModel(Protocol):
-    """A model that tells how likely given continuations are, without generating."""
+    """A model that scores given continuations without generating."""
 
     def score_options(self, prompts: Sequence[str], options: Sequence[str]) -> NDArray[np.float64]:
         """Natural-log likelihoods of shape (len(prompts), len(options))."""
@@ -180,7 +180,7 @@ class ScoringLanguageModel(Protocol):
 
 @runtime_checkable
 class HiddenStateLanguageModel(Protocol):
-    """A model that shows its hidden states."""
+    """A model that returns its hidden states."""
 
     def hidden_states(self, prompts: Sequence[str], layer: int) -> NDArray[np.float32]:
         """The last token's state after `layer`, of shape (len(prompts), width)."""
@@ -228,7 +228,7 @@ class SetRelevanceScorer(RelevanceScorer, Protocol):
     """A scorer that also judges several passages together.
 
     Two halves of an answer can suffice together, and five near-misses need not: a
-    policy with the aggregator `joint` goes by the joint value. Any scorer may also have
+    policy with the aggregator `joint` uses the joint value. Any scorer may also have
     `supports(question) -> bool`: where it says False the guard measures no relevance,
     because the numbers would mean nothing for a question in that language.
     """
@@ -284,7 +284,7 @@ class BatchConfidenceEstimator(ConfidenceEstimator, Protocol):
 
 @runtime_checkable
 class ConflictDetector(Protocol):
-    """Tells whether the closed-book answer contradicts the passages."""
+    """Detects whether the closed-book answer contradicts the passages."""
 
     def detect(self, question: str, closed_book_answer: str, passages: Sequence[str]) -> bool:
         """True when the passages support another answer than the closed-book one."""
@@ -366,7 +366,7 @@ class ConflictFinding:
 
 @runtime_checkable
 class ConflictExaminer(Protocol):
-    """A conflict detector that also tells which answers there are, and whose they are.
+    """A conflict detector that also returns the different answers and their sources.
 
     The guard asks `examine` of a detector that has it, and `detect` otherwise. One that
     does not compare passages with each other says so by `compares_passages = False`.
@@ -396,7 +396,7 @@ class ConflictExaminer(Protocol):
 
 
 class Premise(StrEnum):
-    """Whether a question has an answer, as far as the passages tell."""
+    """Whether a question has an answer according to the passages."""
 
     ANSWERABLE = "answerable"
     UNANSWERABLE = "unanswerable"
@@ -417,7 +417,7 @@ class PremiseFault(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Answerability:
-    """What the passages tell of a question's premise.
+    """What the passages say about a question's premise.
 
     Attributes:
         premise: `undecided` where they do not tell, which changes nothing.
@@ -435,7 +435,7 @@ class Answerability:
 
 @runtime_checkable
 class TextEmbedder(Protocol):
-    """Maps texts to vectors whose cosine tells how alike they are; `BiEncoderScorer` is one."""
+    """Maps texts to vectors whose cosine is their similarity, e.g. `BiEncoderScorer`."""
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Vectors of unit length, of shape (len(texts), dimensions)."""
@@ -444,7 +444,7 @@ class TextEmbedder(Protocol):
 
 @runtime_checkable
 class EntailmentModel(Protocol):
-    """Tells whether one text follows from another, e.g. `CrossEncoderEntailment`."""
+    """Judges whether one text follows from another, e.g. `CrossEncoderEntailment`."""
 
     def entails(self, premise: str, hypothesis: str) -> bool | float:
         """A verdict, or the probability in [0, 1] that `hypothesis` follows."""

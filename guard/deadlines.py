@@ -1,9 +1,9 @@
-"""Running blocking calls under a deadline.
+"""Run blocking calls under a deadline, on a bounded pool of worker threads.
 
-Python cannot stop a thread, so a call that outlives its deadline is left behind
-on a daemon thread. The number of threads is bounded. A call that finds all of
-them at work waits for one within its own deadline; when all of them are stuck,
-further calls are refused at once instead of queueing behind the dead.
+Python cannot stop a thread, so a call that exceeds its deadline is left behind on a
+daemon thread. The number of threads is bounded. A call that finds all of them busy
+waits for one within its own deadline; when all of them are stuck,
+further calls are rejected immediately instead of waiting.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class AllWorkersBusyError(Exception):
 
 
 class TaskBrokeOffError(Exception):
-    """The call ended with `SystemExit` or the like, or with what no coroutine can pass on."""
+    """The call ended with `SystemExit` or another exception that asyncio cannot carry."""
 
 
 class _Call:
-    """One call on its way through a worker thread.
+    """One call handed to a worker thread.
 
     The future always ends with a pair (value, failure), never with an exception:
     asyncio cannot carry every exception, and logs those that nobody fetched
@@ -60,11 +60,11 @@ class _Call:
         self.abandoned = False
 
 
-class _Crew:
+class _Pool:
     """The threads of one runner and what they share.
 
-    Threads refer to the crew alone, so that a runner that nobody uses any more
-    is collected and can send them home.
+    Threads refer to the pool alone, so that a runner that nobody uses any more
+    is collected and can end them.
     """
 
     def __init__(self, max_workers: int) -> None:
@@ -76,7 +76,7 @@ class _Crew:
         self._overdue = 0  # threads on a call that its caller has given up
 
     def start(self, task: Callable[[], Any]) -> _Call:
-        """Hand `task` to a thread, the next free one where all are at work.
+        """Hand `task` to a thread, or queue it for the next free one.
 
         Raises:
             AllWorkersBusyError: every thread is stuck, or none can be started.
@@ -86,14 +86,14 @@ class _Crew:
             if self._overdue >= self._max_workers:
                 raise AllWorkersBusyError
             if self._free <= 0 and self._threads < self._max_workers:
-                self._hire()
+                self._add_thread()
             self._free -= 1
             call.queued = self._free < 0
         self._calls.put(call)
         return call
 
     def abandon(self, call: _Call) -> None:
-        """Note that nobody waits for `call` any more; it is not begun if it was not yet."""
+        """Record that nobody waits for `call` any more; it is not started if it was not yet."""
         if call.future.cancel():
             return
         with self._lock:
@@ -101,12 +101,12 @@ class _Crew:
                 call.abandoned = True
                 self._overdue += 1
 
-    def dismiss(self) -> None:
-        """Let every thread end once its present call is done."""
+    def end(self) -> None:
+        """End every thread after its current call."""
         for _ in range(self._threads):
             self._calls.put(None)
 
-    def _hire(self) -> None:
+    def _add_thread(self) -> None:
         try:
             threading.Thread(target=self._work, name="knowgate-signal", daemon=True).start()
         except RuntimeError:  # the process may not have more threads
@@ -136,7 +136,7 @@ class _Crew:
 
 
 class DeadlineRunner:
-    """A bounded set of daemon threads for calls with deadlines.
+    """A bounded pool of daemon threads for calls with deadlines.
 
     Threads are started when they are needed, used again, and end with the runner.
 
@@ -150,14 +150,14 @@ class DeadlineRunner:
 
     def _begin(self) -> None:
         self._pid = os.getpid()
-        self._crew = _Crew(self._max_workers)
-        weakref.finalize(self, self._crew.dismiss).atexit = False
+        self._pool = _Pool(self._max_workers)
+        weakref.finalize(self, self._pool.end).atexit = False
 
-    def _start(self, task: Callable[[], T]) -> tuple[_Crew, _Call]:
+    def _start(self, task: Callable[[], T]) -> tuple[_Pool, _Call]:
         if self._pid != os.getpid():
             self._begin()  # a forked process inherits the counts, but none of the threads
         context = contextvars.copy_context()
-        return self._crew, self._crew.start(lambda: context.run(task))
+        return self._pool, self._pool.start(lambda: context.run(task))
 
     def call(self, task: Callable[[], T], seconds: float | None) -> T:
         """The result of `task`, waited for at most `seconds` (None: no limit).
@@ -166,36 +166,36 @@ class DeadlineRunner:
 
         Raises:
             DeadlineExceededError: it was not done in time.
-            AllWorkersBusyError: every thread is stuck or was at work all the time.
+            AllWorkersBusyError: every thread is stuck or was busy all the time.
         """
         if seconds is None:
             return task()
-        crew, call = self._start(task)
+        pool, call = self._start(task)
         try:
             outcome = call.future.result(timeout=min(seconds, threading.TIMEOUT_MAX))
         except FutureTimeoutError:
-            crew.abandon(call)
+            pool.abandon(call)
             if not call.finished:
                 raise _late(call) from None
             outcome = call.future.result()  # done this very moment
         except BaseException:
-            crew.abandon(call)
+            pool.abandon(call)
             raise
         result: T = _unwrapped(outcome)
         return result
 
     async def acall(self, task: Callable[[], T], seconds: float | None) -> T:
         """As `call`, without blocking the event loop; always on another thread."""
-        crew, call = self._start(task)
+        pool, call = self._start(task)
         waiter = asyncio.wrap_future(call.future)
         try:
             done, _ = await asyncio.wait({waiter}, timeout=seconds)
         except BaseException:  # cancelled: the thread's late result must find no one waiting
-            crew.abandon(call)
+            pool.abandon(call)
             waiter.cancel()
             raise
         if not done:
-            crew.abandon(call)
+            pool.abandon(call)
             waiter.cancel()
             raise _late(call)
         result: T = _unwrapped(waiter.result())
@@ -244,6 +244,6 @@ async def within(awaitable: Awaitable[T], seconds: float | None) -> T:
 
 
 def asked_to_stop() -> bool:
-    """Whether a cancellation that arrives here was meant for the present task."""
+    """Return whether the current task was asked to cancel, rather than a call inside it."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0

@@ -1,4 +1,4 @@
-"""Every error that knowgate raises on purpose.
+"""All errors that knowgate raises deliberately.
 
     KnowgateError
     ├── InputError                     a file or an argument is not what it should be (exit code 2)
@@ -8,7 +8,7 @@
     │       ├── PolicyVersionError     written by a newer knowgate
     │       └── FingerprintMismatchError  calibrated on another scorer or estimator
     ├── MissingDependencyError         an optional package is not installed
-    ├── DeviceError                    the asked-for device is not there
+    ├── DeviceError                    the requested device is not available
     ├── SignalError                    a signal could not be measured
     │   ├── SignalTimeoutError         it took longer than its deadline
     │   ├── SignalOverloadError        too many earlier calls are still stuck
@@ -60,7 +60,7 @@ __all__ = [
 
 
 class KnowgateError(Exception):
-    """The root of all errors that knowgate raises on purpose."""
+    """Base class of all errors that knowgate raises deliberately."""
 
 
 class InputError(KnowgateError):
@@ -103,7 +103,7 @@ class MissingDependencyError(KnowgateError):
 
 
 class DeviceError(KnowgateError):
-    """The asked-for device (for example `cuda:1`) is not there."""
+    """The requested device (for example `cuda:1`) is not available."""
 
 
 class SignalError(KnowgateError):
@@ -211,7 +211,7 @@ INSTALL_HINTS = MappingProxyType(
 
 
 def optional_import(module: str) -> Any:
-    """The module, imported now.
+    """Import a module of an optional package.
 
     Raises:
         MissingDependencyError: it is not installed; the message names the command.

@@ -1,6 +1,6 @@
-"""Reading and writing artefacts: one clear line on bad input, nothing half-written.
+"""Read and write files: a one-line error on bad input, never a half-written file.
 
-Public to the other packages, so that every file knowgate touches fails alike.
+Used by all packages, so that errors about files read alike.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _STANDARD_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
-    """The UTF-8 text of a file (a byte order mark is dropped).
+    """Read the UTF-8 text of a file, without a byte order mark.
 
     Raises:
         InputError: the file is missing, a folder, unreadable or not UTF-8.
@@ -61,7 +61,7 @@ def read_text(path: str | os.PathLike[str]) -> str:
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:
-    """The parsed content of a JSON file.
+    """Read a JSON file.
 
     Raises:
         InputError: as `read_text`, or the content is not JSON (with the line).
@@ -75,7 +75,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
         raise InputError(
             f"broken JSON ({error.msg}, column {error.colno})",
             where=f"{os.fspath(path)}:{error.lineno}",
-            hint="fix the file or write it anew",
+            hint="fix the file or write it again",
         ) from None
     except RecursionError:
         raise InputError(
@@ -188,7 +188,7 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 
 def write_json(path: str | os.PathLike[str], value: Any) -> None:
-    """Write `value` atomically as indented JSON; NaN and infinity are refused."""
+    """Write `value` atomically as indented JSON; NaN and infinity are rejected."""
     write_text(path, json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False) + "\n")
 
 

@@ -34,12 +34,12 @@ Observer = Callable[[Decision], object]
 
 
 class Observers:
-    """Callables that are told each decision, in the order in which they were given.
+    """Read-only callbacks, called after each decision, in the order given.
 
     They run on the thread that decided, one after the other, before the caller gets the
     decision; guards that decide on many threads call them on many threads at once. One
     that raises is logged once by the type of its error, never with its text, which may
-    be a user's; those after it are told all the same.
+    be a user's; those after it are called all the same.
 
     Raises:
         InputError: one of them cannot be called, or is a coroutine function.
@@ -47,7 +47,7 @@ class Observers:
 
     def __init__(self, observers: Iterable[Observer]) -> None:
         if not isinstance(observers, Iterable) or isinstance(observers, str | bytes):
-            raise InputError("observers are no collection", hint="pass observers=(observer,)")
+            raise InputError("observers are not a collection", hint="pass observers=(observer,)")
         self._observers = tuple(observers)
         for observer in self._observers:
             if not callable(observer) or isinstance(observer, type):
@@ -64,7 +64,7 @@ class Observers:
         self._lock = threading.Lock()
 
     def tell(self, decision: Decision) -> None:
-        """Call every observer with `decision`; never raises what an observer raises."""
+        """Call every observer with `decision`; an exception of an observer is logged only."""
         for position, observer in enumerate(self._observers):
             try:
                 observer(decision)
@@ -78,7 +78,7 @@ class Observers:
             self._logged.add((position, type(error)))
         name = getattr(observer, "__qualname__", type(observer).__qualname__)
         _logger.warning(
-            "observer %s raised %s; it is told further decisions, and this is logged once",
+            "observer %s raised %s; it is called with further decisions, and this is logged once",
             name,
             type(error).__name__,
         )

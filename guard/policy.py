@@ -236,7 +236,7 @@ class Policy(Artefact):
     met its target abstains from everything and says so.
 
     Attributes:
-        schema_version: of this file format; a newer one is refused.
+        schema_version: of this file format; a newer one is rejected.
         created_by: the program and version that wrote it.
         scorer: fingerprint of the relevance scorer it was calibrated on.
         estimator: fingerprint of the confidence estimator, if one took part.
@@ -405,7 +405,7 @@ class Policy(Artefact):
             raise PolicyVersionError(
                 f"policy schema {version} is newer than {SCHEMA_VERSION}, the newest known here",
                 where=where,
-                hint="upgrade knowgate or calibrate anew",
+                hint="upgrade knowgate or calibrate again",
             )
         if not isinstance(version, int) or version < 1:
             raise PolicyError(

@@ -224,7 +224,7 @@ class FlowSettings:
 
 @dataclass(slots=True)
 class _Flow:
-    """What one flow has gathered; lives in the generator's locals only."""
+    """What was measured for one question; lives in the generator's locals only."""
 
     settings: FlowSettings
     request: Request
@@ -253,7 +253,7 @@ class _Flow:
         return Verdict(Route.ABSTAIN, bound.reason, None)
 
     def apply_signal(self, name: SignalName, outcome: Outcome) -> Verdict | None:
-        """Take in a routing signal; the verdict where its failure decides at once."""
+        """Record a routing signal; return the verdict if its failure decides."""
         settings, policy = self.settings, self.settings.policy
         value, self.seconds[name.value] = outcome
         if not isinstance(value, Failure):

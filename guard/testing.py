@@ -1,7 +1,7 @@
-"""Real fakes: parts with scripted behaviour that fulfil the same contracts.
+"""Fakes: parts of a guard with scripted behaviour that match the same protocols.
 
-They are what knowgate's own tests use, and what a test of an application that
-contains a guard should use: no patching, no network, no model.
+knowgate's own tests use them, and tests of an application that contains a guard can
+use them: no patching, no network, no model.
 
 Example:
     >>> from knowgate.guard import Guard, Policy
@@ -40,7 +40,7 @@ __all__ = ["FakeConflictDetector", "FakeEstimator", "FakeScorer", "ScriptedLangu
 
 
 class ScriptedAnswerability(AnswerabilityVeto):
-    """Says of each question what it was told to say, of others that it is undecided.
+    """Give the scripted verdict on each question; others are undecided.
 
     Args:
         verdicts: question → the verdict on it.
@@ -378,7 +378,7 @@ class FakeSetScorer(FakeScorer):
 
 
 class SlowScorer(FakeScorer):
-    """A scorer that takes its time, to test deadlines.
+    """A slow scorer, to test deadlines.
 
     Args:
         seconds: how long each call takes.

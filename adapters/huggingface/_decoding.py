@@ -81,7 +81,7 @@ def _can_join(cache: Any) -> bool:
 
 
 def _join(parts: Sequence[Prefilled]) -> Prefilled:
-    """Put read streams together as one batch, shorter ones padded on the left."""
+    """Join read streams into one batch, shorter ones padded on the left."""
     import torch
 
     longest = max(part.mask.shape[1] for part in parts)
@@ -390,7 +390,7 @@ class Decoder:
             return tokens[torch.as_tensor(live, device=tokens.device)]
 
     def _select(self, places: list[int]) -> None:
-        """Make the batch of these of its rows, in this order, repeats allowed."""
+        """Keep these rows of the batch, in this order, repeats allowed."""
         import torch
 
         index = torch.as_tensor(places, device=self._logits.device)
@@ -426,7 +426,7 @@ def run_in_batches(
     *,
     what: str,
 ) -> list[Result]:
-    """Results of `work` on consecutive batches, the batch halved whenever memory runs out.
+    """Run `work` on consecutive batches, halving the batch whenever memory runs out.
 
     Args:
         items: what to work on.

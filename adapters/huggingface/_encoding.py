@@ -1,4 +1,4 @@
-"""From prompts to token ids: templates, checks, left padding."""
+"""Turn prompts into token ids: templates, checks, left padding."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class PromptEncoder:
         return texts
 
     def ids_of(self, text: str) -> list[int]:
-        """Token ids of bare text, without begin or end token."""
+        """Token ids of plain text, without begin or end token."""
         return self._ids(text, special=False)
 
     def _ids(self, text: str, *, special: bool) -> list[int]:
@@ -179,7 +179,7 @@ class PromptEncoder:
 
 
 def check_text(text: object, what: str) -> None:
-    """Refuse what no tokenizer can read.
+    """Reject text that no tokenizer can read.
 
     Raises:
         LanguageModelError: not a string, or half of a surrogate pair in it.

@@ -1,4 +1,4 @@
-"""Puts encoder, network and decoder together: from checked prompts to answers."""
+"""Generate answers to checked prompts with encoder, network and decoder."""
 
 from __future__ import annotations
 

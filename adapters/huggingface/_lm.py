@@ -61,7 +61,7 @@ class HuggingFaceLM:
 
     Raises:
         ModelFolderError: no such model, no weights or tokenizer, a wrong sha256, or an
-            adapter that is none or belongs to another model.
+            invalid adapter or one of another model.
         DeviceError: the device or precision is not there.
         InputError: an argument is out of its range.
     """
@@ -274,7 +274,7 @@ class HuggingFaceLM:
         max_new_tokens: int | None = None,
         stop: Sequence[str] | None = None,
     ) -> list[str]:
-        """Greedy answers that lean towards what the context adds.
+        """Greedy answers by contrastive decoding, which favours what the context adds.
 
         Args:
             with_context: prompts that hold the context.
@@ -376,7 +376,7 @@ class HuggingFaceLM:
         return np.array(rows, dtype=np.float32).reshape(len(prompts), int(config.hidden_size))
 
     def token_ids(self, text: str) -> list[int]:
-        """Token ids of bare text, without begin or end token."""
+        """Token ids of plain text, without begin or end token."""
         check_text(text, "the text")
         return self.engine.encoder.ids_of(text)
 

@@ -28,7 +28,7 @@ def choose_device(asked: str) -> torch.device:
     `auto` is the first CUDA device when there is one, otherwise the CPU.
 
     Raises:
-        DeviceError: the device is not there, or the name is none.
+        DeviceError: the device is not there, or its name is unknown.
     """
     import torch
 

@@ -137,7 +137,7 @@ def _checked_config(folder: Path) -> dict[str, Any]:
 
 
 def _check_values(config: dict[str, Any], where: str) -> None:
-    """Refuse numbers that no adapter has, and patterns that could be matched for hours."""
+    """Reject numbers that no adapter has, and patterns that could be matched for hours."""
     alphas = [config.get("lora_alpha", 1), *_of_mapping(config, "alpha_pattern").values()]
     for alpha in alphas:
         if type(alpha) not in (int, float) or not 0 < alpha <= _LARGEST_ALPHA:

@@ -1,4 +1,4 @@
-"""Reading and writing KnowOrNot's documents as files."""
+"""Read and write KnowOrNot's documents."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def write_document(path: str | os.PathLike[str], document: Document) -> None:
 
 
 def check_document(document: Document, *, where: str) -> None:
-    """Refuse what KnowOrNot would not load.
+    """Reject what KnowOrNot would not load.
 
     Raises:
         InputError: a missing path or time, or a retrieval or client that it does not know.

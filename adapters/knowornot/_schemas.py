@@ -1,4 +1,4 @@
-"""KnowOrNot's documents, read with tolerance: what may be missing has a default.
+"""Schemas of KnowOrNot's documents: optional fields have defaults.
 
 Field names are those of its files. What a document must have to be of use (texts of
 questions and replies) is demanded; writing demands the rest, see `write_document`.
@@ -210,7 +210,7 @@ class OutputDocument(_Stored):
 
 
 class EvaluatedDocument(_Stored):
-    """What judges made of the replies."""
+    """Replies with the verdicts of judges."""
 
     path_to_store: OptionalText = ""
     experiment_metadata: ExperimentMetadata

@@ -13,7 +13,8 @@ from ._answer import GuardedAnswer, RetrievalError, answer_text
 from ._chat_model_lm import ChatLimits, ChatModelLM
 from ._guard_runnable import GuardRunnable
 from ._guarded_rag import GuardedRAG
-from ._planning import RagOptions, Replies
+from ._planning import RagOptions
+from ._replies import Replies
 
 __all__ = [
     "ChatLimits",

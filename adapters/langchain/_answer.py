@@ -1,4 +1,4 @@
-"""What a guarded chain answers, and how text is made of what a model says."""
+"""Answers of a guarded chain, and the text of model outputs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class AbstainedError(KnowgateError):
         decision: why.
         reply: what the chain would have answered.
         reason: the decision's, or `reply_abstained` where the guard had let the model
-            answer and the model declined.
+            answer and the model abstained.
     """
 
     def __init__(self, decision: Decision, reply: str, reason: Reason | str | None = None) -> None:
@@ -62,7 +62,7 @@ class GuardedAnswer:
     def abstained(self) -> bool:
         """Whether the guard abstained, and so `answer` says; never true in shadow mode.
 
-        See `reply_abstained` for a model that declined by itself.
+        See `reply_abstained` for a model that abstained by itself.
         """
         return self.decision.acts and self.decision.route is Route.ABSTAIN
 
@@ -82,7 +82,7 @@ class GuardedAnswer:
 
 
 def answer_text(output: object) -> str:
-    """The text of whatever a model or a chain put out.
+    """The text of any output of a model or a chain.
 
     Args:
         output: text, a message (its text blocks only: neither thinking nor tool
@@ -175,7 +175,7 @@ class UsageMeter:
             return self._usage
 
     def reset(self) -> TokenUsage:
-        """Start again from nothing; returns the count so far."""
+        """Reset the count; returns the count so far."""
         with self._lock:
             usage, self._usage = self._usage, TokenUsage()
         return usage

@@ -1,4 +1,4 @@
-"""What has become of each input of one batch, without any input or output."""
+"""Track each input of one batch through the steps of a chain, without any I/O."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ._planning import Plan, Planner, Request, Speaker, read_documents, read_req
 
 
 class Batch:
-    """The inputs of one batch on their way; local to one call.
+    """The inputs of one batch and their state; local to one call.
 
     The sync and async forms of the chain only differ in how they call the parts
     between these steps. An input that fails is set aside and fails alone.
@@ -44,7 +44,7 @@ class Batch:
         return [self._planner.query(self._requests[index]) for index in indices]
 
     def take_documents(self, indices: Sequence[int], found: Sequence[object]) -> None:
-        """Note what was retrieved for `indices`, or the exceptions in its place."""
+        """Record what was retrieved for `indices`, or the exceptions in its place."""
         for index, value in zip(indices, found, strict=True):
             try:
                 if isinstance(value, Exception):
@@ -68,7 +68,7 @@ class Batch:
     def take_decisions(
         self, indices: Sequence[int], decisions: Sequence[Decision | Exception]
     ) -> None:
-        """Note the decisions on `indices`, or the exceptions in their place."""
+        """Record the decisions on `indices`, or the exceptions in their place."""
         for index, decision in zip(indices, decisions, strict=True):
             if isinstance(decision, Exception):
                 self._results[index] = decision
@@ -89,7 +89,7 @@ class Batch:
         return [dict(self._plans[index].inputs) for index in indices]
 
     def take_outputs(self, indices: Sequence[int], outputs: Sequence[object]) -> None:
-        """Check and note what was generated for `indices`, or the exceptions in its place."""
+        """Check and record what was generated for `indices`, or the exceptions in its place."""
         for index, output in zip(indices, outputs, strict=True):
             if isinstance(output, Exception):
                 self._results[index] = output

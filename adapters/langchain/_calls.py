@@ -1,4 +1,4 @@
-"""Calling the parts of a chain as children of its runs."""
+"""Call the parts of a chain as children of its runs."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ _LONGEST_WAIT = 8.0
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """How often a call is tried, with exponential and jittered waits in between.
+    """Attempts of a call, with exponential and jittered waits in between.
 
     Args:
         model: class name of the model, for messages.
@@ -202,13 +202,13 @@ class Draws:
         self._ended = ended
 
     def arrive(self, prompt: int, draw: int, generation: Generation) -> None:
-        """Note an answer."""
+        """Record an answer."""
         with self._lock:
             self._arrived[prompt][draw] = generation
             self._in_a_row = 0
 
     def fail(self, prompt: int, error: LanguageModelError) -> None:
-        """Note that a draw failed for good; the prompt's first error is kept."""
+        """Record that a draw finally failed; the prompt's first error is kept."""
         with self._lock:
             ended = [prompt]
             if not self._ended[prompt].is_set():
@@ -222,7 +222,7 @@ class Draws:
                 self._ended[index].set()
 
     def end(self) -> None:
-        """Begin nothing more, whatever is still missing."""
+        """Start nothing more, even if draws are missing."""
         with self._lock:
             for flag in self._ended:
                 flag.set()
@@ -315,7 +315,7 @@ def _described(model: Runnable[Any, Any]) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """The part of `value` that JSON can hold and that is safe to tell apart by."""
+    """The part of `value` that JSON can hold and that may enter a fingerprint."""
     if isinstance(value, Mapping):
         told = {str(key): _plain(held) for key, held in value.items() if not _secret(key)}
         return {key: held for key, held in told.items() if held is not None}

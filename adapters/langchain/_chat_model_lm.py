@@ -157,7 +157,7 @@ class ChatModelLM:
         return self._meter.read()
 
     def reset_usage(self) -> TokenUsage:
-        """Count from nothing again; returns what was counted so far."""
+        """Reset the counts; returns what was counted so far."""
         return self._meter.reset()
 
     def generate(

@@ -1,4 +1,4 @@
-"""The guard alone, as a step of a chain of one's own."""
+"""The guard as a runnable, for chains of one's own."""
 
 from __future__ import annotations
 

@@ -30,13 +30,13 @@ from ._planning import (
     Planner,
     RagInput,
     RagOptions,
-    Replies,
     Speaker,
     checking,
     decision_event,
     read_documents,
     read_request,
 )
+from ._replies import Replies
 
 DECISION_EVENT = "knowgate_decision"
 

@@ -1,27 +1,22 @@
-"""What follows from a request and a decision: pure, shared by every way to call the chain."""
+"""Plan the answer to a request after a decision; pure, shared by all forms of the chain."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cache
-from importlib import resources
-from types import MappingProxyType
-from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from langchain_core.documents import Document
 
 from ...guard import Guard
-from ...guard.contracts import View
 from ...guard.decision import Decision, Mode, Reason, Route
 from ...guard.errors import InputError
-from ...guard.prompts import Prompt
 from ...guard.text import clean_text, passage_text
 from ._answer import AbstainedError, GuardedAnswer, RetrievalError, answer_text
+from ._replies import Replies
 
 RagInput = str | Mapping[str, Any]
 
@@ -88,187 +83,6 @@ def read_documents(found: object) -> list[Document]:
     return list(found)
 
 
-Language = Literal["en", "zh"]
-
-DEFAULT = "default"
-_BUNDLED = {"en": "abstention_replies.json", "zh": "abstention_replies_zh.json"}
-_TEMPLATES = "view_templates.json"
-_SHOWS_BOTH = Reason.CONFLICT_SHOWS_BOTH.value
-
-# Template → slots that it must have; it can have no others.
-_SLOTS: Mapping[str, frozenset[str]] = MappingProxyType(
-    {
-        _SHOWS_BOTH: frozenset({"views"}),
-        "view_of_passages": frozenset({"answer", "sources"}),
-        "view_of_memory": frozenset({"answer"}),
-        "view_of_both": frozenset({"answer", "sources"}),
-        "passage": frozenset({"number"}),
-        "between_sources": frozenset(),
-    }
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Action:
-    """What is done after a decision.
-
-    Attributes:
-        reply: the answer where nothing is generated: an abstention, or all views of passages
-            in conflict; None where a model is asked.
-        closed_book: whether the model is asked without passages.
-        kept: indices of the passages that bear on the answer.
-    """
-
-    reply: str | None = None
-    closed_book: bool = False
-    kept: tuple[int, ...] = ()
-
-
-class Replies:
-    """Replies by reason of the abstention, and templates for a reply that shows all views.
-
-    Args:
-        replies: one text for all reasons; or reason → text, where `default` stands
-            for every reason that is not named; or None for the bundled texts.
-            Reasons that neither the mapping nor its `default` covers keep theirs.
-            Templates are replaced by their own names only: `conflict_shows_both`
-            with the slot `{views}`, each view being a line made of
-            `view_of_passages` or `view_of_both` (`{answer}`, `{sources}`) or
-            `view_of_memory` (`{answer}`); a source without a name is a `passage`
-            (`{number}`), and `between_sources` stands between two.
-        language: of the bundled texts, `en` or `zh`.
-        veto_reasons: reasons of one's own vetoes that the mapping may name, such as
-            `guard.veto_reasons`.
-
-    Raises:
-        InputError: a key is no reason, a reply is not text, or a template has
-            other slots than those.
-
-    Example:
-        >>> replies = Replies({"conflict": "Sources disagree.", "default": "Sorry."})
-        >>> replies.to(Reason.CONFLICT), replies.to(Reason.NEITHER_KNOWS)
-        ('Sources disagree.', 'Sorry.')
-    """
-
-    def __init__(
-        self,
-        replies: str | Mapping[Reason | str, str] | None = None,
-        *,
-        language: Language = "en",
-        veto_reasons: Collection[str] = (),
-    ) -> None:
-        if language not in _BUNDLED:
-            raise InputError(
-                f"{language!r} is unknown",
-                where="language",
-                hint=f"one of: {', '.join(_BUNDLED)} (or give texts of your own)",
-            )
-        if isinstance(replies, str):
-            replies = {DEFAULT: replies}
-        given = _checked({} if replies is None else replies, veto_reasons)
-        templates = {name: given.pop(name) for name in _SLOTS if name in given}
-        self._texts = given if DEFAULT in given else {**bundled_replies(language), **given}
-        self._templates = {**bundled_templates(language), **_checked_templates(templates)}
-
-    def to(self, reason: Reason | str) -> str:
-        """The reply for an abstention for `reason`."""
-        return self._texts.get(str(reason), self._texts[DEFAULT])
-
-    def showing(self, views: Sequence[View], passages: Sequence[object]) -> str:
-        """The reply that names every view and its sources.
-
-        Args:
-            views: the answers, with indices of `passages`.
-            passages: what was retrieved, in order. A document is named by the
-                `title` or else the `source` in its metadata, or else by its number.
-        """
-        lines = [self._line(view, passages) for view in views]
-        return self._filled(_SHOWS_BOTH, views="\n".join(lines))
-
-    def action(self, decision: Decision, passages: Sequence[object]) -> Action:
-        """What is done after `decision` on `passages`: what is asked, or the reply that stands."""
-        if decision.route is Route.ANSWER:
-            return Action(closed_book=True)
-        if decision.route is Route.ABSTAIN:
-            return Action(reply=self.to(decision.reason))
-        if decision.reason is Reason.CONFLICT_SHOWS_BOTH:
-            return Action(self.showing(decision.views, passages), kept=decision.kept)
-        return Action(kept=decision.kept)
-
-    def _line(self, view: View, passages: Sequence[object]) -> str:
-        answer = " ".join(view.answer.split())
-        if not view.passages:
-            return self._filled("view_of_memory", answer=answer)
-        names = dict.fromkeys(self._name(passages, index) for index in view.passages)
-        sources = self._templates["between_sources"].join(names)
-        name = "view_of_both" if view.from_memory else "view_of_passages"
-        return self._filled(name, answer=answer, sources=sources)
-
-    def _name(self, passages: Sequence[object], index: int) -> str:
-        document: Any = passages[index] if index < len(passages) else None
-        metadata = getattr(document, "metadata", None)
-        if isinstance(metadata, Mapping):
-            for field in ("title", "source"):
-                found = metadata.get(field)
-                if isinstance(found, str) and found.strip():
-                    return " ".join(clean_text(found).split())
-        return self._filled("passage", number=str(index + 1))
-
-    def _filled(self, name: str, **values: str) -> str:
-        return Prompt(name, self._templates[name]).fill(**values)
-
-
-@cache
-def bundled_replies(language: Language = "en") -> Mapping[str, str]:
-    """Reason → reply, as shipped."""
-    return MappingProxyType(_checked(_read(_BUNDLED[language])))
-
-
-@cache
-def bundled_templates(language: Language = "en") -> Mapping[str, str]:
-    """Name → template of a reply that shows all views, as shipped."""
-    return MappingProxyType(_checked_templates(_read(_TEMPLATES)[language]))
-
-
-def _read(name: str) -> Any:
-    return json.loads(resources.files(__package__).joinpath(name).read_text(encoding="utf-8"))
-
-
-def _checked(
-    replies: Mapping[Reason | str, str], veto_reasons: Collection[str] = ()
-) -> dict[str, str]:
-    if not isinstance(replies, Mapping):
-        raise InputError(
-            f"is a {type(replies).__name__}",
-            where="replies",
-            hint="give one text, or a mapping from reason to text",
-        )
-    known = {reason.value for reason in Reason} | {DEFAULT, *veto_reasons, *_SLOTS}
-    # A member of a StrEnum is its own value, so both kinds of key compare alike.
-    unknown = sorted(str(key) for key in replies if key not in known)
-    if unknown:
-        raise InputError(
-            f"no reason to abstain is called {', '.join(unknown)}",
-            where="replies",
-            hint=f"one of: {', '.join(sorted(known))}",
-        )
-    if not all(isinstance(text, str) for text in replies.values()):
-        raise InputError("holds a reply that is not text", where="replies", hint="give texts")
-    return {str(key): text for key, text in replies.items()}
-
-
-def _checked_templates(templates: Mapping[str, str]) -> dict[str, str]:
-    for name, text in templates.items():
-        if Prompt(name, text).slots != _SLOTS[name]:
-            slots = ", ".join(f"{{{slot}}}" for slot in sorted(_SLOTS[name])) or "none"
-            raise InputError(
-                f"the template {name} has other slots than it is given",
-                where="replies",
-                hint=f"slots that are filled: {slots}",
-            )
-    return dict(templates)
-
-
 _Result = TypeVar("_Result")
 
 logger = logging.getLogger("knowgate.adapters.langchain")
@@ -310,7 +124,7 @@ def _reply_check(given: ReplyCheck | ReplyDetector | None) -> ReplyCheck | None:
 def abstains(check: ReplyCheck | None, question: object, reply: str) -> bool | None:
     """Whether `reply` is an abstention itself; None where that was not to be found out.
 
-    A check that fails costs nobody the answer: it is logged, by the kind of its error.
+    If the check fails the answer is kept, and the type of the error is logged.
     """
     if check is None:
         return None
@@ -320,7 +134,7 @@ def abstains(check: ReplyCheck | None, question: object, reply: str) -> bool | N
         found: Any = getattr(verdict, "abstained", verdict)
         found = found.item() if getattr(found, "ndim", None) == 0 else found
     except Exception as error:  # noqa: BLE001 - any check of the user's own, see above
-        # Its message may quote the reply: only the type is logged.
+        # The message may quote the reply: only the type is logged.
         logger.warning("the check of a reply failed: %s", type(error).__name__)
         return None
     if not isinstance(found, bool):
@@ -465,7 +279,7 @@ class Planner:
             Exception: `error` itself, where the chain was told to raise it, and in
                 shadow mode, where the chain without a guard would have raised too.
         """
-        # Its message may quote the question: only the type is logged.
+        # The message may quote the question: only the type is logged.
         logger.warning("the retriever failed: %s", type(error).__name__)
         if self.options.on_retriever_error is OnRetrieverError.RAISE:
             raise error

@@ -193,7 +193,7 @@ def _loopback_only() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _own_sigterm() -> Iterator[None]:
-    """Ray takes SIGTERM for itself; this gives it back to whoever had it."""
+    """Ray takes SIGTERM for itself; this restores the previous handler."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield

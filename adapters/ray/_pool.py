@@ -1,4 +1,4 @@
-"""Workers on a Ray cluster: a call made in each, items handed to whoever is free."""
+"""Run a call in workers on a Ray cluster, each item on a free worker."""
 
 from __future__ import annotations
 

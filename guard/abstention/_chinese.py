@@ -1,4 +1,4 @@
-"""Chinese wordings of abstention, in simplified characters: a reply's are made so first."""
+"""Chinese wordings of abstention, in simplified characters; replies are converted first."""
 
 # A pattern broken over lines is harder to read than a long one.
 # ruff: noqa: E501

@@ -1,4 +1,4 @@
-"""Reading a reply's citation field."""
+"""Read a reply's citation field."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class AbstentionVerdict:
 
 
 class AbstentionRule(Protocol):
-    """Tells replies that abstain from replies that answer, without a language model."""
+    """Distinguish replies that abstain from replies that answer, without a language model."""
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -66,7 +66,7 @@ class AbstentionRule(Protocol):
         questions: Sequence[str | None] | None = None,
         citations: Sequence[object] | None = None,
     ) -> list[AbstentionVerdict]:
-        """The verdicts on many replies, in order; equal to `detect` one by one."""
+        """The verdicts on many replies, in order, equal to `detect` one by one."""
         ...
 
 
@@ -131,7 +131,7 @@ def _add_refusals(found: dict[str, float], clauses: list[JudgedClause]) -> None:
 
 
 def _share(before: list[JudgedClause], after: list[JudgedClause]) -> float:
-    """Words in refusals, over words in refusals and substance; a hint's count half."""
+    """Share of words in refusals among those in refusals and substance; hints count half."""
     refusing = sum(
         clause.units / (2 if clause.strength is Strength.HINT else 1)
         for clause in after
@@ -204,7 +204,7 @@ class AbstentionModel(BaseModel):
             raise InputError(
                 f"no abstention model ({place + ': ' if place else ''}{first['msg']})",
                 where=str(where),
-                hint="fit it anew with benchmarks/abstention.py --fit",
+                hint="fit it again with benchmarks/abstention.py --fit",
             ) from None
 
     def probability(self, features: Mapping[str, float]) -> float:
@@ -218,7 +218,7 @@ class AbstentionModel(BaseModel):
 
 
 class AbstentionDetector:
-    """Tells replies that abstain, in English and Chinese, without a language model.
+    """Detect replies that abstain, in English and Chinese, without a language model.
 
     Patterns find the clauses that refuse ("I don't know", "the context does not
     mention …", "无法回答"), features say how many there are, where they stand and what
@@ -280,7 +280,7 @@ class AbstentionDetector:
         questions: Sequence[str | None] | None = None,
         citations: Sequence[object] | None = None,
     ) -> list[AbstentionVerdict]:
-        """The verdicts on many replies, in order; equal to `detect` one by one.
+        """The verdicts on many replies, in order, equal to `detect` one by one.
 
         Raises:
             InputError: `questions` or `citations` are not as many as `responses`.
@@ -298,7 +298,7 @@ def check_lengths(
     questions: Sequence[str | None] | None,
     citations: Sequence[object] | None,
 ) -> None:
-    """Refuse lists of unequal length.
+    """Reject lists of unequal length.
 
     Raises:
         InputError: `questions` or `citations` are not as many as `responses`.

@@ -1,4 +1,4 @@
-"""A reply as plain clauses: one spelling of quotes, negations and Chinese characters."""
+"""Split a reply into clauses with one spelling of quotes, negations and Chinese characters."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A reply taken apart.
+    """A reply split into clauses.
 
     Attributes:
         clauses: in order; none where there is nothing to read.
@@ -153,7 +153,7 @@ class Reply:
 
 
 def read_reply(response: object, citation: object = Citation.UNKNOWN) -> Reply:
-    """Take a reply of any kind apart; nothing makes this raise.
+    """Split a reply of any kind into clauses; never raises.
 
     What is neither text nor bytes has nothing to read. A reply that is JSON (or JSON in a
     code fence, a few words around it) with an answer field is read by its
@@ -257,7 +257,7 @@ def languages() -> tuple[Language, ...]:
 
 
 class Role(StrEnum):
-    """What a clause is for."""
+    """The role of a clause."""
 
     REFUSAL = "refusal"
     SUBSTANCE = "substance"

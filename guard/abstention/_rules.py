@@ -48,7 +48,7 @@ class PatternRule:
     def detect(
         self, response: str, *, question: str | None = None, citation: object = Citation.UNKNOWN
     ) -> AbstentionVerdict:
-        """The verdict on one reply; `question` and `citation` play no part."""
+        """The verdict on one reply; `question` and `citation` are not used."""
         del question, citation
         text = reply_text(response)
         found = self._pattern.search(text) is not None

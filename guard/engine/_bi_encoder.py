@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Embeddings = NDArray[np.float32]
 
-# A word piece is rarely longer; what lies beyond cannot reach the model anyway,
+# A word piece is rarely longer; text beyond this cannot reach the model anyway,
 # so a megabyte of text need not be tokenised in full.
 CHARACTERS_PER_TOKEN = 40
 
@@ -89,7 +89,7 @@ class BiEncoderScorer:
         """Whether a score of this question means anything.
 
         False where most word pieces are unknown, and for the embedded model where most
-        letters are not Latin. Languages in Latin script are not told apart.
+        letters are not Latin. Languages in Latin script are not distinguished.
         """
         if self._tokenizer is None:
             return True

@@ -11,7 +11,7 @@ What is promised:
   On a GPU windows of like length run together, and neighbours show in the last bits.
 - **Whole texts**: what is longer than the model takes is read in overlapping windows, the
   first of which is what the bi-encoder reads.
-- **Shared results are read-only**: arrays may come from the cache and refuse writing.
+- **Shared results are read-only**: arrays may come from the cache and are read-only.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class TokenEncoder:
         """Whether what the vectors say of this question means anything.
 
         False where most word pieces are unknown, and for the embedded model where
-        most letters are not Latin. Languages in Latin script are not told apart.
+        most letters are not Latin. Languages in Latin script are not distinguished.
         """
         pieces = self.pieces(question)
         return is_readable(question, pieces, self._unknown, latin_only=self.is_embedded)

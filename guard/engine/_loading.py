@@ -1,4 +1,4 @@
-"""LoRA adapters in peft's file format, added to a model's weights when it is loaded.
+"""Merge LoRA adapters in peft's file format into a model's weights on loading.
 
 Merged weights cost nothing per text and need no peft at serving time; the sums are
 peft's own: `W + (lora_alpha / r) · B·A`.
@@ -87,7 +87,7 @@ def weights_file(folder: Path) -> Path:
 
 
 def require_sha256(folder: Path, expected: str) -> None:
-    """Refuse weights other than the expected ones.
+    """Reject weights other than the expected ones.
 
     Raises:
         ModelFolderError: no weights, or another sha256.

@@ -1,4 +1,4 @@
-"""Prompts as files: each has a name and a hash, and each can be replaced by the user.
+"""Prompt templates as files with a name and a hash, replaceable by the user.
 
 Example:
     >>> prompt = Prompt(name="mine", text="Q: {question}\\nA:")

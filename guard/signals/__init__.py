@@ -1,3 +1,3 @@
-"""What the guard measures: relevance, confidence, conflict, and vetoes such as answerability."""
+"""Implementations of the signals: relevance, confidence, conflict, answerability."""
 
 from __future__ import annotations

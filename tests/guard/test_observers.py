@@ -171,5 +171,5 @@ def test_what_cannot_observe_is_refused(wrong: Any) -> None:
 
 
 def test_a_single_function_is_no_collection() -> None:
-    with pytest.raises(InputError, match="no collection"):
+    with pytest.raises(InputError, match="not a collection"):
         guard_with(observers=print)

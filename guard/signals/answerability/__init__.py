@@ -1,4 +1,4 @@
-"""Answerability: can anything in the passages satisfy the question at all?
+"""Answerability: whether anything in the passages can satisfy the question.
 
     question ─► its conditions (two halves, a period, two options)
     passages ─► what they state (answered questions, triples, sentences)

@@ -1,4 +1,4 @@
-"""Finds questions with a false premise by what passages state, without a language model."""
+"""Find questions with a false premise from what the passages state, without a language model."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ._veto import AnswerabilityVeto
 from ._when import check_time, impossible_by_itself
 
 _VERSION = 2
-# A question longer than this carries material of its own, which nobody has asked to judge.
+# A longer question contains material of its own, which is not to be judged.
 _LONGEST_QUESTION = 1000
-# More statements than this nobody retrieves for one question; reading on would only take time.
+# More statements than one question retrieves in practice; reading on would only cost time.
 _MOST_STATEMENTS = 5000
 # Words that tell which lines of a passage can be of use.
 _SOUGHT = 12
 
 
 class PremiseChecker(AnswerabilityVeto):
-    """Says that a question has no answer only where the passages settle it.
+    """Call a question unanswerable only where the passages decide it.
 
     It takes a question's conditions apart — two options, a period, two conditions that one
     thing must meet — and looks for what the passages state about each. English and Chinese;

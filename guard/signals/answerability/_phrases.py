@@ -1,4 +1,4 @@
-"""What a question or a statement is about: its words, less those that only hold it together."""
+"""Extract the meaningful words of questions and statements."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Phrase:
 
     @cached_property
     def counts(self) -> Counter[str]:
-        """How often each word stands there."""
+        """How often each word occurs."""
         return Counter(self.texts)
 
 
@@ -108,7 +108,7 @@ _ONE_FORM = str.maketrans({"’": "'", "‘": "'", "–": "-", "—": "-", "−"
 
 
 def is_holding(word: str) -> bool:
-    """Whether a word in lower case only holds a sentence together."""
+    """Whether a lower-case word is a function word."""
     return word in _HOLDING
 
 
@@ -247,7 +247,7 @@ for _family, _listed in _FAMILIES_TOPICS.items():
 
 
 def without_topics(text: str, families: frozenset[str]) -> str:
-    """A folded Chinese text without the words of some fields of life."""
+    """A folded Chinese text without the words of some topics."""
     for word in sorted(_ABOUT, key=len, reverse=True):
         if not word.isascii() and _ABOUT[word] & families:
             text = text.replace(word, " ")
@@ -255,7 +255,7 @@ def without_topics(text: str, families: frozenset[str]) -> str:
 
 
 def topics(text: str) -> frozenset[str]:
-    """The fields of life that the words of a folded text belong to."""
+    """The topics that the words of a folded text belong to."""
     lower = text.casefold()
     words = set(words_of(lower))
     return frozenset(

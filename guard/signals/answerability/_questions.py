@@ -1,4 +1,4 @@
-"""Questions with two conditions: "who translated A and is also the mother of B?"."""
+"""Check questions with two conditions: "who translated A and is also the mother of B?"."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def _told_together(names: Sequence[str], half: Phrase, statements: Sequence[Stat
 
 
 def _met_at_once(halves: Sequence[Phrase], statements: Sequence[Statement]) -> bool:
-    """Whether one passage speaks of both conditions, perhaps in words not understood."""
+    """Whether one passage mentions both conditions, perhaps in words that were not understood."""
     return any(
         all(_speaks_of(half, words) for half in halves)
         for words in words_by_passage(statements).values()

@@ -1,4 +1,4 @@
-"""What passages state: answered questions, triples, and sentences, with their periods."""
+"""Extract what passages state: answered questions, triples, and sentences, with periods."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NEAR_CJK = 0.6
 
 
 class Likeness(IntEnum):
-    """What two names tell of two things."""
+    """Whether two names denote the same thing."""
 
     DIFFERENT = 0
     MAYBE = 1
@@ -297,7 +297,7 @@ def _open(phrase: Phrase) -> Phrase:
 
 
 def _sentence(passage: int, sentence: str) -> Iterator[Statement]:
-    """A sentence as it is, and the questions that it answers by its build."""
+    """A sentence as it is, and the questions that it answers by its structure."""
     if _NEGATED.search(sentence) or sentence.rstrip(_EDGES + " ").endswith("?"):
         return
     periods, timeless = read_periods(sentence)

@@ -58,7 +58,7 @@ def impossible_day(text: str) -> tuple[str, int] | None:
 
 
 def day_stands_in(day: tuple[str, int], text: str) -> bool:
-    """Whether a folded text speaks of a day, in either order."""
+    """Whether a folded text mentions a day, in either order."""
     month, number = day
     if month.isdigit():
         return re.search(rf"(?<!\d){month} ?月 ?{number} ?[日号]", text) is not None

@@ -83,7 +83,7 @@ def check_time(
 
 
 def impossible_by_itself(question: str, passages: str) -> bool:
-    """Whether a folded question asks about a time that cannot be, whatever anybody states.
+    """Whether a folded question asks about a time that cannot exist, whatever the passages state.
 
     Only what can be nothing but a time is taken for one: not the numbers of "after 2500 points",
     "ISO 9001-2015" or "from 2200 to 0600".
@@ -107,7 +107,7 @@ def impossible_by_itself(question: str, passages: str) -> bool:
 
 
 def _beyond(asked: Period, bounds: Bounds, now: int | None) -> bool:
-    """Whether a period lies before all beginnings or after all ends."""
+    """Whether a period is before all starts or after all ends."""
     if asked.end < bounds.start:
         return True
     return asked.start > bounds.end + _NEXT_YEAR and (now is None or asked.end < now)
@@ -118,7 +118,7 @@ def _impossible(passages: tuple[int, ...]) -> Answerability:
 
 
 def _spoken_of(asked: Period, about: Phrase, statements: Sequence[Statement]) -> bool:
-    """Whether a sentence or triple speaks of that time, perhaps in words not understood."""
+    """Whether a sentence or triple mentions that time, perhaps in words not understood."""
     names = {word.text for word in about.words if word.named}
     years = {f"{year:.0f}" for year in (asked.start, asked.end) if math.isfinite(year)}
     told = [s for s in statements if s.form is not Form.ANSWERED]
@@ -137,7 +137,7 @@ def _timed(statement: Statement) -> bool:
 
 
 def _is_about(about: Phrase, statement: Statement) -> bool:
-    """Whether a sentence or a triple speaks of all that is named, in the question's relation."""
+    """Whether a sentence or a triple mentions everything named, in the question's relation."""
     theirs = read_phrase(statement.text)
     counts = theirs.counts
     names = [word.text for word in about.words if word.named]

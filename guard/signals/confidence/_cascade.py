@@ -1,4 +1,4 @@
-"""Confidence from a cheap estimator where that is clear, and from a costly one elsewhere."""
+"""Confidence from a cheap estimator where it is clear, otherwise from a costly one."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class Cascade(StepwiseEstimator):
         )
 
     def _settled(self, value: float) -> float | None:
-        """The cascade's value where the cheap one decides, None where it does not."""
+        """The cascade's value where the cheap estimator decides, None where it does not."""
         if self._accept is not None and value >= self._accept:
             room = 1.0 - self._accept
             return 1.0 - (1.0 - ACCEPTED_FROM) * (1.0 - value) / room if room else 1.0

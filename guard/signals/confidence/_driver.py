@@ -1,4 +1,4 @@
-"""Estimators as plain steps, and the one place that asks the language model.
+"""Run estimators step by step: the one place that calls the language model.
 
 An estimator is written once, as a generator: `_steps(question)` yields requests,
 is sent their answers, and returns the `Confidence`. Sync, async and many questions
@@ -155,7 +155,7 @@ class JointCall:
 def joint_calls(
     requests: Mapping[int, Request], batch_size: int
 ) -> Iterator[tuple[JointCall, list[list[int]]]]:
-    """Requests put together as far as they can be.
+    """Combine requests into joint calls where possible.
 
     Args:
         requests: by the number of the question that waits for it.
@@ -179,7 +179,7 @@ def joint_calls(
 
 
 def _kind(request: Request, number: int) -> Hashable:
-    """Equal where two requests may go into one call."""
+    """A key that is equal for requests that may go into one call."""
     if isinstance(request, Draw):
         return (Draw, request.n, request.temperature, request.seed)
     if isinstance(request, Score):
@@ -190,7 +190,7 @@ def _kind(request: Request, number: int) -> Hashable:
 
 
 def _share(request: Request, number: int) -> Hashable:
-    """Equal where two requests of one call have one answer."""
+    """A key that is equal for requests of one call that share an answer."""
     if isinstance(request, Compute):
         return number
     if isinstance(request, Draw) and request.temperature > 0 and request.seed is None:
@@ -211,13 +211,13 @@ _Found = list[Confidence | KnowgateError]
 
 
 class StepwiseEstimator(ABC):
-    """An estimator that says step by step what it needs of the language model.
+    """An estimator that requests calls of the language model step by step.
 
     Args:
         language_model: what is asked.
 
     Raises:
-        InputError: `language_model` is none, e.g. a bare LangChain chat model.
+        InputError: `language_model` is not one, e.g. a bare LangChain chat model.
     """
 
     requirement: ClassVar[Requirement] = Requirement.TEXT
@@ -363,7 +363,7 @@ class StepwiseEstimator(ABC):
 def _together(
     steps: Sequence[Steps], batch_size: int, *, raising: bool
 ) -> Generator[JointCall, list[Any] | KnowgateError, _Found]:
-    """Move all `steps` forward, asking for equal requests in one call; without input or output.
+    """Advance all `steps`, combining equal requests into one call; without any I/O.
 
     Yields calls, receives their answers or the error in which they ended.
     """
@@ -402,7 +402,7 @@ def _resume(steps: Steps, answer: Any) -> Callable[[], Request]:
 def _fulfilled(
     call: JointCall,
 ) -> Generator[JointCall, list[Any] | KnowgateError, list[Any]]:
-    """Per prompt its answer or its error; a prompt that fails does not take others along."""
+    """The answer or error of each prompt; one that fails does not fail the others."""
     answers = yield call
     if not isinstance(answers, KnowgateError):
         return answers
@@ -424,7 +424,7 @@ def _fits(error: PartialGenerationsError, call: JointCall) -> bool:
 
 
 def _parted(error: PartialGenerationsError) -> list[Any]:
-    """Per prompt its generations, or why there are too few."""
+    """The generations of each prompt, or the error where there are too few."""
     parts: list[Any] = []
     for row, why in zip(error.generations, error.errors, strict=True):
         if why is None:

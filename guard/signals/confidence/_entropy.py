@@ -1,4 +1,4 @@
-"""Confidence from how many different things sampled answers mean."""
+"""Confidence from the number of different meanings of sampled answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...errors import InputError, LanguageModelError, PartialGenerationsError
 from ...matching import is_refusal
 from ...policy import Fingerprint
 from ...prompts import Prompt, bundled_prompt
-from ._consistency import ClustersFrom, EqualAnswers, as_clusters
+from ._clusters import ClustersFrom, EqualAnswers, as_clusters
 from ._driver import Compute, Draw, Steps, StepwiseEstimator
 from ._stopping import Sampling
 from ._token_probability import required_logprobs
@@ -125,13 +125,13 @@ class SemanticEntropy(StepwiseEstimator):
         clusters: what tells which answers mean the same: an object with
             `entails(premise, hypothesis)`, one with `embed(texts)`, a function of two
             answers such as a `SameMeaning`, any `AnswerClusters`, or None for equality.
-        length_normalised: of the likelihoods; plays no part in `discrete`.
+        length_normalised: of the likelihoods; not used in `discrete`.
         answer: `greedy` asks once more, for the greedy answer; `largest_cluster` takes the
             first sample of the largest cluster.
         prompt: closed-book prompt with a `{question}` slot.
 
     Raises:
-        InputError: `language_model` is none, or an argument is out of its range.
+        InputError: `language_model` is not one, or an argument is out of its range.
 
     Source: Kuhn et al. 2023; Farquhar et al. 2024, Detecting hallucinations in large
     language models using semantic entropy.

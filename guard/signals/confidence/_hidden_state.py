@@ -1,4 +1,4 @@
-"""The fitted weights of a probe on hidden states, and the file they are kept in."""
+"""A fitted probe on hidden states, and its file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class FittedProbe(BaseModel):
     """A logistic regression on one hidden state: p = σ(w · (x − mean) / scale + bias).
 
     Attributes:
-        schema_version: of this file format; a newer one is refused.
+        schema_version: of this file format; a newer one is rejected.
         created_by: the program and version that wrote it.
         language_model: fingerprint of the model whose states it was fitted on.
         prompt_sha256: of the closed-book prompt it was fitted on.
@@ -190,7 +190,7 @@ class HiddenStateProbe(StepwiseEstimator):
             if fitted != found:
                 raise FingerprintMismatchError(
                     f"the probe was fitted on another {what} ({fitted!r} against {found!r})",
-                    hint=f"use the {what} it was fitted on, or fit it anew with this one",
+                    hint=f"use the {what} it was fitted on, or fit it again with this one",
                 )
 
     @property

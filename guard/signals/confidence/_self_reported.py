@@ -196,7 +196,7 @@ class Verbalized(StepwiseEstimator):
         asking: prompt with the slots `{question}` and `{answer}`.
 
     Raises:
-        InputError: `language_model` is none, e.g. a bare LangChain chat model.
+        InputError: `language_model` is not one, e.g. a bare LangChain chat model.
 
     Source: Lin et al. 2022, Teaching models to express their uncertainty in words; Tian
     et al. 2023, Just ask for calibration; its overconfidence: Xiong et al. 2024.
@@ -278,7 +278,7 @@ class PTrue(StepwiseEstimator):
         no: the word for no among the options.
 
     Raises:
-        InputError: `language_model` is none or cannot do what `method` needs, or an
+        InputError: `language_model` is not one or cannot do what `method` needs, or an
             argument is out of its range.
 
     Source: P(True) of Kadavath et al. 2022, Language models (mostly) know what they know.

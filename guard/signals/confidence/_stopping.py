@@ -12,7 +12,7 @@ from ...errors import InputError
 
 @runtime_checkable
 class StoppingRule(Protocol):
-    """Says how many samples to draw next, given how those drawn so far went.
+    """Decides how many samples to draw next, given the results so far.
 
     A rule that speaks of a threshold also has `deciding_at(threshold)`, which
     returns the same rule for another one; a guard uses it where it is there.
@@ -123,7 +123,7 @@ class Sampling:
 
 
 def check_rule(n: int, threshold: float) -> None:
-    """Refuse a rule that makes no sense.
+    """Reject an impossible rule.
 
     Raises:
         ValueError: `n` is below 1, or `threshold` outside (0, 1].
@@ -142,7 +142,7 @@ def matches_needed(n: int, threshold: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class BayesianStopping:
-    """Stops once all n samples would hardly decide otherwise than those drawn so far.
+    """Stops once n samples would hardly change the decision of those drawn so far.
 
     The chance p that a sample matches has a Beta prior. After m matches in k samples
     the matches among the n - k that are left follow a beta-binomial distribution; its

@@ -64,7 +64,7 @@ class TokenProbability(StepwiseEstimator):
         prompt: closed-book prompt with a `{question}` slot.
 
     Raises:
-        InputError: `language_model` is none, or the statistic is unknown.
+        InputError: `language_model` is not one, or the statistic is unknown.
 
     Source: sequence likelihood and perplexity as in Malinin and Gales 2021; the minimum
     after Manakul et al. 2023 (SelfCheckGPT), who take the maximum of −log p.
@@ -156,7 +156,7 @@ def answer_probability(generation: Generation) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class GreedyShortcut:
-    """Settles a question by the greedy answer's probability, where that is clear.
+    """Decides a question by the greedy answer's probability, where that is clear.
 
     At temperature 1 a sample repeats the greedy answer letter for letter with
     probability p = exp(Σ log p), and in other words at times besides: p is what the

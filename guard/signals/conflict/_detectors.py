@@ -129,10 +129,10 @@ class AnswerConflict(ExaminingDetector):
         refuses: when a reply says that there is no answer.
 
     Attributes:
-        compares_passages: False; a policy that asks for that refuses this detector.
+        compares_passages: False; a policy that asks for that rejects this detector.
 
     Raises:
-        InputError: `language_model` is none, e.g. a bare LangChain chat model.
+        InputError: `language_model` is not one, e.g. a bare LangChain chat model.
     """
 
     compares_passages: ClassVar[bool] = False
@@ -190,7 +190,7 @@ class PassageConflict(ExaminingDetector):
         compares_passages: True.
 
     Raises:
-        InputError: `language_model` is none, e.g. a bare LangChain chat model.
+        InputError: `language_model` is not one, e.g. a bare LangChain chat model.
 
     Example:
         >>> from knowgate.guard.testing import ScriptedLanguageModel

@@ -45,7 +45,7 @@ class Rule(StrEnum):
 
 
 def judge_by_rules(first: str, second: str) -> Rule:
-    """What can be said of two answers without any model.
+    """Compare two answers by rules, without any model.
 
     Example:
         >>> judge_by_rules("Paris", "It is Paris, the capital of France.").value
@@ -94,7 +94,7 @@ def _negators(words: list[str]) -> int:
 
 
 def _yes_or_no(one: Reading, other: Reading) -> Rule | None:
-    """Settles two answers that begin with yes or no."""
+    """Decide on two answers that begin with yes or no."""
     polarities = [_polarity(one), _polarity(other)]
     if None in polarities:
         return None
@@ -156,7 +156,7 @@ def _same_count(short: Reading, long: Reading) -> bool:
 
 
 def _contained(short: Reading, long: Reading) -> Rule | None:
-    """Settles a short answer that stands within a longer one as its answer."""
+    """Decide on a short answer that is contained in a longer one."""
     wanted, words, size = short.content, long.content, len(short.words)
     verdict: Rule | None = None
     for start in range(len(words) - size + 1):

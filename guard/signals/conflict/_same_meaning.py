@@ -1,4 +1,4 @@
-"""When two answers mean the same: by rule, by embedding, by entailment."""
+"""Decide whether two answers mean the same: by rule, embedding or entailment."""
 
 from __future__ import annotations
 

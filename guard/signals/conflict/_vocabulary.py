@@ -1,4 +1,4 @@
-"""Words of an answer, with what a comparison must not overlook in them."""
+"""Read an answer as words and quantities for comparison."""
 
 from __future__ import annotations
 

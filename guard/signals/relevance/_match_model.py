@@ -22,7 +22,7 @@ from ...files import read_json, write_text
 
 
 def require_sets(questions: Sequence[str], passages: Sequence[Sequence[str]]) -> None:
-    """Refuse questions without passages of their own.
+    """Reject questions without passages of their own.
 
     Raises:
         InputError: the lengths differ, or a question has no passage.

@@ -243,7 +243,7 @@ def _sha256_of(parts: Iterable[str]) -> str:
 
 
 def require_bundled(folder: Path) -> None:
-    """Refuse bundled files other than those that were shipped.
+    """Reject bundled files other than those that were shipped.
 
     Raises:
         ModelFolderError: a file is missing or has another sha256.

@@ -14,7 +14,7 @@ from knowgate.guard import InputError, LanguageModelError
 from knowgate.guard.contracts import Requirement
 from knowgate.guard.prompts import bundled_prompt
 from knowgate.guard.signals.confidence import Sampling
-from knowgate.guard.signals.confidence._consistency import (
+from knowgate.guard.signals.confidence._clusters import (
     EmbeddedAnswers,
     EntailedAnswers,
     EqualAnswers,
