@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -86,6 +86,8 @@ class Manifest(BaseModel):
 
     # Fields that a subclass does not name are kept: they are compared, too.
     model_config = ConfigDict(frozen=True, extra="allow")
+    # What messages call that which a folder holds.
+    kind: ClassVar[str] = "run"
 
     schema_version: int = SCHEMA_VERSION
     suite: str = ""
@@ -175,31 +177,36 @@ def read_versioned(path: str | os.PathLike[str], *, hint: str) -> dict[str, Any]
 
 
 def holds_run(
-    folder: str | os.PathLike[str], manifest: Mapping[str, Any], *, own: Collection[str] = ()
+    folder: str | os.PathLike[str],
+    manifest: Mapping[str, Any],
+    *,
+    own: Collection[str] = (),
+    compare: Collection[str] | None = None,
+    kind: str = "run",
 ) -> bool:
     """Return True if the folder holds the run of this manifest, False if it is free for it.
-
-    A run is the same one when all of its manifest but `created_by` is equal.
 
     Args:
         folder: may be missing.
         manifest: of the run that is to be made or continued.
         own: names that such a run writes before its manifest: a kill leaves them.
+        compare: fields of the manifest that must be equal; None for all but `created_by`.
+        kind: what messages call it.
 
     Raises:
         InputError: it holds another run, or anything else; or cannot be read.
     """
     root = Path(folder)
     if not (root / "manifest.json").exists():
-        _require_free(root, own)
+        _require_free(root, own, kind)
         return False
     found = read_manifest(root)
     # Those first that explain most.
     others = sorted((found.keys() | manifest.keys()) - _NOT_COMPARED - set(_FIRST_COMPARED))
-    for name in [*_FIRST_COMPARED, *others]:
+    for name in [*_FIRST_COMPARED, *others] if compare is None else compare:
         if found.get(name) != manifest.get(name):
             raise InputError(
-                "the folder holds another run "
+                f"the folder holds another {kind} "
                 f"(its {_difference(name, found.get(name), manifest.get(name))} differs)",
                 where=str(root),
                 hint="choose another --out, or remove the folder",
@@ -207,7 +214,7 @@ def holds_run(
     return True
 
 
-def _require_free(root: Path, own: Collection[str]) -> None:
+def _require_free(root: Path, own: Collection[str], kind: str) -> None:
     try:
         present = [item.name for item in root.iterdir()] if root.exists() else []
     except OSError as error:
@@ -217,7 +224,7 @@ def _require_free(root: Path, own: Collection[str]) -> None:
     )
     if strangers:
         raise InputError(
-            f"the folder is not empty and holds no run (found {strangers[0]!r})",
+            f"the folder is not empty and holds no {kind} (found {strangers[0]!r})",
             where=str(root),
             hint="choose another --out",
         )

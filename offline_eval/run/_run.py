@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -55,6 +56,7 @@ class Run:
         manifest: Manifest,
         *,
         files: Mapping[str, Callable[[Path], object]] | None = None,
+        compare: Collection[str] | None = None,
     ) -> Iterator[Run]:
         """Make a run folder, or continue the run in it; for this process alone.
 
@@ -63,6 +65,8 @@ class Run:
             manifest: what the run is made from and with.
             files: name in the folder → what writes it. They are written before the
                 manifest, so that a folder with a manifest has them all.
+            compare: fields of the manifest that must be those of the run in the folder; None
+                for all but `created_by`.
 
         Raises:
             InputError: the folder holds another run or anything else, another process
@@ -71,18 +75,28 @@ class Run:
         root, value = Path(folder), manifest.to_json()
         own = dict(files or {})
         try:
-            holds_run(root, value, own=own)
+            held = partial(holds_run, root, value, own=own, compare=compare, kind=manifest.kind)
+            held()
             root.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise unusable(root, error) from None
         with ExitStack() as stack:
             stack.enter_context(locked(root / "manifest"))
             # Again under the lock: of two processes that start at once, one writes it.
-            if not holds_run(root, value, own=own):
+            if not held():
                 for name, write in own.items():
                     write(root / name)
                 write_json(root / "manifest.json", value)
             yield cls(root, manifest, lambda spec: stack.enter_context(open_table(root, spec)))
+
+    def rewrite_manifest(self, manifest: Manifest) -> None:
+        """Replace the manifest of a run that is open for writing.
+
+        Raises:
+            InputError: the file cannot be written.
+        """
+        write_json(self.folder / "manifest.json", manifest.to_json())
+        self.manifest = manifest
 
     @classmethod
     def read(cls, folder: str | os.PathLike[str], manifest: type[Manifest] = Manifest) -> Run:

@@ -11,9 +11,8 @@ from typing import Any
 from langchain_core.runnables import Runnable
 from pydantic import BaseModel
 
-from ...._version import __version__
 from ....guard.errors import InputError
-from ...run import CallLimits, OnProgress, open_table, run_calls_sync
+from ...run import CallLimits, InputFile, OnProgress, Run, read_table, run_calls_sync, write_table
 from ._artefacts import CallRow, DocumentRow, FactRow, FailureRow, QuestionRow, SentenceRow, Stage
 from ._asking import (
     ReplyFaultError,
@@ -26,7 +25,17 @@ from ._asking import (
 from ._cloze import cloze_facts
 from ._documents import ReadDocument, find_documents, read_document
 from ._fact_requests import Stretch, UniqueNames, fact_request, facts_of, stretches
-from ._folder import AnsweredCalls, BuildFolder, calls_of
+from ._folder import (
+    COMPARED,
+    DOCUMENTS,
+    FACTS,
+    FAILURES,
+    QUESTIONS,
+    SENTENCES,
+    AnsweredCalls,
+    build_manifest,
+    calls_of,
+)
 from ._records import NO_MODEL, BuildSettings
 from ._requests import FactsReply, QuestionReply
 from ._sentences import sentences_of
@@ -41,7 +50,7 @@ class PaidStages:
     """Asks the model whatever the folder has no answer to.
 
     Args:
-        folder: of the build.
+        run: the folder of the build, open.
         model: who is asked.
         settings: what is asked.
         limits: how.
@@ -51,7 +60,7 @@ class PaidStages:
 
     def __init__(
         self,
-        folder: BuildFolder,
+        run: Run,
         model: Runnable[Any, Any],
         settings: BuildSettings,
         limits: CallLimits,
@@ -59,7 +68,7 @@ class PaidStages:
         retry_failed: bool,
         on_progress: OnProgress | None,
     ) -> None:
-        self._folder, self._model = folder, model
+        self._folder, self._model = run, model
         self._settings, self._limits = settings, limits
         self._retry_failed = retry_failed
         self._on_progress = on_progress
@@ -89,25 +98,25 @@ class PaidStages:
             max_repairs=self._settings.max_repairs,
         )
         limits = self._limits
-        with open_table(self._folder.root, calls_of(stage)) as table:
-            before = AnsweredCalls(table.rows())
-            todo = _todo(requests, before, again=self._retry_failed)
-            unanswered = _Unanswered(self._settings.model, todo)
-            run_calls_sync(
-                todo,
-                asker,
-                table,
-                key=lambda request: request.key,
-                failed=unanswered.row,
-                limits=replace(
-                    limits,
-                    max_attempts=limits.max_attempts + self._settings.max_repairs,
-                    retry_on=(ReplyFaultError,),
-                ),
-                on_progress=self._on_progress,
-                stage=stage.value,
-            )
-            after = AnsweredCalls(table.rows())
+        table = self._folder[calls_of(stage)]
+        before = AnsweredCalls(table.rows())
+        todo = _todo(requests, before, again=self._retry_failed)
+        unanswered = _Unanswered(self._settings.model, todo)
+        run_calls_sync(
+            todo,
+            asker,
+            table,
+            key=lambda request: request.key,
+            failed=unanswered.row,
+            limits=replace(
+                limits,
+                max_attempts=limits.max_attempts + self._settings.max_repairs,
+                retry_on=(ReplyFaultError,),
+            ),
+            on_progress=self._on_progress,
+            stage=stage.value,
+        )
+        after = AnsweredCalls(table.rows())
         self.spent += after.all[len(before.all) :]
         return after.by_key
 
@@ -271,29 +280,29 @@ def build_questions(
     settings = settings or BuildSettings()
     if (model is None) != (settings.model == NO_MODEL):
         raise InputError("model and its name do not go together", where="settings.model")
-    folder = BuildFolder(out)
-    base = read_base(places, without=folder.root)
+    base = read_base(places, without=out)
     head = _manifest_head(settings, base)
-    with folder.for_this_process_alone():
-        folder.write_manifest(head | {"complete": False})
-        folder.write_rows("documents", _document_rows(base))
-        folder.write_rows("sentences", base.sentences)
+    begun = build_manifest(**head, complete=False)
+    with Run.create_or_resume(out, begun, compare=COMPARED) as run:
+        run.rewrite_manifest(begun)
+        write_table(out, DOCUMENTS, _document_rows(base))
+        write_table(out, SENTENCES, base.sentences)
         stages: PaidStages | None = None
         if model is None:
             facts, made, failures = cloze_facts(base.sentences)
         else:
             stages = PaidStages(
-                folder,
+                run,
                 model,
                 settings,
                 limits or _LIMITS,
                 retry_failed=retry_failed,
                 on_progress=on_progress,
             )
-            facts, made, failures = _asked(folder, stages, base, settings)
+            facts, made, failures = _asked(run, stages, base, settings)
         made_of = _Made(facts, [*base.questions, *made], [*base.failures, *failures])
-        totals = _finished(folder, base, made_of, stages.spent if stages else ())
-        folder.write_manifest(head | {"complete": True} | _counts(totals))
+        totals = _finished(run, base, made_of, stages.spent if stages else ())
+        run.rewrite_manifest(build_manifest(**head, complete=True, **_counts(totals)))
     return totals
 
 
@@ -306,16 +315,18 @@ class _Made:
     failures: list[FailureRow]
 
 
-def _finished(
-    folder: BuildFolder, base: ReadBase, made: _Made, spent: Iterable[CallRow]
-) -> BuildTotals:
+def _finished(run: Run, base: ReadBase, made: _Made, spent: Iterable[CallRow]) -> BuildTotals:
     """Write what was made, and count it."""
     questions, unfit = one_of_each(made.questions)
     failures = [*made.failures, *unfit]
-    folder.write_rows("facts", made.facts)
-    folder.write_rows("questions", questions)
-    folder.write_rows("failures", failures)
-    ever = [row for stage in (Stage.FACTS, Stage.QUESTIONS) for row in folder.answered(stage).all]
+    write_table(run.folder, FACTS, made.facts)
+    write_table(run.folder, QUESTIONS, questions)
+    write_table(run.folder, FAILURES, failures)
+    ever = [
+        row
+        for stage in (Stage.FACTS, Stage.QUESTIONS)
+        for row in read_table(run.folder, calls_of(stage))
+    ]
     return BuildTotals(
         documents=len(base.documents),
         unread=sum(document.failure is not None for document in base.documents),
@@ -329,7 +340,7 @@ def _finished(
 
 
 def _asked(
-    folder: BuildFolder, stages: PaidStages, base: ReadBase, settings: BuildSettings
+    run: Run, stages: PaidStages, base: ReadBase, settings: BuildSettings
 ) -> tuple[list[FactRow], list[QuestionRow], list[FailureRow]]:
     asked = stretches(
         base.sentences,
@@ -339,7 +350,7 @@ def _asked(
     )
     facts, failures = facts_of(asked, stages.facts(asked))
     # Before the questions: whoever looks in while they are asked finds the facts.
-    folder.write_rows("facts", facts)
+    write_table(run.folder, FACTS, facts)
     rows = stages.questions(facts)
     questions, unasked = questions_of(facts, rows, model=settings.model, prompts=settings.prompts)
     return facts, questions, [*failures, *unasked]
@@ -389,7 +400,6 @@ def _document_rows(base: ReadBase) -> Iterable[DocumentRow]:
 def _manifest_head(settings: BuildSettings, base: ReadBase) -> dict[str, Any]:
     prompts = settings.prompts
     return {
-        "created_by": f"knowgate {__version__}",
         "settings": {
             "model": settings.model,
             "fact_prompt": prompts.facts.name,
@@ -400,9 +410,9 @@ def _manifest_head(settings: BuildSettings, base: ReadBase) -> dict[str, Any]:
             "sentences_per_call": settings.sentences_per_call,
             "max_repairs": settings.max_repairs,
         },
-        "inputs": [
-            {"name": document.name, "sha256": document.sha256} for document in base.documents
-        ],
+        "inputs": tuple(
+            InputFile(name=document.name, sha256=document.sha256) for document in base.documents
+        ),
     }
 
 

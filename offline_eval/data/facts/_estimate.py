@@ -6,13 +6,13 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
+from ...run import holds_run, read_table
 from ._artefacts import FactRow, SentenceKind, SentenceRow, Stage
 from ._asking import question_key, question_prompt_text
 from ._build import read_base
 from ._fact_requests import Stretch, fact_prompt_text, facts_of, stretches
-from ._folder import AnsweredCalls, BuildFolder
+from ._folder import COMPARED, AnsweredCalls, BuildManifest, build_manifest, calls_of
 from ._records import NO_MODEL, BuildSettings
 from ._requests import FactsReply, QuestionReply, estimated_tokens
 
@@ -67,14 +67,14 @@ def estimate_build(
         InputError: nothing to read, or the folder cannot be used.
     """
     settings = settings or BuildSettings()
-    folder = BuildFolder(out) if out is not None else None
+    if out is not None:
+        holds_run(out, build_manifest().to_json(), compare=COMPARED, kind=BuildManifest.kind)
     base = read_base(places, without=out)
     unread = sum(document.failure is not None for document in base.documents)
     known = BuildEstimate(len(base.documents), unread, len(base.sentences), len(base.questions))
     if settings.model == NO_MODEL:
         return known
-    held = folder is not None and Path(folder.root).is_dir()
-    done = folder.answered(Stage.FACTS) if folder and held else AnsweredCalls(())
+    done = _answered(out, Stage.FACTS)
     asked = stretches(
         base.sentences,
         model=settings.model,
@@ -83,7 +83,7 @@ def estimate_build(
     )
     todo = {row.key: row for row in asked if row.key not in done.by_key}
     facts, _ = facts_of(asked, done.by_key)
-    answered = folder.answered(Stage.QUESTIONS) if folder and held else AnsweredCalls(())
+    answered = _answered(out, Stage.QUESTIONS)
     questions = [
         fact
         for fact in facts
@@ -108,6 +108,10 @@ def estimate_build(
         input_tokens=read,
         output_tokens=_FACT_TOKENS * len(expected) + _QUESTION_TOKENS * asked_for,
     )
+
+
+def _answered(out: str | os.PathLike[str] | None, stage: Stage) -> AnsweredCalls:
+    return AnsweredCalls(() if out is None else read_table(out, calls_of(stage)))
 
 
 def _tokens_read(

@@ -1,102 +1,52 @@
-"""The folder of a built knowledge base."""
+"""The folder of a built knowledge base: its manifest and tables.
+
+`documents.jsonl`, `sentences.jsonl`, `facts.jsonl`, `questions.jsonl`, `failures.jsonl`,
+`manifest.json`, and below `calls` the replies of models.
+"""
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable
+from typing import ClassVar
 
-from pydantic import BaseModel
+from ...run import Manifest, TableSpec
+from ._artefacts import (
+    CallRow,
+    DocumentRow,
+    FactRow,
+    FailureRow,
+    QuestionRow,
+    SentenceRow,
+    Stage,
+)
 
-from ....guard.errors import InputError
-from ....guard.files import atomic_writer, write_json
-from ...run import SCHEMA_VERSION, TableSpec, read_table, read_versioned, sole_writer
-from ._artefacts import CallRow, Stage
+DOCUMENTS = TableSpec("documents", DocumentRow, "document", whole=True)
+SENTENCES = TableSpec("sentences", SentenceRow, "sentence_id", whole=True)
+FACTS = TableSpec("facts", FactRow, "fact_id", whole=True)
+QUESTIONS = TableSpec("questions", QuestionRow, "id", whole=True)
+FAILURES = TableSpec("failures", FailureRow, "document", whole=True)
 
-HOLDS = "built_knowledge_base"
-_HINT = "choose another --out"
+# A later build into the same folder may read other documents and ask otherwise.
+COMPARED = ("holds",)
 
 
-class BuildFolder:
-    """`documents.jsonl`, `sentences.jsonl`, `facts.jsonl`, `questions.jsonl`,
-    `failures.jsonl`, `manifest.json`, and below `calls` what models have answered.
+class BuildManifest(Manifest):
+    """`manifest.json` of a built knowledge base.
 
-    Args:
-        root: of the folder; nothing is made yet.
-
-    Raises:
-        InputError: there is something else, or a newer knowgate wrote it.
+    Attributes:
+        holds: tells it from a run.
+        complete: whether the build was finished.
     """
 
-    def __init__(self, root: str | os.PathLike[str]) -> None:
-        self.root = Path(root)
-        self._check()
+    kind: ClassVar[str] = "knowledge base"
 
-    def _check(self) -> None:
-        where = str(self.root)
-        try:
-            present = sorted(item.name for item in self.root.iterdir())
-        except FileNotFoundError:
-            return
-        except NotADirectoryError:
-            raise InputError("is a file, not a folder", where=where, hint=_HINT) from None
-        except OSError as error:
-            raise InputError(
-                f"cannot be used ({error.strerror})", where=where, hint=_HINT
-            ) from None
-        manifest = self.root / "manifest.json"
-        if manifest.exists():
-            value = read_versioned(manifest, hint=_HINT)
-            if value.get("holds") == HOLDS:
-                return
-            raise InputError("the folder holds something else", where=where, hint=_HINT)
-        # What a build leaves that is killed before anything else.
-        strangers = [name for name in present if not name.endswith((".tmp", ".lock"))]
-        if strangers:
-            raise InputError(
-                f"the folder is not empty and holds no knowledge base (found {strangers[0]!r})",
-                where=where,
-                hint=_HINT,
-            )
+    holds: str = ""
+    complete: bool = False
 
-    @contextmanager
-    def for_this_process_alone(self) -> Iterator[None]:
-        """Make the folder if it is missing, and keep other builds out while this lasts.
 
-        Raises:
-            InputError: another build is under way, or the folder cannot be written.
-        """
-        try:
-            self.root.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(
-                f"cannot be written ({error.strerror})", where=str(self.root), hint=_HINT
-            ) from None
-        with sole_writer(self.root / "manifest"):
-            yield
-
-    def write_manifest(self, value: Mapping[str, Any]) -> None:
-        """Write `manifest.json`, whole or not at all."""
-        head = {"schema_version": SCHEMA_VERSION, "holds": HOLDS}
-        write_json(self.root / "manifest.json", head | dict(value))
-
-    def write_rows(self, name: str, rows: Iterable[BaseModel]) -> None:
-        """Write `<name>.jsonl`, whole or not at all."""
-        with atomic_writer(self.root / f"{name}.jsonl") as stream:
-            for row in rows:
-                value = row.model_dump(mode="json")
-                stream.write(json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n")
-
-    def answered(self, stage: Stage) -> AnsweredCalls:
-        """Read the finished calls of a stage.
-
-        Raises:
-            InputError: a row is damaged.
-        """
-        return AnsweredCalls(read_table(self.root, calls_of(stage)))
+def build_manifest(**fields: object) -> BuildManifest:
+    """Make the manifest of a build."""
+    return BuildManifest.new(holds="built_knowledge_base", **fields)
 
 
 def calls_of(stage: Stage) -> TableSpec[CallRow]:

@@ -16,7 +16,7 @@ from knowgate.offline_eval.data.facts import (
     build_questions,
     estimate_build,
 )
-from knowgate.offline_eval.run import sole_writer
+from knowgate.offline_eval.run import Manifest, Run
 from tests.offline_eval.cli.commands import read_lines
 from tests.support.scripted_chat import ScriptedChat
 from tests.support.scripted_facts import scripted_facts
@@ -64,7 +64,7 @@ def test_a_second_build_into_the_same_folder_changes_nothing(
     before = {path.name: path.read_bytes() for path in out.iterdir()}
 
     with (
-        sole_writer(out / "manifest"),
+        Run.create_or_resume(out, Manifest.read(out)),
         pytest.raises(InputError, match="another process is writing"),
     ):
         build_questions([documents / "rules.txt"], out)
