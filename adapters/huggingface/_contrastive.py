@@ -12,12 +12,14 @@ import hashlib
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
-import torch
 
 from ...guard.errors import InputError
+
+if TYPE_CHECKING:
+    import torch
 
 Method = Literal["cad", "coiecd"]
 
@@ -81,7 +83,7 @@ def coiecd_scores(
     below &= possible
     below &= below.sum(-1, keepdim=True) != 1
     constrained = below | (shift > highest - width)
-    return _keep_impossible(lc, torch.where(constrained, lc, lu) + alpha * (lc - lu))
+    return _keep_impossible(lc, lc.where(constrained, lu) + alpha * (lc - lu))
 
 
 def _log_pair(
@@ -89,7 +91,7 @@ def _log_pair(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Both streams as log-probabilities, lu set to lc where only lu is impossible."""
     lc, lu = with_context.log_softmax(-1), without_context.log_softmax(-1)
-    return lc, torch.where(lu == -math.inf, lc, lu)
+    return lc, lc.where(lu == -math.inf, lu)
 
 
 def _keep_impossible(lc: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
