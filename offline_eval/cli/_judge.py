@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from ...guard.errors import InputError
-from ..judging import JudgePlan, JudgeTotals, judge_run, plan_judging, read_criterion
-from ..run import CallLimits, Progress
+from ..judging import JudgePlan, judge_run, plan_judging, read_criterion
+from ..run import CallLimits, Progress, RunTotals
 from ..suites.judge_bias import JudgeBias, judge_bias_warning, keep_judge_biases, read_judge_bias
 from ..systems import DEFAULT_JUDGES, load_judges
 from ._app import app
@@ -136,7 +136,7 @@ def _show_plan(plans: Sequence[JudgePlan]) -> None:
     )
 
 
-def _show_totals(totals: JudgeTotals, run: Path) -> None:
+def _show_totals(totals: RunTotals, run: Path) -> None:
     spent = f", {totals.calls} calls" if totals.calls else ""
     if totals.input_tokens is not None:
         spent += f", {totals.input_tokens} + {totals.output_tokens} tokens"

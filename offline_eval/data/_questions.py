@@ -1,4 +1,4 @@
-"""Reading questions with their answers: KnowOrNot documents, JSON lists and JSON lines."""
+"""Read questions with answers: KnowOrNot documents, JSON lists and JSON lines."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class QuestionRecord:
 
 
 def read_questions(path: str | os.PathLike[str]) -> list[QuestionRecord]:
-    """Questions from a KnowOrNot question document, a JSON list, or JSON lines.
+    """Read questions from a KnowOrNot question document, a JSON list, or JSON lines.
 
     Args:
         path: one object per line (JSON lines), or `.json` with a list of objects
@@ -212,7 +212,7 @@ def _short(text: str) -> str:
 
 
 class PassageKind(StrEnum):
-    """What stands in a passage.
+    """The content of a passage.
 
     With the question inside, a passage is easy to tell apart (AUROC ≥ .97 where
     answers alone give .86), so the harder kind is the default.
@@ -240,7 +240,7 @@ class KnowledgeBase:
 def build_knowledge_base(
     questions: Sequence[QuestionRecord], kind: PassageKind, *, where: str
 ) -> KnowledgeBase:
-    """The knowledge base that `questions` are asked against.
+    """Build the knowledge base that `questions` are asked against.
 
     Questions with the same text as passage share it (white space aside), so that
     leaving that passage out leaves it nowhere else word for word. With

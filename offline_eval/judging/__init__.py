@@ -1,4 +1,4 @@
-"""Judges: what replies are worth, by rule, by language model, and against people.
+"""Judge replies by rule or by language model, and compare judges with people.
 
     replies ─► judge_run ─► judgements.jsonl ─► validate_judges ─► corrected_rate
                   │                                  ▲
@@ -29,7 +29,7 @@ from ._criterion import (
 from ._judges import DetectorJudge, EstimateJudge
 from ._llm_judge import LLMJudge
 from ._multiple_choice import LETTERS, parse_choices
-from ._run import JudgePlan, JudgeTotals, judge_run, plan_judging
+from ._run import JudgePlan, judge_run, plan_judging
 from ._validation import JudgeValidation, corrected_rate, judges_of, validate_judges
 from ._yes_no import parse_yes_no, yes_no_likelihoods
 
@@ -43,7 +43,6 @@ __all__ = [
     "FunctionJudge",
     "Judge",
     "JudgePlan",
-    "JudgeTotals",
     "JudgeValidation",
     "JudgedReply",
     "LLMJudge",

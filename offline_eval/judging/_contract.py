@@ -1,4 +1,4 @@
-"""What a judge is: anything that gives verdicts on replies, one criterion at a time."""
+"""The `Judge` protocol, what judges see, and verdicts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WORD = re.compile(r"[^\W_]{3,}")
 
 @dataclass(frozen=True, slots=True)
 class JudgedReply:
-    """One reply with all that a judge may see of it.
+    """A reply with everything that a judge may see.
 
     Attributes:
         reply_id: of the run.
@@ -55,7 +55,7 @@ class JudgedReply:
 
 
 def judged_reply(run: RepliesRun, row: ReplyRow) -> JudgedReply:
-    """What judges are shown of a row that has a response."""
+    """Return what judges are shown of a row that has a response."""
     question = run.question_of(row)
     return JudgedReply(
         reply_id=row.reply_id,
@@ -112,7 +112,7 @@ def _escaped(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a judge made of one reply.
+    """The verdict on one reply.
 
     Attributes:
         outcome: one of the criterion's.

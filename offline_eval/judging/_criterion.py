@@ -1,4 +1,4 @@
-"""Criteria that a language model judges by: prompt, outcomes, tag, and what it may see."""
+"""Criteria for language models as judges: prompt, outcomes, tag, and visible fields."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class TaggedVerdict:
 
 
 def parse_tag(text: str, tag: str, outcomes: Sequence[str]) -> TaggedVerdict | None:
-    """The last valid verdict in `text`, None where there is none.
+    """Find the last valid verdict in `text`; None where there is none.
 
     Tag and outcome are read in any case, with spaces, Markdown and quotes around the
     outcome, with spaces or hyphens for its underscores, and nested tags from the innermost
@@ -82,9 +82,9 @@ def parse_tag(text: str, tag: str, outcomes: Sequence[str]) -> TaggedVerdict | N
         outcomes: those allowed; see `folded_outcome` for when two are alike.
 
     Example:
-        >>> parse_tag("It declines.\\n<Abstention> **Yes** </Abstention>", "abstention",
+        >>> parse_tag("It abstains.\\n<Abstention> **Yes** </Abstention>", "abstention",
         ...           ["yes", "no"])
-        TaggedVerdict(outcome='yes', reasoning='It declines.')
+        TaggedVerdict(outcome='yes', reasoning='It abstains.')
     """
     allowed = {folded_outcome(outcome): outcome for outcome in outcomes}
     longest = max(map(len, allowed), default=0) + 64
@@ -164,7 +164,7 @@ class Criterion:
         where = f"criterion {self.name!r}"
         if not _NAME.fullmatch(self.name) or self.name == GIVEN_JUDGE:
             raise InputError(
-                "is no name for a criterion", where=where, hint="letters, digits, _ . - only"
+                "is not a name for a criterion", where=where, hint="letters, digits, _ . - only"
             )
         if not _TAG.fullmatch(self.tag):
             raise InputError(f"{self.tag!r} is no tag", where=where, hint="letters, digits, _ -")
@@ -191,7 +191,7 @@ class Criterion:
 
 
 def read_criterion(path: str | os.PathLike[str]) -> Criterion:
-    """A criterion from a TOML or JSON file.
+    """Read a criterion from a TOML or JSON file.
 
     Fields as in `Criterion`; `prompt` names a text file beside it, `tag` is the name where
     it is missing. `question`, `meanings` and `ordinal`, which people's labels know, are
@@ -297,7 +297,7 @@ def _parsed(path: Path) -> dict[str, Any]:
                 f"broken TOML ({detail})", where=str(path), hint="fix the file"
             ) from None
     else:
-        raise InputError("is no criterion", where=str(path), hint="name a .toml or .json file")
+        raise InputError("is not a criterion", where=str(path), hint="name a .toml or .json file")
     if not isinstance(value, dict):
         raise InputError("must be one object", where=str(path))
     return value

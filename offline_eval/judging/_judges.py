@@ -1,4 +1,4 @@
-"""Factuality and failures without a language model: estimates, and labelled as such.
+"""Estimate factuality and failures without a language model.
 
 A reply equal to the expected answer by rule is tier 1; one whose numbers all differ from
 the expected ones is tier 3; otherwise `AnswerSimilarity.closeness` decides by two thresholds.

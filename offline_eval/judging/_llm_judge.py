@@ -1,4 +1,4 @@
-"""A language model as a judge: prompt, verdict in a tag, reminders."""
+"""Let a language model judge: prompt, verdict in a tag, reminders."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class LLMJudge:
                     output_tokens=spent.output_tokens,
                     calls=calls,
                 )
-            # Some providers refuse an empty message.
+            # Some providers reject an empty message.
             reply: list[BaseMessage] = [AIMessage(said)] if said.strip() else []
             reminder = bundled_prompt("reminder").fill(**_slots(asked))
             messages = [*messages[:2], *reply, HumanMessage(reminder)]

@@ -1,4 +1,4 @@
-"""Reading the chosen letters out of what a model really writes.
+"""Read the chosen letters from a free-form reply.
 
 Tried in this order; the first that finds something decides:
 
@@ -50,7 +50,7 @@ _NEGATION_REACH = 80
 
 
 def parse_choices(reply: str, options: Sequence[str]) -> tuple[str, ...] | None:
-    """The letters that a reply chooses.
+    """Return the letters that a reply chooses.
 
     Args:
         reply: as a model wrote it: with reasoning, markup, brackets, full-width letters,

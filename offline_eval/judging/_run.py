@@ -1,4 +1,4 @@
-"""Judging all replies of a run: appended verdict by verdict, resumed, never repeated."""
+"""Judge all replies of a run; interrupted judging resumes without asking again."""
 
 from __future__ import annotations
 
@@ -32,31 +32,8 @@ _LONGEST_DETAIL = 300
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeTotals:
-    """What became of a round of judging.
-
-    Attributes:
-        stored: verdicts added, failures among them.
-        already: that were there before.
-        failed: of those added, how many say why there is no verdict.
-        seconds: that it took.
-        calls: of language models, as far as verdicts name any.
-        input_tokens: of those, None where none was metered.
-        output_tokens: likewise.
-    """
-
-    stored: int
-    already: int
-    failed: int
-    seconds: float
-    calls: int
-    input_tokens: int | None
-    output_tokens: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class JudgePlan:
-    """What a round of judging would cost at most.
+    """The maximum cost of a round of judging.
 
     Attributes:
         judge: its name.
@@ -92,10 +69,10 @@ def judge_run(
     retry_failed: bool = False,
     limits: CallLimits | None = None,
     on_progress: OnProgress | None = None,
-) -> JudgeTotals:
+) -> RunTotals:
     """Judge every reply of a run and append the verdicts to `judgements`.
 
-    What is there already is not asked again, so a killed round goes on where it stopped.
+    Verdicts that the run has are not asked for again, so a killed round resumes.
     Rows of failed replies are not judged. A judge's failure is a row, too, and is asked
     again on demand alone. Not to be called where an event loop runs: use
     `asyncio.to_thread` there.
@@ -116,7 +93,7 @@ def judge_run(
     began = time.monotonic()
     root = Path(folder)
     run = read_replies_run(root)
-    _refuse_other_versions(run, judges, failed_too=not retry_failed)
+    _reject_other_versions(run, judges, failed_too=not retry_failed)
     names = {judge.name for judge in judges}
     with open_table(root, JUDGEMENTS) as table:
         if retry_failed and table.drop(lambda row: row.error is not None and row.judge in names):
@@ -132,14 +109,14 @@ def plan_judging(
     *,
     retry_failed: bool = False,
 ) -> tuple[JudgePlan, ...]:
-    """What `judge_run` would ask, without asking.
+    """Count what `judge_run` would ask, without asking.
 
     Raises:
         InputError: as `judge_run`.
         MissingDependencyError: likewise.
     """
     run = read_replies_run(folder)
-    _refuse_other_versions(run, judges, failed_too=not retry_failed)
+    _reject_other_versions(run, judges, failed_too=not retry_failed)
     there = {name for name, row in run.judgements.items() if row.error is None or not retry_failed}
     judging = _Judging(run, judges)
     found = []
@@ -263,7 +240,7 @@ def _row(item: _Item, verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _refuse_other_versions(run: RepliesRun, judges: Sequence[Judge], *, failed_too: bool) -> None:
+def _reject_other_versions(run: RepliesRun, judges: Sequence[Judge], *, failed_too: bool) -> None:
     wanted = {
         (judge.name, criterion): judge.version(criterion)
         for judge in judges
@@ -281,17 +258,18 @@ def _refuse_other_versions(run: RepliesRun, judges: Sequence[Judge], *, failed_t
             )
 
 
-def _sum(rounds: Sequence[RunTotals], seconds: float) -> JudgeTotals:
+def _sum(rounds: Sequence[RunTotals], seconds: float) -> RunTotals:
     def total(name: str) -> int | None:
         values = [value for one in rounds if (value := getattr(one, name)) is not None]
         return sum(values) if values else None
 
-    return JudgeTotals(
+    return RunTotals(
+        total=sum(one.total for one in rounds),
         stored=sum(one.stored for one in rounds),
         already=sum(one.already for one in rounds),
         failed=sum(one.failed for one in rounds),
         seconds=seconds,
-        calls=total("calls") or 0,
+        calls=total("calls"),
         input_tokens=total("input_tokens"),
         output_tokens=total("output_tokens"),
     )

@@ -1,4 +1,4 @@
-"""How well judges agree with people."""
+"""Measure how well judges agree with people, and correct rates for judge errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ._llm_judge import LLMJudge
 
 
 def judges_of(run: RepliesRun, criterion: str) -> tuple[str, ...]:
-    """Names of the judges with a verdict on `criterion`, best first.
+    """List the judges with a verdict on `criterion`, best first.
 
     Labels that came with the replies, then language models, then judges of the user's own,
     then the offline detector and the estimate; among equals those with more verdicts.
@@ -48,7 +48,7 @@ def _rank(name: str) -> int:
 
 @runtime_checkable
 class HumanLabels(Protocol):
-    """What people agreed on; `labelling.read_labels` gives one.
+    """The outcomes that people agreed on; `labelling.read_labels` returns one.
 
     Labels of a sample with unequal chances also have `inclusion_probability(reply_id)`, the
     chance in (0, 1] with which a reply was drawn, None where unknown. Those that know on
@@ -115,7 +115,7 @@ def corrected_rate(
     method: Correction = "prediction_powered",
     level: float = 0.95,
 ) -> Interval:
-    """The rate at which people would find `outcome`, from a judge and a labelled sample.
+    """Estimate the rate of `outcome` that people would find, from a judge and a labelled sample.
 
     Replies that the judge gave no verdict on are left out, with their labels. Replies to
     one question count as one unit, except with `rogan_gladen`, which takes each for itself.
@@ -313,7 +313,7 @@ def validate_judges(
     positive: Mapping[str, tuple[str, ...]] | None = None,
     known_of: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[JudgeValidation, ...]:
-    """Every judge of the run against people's labels, by every criterion with both.
+    """Compare every judge of the run with people's labels, by every criterion with both.
 
     Args:
         run: with verdicts.

@@ -1,4 +1,4 @@
-"""Reading yes or no out of what a model really writes."""
+"""Read yes or no from a free-form reply, or from a model's likelihoods."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MARKUP = re.compile(r"[*_`~#\"“”‘<>()\[\]]+|(?<!\w)'+|'+(?!\w)")
 
 
 def parse_yes_no(reply: str) -> bool | None:
-    """The verdict of a reply; None where there is none, or both.
+    """Return the verdict of a reply; None where there is none, or both.
 
     A verdict at the beginning decides, then an announced one ("Answer: no"), then the only
     one that is there.
@@ -64,7 +64,7 @@ _NO = (" no", " No", "no", "No")
 def yes_no_likelihoods(
     lm: ScoringLanguageModel, prompts: Sequence[str]
 ) -> list[tuple[float, float]]:
-    """Natural-log likelihoods of yes and of no after each prompt, summed over spellings.
+    """Return the natural-log likelihoods of yes and no after each prompt, summed over spellings.
 
     Raises:
         LanguageModelError: the model failed, or gave a likelihood that is not finite.

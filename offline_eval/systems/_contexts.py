@@ -1,4 +1,4 @@
-"""What every case is given to read: found once per retrieval, shared by all systems."""
+"""Find the contexts of cases, once per retrieval and shared by all systems."""
 
 from __future__ import annotations
 

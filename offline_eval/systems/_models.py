@@ -1,4 +1,4 @@
-"""Models under test: chat models that get a prompt, and runnables that bring their own."""
+"""Call models under test, and count calls and tokens."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _REPLY_FIELDS = ("answer", "output", "result")
 
 
 class CallMeter(BaseCallbackHandler):
-    """Calls and tokens of whatever language models run under it.
+    """Counts the calls and tokens of the language models that run under it.
 
     Attributes:
         calls: attempts, failed ones included.
@@ -93,7 +93,7 @@ class CallMeter(BaseCallbackHandler):
 
 @dataclass(frozen=True, slots=True)
 class ModelUnderTest:
-    """A model, or a chain, that is put under test.
+    """A model or chain under test.
 
     Attributes:
         name: in the run.
@@ -139,7 +139,7 @@ class ModelUnderTest:
 
 
 def prompted(text: str) -> list[BaseMessage]:
-    """What a language model is given for a prompt."""
+    """Return the messages for a prompt."""
     return [HumanMessage(text)]
 
 
@@ -179,7 +179,7 @@ class Asker:
 
 
 def reply_text(output: object) -> str:
-    """The reply in what a model or a chain put out.
+    """Return the reply in the output of a model or chain.
 
     Args:
         output: text, a message, an answer of a guarded chain, or a mapping with one of
@@ -206,7 +206,7 @@ def reply_text(output: object) -> str:
 
 
 def context_input(question: str, passages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What a runnable with a prompt of its own is given.
+    """Return the input of a runnable that has its own prompt.
 
     Args:
         question: as asked.

@@ -19,7 +19,7 @@ _CLOSED_BOOK_FILE = "{stem}.closed_book{suffix}"
 
 @dataclass(frozen=True, slots=True)
 class SystemPrompt:
-    """How a model is asked.
+    """A prompt in both forms.
 
     Attributes:
         name: as runs and reports call it.
@@ -51,7 +51,7 @@ class SystemPrompt:
 
 
 def load_system_prompt(name: str) -> SystemPrompt:
-    """A prompt by name, or from a file of the user's own.
+    """Load a prompt by name, or from a file of the user's own.
 
     Args:
         name: one of `PROMPTS`; or a text file with the slots `{question}` and
@@ -82,7 +82,7 @@ def load_system_prompt(name: str) -> SystemPrompt:
 
 
 def load_system_prompts(names: Sequence[str]) -> tuple[SystemPrompt, ...]:
-    """Several; no two of one name.
+    """Load several prompts; no two of one name.
 
     Raises:
         InputError: as `load_system_prompt`, or a name comes twice.
@@ -130,7 +130,7 @@ _TAG = re.compile(r"<citation>(?P<cited>.*?)</citation>", re.IGNORECASE | re.DOT
 
 
 def split_citation(text: str) -> tuple[str, str | None]:
-    """A reply without its last citation line or tag, and the citation.
+    """Split a reply into the text and its citation, which is a last line or a tag.
 
     The bundled prompts ask for a last line `Citation: …`; a tag `<citation>…</citation>`
     is read as well, the last one where there are several.

@@ -1,4 +1,4 @@
-"""One reply: decide, ask, and note what came of it."""
+"""Make one reply: decide, ask the model, and return the row."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def failed_row(
     error: Exception,
     meter: CallMeter | None = None,
 ) -> Mapping[str, Any]:
-    """The row that says why there is no reply, and what that cost where it is known."""
+    """Return the row of an item without a reply: the error, and its cost where known."""
     shown, reason = None, RowError.of(error)
     if isinstance(item, Replayed):
         shown = Shown(item.context, ())

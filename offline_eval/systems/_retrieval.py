@@ -1,4 +1,4 @@
-"""The nearest rows of a matrix for many queries, without ever holding all cosines."""
+"""Retrieve passages: the protocol, calls of models, and an exact nearest-neighbour search."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ TextModel: TypeAlias = Runnable[Any, Any] | LanguageModel
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a model said to one prompt.
+    """The reply of a model to one prompt.
 
     Attributes:
         text: as clean text.
@@ -110,7 +110,7 @@ class Said:
 
 
 async def ask(model: TextModel, prompt: str) -> Said:
-    """One call; its deadline and further tries are the caller's, its errors the model's own."""
+    """Ask a model once; deadline and retries are up to the caller."""
     if isinstance(model, Runnable):
         output = await model.ainvoke(prompt)
         usage = output.usage_metadata if isinstance(output, AIMessage) else None
@@ -125,7 +125,7 @@ async def ask(model: TextModel, prompt: str) -> Said:
 
 
 def require_model(model: object, *, where: str, why: str) -> TextModel:
-    """`model` itself.
+    """Check that there is a language model, and return it.
 
     Raises:
         InputError: there is none, or it is of neither kind.
@@ -152,7 +152,7 @@ def total(counts: Sequence[int | None]) -> int | None:
 
 
 def tagged(text: str, tag: str) -> list[str]:
-    """What stands between each `<tag>` and `</tag>`, in order, without what is empty.
+    """Return the texts between `<tag>` and `</tag>`, in order, without empty ones.
 
     Example:
         >>> tagged("<a> one </a> and <A>two</A><a></a>", "a")
@@ -163,7 +163,7 @@ def tagged(text: str, tag: str) -> list[str]:
 
 
 def prompt_of_package(name: str) -> Prompt:
-    """A prompt that ships with this package."""
+    """Load a prompt that ships with this package."""
     file = resources.files(__package__).joinpath("prompts", f"{name}.txt")
     return Prompt(name=name, text=file.read_text(encoding="utf-8").rstrip("\n"))
 
@@ -191,7 +191,7 @@ def top_k_in_blocks(
     *,
     on_progress: Progress | None = None,
 ) -> tuple[Integers, Floats32]:
-    """The `k` rows of `matrix` with the largest dot products, for each query.
+    """Find the `k` rows of `matrix` with the largest dot products, for each query.
 
     Each dot product that decides is computed by itself, so that the result is that of
     going through all rows one by one to the last bit, however the blocks fall: rows in

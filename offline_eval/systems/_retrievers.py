@@ -1,4 +1,4 @@
-"""The user's own retriever under test."""
+"""Retrieval strategies: none, everything, nearest passages, HyDE, the user's own."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class BasicRag:
 
 
 def require_top_k(top_k: int) -> int:
-    """`top_k` itself.
+    """Check `top_k` and return it.
 
     Raises:
         InputError: it is below 1.
@@ -310,7 +310,7 @@ def load_retriever(
     top_k: int = 5,
     index: PassageIndex | None = None,
 ) -> Retriever:
-    """A retrieval strategy by name.
+    """Load a retrieval strategy by name.
 
     Args:
         name: one of `RETRIEVALS`, or `python:module:attribute`, a retriever or runnable of

@@ -1,4 +1,4 @@
-"""Questions on the topics of a knowledge base that it does not answer."""
+"""Write questions on the topics of a knowledge base that it does not answer."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ _SEEDS_PER_ROUND = 1000
 
 
 class RejectReason(StrEnum):
-    """Why a question was not taken.
+    """Reasons why a written question was rejected.
 
     The knowledge base has it or its answer; it was written before; the language model
     says that it is answered; or the model's verdict could not be had.
@@ -110,7 +110,7 @@ class SyntheticQuestion:
 
 @dataclass(frozen=True, slots=True)
 class RejectedQuestion:
-    """A question that was written and not taken; see `SyntheticQuestion`."""
+    """A question that was written and rejected; see `SyntheticQuestion`."""
 
     question: str
     cluster: int
@@ -121,7 +121,7 @@ class RejectedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class SyntheticQuestions:
-    """What came of it.
+    """The questions written, the rejected ones, and the cost.
 
     Attributes:
         questions: taken, cluster by cluster.
@@ -154,7 +154,7 @@ def synthetic_questions(
     seed: int = 0,
     on_progress: Progress | None = None,
 ) -> SyntheticQuestions:
-    """Questions on the same topics that the knowledge base does not answer.
+    """Write questions on the same topics that the knowledge base does not answer.
 
     The questions are clustered by meaning; for each cluster the model is shown some of its
     questions and answers and writes new ones. A new one is taken if its cosine with every

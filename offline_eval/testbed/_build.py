@@ -1,4 +1,4 @@
-"""Building a world from a seed."""
+"""Build a world from a seed."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def build_world(
 
 @cache
 def default_world() -> World:
-    """The world that the bundled language model was taught."""
+    """Return the world that the bundled language model was taught."""
     return build_world(DEFAULT_SEED)
 
 

@@ -1,4 +1,4 @@
-"""Measuring whether the microworld's language model behaves as it should."""
+"""Check that the microworld's language model behaves as expected."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HINT = "install knowgate again, or run python -m tools.microworld.train"
 
 
 def microworld_model_path(folder: Path = MODEL_FOLDER) -> Path:
-    """The folder of the microworld's language model, for `from_pretrained`.
+    """Return the folder of the microworld's language model, for `from_pretrained`.
 
     Args:
         folder: the bundled one by default.

@@ -113,5 +113,5 @@ def lead_ins() -> tuple[str, ...]:
 
 @cache
 def prompt_template(name: PromptName) -> str:
-    """A prompt of the microworld's language model, with `{context}` and `{question}` to fill."""
+    """Load a prompt of the microworld's language model, with `{context}` and `{question}`."""
     return (_FOLDER / "prompts" / f"{name}.txt").read_text(encoding="utf-8")

@@ -55,6 +55,9 @@ RENAMED: tuple[Rename, ...] = (
         scenario="calibrate-records",
         why="one word for abstention",
     ),
+    Rename(
+        "text", "it declines: says that", "it abstains: says that", why="one word for abstention"
+    ),
     Rename("key", "max_mends", "max_repairs", scenario="kb", why="standard term"),
     Rename("value", "--max-mends", "--max-repairs", scenario="help", why="standard term"),
     Rename(

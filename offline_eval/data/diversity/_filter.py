@@ -1,4 +1,4 @@
-"""The whole filter: duplicates, then words, then meaning."""
+"""Filter questions: duplicates first, then words, then meaning."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ROWS_AT_ONCE = 512
 
 
 class KeywordMethod(StrEnum):
-    """How questions are told apart by their words."""
+    """Methods that compare questions by their words."""
 
     UNIQUENESS = "uniqueness"
     ORIGINAL = "original"
@@ -38,7 +38,7 @@ class KeywordMethod(StrEnum):
 
 
 class SemanticMethod(StrEnum):
-    """How questions are told apart by their meaning."""
+    """Methods that compare questions by their meaning."""
 
     FARTHEST_FIRST = "farthest_first"
     OFF = "off"
@@ -55,7 +55,7 @@ class DropReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DiversitySettings:
-    """What the filter goes by.
+    """Settings of the filter.
 
     Attributes:
         keyword: see `KeywordMethod`.
@@ -117,7 +117,7 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Diverse:
-    """What the filter left, and what not.
+    """The questions that the filter kept, and those that it dropped.
 
     Attributes:
         kept: in the order of the input.

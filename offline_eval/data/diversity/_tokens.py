@@ -1,4 +1,4 @@
-"""The words of a question, and how much each of them says."""
+"""Split texts into words, and weigh the words."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STEPS = float(1 << 20)
 
 
 def words_of(text: str) -> list[str]:
-    """Words without case, accents and punctuation; a number is one word, whole.
+    """Return the words of a text without case, accents and punctuation; a number is one word.
 
     Example:
         >>> words_of("Beyoncé's 1,200.50 fans?")
@@ -32,13 +32,13 @@ def words_of(text: str) -> list[str]:
 
 
 def numbers_of(text: str) -> frozenset[str]:
-    """The words of a text that have a digit."""
+    """Return the words of a text that have a digit."""
     return frozenset(word for word in words_of(text) if any(map(str.isdigit, word)))
 
 
 @dataclass(frozen=True, slots=True)
 class WordTable:
-    """Which words stand in which text, and how much each says.
+    """The words of each text, and the weight of each word.
 
     Attributes:
         present: of shape (texts, words), 1 where the word stands in the text.

@@ -1,4 +1,4 @@
-"""How far the words of a question are its own."""
+"""Measure how distinct questions are by their words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the files of a built knowledge base hold, line by line."""
+"""Rows of the files in the folder of a built knowledge base."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Count = Annotated[int, Field(ge=0)]
 
 
 class SentenceKind(StrEnum):
-    """What a stretch of text is in its document."""
+    """The kind of a sentence in its document."""
 
     SENTENCE = "sentence"
     FRAGMENT = "fragment"

@@ -1,4 +1,4 @@
-"""Asking a chat model for an object that fits a schema, and telling it what was wrong."""
+"""Ask a chat model for an object that fits a schema, and send faulty replies back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents as blocks of text: what every reader of a file format returns."""
+"""Blocks of text, which every reader of a file format returns."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What was found in a document.
+    """The content of a document.
 
     Attributes:
         kind: of the format.

@@ -155,7 +155,7 @@ def _todo(requests: dict[str, Request], before: AnsweredCalls, *, again: bool) -
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What calls have cost.
+    """The cost of calls.
 
     Attributes:
         calls: of the model, failed and repeated ones included.
@@ -184,7 +184,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class BuildTotals:
-    """What a build came to.
+    """The result of a build, in numbers.
 
     Attributes:
         documents: found.
@@ -209,7 +209,7 @@ class BuildTotals:
 
 @dataclass(frozen=True, slots=True)
 class ReadBase:
-    """Documents as read: what costs nothing.
+    """Documents as read, before any call.
 
     Attributes:
         documents: all that were found, in order.
@@ -257,7 +257,7 @@ def build_questions(
 ) -> BuildTotals:
     """Build a knowledge base of questions from documents.
 
-    A killed build goes on where it stopped; whatever the model has answered is kept
+    A killed build resumes; whatever the model has answered is kept
     by content and not asked again, also when other documents have changed.
 
     Args:
@@ -308,7 +308,7 @@ def build_questions(
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """What the stages came to, before equal questions are told apart."""
+    """The results of the stages, before equal questions are merged."""
 
     facts: list[FactRow]
     questions: list[QuestionRow]

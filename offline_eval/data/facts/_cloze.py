@@ -1,4 +1,4 @@
-"""Questions without a model: rewritten where a rule fits, a blank to fill in otherwise."""
+"""Make questions without a model: by rewriting rules, else with a blank to fill in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding documents and reading them, whatever their format."""
+"""Find documents and read them, in any supported format."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ReadDocument:
 def find_documents(
     places: Sequence[str | os.PathLike[str]], *, without: str | os.PathLike[str] | None = None
 ) -> list[FoundFile]:
-    """All files that `places` name: files, and folders with all below them.
+    """List the files that `places` name, those in folders and subfolders included.
 
     Hidden files and folders are passed over, links to folders are not followed.
 
@@ -118,7 +118,7 @@ def _named(found: dict[Path, tuple[str, str]]) -> list[FoundFile]:
 
 
 def read_document(file: FoundFile) -> ReadDocument:
-    """One document; what cannot be read is a typed failure and no error."""
+    """Read one document; a document that cannot be read is a typed failure, not an error."""
     try:
         size = file.path.stat().st_size
         if not file.path.is_file():
@@ -137,7 +137,7 @@ def read_document(file: FoundFile) -> ReadDocument:
 
 
 def read_content(raw: bytes, suffix: str) -> Content:
-    """The content of a document's bytes.
+    """Read the content of a document's bytes.
 
     Args:
         raw: all of them.

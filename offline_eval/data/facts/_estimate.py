@@ -1,4 +1,4 @@
-"""What a build will ask and cost, told before anything is spent or written."""
+"""Estimate the calls and the cost of a build before anything is spent or written."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def estimate_build(
     *,
     settings: BuildSettings | None = None,
 ) -> BuildEstimate:
-    """What `build_questions` would do; nothing is asked and nothing written.
+    """Estimate what `build_questions` would do; nothing is asked or written.
 
     Args:
         places: files, and folders with all below them.

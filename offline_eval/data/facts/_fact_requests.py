@@ -1,4 +1,4 @@
-"""Sentences to requests for facts, and replies to facts."""
+"""Make requests for facts from sentences, and facts from replies."""
 
 from __future__ import annotations
 

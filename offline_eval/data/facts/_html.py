@@ -1,4 +1,4 @@
-"""HTML: the text that a reader sees, without menus; FAQs as pairs."""
+"""Read HTML: the visible text without menus, and FAQs as pairs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _BLOCKS = (
 
 
 def read_html(raw: bytes | str) -> Content:
-    """The content of an HTML page.
+    """Read the content of an HTML page.
 
     Args:
         raw: bytes in any encoding that the page names, or text.

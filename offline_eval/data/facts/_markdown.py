@@ -1,4 +1,4 @@
-"""Markdown: headings, paragraphs, lists, tables; FAQ headings as pairs."""
+"""Read Markdown: headings, paragraphs, lists, tables, and FAQ headings as pairs."""
 
 from __future__ import annotations
 

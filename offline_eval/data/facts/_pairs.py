@@ -1,4 +1,4 @@
-"""Pairs in plain text: `Q: …` and `A: …`."""
+"""Find pairs in plain text: `Q: …` and `A: …`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PDF: the text of its pages."""
+"""Read the text of a PDF's pages."""
 
 from __future__ import annotations
 

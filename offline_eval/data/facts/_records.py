@@ -1,4 +1,4 @@
-"""Tables and JSON files: questions with answers in columns, or rows of values."""
+"""Read tables and JSON files: questions with answers, or rows of values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_MODEL = "none"
 
 @dataclass(frozen=True, slots=True)
 class BuildSettings:
-    """What decides the questions.
+    """Settings that decide the questions.
 
     Attributes:
         model: name of the model that is asked; `none` for rules alone. What was asked

@@ -1,4 +1,4 @@
-"""What makes a question unusable, found by rules."""
+"""Prompts and replies of a build, and rules that find unusable questions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WIDE = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef]")
 
 
 def estimated_tokens(text: str) -> int:
-    """A rough count: four characters a token, one for Chinese, Japanese and Korean.
+    """Estimate the tokens of a text: four characters each; one for Chinese, Japanese and Korean.
 
     Example:
         >>> estimated_tokens("A broken white line."), estimated_tokens("交通灯")

@@ -1,4 +1,4 @@
-"""From blocks to sentences, and which of them are no content."""
+"""Split blocks into sentences, and mark those that are not content."""
 
 from __future__ import annotations
 

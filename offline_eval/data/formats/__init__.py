@@ -1,4 +1,4 @@
-"""Replies that other tools logged, as runs of replies; and runs as documents of other tools."""
+"""Import and export replies in the formats of other tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""KnowOrNot's documents put together: one experiment per set of metadata."""
+"""Combine KnowOrNot's documents into experiments, one per set of metadata."""
 
 from __future__ import annotations
 

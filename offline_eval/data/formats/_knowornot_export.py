@@ -1,4 +1,4 @@
-"""From a run of replies to documents that KnowOrNot can read."""
+"""Write a run of replies as documents that KnowOrNot can read."""
 
 from __future__ import annotations
 

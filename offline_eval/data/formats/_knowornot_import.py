@@ -1,4 +1,4 @@
-"""From KnowOrNot's documents to a run of replies."""
+"""Read KnowOrNot's documents into a run of replies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What KnowOrNot and runs of replies call the same things."""
+"""Translate names between KnowOrNot and runs of replies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From sample logs of the lm-evaluation-harness to a run of replies."""
+"""Read sample logs of the lm-evaluation-harness into a run of replies."""
 
 from __future__ import annotations
 

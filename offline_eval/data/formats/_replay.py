@@ -1,4 +1,4 @@
-"""From logs of replies to the rows of a run: questions found, contexts by reference."""
+"""Turn logs of replies into rows of a run, with contexts by reference."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def replay_rows(logs: Sequence[ReplayLog], bases: Sequence[KnownBase]) -> Logged
     building = _Building(bases)
     for log in logs:
         matched = [(reply, building.match(reply)) for reply in log.replies]
-        building.refuse_mismatches(log, matched)
+        building.reject_mismatches(log, matched)
         for reply, found in matched:
             if isinstance(found, tuple):
                 building.add(logged_system(reply, log), reply, *found)
@@ -203,7 +203,7 @@ class _Building:
                 return base, known
         return None
 
-    def refuse_mismatches(
+    def reject_mismatches(
         self, log: ReplayLog, matched: Sequence[tuple[LoggedReply, object]]
     ) -> None:
         wrong = [reply for reply, found in matched if isinstance(found, str)]

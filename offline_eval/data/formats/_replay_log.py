@@ -1,4 +1,4 @@
-"""Logs of replies, one JSON object per line: reading them, whatever tool wrote them."""
+"""Read logs of replies, one JSON object per line, whatever tool wrote them."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class ReplayLog:
 
 
 def read_replay_log(path: str | os.PathLike[str]) -> ReplayLog:
-    """A log of replies, one JSON object per line.
+    """Read a log of replies, one JSON object per line.
 
     A line needs `response` (or `reply`, `output`) and one of `id` (`question_id`,
     `identifier`) and `question` (`query`). All else is optional: `expected_answer`

@@ -1,4 +1,4 @@
-"""All parts of a run of replies that was made elsewhere, and writing them as a run."""
+"""Collect the parts of an imported run of replies, and write them as a run."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ WarningKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class InteropWarning:
-    """Something that was left out of what was read or written, and did not end it.
+    """A warning that something was left out of what was read or written.
 
     Attributes:
         kind: what sort of thing.

@@ -1,4 +1,4 @@
-"""Sets of answers in the graph, and values that look like answers and are none."""
+"""Find sets of answers in a graph, and plausible wrong answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a stream of triples to a `KnowledgeGraph`.
+"""Build a `KnowledgeGraph` from a stream of triples.
 
 Triples become whole numbers as they arrive. What is kept as text are IRIs, once each, and names
 in the languages asked for.
@@ -264,10 +264,10 @@ class GraphBuilder:
         )
         is_statement = about >= 0
         whole = np.flatnonzero(is_statement & (prop >= 0) & (value >= 0))
-        refused = np.isin(
+        rejected = np.isin(
             whole, np.fromiter((rank[node] for node in self._deprecated), dtype=np.int64)
         )
-        bad, kept = whole[refused], whole[~refused]
+        bad, kept = whole[rejected], whole[~rejected]
         # A head whose body says nothing, such as "no value", leaves its values open.
         bad = np.concatenate([bad, np.flatnonzero(is_statement & (prop >= 0) & (value < 0))])
         dated = (

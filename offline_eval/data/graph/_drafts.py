@@ -1,4 +1,4 @@
-"""Questions before they are worded: the same in every language."""
+"""Drafts of questions, before they are worded in a language."""
 
 from __future__ import annotations
 

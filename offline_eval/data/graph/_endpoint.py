@@ -1,4 +1,4 @@
-"""Fetching from a SPARQL endpoint what questions can be made of: some properties, whole subjects.
+"""Fetch the facts of some properties from a SPARQL endpoint.
 
 Of a property that has more facts than are fetched, the subjects that come first are taken, each
 with all its values; that is why pages are ordered.
@@ -40,7 +40,7 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """How much is fetched.
+    """Limits of what is fetched.
 
     Attributes:
         properties: of the commonest ones, where none are named.
@@ -69,7 +69,7 @@ def load_endpoint(
     settings: EndpointSettings | None = None,
     on_progress: Progress | None = None,
 ) -> KnowledgeGraph:
-    """A part of the graph behind a SPARQL endpoint.
+    """Load a part of the graph behind a SPARQL endpoint.
 
     Args:
         url: of the endpoint.

@@ -1,4 +1,4 @@
-"""The generator: from a graph to a whole set of questions."""
+"""Generate a set of questions from a graph."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class GeneratedSet:
 def graph_properties(
     graph: KnowledgeGraph, settings: GenerationSettings, templates: Templates | None = None
 ) -> list[PropertyProfile]:
-    """The properties of a graph, with the reason why one is left out.
+    """List the properties of a graph, with the reason where one is left out.
 
     Raises:
         InputError: as `generate_questions`.
@@ -129,7 +129,7 @@ def generate_questions(
     templates: Templates | None = None,
     on_progress: Progress | None = None,
 ) -> GeneratedSet:
-    """Questions whose facts, and whose lack of an answer, are in the graph.
+    """Generate questions whose facts, or whose lack of an answer, the graph shows.
 
     The world is taken to be closed: what the graph does not say is not so.
 

@@ -1,4 +1,4 @@
-"""Intersections of two answer sets: one with something in it, and its twin with nothing."""
+"""Make questions on intersections of two answer sets, and twins whose intersection is empty."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nodes are called, whether a name is fit for a question, and whether two names overlap."""
+"""Names of nodes: which are fit for a question, and which overlap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading RDF files, stores on disk, and the bundled microworld."""
+"""Load graphs from RDF files, stores on disk, and the bundled microworld."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def load_graph(
     fallback: Sequence[str] = (),
     on_progress: Progress | None = None,
 ) -> KnowledgeGraph:
-    """A graph from a file, from a folder that pyoxigraph keeps a store in, or the microworld.
+    """Load a graph from an RDF file, a pyoxigraph store, or the microworld.
 
     Named graphs are read as one.
 

@@ -1,4 +1,4 @@
-"""Which properties questions are made of, and why the others are left out."""
+"""Choose the properties that questions are made of, and say why others are left out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two options: one of them right, or, in the twin, neither.
+"""Make questions with two options: one is right, or, in the twin, neither.
 
 Options must not tell the twins apart: right answers are drawn as wrong ones are, from all values
 alike. Drawn from all facts alike, the commonest values would stand in answerable questions only.

@@ -1,4 +1,4 @@
-"""What a generated set should be like."""
+"""Settings of a generated set."""
 
 from __future__ import annotations
 

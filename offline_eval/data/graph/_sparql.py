@@ -1,4 +1,4 @@
-"""A polite SPARQL client: a pause between requests, bounded retries, deadlines, bounded answers."""
+"""A SPARQL client with pauses between requests, bounded retries, deadlines and answer sizes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class EndpointSettings:
-    """How an endpoint is asked.
+    """Settings of the requests to an endpoint.
 
     Attributes:
         user_agent: who asks; public endpoints want a way to reach you in it.
@@ -101,7 +101,7 @@ class SparqlClient:
         except (self._httpx.InvalidURL, TypeError, ValueError):
             address = None
         if address is None or address.scheme not in ("http", "https") or not address.host:
-            raise InputError("is no http address", where="endpoint", hint="https://host/sparql")
+            raise InputError("is not an http address", where="endpoint", hint="https://host/sparql")
         self._url = address
         # Without a password that may stand in it.
         self.name = f"{address.host}{address.path}"
@@ -186,7 +186,7 @@ class SparqlClient:
         parts: list[bytes] = []
         size = 0
         with self._client.stream("POST", self._url, data={"query": query}) as response:
-            self._refuse(response)
+            self._reject(response)
             for part in response.iter_bytes():
                 size += len(part)
                 if size > self._settings.max_bytes:
@@ -200,7 +200,7 @@ class SparqlClient:
                 parts.append(part)
         return b"".join(parts)
 
-    def _refuse(self, response: Any) -> None:
+    def _reject(self, response: Any) -> None:
         status = response.status_code
         if status == 200:
             return

@@ -1,4 +1,4 @@
-"""Wordings of questions by language and property, read from TOML files.
+"""Read wordings of questions by language and property from TOML files.
 
 Later files win over earlier ones, template by template. `question` of a property also stands for
 its `question_year` and `question_number`, where the file gives none.
@@ -49,7 +49,7 @@ _ANY = ""
 
 
 class Templates:
-    """Bundled wordings, with the user's over them.
+    """Bundled wordings, overridden by the user's.
 
     A user's file has a table per language for any property, and `[[property]]` entries:
 
@@ -88,7 +88,7 @@ class Templates:
             self.sha256[Path(where).name] = file_sha256(file)
 
     def require(self, language: str) -> None:
-        """Refuse a language in which not every kind of question can be worded.
+        """Reject a language in which not every kind of question can be worded.
 
         Raises:
             InputError: names what is missing.

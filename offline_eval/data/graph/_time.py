@@ -1,4 +1,4 @@
-"""Time constraints: years in which exactly the answers hold, and years in which nothing does."""
+"""Make questions with time constraints, and twins with years in which nothing holds."""
 
 from __future__ import annotations
 

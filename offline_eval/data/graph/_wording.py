@@ -1,4 +1,4 @@
-"""From drafts to questions in one language, each text checked."""
+"""Word drafts as questions in one language, and check each text."""
 
 from __future__ import annotations
 

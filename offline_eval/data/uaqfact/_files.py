@@ -1,4 +1,4 @@
-"""Reading a set of questions in the published layout, with its quirks."""
+"""Read a set of questions in the published layout, with its irregularities."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Layout:
         return paths
 
     def require(self, language: str, tasks: tuple[int, ...]) -> None:
-        """Refuse a partial folder.
+        """Reject a partial folder.
 
         Raises:
             InputError: a file is missing; names the first and says how many.
@@ -130,7 +130,7 @@ class Layout:
 def list_quirks(
     items: Sequence[UaqItem], choices: Sequence[ChoiceItem], *, three: bool
 ) -> Iterator[str]:
-    """Sentences about a set, each with how it is dealt with; nothing odd, no sentence.
+    """Describe the irregularities of a set, and how each is handled.
 
     Args:
         items: questions of task 1, with the clues of task 3 where they were read.
@@ -208,7 +208,7 @@ def read_layout(
     languages: Sequence[str] | None = None,
     tasks: Sequence[int] = ALL_TASKS,
 ) -> UaqData:
-    """The questions of a folder in the published layout, or of one made here.
+    """Read the questions of a folder in the published layout, or of a generated set.
 
     Args:
         folder: see `Layout`.

@@ -104,7 +104,7 @@ class UaqItem:
 
     @property
     def unanswerable(self) -> bool:
-        """Whether declining is right."""
+        """Whether abstaining is right."""
         return self.kind is Answerability.UNANSWERABLE
 
 

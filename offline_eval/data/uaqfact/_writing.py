@@ -1,4 +1,4 @@
-"""Writing a set of questions in the published layout, with what it has beyond that."""
+"""Write a set of questions in the published layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""People's labels of replies: a sample to label, a page to label it on, and what came of it.
+"""Let people label replies: a sample, a page in the browser, labels and agreement.
 
 Inside the folder of a run of replies:
 

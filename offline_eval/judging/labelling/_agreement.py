@@ -1,4 +1,4 @@
-"""How far annotators agree, with intervals."""
+"""Measure and export what annotators labelled."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def agreement(
     resamples: int = 1000,
     seed: int = 0,
 ) -> Agreement:
-    """Agreement of all annotators on one criterion; what was settled later plays no part.
+    """Measure the agreement of all annotators on one criterion, before disagreements were settled.
 
     Args:
         labels: of a run.

@@ -1,4 +1,4 @@
-"""What people are asked about a reply."""
+"""Criteria, labels and samples of labelling."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ ABSTENTION_CRITERION = LabelCriterion(
     question="Does the reply abstain?",
     outcomes=("yes", "no"),
     meanings=(
-        "it declines: says that it does not know, or that the context does not tell",
+        "it abstains: says that it does not know, or that the context does not tell",
         "it answers, even if in part, hedged or wrongly",
     ),
 )
@@ -78,7 +78,7 @@ _BUILT_IN = {found.name: found for found in (ABSTENTION_CRITERION, FACTUALITY_CR
 
 
 def load_criterion(name: str | os.PathLike[str]) -> LabelCriterion:
-    """A criterion by name (`abstention`, `factuality`), or from a TOML or JSON file.
+    """Load a criterion by name (`abstention`, `factuality`), or from a TOML or JSON file.
 
     A file that defines a criterion for judges serves for people too.
 

@@ -1,4 +1,4 @@
-"""All labels of a run, and what people agree on."""
+"""Read all labels of a run, and find what people agree on."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def majority(outcomes: Sequence[str]) -> str | None:
 
 
 def read_labels(folder: str | os.PathLike[str]) -> Labels:
-    """All labels of a run; empty ones where nobody labelled.
+    """Read all labels of a run; there are none where nobody labelled.
 
     Args:
         folder: of the run.
@@ -208,7 +208,7 @@ def latest(labels: Sequence[HumanLabel]) -> tuple[HumanLabel, ...]:
 
 
 def checked_annotator(name: str, *, where: str) -> str:
-    """A name that can be a file's.
+    """Check that an annotator's name can name a file, and return it.
 
     Raises:
         InputError: it cannot.

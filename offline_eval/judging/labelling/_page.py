@@ -1,4 +1,4 @@
-"""The labelling page: one document with its style and script, and no reply in it."""
+"""Render the labelling page, and what it shows of a reply."""
 
 from __future__ import annotations
 

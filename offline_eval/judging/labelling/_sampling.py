@@ -1,4 +1,4 @@
-"""Which replies people are asked to label: a stratified sample that can grow."""
+"""Draw the replies to label: a stratified sample that can grow."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ _USUAL_CRITERIA = (ABSTENTION_CRITERION, FACTUALITY_CRITERION)
 
 
 def read_sample(folder: str | os.PathLike[str]) -> LabelSample | None:
-    """The sample of a run, None where none was drawn yet.
+    """Read the sample of a run; None where none was drawn yet.
 
     Args:
         folder: of the run.
@@ -160,7 +160,7 @@ def open_sample(
     seed: int | None = None,
     criteria: Sequence[LabelCriterion] = (),
 ) -> LabelSample:
-    """The sample of a run: drawn and stored, found, or grown.
+    """Draw the sample of a run, or return the stored one, grown if a larger one is wanted.
 
     What was sampled stays sampled. Safe to call from several processes at once.
 

@@ -1,4 +1,4 @@
-"""The labelling page served on loopback, to the one who knows its address."""
+"""Serve the labelling page on loopback, under a secret address."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LabelServer:
     """Serves one session at `url` until it is closed.
 
     Only loopback is listened on. The address holds a secret made anew for each server, and
-    requests that name another host or come from another page are refused, so that neither
+    requests that name another host or come from another page are rejected, so that neither
     other users of the machine nor pages open in the same browser can read or label.
 
     Args:
@@ -108,7 +108,7 @@ class _Server(ThreadingHTTPServer):
         _LOG.error("labelling page: %s in %s", type(error).__name__, place)
 
 
-class _RefusedError(Exception):
+class _RejectedError(Exception):
     def __init__(self, status: HTTPStatus, message: str) -> None:
         super().__init__(message)
         self.status, self.message = status, message
@@ -138,10 +138,10 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self._require_our_page()
             action()
-        except _RefusedError as refused:
-            # What is left of a refused body would be read as the next request.
+        except _RejectedError as rejected:
+            # What is left of a rejected body would be read as the next request.
             self.close_connection = True
-            self._send_json({"error": refused.message}, refused.status)
+            self._send_json({"error": rejected.message}, rejected.status)
         except IndexError:
             self._send_json({"error": "no such reply"}, HTTPStatus.NOT_FOUND)
         except NotAskedError as error:
@@ -160,19 +160,19 @@ class _Handler(BaseHTTPRequestHandler):
         elif found := re.fullmatch(r"replies/(\d{1,9})/context", path):
             self._send_json({"passages": self.session.context(int(found[1]))})
         else:
-            raise _RefusedError(HTTPStatus.NOT_FOUND, "no such page")
+            raise _RejectedError(HTTPStatus.NOT_FOUND, "no such page")
 
     def _post(self) -> None:
         path, body = self._path(), self._body()
         note = body.get("note")
         if not (note is None or isinstance(note, str)):
-            raise _RefusedError(HTTPStatus.BAD_REQUEST, "the note is no text")
+            raise _RejectedError(HTTPStatus.BAD_REQUEST, "the note is no text")
         if path == "undo":
             self._send_json(self.session.undo())
             return
         found = re.fullmatch(r"replies/(\d{1,9})/(label|skip|note)", path)
         if found is None:
-            raise _RefusedError(HTTPStatus.NOT_FOUND, "no such page")
+            raise _RejectedError(HTTPStatus.NOT_FOUND, "no such page")
         position, action = int(found[1]), found[2]
         if action == "skip":
             self._send_json(self.session.skip(position, note))
@@ -181,47 +181,47 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             criterion, outcome = body.get("criterion"), body.get("outcome")
             if not (isinstance(criterion, str) and isinstance(outcome, str)):
-                raise _RefusedError(HTTPStatus.BAD_REQUEST, "criterion and outcome are needed")
+                raise _RejectedError(HTTPStatus.BAD_REQUEST, "criterion and outcome are needed")
             self._send_json(self.session.label(position, criterion, outcome, note))
 
     def _require_our_page(self) -> None:
-        """Refuse other sites' pages (even with a host name that they point here)."""
+        """Reject other sites' pages (even with a host name that they point here)."""
         hosts = self.headers.get_all("Host", [])
         host = hosts[0] if len(hosts) == 1 else ""
         if not _HOST.fullmatch(host):
-            raise _RefusedError(HTTPStatus.FORBIDDEN, "this address is not served here")
+            raise _RejectedError(HTTPStatus.FORBIDDEN, "this address is not served here")
         origin = self.headers.get("Origin")
         if origin is not None and origin != f"http://{host}":
-            raise _RefusedError(HTTPStatus.FORBIDDEN, "other pages may not ask here")
+            raise _RejectedError(HTTPStatus.FORBIDDEN, "other pages may not ask here")
         if self.headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
-            raise _RefusedError(HTTPStatus.FORBIDDEN, "other pages may not ask here")
+            raise _RejectedError(HTTPStatus.FORBIDDEN, "other pages may not ask here")
 
     def _path(self) -> str:
         """What follows the secret in the path."""
         token, slash, rest = self.path.lstrip("/").partition("/")
         known = secrets.compare_digest(token.encode("utf-8", "replace"), self.token.encode())
         if not (known and slash):
-            raise _RefusedError(HTTPStatus.NOT_FOUND, "no such page")
+            raise _RejectedError(HTTPStatus.NOT_FOUND, "no such page")
         return rest
 
     def _body(self) -> dict[str, Any]:
         # No form of another page can send this type without asking first.
         if self.headers.get_content_type() != "application/json":
-            raise _RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "expected JSON")
+            raise _RejectedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "expected JSON")
         length = self.headers.get("Content-Length", "")
         if not re.fullmatch(r"\d{1,9}", length):
-            raise _RefusedError(HTTPStatus.LENGTH_REQUIRED, "Content-Length is needed")
+            raise _RejectedError(HTTPStatus.LENGTH_REQUIRED, "Content-Length is needed")
         if int(length) > _LONGEST_BODY:
-            raise _RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too long")
+            raise _RejectedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too long")
         data = self.rfile.read(int(length))
         if len(data) < int(length):
-            raise _RefusedError(HTTPStatus.BAD_REQUEST, "the request was cut off")
+            raise _RejectedError(HTTPStatus.BAD_REQUEST, "the request was cut off")
         try:
             value = json.loads(data)
         except (ValueError, RecursionError):
             value = None
         if not isinstance(value, dict):
-            raise _RefusedError(HTTPStatus.BAD_REQUEST, "expected a JSON object")
+            raise _RejectedError(HTTPStatus.BAD_REQUEST, "expected a JSON object")
         return value
 
     def _send_page(self) -> None:

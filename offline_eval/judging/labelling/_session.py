@@ -1,4 +1,4 @@
-"""One person labelling: what is asked next, what was said, and taking it back."""
+"""The labels of one person: ask for them, store them, undo."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class _Change:
 
 
 class LabelSession:
-    """The labels of one person over a fixed list of replies; safe for many threads.
+    """A person's labels of a fixed list of replies; safe for many threads.
 
     Positions count from 0 in the person's own order. Every change is on disk before the
     method returns.

@@ -13,7 +13,6 @@ from ...judging import (
     NOT_APPLICABLE,
     Judge,
     JudgedReply,
-    JudgeTotals,
     Verdict,
     judge_run,
 )
@@ -160,7 +159,7 @@ def judge_replies(
     *,
     limits: CallLimits | None = None,
     on_progress: OnProgress | None = None,
-) -> JudgeTotals:
+) -> RunTotals:
     """Judge every reply of a run, except the replies of guards.
 
     A guard's own reply is always an abstention: no judge is asked about it.

@@ -86,7 +86,7 @@ def test_a_criterion_is_read_from_json(tmp_path: Path) -> None:
         (TOML.replace('"citation"]', '"secret"]'), "cannot see 'secret'"),
         (TOML.replace('"reply", ', ""), "must see the reply"),
         (TOML.replace('positive = "friendly"', 'positive = "nice"'), "none of the outcomes"),
-        (TOML.replace('name = "tone"', 'name = "a/b"'), "is no name"),
+        (TOML.replace('name = "tone"', 'name = "a/b"'), "is not a name"),
         (TOML.replace("otherwise", "else"), "unknown field 'else'"),
         (TOML.replace('["friendly", "curt"]', '"friendly"'), "list of texts"),
     ],
@@ -99,7 +99,7 @@ def test_a_broken_criterion_is_refused_with_its_place(tmp_path: Path, text: str,
 
 
 def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is no criterion"):
+    with pytest.raises(InputError, match="is not a criterion"):
         read_criterion(written(tmp_path, TOML, "tone.yaml"))
 
 

@@ -304,7 +304,7 @@ def test_an_address_where_nobody_listens_is_an_error() -> None:
 
 @pytest.mark.parametrize("url", ["ftp://x/", "http://", "sparql"])
 def test_what_is_no_address_is_refused(url: str) -> None:
-    with pytest.raises(InputError, match="no http address"):
+    with pytest.raises(InputError, match="not an http address"):
         SparqlClient(url)
 
 
