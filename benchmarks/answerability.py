@@ -36,17 +36,12 @@ from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.data.graph import GenerationSettings, generate_questions, load_graph
 from knowgate.offline_eval.data.uaqfact import UaqItem, read_layout
-from knowgate.offline_eval.suites.uaqfact import (
-    FactRetriever,
-    Form,
-    UaqParts,
-    UaqSettings,
-    clue_facts,
-    read_uaqfact_run,
-    run_uaqfact,
-    score_run,
-)
+from knowgate.offline_eval.suites.uaqfact._answering import FactRetriever
+from knowgate.offline_eval.suites.uaqfact._plan import Form
+from knowgate.offline_eval.suites.uaqfact._prompting import clue_facts
+from knowgate.offline_eval.suites.uaqfact._scoring import score_run
 from knowgate.offline_eval.testbed import World, default_world
+from tests.offline_eval.suites.uaqfact.runs import read_uaqfact_run, run_uaqfact
 
 Passages = Callable[[UaqItem], Sequence[str]]
 # The published set reaches up to that year.
@@ -200,8 +195,9 @@ def system(folder: Path, forms: tuple[Form, ...]) -> None:
             model,
             folder,
             Path(out) / "run",
-            settings=UaqSettings(tasks=(1, 3), forms=forms),
-            parts=UaqParts(guards=guards),
+            tasks=(1, 3),
+            forms=forms,
+            guards=guards,
         )
         lines = score_run(read_uaqfact_run(Path(out) / "run"))
     print("\nA model that never declines\n")

@@ -179,10 +179,13 @@ def _bad_value(model: type[SuiteSettings], error: ValidationError) -> InputError
     name = str(fault["loc"][0])
     field = model.model_fields[name]
     choices = _choices(_item_type(field.annotation)[0])
-    if choices:
+    if choices and fault["type"] != "value_error":
         what, hint = f"there is no {str(fault['input'])[:60]!r}", ", ".join(choices)
     else:
-        what = f"{fault['msg'].removeprefix('Value error, ')}, not {str(fault['input'])[:60]!r}"
+        what, _, own_hint = fault["msg"].removeprefix("Value error, ").partition(" — ")
+        if fault["type"] != "value_error":
+            what = f"{what}, not {str(fault['input'])[:60]!r}"
+        hint = own_hint or hint
     return InputError(what, where=option_of(name, field), hint=hint)
 
 
@@ -215,7 +218,7 @@ def _shared_options(suite: AnySuite) -> list[inspect.Parameter]:
                 "model",
                 str,
                 "--model",
-                "embedded, a model folder, provider:model, or python:module:attribute.",
+                "embedded, a model folder, provider:model, python:module:attribute, or replay.",
                 model or inspect.Parameter.empty,
                 _SYSTEMS,
             ),
@@ -266,12 +269,13 @@ def _run(suite: AnySuite, settings: SuiteSettings, given: Mapping[str, Any]) -> 
     if given["dry_run"]:
         _show(plan_suite(suite, settings, _named_systems(suite, given)), json_file)
         return
+    # Before a model is loaded, which takes seconds: what is wrong with options and data.
+    suite.cases(settings)
+    suite.systems(settings, _unloaded_systems(suite, given))
     if json_file is not None:
         raise InputError("is for --dry-run", where="--json", hint="add --dry-run or leave it out")
     if out_dir is None:
         raise InputError("is missing", where="--out", hint="name the run folder, or --dry-run")
-    # Before a model is loaded, which takes seconds: what is wrong with the data.
-    suite.cases(settings)
     if given.get("scorer") is not None and not given["guard"]:
         raise InputError("is for guards", where="--scorer", hint="add --guard, or leave it out")
     guards = tuple(given.get("guard") or ())
@@ -287,12 +291,25 @@ def _run(suite: AnySuite, settings: SuiteSettings, given: Mapping[str, Any]) -> 
     out.print(f"run → {folder}\nnext: knowgate report {quote(str(folder))}", markup=False)
 
 
+def _unloaded_systems(suite: AnySuite, given: Mapping[str, Any]) -> list[System]:
+    """Return stand-ins for the systems, to check that they fit the settings."""
+    if not suite.takes_model:
+        return []
+    systems = [System("model"), *(System(name, guard=name) for name in given["guard"] or [])]
+    for system in systems:
+        system.source = given["model"]
+    return systems
+
+
 def _named_systems(suite: AnySuite, given: Mapping[str, Any]) -> list[System]:
     """Return the systems without loading a model."""
     if not suite.takes_model:
         return []
     choices = [one for one in load_guard_choices(given["guard"] or []) if one.policy is not None]
-    return [System("model"), *(System(one.name, None, one, one.sha256) for one in choices)]
+    systems = [System("model"), *(System(one.name, None, one, one.sha256) for one in choices)]
+    for system in systems:
+        system.source = given["model"]
+    return systems
 
 
 def _show(found: DryRun, json_file: Path | None) -> None:

@@ -14,6 +14,7 @@ from .base import Suite
 # Imported when they are asked for.
 _BUILT_IN: dict[str, str] = {
     "judge-bias": ".judge_bias:JUDGE_BIAS",
+    "uaqfact": ".uaqfact:UAQFACT",
 }
 _ENTRY_POINTS = "knowgate.suites"
 _PYTHON = "python:"

@@ -99,7 +99,6 @@ def _checked_formats(formats: Sequence[str]) -> list[str]:
 _REPORTS = {
     "ookb": ".ookb:signals_report",
     "conflict": ".conflict:conflict_report",
-    "uaqfact": ".uaqfact:uaqfact_report",
     "uniknow": ".uniknow:uniknow_report",
 }
 

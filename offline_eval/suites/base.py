@@ -66,6 +66,8 @@ from ..run import CallLimits, InputFile, Manifest, OnProgress, Progress, RowErro
 from ..systems import load_guards, load_language_model
 
 MODEL_SYSTEM = "model"
+# In place of a model: logged replies that the settings name.
+REPLAY = "replay"
 
 
 class SuiteSettings(BaseModel):
@@ -100,12 +102,14 @@ class System:
         sha256: tells two versions of the guard apart.
 
     Attributes:
+        source: how the command line names the model; empty where it was given as an object.
         settings: of the suite; set by the driver.
         run: open; set by the driver, None in the worker of a Ray cluster.
     """
 
     def __init__(self, name: str, model: Any = None, guard: Any = None, sha256: str = "") -> None:
         self.name, self.model, self.guard, self.sha256 = name, model, guard, sha256
+        self.source = ""
         self.settings: Any = None
         self.run: Run | None = None
         self._rows: TableSpec[Any] | None = None
@@ -308,14 +312,19 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
         if not self.takes_model:
             return ()
         timeout = {} if choice.limits.timeout is None else {"timeout": choice.limits.timeout}
-        model = load_language_model(
-            choice.model, max_concurrency=choice.limits.max_concurrency, **timeout
-        )
+        model = None
+        if choice.model != REPLAY:  # else `systems` takes the logged replies of the settings
+            model = load_language_model(
+                choice.model, max_concurrency=choice.limits.max_concurrency, **timeout
+            )
         found = load_guards(choice.guards, model, scorer=choice.scorer)
-        guards = (
-            System(name, model, guard, found.sha256[name]) for name, guard in found.guards.items()
-        )
-        return System(MODEL_SYSTEM, model), *guards
+        loaded = [
+            System(MODEL_SYSTEM, model),
+            *(System(one, model, each, found.sha256[one]) for one, each in found.guards.items()),
+        ]
+        for system in loaded:
+            system.source = choice.model
+        return loaded
 
     def systems(self, settings: SettingsT, given: Sequence[System]) -> Sequence[System]:
         """Return the systems that answer; by default the model, then each guard.

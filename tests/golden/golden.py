@@ -400,6 +400,11 @@ def differences(expected: Any, actual: Any, where: str = "") -> Iterator[str]:
         for key in actual:
             if key not in expected:
                 yield f"{where}/{key}: is new ({_short(actual[key])})"
+    elif where.endswith("/options") and isinstance(expected, list):
+        # A command may gain options; it must not lose any.
+        for option in expected:
+            if option not in actual:
+                yield f"{where}: {option} is gone"
     elif where.endswith((".html", ".md")) and isinstance(expected, list):
         yield from _lost_rows(expected, actual, where)
     elif isinstance(expected, list) and isinstance(actual, list):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ....guard.decision import Route
-from ....guard.errors import InputError
-from ...data.uaqfact import ALL_TASKS, Answerability, ChoiceItem, QuestionType, UaqData, UaqItem
-from ...run import InputFile, RowError
+from ...data.uaqfact import Answerability, ChoiceItem, QuestionType, UaqData, UaqItem
+from ...run import Manifest, RowError, Stored
 
 SUITE = "uaqfact"
 MODEL_SYSTEM = "model"
@@ -23,33 +22,21 @@ Form = Literal["question", "choice", "clue", "facts", "retrieved"]
 the facts behind it, or with retrieved facts (task 3)."""
 
 
-class _Stored(BaseModel):
-    # Unknown fields are left alone: a later writer may add some without a new schema.
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class UaqManifest(_Stored):
+class UaqManifest(Manifest):
     """`manifest.json`.
 
     Attributes:
-        created_by: program and version that began the run.
-        settings: what decides its rows.
         systems: the model, and guards in front of it.
-        inputs: files that it was made from.
-        quirks: what was odd in them.
+        quirks: irregularities of the data.
         rows: how many the finished run has.
     """
 
-    suite: Literal["uaqfact"]
-    created_by: str = ""
-    settings: dict[str, Any] = {}
     systems: tuple[str, ...]
-    inputs: tuple[InputFile, ...] = ()
     quirks: tuple[str, ...] = ()
     rows: Annotated[int, Field(ge=0)]
 
 
-class UaqRow(_Stored):
+class UaqRow(Stored):
     """A line of `rows.jsonl`: what one system said to one question in one form.
 
     Attributes:
@@ -94,54 +81,6 @@ TASK3_FORMS: tuple[Form, ...] = ("clue", "facts", "retrieved")
 
 
 @dataclass(frozen=True, slots=True)
-class UaqSettings:
-    """What decides the rows of a run, and goes into its manifest.
-
-    Attributes:
-        tasks: of 1, 2 and 3.
-        languages: None for all that the data have.
-        forms: of task 3, see `TASK3_FORMS`.
-        shots: few-shot examples of task 1 and of clues; fewer where the model's window is short.
-        limit: at most that many questions of each type, kind and language, in the order of the
-            data, with the four-option questions on the facts behind them; None for all.
-        facts: retrieved ones per question.
-        choose_by: how task 2 asks a model that gives likelihoods: by the `letter` of an option,
-            as published, or by the `text` of the options after the bare question, for a model
-            that was never taught letters: the likeliest per character counts.
-
-    Raises:
-        InputError: a value is out of range.
-    """
-
-    tasks: tuple[int, ...] = ALL_TASKS
-    languages: tuple[str, ...] | None = None
-    forms: tuple[Form, ...] = ("clue",)
-    shots: int = 4
-    limit: int | None = None
-    facts: int = 5
-    choose_by: Literal["letter", "text"] = "letter"
-
-    def __post_init__(self) -> None:
-        if not self.tasks or not set(self.tasks) <= set(ALL_TASKS):
-            raise InputError(f"tasks are 1, 2 and 3, not {list(self.tasks)}", where="tasks")
-        if 3 in self.tasks and not self.forms:
-            raise InputError("task 3 needs a form", where="forms", hint=", ".join(TASK3_FORMS))
-        strangers = sorted(set(self.forms) - set(TASK3_FORMS))
-        if strangers:
-            raise InputError(
-                f"there is no form {strangers[0]!r}", where="forms", hint=", ".join(TASK3_FORMS)
-            )
-        if self.choose_by not in ("letter", "text"):
-            raise InputError(
-                f"options are not chosen by {self.choose_by!r}",
-                where="choose_by",
-                hint="letter or text",
-            )
-        if self.shots < 0 or self.facts < 1 or (self.limit is not None and self.limit < 1):
-            raise InputError("shots, facts and limit must be positive")
-
-
-@dataclass(frozen=True, slots=True)
 class Planned:
     """One question in one form."""
 
@@ -169,16 +108,16 @@ def limited(data: UaqData, limit: int | None) -> UaqData:
     return UaqData(tuple(items), tuple(choices), data.examples, data.clue_examples, data.quirks)
 
 
-def planned(data: UaqData, settings: UaqSettings) -> Iterator[Planned]:
-    """Everything that a system is asked, in the order of tasks and data."""
-    if 1 in settings.tasks:
+def planned(data: UaqData, tasks: Sequence[int], forms: Sequence[Form]) -> Iterator[Planned]:
+    """Yield everything that a system is asked, in the order of tasks and data."""
+    if 1 in tasks:
         for item in data.items:
             yield Planned("question", item)
-    if 2 in settings.tasks:
+    if 2 in tasks:
         for choice in data.choices:
             yield Planned("choice", choice)
-    if 3 in settings.tasks:
-        for form in settings.forms:
+    if 3 in tasks:
+        for form in forms:
             for item in data.items:
                 if item.clues or item.triples:
                     yield Planned(form, item)

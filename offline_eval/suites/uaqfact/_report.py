@@ -1,11 +1,9 @@
 """The report of a run of this suite: its sentences and sections.
 
-run folder ─► read_uaqfact_run ─► summarise_uaqfact ─► uaqfact_document ─► a file per format
+run folder ─► checked_run ─► summarise_uaqfact ─► uaqfact_document ─► a file per format
 """
 
 from __future__ import annotations
-
-import os
 
 from ...report import (
     Document,
@@ -20,9 +18,8 @@ from ...report import (
 from ._plan import MODEL_SYSTEM
 from ._report_cases import shown_groups
 from ._report_plots import refusal_plot
-from ._report_summary import UaqSummary, summarise_uaqfact
+from ._report_summary import UaqSummary
 from ._report_tables import choice_table, metric_table, part_table, rule_table
-from ._run_reading import read_uaqfact_run
 from ._scoring import ScoreLine
 
 _FEW = 30
@@ -43,15 +40,6 @@ _FORMS = {
     "facts": "facts handed over",
     "retrieved": "facts retrieved",
 }
-
-
-def uaqfact_report(run_dir: str | os.PathLike[str]) -> Document:
-    """Make the report of a run that `knowgate eval uaqfact` wrote, finished or not.
-
-    Raises:
-        InputError: a file of the run is missing, broken or written by a newer knowgate.
-    """
-    return uaqfact_document(summarise_uaqfact(read_uaqfact_run(run_dir)))
 
 
 def uaqfact_document(summary: UaqSummary) -> Document:

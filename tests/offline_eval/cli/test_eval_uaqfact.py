@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from knowgate.offline_eval.data.uaqfact import write_layout
-from knowgate.offline_eval.suites.uaqfact import read_uaqfact_run
 from tests.offline_eval.cli.commands import Knowgate, refused
 from tests.offline_eval.suites.uaqfact.questions import small_set
+from tests.offline_eval.suites.uaqfact.runs import read_uaqfact_run
 
 
 @pytest.fixture

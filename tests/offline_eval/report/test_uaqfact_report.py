@@ -12,9 +12,10 @@ from knowgate.guard import Decision, Reason, Route
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.data.uaqfact import UaqData, write_layout
 from knowgate.offline_eval.suites import write_report
-from knowgate.offline_eval.suites.uaqfact import TASK3_FORMS, UaqParts, UaqSettings, run_uaqfact
+from knowgate.offline_eval.suites.uaqfact._plan import TASK3_FORMS
 from tests.offline_eval.report.page import Page
 from tests.offline_eval.suites.uaqfact.questions import small_set
+from tests.offline_eval.suites.uaqfact.runs import run_uaqfact
 
 HOSTILE = "<script>alert(1)</script> | **x** \u202e"
 
@@ -37,8 +38,8 @@ def run(tmp_path: Path) -> Path:
         ScriptedLanguageModel(default=f"Ann Li {HOSTILE}"),
         folder,
         tmp_path / "run",
-        settings=UaqSettings(forms=TASK3_FORMS),
-        parts=UaqParts(guards={f"closed {HOSTILE}": Closed()}),
+        forms=TASK3_FORMS,
+        guards={f"closed {HOSTILE}": Closed()},
     )
 
 

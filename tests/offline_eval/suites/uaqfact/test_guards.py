@@ -12,14 +12,9 @@ from knowgate.guard.signals.confidence import load_estimator
 from knowgate.guard.signals.relevance import load_scorer
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.data.uaqfact import write_layout
-from knowgate.offline_eval.suites.uaqfact import (
-    UaqParts,
-    UaqSettings,
-    read_uaqfact_run,
-    run_uaqfact,
-)
 from knowgate.offline_eval.systems import load_guards
 from tests.offline_eval.suites.uaqfact.questions import small_set
+from tests.offline_eval.suites.uaqfact.runs import read_uaqfact_run, run_uaqfact
 
 
 def saved(path: Path, policy: Policy) -> Path:
@@ -77,8 +72,8 @@ def test_a_signal_that_fails_is_a_failure_and_no_abstention(tmp_path: Path) -> N
         lm,
         folder,
         tmp_path / "run",
-        settings=UaqSettings(tasks=(3,)),
-        parts=UaqParts(guards=load_guards([path], lm).guards),
+        tasks=(3,),
+        guards=load_guards([path], lm).guards,
     )
     guarded = [row for row in read_uaqfact_run(run).rows if row.system == "sure"]
     assert guarded

@@ -15,14 +15,9 @@ from knowgate.offline_eval.data.uaqfact import (
     UaqItem,
     write_layout,
 )
-from knowgate.offline_eval.suites.uaqfact import (
-    UaqParts,
-    UaqSettings,
-    read_uaqfact_run,
-    run_uaqfact,
-    score_run,
-)
+from knowgate.offline_eval.suites.uaqfact._scoring import score_run
 from knowgate.offline_eval.systems import load_guards
+from tests.offline_eval.suites.uaqfact.runs import read_uaqfact_run, run_uaqfact
 
 LEADER = Clue("Who leads Rill?", ("Bo Rask",))
 
@@ -50,8 +45,8 @@ def test_it_declines_what_has_no_answer_and_nothing_else(tmp_path: Path) -> None
         ScriptedLanguageModel(default="Bo Rask"),
         folder,
         tmp_path / "run",
-        settings=UaqSettings(tasks=(1, 3)),
-        parts=UaqParts(guards=load_guards(["premise"], None).guards),
+        tasks=(1, 3),
+        guards=load_guards(["premise"], None).guards,
     )
 
     read = read_uaqfact_run(run)

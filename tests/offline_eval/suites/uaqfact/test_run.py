@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,26 +15,16 @@ from knowgate.guard import Decision, InputError, LanguageModelError, Reason, Rou
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.data.uaqfact import read_layout, write_layout
 from knowgate.offline_eval.run import stored_rows
-from knowgate.offline_eval.suites.uaqfact import (
-    TASK3_FORMS,
-    FactRetriever,
-    Prompts,
-    UaqParts,
-    UaqSettings,
-    clue_facts,
-    embedded_prompts,
-    read_replies,
-    read_uaqfact_run,
-    run_uaqfact,
-    score_run,
-)
-from knowgate.offline_eval.suites.uaqfact._answering import _best
-from knowgate.offline_eval.suites.uaqfact._plan import MODEL_SYSTEM, UaqRow
-from knowgate.offline_eval.suites.uaqfact._scoring import score_choices
+from knowgate.offline_eval.suites.uaqfact._answering import FactRetriever, _best
+from knowgate.offline_eval.suites.uaqfact._plan import MODEL_SYSTEM, TASK3_FORMS, UaqRow
+from knowgate.offline_eval.suites.uaqfact._prompting import Prompts, clue_facts, embedded_prompts
+from knowgate.offline_eval.suites.uaqfact._replay import read_replies
+from knowgate.offline_eval.suites.uaqfact._scoring import score_choices, score_run
 from knowgate.offline_eval.systems import LoggedReplies
 from tests.offline_eval.suites.uaqfact.questions import small_set
+from tests.offline_eval.suites.uaqfact.runs import read_uaqfact_run, run_uaqfact
 
-ALL_FORMS = UaqSettings(forms=TASK3_FORMS)
+ALL_FORMS: dict[str, Any] = {"forms": TASK3_FORMS}
 
 
 class ScoringModel(ScriptedLanguageModel):
@@ -54,7 +45,7 @@ def rows(run: Path) -> list[UaqRow]:
 
 def test_every_question_is_put_in_every_form(folder: Path, tmp_path: Path) -> None:
     lm = ScoringModel(default="##None##")
-    run = run_uaqfact(lm, folder, tmp_path / "run", settings=ALL_FORMS)
+    run = run_uaqfact(lm, folder, tmp_path / "run", **ALL_FORMS)
     found = rows(run)
     assert len(found) == 6 + 3 + 3 * 6 == read_uaqfact_run(run).manifest.rows
     assert {row.task for row in found} == {1, 2, 3}
@@ -68,7 +59,7 @@ def test_every_question_is_put_in_every_form(folder: Path, tmp_path: Path) -> No
 
 def test_prompts_hold_what_their_form_promises(folder: Path, tmp_path: Path) -> None:
     lm = ScriptedLanguageModel(default="A")
-    run_uaqfact(lm, folder, tmp_path / "run", settings=ALL_FORMS)
+    run_uaqfact(lm, folder, tmp_path / "run", **ALL_FORMS)
     joined = "\n=====\n".join(lm.prompts)
     assert "Q: Who inter?\nA: ##None##" in joined  # an example
     assert "(B) 1991" in joined
@@ -78,34 +69,34 @@ def test_prompts_hold_what_their_form_promises(folder: Path, tmp_path: Path) -> 
 
 def test_a_model_without_likelihoods_is_asked_for_a_letter(folder: Path, tmp_path: Path) -> None:
     lm = ScriptedLanguageModel({"(A)": "The answer is (B)."}, default="Ann Li")
-    run = run_uaqfact(lm, folder, tmp_path / "run", settings=UaqSettings(tasks=(2,)))
+    run = run_uaqfact(lm, folder, tmp_path / "run", tasks=(2,))
     assert [row.letter for row in rows(run)] == ["B"] * 3
     assert score_choices(read_uaqfact_run(run))[0].accuracy.value == 1.0
 
 
 def test_a_run_goes_on_where_it_stopped(folder: Path, tmp_path: Path) -> None:
     out, lm = tmp_path / "run", ScoringModel(default="##None##")
-    run_uaqfact(lm, folder, out, settings=ALL_FORMS)
+    run_uaqfact(lm, folder, out, **ALL_FORMS)
     whole = (out / "rows.jsonl").read_text()
     lines = whole.splitlines(keepends=True)
     (out / "rows.jsonl").write_text("".join(lines[:10]) + lines[10][:20])
-    run_uaqfact(lm, folder, out, settings=ALL_FORMS)
+    run_uaqfact(lm, folder, out, **ALL_FORMS)
     assert (out / "rows.jsonl").read_text() == whole
     calls = lm.generated
-    run_uaqfact(lm, folder, out, settings=ALL_FORMS)
+    run_uaqfact(lm, folder, out, **ALL_FORMS)
     assert lm.generated == calls
 
 
 def test_another_run_in_the_folder_is_refused(folder: Path, tmp_path: Path) -> None:
     out, lm = tmp_path / "run", ScriptedLanguageModel(default="A")
-    run_uaqfact(lm, folder, out, settings=UaqSettings(tasks=(1,)))
+    run_uaqfact(lm, folder, out, tasks=(1,))
     with pytest.raises(InputError, match="another run"):
-        run_uaqfact(lm, folder, out, settings=UaqSettings(tasks=(1,), shots=0))
+        run_uaqfact(lm, folder, out, tasks=(1,), shots=0)
 
 
 def test_failures_are_rows(folder: Path, tmp_path: Path) -> None:
     lm = ScriptedLanguageModel(error=LanguageModelError("down"))
-    run = run_uaqfact(lm, folder, tmp_path / "run", settings=UaqSettings(tasks=(1, 2)))
+    run = run_uaqfact(lm, folder, tmp_path / "run", tasks=(1, 2))
     assert all(row.error is not None and row.response is None for row in rows(run))
     line = score_run(read_uaqfact_run(run))[0]
     assert (line.errors, line.metrics.r_ua.value) == (6, None)
@@ -126,8 +117,8 @@ def test_a_guard_declines_before_the_model_or_lets_its_reply_through(
     folder: Path, tmp_path: Path
 ) -> None:
     lm = ScriptedLanguageModel(default="Ann Li")
-    parts = UaqParts(guards={"wary": Suspicious()})
-    run = run_uaqfact(lm, folder, tmp_path / "run", settings=UaqSettings(), parts=parts)
+    guards = {"wary": Suspicious()}
+    run = run_uaqfact(lm, folder, tmp_path / "run", guards=guards)
     found = {row.row_id: row for row in rows(run)}
     inter = found["wary/clue/en/inter/ua/inter_ua_1"]
     assert (inter.response, inter.route) == ("##None##", Route.ABSTAIN)
@@ -152,7 +143,7 @@ def test_logged_replies_take_the_models_place(folder: Path, tmp_path: Path) -> N
         {"key": "en/time/ab/time_ab_1", "form": "question", "response": "Ann Li\n\nand more"},
         {"qid": "fact_time", "task": 2, "response": "B"},
     )
-    run = run_uaqfact(replies, folder, tmp_path / "run", settings=UaqSettings(tasks=(1, 2)))
+    run = run_uaqfact(replies, folder, tmp_path / "run", tasks=(1, 2))
     found = {row.row_id: row for row in rows(run)}
     assert found["model/question/en/inter/ua/inter_ua_1"].response == "##None##"
     assert found["model/question/en/time/ab/time_ab_1"].response == "Ann Li"
@@ -177,13 +168,13 @@ def test_a_logged_reply_that_may_be_either_is_refused(tmp_path: Path) -> None:
         {"qid": "inter_ua_1", "response": "b"},
     )
     with pytest.raises(InputError, match="several replies"):
-        run_uaqfact(replies, both, tmp_path / "run", settings=UaqSettings(tasks=(1,)))
+        run_uaqfact(replies, both, tmp_path / "run", tasks=(1,))
 
 
 def test_a_limit_keeps_twins_and_their_facts(shared_data: Path, tmp_path: Path) -> None:
     lm = ScriptedLanguageModel(default="A")
-    settings = UaqSettings(limit=3, languages=("en",))
-    run = run_uaqfact(lm, shared_data / "uaqfact", tmp_path / "run", settings=settings)
+    settings: dict[str, Any] = {"limit": 3, "languages": ("en",)}
+    run = run_uaqfact(lm, shared_data / "uaqfact", tmp_path / "run", **settings)
     found = rows(run)
     assert sum(row.form == "question" for row in found) == 18
     assert 9 <= sum(row.form == "choice" for row in found) <= 12
@@ -192,8 +183,8 @@ def test_a_limit_keeps_twins_and_their_facts(shared_data: Path, tmp_path: Path) 
 
 def test_a_run_can_be_replayed_from_its_own_rows(folder: Path, tmp_path: Path) -> None:
     lm = ScoringModel(default="Ann Li")
-    parts = UaqParts(guards={"wary": Suspicious()})
-    run = run_uaqfact(lm, folder, tmp_path / "run", parts=parts)
+    guards = {"wary": Suspicious()}
+    run = run_uaqfact(lm, folder, tmp_path / "run", guards=guards)
     again = run_uaqfact(read_replies(run / "rows.jsonl"), folder, tmp_path / "again")
     alone = {row.row_id: row for row in rows(run) if row.system == MODEL_SYSTEM}
     for row in rows(again):
@@ -211,16 +202,16 @@ class Remembering:
 
 def test_an_answer_from_memory_is_what_was_said_without_facts(folder: Path, tmp_path: Path) -> None:
     lm = ScriptedLanguageModel({"Facts:": "from facts"}, default="from memory")
-    settings = UaqSettings(tasks=(1, 3), forms=("facts",))
-    parts = UaqParts(guards={"sure": Remembering()})
-    run = run_uaqfact(lm, folder, tmp_path / "run", settings=settings, parts=parts)
+    settings: dict[str, Any] = {"tasks": (1, 3), "forms": ("facts",)}
+    guards = {"sure": Remembering()}
+    run = run_uaqfact(lm, folder, tmp_path / "run", **settings, guards=guards)
     said = {(row.system, row.form): row.response for row in rows(run)}
     assert said[MODEL_SYSTEM, "facts"] == "from facts"
     assert said["sure", "facts"] == "from memory"
 
 
 def test_task_two_alone_tells_the_share_of_known_facts(folder: Path, tmp_path: Path) -> None:
-    run = run_uaqfact(ScoringModel(), folder, tmp_path / "run", settings=UaqSettings(tasks=(2,)))
+    run = run_uaqfact(ScoringModel(), folder, tmp_path / "run", tasks=(2,))
     assert score_run(read_uaqfact_run(run)) == []
     whole = score_choices(read_uaqfact_run(run))[0]
     assert (whole.kpr.value, whole.kpr.n) == (1.0, 3)
@@ -263,8 +254,8 @@ def test_of_equal_facts_the_first_comes_first() -> None:
 
 def test_a_run_within_the_data_folder_goes_on(folder: Path) -> None:
     lm, out = ScriptedLanguageModel(default="A"), folder / "run"
-    run_uaqfact(lm, folder, out, settings=UaqSettings(tasks=(1,)))
-    run_uaqfact(lm, folder, out, settings=UaqSettings(tasks=(1,)))
+    run_uaqfact(lm, folder, out, tasks=(1,))
+    run_uaqfact(lm, folder, out, tasks=(1,))
     names = [file.name for file in read_uaqfact_run(out).manifest.inputs]
     assert len(names) == 9  # six of questions, three of examples
 
@@ -272,7 +263,7 @@ def test_a_run_within_the_data_folder_goes_on(folder: Path) -> None:
 def test_thinking_aloud_is_no_part_of_a_reply(folder: Path, tmp_path: Path) -> None:
     thought = "<think>Is it (A)?\n\nThe answer is (A), or not.</think>\n\n"
     lm = ScriptedLanguageModel({"(A)": f"{thought}(B)"}, default=f"{thought}Ann Li\n\nBecause.")
-    run = run_uaqfact(lm, folder, tmp_path / "run", settings=UaqSettings(tasks=(1, 2)))
+    run = run_uaqfact(lm, folder, tmp_path / "run", tasks=(1, 2))
     assert {row.response for row in rows(run) if row.form == "question"} == {"Ann Li"}
     assert {row.letter for row in rows(run) if row.form == "choice"} == {"B"}
 
@@ -287,8 +278,8 @@ class TextScoringModel(ScriptedLanguageModel):
 
 
 def test_a_model_without_letters_chooses_by_the_text(folder: Path, tmp_path: Path) -> None:
-    settings = UaqSettings(tasks=(2,), choose_by="text")
-    run = run_uaqfact(TextScoringModel(), folder, tmp_path / "run", settings=settings)
+    settings: dict[str, Any] = {"tasks": (2,), "choose_by": "text"}
+    run = run_uaqfact(TextScoringModel(), folder, tmp_path / "run", **settings)
     assert [row.letter for row in rows(run)] == ["B"] * 3
 
 

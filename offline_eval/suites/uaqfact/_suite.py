@@ -1,0 +1,358 @@
+"""The suite itself: its settings, its cases, and who answers them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from ....guard.errors import InputError, KnowgateError
+from ...data.uaqfact import ALL_TASKS, Layout, UaqData, UaqItem, read_layout, write_layout
+from ...report import Document
+from ...run import InputFile, Manifest, RowError
+from ...systems import EMBEDDED, LoggedReplies, choose_reply
+from ..base import REPLAY, DryRun, Suite, SuiteRun, SuiteSettings, System, Work
+from ._answering import Answerer, FactRetriever, ModelAnswerer, ReplayAnswerer
+from ._plan import (
+    MODEL_SYSTEM,
+    QUESTIONS,
+    SUITE,
+    TASK3_FORMS,
+    Form,
+    Planned,
+    UaqManifest,
+    UaqRow,
+    batches,
+    limited,
+    planned,
+    row_id,
+)
+from ._prompting import NO_ANSWER, Prompter, Prompts, clue_facts, embedded_prompts
+from ._replay import read_replies
+from ._report import uaqfact_document
+from ._report_summary import UaqSummary, summarise_uaqfact
+from ._run_reading import checked_run
+
+# Questions asked at one time: what a kill can cost.
+_AT_ONCE = 64
+# Kept free for the answer in prompts.
+_ANSWER_TOKENS = 64
+
+
+class UaqSettings(SuiteSettings):
+    """What decides the rows of a run.
+
+    Raises:
+        ValueError: a value is out of range, or values do not fit together.
+    """
+
+    data: Path = Field(description="Folder with task1, task2, task3; published or generated.")
+    replies: Path | None = Field(
+        None, description="With --model replay: logged replies, JSON lines."
+    )
+    tasks: tuple[int, ...] = Field(ALL_TASKS, description="Of 1, 2 and 3, separated by commas.")
+    languages: tuple[str, ...] | None = Field(
+        None,
+        description="en, zh, or both with a comma; all there are by default.",
+        json_schema_extra={"option": "--lang"},
+    )
+    forms: tuple[Form, ...] = Field(("clue",), description="How task 3 gives the facts")
+    shots: int = Field(4, ge=0, description="Few-shot examples per prompt.")
+    limit: int | None = Field(
+        None, ge=1, description="At most that many questions of each type, kind and language."
+    )
+    facts: int = Field(5, ge=1, description="Retrieved facts per question.")
+    choose_by: Literal["letter", "text"] | None = Field(
+        None,
+        description="Task 2 of a model with likelihoods: letter of an option, as published, or "
+        "text of the options after the bare question. By default text for the embedded model, "
+        "which was never taught letters",
+    )
+    prompts: Path | None = Field(
+        None, description="Folder with prompts of your own; see the guide."
+    )
+
+    @field_validator("tasks")
+    @classmethod
+    def _known_tasks(cls, tasks: tuple[int, ...]) -> tuple[int, ...]:
+        strangers = [task for task in tasks if task not in ALL_TASKS]
+        if strangers or not tasks:
+            raise ValueError(
+                f"there is no task {str(strangers[0])!r} — of 1,2,3" if tasks else "no task — 1,2,3"
+            )
+        return tuple(dict.fromkeys(tasks))
+
+    @field_validator("languages", mode="before")
+    @classmethod
+    def _some_language(cls, languages: Sequence[str] | None) -> tuple[str, ...] | None:
+        if languages is None:
+            return None
+        named = [part.strip() for text in languages for part in text.split(",")]
+        if not any(named):
+            raise ValueError("names no language — en, zh, or en,zh")
+        return tuple(dict.fromkeys(filter(None, named)))
+
+    @field_validator("forms", mode="before")
+    @classmethod
+    def _known_forms(cls, forms: Sequence[str]) -> tuple[str, ...]:
+        strangers = [name for name in forms if name not in TASK3_FORMS]
+        if strangers:
+            raise ValueError(f"there is no form {strangers[0]!r} — {', '.join(TASK3_FORMS)}")
+        return tuple(form for form in TASK3_FORMS if form in forms)
+
+    @model_validator(mode="after")
+    def _task_3_has_a_form(self) -> UaqSettings:
+        if 3 in self.tasks and not self.forms:
+            raise ValueError(f"task 3 needs a form — {', '.join(TASK3_FORMS)}")
+        return self
+
+
+class UaqCases(tuple[Planned, ...]):
+    """Everything that is asked, with the data that it was planned from."""
+
+    data: UaqData
+
+    @classmethod
+    def of(cls, data: UaqData, settings: UaqSettings) -> UaqCases:
+        """Plan the questions of the data."""
+        cases = cls(planned(data, settings.tasks, settings.forms))
+        cases.data = data
+        return cases
+
+
+class UaqSystem(System):
+    """A model, alone or behind a guard.
+
+    Args:
+        given: what the caller named.
+        settings: of the run.
+        data: the questions.
+        prompts: texts; by default those that suit the model.
+    """
+
+    def __init__(
+        self, given: System, settings: UaqSettings, prompts: Prompts | None = None
+    ) -> None:
+        super().__init__(given.name, given.model, given.guard, given.sha256)
+        self.source, self.data = given.source, UaqData((), (), {}, {})
+        embedded = given.source == EMBEDDED
+        self.choose_by = settings.choose_by or ("text" if embedded else "letter")
+        self.prompts = prompts or (
+            embedded_prompts()
+            if embedded and settings.prompts is None
+            else Prompts(settings.prompts)
+        )
+        self._facts = settings.facts if "retrieved" in settings.forms else None
+        self._shots = settings.shots
+        if settings.replies is not None:
+            self.model = read_replies(settings.replies)
+
+    @cached_property
+    def retriever(self) -> FactRetriever | None:
+        """Finds facts for the form `retrieved`; None where that is not asked."""
+        return None if self._facts is None else FactRetriever(self.data.items, self._facts)
+
+    @cached_property
+    def answerer(self) -> Answerer:
+        """Makes the rows of the model."""
+        if isinstance(self.model, LoggedReplies):
+            return ReplayAnswerer(self.model)
+        prompter = Prompter(
+            self.data,
+            self.prompts,
+            shots=self._shots,
+            model=self.model,
+            answer_tokens=_ANSWER_TOKENS,
+        )
+        choose_by: Any = self.choose_by
+        return ModelAnswerer(self.model, prompter, self.retriever, choose_by=choose_by)
+
+
+class UaqFact(Suite[UaqSettings, Planned, UaqRow, UaqSummary]):
+    """Unanswerable factual questions (UAQFact), and their answerable twins.
+
+    Task 1 asks the questions, task 2 the facts behind them, task 3 the questions together
+    with those facts.
+
+    Example: `knowgate eval uaqfact --data uaqfact/1.0 --tasks 1,2,3 --lang en,zh --out run`
+    """
+
+    name, settings, row = SUITE, UaqSettings, UaqRow
+    manifest_model = UaqManifest
+    batch_size = _AT_ONCE
+
+    def cases(self, settings: UaqSettings) -> UaqCases:
+        """Read and plan the questions."""
+        data = read_layout(settings.data, languages=settings.languages, tasks=settings.tasks)
+        return UaqCases.of(data, settings)
+
+    def limited(self, cases: Sequence[Planned], limit: int | None) -> Sequence[Planned]:
+        """Keep the first questions of each type, kind and language, and what belongs to them."""
+        assert isinstance(cases, UaqCases)
+        if limit is None:
+            return cases
+        data = limited(cases.data, limit)
+        keys = {item.key for item in (*data.items, *data.choices)}
+        kept = UaqCases(case for case in cases if case.item.key in keys)
+        kept.data = data
+        return kept
+
+    def systems(self, settings: UaqSettings, given: Sequence[System]) -> Sequence[System]:
+        """Take the logged replies in place of a model where there are some."""
+        replayed = any(system.source == REPLAY for system in given)
+        if replayed and settings.replies is None:
+            raise InputError("is missing", where="--replies", hint="name the logged replies")
+        if settings.replies is not None and not replayed and any(one.source for one in given):
+            raise InputError("is for --model replay", where="--replies", hint="leave it out")
+        if any(one.guard is not None for one in given) and 3 not in settings.tasks:
+            raise InputError("stands before task 3", where="--guard", hint="add 3 to --tasks")
+        return [one if isinstance(one, UaqSystem) else UaqSystem(one, settings) for one in given]
+
+    def applies(self, case: Planned, system: System) -> bool:
+        """Guards stand before task 3 alone."""
+        return system.guard is None or case.form in TASK3_FORMS
+
+    def row_id(self, case: Planned, system: str) -> str:
+        """Return the key of a row."""
+        return row_id(system, case.form, case.item.key)
+
+    def batches(self, cases: Sequence[Planned]) -> Iterator[Sequence[Planned]]:
+        """Split into batches of one form."""
+        return batches(cases, self.batch_size)
+
+    def prepare(self, work: Work[UaqSettings, Planned]) -> None:
+        """Give the systems the data."""
+        assert isinstance(work.cases, UaqCases)
+        for system in work.systems:
+            assert isinstance(system, UaqSystem)
+            system.data = work.cases.data
+
+    def answer(self, cases: Sequence[Planned], system: System) -> Iterable[UaqRow]:
+        """Ask the model, or decide in front of its replies."""
+        assert isinstance(system, UaqSystem)
+        if system.guard is None:
+            return system.answerer.answer(cases)
+        return [_guarded(case, system) for case in cases]
+
+    def failed(self, case: Planned, system: System, error: Exception) -> UaqRow:
+        """Make the row of a question without a reply."""
+        item = case.item
+        return UaqRow(
+            row_id=self.row_id(case, system.name),
+            system=system.name,
+            form=case.form,
+            key=item.key,
+            language=item.language,
+            type=item.type,
+            kind=item.kind if isinstance(item, UaqItem) else None,
+            error=RowError.of(error),
+        )
+
+    def manifest(
+        self, settings: UaqSettings, cases: Sequence[Planned], systems: Sequence[System]
+    ) -> Manifest:
+        """Name the questions that were read, not the folder: it may hold other sets."""
+        assert isinstance(cases, UaqCases)
+        first = systems[0]
+        assert isinstance(first, UaqSystem)
+        layout, languages = Layout(settings.data), cases.data.languages
+        inputs = [Path(first.model.path)] if isinstance(first.model, LoggedReplies) else []
+        inputs += [path for name in languages for path in layout.needed(name, settings.tasks)]
+        stored = settings.model_dump(mode="json", exclude={"data", "replies", "prompts"})
+        guards = {one.name: one.sha256 for one in systems if one.guard is not None}
+        return UaqManifest.new(
+            suite=self.name,
+            settings={
+                **stored,
+                "languages": list(languages),
+                "choose_by": first.choose_by,
+                "model": first.fingerprint,
+                "prompts": first.prompts.sha256,
+                "guards": guards,
+            },
+            systems=tuple(one.name for one in systems),
+            inputs=tuple(InputFile.of(path) for path in inputs),
+            quirks=tuple(cases.data.quirks),
+            rows=sum(self.applies(case, one) for one in systems for case in cases),
+        )
+
+    def files(
+        self, settings: UaqSettings, cases: Sequence[Planned]
+    ) -> Mapping[str, Callable[[Path], object]]:
+        """Store the questions: a run folder has all that it names."""
+        del settings
+        assert isinstance(cases, UaqCases)
+        data = cases.data
+        return {QUESTIONS: lambda path: write_layout(data, path)}
+
+    def dry_run(
+        self, settings: UaqSettings, cases: Sequence[Planned], systems: Sequence[System]
+    ) -> DryRun:
+        """Count the questions by task, type, kind and language."""
+        del settings, systems
+        assert isinstance(cases, UaqCases)
+        lines, counts = [], {}
+        total = dict.fromkeys(cases.data.languages, 0)
+        for task, question_type, kind, language, number in cases.data.counts():
+            lines.append((task, question_type, kind or "–", language, str(number)))
+            by_type: dict[str, Any] = counts.setdefault(task, {}).setdefault(language, {})
+            if kind:
+                by_type.setdefault(question_type, {})[kind] = number
+            else:
+                by_type[question_type] = number
+            if task == "task1":
+                total[language] += number
+        notes = [f"total {language}: {number}" for language, number in total.items()]
+        notes += [f"note: {quirk}" for quirk in cases.data.quirks]
+        values = {"total": total, "counts": counts, "quirks": list(cases.data.quirks)}
+        columns = ("task", "type", "kind", "language", "questions")
+        return DryRun(columns, tuple(lines), tuple(notes), values)
+
+    def check(self, run: SuiteRun[UaqRow]) -> None:
+        """Check that every row belongs to a question and a system of the run."""
+        super().check(run)
+        checked_run(run.folder, run.manifest, run.run[self.rows].places())
+
+    def score(self, run: SuiteRun[UaqRow]) -> UaqSummary:
+        """Compute the numbers."""
+        return summarise_uaqfact(checked_run(run.folder, run.manifest, run.run[self.rows].places()))
+
+    def report(self, summary: UaqSummary) -> Document:
+        """Write the report."""
+        return uaqfact_document(summary)
+
+
+def _guarded(case: Planned, system: UaqSystem) -> UaqRow:
+    """Decide on a question and its facts; the model's own replies stand behind the decision."""
+    item = case.item
+    assert isinstance(item, UaqItem)  # task 2 has no guard
+    behind = system.earlier[row_id(MODEL_SYSTEM, case.form, item.key)]
+    alone = system.earlier.get(row_id(MODEL_SYSTEM, "question", item.key), behind)
+    own = {"row_id": row_id(system.name, case.form, item.key), "system": system.name}
+    facts = clue_facts(item)
+    if case.form == "retrieved" and system.retriever is not None:
+        facts = system.retriever.retrieve([item])[0]
+    try:
+        decision = system.guard.decide(item.question, facts)
+    except KnowgateError as error:
+        failed: UaqRow = behind.model_copy(
+            update={**own, "response": None, "error": RowError.of(error)}
+        )
+        return failed
+    reply = choose_reply(
+        decision,
+        with_context={},
+        closed_book={name: getattr(alone, name) for name in ("response", "error", "shots")},
+        # No call of the model was needed to abstain: its failure does not matter.
+        abstention={"response": NO_ANSWER, "error": None, "shots": 0},
+    )
+    decided: UaqRow = behind.model_copy(
+        update={**own, "route": decision.route, "reason": str(decision.reason), **reply}
+    )
+    return decided
+
+
+UAQFACT = UaqFact()

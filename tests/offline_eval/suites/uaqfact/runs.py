@@ -1,0 +1,34 @@
+"""Run the suite on a model that is at hand, and read what was stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from knowgate.offline_eval.suites import System, read_suite_run, run_suite
+from knowgate.offline_eval.suites.uaqfact import UAQFACT, UaqSettings
+from knowgate.offline_eval.suites.uaqfact._prompting import Prompts
+from knowgate.offline_eval.suites.uaqfact._run_reading import UaqRun
+from knowgate.offline_eval.suites.uaqfact._suite import UaqSystem
+
+
+def run_uaqfact(
+    model: Any,
+    folder: Path,
+    out: Path,
+    *,
+    guards: Mapping[str, Any] | None = None,
+    prompts: Prompts | None = None,
+    **settings: Any,
+) -> Path:
+    """Run the suite; `settings` are its own but for the data."""
+    chosen = UaqSettings(data=folder, **settings)
+    given = [System("model", model)]
+    given += [System(name, model, guard) for name, guard in (guards or {}).items()]
+    return run_suite(UAQFACT, chosen, out, [UaqSystem(one, chosen, prompts) for one in given])
+
+
+def read_uaqfact_run(folder: Path) -> UaqRun:
+    """Read a run, finished or not."""
+    return UAQFACT.score(read_suite_run(folder, UAQFACT)).run
