@@ -16,8 +16,9 @@ from ...guard.signals.relevance import DEFAULT_SCORER, default_aggregator, load_
 from ..data import PassageKind, build_knowledge_base, read_questions
 from ..suites.ookb import OokbSettings, run_ookb
 from ._app import app
+from ._call_options import CallOptions, EngineName
 from ._console import out, progress_bar
-from ._eval_ookb import CallOptions, EngineName, RepliesOptions, ask_systems, tell_cost
+from ._eval_ookb import RepliesOptions, ask_systems, tell_cost
 from ._suite_command import SuiteGroup
 
 suites = typer.Typer(

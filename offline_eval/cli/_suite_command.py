@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Iterable, Mapping
+from dataclasses import fields, replace
 from enum import Enum
 from pathlib import Path
 from shlex import quote
@@ -18,7 +19,6 @@ from typer.core import TyperGroup
 
 from ...guard.errors import InputError
 from ...guard.files import write_json
-from ..run import CallLimits
 from ..suites import (
     DryRun,
     ModelChoice,
@@ -32,6 +32,7 @@ from ..suites import (
     suite_names,
 )
 from ..systems import load_guard_choices
+from ._call_options import CallOptions, EngineName
 from ._call_progress import call_stages
 from ._console import out
 
@@ -209,7 +210,17 @@ def _shared_options(suite: AnySuite) -> list[inspect.Parameter]:
     if inspect.iscoroutinefunction(suite.answer):
         found += [
             _shared("rate", float | None, "--rate", "Calls per second at most.", None, _CALLS),
-            _shared("max_attempts", int, "--max-attempts", "Attempts per call.", 3, _CALLS),
+            _shared("max_attempts", int | None, "--max-attempts", "Attempts per call.", 3, _CALLS),
+            _shared("engine", EngineName, "--engine", "local or ray.", EngineName.LOCAL, _CALLS),
+            _shared("workers", int | None, "--workers", "ray: processes.", None, _CALLS),
+            _shared(
+                "ray_address",
+                str | None,
+                "--ray-address",
+                "ray: of a running cluster.",
+                None,
+                _CALLS,
+            ),
         ]
     if suite.takes_model:
         model = suite.default_model
@@ -258,12 +269,12 @@ def _shared(
 
 
 def _run(suite: AnySuite, settings: SuiteSettings, given: Mapping[str, Any]) -> None:
-    limits = CallLimits(
-        max_concurrency=given["concurrency"],
-        rate=given.get("rate"),
-        timeout=given["timeout"],
-        max_attempts=given.get("max_attempts", 3),
-    )
+    names = {one.name for one in fields(CallOptions)}
+    calls = CallOptions(**{name: value for name, value in given.items() if name in names})
+    limits, pool = calls.limits(), calls.pool()
+    if not inspect.iscoroutinefunction(suite.answer):
+        # Whole batches have no deadline of their own unless one is asked for.
+        limits = replace(limits, timeout=given["timeout"])
     out_dir, json_file = given["out_dir"], given["json_file"]
     notes: list[str] = []
     if given["dry_run"]:
@@ -282,9 +293,7 @@ def _run(suite: AnySuite, settings: SuiteSettings, given: Mapping[str, Any]) -> 
     choice = ModelChoice(given.get("model", ""), guards, given.get("scorer"), limits)
     systems = suite.load(settings, choice)
     with call_stages() as advance:
-        options = RunOptions(
-            limits, given["retry_failed"], on_progress=advance, on_note=notes.append
-        )
+        options = RunOptions(limits, given["retry_failed"], pool, advance, notes.append)
         folder = run_suite(suite, settings, out_dir, systems, options)
     for note in notes:
         out.print(note, markup=False)

@@ -42,6 +42,9 @@ class Progress:
     calls: int | None = None
 
 
+OnStep = Callable[[int, int], None]
+"""Called with the number of items done, and of all items."""
+
 OnProgress = Callable[[Progress], object]
 """Called after every stored row; what it raises ends the run."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -19,7 +19,7 @@ from ...guard.errors import InputError
 from ...guard.prompts import Prompt
 from ...guard.text import clean_text
 from ..data import KnowledgeBase, embed_all
-from ..run import CaseKind, ReplyContext, StoredPassage
+from ..run import CaseKind, OnStep, ReplyContext, StoredPassage
 from ._plan import Case
 
 
@@ -174,7 +174,6 @@ def _count(value: object) -> int | None:
 
 Floats32 = NDArray[np.float32]
 Integers = NDArray[np.int64]
-Progress = Callable[[int, int], None]
 
 # A block of dot products stays within a core's own cache.
 _QUERIES, _ROWS = 256, 1024
@@ -189,7 +188,7 @@ def top_k_in_blocks(
     k: int,
     exclude: Sequence[int | None] | Integers | None = None,
     *,
-    on_progress: Progress | None = None,
+    on_progress: OnStep | None = None,
 ) -> tuple[Integers, Floats32]:
     """Find the `k` rows of `matrix` with the largest dot products, for each query.
 
@@ -351,7 +350,7 @@ class PassageIndex:
         self,
         knowledge_base: KnowledgeBase,
         encoder: TextEmbedder,
-        on_progress: Progress | None = None,
+        on_progress: OnStep | None = None,
     ) -> None:
         self.encoder = encoder
         self.ids = list(knowledge_base.passages)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -16,6 +16,7 @@ from ...guard.contracts import LanguageModel, TextEmbedder
 from ...guard.errors import InputError, LanguageModelError, PartialGenerationsError
 from ...guard.text import clean_text
 from ..data import QuestionRecord, embed_all
+from ..run import OnStep
 from ._retrieval import TextModel, prompt_of_package, require_model, tagged, top_k_in_blocks
 
 _LARGE = 10_000
@@ -65,8 +66,6 @@ def shares(sizes: Sequence[int], total: int) -> list[int]:
         dealt[at] += 1
     return dealt
 
-
-Progress = Callable[[int, int], None]
 
 _TEMPERATURE = 0.7
 _SHOWN = 15  # questions of a cluster in one prompt
@@ -152,7 +151,7 @@ def synthetic_questions(
     check: bool = True,
     rounds: int = 3,
     seed: int = 0,
-    on_progress: Progress | None = None,
+    on_progress: OnStep | None = None,
 ) -> SyntheticQuestions:
     """Write questions on the same topics that the knowledge base does not answer.
 

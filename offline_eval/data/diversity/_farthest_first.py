@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ....guard.errors import InputError
+from ...run import OnStep
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-Progress = Callable[[int, int], None]
 
 # Distances are whole numbers of these: what only rounding tells apart then ties.
 _STEPS = float(1 << 40)
@@ -20,7 +18,7 @@ _ROWS_AT_ONCE = 4096
 
 
 def farthest_first(
-    vectors: ArrayLike, *, min_distance: float = 0.3, on_progress: Progress | None = None
+    vectors: ArrayLike, *, min_distance: float = 0.3, on_progress: OnStep | None = None
 ) -> Integers:
     """Indices of a diverse selection, in the order in which they are picked.
 

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from ....guard.errors import InputError
+from ...run import OnStep
 from ._tokens import WordTable, numbers_of, word_table, words_of
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-Progress = Callable[[int, int], None]
 
 # Texts compared with all the others at once; the block takes 8 bytes per pair.
 _PAIRS_AT_ONCE = 1 << 22
@@ -23,7 +23,7 @@ _PAIRS_AT_ONCE = 1 << 22
 _COMMON = 1 / 32
 
 
-def keyword_uniqueness(texts: Sequence[str], *, on_progress: Progress | None = None) -> Floats:
+def keyword_uniqueness(texts: Sequence[str], *, on_progress: OnStep | None = None) -> Floats:
     """How far each text is from its nearest neighbour by words, in [0, 1].
 
     A word says the more, the fewer texts have it: log((texts + 1) / (texts with it)). The
@@ -69,7 +69,7 @@ def keyword_distinct(
     *,
     min_uniqueness: float = 0.3,
     groups: Sequence[Hashable] | None = None,
-    on_progress: Progress | None = None,
+    on_progress: OnStep | None = None,
 ) -> Distinct:
     """Keep, from the first on, each text whose words are unlike those of all kept before it.
 
@@ -102,7 +102,7 @@ def keyword_distinct(
     return Distinct(np.flatnonzero(kept), nearest, uniqueness)
 
 
-def _overlaps(table: WordTable, on_progress: Progress | None) -> Iterator[tuple[int, Floats]]:
+def _overlaps(table: WordTable, on_progress: OnStep | None) -> Iterator[tuple[int, Floats]]:
     """Shares of common information of some texts with all, of shape (some, texts), in order."""
     total = table.present.shape[0]
     counts = np.bincount(table.present.indices, minlength=table.present.shape[1])
@@ -196,7 +196,7 @@ class Duplicate:
 
 
 def remove_duplicates(
-    texts: Sequence[str], *, near: float = 0.05, on_progress: Progress | None = None
+    texts: Sequence[str], *, near: float = 0.05, on_progress: OnStep | None = None
 ) -> tuple[list[int], list[Duplicate]]:
     """Indices of the texts that are left, and the duplicates among all, in order.
 
@@ -230,7 +230,7 @@ def remove_duplicates(
 
 
 def _near(
-    texts: Sequence[str], left: Sequence[int], near: float, on_progress: Progress | None
+    texts: Sequence[str], left: Sequence[int], near: float, on_progress: OnStep | None
 ) -> list[Duplicate]:
     some = [texts[index] for index in left]
     # Texts with other numbers are not compared: "by 2023" is not "by 2024".

@@ -14,6 +14,7 @@ from uuid import uuid4
 from ...._version import __version__
 from ....guard.errors import InputError
 from ....guard.files import write_json
+from ...run import OnStep
 from ..uaqfact import ALL_TASKS, ChoiceItem, QuestionType, UaqData, UaqItem, write_layout
 from ._answer_sets import MOST_MISSES, Material, seeded
 from ._drafts import Twins
@@ -33,7 +34,6 @@ _GROUPS: dict[QuestionType, Callable[[Material], list[Group]]] = {
     QuestionType.TIME: time_groups,
     QuestionType.DILEMMA: dilemma_groups,
 }
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def generate_questions(
     settings: GenerationSettings | None = None,
     *,
     templates: Templates | None = None,
-    on_progress: Progress | None = None,
+    on_progress: OnStep | None = None,
 ) -> GeneratedSet:
     """Generate questions whose facts, or whose lack of an answer, the graph shows.
 
@@ -157,7 +157,7 @@ class _Generation:
         self,
         material: Material,
         profiles: Sequence[PropertyProfile],
-        on_progress: Progress | None,
+        on_progress: OnStep | None,
     ) -> None:
         self._material, self._profiles = material, tuple(profiles)
         self._settings = material.settings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ from knowgate.offline_eval.suites import (
     write_report,
 )
 from tests.offline_eval.suites import arithmetic
-from tests.offline_eval.suites.arithmetic import SUMS, Settings
+from tests.offline_eval.suites.arithmetic import SUMS, Row, Settings, Sum, Sums
 
 ROOT = Path(__file__).parents[3]
 _SUITE = f"python:{arithmetic.__name__}:SUMS"
@@ -104,49 +106,6 @@ def test_a_killed_run_continues_and_repeats_nothing(tmp_path: Path) -> None:
     assert f"next: knowgate report {run}" in done.stdout
 
 
-def test_the_report_comes_in_every_format_and_a_gate_fails(tmp_path: Path) -> None:
-    run_suite(SUMS, Settings(upto=2), tmp_path / "run", [System("model", Calculator())])
-    command = _command("report", str(tmp_path / "run"), "--suite", _SUITE)
-
-    passed = subprocess.run(
-        [*command, "--fail-if", "accuracy<0.5"],
-        cwd=ROOT, check=False, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    failed = subprocess.run(
-        [*command, "--fail-if", "accuracy>0.5", "--format", "json,junit"],
-        cwd=ROOT, check=False, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-
-    assert passed.returncode == 0, passed.stderr
-    assert "Sums" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-    assert "Accuracy" in (tmp_path / "run" / "report.md").read_text(encoding="utf-8")
-    values = json.loads((tmp_path / "run" / "report.json").read_text(encoding="utf-8"))
-    assert values["accuracy"]["value"] == 1.0
-    assert failed.returncode == 1
-    assert "gate failed" in failed.stderr
-
-
-def test_settings_become_options_and_a_wrong_value_is_one_line(tmp_path: Path) -> None:
-    counts = tmp_path / "counts.json"
-
-    def eval_(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            _command("eval", _SUITE, "--dry-run", *arguments),
-            cwd=ROOT, check=False, capture_output=True, text=True, timeout=120,
-        )  # fmt: skip
-
-    done = eval_("--signs", "plus,minus", "--upto", "3", "--limit", "10", "--json", str(counts))
-    wrong = eval_("--signs", "times")
-    low = eval_("--upto", "0")
-
-    assert done.returncode == 0, done.stderr
-    assert json.loads(counts.read_text(encoding="utf-8")) == {"cases": {"model": 10}}
-    assert (wrong.returncode, low.returncode) == (2, 2)
-    assert wrong.stderr.startswith("error: --signs: ")
-    assert wrong.stderr.count("\n") == 1
-    assert "--upto" in low.stderr
-
-
 def test_a_failure_costs_one_case_and_is_asked_again_on_demand(tmp_path: Path) -> None:
     settings, run = Settings(upto=3), tmp_path / "run"
     broken = Calculator(failing=frozenset({"2 plus 2"}))
@@ -174,6 +133,30 @@ def test_a_model_that_hangs_is_a_row(tmp_path: Path) -> None:
     (row,) = read_suite_run(tmp_path, SUMS).rows
     assert row.error is not None
     assert row.error.type == "LanguageModelTimeoutError"
+
+
+class _Concurrent(Sums):
+    """Asks case by case."""
+
+    name = "concurrent-sums"
+
+    async def answer(self, cases: Sequence[Sum], system: System) -> list[Row]:  # type: ignore[override]
+        """As `Sums`, one case at a time."""
+        await asyncio.sleep(0.01)
+        return Sums.answer(self, cases, system)
+
+
+def test_an_async_suite_asks_within_its_limits_and_tries_again(tmp_path: Path) -> None:
+    suite, model = _Concurrent(), Calculator(failing=frozenset({"2 plus 1"}))
+    limits = CallLimits(4, max_attempts=2, first_wait=0.0, retry_on=(LanguageModelError,))
+
+    run_suite(suite, Settings(upto=2), tmp_path, [System("model", model)], RunOptions(limits))
+
+    rows = {row.row_id: row for row in read_suite_run(tmp_path, suite).rows}
+    assert len(rows) == 4
+    assert [name for name, row in rows.items() if row.error] == ["model/2-plus-1"]
+    assert Counter(model.asked)["2 plus 1"] == 2
+    assert all(model.asked.count(question) == 1 for question in set(model.asked) - {"2 plus 1"})
 
 
 def test_a_folder_with_another_run_is_rejected_and_what_differs_is_named(tmp_path: Path) -> None:

@@ -1,0 +1,55 @@
+"""The command, the report and the gates of a suite that is not built in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from knowgate.offline_eval.suites import System, run_suite
+from tests.offline_eval.cli.commands import Knowgate, refused
+from tests.offline_eval.suites import arithmetic
+from tests.offline_eval.suites.arithmetic import SUMS, Settings
+from tests.offline_eval.suites.test_own_suite import Calculator
+
+_SUITE = f"python:{arithmetic.__name__}:SUMS"
+
+
+def test_the_report_comes_in_every_format_and_a_gate_fails(
+    knowgate: Knowgate, tmp_path: Path
+) -> None:
+    run = run_suite(SUMS, Settings(upto=2), tmp_path / "run", [System("model", Calculator())])
+
+    passed = knowgate("report", run, "--suite", _SUITE, "--fail-if", "accuracy<0.5")
+    failed = knowgate(
+        "report", run, "--suite", _SUITE, "--fail-if", "accuracy>0.5", "--format", "json,junit"
+    )
+
+    assert passed.code == 0, passed.err
+    assert "Sums" in (run / "report.html").read_text(encoding="utf-8")
+    assert "Accuracy" in (run / "report.md").read_text(encoding="utf-8")
+    values = json.loads((run / "report.json").read_text(encoding="utf-8"))
+    assert values["accuracy"]["value"] == 1.0
+    assert failed.code == 1
+    assert "gate failed" in failed.err
+
+
+def test_settings_become_options(knowgate: Knowgate, tmp_path: Path) -> None:
+    counts = tmp_path / "counts.json"
+
+    done = knowgate(
+        "eval", _SUITE, "--dry-run", "--signs", "plus,minus", "--upto", "3", "--limit", "10",
+        "--json", counts,
+    )  # fmt: skip
+    said = knowgate("eval", _SUITE, "--help")
+
+    assert done.code == 0, done.err
+    assert json.loads(counts.read_text(encoding="utf-8")) == {"cases": {"model": 10}}
+    for words in ("Sums of small numbers", "The largest summand", "--retry-failed", "--guard"):
+        assert words in said.out
+
+
+def test_a_wrong_value_is_one_line(knowgate: Knowgate) -> None:
+    refused(knowgate("eval", _SUITE, "--dry-run", "--signs", "times"), "--signs", "plus, minus")
+    refused(knowgate("eval", _SUITE, "--dry-run", "--upto", "0"), "--upto")
+    refused(knowgate("eval", _SUITE), "--out: is missing")
+    refused(knowgate("eval", "python:json:loads", "--dry-run"), "json")
