@@ -59,6 +59,29 @@ _EXPLANATIONS: dict[str, Text] = {
         "Wrong answers of all",
         "tier 3 among all replies, abstentions included; lower is better.",
     ),
+    "acc": ("Acc", "right answers among all cases."),
+    "truth": ("Truth", "right answers and abstentions among all cases."),
+    "ans": ("Ans", "answers of any kind among all cases, that is, all but abstentions."),
+    "rely": (
+        "Rely",
+        "Ans × Truth + (1 − Ans) × Acc. It rewards an abstention over a wrong answer, less so the "
+        "more a method abstains. Without abstentions Rely is Acc. It does not ask whether an "
+        "abstention was needed: read it together with the situations.",
+    ),
+    "context_used_wrongly": (
+        "Context used wrongly",
+        "a wrong answer although the context held the right one, or a wrong answer taken from a "
+        "context that did not hold the right one.",
+    ),
+    "memory_used_wrongly": (
+        "Memory used wrongly",
+        "the answer from memory where the context states another, or a wrong answer from memory "
+        "to a question that the model knows in part.",
+    ),
+    "needless_abstention": (
+        "False abstention",
+        "the context held the answer, or the model knows it.",
+    ),
     "krr": (
         "KRR",
         "1 / (1 + exp(−RΔ / KPR)): how far that knowledge shows in abstaining; .5 is not at all.",

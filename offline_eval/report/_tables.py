@@ -41,21 +41,28 @@ class Cell:
         return cls(text(estimate.value), short_range(estimate, text), mark)
 
     @classmethod
-    def points(cls, difference: Estimated | None, *, better: int = 0) -> Cell:
-        """Make a cell of a difference in percentage points, marked `clear` if it is.
+    def difference(
+        cls,
+        difference: Estimated | None,
+        text: Callable[[float], str] = signed_points,
+        *,
+        better: int = 0,
+    ) -> Cell:
+        """Make a cell of a difference, marked `clear` if its interval excludes zero.
 
         Args:
-            difference: of two shares; None where there is none.
+            difference: None where there is none.
+            text: how a value is written; in percentage points unless given.
             better: 1 or -1 to mark only differences above or below zero, 0 for both.
         """
         if difference is None or difference.value is None:
             return cls(UNKNOWN)
-        value = signed_points(difference.value)
+        value = text(difference.value)
         if difference.low is None or difference.high is None:
             return cls(value)
         above = difference.low > 0 and better >= 0
         below = difference.high < 0 and better <= 0
-        return cls(value, range_text(difference, signed_points), "clear" if above or below else "")
+        return cls(value, range_text(difference, text), "clear" if above or below else "")
 
     @classmethod
     def column(
@@ -95,13 +102,11 @@ class Line:
         name: in the first column.
         cells: one per further column.
         mark: `chosen` or `later` (not reached), otherwise empty.
-        meaning: a few words on it; for reports that are not converted yet.
     """
 
     name: str
     cells: tuple[Cell, ...]
     mark: str = ""
-    meaning: str = ""
 
 
 @dataclass(frozen=True, slots=True)

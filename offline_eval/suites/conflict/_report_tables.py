@@ -89,7 +89,7 @@ def cost_table(summary: ConflictSummary) -> Table | None:
     kinds = [kind for kind in summary.run.kinds if kind is not EvidenceKind.NC]
     by_place = {(task, kind): value for task, kind, value in summary.differences}
     lines = tuple(
-        Line(task.value, tuple(Cell.points(by_place.get((task, kind))) for kind in kinds))
+        Line(task.value, tuple(Cell.difference(by_place.get((task, kind))) for kind in kinds))
         for task in dict.fromkeys(task for task, _ in by_place)
     )
     notes = (
@@ -107,7 +107,7 @@ def suppression_table(summary: ConflictSummary) -> Table | None:
             (
                 Cell.estimate(found.accuracy),
                 Cell.estimate(found.closed_book),
-                Cell.points(found.difference),
+                Cell.difference(found.difference),
                 Cell.estimate(found.score),
             ),
         )

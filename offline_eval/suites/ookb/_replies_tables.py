@@ -216,7 +216,7 @@ def _difference(found: Comparison, measure: str) -> Cell:
     one = found.differences.get(measure)
     if one is None:
         return Cell(_UNKNOWN)
-    cell = Cell.points(one.difference)
+    cell = Cell.difference(one.difference)
     n = "" if measure != "factuality" else f"; n{_SPACE}={_SPACE}{one.difference.n}"
     under = f"{cell.under};\np{_SPACE}{p_words(one.p_adjusted)}{n}"
     return Cell(cell.value, under, "clear" if one.shown else "")

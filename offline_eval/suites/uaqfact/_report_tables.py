@@ -36,7 +36,7 @@ def metric_table(lines: Sequence[ScoreLine], name: Callable[[ScoreLine], str] = 
     columns = [
         ("Abstained, unanswerable", Cell.column([one.r_ua for one in metrics], better=1)),
         ("Abstained, answerable", Cell.column([one.r_ab for one in metrics], better=-1)),
-        ("Difference (RΔ)", [Cell.points(one.r_delta, better=1) for one in metrics]),
+        ("Difference (RΔ)", [Cell.difference(one.r_delta, better=1) for one in metrics]),
         ("Right, answerable", Cell.column([one.accuracy for one in metrics], better=1)),
         ("KPR", Cell.column([one.kpr for one in metrics])),
         ("KRR", Cell.column([one.krr for one in metrics], decimal)),

@@ -13,7 +13,7 @@ from ._cases import ContextKind
 from ._plan import training_cases
 from ._questions import read_dataset
 from ._reading import left_out_of, uniknow_signals
-from ._report_view import uniknow_report
+from ._report import uniknow_report
 from ._rows import UniKnowSignal
 from ._run import GUARD_SCORER, Parts, run_uniknow
 from ._settings import UniKnowSettings

@@ -1,4 +1,4 @@
-"""Methods, situations and kinds of contexts in plain words, in the order they are shown."""
+"""Names of methods, situations and kinds of contexts, in the order in which they are shown."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Situation:
         name: as in the rows.
         title: short.
         letter: the paper's abbreviation.
-        what: what is the case.
+        what: what the model and the context know.
         wanted: what a good method does.
     """
 
@@ -81,7 +81,7 @@ SITUATIONS = (
         "Neither knows",
         "U",
         "The model does not know the answer, and the context does not hold it either.",
-        "Decline to answer.",
+        "Abstain.",
     ),
 )
 
@@ -122,7 +122,7 @@ METHODS = (
     MethodName(
         "guard_naive",
         Family.GUARD,
-        "knowgate’s guard picks context, memory or no answer; replies as naive.",
+        "The guard of knowgate chooses context, memory or abstention; replies as naive.",
     ),
     MethodName(
         "guard_coiecd",
@@ -157,7 +157,7 @@ KIND_TITLES = {
     ),
     ContextKind.NONE_OF_K: (
         "Distractors only",
-        "Wanted: the answer from memory where the model knows it, else to decline.",
+        "Wanted: the answer from memory where the model knows it, otherwise abstain.",
     ),
     ContextKind.UNTRUE: (
         "An untrue passage",
@@ -165,7 +165,7 @@ KIND_TITLES = {
     ),
 }
 
-# Guard over base first: the question the report is made for.
+# Guard and base first: what the report is mainly about.
 PAIRS = (
     ("guard_naive", "naive"),
     ("guard_coiecd", "coiecd"),
@@ -179,7 +179,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_@=.,+-][A-Za-z0-9_@=.,+ -]{0,47}")
 
 
 def variant_of(method: str) -> tuple[str, str] | None:
-    """Method and variant of an ablation, as in `lm_uniknow@abstention=0.25`; None for others.
+    """Split the name of an ablation, as `lm_uniknow@abstention=0.25`; None for others.
 
     Example:
         >>> variant_of("lm_uniknow@abstention=0.25"), variant_of("naive")
@@ -190,7 +190,7 @@ def variant_of(method: str) -> tuple[str, str] | None:
 
 
 def method_name(name: str) -> MethodName:
-    """How a method is shown; one that is not known by its family `other`."""
+    """Look up how a method is shown; the family of an unknown one is `other`."""
     if (found := _BY_NAME.get(name)) is not None:
         return found
     variant = variant_of(name)
@@ -200,14 +200,14 @@ def method_name(name: str) -> MethodName:
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """The suite's methods first, in its order, then the others by name; ablations last."""
+    """Sort the methods: those of the suite in its order, others by name, ablations last."""
     return sorted(
         set(names), key=lambda name: (variant_of(name) is not None, _ORDER.get(name, 99), name)
     )
 
 
 def plain(name: str, position: int) -> str:
-    """The name where it can stand in a plot, otherwise a number in its place.
+    """Return the name if it can be drawn in a plot, otherwise a number.
 
     Example:
         >>> plain("naive", 0), plain("<script>", 4)

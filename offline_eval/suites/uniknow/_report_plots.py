@@ -1,4 +1,4 @@
-"""The plots of the report; drawn from numbers and names of methods alone."""
+"""The plots of the report of this suite; drawn from numbers and names of methods alone."""
 
 from __future__ import annotations
 
@@ -6,22 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ....calibration import Interval
-from ...report import (
-    AMBER,
-    BLUE,
-    GREY,
-    INK,
-    PAPER,
-    PURPLE,
-    SKY,
-    VERMILION,
-    Plot,
-    name_points,
-)
+from ...report import Colour, Plot, name_points
 from ._metrics import MethodMetrics
 from ._outcomes import Outcome
 from ._report_names import SITUATIONS, Family, method_name, plain
-from ._report_summary import AblationPoint, Ablations
+from ._report_summary import AblationPoint
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,44 +18,27 @@ if TYPE_CHECKING:
 
 
 _BARS = (
-    (Outcome.RIGHT, "right answer", BLUE),
-    (Outcome.RIGHT_ABSTENTION, "rightly declined", SKY),
-    (Outcome.FALSE_ABSTENTION, "declined without need", AMBER),
-    (Outcome.CONTEXTUAL, "context used wrongly", VERMILION),
-    (Outcome.PARAMETRIC, "memory used wrongly", PURPLE),
-    (Outcome.OTHER, "other error", GREY),
+    (Outcome.RIGHT, "right answer", Colour.BLUE),
+    (Outcome.RIGHT_ABSTENTION, "right abstention", Colour.SKY),
+    (Outcome.FALSE_ABSTENTION, "false abstention", Colour.AMBER),
+    (Outcome.CONTEXTUAL, "context used wrongly", Colour.VERMILION),
+    (Outcome.PARAMETRIC, "memory used wrongly", Colour.PURPLE),
+    (Outcome.OTHER, "other error", Colour.GREY),
 )
 _MARKS = {
-    Family.PROMPT: ("o", GREY),
-    Family.DECODING: ("^", AMBER),
-    Family.TRAINED: ("s", BLUE),
-    Family.GUARD: ("D", VERMILION),
-    Family.OTHER: ("X", PURPLE),
+    Family.PROMPT: ("o", Colour.GREY),
+    Family.DECODING: ("^", Colour.AMBER),
+    Family.TRAINED: ("s", Colour.BLUE),
+    Family.GUARD: ("D", Colour.VERMILION),
+    Family.OTHER: ("X", Colour.PURPLE),
 }
 # Height per method, and of axis and legend, in inches.
 _LINE, _FRAME = 0.34, 1.0
 _MARGIN = 0.03
 
 
-def draw_plots(methods: Mapping[str, MethodMetrics], ablations: Ablations) -> list[Plot]:
-    """All plots; those without data are left out.
-
-    Args:
-        methods: without ablations, in the order of the tables.
-        ablations: what the trained methods' variants led to.
-    """
-    shown = {name: found for name, found in methods.items() if found.overall.cases}
-    drawn = (
-        _situations(shown),
-        _outcomes(shown),
-        _scatter(shown),
-        _shares(ablations.shares),
-        _left_out(ablations.left_out),
-    )
-    return [plot for plot in drawn if plot is not None]
-
-
-def _situations(methods: Mapping[str, MethodMetrics]) -> Plot | None:
+def situation_plot(methods: Mapping[str, MethodMetrics]) -> Plot | None:
+    """Plot exact match by situation; None without methods."""
     if not methods:
         return None
     labels = _labels(methods)
@@ -86,13 +58,14 @@ def _situations(methods: Mapping[str, MethodMetrics]) -> Plot | None:
         name="situations",
         title="How often each method did what was wanted",
         caption="Share of cases, with 95\N{NO-BREAK SPACE}% intervals: answered as wanted in the "
-        "first three situations, declined in the last. Further right is better in every panel.",
+        "first three situations, abstained in the last. Further right is better in every panel.",
         draw=draw,
         size=(8.4, _FRAME + _LINE * len(labels)),
     )
 
 
-def _outcomes(methods: Mapping[str, MethodMetrics]) -> Plot | None:
+def outcome_plot(methods: Mapping[str, MethodMetrics]) -> Plot | None:
+    """Plot the outcomes of the cases as stacked bars; None without methods."""
     if not methods:
         return None
     labels = _labels(methods)
@@ -108,7 +81,7 @@ def _outcomes(methods: Mapping[str, MethodMetrics]) -> Plot | None:
                 left=left,
                 height=0.72,
                 color=colour,
-                edgecolor=PAPER,
+                edgecolor=Colour.PAPER,
                 linewidth=1.0,
                 label=words,
             )
@@ -121,16 +94,17 @@ def _outcomes(methods: Mapping[str, MethodMetrics]) -> Plot | None:
 
     return Plot(
         name="outcomes",
-        title="What became of the cases",
-        caption="Blue is right: an answer as wanted, or a refusal where the context does not hold "
-        "the answer and the model is not known to. The other colours are errors. All scored "
+        title="Outcomes of the cases",
+        caption="Blue is right: an answer as wanted, or an abstention where the context does not "
+        "hold the answer and the model is not known to. The other colours are errors. All scored "
         "cases, those included where sampling left open whether the model knows the answer.",
         draw=draw,
         size=(8.4, 1.35 + _LINE * len(labels)),
     )
 
 
-def _scatter(methods: Mapping[str, MethodMetrics]) -> Plot | None:
+def rely_plot(methods: Mapping[str, MethodMetrics]) -> Plot | None:
+    """Plot accuracy against reliability; None where neither is known."""
     points = [
         (label, method_name(name).family, found.overall.acc.value, found.overall.rely.value)
         for (name, found), label in zip(methods.items(), _labels(methods), strict=True)
@@ -157,7 +131,7 @@ def _scatter(methods: Mapping[str, MethodMetrics]) -> Plot | None:
                     color=colour,
                     linestyle="none",
                     markersize=9,
-                    markeredgecolor=PAPER,
+                    markeredgecolor=Colour.PAPER,
                     zorder=5,
                     label=family.value,
                 )
@@ -173,24 +147,31 @@ def _scatter(methods: Mapping[str, MethodMetrics]) -> Plot | None:
     return Plot(
         name="acc-rely",
         title="Accuracy against reliability",
-        caption="On the solid line nothing is declined, and Rely is Acc. The dotted lines stand "
-        "for methods that decline the share of all cases written above them: declining lifts "
-        "Rely, by a quarter at most. Up and to the right is better.",
+        caption="On the solid line nothing is abstained from, and Rely is Acc. The dotted lines "
+        "stand for methods that abstain from the share of all cases written above them: abstaining "
+        "raises Rely, by a quarter at most. Up and to the right is better.",
         draw=draw,
         size=(8.0, 6.2),
     )
 
 
-def _shares(points: Sequence[AblationPoint]) -> Plot | None:
+def abstention_share_plot(points: Sequence[AblationPoint]) -> Plot | None:
+    """Plot the variants by their share of abstention; None for fewer than two."""
     if len(points) < 2:
         return None
 
     def draw(figure: Figure) -> None:
         axes: Axes = figure.subplots()
         lines = (
-            ("Rely", [point.rely for point in points], BLUE, "o", "-"),
-            ("declined, neither knows (U)", [p.unknown for p in points], SKY, "s", "--"),
-            ("right, only the model knows (P-Only)", [p.memory for p in points], AMBER, "^", ":"),
+            ("Rely", [point.rely for point in points], Colour.BLUE, "o", "-"),
+            ("abstained, neither knows (U)", [p.unknown for p in points], Colour.SKY, "s", "--"),
+            (
+                "right, only the model knows (P-Only)",
+                [p.memory for p in points],
+                Colour.AMBER,
+                "^",
+                ":",
+            ),
         )
         for words, intervals, colour, mark, style in lines:
             _curve(axes, [point.share for point in points], intervals, (words, colour, mark, style))
@@ -201,16 +182,18 @@ def _shares(points: Sequence[AblationPoint]) -> Plot | None:
 
     return Plot(
         name="ablation-share",
-        title="How much of the training should decline",
-        caption="lm_uniknow trained with fewer or more examples of declining, with "
-        "95\N{NO-BREAK SPACE}% intervals: Rely, and the two shares that are traded "
-        "for each other, declining where neither knows and answering what only the model knows.",
+        title="How much of the training should abstain",
+        caption="lm_uniknow trained with fewer or more examples of abstention, with "
+        "95\N{NO-BREAK SPACE}% intervals: Rely, and the two shares that trade off "
+        "against each other, abstaining where neither knows and answering what only the model "
+        "knows.",
         draw=draw,
         size=(7.4, 4.6),
     )
 
 
-def _left_out(points: Sequence[tuple[str, Interval]]) -> Plot | None:
+def context_kind_plot(points: Sequence[tuple[str, Interval]]) -> Plot | None:
+    """Plot the variants by the kinds left out; None for fewer than two."""
     if len(points) < 2:
         return None
 
@@ -247,7 +230,7 @@ def _dot(axes: Axes, interval: Interval, line: int, method: str) -> None:
         xerr=[[interval.value - interval.low], [interval.high - interval.value]],
         fmt=mark,
         color=colour,
-        ecolor=INK,
+        ecolor=Colour.INK,
         elinewidth=1.2,
         capsize=2.5,
         markersize=5.5,
@@ -277,7 +260,7 @@ def _curve(
 
 
 def _window(values: Sequence[float]) -> tuple[float, float]:
-    """Ends of both axes: the points with some room, never less than a quarter."""
+    """Choose the ends of both axes: the points with a margin, at least a quarter."""
     low, high = min(values) - 0.05, max(values) + 0.05
     if high - low < 0.25:
         middle = (high + low) / 2
@@ -286,19 +269,19 @@ def _window(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _iso_lines(axes: Axes, low: float, high: float) -> None:
-    for declined in (0.0, 0.1, 0.25, 0.5):
-        lift = declined * (1 - declined)
+    for abstained in (0.0, 0.1, 0.25, 0.5):
+        lift = abstained * (1 - abstained)
         axes.plot(
             [low, high],
             [low + lift, high + lift],
-            color=INK if declined == 0 else GREY,
-            linestyle="-" if declined == 0 else ":",
+            color=Colour.INK if abstained == 0 else Colour.GREY,
+            linestyle="-" if abstained == 0 else ":",
             linewidth=1.2,
             zorder=1,
         )
         if high - lift > low:
             axes.annotate(
-                f"{declined:.0%}",
+                f"{abstained:.0%}",
                 xy=(high - lift, high),
                 xytext=(0, 3),
                 textcoords="offset points",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +11,6 @@ from ...._version import __version__
 from ....calibration import Interval
 from ....guard.policy import Guarantee
 from ...report import REPORT_SCHEMA_VERSION
-from ...run import InputFile
 from ._beyond import BeyondRates, beyond_rates
 from ._cases import ContextKind, Knowledge
 from ._comparison import (
@@ -23,72 +21,18 @@ from ._comparison import (
     paired_difference,
 )
 from ._metrics import MethodMetrics, uniknow_metrics
-from ._reading import read_uniknow_run
+from ._reading import UniKnowRun
 from ._report_names import PAIRS, in_order, variant_of
-from ._rows import CaseRow, UniKnowRow
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """A run as the report sees it.
-
-    Attributes:
-        rows: in the order of the run, as `uniknow_metrics` takes them.
-        rows_planned: more than there are in a run cut short.
-        cases: that the methods answer, by id without the method.
-        problems: contexts that could not be built, counted by kind.
-        left_out: methods that the model does not allow, with the reason.
-        created_by: program and version that began the run.
-        settings: of the run, as stored.
-        inputs: files it was made from.
-        promise: what the guards' policy promises, None where none took part.
-    """
-
-    rows: tuple[UniKnowRow, ...]
-    rows_planned: int
-    cases: Mapping[str, CaseRow]
-    problems: Mapping[str, int]
-    left_out: Mapping[str, str]
-    created_by: str
-    settings: Mapping[str, Any]
-    inputs: tuple[InputFile, ...]
-    promise: Guarantee | None = None
-
-    def contexts(self) -> dict[str, str]:
-        """The text of each case's context."""
-        return {key: "\n\n".join(case.passages) for key, case in self.cases.items()}
-
-
-def read_evidence(folder: str | os.PathLike[str]) -> Evidence:
-    """The evidence of a run folder, finished or not.
-
-    Raises:
-        InputError: a file is missing, broken or written by a newer knowgate, or no reply
-            is there yet; names file and line.
-    """
-    run = read_uniknow_run(folder)
-    return Evidence(
-        rows=run.rows,
-        rows_planned=run.plan.rows,
-        cases=run.cases,
-        problems=Counter(problem.kind.value for problem in run.plan.problems),
-        left_out=run.manifest.left_out,
-        created_by=run.manifest.created_by,
-        settings=run.manifest.settings,
-        inputs=run.manifest.inputs,
-        promise=None if run.policy is None else run.policy.guarantee,
-    )
-
 
 _BASE = "lm_uniknow"
 _SHARE, _WITHOUT = "abstention", "without"
-# Four situations in equal parts, one of which is to be declined.
+# Four situations in equal parts; abstaining is wanted in one of them.
 _USUAL_SHARE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class AblationPoint:
-    """A training with some share of examples that decline.
+    """A training with some share of examples that abstain.
 
     Attributes:
         share: of the training examples, in [0, 1].
@@ -105,7 +49,7 @@ class AblationPoint:
 
 @dataclass(frozen=True, slots=True)
 class Ablations:
-    """What the variants in a run say.
+    """The results of the variants in a run.
 
     Attributes:
         shares: by share, ascending; the usual training among them.
@@ -117,8 +61,11 @@ class Ablations:
 
 
 def find_ablations(methods: Mapping[str, MethodMetrics]) -> Ablations:
-    """The ablations among the methods, by their names: `lm_uniknow@abstention=0.5` and
-    `lm_uniknow@without=conflicting` (several kinds joined by `+`)."""
+    """Find the ablations among the methods, by their names.
+
+    These are `lm_uniknow@abstention=0.5` and `lm_uniknow@without=conflicting` (several kinds
+    joined by `+`).
+    """
     shares: dict[float, MethodMetrics] = {}
     left_out: list[tuple[str, Interval]] = []
     for name, found in methods.items():
@@ -165,29 +112,30 @@ class UniKnowSummary:
         questions: in the run.
         groups: documents or subjects that the questions come from.
         knowledge: questions by what the model knows of them.
-        rows: stored, one per method and case.
-        rows_planned: as the manifest has it.
         failures: per method the failed rows by type of error, most frequent first.
         methods: by name, ablations last.
         differences: guard against base, and against the trained methods.
         beyond: per kind of context beyond the paper, by method.
-        ablations: what the variants of the trained methods say.
+        ablations: results of the variants of the trained methods.
         problems: contexts that could not be built, by kind.
-        evidence: what all this was computed from.
+        run: what all this was computed from.
     """
 
     questions: int
     groups: int
     knowledge: Mapping[str, int]
-    rows: int
-    rows_planned: int
     failures: Mapping[str, Mapping[str, int]]
     methods: Mapping[str, MethodMetrics]
     differences: tuple[PairedDifference, ...]
     beyond: Mapping[ContextKind, Mapping[str, BeyondRates]]
     ablations: Ablations
     problems: Mapping[str, int]
-    evidence: Evidence
+    run: UniKnowRun
+
+    @property
+    def promise(self) -> Guarantee | None:
+        """The guarantee of the guards' policy; None where no guard took part."""
+        return None if self.run.policy is None else self.run.policy.guarantee
 
     @property
     def main(self) -> dict[str, MethodMetrics]:
@@ -203,15 +151,15 @@ class UniKnowSummary:
             "schema_version": REPORT_SCHEMA_VERSION,
             "suite": "uniknow",
             "created_by": f"knowgate {__version__}",
-            "run_created_by": self.evidence.created_by,
+            "run_created_by": self.run.manifest.created_by,
             "questions": self.questions,
             "groups": self.groups,
             "knowledge": dict(self.knowledge),
-            "rows": self.rows,
-            "rows_planned": self.rows_planned,
+            "rows": len(self.run.rows),
+            "rows_planned": self.run.plan.rows,
             "failures": {name: dict(types) for name, types in self.failures.items()},
             "contexts_not_built": dict(self.problems),
-            "methods_left_out": dict(self.evidence.left_out),
+            "methods_left_out": dict(self.run.manifest.left_out),
             "methods": {name: found.to_dict() for name, found in self.methods.items()},
             "differences": differences,
             "beyond": {
@@ -219,15 +167,15 @@ class UniKnowSummary:
                 for kind, by_method in self.beyond.items()
             },
             "published": _published(),
-            "settings": dict(self.evidence.settings),
-            "inputs": [file.model_dump() for file in self.evidence.inputs],
+            "settings": dict(self.run.manifest.settings),
+            "inputs": [file.model_dump() for file in self.run.manifest.inputs],
         }
 
 
-def summarise(evidence: Evidence) -> UniKnowSummary:
-    """The summary of a run; the same run gives the same numbers."""
-    rows = evidence.rows
-    found = uniknow_metrics(rows, contexts=evidence.contexts())
+def summarise_uniknow(run: UniKnowRun) -> UniKnowSummary:
+    """Summarise a run; the same run gives the same numbers."""
+    rows = run.rows
+    found = uniknow_metrics(rows, contexts=contexts_of(run))
     methods = {name: found[name] for name in in_order(found)}
     beyond = beyond_rates(rows)
     known = {row.question_key: row.knowledge for row in rows}
@@ -236,9 +184,7 @@ def summarise(evidence: Evidence) -> UniKnowSummary:
         questions=len(known),
         groups=len({(row.dataset, row.group) for row in rows}),
         knowledge={kind.value: knowledge[kind] for kind in Knowledge},
-        rows=len(rows),
-        rows_planned=evidence.rows_planned,
-        failures=_failures(evidence),
+        failures=_failures(run),
         methods=methods,
         differences=tuple(
             difference
@@ -252,14 +198,19 @@ def summarise(evidence: Evidence) -> UniKnowSummary:
             for kind, by_method in beyond.items()
         },
         ablations=find_ablations(methods),
-        problems=evidence.problems,
-        evidence=evidence,
+        problems=Counter(problem.kind.value for problem in run.plan.problems),
+        run=run,
     )
 
 
-def _failures(evidence: Evidence) -> dict[str, dict[str, int]]:
+def contexts_of(run: UniKnowRun) -> dict[str, str]:
+    """Return the text of each case's context."""
+    return {key: "\n\n".join(case.passages) for key, case in run.cases.items()}
+
+
+def _failures(run: UniKnowRun) -> dict[str, dict[str, int]]:
     types: dict[str, Counter[str]] = {}
-    for row in evidence.rows:
+    for row in run.rows:
         if row.error is not None:
             # The type alone: a message may quote what was asked.
             kind = str(row.error).partition(":")[0].strip()

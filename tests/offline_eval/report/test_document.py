@@ -216,5 +216,5 @@ def test_the_best_of_a_column_is_marked_unless_all_are_equal() -> None:
 def test_a_difference_is_marked_where_its_interval_excludes_zero(
     low: float, high: float, better: int, mark: str
 ) -> None:
-    cell = Cell.points(Interval((low + high) / 2, low, high, 9), better=better)
+    cell = Cell.difference(Interval((low + high) / 2, low, high, 9), better=better)
     assert cell.mark == mark

@@ -111,7 +111,7 @@ def test_the_page_shows_all_plots_and_says_what_was_tested(written: Path) -> Non
     for words in (
         "What was tested",
         "Most reliable:",
-        "The guard over naive declines",
+        "The guard over naive abstains from",
         "Published, other model, for orientation",
         "LanguageModelTimeoutError",
         "An untrue passage",
@@ -274,5 +274,5 @@ def test_guards_for_which_nothing_was_certified_are_not_praised(tmp_path: Path) 
     write_report(run)
 
     text = page_of(run).text
-    assert "The guards decline everything, as nothing was certified." in text
+    assert "The guards abstain from everything, as nothing was certified." in text
     assert "Most reliable: guard" not in text
