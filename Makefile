@@ -38,7 +38,7 @@ test: $(VENV)/.dev  ## the whole test suite
 	$(PYTEST)
 
 test-fast: $(VENV)/.dev  ## the tests that answer within a minute
-	$(PYTEST) -m 'not slow' tests
+	$(PYTEST) -m 'not slow' --hypothesis-profile fast tests
 
 lint: $(VENV)/.dev  ## formatting, style, types, layers
 	$(BIN)/ruff format --check .

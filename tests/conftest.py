@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests.support.paths import SHARED_DATA
@@ -13,6 +14,13 @@ from tests.support.paths import SHARED_DATA
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+# One process of pytest-xdist per core is enough; the models of the tests are small.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# A busy machine must not fail a property that holds.
+hypothesis.settings.register_profile("default", deadline=None)
+hypothesis.settings.register_profile("fast", deadline=None, max_examples=10)
+hypothesis.settings.load_profile("default")
 
 
 @pytest.fixture(scope="session")
