@@ -1,19 +1,16 @@
 """Scores → probabilities, thresholds with guarantees, intervals.
 
-Pure statistics stand apart from what makes policies of them:
+CalibrationRecord, leave_one_out_pair      what policies are fitted on
+fit_platt, choose_calibrator               scores → probabilities
+reliability_diagram, brier_score, auroc …  how good scores and probabilities are
+selective_curve, aurc, coverage_at_risk …  risk against coverage
+wilson_interval, bootstrap_interval …      intervals and paired tests
+cohens_kappa, rogan_gladen …               people and judges compared
+fit_cascade_bands, fit_hidden_state_probe  parts of confidence estimators
 
-    intervals, binomial, discrimination, selective   numbers in, numbers out
-    leak_rates, calibration_error, brier             likewise
-    question_resamples                               likewise
-    reliability, selective_metrics, bootstrap        likewise
-    agreement, judge_error, paired_tests             people, judges, systems compared
-    platt, temperature, isotonic, venn_abers         scores → probabilities
-    calibrator_choice                                which of these, by cross-validation
-    threshold, cascade_bands                         one choice each
-    hidden_state_probe                               a classifier on a model's states
-    records, leave_one_out                           a policy from measured questions
-    calibration_record, risk_control                 a three-way policy whose promise holds
-    monitoring                                       drift and risk while it serves
+risk         policies whose risk is controlled
+monitoring   drift and risk while a policy serves
+training     scorers and language models adapted to one's own data
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ from ._agreement import cohens_kappa, fleiss_kappa, krippendorff_alpha
 from ._calibrator_choice import CalibratorChoice, choose_calibrator
 from ._calibrators import fit_platt
 from ._cascade_bands import fit_cascade_bands
-from ._hidden_state_probe import fit_hidden_state_probe
+from ._hidden_state_probe import ProbeSearch, fit_hidden_state_probe
 from ._judge_error import prediction_powered_rate, rogan_gladen
 from ._probability_quality import (
     ReliabilityDiagram,
@@ -49,9 +46,7 @@ from ._statistics import (
     SMALLEST_PROBABILITY,
     UNDEFINED,
     Interval,
-    binomial_p_value,
     bootstrap_interval,
-    errors_allowed,
     holm_adjusted,
     mcnemar_p_value,
     paired_difference,
@@ -67,13 +62,13 @@ __all__ = [
     "CalibratorChoice",
     "Interval",
     "OperatingPoint",
+    "ProbeSearch",
     "QuestionResamples",
     "ReliabilityDiagram",
     "SelectiveCurve",
     "augrc",
     "aurc",
     "auroc",
-    "binomial_p_value",
     "bootstrap_auroc",
     "bootstrap_interval",
     "brier_score",
@@ -82,7 +77,6 @@ __all__ = [
     "coverage_at_risk",
     "debiased_calibration_error",
     "difference_interval",
-    "errors_allowed",
     "excess_aurc",
     "expected_calibration_error",
     "fit_cascade_bands",

@@ -1,4 +1,4 @@
-"""Fitting a logistic probe on a language model's hidden states."""
+"""Fit a logistic probe on a language model's hidden states."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from ..guard.signals.confidence import FittedProbe
 from ._probability_quality import auroc, bootstrap_auroc
 from ._statistics import Interval
 
-_PENALTIES = (0.0001, 0.001, 0.01, 0.1, 1.0)
 _MOST_LAYERS = 8
 _BATCH = 64
 
@@ -54,20 +53,33 @@ class ProbeFit:
     by_choice: Mapping[_Choice, float]
 
 
+@dataclass(frozen=True, slots=True)
+class ProbeSearch:
+    """What `fit_hidden_state_probe` chooses from, and how.
+
+    Attributes:
+        layers: to choose from; up to eight, evenly spread over the model, when None.
+        penalties: values of C (large ones trust the data) to choose from.
+        folds: of both cross-validations, at least 2.
+    """
+
+    layers: Sequence[int] | None = None
+    penalties: Sequence[float] = (0.0001, 0.001, 0.01, 0.1, 1.0)
+    folds: int = 5
+
+
 def fit_hidden_state_probe(
     language_model: ProbedLanguageModel,
     questions: Sequence[str],
     labels: Sequence[bool],
     groups: Sequence[Hashable] | None = None,
     *,
-    layers: Sequence[int] | None = None,
-    penalties: Sequence[float] = _PENALTIES,
-    folds: int = 5,
+    search: ProbeSearch | None = None,
     prompt: Prompt | None = None,
     seed: int = 0,
     created_by: str = "",
 ) -> ProbeFit:
-    """Logistic regression of the label on the state of each prompt's last token.
+    """Fit a logistic regression of the label on the state of each prompt's last token.
 
     Layer and penalty are chosen by cross-validation within groups; the AUROC that is
     reported comes from a further one around it. The same inputs give the same probe.
@@ -78,9 +90,7 @@ def fit_hidden_state_probe(
         labels: whether the model's own closed-book answer is right, one per question.
         groups: questions of one group, e.g. about one subject, are never on both sides
             of a fold; each question is its own group when None.
-        layers: to choose from; up to eight, evenly spread over the model, when None.
-        penalties: values of C (large ones trust the data) to choose from.
-        folds: of both cross-validations, at least 2.
+        search: layers and penalties to choose from, and the number of folds.
         prompt: closed-book prompt with a `{question}` slot, as the estimator gets it.
         seed: of the folds.
         created_by: what the probe says wrote it.
@@ -90,6 +100,8 @@ def fit_hidden_state_probe(
             kind than folds, or a layer that the model does not have.
     """
     prompt = prompt or bundled_prompt("closed_book")
+    search = search or ProbeSearch()
+    layers, folds = search.layers, search.folds
     known = np.asarray(labels, dtype=bool)
     owners = _numbered(range(len(questions)) if groups is None else groups)
     _check(questions, known, owners, folds)
@@ -97,7 +109,7 @@ def fit_hidden_state_probe(
     if layers is None:
         layers = _spread_layers(language_model, prompts[0])
     states = {layer: _states(language_model, prompts, layer) for layer in dict.fromkeys(layers)}
-    choices = list(itertools.product(states, dict.fromkeys(penalties)))
+    choices = list(itertools.product(states, dict.fromkeys(search.penalties)))
     if not choices:
         raise InputError("hold nothing to choose from", where="layers and penalties")
     by_choice = _cross_validated(states, known, owners, choices, folds, seed)

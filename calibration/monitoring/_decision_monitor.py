@@ -6,6 +6,7 @@ import hashlib
 import math
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ...guard.decision import Decision, Route
@@ -82,6 +83,24 @@ _STATE = "decision_monitor"
 _T = TypeVar("_T")
 
 
+@dataclass(frozen=True, slots=True)
+class AlarmSettings:
+    """When `DecisionMonitor` raises an alarm.
+
+    Attributes:
+        baseline: abstentions and decisions, as (abstained, n), that count as normal. By default
+            those of the calibration questions, where the policy keeps them; `"live"`
+            and otherwise: those of the first block.
+        run_length: steps between false alarms of a change, on average at least: decisions for
+            the abstention rate, labels for a rise of the risk.
+        drift_alpha: probability of a false verdict of drift per block; at least .001.
+    """
+
+    baseline: tuple[int, int] | Literal["live"] | None = None
+    run_length: float = 100_000
+    drift_alpha: float = 0.01
+
+
 class DecisionMonitor:
     """Observes decisions and feedback; reports drift, abstention and risk.
 
@@ -90,7 +109,8 @@ class DecisionMonitor:
     many threads may decide at once.
 
     Decisions are counted in blocks of `window`. Drift is judged once per block, when it is
-    full, so `drift_alpha` is the probability of a false verdict per block, not per look.
+    full, so `AlarmSettings.drift_alpha` is the probability of a false verdict per block, not
+    per look.
 
     Args:
         policy: the one that the guard serves by, with its histograms.
@@ -102,12 +122,7 @@ class DecisionMonitor:
         delta: probability of a false alarm of the promised risks, ever; of each of the
             other ones too. By default the guarantee's, or .1.
         least_rate: smallest sampling rate of feedback (see `RiskMonitor`).
-        baseline: abstentions and decisions, as (abstained, n), that count as normal. By default
-            those of the calibration questions, where the policy keeps them; `"live"`
-            and otherwise: those of the first block.
-        run_length: steps between false alarms of a change, on average at least: decisions for
-            the abstention rate, labels for a rise of the risk.
-        drift_alpha: see above; at least .001.
+        alarms: baseline of the abstention rate, and how rare false alarms are.
         metrics: False for none.
         registry: where metrics are registered; prometheus-client's own by default.
 
@@ -124,9 +139,7 @@ class DecisionMonitor:
         risk: float | None = None,
         delta: float | None = None,
         least_rate: float = 1.0,
-        baseline: tuple[int, int] | Literal["live"] | None = None,
-        run_length: float = 100_000,
-        drift_alpha: float = 0.01,
+        alarms: AlarmSettings | None = None,
         metrics: bool = True,
         registry: CollectorRegistry | None = None,
     ) -> None:
@@ -135,10 +148,12 @@ class DecisionMonitor:
                 f"window must be a whole number, at least {LEAST_VALUES}",
                 hint="fewer decisions are too few to judge drift by",
             )
+        alarms = alarms or AlarmSettings()
+        baseline, run_length = alarms.baseline, alarms.run_length
         self._policy = policy
         self._window = window
-        require_alpha(drift_alpha, "drift_alpha")
-        self._drift_alpha = float(drift_alpha)
+        require_alpha(alarms.drift_alpha, "drift_alpha")
+        self._drift_alpha = float(alarms.drift_alpha)
         self._run_length = run_length
         self._given = _detector(policy, baseline, run_length)
         self._detector = _detector(policy, baseline, run_length)

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from ...guard.contracts import ConflictBetween
 from ...guard.decision import Route
-from .. import CalibrationRecord, questions_needed
+from .. import CalibrationRecord
+from .._statistics import questions_needed
 from ._path import PathPoint
 from ._risks import LossTable, RiskTarget
 from ._tests import binomial_p_values, fixed_sequence, hoeffding_bentkus_p_values

@@ -23,8 +23,9 @@ from ...guard.policy import (
     Policy,
     StepCalibrator,
 )
-from .. import CalibrationRecord, fit_platt, questions_needed
+from .. import CalibrationRecord, fit_platt
 from .._records import lines_sha256
+from .._statistics import questions_needed
 from ._certificate import Certificate, certify_leak
 from ._fit import Fit, FitSettings
 from ._path import PathPoint

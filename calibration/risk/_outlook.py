@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from .. import binomial_p_value, questions_needed
+from .._statistics import binomial_p_value, questions_needed
 from ._certificate import Certificate, PointResult, TargetResult
 from ._statement import evidence_of
 from ._tests import hoeffding_bentkus_p_value

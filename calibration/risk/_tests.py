@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import binomial_p_value
+from .._statistics import binomial_p_value
 
 Floats = NDArray[np.float64]
 

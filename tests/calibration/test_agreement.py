@@ -200,6 +200,7 @@ def test_a_group_for_each_item_is_needed() -> None:
         krippendorff_alpha(["ab", "aa"], groups=["x"])
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
     # Annotators say the truth in 80 % and guess otherwise: alpha of a large sample is .64.
     rng = np.random.default_rng(5)

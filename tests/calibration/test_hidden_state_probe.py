@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from knowgate.calibration import fit_hidden_state_probe
+from knowgate.calibration import ProbeSearch, fit_hidden_state_probe
 from knowgate.calibration._hidden_state_probe import ProbeFit
 from knowgate.guard import InputError
 from knowgate.guard.signals.confidence._hidden_state import HiddenStateProbe
@@ -21,7 +21,8 @@ QUESTIONS = [
 
 def fitted(**changes: object) -> ProbeFit:
     settings = {"folds": 3, "penalties": (0.01, 0.1)} | changes
-    return fit_hidden_state_probe(StatefulLM(), QUESTIONS, LABELS, **settings)  # type: ignore[arg-type]
+    search = ProbeSearch(**settings)  # type: ignore[arg-type]
+    return fit_hidden_state_probe(StatefulLM(), QUESTIONS, LABELS, search=search)
 
 
 def test_the_layer_that_shows_it_is_found_and_the_estimator_uses_it() -> None:
@@ -42,7 +43,9 @@ def test_the_same_inputs_give_the_same_probe() -> None:
 
 def test_labels_that_chance_drew_are_found_to_be_chance() -> None:
     shuffled = np.random.default_rng(5).permutation(LABELS).tolist()
-    fit = fit_hidden_state_probe(StatefulLM(), QUESTIONS, shuffled, folds=3, penalties=(0.01,))
+    fit = fit_hidden_state_probe(
+        StatefulLM(), QUESTIONS, shuffled, search=ProbeSearch(None, (0.01,), 3)
+    )
     assert fit.auroc.low is not None
     assert fit.auroc.low < 0.55
 
@@ -54,7 +57,7 @@ def test_questions_of_one_group_are_never_on_both_sides() -> None:
     labels = np.repeat(rng.permutation([True] * 15 + [False] * 15), 4).tolist()
     questions = [f"group {group} #0" for group in groups]
     fit = fit_hidden_state_probe(
-        StatefulLM(), questions, labels, groups.tolist(), layers=(1,), folds=3, penalties=(10.0,)
+        StatefulLM(), questions, labels, groups.tolist(), search=ProbeSearch((1,), (10.0,), 3)
     )
     assert fit.auroc.value is not None
     assert fit.auroc.value < 0.75

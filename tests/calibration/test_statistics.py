@@ -15,13 +15,11 @@ from knowgate.calibration import (
     UNDEFINED,
     Interval,
     auroc,
-    binomial_p_value,
     bootstrap_auroc,
-    errors_allowed,
-    questions_needed,
     risk_coverage_curve,
     wilson_interval,
 )
+from knowgate.calibration._statistics import binomial_p_value, errors_allowed, questions_needed
 
 _SCORES = st.lists(st.floats(-1e6, 1e6, allow_nan=False), min_size=1, max_size=20)
 _RISKS = st.sampled_from([0.001, 0.01, 0.05, 0.1, 0.2, 0.25, 0.5, 0.9, 0.999])
@@ -202,6 +200,7 @@ def test_the_bootstrap_is_deterministic_and_its_seed_counts() -> None:
     assert first.n == 40
 
 
+@pytest.mark.slow
 def test_the_bootstrap_resamples_questions_as_a_loop_over_scikit_learn_does() -> None:
     rng = np.random.default_rng(3)
     questions = [([float(rng.normal(1))], [float(rng.normal())] * 2) for _ in range(30)]

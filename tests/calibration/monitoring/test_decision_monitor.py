@@ -7,12 +7,13 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from knowgate.calibration.monitoring import DecisionMonitor
+from knowgate.calibration.monitoring import AlarmSettings, DecisionMonitor
 from knowgate.calibration.monitoring._drift import DriftVerdict
 from knowgate.calibration.monitoring._report import ALARMS
 from knowgate.guard import Decision, InputError, Policy, Reason, Route
@@ -46,7 +47,9 @@ def decisions(policy: Policy, *arguments: Any, **changes: Any) -> list[Decision]
 
 
 def monitored(policy: Policy | None = None, **changes: Any) -> DecisionMonitor:
+    alarms = {f.name: changes.pop(f.name) for f in fields(AlarmSettings) if f.name in changes}
     values: dict[str, Any] = {"metrics": False, "window": 400, **changes}
+    values["alarms"] = AlarmSettings(**alarms)
     return DecisionMonitor(policy or calibrated_policy(), **values)
 
 

@@ -74,12 +74,14 @@ def test_of_a_thousand_calibrations_no_more_than_delta_break_the_bound(n: int) -
     assert max(shares) <= _allowed(1000), dict(zip(RISKS, shares, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("population", [distorted, dependent, useless])
 def test_the_bound_holds_whatever_the_signals_are_worth(population: Population) -> None:
     share, _ = _failures(population, 300, 0.2, 200)
     assert share <= _allowed(200)
 
 
+@pytest.mark.slow
 def test_variants_of_one_question_do_not_count_as_evidence_twice() -> None:
     share, _ = _failures(calibrated, 100, 0.2, 300, variants=5)
     assert share <= _allowed(300)
@@ -97,6 +99,7 @@ def test_a_given_path_is_tested_on_all_questions_and_keeps_the_bound() -> None:
     assert broken / 300 <= _allowed(300)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("population", [calibrated, distorted])
 def test_coverage_is_near_the_oracle_and_above_holm_and_bonferroni(population: Population) -> None:
     risk, n, draws = 0.2, 1000, 100

@@ -11,12 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.calibration import (
-    CalibrationRecord,
-    errors_allowed,
-    leave_one_out_pair,
-    questions_needed,
-)
+from knowgate.calibration import CalibrationRecord, leave_one_out_pair
+from knowgate.calibration._statistics import errors_allowed, questions_needed
 from knowgate.calibration.risk import Fit, Leak, PolicyBinding, fit_policy
 from knowgate.calibration.risk._units import one_per_group
 from knowgate.guard import Fingerprint, Policy, Route
@@ -326,6 +322,7 @@ def _true_pass_rate(policy: Policy, support: np.ndarray, weights: np.ndarray) ->
     return float(weights[low:].sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "n", "risk"),
     [("smooth", 100, 0.1), ("tied", 30, 0.2), ("tied", 100, 0.05), ("smooth", 300, 0.2)],
@@ -348,6 +345,7 @@ def test_the_fitted_policy_breaks_its_promise_no_more_often_than_delta(
     assert broken / _DRAWS <= _LIMIT
 
 
+@pytest.mark.slow
 def test_questions_that_pass_together_do_not_break_the_promise_more_often() -> None:
     # Five questions a passage, all alike: counted each, the promise fails far too often.
     support, left_out, _in_kb = _population("smooth")

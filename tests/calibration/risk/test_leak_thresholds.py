@@ -13,7 +13,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from knowgate.calibration import binomial_p_value, errors_allowed, questions_needed
+from knowgate.calibration._statistics import binomial_p_value, errors_allowed, questions_needed
 from knowgate.calibration.risk import PathPoint, RiskTarget
 from knowgate.calibration.risk._certificate import certify_leak
 from knowgate.calibration.risk._leak import thresholds_between
@@ -192,6 +192,7 @@ def _share_broken(
     return broken / len(scores)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(_POPULATIONS))
 @pytest.mark.parametrize("risk", [0.05, 0.1, 0.2])
 @pytest.mark.parametrize("n", [30, 100, 300])

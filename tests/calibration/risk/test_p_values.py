@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowgate.calibration import binomial_p_value
+from knowgate.calibration._statistics import binomial_p_value
 from knowgate.calibration.risk import bonferroni, holm
 from knowgate.calibration.risk._tests import fixed_sequence, hoeffding_bentkus_p_value
 

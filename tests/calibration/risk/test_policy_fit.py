@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from knowgate.calibration import CalibrationRecord, binomial_p_value
+from knowgate.calibration import CalibrationRecord
+from knowgate.calibration._statistics import binomial_p_value
 from knowgate.calibration.risk import (
     Coverage,
     LossTable,
@@ -221,6 +222,7 @@ def test_no_question_is_on_both_sides_of_a_split_and_every_group_is_on_the_secon
     assert {r.group for r in second} == {r.group for r in records}
 
 
+@pytest.mark.slow
 def test_a_large_easy_document_does_not_buy_a_promise_for_all() -> None:
     """Half of the questions are about one document that goes well; the others go wrong."""
     false, draws = 0, 100
@@ -301,6 +303,7 @@ def test_a_question_counts_once_in_the_histograms_whatever_its_variants() -> Non
     assert Policy.model_validate_json(policy.to_json()) == policy
 
 
+@pytest.mark.slow
 def test_a_coverage_target_is_reached_and_its_risk_is_bounded() -> None:
     truth = calibrated(100_000, np.random.default_rng(1))
     missed = broken = 0

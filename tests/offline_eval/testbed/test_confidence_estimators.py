@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from knowgate.adapters.huggingface import HuggingFaceLM
-from knowgate.calibration import auroc, fit_hidden_state_probe
+from knowgate.calibration import ProbeSearch, auroc, fit_hidden_state_probe
 from knowgate.guard import Confidence
 from knowgate.guard.contracts import Requirement
 from knowgate.guard.matching import same_answer
@@ -97,9 +97,7 @@ def test_a_probe_fitted_on_some_subjects_works_on_others(lm: HuggingFaceLM) -> N
         [QUESTIONS[at] for at in inside],
         [right[at] for at in inside],
         [subjects[at] for at in inside],
-        layers=(3,),
-        penalties=(0.01,),
-        folds=3,
+        search=ProbeSearch((3,), (0.01,), 3),
         prompt=CLOSED_BOOK,
     )
     probe = loaded("hidden_state_probe", lm, probe=fit.probe)
