@@ -1,4 +1,4 @@
-"""Which kind of calibrator suits the data, by cross-validation."""
+"""Choose the kind of calibrator by cross-validation."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def _compared(
     unit: NDArray[np.int64],
     fold: NDArray[np.int64],
 ) -> CalibratorChoice:
-    """The choice among kinds, the simplest first, by their loss on folds kept back."""
+    """The choice among kinds, the simplest first, by their loss on held-out folds."""
     stated = {kind: _held_out(_FITS[kind], numbers, came_true, fold) for kind in suiting}
     log_losses = {kind: _log_losses(p, came_true) for kind, p in stated.items()}
     losses = {kind: float(values.mean()) for kind, values in log_losses.items()}
@@ -152,7 +152,7 @@ def _compared(
     }
     kind = next(k for k in suiting if losses[k] <= losses[best] + errors[k])
     if kind == best:
-        reason = "its log loss on folds kept back is smallest"
+        reason = "its log loss on held-out folds is smallest"
     else:
         reason = f"it is simpler than {best}, whose log loss is not smaller beyond chance"
     briers = {kind: float(np.mean((p - came_true) ** 2)) for kind, p in stated.items()}

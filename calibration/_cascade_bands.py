@@ -1,4 +1,4 @@
-"""Where a cheap confidence value may settle a question by itself."""
+"""Bands of a cheap confidence value that settle a question by itself."""
 
 from __future__ import annotations
 

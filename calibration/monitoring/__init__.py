@@ -4,7 +4,7 @@ population_stability_index, ks_statistic,   two histograms, how far apart
   compare_with_mixture
 RiskMonitor, RateChangeDetector             streams, evidence valid at every moment
 calibration_histograms,                     what a policy keeps, what live signals
-  compare_with_calibration                    are held against
+  compare_with_calibration                    are compared with
 DecisionMonitor                             all of it, as an observer of a guard
 """
 

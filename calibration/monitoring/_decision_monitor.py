@@ -252,11 +252,11 @@ class DecisionMonitor:
         return MonitorReport(decisions, self._window, last is not None, drift, abstention, risks)
 
     def reset(self, *, risk: bool = True, abstention: bool = True, drift: bool = True) -> None:
-        """Forget alarms and begin anew, after their cause was found and fixed.
+        """Reset alarms and detectors, after their cause was found and fixed.
 
         Args:
             risk: forget all feedback.
-            abstention: let the detector of the abstention rate begin anew, on the same baseline.
+            abstention: reset the detector of the abstention rate, with the same baseline.
             drift: begin a new block, and forget the verdict on the last one.
         """
         with self._lock:
@@ -303,7 +303,7 @@ class DecisionMonitor:
         if found.get("policy_sha256") != _sha256(self._policy):
             raise InputError(
                 "the saved state belongs to another policy",
-                hint="begin anew after a recalibration: what was observed speaks of the old one",
+                hint="start a new monitor after a recalibration; this state is of the old policy",
             )
         if found.get("window") != self._window:
             raise InputError("the saved state has another window, or is broken")

@@ -164,7 +164,7 @@ def compare_with_calibration(
     against `alpha` divided by the number of signals tested: where nothing has changed,
     any verdict of drift has probability `alpha` at most (exact for questions drawn
     independently, where the reference is a single histogram). It holds for one look:
-    whoever looks every hour will see a false one sooner or later. "Drifted" further asks
+    looking every hour gives a false one sooner or later. "Drifted" further asks
     for an effect: PSI or KS at least .1 above what chance gives; less is "slight drift".
 
     Which histogram a signal is compared with:
@@ -219,7 +219,7 @@ def compare_counts(
 
 
 def require_alpha(alpha: float, name: str) -> None:
-    """Refuse a level that is none, or so small that no p-value of random splits could reach it.
+    """Reject a level out of range, or so small that no p-value of random splits could reach it.
 
     Raises:
         InputError: it is not within [.001, 1).
@@ -236,12 +236,12 @@ def _require_usable(policy: Policy, names: Sequence[str]) -> None:
             raise InputError(
                 f"the policy's histogram '{name}' has no bins, or more than "
                 f"{_MOST_CALIBRATED:,} questions",
-                hint="calibrate anew, or take the histogram out of the policy",
+                hint="calibrate again, or take the histogram out of the policy",
             )
         if found.edges != policy.histograms[names[0]].edges:
             raise InputError(
                 f"the policy's histograms '{names[0]}' and '{name}' have different bins",
-                hint="calibrate anew, or take them out of the policy",
+                hint="calibrate again, or take them out of the policy",
             )
 
 

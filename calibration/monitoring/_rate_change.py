@@ -110,7 +110,7 @@ class RateChangeDetector:
         return cls(low, high, run_length=run_length)
 
     def reset(self) -> None:
-        """Forget the alarm and all steps, and begin anew against the same baseline."""
+        """Reset the alarm and all steps, with the same baseline."""
         self.steps = 0
         self._alarm: RateChange | None = None
         self._capital = np.zeros((2, len(_STAKES)))
@@ -154,7 +154,7 @@ class RateChangeDetector:
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> RateChangeDetector:
-        """A detector that goes on where `to_dict` left off.
+        """Restore a detector from `to_dict`.
 
         Raises:
             InputError: the state is not one of a rate change detector.

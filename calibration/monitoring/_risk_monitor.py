@@ -125,12 +125,12 @@ def compare_with_mixture(
     """Fit the share of `first` by maximum likelihood, then compare with the mixture.
 
     Leave-one-out calibration measures each question twice, with its source and without.
-    Live questions are some of both, in a proportion that nobody knows: what can be
+    Live questions are some of both, in an unknown proportion: what can be
     asked is whether any mixture explains them. A change of the proportion alone
     is then no drift; it shows as another `share`, and in the abstention rate.
 
     p-values, means without drift and the interval of the share come from a parametric
-    bootstrap that fits anew each time (approximate, unlike those of a single histogram;
+    bootstrap that refits each time (approximate, unlike those of a single histogram;
     the two histograms count as independent).
 
     Args:
@@ -260,7 +260,7 @@ class RiskMonitor:
       risk at all times together but with probability δ.
 
     After a long good time it takes as much bad news to raise an alarm as the good news
-    has outweighed: start anew after a recalibration, and watch the estimate too.
+    has outweighed: start again after a recalibration, and watch the estimate too.
     Not for several threads at once; `DecisionMonitor` sees to that.
 
     Args:
@@ -382,7 +382,7 @@ class RiskMonitor:
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> RiskMonitor:
-        """A monitor that goes on where `to_dict` left off.
+        """Restore a monitor from `to_dict`.
 
         Raises:
             InputError: the state is not one of a risk monitor.
@@ -459,8 +459,8 @@ def risk_monitors(
     """Monitors by name (`all`, routes), and the names of those that hold a promise.
 
     Several promises share `delta`, so that a false alarm of any of them has that
-    probability. The others, each at `delta`, are told but promised by nobody: routes are
-    held against the bound of all replies, all replies against the laxest bound of the routes.
+    probability. The others, each at `delta`, are reported but not promised: routes are
+    compared with the bound of all replies, all replies against the laxest bound of the routes.
     """
     bounds = promised_bounds(policy) if risk is None else {ALL: risk}
     if delta is None:

@@ -10,7 +10,7 @@ from ...guard.errors import InputError
 
 
 def state_of(state: object, kind: str) -> Mapping[str, Any]:
-    """`state`, refused where it is not a mapping of this kind.
+    """Check that `state` is a mapping of this kind.
 
     Raises:
         InputError: it is not.

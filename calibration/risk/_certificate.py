@@ -138,7 +138,7 @@ class TargetResult:
         n: questions that count for it.
         loss: errors among them, or the sum of their costs.
         p_value: of "the risk is above the bound"; 1.0 where no question counts, 0.0
-            where the route it speaks of is closed, so that nothing can go wrong.
+            where the route that it bounds is closed, so that nothing can go wrong.
     """
 
     target: RiskTarget
@@ -344,7 +344,7 @@ def _counted(
 
 
 def _closed(path: Sequence[PathPoint], target: RiskTarget) -> NDArray[np.bool_]:
-    """Points at which the route that a target speaks of is closed."""
+    """Points at which the route that a target bounds is closed."""
     if target.kind == "follow":
         return np.asarray([point.relevance is None for point in path])
     if target.kind == "answer":

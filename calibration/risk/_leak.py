@@ -122,7 +122,7 @@ def _order_keeping(calibrator: Calibrator, threshold: float, scores: Sequence[fl
     """`calibrator`, unless it merges the threshold with the score beneath it.
 
     A curve that is too steep or too flat for floating point, or one that clips,
-    would let scores pass that the certificate counts as stopped.
+    would let scores pass that the certificate counts as abstained from.
     """
     beneath = max(score for score in scores if score < threshold)
     for candidate in (calibrator, _gentle_curve(min(scores), max(*scores, threshold))):

@@ -271,7 +271,7 @@ def _expected_risk(
 ) -> tuple[Floats, Floats]:
     """By point: the share of questions that count for a target, and its risk among them.
 
-    Where the route that the target speaks of is closed the risk is 0 of all questions.
+    Where the route that the target bounds is closed the risk is 0 of all questions.
     """
     w = expected.weights
     total = max(float(w.sum()), 1e-12)

@@ -1,4 +1,4 @@
-"""Where nothing was certified: what stood in the way, and what would help."""
+"""Explain why nothing was certified, and what would help."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def most_promising(certificate: Certificate) -> PointResult:
 
 
 def worst_result(point: PointResult) -> TargetResult:
-    """The target that stands in the way most."""
+    """The target that is furthest from being certified."""
     return max(point.results, key=lambda r: (r.p_value, r.loss / max(r.n, 1) / r.target.bound))
 
 

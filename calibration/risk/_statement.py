@@ -1,4 +1,4 @@
-"""The promise in words: of whom, on what evidence, and what it leaves open."""
+"""Statements of a guarantee: for whom it holds, on what evidence, and what it does not cover."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _wanted(target: RiskTarget) -> str:
 
 
 def _unbounded(chosen: PointResult) -> str:
-    """Routes that are open and that no target speaks of."""
+    """Name the open routes that no target bounds."""
     kinds = {result.target.kind for result in chosen.results}
     if kinds & {"selective", "cost"}:
         return ""

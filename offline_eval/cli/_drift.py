@@ -69,12 +69,30 @@ def drift(
     """Compare live decisions with the calibration set, and feedback with the promise.
 
     Decisions are lines as `knowgate route` writes them, or logs of `Decision.model_dump`.
-    Relevance and confidence are held against the policy's histograms (PSI and KS, with
+    Relevance and confidence are compared with the policy's histograms (PSI and KS, with
     intervals and with what chance alone gives), the abstention rate against its
     baseline, and feedback, if given, against the promised risk.
 
     Example: `knowgate drift --policy policy.json --input decisions.jsonl --fail-on-drift`
     """
+    report = _judged(policy, input_path, feedback, risk=risk, delta=delta, window=window)
+    if json_path is not None:
+        write_json(json_path, report.to_dict())
+    for line in _lines(report):
+        out.print(line, markup=False)
+    if fail_on_drift and report.alarms:
+        raise typer.Exit(1)
+
+
+def _judged(
+    policy: Path,
+    decisions: Path,
+    feedback: Path | None,
+    *,
+    risk: float | None,
+    delta: float | None,
+    window: int,
+) -> MonitorReport:
     loaded = Policy.load(policy)
     labels = [] if feedback is None else _labels(feedback)
     monitor = DecisionMonitor(
@@ -87,25 +105,19 @@ def drift(
     )
     if labels and not monitor.report().risks:
         raise InputError(
-            "the policy's guarantee does not speak of wrong replies, so feedback has no bound",
+            "the policy's guarantee is not about wrong replies, so feedback has no bound",
             where=str(policy),
             hint="give it with --risk",
         )
     counted: Counter[Route] = Counter()
-    compared = compare_with_calibration(loaded, _told(monitor, counted, input_path))
+    compared = compare_with_calibration(loaded, _observed(monitor, counted, decisions))
     for route, right, rate in labels:
         monitor.feedback(route, right, rate=rate)
-    report = _whole(monitor.report(), compared, counted)
-    if json_path is not None:
-        write_json(json_path, report.to_dict())
-    for line in _lines(report):
-        out.print(line, markup=False)
-    if fail_on_drift and report.alarms:
-        raise typer.Exit(1)
+    return _whole(monitor.report(), compared, counted)
 
 
-def _told(monitor: DecisionMonitor, counted: Counter[Route], path: Path) -> Iterator[Decision]:
-    """The decisions in the file, one at a time, each told to `monitor` and counted by route."""
+def _observed(monitor: DecisionMonitor, counted: Counter[Route], path: Path) -> Iterator[Decision]:
+    """Yield the decisions of the file after `monitor` has observed them; count their routes."""
     for number, value in read_jsonl(path):
         decision = _decision(value, f"{path}:{number}")
         monitor(decision)

@@ -44,14 +44,14 @@ def relevance(
         PassageKind,
         typer.Option(help="What stands in a passage of your knowledge base."),
     ] = PassageKind.ANSWER,
-    seed: Annotated[int, typer.Option(help="Of splits and draws.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of splits and draws.")] = 0,
 ) -> None:
     """Fine-tune the fused relevance scorer on a knowledge base's own questions.
 
     Each question with its passage retrieved is a positive case, with its passage left
     out a negative one. Whether it helped is measured on questions that took no part,
-    and said; `tuning.json` in the folder holds the figures. Use the folder as
-    `--scorer DIR`, and calibrate anew: a policy is bound to its scorer.
+    and printed; `tuning.json` in the folder holds the figures. Use the folder as
+    `--scorer DIR`, and calibrate again: a policy is bound to its scorer.
 
     Example: `knowgate tune relevance --questions kb.json --out tuned`
     """
@@ -138,4 +138,4 @@ def _tell(report: TuningReport, folder: Path) -> None:
     # A scorer's name goes before a folder of that name.
     named = os.path.join(".", folder) if str(folder) in scorer_names() else str(folder)
     use = "Use it with" if report.helped else "To use it all the same:"
-    out.print(f"{use} --scorer {quote(named)}, and calibrate anew.", markup=False)
+    out.print(f"{use} --scorer {quote(named)}, and calibrate again.", markup=False)

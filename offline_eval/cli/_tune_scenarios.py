@@ -1,4 +1,4 @@
-"""`knowgate tune scenarios`: teach a language model what to do in each scenario."""
+"""`knowgate tune scenarios`: train a language model on what to do in each scenario."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ANSWER_TOKENS = 24
 
 @tuning.command()
 def scenarios(
-    method: Annotated[TrainedMethod, typer.Option(help="What is taught.")],
+    method: Annotated[TrainedMethod, typer.Option(help="Method of training.")],
     out_dir: Annotated[Path, typer.Option("--out", help="Adapter folder to write; new or empty.")],
     model: Annotated[
         str, typer.Option(help="embedded, or the folder of a causal language model.")
@@ -66,7 +66,9 @@ def scenarios(
     quantise: Annotated[
         bool, typer.Option("--quantise", help="Keep the model in 4 bits (QLoRA); CUDA only.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Of samples, split, draws and training.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Random seed of samples, split, draws and training.")
+    ] = 0,
 ) -> None:
     """Train a LoRA adapter on the knowledge scenarios of a data set's training half.
 

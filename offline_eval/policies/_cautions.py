@@ -93,7 +93,7 @@ def _crowded(certify: Sequence[CalibrationRecord]) -> list[str]:
     if units < _FEW_UNITS:
         lines.append(
             f"Only {units} independent unit{' certifies' if units == 1 else 's certify'}: a "
-            "promise from so few hangs on each of them."
+            "promise from so few depends on each of them."
         )
     if units and questions / units >= _CROWDED:
         lines.append(
@@ -120,6 +120,6 @@ def _unjudged(measured: CalibrationSet) -> list[str]:
     if not unknown:
         return []
     return [
-        f"Of {unknown} cases nobody knows whether the context's answer is right; they count as "
-        "wrong."
+        f"Of {unknown} cases it is not known whether the reply from the context is right; they "
+        "count as wrong."
     ]

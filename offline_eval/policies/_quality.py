@@ -100,7 +100,7 @@ class SignalQuality:
         name: `relevance` or `confidence`.
         kind: of the calibrator.
         reason: why this kind.
-        losses: log loss of each kind on folds kept back; empty where nothing was measured.
+        losses: log loss of each kind on held-out folds; empty where nothing was measured.
         cases: that it was measured on here.
         failed: cases without a value.
         auroc: how well it tells right from wrong, None where all went alike.

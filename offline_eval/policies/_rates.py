@@ -92,7 +92,7 @@ class Rates:
         followed_wrong: share of those that are answered wrongly.
         answered: share of cases answered from memory.
         answered_wrong: share of those that are answered wrongly.
-        false_abstention: share of cases with a right answer to give that are declined.
+        false_abstention: share of cases with a right answer to give that are abstained from.
     """
 
     cases: int

@@ -164,7 +164,7 @@ def records_from_run(run: str | os.PathLike[str]) -> CalibrationSet:
 
     Raises:
         InputError: no such run, a suite that measures nothing to calibrate on, or a run
-            that its suite's reader refuses.
+            that its suite's reader rejects.
     """
     suite = str(read_manifest(run).get("suite"))
     if suite not in _SUITES:

@@ -32,7 +32,7 @@ _HINT = (
 def read_records(path: str | os.PathLike[str]) -> CalibrationSet:
     """Cases from `records.jsonl`, one line per question and case.
 
-    What measured them may be told in a first line
+    What measured them may be stated in a first line
     `{"scorer": {…}, "estimator": {…}, "aggregator": "max", "population": "…"}`, or in
     `records.manifest.json` next to `records.jsonl`.
 
@@ -59,7 +59,7 @@ def read_records(path: str | os.PathLike[str]) -> CalibrationSet:
         key = (case.question_id, case.case)
         if key in cases:
             raise InputError(
-                f"question {case.question_id!r}, case {case.case!r} stands on line "
+                f"question {case.question_id!r}, case {case.case!r} is on line "
                 f"{cases[key][0]} already",
                 where=at,
                 hint='tell the cases of one question apart by "case"',
@@ -104,7 +104,7 @@ def _made_by(
     for name in _HEADER:
         if name in header and name in beside and header[name] != beside[name]:
             raise InputError(
-                f"{name!r} is told here and, differently, in {Path(beside_where).name}",
+                f"{name!r} is stated here and, differently, in {Path(beside_where).name}",
                 where=f"{where}:1",
                 hint="keep the one that measured these records",
             )
@@ -119,10 +119,10 @@ def _made_by(
         )
     population = found.get("population", "")
     if not isinstance(population, str):
-        _refuse("field 'population' must be text", at)
+        _reject("field 'population' must be text", at)
     between = found.get("conflict_between", "memory")
     if between not in get_args(ConflictBetween):
-        _refuse("field 'conflict_between' must be memory, passages or both", at)
+        _reject("field 'conflict_between' must be memory, passages or both", at)
     return CalibrationSet(
         records=(),
         source=where,
@@ -153,15 +153,15 @@ def _fingerprint(value: Any, name: str, where: str) -> Fingerprint | None:
 def _case(value: Mapping[str, Any], where: str) -> CalibrationRecord:
     for name in _REQUIRED:
         if name not in value:
-            _refuse(f"field {name!r} is missing", where)
+            _reject(f"field {name!r} is missing", where)
     identity = value["question_id"]
     if isinstance(identity, int) and not isinstance(identity, bool):
         identity = str(identity)
     if not isinstance(identity, str) or not identity:
-        _refuse("field 'question_id' must be text or a whole number", where)
+        _reject("field 'question_id' must be text or a whole number", where)
     weight = _number(value, "weight", where, default=1.0)
     if weight is None or not _LIGHTEST <= weight <= _HEAVIEST:
-        _refuse(f"field 'weight' must be a number from {_LIGHTEST:g} to {_HEAVIEST:g}", where)
+        _reject(f"field 'weight' must be a number from {_LIGHTEST:g} to {_HEAVIEST:g}", where)
     return CalibrationRecord(
         question_id=clean_text(identity),
         relevance=_number(value, "relevance", where),
@@ -184,17 +184,17 @@ def _number(
     if found is None:
         return None
     if isinstance(found, bool) or not isinstance(found, int | float):
-        _refuse(f"field {name!r} must be a number or null", where)
+        _reject(f"field {name!r} must be a number or null", where)
     try:
         return float(found) if math.isfinite(found) else None
     except OverflowError:
-        _refuse(f"field {name!r} is larger than any float", where)
+        _reject(f"field {name!r} is larger than any float", where)
 
 
 def _flag(value: Mapping[str, Any], name: str, where: str) -> bool | None:
     found = value.get(name)
     if found is not None and not isinstance(found, bool):
-        _refuse(f"field {name!r} must be true, false or null", where)
+        _reject(f"field {name!r} must be true, false or null", where)
     return found
 
 
@@ -205,11 +205,11 @@ def _text(value: Mapping[str, Any], name: str, where: str) -> str:
     if isinstance(found, int) and not isinstance(found, bool):
         return str(found)
     if not isinstance(found, str):
-        _refuse(f"field {name!r} must be text", where)
+        _reject(f"field {name!r} must be text", where)
     return clean_text(found)
 
 
-def _refuse(what: str, where: str) -> NoReturn:
+def _reject(what: str, where: str) -> NoReturn:
     raise InputError(what, where=where, hint=f"a record looks like {_HINT}")
 
 

@@ -88,13 +88,13 @@ def _require_same_instruments(old: Policy, measured: CalibrationSet) -> None:
 
     Raises:
         FingerprintMismatchError: scorer, estimator, aggregator or the kind of conflict
-            differ, or nobody says what they were.
+            differ, or are not named.
     """
     if old.scorer.kind == UNNAMED.kind:
         if measured.scorer is not None:
             raise _mismatch(measured, "the old policy names no scorer, these cases do")
     elif measured.scorer is None:
-        raise _mismatch(measured, "nobody says which scorer measured these cases")
+        raise _mismatch(measured, "it is not known which scorer measured these cases")
     elif differences := old.scorer.differences(measured.scorer):
         raise _mismatch(measured, f"another scorer measured these cases ({'; '.join(differences)})")
     if old.aggregator != measured.aggregator:
@@ -112,7 +112,7 @@ def _require_same_instruments(old: Policy, measured: CalibrationSet) -> None:
     if old.estimator is None:
         return
     if measured.estimator is None:
-        raise _mismatch(measured, "nobody says which confidence estimator measured these cases")
+        raise _mismatch(measured, "it is not known which confidence estimator measured these cases")
     if differences := old.estimator.differences(measured.estimator):
         raise _mismatch(
             measured,

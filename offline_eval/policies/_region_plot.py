@@ -25,7 +25,7 @@ _BINS = 20
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """Points that look alike, told apart by shape as well as by colour."""
+    """Points that look alike, distinguished by shape and by colour."""
 
     name: str
     of: Callable[[Outcome], bool]

@@ -258,7 +258,7 @@ def _threshold(value: float | None) -> str:
 
 
 def _shown(steps: Sequence[PathStep]) -> list[PathStep]:
-    """The points around the chosen one, or around where testing stopped; the JSON has all."""
+    """The points around the chosen one, or around where testing ended; the JSON has all."""
     tested = [step.number for step in steps if step.tested]
     chosen = [step.number for step in steps if step.chosen]
     middle = next(iter(chosen or tested[-1:]), 1)

@@ -49,7 +49,8 @@ def render_html(document: Document, gates: Sequence[GateResult] = ()) -> str:
         gates: shown in a table of their own.
     """
     template = _environment().get_template("document.html")
-    return template.render(document=document, gates=gate_table(gates) if gates else None)
+    page = template.render(document=document, gates=gate_table(gates) if gates else None)
+    return page.lstrip()  # lines that the macros leave
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Teaching a language model what to do in each knowledge scenario.
+"""Train a language model on what to do in each knowledge scenario.
 
 LoRA adapters by supervised examples (`train_scenarios`) or by preferences
 (`train_preferences`), in peft's file format, with safetensors weights and a

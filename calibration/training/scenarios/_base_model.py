@@ -190,7 +190,7 @@ SCHEMA = 1
 
 
 def check_place(folder: Path) -> None:
-    """Refuse a place where no new folder can be.
+    """Reject a place where no new folder can be.
 
     Raises:
         InputError: a file, a folder that holds something, or no right to write there.
@@ -238,7 +238,7 @@ def write_adapter(model: Any, folder: Path) -> str:
     library = optional_import("safetensors.torch")
     weights = folder / WEIGHTS_FILE
     tensors = {name: t.contiguous() for name, t in library.load_file(weights).items()}
-    # Written anew: what the library writes nobody but the owner may read.
+    # Written again: the library's file is readable by its owner only.
     weights.unlink()
     weights.write_bytes(library.save(tensors, metadata={"format": "pt"}))
     return file_sha256(weights)

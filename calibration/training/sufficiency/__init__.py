@@ -1,4 +1,4 @@
-"""Training a sufficiency scorer: questions, batches, objective, adapter, mix.
+"""Train a sufficiency scorer: questions, batches, objective, adapter, mix.
 
 `tune_relevance` adapts the fused scorer to one's own knowledge base and says whether it
 helped. The bundled scorer is made by `python -m tools.sufficiency.train`

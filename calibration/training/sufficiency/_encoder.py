@@ -126,7 +126,7 @@ class TrainableEncoder:
         library: Any = optional_import("safetensors.torch")
         weights = folder / "adapter_model.safetensors"
         halves = {name: t.half().contiguous() for name, t in library.load_file(weights).items()}
-        # Written anew: what the library writes nobody but the owner may read.
+        # Written again: the library's file is readable by its owner only.
         weights.unlink()
         weights.write_bytes(library.save(halves, metadata={"format": "pt"}))
 

@@ -237,7 +237,7 @@ def test_feedback_without_a_promise_asks_for_one(knowgate: Knowgate, folder: Pat
 
     refused(
         drift(knowgate, folder, "--feedback", folder / "feedback.jsonl"),
-        "does not speak of wrong replies",
+        "is not about wrong replies",
         "--risk",
     )
 

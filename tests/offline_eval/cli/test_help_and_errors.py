@@ -236,7 +236,7 @@ def test_calibrate_may_declare_when_to_answer_from_memory(
 
     assert (outcome.code, outcome.err) == (0, "")
     assert "That threshold was declared and is not certified" in outcome.out
-    assert "answers from memory: confidence ≥ 0.7 (declared, not certified" in outcome.out
+    assert "answer from memory from confidence 0.700 (declared, not certified" in outcome.out
     policy = json.loads(out.read_text(encoding="utf-8"))
     assert policy["confidence_threshold"] == 0.7
     assert policy["allowed_routes"] == ["follow_context", "answer", "abstain"]

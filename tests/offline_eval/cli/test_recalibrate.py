@@ -84,12 +84,12 @@ def test_without_a_change_of_routes_a_route_that_was_not_allowed_stays_so(
     ("change", "words"),
     [
         ({"scorer": Fingerprint(kind="lexical")}, "another scorer measured these cases (kind: "),
-        ({"scorer": None}, "nobody says which scorer"),
+        ({"scorer": None}, "it is not known which scorer"),
         (
             {"estimator": Fingerprint(kind="sampled_consistency", settings={"n": 5})},
             "another confidence estimator measured these cases (settings.n: 10 against 5)",
         ),
-        ({"estimator": None}, "nobody says which confidence estimator"),
+        ({"estimator": None}, "it is not known which confidence estimator"),
         ({"aggregator": "noisy_or"}, "are aggregated by 'noisy_or', the old policy's by 'max'"),
     ],
 )

@@ -63,7 +63,7 @@ def test_what_is_printed_is_what_was_measured(tuned: tuple[Path, Outcome]) -> No
     assert f"gain {report['gain']['value']:+.3f}" in first
     assert ("It helped" in verdict) == report["helped"]
     assert use.startswith("Use it with" if report["helped"] else "To use it all the same:")
-    assert use.endswith(f" --scorer {folder}, and calibrate anew.")
+    assert use.endswith(f" --scorer {folder}, and calibrate again.")
 
 
 def test_a_tuned_folder_scores(
@@ -205,7 +205,7 @@ def test_a_folder_is_named_so_that_it_is_found(
 ) -> None:
     report = TuningReport(30, 0.5, 0.5, _gain([(0.0, 1.0)] * 30, [(1.0, 0.0)] * 30, seed=0), 12)
     _tune._tell(report, Path(folder))
-    assert capsys.readouterr().out.endswith(f"Use it with --scorer {named}, and calibrate anew.\n")
+    assert capsys.readouterr().out.endswith(f"Use it with --scorer {named}, and calibrate again.\n")
 
 
 def test_an_empty_folder_is_filled_and_not_replaced(tmp_path: Path) -> None:
@@ -240,5 +240,5 @@ def test_an_interrupted_tuning_leaves_nothing(tmp_path: Path, there: bool) -> No
 def test_the_help_says_what_it_costs_and_gives(knowgate: Knowgate) -> None:
     outcome = knowgate("tune", "relevance", "--help")
     assert outcome.code == 0
-    for word in ("--questions", "--out", "--passage", "--seed", "calibrate anew"):
+    for word in ("--questions", "--out", "--passage", "--seed", "calibrate again"):
         assert word in outcome.out

@@ -84,7 +84,7 @@ def test_two_tellings_that_differ_are_refused(tmp_path: Path) -> None:
     manifest = {"scorer": SCORER.model_dump()}
     (tmp_path / "records.manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
 
-    with pytest.raises(InputError, match=r"records\.jsonl:1: 'scorer' is told here and, diff"):
+    with pytest.raises(InputError, match=r"records\.jsonl:1: 'scorer' is stated here and, diff"):
         read_records(written(tmp_path, {"scorer": ESTIMATOR.model_dump()}, LINE))
 
 
@@ -129,7 +129,7 @@ def test_a_missing_field_is_named(tmp_path: Path, name: str) -> None:
 def test_the_same_case_twice_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path, {"aggregator": "max"}, LINE, LINE | {"case": "b"}, LINE)
 
-    with pytest.raises(InputError, match=r":4: question 'q1', case '' stands on line 2 already"):
+    with pytest.raises(InputError, match=r":4: question 'q1', case '' is on line 2 already"):
         read_records(path)
 
 

@@ -85,7 +85,7 @@ def test_replies_that_nobody_judged_are_warned_of() -> None:
     cases = drawn(200).records
     unjudged = tuple(replace(case, context_right=None) for case in cases[:10]) + cases[10:]
 
-    assert "Of 10 cases nobody knows whether the context's answer is right" in _warnings(
+    assert "Of 10 cases it is not known whether the reply from the context is right" in _warnings(
         records=unjudged
     )
 
