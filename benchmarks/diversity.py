@@ -46,7 +46,7 @@ from knowgate.offline_eval.data.diversity._uniqueness import (
     original_keyword_scores,
     original_keyword_selection,
 )
-from knowgate.offline_eval.systems import top_k_in_blocks
+from knowgate.offline_eval.systems._retrieval import top_k_in_blocks
 
 DIMENSIONS, LEAST, SEED = 384, 0.3, 0
 Floats = NDArray[np.float64]

@@ -17,6 +17,7 @@ matching the `Judge` protocol.
 from __future__ import annotations
 
 from ._contract import FunctionJudge, Judge, JudgedReply, Verdict
+from ._correction import corrected_rate
 from ._criterion import (
     FAILURE,
     NOT_APPLICABLE,
@@ -30,7 +31,7 @@ from ._judges import DetectorJudge, EstimateJudge
 from ._llm_judge import LLMJudge
 from ._multiple_choice import LETTERS, parse_choices
 from ._run import JudgePlan, judge_run, plan_judging
-from ._validation import JudgeValidation, corrected_rate, judges_of, validate_judges
+from ._validation import JudgeValidation, judges_of, validate_judges
 from ._yes_no import parse_yes_no, yes_no_likelihoods
 
 __all__ = [

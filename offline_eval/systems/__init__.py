@@ -9,13 +9,14 @@ through is answered from the passages it kept, or from memory; else its own repl
 from __future__ import annotations
 
 from ._comparison import Comparison, Systems
+from ._deciding import choose_reply
 from ._factory import EMBEDDED, load_chat_model, load_language_model, load_object
-from ._guards import choose_reply, load_guard_choices, load_guards
+from ._guards import load_guard_choices, load_guards
 from ._judges import DEFAULT_JUDGES, load_judges
 from ._logged_replies import LogEntry, LoggedReplies
 from ._plan import Asked, Case, Replayed, SystemUnderTest
-from ._retrieval import PassageIndex, top_k_in_blocks
-from ._synthetic import synthetic_questions
+from ._retrieval import PassageIndex
+from ._synthetic import SyntheticSettings, synthetic_questions
 from ._system_run import Calling, ContextSettings, SystemRun
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "LoggedReplies",
     "PassageIndex",
     "Replayed",
+    "SyntheticSettings",
     "SystemRun",
     "SystemUnderTest",
     "Systems",
@@ -41,5 +43,4 @@ __all__ = [
     "load_language_model",
     "load_object",
     "synthetic_questions",
-    "top_k_in_blocks",
 ]

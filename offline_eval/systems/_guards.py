@@ -6,25 +6,16 @@ import hashlib
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
 
-from langchain_core.language_models import BaseChatModel
-from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
-
-from ...adapters.huggingface import HuggingFaceChatModel, HuggingFaceLM
-from ...adapters.langchain import ChatLimits, ChatModelLM
 from ...guard import Guard, GuardOptions
 from ...guard.contracts import (
     ConfidenceEstimator,
     ConflictDetector,
-    Generation,
     LanguageModel,
     RelevanceScorer,
 )
-from ...guard.decision import Decision, Route
 from ...guard.errors import InputError
 from ...guard.files import file_sha256
 from ...guard.policy import Policy
@@ -34,7 +25,6 @@ from ...guard.signals.conflict import AnswerConflict, PassageConflict
 from ...guard.signals.relevance import LexicalScorer, load_scorer
 from ..run import read_manifest, read_measured_run
 from ._factory import PYTHON, load_object
-from ._models import CallMeter, ModelUnderTest
 
 OFF = "off"
 PREMISE = "premise"
@@ -43,8 +33,6 @@ _DEFAULT_ESTIMATOR = "sampled_consistency"
 _SIGNALS = ("relevance", "confidence", "conflict")
 # The published UAQFact set was written down in that year: its periods reach up to it.
 _SNAPSHOT = 2024
-
-_Reply = TypeVar("_Reply")
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,103 +320,3 @@ def _estimator(policy: Policy, lm: LanguageModel) -> ConfidenceEstimator:
     if policy.estimator is not None:
         return load_estimator(policy.estimator.kind, lm)
     return load_estimator(_DEFAULT_ESTIMATOR, lm, threshold=policy.confidence_threshold)
-
-
-def choose_reply(
-    decision: Decision, *, with_context: _Reply, closed_book: _Reply, abstention: _Reply
-) -> _Reply:
-    """Choose which of three replies the user gets after a decision.
-
-    Args:
-        decision: of the guard.
-        with_context: the model's reply to question and passages.
-        closed_book: the model's reply to the question alone.
-        abstention: the reply of the guard itself.
-    """
-    replies = {Route.FOLLOW_CONTEXT: with_context, Route.ANSWER: closed_book}
-    return replies.get(decision.route, abstention)
-
-
-_meter: ContextVar[CallMeter | None] = ContextVar("knowgate_reply_meter", default=None)
-
-
-async def decide(
-    guard: Guard, question: str, passages: Sequence[str], meter: CallMeter
-) -> Decision:
-    """Return the guard's decision; its calls of language models are counted."""
-
-    async def deciding(_: object) -> Decision:
-        return await guard.adecide(question, list(passages))
-
-    token = _meter.set(meter)
-    try:
-        # Inside a runnable, so that LangChain counts the calls to this decision.
-        step: Runnable[Any, Decision] = RunnableLambda(deciding)
-        return await step.ainvoke(None, RunnableConfig(callbacks=[meter]))
-    finally:
-        _meter.reset(token)
-
-
-def counted_model(model: ModelUnderTest) -> LanguageModel:
-    """The model as guards ask it; its calls are counted by `decide`.
-
-    Raises:
-        InputError: it is not a chat model.
-    """
-    runnable = model.asked
-    if isinstance(runnable, HuggingFaceChatModel):
-        return _CountedLM(runnable.lm)
-    if isinstance(runnable, BaseChatModel):
-        # The runner of the calls bounds and repeats; here each is tried once.
-        return ChatModelLM(runnable, limits=ChatLimits(timeout=None, max_attempts=1))
-    raise InputError(
-        "the policy asks how sure the model itself is, and this is no chat model",
-        where=model.name,
-        hint="use a policy calibrated without answers from memory, or name a chat model",
-    )
-
-
-class _CountedLM:
-    """A local language model whose calls are counted on the current meter."""
-
-    def __init__(self, lm: HuggingFaceLM) -> None:
-        self._lm = lm
-
-    @property
-    def fingerprint(self) -> str:
-        """Of the model."""
-        return self._lm.fingerprint
-
-    def generate(
-        self,
-        prompts: Sequence[str],
-        *,
-        n: int = 1,
-        temperature: float = 0.0,
-        seed: int | None = None,
-    ) -> list[list[Generation]]:
-        """Generate as the model does."""
-        found = self._lm.generate(prompts, n=n, temperature=temperature, seed=seed)
-        self._count(prompts, found)
-        return found
-
-    async def agenerate(
-        self,
-        prompts: Sequence[str],
-        *,
-        n: int = 1,
-        temperature: float = 0.0,
-        seed: int | None = None,
-    ) -> list[list[Generation]]:
-        """Generate as the model does."""
-        found = await self._lm.agenerate(prompts, n=n, temperature=temperature, seed=seed)
-        self._count(prompts, found)
-        return found
-
-    def _count(self, prompts: Sequence[str], found: Sequence[Sequence[Generation]]) -> None:
-        meter = _meter.get()
-        if meter is None:
-            return
-        for prompt, row in zip(prompts, found, strict=True):
-            read = len(self._lm.token_ids(prompt)) * len(row)
-            meter.add(len(row), read, sum(len(one.token_logprobs or ()) for one in row))

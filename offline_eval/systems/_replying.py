@@ -15,7 +15,8 @@ from ...guard.errors import InputError, LanguageModelError
 from ...guard.text import clean_text
 from ..run import ReplyContext, ReplyRow, RowError
 from ._contexts import FoundContext, Material, Shared, Shown, context_id, picked
-from ._guards import OFF, Scorers, build_guard, choose_reply, counted_model, decide
+from ._deciding import choose_reply, counted_model, decide
+from ._guards import OFF, Scorers, build_guard
 from ._models import Asker, CallMeter, ModelUnderTest, context_input, prompted
 from ._plan import Asked, Replayed
 from ._prompts import split_citation

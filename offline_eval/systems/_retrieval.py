@@ -369,6 +369,18 @@ class PassageIndex:
         rows, _ = top_k_in_blocks(vector[None, :], self.matrix, k, [gone])
         return [self.ids[row] for row in rows[0] if row >= 0]
 
+    def neighbours(self, k: int) -> dict[str, list[tuple[str, float]]]:
+        """The `k` nearest other passages of each passage, with their cosines."""
+        rows, cosines = top_k_in_blocks(self.matrix, self.matrix, k, np.arange(len(self.ids)))
+        return {
+            name: [
+                (self.ids[row], float(cosine))
+                for row, cosine in zip(rows[at], cosines[at], strict=True)
+                if row >= 0
+            ]
+            for at, name in enumerate(self.ids)
+        }
+
     def vector(self, name: str) -> NDArray[np.float32]:
         """The embedding of a passage, of shape (dimensions,)."""
         return np.asarray(self.matrix[self._rows[name]])

@@ -31,14 +31,10 @@ def clusters_of(vectors: NDArray[np.float32], number: int | None, *, seed: int) 
             may be fewer: no more than different items.
         seed: of the first centres.
 
-    Raises:
-        InputError: `number` is below 1.
     """
     from sklearn.cluster import KMeans, MiniBatchKMeans
     from sklearn.exceptions import ConvergenceWarning
 
-    if number is not None and number < 1:
-        raise InputError(f"must be at least 1, not {number}", where="clusters")
     wanted = max(1, round(float(np.sqrt(len(vectors) / 2)))) if number is None else number
     kind = MiniBatchKMeans if len(vectors) > _LARGE else KMeans
     with warnings.catch_warnings():
@@ -140,17 +136,47 @@ class SyntheticQuestions:
     output_tokens: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class SyntheticSettings:
+    """Settings of the questions that are written.
+
+    Attributes:
+        count: questions wanted in all, at least 1; by default a fifth of the questions.
+            Clusters get their share by size.
+        clusters: at least 1; by default the square root of half the questions.
+        novelty: bound on the cosine, above 0 and at most 1.
+        check: let the model check.
+        rounds: at least 1.
+        seed: of clusters, of what is shown, and of draws where the model has seeds.
+
+    Raises:
+        InputError: a number is out of range.
+    """
+
+    count: int | None = None
+    clusters: int | None = None
+    novelty: float = 0.8
+    check: bool = True
+    rounds: int = 3
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("count", "clusters", "rounds"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"must be at least 1, not {value}", where=name)
+        if not 0.0 < self.novelty <= 1.0:
+            raise InputError(
+                f"must be above 0 and at most 1, not {self.novelty:g}", where="novelty"
+            )
+
+
 def synthetic_questions(
     questions: Sequence[QuestionRecord],
     encoder: TextEmbedder,
     lm: TextModel | None,
+    settings: SyntheticSettings | None = None,
     *,
-    count: int | None = None,
-    clusters: int | None = None,
-    novelty: float = 0.8,
-    check: bool = True,
-    rounds: int = 3,
-    seed: int = 0,
     on_progress: OnStep | None = None,
 ) -> SyntheticQuestions:
     """Write questions on the same topics that the knowledge base does not answer.
@@ -167,35 +193,24 @@ def synthetic_questions(
         encoder: texts → embeddings.
         lm: writes and checks. A chat model is asked with its own settings, side by side,
             failed calls again; a `ChatModelLM` of your own says how.
-        count: questions wanted in all, at least 1; by default a fifth of the questions.
-            Clusters get their share by size.
-        clusters: at least 1; by default the square root of half the questions.
-        novelty: bound on the cosine, above 0 and at most 1.
-        check: let the model check.
-        rounds: at least 1.
-        seed: of clusters, of what is shown, and of draws where the model has seeds.
+        settings: how many, how new, how they are checked.
         on_progress: called with (questions taken, questions wanted).
 
     Returns:
         Fewer questions than wanted where the rounds did not suffice.
 
     Raises:
-        InputError: there is no language model or no question, or an argument is out of
-            range.
+        InputError: there is no language model or no question.
     """
     model = require_model(lm, where="synthetic questions", why="making up questions")
     if not questions:
         raise InputError("there are no questions", where="synthetic questions")
-    wanted = max(1, round(len(questions) / 5)) if count is None else count
-    for name, value in (("count", wanted), ("rounds", rounds)):
-        if value < 1:
-            raise InputError(f"must be at least 1, not {value}", where=name)
-    if not 0.0 < novelty <= 1.0:
-        raise InputError(f"must be above 0 and at most 1, not {novelty:g}", where="novelty")
+    settings = settings or SyntheticSettings()
+    wanted = settings.count or max(1, round(len(questions) / 5))
     known = _Known(questions, encoder)
-    groups = clusters_of(known.questions, clusters, seed=seed)
-    writing = _Writing(known, _Asker(model, seed), groups, wanted, novelty, check, seed)
-    for number in range(rounds):
+    groups = clusters_of(known.questions, settings.clusters, seed=settings.seed)
+    writing = _Writing(known, _Asker(model, settings.seed), groups, wanted, settings)
+    for number in range(settings.rounds):
         if not writing.missing():
             break
         writing.write(number)
@@ -296,14 +311,12 @@ class _Writing:
         asker: _Asker,
         groups: Sequence[Sequence[int]],
         wanted: int,
-        novelty: float,
-        check: bool,
-        seed: int,
+        settings: SyntheticSettings,
     ) -> None:
         self._known, self._asker, self._groups = known, asker, groups
-        self._novelty, self._check = novelty, check
+        self._novelty, self._check = settings.novelty, settings.check
         self._shares = shares([len(group) for group in groups], wanted)
-        self._random = np.random.default_rng(seed)
+        self._random = np.random.default_rng(settings.seed)
         self._write, self._judge = (
             prompt_of_package("synthetic_questions"),
             prompt_of_package("answerable"),

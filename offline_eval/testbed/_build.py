@@ -70,12 +70,15 @@ def build_world(
             for relation in relations_of(kind):
                 status = _status(rng, i in unseen, withheld_share, half_taught_share)
                 facts.extend(draw.facts(subject, relation, status))
-    materials = [
+    entities = [entity for members in pool.values() for entity in members]
+    return World(seed, entities + _materials(), facts)
+
+
+def _materials() -> list[Entity]:
+    return [
         Entity(f"material_{i:03d}", name, EntityKind.MATERIAL)
         for i, name in enumerate(value_list("materials"))
     ]
-    entities = [entity for members in pool.values() for entity in members] + materials
-    return World(seed, entities, facts)
 
 
 @cache

@@ -20,17 +20,12 @@ _ROWS_AT_ONCE = 4096
 def farthest_first(
     vectors: ArrayLike, *, min_distance: float = 0.3, on_progress: OnStep | None = None
 ) -> Integers:
-    """Indices of a diverse selection, in the order in which they are picked.
+    """Select diverse items; returns their indices in the order in which they are picked.
 
-    The first item is picked first. Then always the one whose cosine distance to the
-    nearest picked item is the largest, until no item is left that is at least
-    `min_distance` away. Of equally distant ones (to 1e-12) the first is picked.
-
-    Exact, although nearly all work is done in matrix products: a round looks at the items
-    whose distances may be the largest, brings them up to date among themselves, and picks
-    from them as long as the best one is certain to beat all the others, whose distances
-    have only become smaller. The others are brought up to date once per round.
-    O(N·K·d) operations for K picks from N items, O(N·d) memory.
+    The first item is picked first, then always the one whose cosine distance to the nearest
+    picked item is the largest, until none is at least `min_distance` away. Of equally distant
+    ones (to 1e-12) the first is picked. O(N·K·d) operations for K picks from N items, O(N·d)
+    memory.
 
     Args:
         vectors: of shape (items, dimensions), finite, none of length 0; need not have
@@ -54,6 +49,10 @@ def farthest_first(
         raise InputError(
             f"must be above 0 and at most 2, not {min_distance:g}", where="min_distance"
         )
+    # Exact, although nearly all work is done in matrix products: a round looks at the items
+    # whose distances may be the largest, updates them among themselves, and picks from them
+    # while the best one is certain to beat all others, whose distances only become smaller.
+    # The others are updated once per round.
     rows = _unit_rows(vectors)
     if len(rows) == 0:
         return np.zeros(0, dtype=np.int64)
@@ -80,10 +79,14 @@ def farthest_first(
         left[chosen] = False
         names, rest, distances = names[left], rest[left], distances[left]
         np.minimum(distances, _distances(rest, new), out=distances)
-        if len(chosen) == len(front):
-            width = min(2 * width, _MOST)
-        elif 4 * len(chosen) < len(front):
-            width = max(width // 2, _FEWEST)
+        width = _next_width(width, len(chosen), len(front))
+
+
+def _next_width(width: int, chosen: int, seen: int) -> int:
+    """Wider where all of the front was picked, narrower where little of it was."""
+    if chosen == seen:
+        return min(2 * width, _MOST)
+    return max(width // 2, _FEWEST) if 4 * chosen < seen else width
 
 
 def _unit_rows(vectors: ArrayLike) -> Floats:

@@ -9,13 +9,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-
 from ....guard.errors import DeviceError, InputError, MissingDependencyError, ModelFolderError
 from ....guard.files import write_text
 from ...data import KnowledgeBase, QuestionRecord
 from ...data.diversity import numbers_of, words_of
-from ...systems import PassageIndex, top_k_in_blocks
+from ...systems import PassageIndex
 from ._bases import AskedBase
 
 LEFT_OUT_FILE = "left_out_check.jsonl"
@@ -79,7 +77,7 @@ def left_out_check(
     """
     if not 0.0 < same_fact <= 1.0:
         raise InputError(f"must be above 0 and at most 1, not {same_fact:g}", where="same_fact")
-    near = _near_passages(index, neighbours)
+    near = index.neighbours(neighbours)
     holders = _Holders(knowledge_base.passages)
     found: list[AnswerElsewhere] = []
     for record in questions:
@@ -99,21 +97,6 @@ def left_out_check(
         ]
         found += sorted(said, key=lambda one: (one.how, -one.similarity))
     return found
-
-
-def _near_passages(index: PassageIndex, neighbours: int) -> dict[str, list[tuple[str, float]]]:
-    """The nearest passages of each, with their cosines."""
-    rows, cosines = top_k_in_blocks(
-        index.matrix, index.matrix, neighbours, np.arange(len(index.ids))
-    )
-    return {
-        name: [
-            (index.ids[row], float(cosine))
-            for row, cosine in zip(rows[at], cosines[at], strict=True)
-            if row >= 0
-        ]
-        for at, name in enumerate(index.ids)
-    }
 
 
 def _about(question: str, names: Sequence[str], index: PassageIndex) -> list[str]:

@@ -36,6 +36,7 @@ from ...systems import (
     Case,
     Comparison,
     ContextSettings,
+    SyntheticSettings,
     SystemRun,
     SystemUnderTest,
     synthetic_questions,
@@ -238,7 +239,7 @@ def run_replies(
 ) -> RepliesDone:
     """Put the questions to all systems, and store what they say.
 
-    Interrupted at any point and called again with the same arguments, it goes on and
+    Interrupted at any point and called again with the same arguments, it resumes and
     asks nothing twice. A call that fails for good is a row with its error.
 
     Args:
@@ -266,6 +267,10 @@ def run_replies(
     )
     if prepared.makes_up_questions:
         prepared = prepared.with_synthetic(_made_up(out, prepared, run))
+    return _answered(out, prepared, run, Calling(limits or CallLimits(), pool, on_progress))
+
+
+def _answered(out: Path, prepared: Prepared, run: SystemRun, calling: Calling) -> RepliesDone:
     items, passages = prepared.items(), prepared.passages()
     # Whatever can fail comes before the folder is made.
     run.require(items)
@@ -282,7 +287,6 @@ def run_replies(
         inputs=prepared.inputs(),
     )
     note_left_out_check(folder, prepared.bases, prepared.left_out(), run.index)
-    calling = Calling(limits or CallLimits(), pool, on_progress)
     totals = run.answer(folder, items, passages, calling)
     if prepared.replay.items:
         rows = read_replies_run(folder).replies
@@ -298,7 +302,7 @@ def _made_up(out: Path, prepared: Prepared, run: SystemRun) -> dict[str, list[Qu
     found = {}
     for base in prepared.bases:
         made = synthetic_questions(
-            base.records, run.encoder, run.writer(), seed=prepared.settings.seed
+            base.records, run.encoder, run.writer(), SyntheticSettings(seed=prepared.settings.seed)
         )
         found[base.name] = [
             Question(

@@ -16,7 +16,7 @@ from langchain_core.runnables import RunnableLambda
 from knowgate.guard import InputError, LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.data import QuestionRecord
-from knowgate.offline_eval.systems import synthetic_questions
+from knowgate.offline_eval.systems import SyntheticSettings, synthetic_questions
 from knowgate.offline_eval.systems._synthetic import SyntheticQuestions, clusters_of, shares
 from tests.offline_eval.suites.ookb.toy import ToyEncoder
 
@@ -44,7 +44,9 @@ def _writer(answerable: str = _NO, **script: str) -> ScriptedLanguageModel:
 
 
 def _made(lm: Any, **settings: Any) -> SyntheticQuestions:
-    return synthetic_questions(BASE, ToyEncoder(), lm, **{"clusters": 2, "count": 2, **settings})
+    return synthetic_questions(
+        BASE, ToyEncoder(), lm, SyntheticSettings(**{"clusters": 2, "count": 2, **settings})
+    )
 
 
 def test_each_cluster_gets_new_questions_on_its_topic() -> None:
@@ -83,7 +85,9 @@ def test_a_question_that_the_knowledge_base_has_is_not_taken() -> None:
 def test_a_question_that_was_written_before_is_not_taken_again() -> None:
     lm = _writer(**{"ferry to island": _NEW_FERRY * 3})
 
-    made = synthetic_questions(FERRY, ToyEncoder(), lm, clusters=1, count=3, rounds=2)
+    made = synthetic_questions(
+        FERRY, ToyEncoder(), lm, SyntheticSettings(clusters=1, count=3, rounds=2)
+    )
 
     assert [one.question for one in made.questions] == ["Do dogs travel free of charge?"]
     assert {one.reason.value for one in made.rejected} == {"repeated"}
@@ -158,7 +162,7 @@ class _Chat(BaseChatModel):
 
 
 def test_a_chat_model_is_asked_as_it_is_and_metered() -> None:
-    made = synthetic_questions(FERRY, ToyEncoder(), _Chat(), clusters=1, count=1)
+    made = synthetic_questions(FERRY, ToyEncoder(), _Chat(), SyntheticSettings(clusters=1, count=1))
 
     assert [one.question for one in made.questions] == ["Do dogs travel free of charge?"]
     assert (made.calls, made.input_tokens, made.output_tokens) == (2, 200, 14)
@@ -167,7 +171,9 @@ def test_a_chat_model_is_asked_as_it_is_and_metered() -> None:
 def test_a_runnable_without_meter_has_no_token_counts() -> None:
     lm: Any = RunnableLambda(lambda _: _NEW_FERRY)
 
-    made = synthetic_questions(FERRY, ToyEncoder(), lm, clusters=1, count=1, check=False)
+    made = synthetic_questions(
+        FERRY, ToyEncoder(), lm, SyntheticSettings(clusters=1, count=1, check=False)
+    )
 
     assert (made.calls, made.input_tokens) == (1, None)
 
@@ -177,7 +183,9 @@ def test_the_same_seed_shows_the_same_questions() -> None:
     prompts = []
     for seed in (1, 1, 2):
         lm = _writer(ferry=_NEW_FERRY)
-        synthetic_questions(many, ToyEncoder(), lm, clusters=1, count=1, check=False, seed=seed)
+        synthetic_questions(
+            many, ToyEncoder(), lm, SyntheticSettings(clusters=1, count=1, check=False, seed=seed)
+        )
         prompts.append(lm.prompts)
 
     assert prompts[0] == prompts[1] != prompts[2]

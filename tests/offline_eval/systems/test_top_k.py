@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.data import KnowledgeBase
-from knowgate.offline_eval.systems import PassageIndex, top_k_in_blocks
+from knowgate.offline_eval.systems import PassageIndex
+from knowgate.offline_eval.systems._retrieval import top_k_in_blocks
 
 Floats32 = NDArray[np.float32]
 
