@@ -26,14 +26,12 @@ from ._document import (
     Section,
 )
 from ._explanations import explained
-from ._gates import GateResult, check_gates, parse_gate
 from ._plots import Colour, Plot, draw_interval, name_points
 from ._tables import Cell, Line, Table
 from ._text import (
     counted,
     decimal,
     estimate_text,
-    flat,
     one_line,
     percent,
     points_text,
@@ -57,7 +55,6 @@ __all__ = [
     "Facts",
     "Figure",
     "Figures",
-    "GateResult",
     "Line",
     "Passages",
     "Plot",
@@ -66,16 +63,13 @@ __all__ = [
     "ReportWriter",
     "Section",
     "Table",
-    "check_gates",
     "counted",
     "decimal",
     "draw_interval",
     "estimate_text",
     "explained",
-    "flat",
     "name_points",
     "one_line",
-    "parse_gate",
     "percent",
     "points_text",
     "shortened",

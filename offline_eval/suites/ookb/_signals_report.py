@@ -88,7 +88,13 @@ def _sections(
     plots = signal_plots(run, cases, summary)
     return [
         Section("Results", (_figures(summary),)),
-        Section("How to read this", (*_HOW_TO_READ, Prose(explained("intervals"), small=True))),
+        Section(
+            "How to read this",
+            (
+                *_HOW_TO_READ,
+                Prose(explained("intervals", "abstention", "leak", "retrieval_miss"), small=True),
+            ),
+        ),
         Section("Scores and thresholds", tuple(plots)) if plots else None,
         Section("The policy and its guarantee", _policy(summary.policy)),
         Section(

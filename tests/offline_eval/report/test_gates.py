@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.report import check_gates, parse_gate
+from knowgate.offline_eval.report._gates import check_gates, parse_gate
 
 REPORT: dict[str, Any] = {
     "suite": "ookb",
