@@ -127,6 +127,7 @@ def test_what_a_package_exports_is_sorted_and_there(package: str) -> None:
     assert not [name for name in names if not hasattr(module, name)]
 
 
+@pytest.mark.slow
 def test_every_list_of_exports_in_a_module_is_sorted() -> None:
     for path in modules():
         names = exported(path) or []
@@ -150,6 +151,7 @@ def test_no_file_or_folder_has_a_name_that_says_nothing() -> None:
     assert found == []
 
 
+@pytest.mark.slow
 def test_nothing_is_unpickled() -> None:
     banned = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
     for path in modules():
@@ -165,6 +167,7 @@ def test_nothing_is_unpickled() -> None:
                 assert node.value.value is False, (path, node.value.lineno)
 
 
+@pytest.mark.slow
 def test_inside_the_packages_imports_are_relative() -> None:
     for path in modules():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -50,6 +50,7 @@ def test_both_sides_are_judged_by_the_routes_of_a_policy(speed: Any) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:No predict parameters")
 def test_every_side_is_timed_and_the_ratios_are_written(
     speed: Any,

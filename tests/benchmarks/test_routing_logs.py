@@ -136,6 +136,7 @@ def test_a_telling_column_is_used(routing: Any) -> None:
     assert (share * difference).mean() > 0.1
 
 
+@pytest.mark.slow
 def test_noise_costs_next_to_nothing(routing: Any) -> None:
     difference, rng, groups = world(300, seed=1)
     noise = routing.Block(rng.normal(size=(300, 10)), "standard")

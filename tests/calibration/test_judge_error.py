@@ -208,6 +208,7 @@ def test_weights_make_up_for_a_sample_with_unequal_chances() -> None:
     print(f"weighted {right / DRAWS:.3f}, unweighted {unweighted / DRAWS:.3f}")
 
 
+@pytest.mark.slow
 def test_replies_that_hang_together_widen_the_interval_as_much_as_they_must() -> None:
     rng = np.random.default_rng(31)
     right = apart = 0

@@ -125,6 +125,7 @@ def real_questions() -> list[tuple[Any, Any]]:
     return cases
 
 
+@pytest.mark.slow
 async def test_batches_of_the_bi_encoder_are_equal_to_the_last_bit(
     bi_encoder: BiEncoderScorer,
 ) -> None:

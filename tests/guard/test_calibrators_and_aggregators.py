@@ -41,6 +41,7 @@ calibrators = (
 )
 
 
+@pytest.mark.slow
 @given(calibrators, finite, finite)
 @settings(max_examples=1000, deadline=None)
 def test_a_calibrator_never_decreases_and_stays_within_zero_and_one(

@@ -41,6 +41,7 @@ def test_unknown_names_are_attribute_errors_and_dir_shows_the_known_ones() -> No
     assert set(knowgate.__all__) <= set(dir(knowgate))
 
 
+@pytest.mark.slow
 def test_the_default_guard_decides_and_says_that_it_is_not_calibrated(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -152,6 +152,7 @@ def assert_hostile_inputs_end_in_a_route(scorer: RelevanceScorer, count: int) ->
         assert decision.failed_signals == ()
 
 
+@pytest.mark.slow
 def test_the_bi_encoder_survives_hostile_texts(bi_encoder: BiEncoderScorer) -> None:
     assert_hostile_inputs_end_in_a_route(bi_encoder, 200)
 

@@ -150,6 +150,7 @@ policies = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(policies, units, units, maybe, st.none() | st.booleans())
 @settings(max_examples=300, deadline=None)
 def test_more_relevance_never_leads_away_from_the_context(

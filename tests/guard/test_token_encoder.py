@@ -36,6 +36,7 @@ def all_same(first: list[list[EncodedText]], second: list[list[EncodedText]]) ->
     return all(same(a, b) for x, y in pairs for a, b in zip(x, y, strict=True))
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(text=st.text(max_size=400))
 @example(text="[CLS] literal [SEP] marks")
@@ -69,6 +70,7 @@ def test_shapes_and_types_are_as_promised_and_arrays_refuse_writing(encoder: Tok
             array[0] = 0
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(chosen=st.lists(st.sampled_from(TEXTS), min_size=1, max_size=5))
 def test_what_a_text_gives_does_not_depend_on_its_neighbours(

@@ -126,6 +126,7 @@ def test_decoding_equals_model_generate_with_a_logits_processor(
         assert found == made[0, ids.shape[1] :].tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["cad", "coiecd"])
 def test_batching_does_not_change_contrastive_answers(
     lm: HuggingFaceLM, prompts: list[str], method: Any

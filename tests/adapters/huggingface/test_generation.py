@@ -42,6 +42,7 @@ def test_it_fulfils_the_language_model_protocol(lm: HuggingFaceLM) -> None:
     assert isinstance(lm, LanguageModel)
 
 
+@pytest.mark.slow
 def test_greedy_equals_transformers_generate_on_200_prompts(
     lm: HuggingFaceLM, model: Any, tokenizer: Any, prompts: list[str]
 ) -> None:
@@ -187,6 +188,7 @@ def test_a_stop_string_of_several_tokens_is_found(lm: HuggingFaceLM, prompts: li
     assert answer.text
 
 
+@pytest.mark.slow
 def test_streamed_pieces_join_to_the_generated_text(lm: HuggingFaceLM, prompts: list[str]) -> None:
     for prompt in prompts[:30]:
         for options in ({}, {"stop": ["H", "\n"]}, {"temperature": 1.0, "seed": 2}):
@@ -324,6 +326,7 @@ async def test_cancelling_agenerate_ends_the_decoding(lm: HuggingFaceLM, model: 
     assert len(passes) < 10
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(prompt=st.text(max_size=40), count=st.integers(1, 3), seed=st.integers(0, 2**70))
 def test_any_text_and_seed_give_n_answers_without_stop_strings(

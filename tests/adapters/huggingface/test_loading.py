@@ -206,6 +206,7 @@ def test_every_refusal_is_a_knowgate_error() -> None:
     assert issubclass(DeviceError, KnowgateError)
 
 
+@pytest.mark.slow
 def test_importing_the_package_loads_neither_torch_nor_langchain() -> None:
     import subprocess
     import sys

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tests.support.paths import ROOT
 
 FETCH = """
@@ -29,6 +31,7 @@ def run(*arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_the_guarded_rag_example_takes_all_routes() -> None:
     printed = run("examples/guarded_rag.py")
 
@@ -38,6 +41,7 @@ def test_the_guarded_rag_example_takes_all_routes() -> None:
     assert "streamed: The library opens at nine" in printed
 
 
+@pytest.mark.slow
 def test_the_metrics_example_serves_and_prints_the_abstention_rate() -> None:
     printed = run("-c", FETCH)
 
@@ -45,5 +49,6 @@ def test_the_metrics_example_serves_and_prints_the_abstention_rate() -> None:
     assert 'knowgate_decisions_total{mode="enforce",reason="sufficient_context"' in printed
 
 
+@pytest.mark.slow
 def test_the_metrics_example_ends_by_itself_without_a_terminal() -> None:
     assert "abstention rate" in run("examples/metrics.py", "0")

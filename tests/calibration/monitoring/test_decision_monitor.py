@@ -446,6 +446,7 @@ def test_it_shares_a_registry_with_a_guards_own_metrics() -> None:
     assert 'knowgate_abstention_rate{bound="estimate"} 1.0' in text
 
 
+@pytest.mark.slow
 def test_the_example_tells_the_quiet_week_from_the_changed_one() -> None:
     printed = subprocess.run(
         [sys.executable, "examples/monitoring.py"],

@@ -82,6 +82,7 @@ def test_a_megabyte_is_read_and_keeps_what_it_opens_with(piece: str) -> None:
     assert _DETECTOR.detect(" " * 1_000_000 + "I don't know." + "\n" * 1_000_000).abstained
 
 
+@pytest.mark.slow
 def test_a_fence_full_of_blank_lines_is_read_in_linear_time() -> None:
     blank = "```json " + "\n" * 199_000 + "x"
 

@@ -14,6 +14,8 @@ from knowgate.offline_eval.policies._records_file import record_lines
 from tests.offline_eval.cli.commands import Knowgate, Outcome, refused, write_lines
 from tests.offline_eval.policies.measured import drawn
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def drawn_lines() -> list[dict[str, Any]]:

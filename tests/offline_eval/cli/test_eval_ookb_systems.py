@@ -20,6 +20,7 @@ CHAT = "python:tests.offline_eval.cli.scripted_models:chat"
 CHAIN = "python:tests.offline_eval.cli.scripted_models:chain"
 
 
+@pytest.mark.slow
 def test_models_prompts_and_guards_are_compared_and_judged(
     knowgate: Knowgate, workplace: Path
 ) -> None:
@@ -43,6 +44,7 @@ def test_models_prompts_and_guards_are_compared_and_judged(
         assert found.judgements[f"{row.reply_id}/abstention/detector"].outcome == "yes"
 
 
+@pytest.mark.slow
 def test_the_same_command_again_asks_nothing(knowgate: Knowgate, workplace: Path) -> None:
     arguments = (
         "eval", "ookb", "--questions", workplace / "kb.jsonl", "--model", CHAT, "--limit", 3,
@@ -78,6 +80,7 @@ def test_a_dry_run_tells_the_cost_and_writes_nothing(knowgate: Knowgate, workpla
     assert sorted(path.name for path in workplace.iterdir()) == before
 
 
+@pytest.mark.slow
 def test_logs_are_replayed_with_and_without_a_guard(knowgate: Knowgate, workplace: Path) -> None:
     (workplace / "m_runs").mkdir()
     log = write_lines(
@@ -106,6 +109,7 @@ def test_logs_are_replayed_with_and_without_a_guard(knowgate: Knowgate, workplac
     ] == [(2, 1, 1), (2, 2, 0)]
 
 
+@pytest.mark.slow
 def test_failures_are_told(knowgate: Knowgate, workplace: Path) -> None:
     outcome = knowgate(
         "eval", "ookb", "--questions", workplace / "kb.jsonl",
@@ -121,6 +125,7 @@ def test_failures_are_told(knowgate: Knowgate, workplace: Path) -> None:
     assert f"{failed} of them failed" in outcome.out
 
 
+@pytest.mark.slow
 def test_a_run_of_replies_cannot_be_calibrated_on(knowgate: Knowgate, workplace: Path) -> None:
     knowgate(
         "eval", "ookb", "--questions", workplace / "kb.jsonl", "--model", CHAT, "--limit", 2,
@@ -178,6 +183,7 @@ def test_a_policy_of_another_scorer_is_refused(knowgate: Knowgate, workplace: Pa
     assert not (workplace / "replies").exists()
 
 
+@pytest.mark.slow
 def test_a_chain_is_asked_without_prompts(knowgate: Knowgate, workplace: Path) -> None:
     knowgate(
         "eval", "ookb", "--questions", workplace / "kb.jsonl", "--model", CHAIN,
@@ -190,6 +196,7 @@ def test_a_chain_is_asked_without_prompts(knowgate: Knowgate, workplace: Path) -
     assert {row["system_id"] for row in rows} == {f"{CHAIN}·basic_rag"}
 
 
+@pytest.mark.slow
 def test_interrupted_it_leaves_whole_rows_and_goes_on(workplace: Path) -> None:
     (workplace / "slow.py").write_text(
         "from tests.offline_eval.systems.asked import reader\n"

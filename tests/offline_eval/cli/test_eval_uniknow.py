@@ -29,6 +29,7 @@ def questions(tmp_path: Path) -> Path:
     )
 
 
+@pytest.mark.slow
 def test_a_file_of_questions_runs_on_the_embedded_model_and_is_resumed(
     knowgate: Knowgate, questions: Path, tmp_path: Path
 ) -> None:
@@ -46,6 +47,7 @@ def test_a_file_of_questions_runs_on_the_embedded_model_and_is_resumed(
     assert read_uniknow_run(out).manifest.methods == ("naive", "cad")
 
 
+@pytest.mark.slow
 def test_what_is_left_out_and_what_the_guards_promise_are_said(
     knowgate: Knowgate, questions: Path, tmp_path: Path
 ) -> None:

@@ -297,6 +297,7 @@ def test_a_run_that_is_not_there_or_not_finished_is_one_line(
     refused(knowgate("calibrate", "--run", workplace / "run", "--out", out), "schema 7 is newer")
 
 
+@pytest.mark.slow
 def test_doctor_finds_everything_and_says_so_as_json(knowgate: Knowgate) -> None:
     outcome = knowgate("doctor", "--json")
 

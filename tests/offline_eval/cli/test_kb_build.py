@@ -84,6 +84,7 @@ def test_a_dry_run_tells_the_cost_and_writes_nothing(
     assert not out.exists()
 
 
+@pytest.mark.slow
 def test_prompts_are_replaced_by_files(knowgate: Knowgate, documents: Path, tmp_path: Path) -> None:
     prompt = tmp_path / "mine.txt"
     prompt.write_text("Ask about this.\nFact: {fact}")

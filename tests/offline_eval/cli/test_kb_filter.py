@@ -33,6 +33,7 @@ def questions(tmp_path: Path) -> Path:
     return write_lines(tmp_path / "kb.jsonl", lines)
 
 
+@pytest.mark.slow
 def test_what_is_kept_and_what_is_dropped_is_written_and_told(
     knowgate: Knowgate, questions: Path, tmp_path: Path
 ) -> None:

@@ -129,6 +129,7 @@ COMMAND = (
 )
 
 
+@pytest.mark.slow
 def test_the_command_serves_until_interrupted_and_goes_on_later(
     run: RepliesRun, socket_enabled: None
 ) -> None:

@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.offline_eval.cli.commands import write_lines
 from tests.support.paths import ROOT
 
@@ -25,6 +27,7 @@ def _run(*arguments: str | Path, **env: str) -> subprocess.CompletedProcess[byte
     )
 
 
+@pytest.mark.slow
 def test_an_error_is_one_line_on_standard_error_and_exit_code_two(tmp_path: Path) -> None:
     done = _run("calibrate", "--run", tmp_path, "--out", tmp_path / "policy.json")
 
@@ -33,6 +36,7 @@ def test_an_error_is_one_line_on_standard_error_and_exit_code_two(tmp_path: Path
     assert b"no run in this folder" in done.stderr
 
 
+@pytest.mark.slow
 def test_an_output_that_cannot_show_every_sign_does_not_end_the_command(tmp_path: Path) -> None:
     write_lines(tmp_path / "in.jsonl", [{"question": "Pool?", "passages": ["pool"]}])
 
@@ -45,6 +49,7 @@ def test_an_output_that_cannot_show_every_sign_does_not_end_the_command(tmp_path
     assert (tmp_path / "oüt.jsonl").exists()
 
 
+@pytest.mark.slow
 def test_a_killed_command_goes_on_where_it_stopped(tmp_path: Path, finished_run: Path) -> None:
     questions, whole = finished_run / "kb.jsonl", finished_run / "run"
     rows = tmp_path / "run" / "rows.jsonl"
@@ -68,6 +73,7 @@ def test_a_killed_command_goes_on_where_it_stopped(tmp_path: Path, finished_run:
         assert (tmp_path / "run" / name).read_bytes() == (whole / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_stopped_command_leaves_nothing_half_written(tmp_path: Path) -> None:
     lines = [{"question": "Pool?", "passages": ["pool " * 2000] * 5}] * 300
     write_lines(tmp_path / "in.jsonl", lines)

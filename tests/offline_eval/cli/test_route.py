@@ -107,6 +107,7 @@ def _route(knowgate: Knowgate, folder: Path) -> Outcome:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_replay_decides_as_the_guard_does(knowgate: Knowgate, tmp_path: Path) -> None:
     routes = set()
     for seed, policy in enumerate(_policies()):
@@ -200,6 +201,7 @@ runpy.run_module("knowgate", run_name="__main__")
 """
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_line_and_what_was_there_stays(workplace: Path) -> None:
     write_lines(workplace / "in.jsonl", [{"relevance": 0.5}] * 400)
     out = workplace / "out.jsonl"

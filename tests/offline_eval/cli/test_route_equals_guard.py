@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -128,6 +129,7 @@ def _require_equal(
         }, (policy, line)
 
 
+@pytest.mark.slow
 @settings(
     max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -140,6 +142,7 @@ def test_a_replay_equals_the_guard_for_any_policy_and_any_signals(
     _require_equal(policy, lines, _replayed(knowgate, policy, lines))
 
 
+@pytest.mark.slow
 def test_a_replay_equals_the_guard_on_every_combination_of_policy_and_signal(
     knowgate: Knowgate,
 ) -> None:

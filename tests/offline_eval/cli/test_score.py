@@ -176,6 +176,7 @@ def test_what_is_not_there_is_one_line(
     assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scorer", ["bi_encoder", "late_interaction"])
 def test_a_chinese_question_gets_a_reason_instead_of_a_number(
     knowgate: Knowgate, tmp_path: Path, scorer: str

@@ -23,6 +23,8 @@ from tests.offline_eval.cli.commands import (
 )
 from tests.offline_eval.suites.ookb.toy import write_toy_questions
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcome]:

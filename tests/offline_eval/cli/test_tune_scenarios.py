@@ -57,6 +57,7 @@ def asked(questions: Path, tmp_path: Path) -> Path:
     return tmp_path / "knowledge.jsonl"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["lm_uniknow", "dpo"])
 def test_an_adapter_is_trained_and_can_be_served(
     method: str, knowgate: Knowgate, questions: Path, asked: Path, tmp_path: Path

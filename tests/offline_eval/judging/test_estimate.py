@@ -59,6 +59,7 @@ def test_plain_cases_get_the_tier_that_anyone_would_give(
     assert tier(judge, reply) == expected
 
 
+@pytest.mark.slow
 def test_repeating_the_question_brings_a_reply_no_nearer(judge: EstimateJudge) -> None:
     similarity = AnswerSimilarity(TokenEncoder())
     question, expected = "Which metal is the old bridge made of?", "Wrought iron."

@@ -79,6 +79,7 @@ def test_a_weight_counts_in_the_rate() -> None:
     assert clustered_rate(trials).value == 0.75
 
 
+@pytest.mark.slow
 def test_the_interval_covers_the_true_rate_about_as_often_as_it_says() -> None:
     rng = np.random.default_rng(1)
     covered = 0
@@ -105,6 +106,7 @@ def test_of_two_units_the_interval_is_that_of_students_t() -> None:
     assert rate.high == pytest.approx(0.2 + 12.7062 * 0.02, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_the_interval_of_few_units_covers_the_true_rate_too() -> None:
     rng = np.random.default_rng(2)
     covered = 0

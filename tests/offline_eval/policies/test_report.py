@@ -31,6 +31,7 @@ def _text(path: Path) -> str:
     return Page(path.read_text(encoding="utf-8")).text.replace("\u00a0", " ")
 
 
+@pytest.mark.slow
 def test_the_page_says_what_is_promised_for_whom_and_what_is_not(
     calibrated: Calibrated, tmp_path: Path
 ) -> None:
@@ -45,6 +46,7 @@ def test_the_page_says_what_is_promised_for_whom_and_what_is_not(
         assert words in text
 
 
+@pytest.mark.slow
 def test_the_page_needs_nothing_from_outside_and_no_script(
     calibrated: Calibrated, tmp_path: Path
 ) -> None:
@@ -61,6 +63,7 @@ def test_the_page_needs_nothing_from_outside_and_no_script(
     assert not re.search(r"<svg.*#(?!regions|risk|p-|reliab)[0-9a-f]{6}", html)
 
 
+@pytest.mark.slow
 def test_points_of_every_kind_are_told_apart_and_counted(
     calibrated: Calibrated, tmp_path: Path
 ) -> None:
@@ -78,6 +81,7 @@ def test_points_of_every_kind_are_told_apart_and_counted(
     assert sum(counts.values()) == len(calibrated.test)
 
 
+@pytest.mark.slow
 def test_the_json_holds_the_numbers_of_the_page(calibrated: Calibrated, tmp_path: Path) -> None:
     paths = write_calibration_report(calibrated, tmp_path / "page.html")
 
@@ -105,6 +109,7 @@ def test_the_json_holds_the_numbers_of_the_page(calibrated: Calibrated, tmp_path
         assert ranking["excess_aurc"]["value"] <= ranking["aurc"]["value"]
 
 
+@pytest.mark.slow
 def test_the_same_calibration_gives_the_same_bytes(calibrated: Calibrated, tmp_path: Path) -> None:
     one = write_calibration_report(calibrated, tmp_path / "1.html")
     two = write_calibration_report(calibrated, tmp_path / "2.html")
@@ -113,6 +118,7 @@ def test_the_same_calibration_gives_the_same_bytes(calibrated: Calibrated, tmp_p
     assert one.json.read_bytes() == two.json.read_bytes()
 
 
+@pytest.mark.slow
 def test_text_of_the_records_cannot_become_markup(calibrated: Calibrated, tmp_path: Path) -> None:
     evil = replace(
         calibrated,
@@ -128,6 +134,7 @@ def test_text_of_the_records_cannot_become_markup(calibrated: Calibrated, tmp_pa
     assert "\u202e" not in page.text
 
 
+@pytest.mark.slow
 def test_without_confidence_relevance_alone_is_drawn(tmp_path: Path) -> None:
     found = calibrate_records(drawn(400, confidence=False), risk=0.2, delta=0.1)
 
@@ -154,6 +161,7 @@ def test_a_policy_that_nothing_certifies_is_reported_too(tmp_path: Path) -> None
     assert "Nothing could be certified, so this policy always abstains." in text
 
 
+@pytest.mark.slow
 def test_what_is_bounded_is_called_by_its_name(tmp_path: Path) -> None:
     loss = LossTable(wrong_follow=1.0, wrong_answer=1.0, false_abstention=0.2)
     of_cost = calibrate_records(drawn(400), risk_targets(0.35, loss), delta=0.1)
@@ -168,6 +176,7 @@ def test_what_is_bounded_is_called_by_its_name(tmp_path: Path) -> None:
         assert words in wrong
 
 
+@pytest.mark.slow
 def test_a_coverage_that_is_not_certified_names_no_bound(tmp_path: Path) -> None:
     found = calibrate_records(drawn(200), Coverage(0.999), delta=0.1)
 
@@ -179,6 +188,7 @@ def test_a_coverage_that_is_not_certified_names_no_bound(tmp_path: Path) -> None
     assert "points declared and tested on" in text
 
 
+@pytest.mark.slow
 def test_a_place_that_cannot_be_written_leaves_nothing(
     calibrated: Calibrated, tmp_path: Path
 ) -> None:

@@ -252,6 +252,7 @@ def test_the_left_out_check_is_in_the_report(tmp_path: Path) -> None:
     assert "near duplicate, similarity 0.930" in text
 
 
+@pytest.mark.slow
 def test_the_logged_replies_give_the_published_counts(shared_data: Path, tmp_path: Path) -> None:
     folder = shared_data / "policybench"
     logs = sorted((folder / "gpt-4o_runs").glob("*.jsonl"))

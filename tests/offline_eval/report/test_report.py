@@ -38,6 +38,7 @@ def test_the_headline_gives_counts_rates_and_intervals(write_run: WriteRun) -> N
     assert "Not guaranteed" in text
 
 
+@pytest.mark.slow
 def test_the_page_needs_nothing_from_outside_and_no_script(write_run: WriteRun) -> None:
     html = write_report(calibrated(write_run)).html.read_text(encoding="utf-8")
 
@@ -158,6 +159,7 @@ def test_a_run_cut_short_is_named_as_such(write_run: WriteRun) -> None:
     assert "Start the same 'knowgate eval ookb' again" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threshold", [0.5, None])
 def test_answers_from_memory_are_named_as_declared_and_not_certified(
     write_run: WriteRun, threshold: float | None
@@ -202,6 +204,7 @@ def test_without_calibration_the_report_says_how_to_get_the_rates(write_run: Wri
         assert text.count("knowgate calibrate") >= 3
 
 
+@pytest.mark.slow
 def test_a_place_that_cannot_be_written_is_an_input_error(
     write_run: WriteRun, tmp_path: Path
 ) -> None:

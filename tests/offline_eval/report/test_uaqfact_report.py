@@ -64,6 +64,7 @@ def test_hostile_text_stays_text(run: Path) -> None:
     assert "<script>" not in paths.markdown.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_same_run_gives_the_same_bytes(run: Path, tmp_path: Path) -> None:
     first, second = (write_report(run, out_dir=tmp_path / name) for name in "ab")
     for name in ("html", "markdown", "json"):

@@ -54,6 +54,7 @@ def page_of(folder: Path) -> Page:
     return Page((folder / "report.html").read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_the_json_has_every_number_with_its_interval_under_its_name(written: Path) -> None:
     value = json.loads((written / "report.json").read_text(encoding="utf-8"))
 
@@ -149,6 +150,7 @@ def test_the_markdown_has_the_same_tables(written: Path) -> None:
     assert [line.count("|") for line in lines[:3]] == [8, 6, 6]
 
 
+@pytest.mark.slow
 def test_a_second_report_has_the_same_bytes(full_run: Path, written: Path, tmp_path: Path) -> None:
     paths = write_report(full_run, out_dir=tmp_path)
 

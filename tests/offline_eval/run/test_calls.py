@@ -314,6 +314,7 @@ def test_a_run_without_a_loop_of_its_own_gets_one(tmp_path: Path) -> None:
     assert len(any_rows(tmp_path / "rows")) == 2
 
 
+@pytest.mark.slow
 def test_importing_the_runner_loads_nothing_heavy() -> None:
     program = (
         "import sys, knowgate.offline_eval.run\n"

@@ -52,6 +52,7 @@ with any_table(sys.argv[1]) as store:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 143)]
 )

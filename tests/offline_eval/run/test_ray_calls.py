@@ -110,6 +110,7 @@ def test_a_signal_ends_the_workers_and_the_cluster_and_leaves_whole_rows(
     assert sorted(int(row["id"]) for row in any_rows(tmp_path / "rows")) == list(range(20))
 
 
+@pytest.mark.slow
 def test_without_ray_the_error_says_what_to_install(tmp_path: Path) -> None:
     program = (
         "import sys; sys.modules['ray'] = None\n"

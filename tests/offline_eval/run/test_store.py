@@ -141,6 +141,7 @@ def test_what_was_handed_over_is_on_disk_when_the_store_is_closed(tmp_path: Path
     assert len(any_rows(tmp_path / "rows")) == 100
 
 
+@pytest.mark.slow
 def test_a_second_writer_is_refused_while_readers_are_not(tmp_path: Path) -> None:
     program = (
         "import sys\n"
@@ -230,6 +231,7 @@ print(json.dumps({"told": told, "message": message}))
 """
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_clear_error_and_what_was_stored_stays(tmp_path: Path) -> None:
     stem = tmp_path / "rows"
     command = [sys.executable, "-c", _FULL_DISK, str(stem)]

@@ -51,6 +51,7 @@ def auroc_of(found: Sequence[Confidence], facts: Sequence[Fact]) -> float:
     return value
 
 
+@pytest.mark.slow
 def test_the_cascade_is_as_good_as_ten_samples_at_three_calls(lm: HuggingFaceLM) -> None:
     full = loaded("sampled_consistency", lm, stopping="none", shortcut=None)
     ten = full.estimate_many(QUESTIONS)
@@ -64,6 +65,7 @@ def test_the_cascade_is_as_good_as_ten_samples_at_three_calls(lm: HuggingFaceLM)
     assert statistics.mean(decisions) >= 0.99
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "settings"),
     [

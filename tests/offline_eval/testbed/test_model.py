@@ -18,6 +18,8 @@ from knowgate.offline_eval.testbed import (
 )
 from knowgate.offline_eval.testbed._check import Answerer, Measure, MicroworldCheck, is_abstention
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def checked() -> MicroworldCheck:

@@ -15,6 +15,8 @@ from knowgate.guard.signals.confidence import CurtailedSampling, SampledConsiste
 from knowgate.guard.signals.confidence._stopping import BayesianStopping, StoppingRule
 from knowgate.offline_eval.testbed import default_world, microworld_model_path, prompt_template
 
+pytestmark = pytest.mark.slow
+
 QUESTIONS = 500
 CLOSED_BOOK = Prompt("microworld_closed_book", prompt_template("closed_book"))
 

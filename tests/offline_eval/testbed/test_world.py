@@ -122,6 +122,7 @@ def test_the_same_seed_gives_the_same_world(seed: int) -> None:
     assert first.to_ntriples() == second.to_ntriples()
 
 
+@pytest.mark.slow
 def test_the_world_does_not_depend_on_the_hash_seed() -> None:
     code = (
         "import hashlib; from knowgate.offline_eval.testbed import default_world;"

@@ -46,6 +46,7 @@ def test_unseen_entities_never_occur_as_subjects_in_training() -> None:
     assert not [name for name in unseen if name in questions]
 
 
+@pytest.mark.slow
 def test_withheld_facts_never_occur_with_their_values() -> None:
     texts = "\n".join(row.text for row in ROWS)
     for fact in WORLD.facts_with_status(FactStatus.WITHHELD):

@@ -49,6 +49,7 @@ class _Losses:
         return False
 
 
+@pytest.mark.slow
 def test_a_fresh_adapter_changes_nothing_and_is_all_that_is_trained() -> None:
     encoder = TrainableEncoder(rank=2, alpha=4)
     counts = sum(p.numel() for p in encoder.parameters())

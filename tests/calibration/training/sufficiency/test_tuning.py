@@ -19,6 +19,8 @@ from knowgate.guard import InputError
 from knowgate.guard.signals.relevance import FusedScorer, MatchModel, load_scorer
 from tests.calibration.training.sufficiency.knowledge import made_up_questions
 
+pytestmark = pytest.mark.slow
+
 
 @dataclasses.dataclass
 class _Tuned:

@@ -105,6 +105,7 @@ def test_the_trained_scorer_alone_agrees_with_itself(sufficiency: SufficiencySco
     assert sufficiency.score_pairs(pairs)[::-1].tolist() == list(judged.scores)
 
 
+@pytest.mark.slow
 def test_a_cold_cache_gives_the_same_bits_as_a_warm_one(fused: FusedScorer, folder: Path) -> None:
     cold = FusedScorer(folder, device="cpu", cache_tokens=0)
     assert cold.score_set(QUESTION, PASSAGES) == fused.score_set(QUESTION, PASSAGES)
@@ -130,6 +131,7 @@ def test_two_half_answers_match_better_than_either(fused: FusedScorer) -> None:
     assert together[place] > max(vector[place] for vector in vectors)
 
 
+@pytest.mark.slow
 def test_odd_texts_get_finite_scores(scorer: FusedScorer | SufficiencyScorer) -> None:
     for question in (QUESTION, "", "\ud800", "?"):
         judged = scorer.score_set(question, ODD)

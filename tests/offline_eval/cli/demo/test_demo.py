@@ -17,6 +17,8 @@ from knowgate.offline_eval.cli.demo import (
 )
 from knowgate.offline_eval.cli.demo._city import CityDemo, split_sentences
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

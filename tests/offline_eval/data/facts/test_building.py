@@ -373,6 +373,7 @@ build_questions(
 """
 
 
+@pytest.mark.slow
 def test_a_killed_build_goes_on_and_repeats_no_more_than_was_under_way(
     tmp_path: Path,
 ) -> None:

@@ -345,6 +345,7 @@ def test_single_keys_can_be_turned_off(run: RepliesRun, show: Open) -> None:
     assert votes(run, "abstention") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [320, 1280])
 def test_nothing_overflows_and_texts_stand_out(

@@ -253,6 +253,7 @@ with LabelServer(open_session(run, open_sample(run), "anna")) as server:
 """
 
 
+@pytest.mark.slow
 def test_a_killed_server_loses_no_acknowledged_label(run: RepliesRun, socket_enabled: None) -> None:
     acknowledged: set[int] = set()
     for first in (0, 16):

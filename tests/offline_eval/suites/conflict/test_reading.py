@@ -172,6 +172,7 @@ NAMES = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.dictionaries(NAMES, JSON, max_size=8), max_size=3),

@@ -304,6 +304,7 @@ def test_a_broken_file_of_the_run_is_named(tmp_path: Path, name: str, text: str)
         read_conflict_run(out)
 
 
+@pytest.mark.slow
 def test_the_embedded_model_cannot_ignore_a_context_and_removing_it_helps(tmp_path: Path) -> None:
     lm = load_language_model(EMBEDDED)
     settings = ConflictSettings(

@@ -36,6 +36,7 @@ def _auroc(run: MeasuredRun) -> float | None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("domain", "expected"), [("CPF", 0.857), ("BTT", 0.821)], ids=["CPF", "BTT"]
 )
@@ -50,6 +51,7 @@ def test_answers_alone_are_told_apart_as_well_as_measured_before(
     assert again.rows == run.rows
 
 
+@pytest.mark.slow
 def test_with_the_question_in_the_passage_it_is_easy(
     shared_data: Path, tmp_path: Path, encoder: BiEncoderScorer
 ) -> None:

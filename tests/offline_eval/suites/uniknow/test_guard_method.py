@@ -161,6 +161,7 @@ def test_too_few_questions_certify_nothing_and_the_policy_says_so() -> None:
     assert "everything is abstained from" in policy.guarantee.statement
 
 
+@pytest.mark.slow
 def test_the_promise_holds_over_many_draws() -> None:
     fresh = _signals(4000, 0.45, seed=999)
     policies = [_policy(_signals(240, 0.45, seed), risk=0.1, delta=0.1) for seed in range(40)]

@@ -28,6 +28,8 @@ from knowgate.offline_eval.suites.uniknow._trained_methods import Trainer
 from knowgate.offline_eval.testbed import microworld_model_path
 from tests.offline_eval.suites.uniknow.small_run import METHODS, small_run
 
+pytestmark = pytest.mark.slow
+
 _Prepare = Callable[[Path], None]
 
 

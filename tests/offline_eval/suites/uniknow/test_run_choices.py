@@ -74,6 +74,7 @@ def test_settings_out_of_range_are_refused_before_a_run_begins(changes: dict[str
         UniKnowSettings(**changes)
 
 
+@pytest.mark.slow
 def test_kinds_beyond_the_paper_are_asked_too(tmp_path: Path, lm: HuggingFaceLM) -> None:
     run = read_uniknow_run(
         small_run(tmp_path / "run", lm, methods=("naive",), limit=6, beyond=True)
@@ -91,6 +92,7 @@ def test_kinds_beyond_the_paper_are_asked_too(tmp_path: Path, lm: HuggingFaceLM)
     }
 
 
+@pytest.mark.slow
 def test_at_most_so_many_questions_a_side_are_evaluated(tmp_path: Path, lm: HuggingFaceLM) -> None:
     run = read_uniknow_run(
         small_run(tmp_path / "run", lm, methods=("naive",), questions_per_side=3)
