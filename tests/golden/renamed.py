@@ -49,6 +49,13 @@ RENAMED: tuple[Rename, ...] = (
     Rename("text", "knowgate 0.1.0", "knowgate 0.2.0", why="the version, where it is no key"),
     Rename("key", "kept_back", "held_out", scenario="calibrate-records", why="standard term"),
     Rename(
+        "text",
+        "on folds kept back",
+        "on held-out folds",
+        scenario="calibrate-records",
+        why="standard term",
+    ),
+    Rename(
         "value",
         "how often it declines without need: that is measured, not bounded",
         "how often it abstains without need: that is measured, not bounded",
