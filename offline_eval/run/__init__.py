@@ -21,7 +21,6 @@ from ._manifest import (
     read_versioned,
 )
 from ._measured_run import MeasuredRun, read_measured_run
-from ._ordered_store import open_run
 from ._progress import OnProgress, OnStep, Progress, RunTotals, Tally
 from ._questions import TWINS, CaseKind, MeasuredRow, Question, RowError
 from ._ray_calls import RayPool, run_calls_ray_sync
@@ -48,7 +47,6 @@ from ._reply_run import (
     start_replies_run,
 )
 from ._run import Run
-from ._store import open_store, sole_writer, stored_rows
 from ._table import SharedLog, Table, TableSpec, open_table, read_table, write_table
 
 __all__ = [
@@ -95,8 +93,6 @@ __all__ = [
     "holds_replies",
     "holds_run",
     "in_threads",
-    "open_run",
-    "open_store",
     "open_table",
     "read_manifest",
     "read_measured_run",
@@ -107,8 +103,6 @@ __all__ = [
     "run_calls_ray_sync",
     "run_calls_sync",
     "run_interruptibly",
-    "sole_writer",
     "start_replies_run",
-    "stored_rows",
     "write_table",
 ]

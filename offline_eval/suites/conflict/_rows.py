@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from ....guard.decision import Route
 from ....guard.matching import canonical_answer
-from ...run import InputFile, RowError
+from ...run import Manifest, RowError, Stored, TableSpec
 from ._items import EvidenceKind, Task
 
 _SENTENCE = re.compile(r"(?<=[.!?。！？])[\"'”’)\]]*\s+|\n+|(?<=[。！？])")
@@ -125,33 +125,21 @@ AnswerForm = Literal["letters", "likelihood", "free"]
 Role = Literal["belief", "plausible", "implausible", "distractor"]
 
 
-class _Stored(BaseModel):
-    # Unknown fields are left alone: a later writer may add some without a new schema.
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class ConflictManifest(_Stored):
+class ConflictManifest(Manifest):
     """`manifest.json`.
 
     Attributes:
-        created_by: program and version that began the run.
-        settings: what decides its rows.
         systems: the model, the context removed, and guards.
-        inputs: files that it was made from.
         quirks: what was odd in them.
         questions: in the set.
     """
 
-    suite: Literal["conflict"]
-    created_by: str = ""
-    settings: dict[str, Any] = {}
     systems: tuple[str, ...]
-    inputs: tuple[InputFile, ...] = ()
     quirks: tuple[str, ...] = ()
     questions: Annotated[int, Field(ge=0)]
 
 
-class Vote(_Stored):
+class Vote(Stored):
     """One prompt variant's verdict on one answer.
 
     Attributes:
@@ -169,7 +157,7 @@ class Vote(_Stored):
     no: float | None = None
 
 
-class BeliefRow(_Stored):
+class BeliefRow(Stored):
     """A line of `beliefs.jsonl`.
 
     Attributes:
@@ -189,7 +177,7 @@ class BeliefRow(_Stored):
     error: RowError | None = None
 
 
-class Check(_Stored):
+class Check(Stored):
     """A judge's verdict on a passage; one failure costs one verdict.
 
     Attributes:
@@ -207,7 +195,7 @@ class Check(_Stored):
     error: RowError | None = None
 
 
-class EvidenceRow(_Stored):
+class EvidenceRow(Stored):
     """A line of `evidence.jsonl`: a passage of one kind for one question.
 
     Attributes:
@@ -240,7 +228,7 @@ class EvidenceRow(_Stored):
     error: RowError | None = None
 
 
-class Option(_Stored):
+class Option(Stored):
     """One of the four options, with other ways to write it and the part that it plays."""
 
     text: str
@@ -248,7 +236,7 @@ class Option(_Stored):
     role: Role
 
 
-class Shown(_Stored):
+class Shown(Stored):
     """A passage as tasks show it, and the sentences of it that answer."""
 
     passage: str
@@ -257,7 +245,7 @@ class Shown(_Stored):
     plausibility: float | None = None
 
 
-class Instance(_Stored):
+class Instance(Stored):
     """A line of `instances.jsonl`: all that the tasks need of one question.
 
     Attributes:
@@ -273,7 +261,7 @@ class Instance(_Stored):
     agreeing_first: bool
 
 
-class ConflictRow(_Stored):
+class ConflictRow(Stored):
     """A line of `rows.jsonl`: what one system said in one task over one kind of evidence.
 
     Attributes:
@@ -309,3 +297,10 @@ class ConflictRow(_Stored):
 def row_id(system: str, task: Task, evidence: EvidenceKind | None, key: str) -> str:
     """How a row is told from others."""
     return f"{system}/{task.value}/{evidence.value if evidence else '-'}/{key}"
+
+
+HINT = "run `knowgate eval conflict` again into another folder"
+BELIEFS = TableSpec("beliefs", BeliefRow, "key", hint=HINT)
+EVIDENCE = TableSpec("evidence", EvidenceRow, "row_id", hint=HINT)
+INSTANCES = TableSpec("instances", Instance, "key", hint=HINT, whole=True)
+ROWS = TableSpec("rows", ConflictRow, "row_id", hint=HINT)

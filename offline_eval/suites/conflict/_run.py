@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ...._version import __version__
 from ....guard.contracts import EntailmentModel, LanguageModel, ScoringLanguageModel
 from ....guard.errors import InputError
-from ....guard.files import atomic_writer, file_sha256, write_json
-from ...run import SCHEMA_VERSION, Table, holds_run, open_store, stored_rows
+from ...run import InputFile, OnStep, Run, read_table, write_table
 from ...systems import LoggedReplies
 from ._answering import Answerer, ModelAnswerer, ReplayAnswerer, TaskPrompter
 from ._beliefs import BeliefCollector
@@ -23,10 +21,19 @@ from ._instances import make_instances
 from ._items import ConflictItem, Task
 from ._plan import ConflictSettings, Planned, batches, planned
 from ._prompts import PromptSet
-from ._rows import MODEL_SYSTEM, SUITE, SYSTEMS, AnswerForm, BeliefRow, EvidenceRow, Instance
+from ._rows import (
+    BELIEFS,
+    EVIDENCE,
+    INSTANCES,
+    MODEL_SYSTEM,
+    ROWS,
+    SUITE,
+    SYSTEMS,
+    AnswerForm,
+    ConflictManifest,
+    Instance,
+)
 from ._validation import PassageJudge, Validator
-
-Progress = Callable[[int, int], None]
 
 # Questions put at one time, and those with all their tasks: what a kill can cost.
 _AT_ONCE = 64
@@ -67,7 +74,7 @@ def run_conflict(
     *,
     settings: ConflictSettings | None = None,
     parts: ConflictParts | None = None,
-    on_progress: Progress | None = None,
+    on_progress: OnStep | None = None,
 ) -> Path:
     """Find beliefs out, make evidence and put every task to a model.
 
@@ -96,10 +103,12 @@ def run_conflict(
         raise InputError("no question is left to ask", where="questions")
     _check_guards(parts.guards or {})
     root, prompts = Path(out), parts.prompts or PromptSet()
-    _start(root, _manifest(model, chosen, settings, form, parts, prompts))
-    instances = _instances(root, model, chosen, settings, parts, prompts)
-    plan = list(planned(instances, settings.tasks, settings.kinds))
-    _ask(root, plan, _answerer(model, form, parts, prompts), dict(parts.guards or {}), on_progress)
+    manifest = _manifest(model, chosen, settings, form, parts, prompts)
+    with Run.create_or_resume(root, manifest) as run:
+        instances = _instances(run, model, chosen, settings, parts, prompts)
+        plan = list(planned(instances, settings.tasks, settings.kinds))
+        answerer = _answerer(model, form, parts, prompts)
+        _ask(run, plan, answerer, dict(parts.guards or {}), on_progress)
     return root
 
 
@@ -125,42 +134,36 @@ def _check_guards(guards: Collection[str]) -> None:
 
 
 def _ask(
-    root: Path,
+    run: Run,
     plan: Sequence[Planned],
     answerer: Answerer,
     guards: Mapping[str, Decider],
-    on_progress: Progress | None,
+    on_progress: OnStep | None,
 ) -> None:
     guarded = [one for one in plan if one.task is Task.PK and one.system == MODEL_SYSTEM]
     total = len(plan) + len(guards) * len(guarded)
-    with open_store(root / "rows", key="row_id") as store:
+    table = run[ROWS]
 
-        def report() -> None:
-            if on_progress is not None:
-                on_progress(len(store.done), total)
+    def report() -> None:
+        if on_progress is not None:
+            on_progress(len(table.done), total)
 
-        # Whole batches: a local model's reply can hang on its neighbours in the last digit.
-        for batch in batches(plan, _INSTANCES_AT_ONCE):
-            if any(one.row_id not in store.done for one in batch):
-                _append(store, [row.model_dump(mode="json") for row in answerer.answer(batch)])
+    # Whole batches: a local model's reply can depend on its batch in the last digit.
+    for batch in batches(plan, _INSTANCES_AT_ONCE):
+        if any(one.row_id not in table.done for one in batch):
+            table.extend(answerer.answer(batch))
+        report()
+    for name, guard in guards.items():
+        behind = {row.row_id: row.model_dump(mode="json") for row in table.rows()}
+        for some in _parts(guarded):
+            table.extend(guard_rows(name, guard, some, behind, table.done))
             report()
-        for name, guard in guards.items():
-            behind = {value["row_id"]: value for _, value in stored_rows(root / "rows")}
-            for some in _parts(guarded):
-                _append(store, guard_rows(name, guard, some, behind, store.done))
-                report()
 
 
 def default_form(model: object) -> AnswerForm:
     """Likelihoods where a model scores options and has no chat template; letters otherwise."""
     scores = isinstance(model, ScoringLanguageModel)
     return "likelihood" if scores and not getattr(model, "uses_chat_template", False) else "letters"
-
-
-def _append(store: Table[Any], rows: Sequence[Mapping[str, Any]]) -> None:
-    for row in rows:
-        if row["row_id"] not in store.done:
-            store.append(row)
 
 
 def _answerer(
@@ -176,41 +179,34 @@ def _answerer(
 
 
 def _instances(
-    root: Path,
+    run: Run,
     model: LanguageModel | LoggedReplies,
     items: Sequence[ConflictItem],
     settings: ConflictSettings,
     parts: ConflictParts,
     prompts: PromptSet,
 ) -> list[Instance]:
-    path = root / "instances.jsonl"
-    if path.exists():
-        return [Instance.model_validate(v) for _, v in stored_rows(root / "instances")]
+    if INSTANCES.path(run.folder).exists():
+        return read_table(run.folder, INSTANCES)
     lm = None if isinstance(model, LoggedReplies) else model
     by_key = {item.key: item for item in items}
     collector = BeliefCollector(lm, prompts, settings.beliefs)
-    with open_store(root / "beliefs", key="key") as store:
-        for some in _parts(items):
-            if any(item.key not in store.done for item in some):
-                for row in collector.collect(some):
-                    if row.key not in store.done:
-                        store.append(row.model_dump(mode="json"))
-    beliefs = [BeliefRow.model_validate(v) for _, v in stored_rows(root / "beliefs")]
+    table = run[BELIEFS]
+    for some in _parts(items):
+        if any(item.key not in table.done for item in some):
+            table.extend(collector.collect(some))
+    beliefs = table.rows()
     believed = [Believed(by_key[b.key], b.belief) for b in beliefs if b.belief is not None]
     maker = EvidenceMaker(prompts, settings.kinds, parts.editor)
     validator = Validator(prompts, parts.judges, parts.entailment, lm)
-    with open_store(root / "evidence", key="row_id") as store:
-        for group in _parts(believed):
-            wanted = {f"{one.item.key}/{kind.value}" for one in group for kind in settings.kinds}
-            if not wanted <= set(store.done):
-                rows = validator.validate(maker.make(group), by_key)
-                _append(store, [row.model_dump(mode="json") for row in rows])
-    evidence = [EvidenceRow.model_validate(v) for _, v in stored_rows(root / "evidence")]
-    instances = make_instances(believed, evidence, settings.seed)
+    passages = run[EVIDENCE]
+    for group in _parts(believed):
+        wanted = {f"{one.item.key}/{kind.value}" for one in group for kind in settings.kinds}
+        if not wanted <= set(passages.done):
+            passages.extend(validator.validate(maker.make(group), by_key))
+    instances = make_instances(believed, passages.rows(), settings.seed)
     # Last and at once: a folder with instances has all that they were made from.
-    with atomic_writer(path) as file:
-        for instance in instances:
-            file.write(instance.model_dump_json() + "\n")
+    write_table(run.folder, INSTANCES, instances)
     return instances
 
 
@@ -225,7 +221,7 @@ def _manifest(
     form: AnswerForm,
     parts: ConflictParts,
     prompts: PromptSet,
-) -> dict[str, Any]:
+) -> ConflictManifest:
     guards = dict(parts.guards or {})
     inputs = list(parts.inputs)
     asked = "replay"
@@ -233,11 +229,9 @@ def _manifest(
         inputs.append(Path(model.path))
     else:
         asked = model.fingerprint
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "suite": SUITE,
-        "created_by": f"knowgate {__version__}",
-        "settings": {
+    return ConflictManifest.new(
+        suite=SUITE,
+        settings={
             **asdict(settings),
             "tasks": [task.value for task in settings.tasks],
             "kinds": [kind.value for kind in settings.kinds],
@@ -249,20 +243,13 @@ def _manifest(
             "prompts": prompts.sha256,
             "guards": {name: (parts.guard_sha256 or {}).get(name, "") for name in guards},
         },
-        "systems": [*SYSTEMS, *guards],
-        "inputs": [{"name": path.name, "sha256": file_sha256(path)} for path in inputs],
-        "quirks": list(parts.quirks),
-        "questions": len(items),
-        "questions_sha256": _sha256(items),
-    }
+        systems=(*SYSTEMS, *guards),
+        inputs=tuple(InputFile.of(path) for path in inputs),
+        quirks=tuple(parts.quirks),
+        questions=len(items),
+        questions_sha256=_sha256(items),
+    )
 
 
 def _sha256(items: Sequence[ConflictItem]) -> str:
     return hashlib.sha256(repr(tuple(items)).encode("utf-8", "replace")).hexdigest()
-
-
-def _start(root: Path, manifest: Mapping[str, Any]) -> None:
-    """Write the manifest, or find that the folder holds this very run."""
-    if not holds_run(root, manifest):
-        root.mkdir(parents=True, exist_ok=True)
-        write_json(root / "manifest.json", dict(manifest))

@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ....guard.errors import InputError
-from ...run import checked_model, read_manifest, stored_rows
+from ...run import checked_model, read_manifest, read_table
 from ._items import EvidenceKind, Task
 from ._plan import Planned, planned
 from ._rows import (
+    BELIEFS,
+    EVIDENCE,
+    INSTANCES,
     MODEL_SYSTEM,
+    ROWS,
     SUITE,
     SYSTEMS,
     BeliefRow,
@@ -104,22 +108,10 @@ def read_conflict_run(folder: str | os.PathLike[str]) -> ConflictRun:
             raise InputError(f"settings lack {name}", where=where, hint=_HINT)
     run = ConflictRun(
         manifest,
-        tuple(
-            checked_model(BeliefRow, v, where=at, hint=_HINT)
-            for at, v in stored_rows(root / "beliefs")
-        ),
-        tuple(
-            checked_model(EvidenceRow, v, where=at, hint=_HINT)
-            for at, v in stored_rows(root / "evidence")
-        ),
-        tuple(
-            checked_model(Instance, v, where=at, hint=_HINT)
-            for at, v in stored_rows(root / "instances")
-        ),
-        tuple(
-            checked_model(ConflictRow, v, where=at, hint=_HINT)
-            for at, v in stored_rows(root / "rows")
-        ),
+        tuple(read_table(root, BELIEFS)),
+        tuple(read_table(root, EVIDENCE)),
+        tuple(read_table(root, INSTANCES)) if INSTANCES.path(root).exists() else (),
+        tuple(read_table(root, ROWS)),
     )
     _check(run, root)
     return run
@@ -138,5 +130,5 @@ def _check(run: ConflictRun, root: Path) -> None:
         raise InputError(
             "the run is not finished (no task was asked yet)",
             where=str(root),
-            hint="start the same `knowgate eval conflict` again, it goes on where it stopped",
+            hint="start the same `knowgate eval conflict` again to continue it",
         )

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ...._version import __version__
 from ....guard import Guard, GuardOptions
 from ....guard.contracts import RelevanceScorer
 from ....guard.errors import InputError, KnowgateError, SignalError, SignalValueError
-from ....guard.files import file_sha256, read_text, write_text
+from ....guard.files import read_text, write_text
 from ....guard.policy import Policy
 from ...data import (
     Encoder,
@@ -23,11 +22,11 @@ from ...data import (
     build_knowledge_base,
     read_questions,
 )
-from ...run import SCHEMA_VERSION, CaseKind, open_run
+from ...run import CaseKind, InputFile, Manifest, MeasuredRow, OnStep, Run, TableSpec
 from ...systems import Case, PassageIndex
 from ._cases import build_cases
 
-Progress = Callable[[int, int], None]
+_ROWS = TableSpec("rows", MeasuredRow, "case_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +58,11 @@ def run_ookb(
     scorer: RelevanceScorer,
     encoder: Encoder,
     settings: OokbSettings,
-    on_progress: Progress | None = None,
+    on_progress: OnStep | None = None,
 ) -> Path:
     """Measure every question with its passage in the knowledge base, and left out.
 
-    Interrupted at any point and called again with the same arguments, it goes on
+    Interrupted at any point and called again with the same arguments, it continues
     after the last whole row and the rows come out byte for byte the same.
 
     Args:
@@ -89,14 +88,17 @@ def run_ookb(
     manifest = _manifest(
         Path(questions_path), scorer, encoder, settings, len(questions), len(cases)
     )
-    with open_run(out, manifest, [case.case_id for case in cases]) as store:
+    with Run.create_or_resume(out, manifest) as run:
+        # Also of a run that an older version began: it may lack fields that are read now.
         _write_questions(Path(out) / "questions.jsonl", questions, knowledge_base)
-        if store.done < len(cases):
+        table = run[_ROWS]
+        table.require_order([case.case_id for case in cases])
+        if len(table.done) < len(cases):
             index = PassageIndex(knowledge_base, encoder)
-            for case in cases[store.done :]:
-                store.append(_row(case, guard, index, knowledge_base, settings))
+            for case in cases[len(table.done) :]:
+                table.append(_row(case, guard, index, knowledge_base, settings))
                 if on_progress is not None:
-                    on_progress(store.done, len(cases))
+                    on_progress(len(table.done), len(cases))
     return Path(out)
 
 
@@ -160,12 +162,10 @@ def _manifest(
     settings: OokbSettings,
     questions: int,
     cases: int,
-) -> dict[str, Any]:
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "suite": "ookb",
-        "created_by": f"knowgate {__version__}",
-        "settings": {
+) -> Manifest:
+    return Manifest.new(
+        suite="ookb",
+        settings={
             "scorer": scorer.fingerprint.model_dump(),
             "aggregator": settings.aggregator,
             "retriever": encoder.fingerprint.model_dump(),
@@ -173,10 +173,10 @@ def _manifest(
             "top_k": settings.top_k,
             "passage": settings.passage.value,
         },
-        "inputs": [{"name": questions_path.name, "sha256": file_sha256(questions_path)}],
-        "questions": questions,
-        "cases": cases,
-    }
+        inputs=(InputFile.of(questions_path),),
+        questions=questions,
+        cases=cases,
+    )
 
 
 def _write_questions(

@@ -18,11 +18,11 @@ from knowgate.offline_eval.run import (
     ReplySystem,
     StoredPassage,
     holds_replies,
-    open_store,
     read_measured_run,
     read_replies_run,
     start_replies_run,
 )
+from tests.support.any_rows import any_table
 
 QUESTIONS = [
     Question(question_id="q1", question="When?", answer="Nine.", passage_id="p1"),
@@ -54,7 +54,7 @@ def reply(case: str, **fields: Any) -> dict[str, Any]:
 
 
 def store(folder: Path, name: str, key: str, *rows: dict[str, Any]) -> None:
-    with open_store(folder / name, key=key) as opened:
+    with any_table(folder / name, key) as opened:
         for row in rows:
             opened.append(row)
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from knowgate.guard import Decision, InputError, LanguageModelError, Reason, Route
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.data.uaqfact import read_layout, write_layout
-from knowgate.offline_eval.run import stored_rows
+from knowgate.offline_eval.run import TableSpec, read_table
 from knowgate.offline_eval.suites.uaqfact._answering import FactRetriever, _best
 from knowgate.offline_eval.suites.uaqfact._plan import MODEL_SYSTEM, TASK3_FORMS, UaqRow
 from knowgate.offline_eval.suites.uaqfact._prompting import Prompts, clue_facts, embedded_prompts
@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def rows(run: Path) -> list[UaqRow]:
-    return [UaqRow.model_validate(value) for _, value in stored_rows(run / "rows")]
+    return read_table(run, TableSpec("rows", UaqRow, "row_id"))
 
 
 def test_every_question_is_put_in_every_form(folder: Path, tmp_path: Path) -> None:
