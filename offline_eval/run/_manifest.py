@@ -216,7 +216,12 @@ def holds_run(
 
 def _require_free(root: Path, own: Collection[str], kind: str) -> None:
     try:
-        present = [item.name for item in root.iterdir()] if root.exists() else []
+        # A table without a row may be left by a kill, and holds nothing.
+        present = [
+            item.name
+            for item in (root.iterdir() if root.exists() else ())
+            if item.suffix != ".jsonl" or item.stat().st_size
+        ]
     except OSError as error:
         raise unusable(root, error) from None
     strangers = sorted(
