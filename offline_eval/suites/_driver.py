@@ -184,7 +184,7 @@ def _answer_all(
     batches = _Batches(suite, table, options, tally)
     for system in work.systems:
         own = [case for case, other in pairs if other is system]
-        for batch in suite.batches(own):
+        for batch in suite.batches(own, system):
             batches.answer(batch, system)
 
 

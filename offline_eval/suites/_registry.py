@@ -15,6 +15,7 @@ from .base import Suite
 _BUILT_IN: dict[str, str] = {
     "judge-bias": ".judge_bias:JUDGE_BIAS",
     "uaqfact": ".uaqfact:UAQFACT",
+    "uniknow": ".uniknow:UniKnowSuite",
 }
 _ENTRY_POINTS = "knowgate.suites"
 _PYTHON = "python:"

@@ -51,7 +51,6 @@ def write_report(
 _REPORTS = {
     "ookb": ".ookb:signals_report",
     "conflict": ".conflict:conflict_report",
-    "uniknow": ".uniknow:uniknow_report",
 }
 
 

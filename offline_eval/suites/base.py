@@ -341,8 +341,9 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
         del case, system
         return True
 
-    def batches(self, cases: Sequence[CaseT]) -> Iterator[Sequence[CaseT]]:
-        """Split the cases into batches for a plain `answer`."""
+    def batches(self, cases: Sequence[CaseT], system: System) -> Iterator[Sequence[CaseT]]:
+        """Split the cases of a system into batches for a plain `answer`."""
+        del system
         for begin in range(0, len(cases), self.batch_size):
             yield cases[begin : begin + self.batch_size]
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 from ._cases import ContextKind
 from ._plan import training_cases
 from ._questions import read_dataset
-from ._reading import left_out_of, uniknow_signals
-from ._report import uniknow_report
+from ._reading import uniknow_signals
 from ._rows import UniKnowSignal
-from ._run import GUARD_SCORER, Parts, run_uniknow
 from ._settings import UniKnowSettings
+from ._stages import Parts
+from ._suite import UniKnowSuite
 from ._training_data import (
     TrainedMethod,
     TrainedVariant,
@@ -25,19 +25,16 @@ from ._training_data import (
 )
 
 __all__ = [
-    "GUARD_SCORER",
     "ContextKind",
     "Parts",
     "TrainedMethod",
     "TrainedVariant",
     "UniKnowSettings",
     "UniKnowSignal",
-    "left_out_of",
+    "UniKnowSuite",
     "preference_examples",
     "read_dataset",
-    "run_uniknow",
     "training_cases",
     "training_examples",
-    "uniknow_report",
     "uniknow_signals",
 ]

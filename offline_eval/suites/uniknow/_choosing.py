@@ -11,7 +11,7 @@ from ....guard.policy import Policy
 from ...run import OnProgress
 from ._cases import Knowledge, ScenarioCase
 from ._datasets import PromptSet
-from ._guard_method import GuardMethod, SignalMeter
+from ._guard_method import GuardMethod, SignalMeter, policy_guard
 from ._methods import (
     ContrastiveLanguageModel,
     ContrastiveMethod,
@@ -62,14 +62,23 @@ class Chosen:
     left_out: dict[str, str]
 
     @property
-    def guarded(self) -> bool:
-        """Whether signals have to be measured."""
-        return any(name in GUARDED for name in self.names)
-
-    @property
     def trained(self) -> bool:
         """Whether anything has to be trained."""
         return any(map(_is_trained, self.names))
+
+
+def wanted_methods(names: Sequence[str], *, ablations: bool = False) -> tuple[str, ...]:
+    """Return the methods asked for, in the order of the rows, whatever the model allows.
+
+    Args:
+        names: of methods, or `all`.
+        ablations: also train `lm_uniknow` on other data.
+    """
+    wanted = {*names, *(METHOD_NAMES if ALL_METHODS in names else ())}
+    return (
+        *(name for name in (*METHOD_NAMES, *_OPTIONAL) if name in wanted),
+        *(variant.name for variant in ablation_variants() if ablations),
+    )
 
 
 def choose_methods(names: Sequence[str], lm: LanguageModel, *, ablations: bool = False) -> Chosen:
@@ -83,13 +92,9 @@ def choose_methods(names: Sequence[str], lm: LanguageModel, *, ablations: bool =
     Raises:
         InputError: a method asked for by name, or the ablations, cannot be run.
     """
-    wanted = {*names, *(METHOD_NAMES if ALL_METHODS in names else ())}
     possible: list[str] = []
     left_out: dict[str, str] = {}
-    for name in (
-        *(name for name in (*METHOD_NAMES, *_OPTIONAL) if name in wanted),
-        *(variant.name for variant in ablation_variants() if ablations),
-    ):
+    for name in wanted_methods(names, ablations=ablations):
         reason = _why_not(name, lm)
         if not reason:
             possible.append(name)
@@ -159,6 +164,7 @@ class Methods:
     meter: SignalMeter | None = None
     policy: Policy | None = None
     _asked: dict[str, RememberingMethod] = field(default_factory=dict)
+    _last: Method | None = None
 
     def remembering(self, name: str) -> RememberingMethod:
         """Return a method without training or guard; a guard can use its replies again."""
@@ -172,25 +178,39 @@ class Methods:
             self._asked[name] = RememberingMethod(made)
         return self._asked[name]
 
-    def make(self, name: str, on_progress: OnProgress | None = None) -> Method:
-        """Return the method of that name, trained if necessary.
+    def train(self, name: str, on_progress: OnProgress | None = None) -> None:
+        """Train the adapter of a method, if it needs one and it does not exist.
+
+        Raises:
+            InputError: it cannot be trained.
+        """
+        if _is_trained(name):
+            assert self.trainer is not None
+            self.trainer.train(_variant(name), on_progress)
+
+    def make(self, name: str) -> Method:
+        """Return the method of that name; only the last one is kept in memory.
 
         Raises:
             InputError: it cannot be trained, or the guard's parts do not belong together.
         """
+        if self._last is None or self._last.name != name:
+            self._last = None
+            self._last = self._made(name)
+        return self._last
+
+    def _made(self, name: str) -> Method:
         if name in GUARDED:
             assert self.meter is not None
             assert self.policy is not None
-            return GuardMethod(
-                name,
-                self.remembering(name.removeprefix("guard_")),
-                self.policy,
-                scorer=self.meter.scorer,
-                estimator=self.meter.estimator,
-            )
-        if name in (*_PROMPTED, *_CONTRASTIVE):
-            return self.remembering(name)
-        assert self.trainer is not None
-        variants = {variant.name: variant for variant in ablation_variants()}
-        variant = variants.get(name) or TrainedVariant(TrainedMethod(name))
-        return self.trainer.method(variant, on_progress)
+            guard = policy_guard(self.policy, self.meter.scorer, self.meter.estimator)
+            return GuardMethod(name, self.remembering(name.removeprefix("guard_")), guard)
+        if _is_trained(name):
+            assert self.trainer is not None
+            return self.trainer.method(_variant(name))
+        return self.remembering(name)
+
+
+def _variant(name: str) -> TrainedVariant:
+    variants = {variant.name: variant for variant in ablation_variants()}
+    return variants.get(name) or TrainedVariant(TrainedMethod(name))

@@ -129,6 +129,23 @@ def _checked(found: Confidence | KnowgateError) -> Confidence | KnowgateError:
     return SignalValueError("confidence", "the value is not in [0, 1]")
 
 
+def policy_guard(policy: Policy, scorer: RelevanceScorer, estimator: ConfidenceEstimator) -> Guard:
+    """Make the guard of a policy, without deadlines.
+
+    How busy the machine is must not decide which cases count as failed.
+
+    Raises:
+        FingerprintMismatchError: scorer or estimator is not the calibrated one.
+    """
+    return Guard(
+        policy,
+        scorer=scorer,
+        estimator=estimator,
+        options=GuardOptions(deadlines={"relevance": None, "confidence": None}),
+        metrics=False,
+    )
+
+
 class GuardMethod:
     """Put a guard in front of another method.
 
@@ -139,36 +156,15 @@ class GuardMethod:
     Args:
         name: of the method.
         base: answers from the context.
-        policy: calibrated on questions that the evaluation does not ask.
-        scorer: measures relevance.
-        estimator: measures confidence.
-
-    Raises:
-        FingerprintMismatchError: scorer or estimator is not the calibrated one.
+        guard: decides; `policy_guard` for a policy of the suite.
     """
 
-    def __init__(
-        self,
-        name: str,
-        base: Method,
-        policy: Policy,
-        *,
-        scorer: RelevanceScorer,
-        estimator: ConfidenceEstimator,
-    ) -> None:
-        self.name, self._base = name, base
-        # No deadlines: how busy the machine is must not decide which cases count as failed.
-        self.guard = Guard(
-            policy,
-            scorer=scorer,
-            estimator=estimator,
-            options=GuardOptions(deadlines={"relevance": None, "confidence": None}),
-            metrics=False,
-        )
+    def __init__(self, name: str, base: Method, guard: Guard) -> None:
+        self.name, self._base, self._guard = name, base, guard
 
     def answer(self, cases: Sequence[ScenarioCase]) -> list[Reply]:
         """Return one reply per case, in order, with route, relevance and confidence."""
-        decisions = self.guard.decide_batch(
+        decisions = self._guard.decide_batch(
             [case.question.question for case in cases], [case.context.passages for case in cases]
         )
         followed = [

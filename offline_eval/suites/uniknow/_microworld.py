@@ -10,19 +10,18 @@ from ...run import OnProgress
 from ...testbed import Fact, World, default_world, prompt_template
 from ._cases import SuiteQuestion
 from ._context_source import CannotBuildError, Stated, first_without_answer
-from ._datasets import Dataset, PromptSet, prompt_text
+from ._datasets import PromptSet, prompt_text
 from ._windows import NearestPassages
 
 MICROWORLD = "microworld"
 # What fits into the context window of the world's model beside question and answer.
-_MOST_PASSAGES = 3
+MOST_PASSAGES = 3
 
 
-def microworld_dataset(*, name: str = MICROWORLD, seed: int = 0) -> Dataset:
+def microworld_questions(*, seed: int = 0) -> tuple[SuiteQuestion, ...]:
     """Return one question per fact of the world, in phrasings that training never used.
 
     Args:
-        name: of the data set.
         seed: picks the phrasings.
     """
     world = default_world()
@@ -34,12 +33,12 @@ def microworld_dataset(*, name: str = MICROWORLD, seed: int = 0) -> Dataset:
             id=asked.id,
             question=asked.text,
             answers=(asked.answer, *asked.aliases),
-            dataset=name,
+            dataset=MICROWORLD,
             group=fact.subject,
             sources=(world.document_for(fact).text,),
         )
         questions.append(question)
-    return Dataset(name, tuple(questions), _prompts(), world, _MOST_PASSAGES)
+    return tuple(questions)
 
 
 def fact_of(world: World, question: SuiteQuestion) -> Fact:
@@ -47,7 +46,7 @@ def fact_of(world: World, question: SuiteQuestion) -> Fact:
     return world.fact(question.id.rpartition(".q")[0])
 
 
-def _prompts() -> PromptSet:
+def microworld_prompts() -> PromptSet:
     """Return the prompts that the microworld's model was trained on.
 
     Its training held no closed-book prompt that allows `unknown`. The one here reuses the

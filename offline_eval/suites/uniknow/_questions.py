@@ -6,8 +6,8 @@ import gzip
 import json
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,9 +15,10 @@ from typing import Any
 from ....guard.errors import InputError
 from ....guard.files import read_text
 from ....guard.matching import normalise_answer
+from ...testbed import default_world
 from ._cases import SuiteQuestion
-from ._datasets import Dataset, instructed_prompts
-from ._microworld import MICROWORLD, microworld_dataset
+from ._datasets import Dataset, PromptSet, instructed_prompts
+from ._microworld import MICROWORLD, MOST_PASSAGES, microworld_prompts, microworld_questions
 from ._question_formats import (
     RawQuestion,
     is_mrqa,
@@ -52,15 +53,32 @@ def read_dataset(
     if limit is not None and limit < 1:
         raise InputError("must be at least 1", where="limit")
     if os.fspath(spec) == MICROWORLD:
-        dataset = microworld_dataset(seed=seed)
+        questions = microworld_questions(seed=seed)
     else:
         path = Path(spec)
         name = path.name.split(".")[0] or path.name
         questions = _merged_questions(_raw_questions(path), name)
         if not questions:
             raise InputError("there is no question with an answer", where=str(path), hint=_HINT)
-        dataset = Dataset(name, questions, instructed_prompts())
-    return replace(dataset, questions=_drawn(dataset.questions, limit, seed))
+    return dataset_of(spec, _drawn(questions, limit, seed))
+
+
+def dataset_of(spec: str | os.PathLike[str], questions: Sequence[SuiteQuestion]) -> Dataset:
+    """Return the data set of some questions, at least one.
+
+    Args:
+        spec: as for `read_dataset`.
+        questions: that were read.
+    """
+    name, prompts = questions[0].dataset, prompts_of(spec)
+    if os.fspath(spec) == MICROWORLD:
+        return Dataset(name, tuple(questions), prompts, default_world(), MOST_PASSAGES)
+    return Dataset(name, tuple(questions), prompts)
+
+
+def prompts_of(spec: str | os.PathLike[str]) -> PromptSet:
+    """Return the prompts of a data set."""
+    return microworld_prompts() if os.fspath(spec) == MICROWORLD else instructed_prompts()
 
 
 def _drawn(

@@ -1,4 +1,4 @@
-"""Read a run folder of this suite, finished or not."""
+"""Check and read the files of a run of this suite, finished or not."""
 
 from __future__ import annotations
 
@@ -59,18 +59,26 @@ class UniKnowRun:
     policy: Policy | None = None
 
 
-def read_uniknow_run(folder: str | os.PathLike[str]) -> UniKnowRun:
-    """Read a run of this suite, finished or not; it has at least one row.
+def checked_run(run: Run) -> UniKnowRun:
+    """Check a run of this suite, finished or not; it has at least one row.
+
+    Args:
+        run: opened to read, with a `UniKnowManifest`.
 
     Raises:
-        InputError: no run there, another suite, a file that is missing, damaged or written
-            by a newer knowgate, or no row yet; names file and line.
+        InputError: a file is missing, damaged or written by a newer knowgate, or there is no
+            row yet; names file and line.
     """
-    run, manifest, plan = _opened(folder)
+    plan = _plan(run)
+    manifest = run.manifest
+    assert isinstance(manifest, UniKnowManifest)
     left_out = {**manifest.left_out, **plan.left_out}
     methods = tuple(name for name in manifest.methods if name not in left_out)
     for spec in (CASES, ROWS):
-        _require(run, spec)
+        if not spec.path(run.folder).exists():
+            raise InputError(
+                f"no {spec.name}.jsonl in the run folder", where=str(run.folder), hint=_RUN_AGAIN
+            )
     cases = {row.case_id: row for row in run[CASES].rows() if row.part == "evaluation"}
     rows = []
     for where, row in run[ROWS].places():
@@ -92,16 +100,6 @@ def read_uniknow_run(folder: str | os.PathLike[str]) -> UniKnowRun:
     )
 
 
-def left_out_of(folder: str | os.PathLike[str]) -> dict[str, str]:
-    """Return the methods that were asked for and do not answer in a run, with the reason.
-
-    Raises:
-        InputError: no run of this suite there, or it has no plan yet.
-    """
-    _, manifest, plan = _opened(folder)
-    return {**manifest.left_out, **plan.left_out}
-
-
 def uniknow_signals(folder: str | os.PathLike[str]) -> list[UniKnowSignal]:
     """Return what the guards of a run measured, to calibrate on.
 
@@ -110,7 +108,15 @@ def uniknow_signals(folder: str | os.PathLike[str]) -> list[UniKnowSignal]:
     Raises:
         InputError: no run of this suite there, no guard took part, or signals are missing.
     """
-    run, _, plan = _opened(folder)
+    suite = read_manifest(folder).get("suite")
+    if suite != "uniknow":
+        raise InputError(
+            f"the run is of suite {suite!r}, not 'uniknow'",
+            where=str(Path(folder) / "manifest.json"),
+            hint="name a run made with `knowgate eval uniknow`",
+        )
+    run = Run.read(folder, UniKnowManifest)
+    plan = _plan(run)
     if not SIGNALS.path(run.folder).exists():
         raise InputError(
             "the run has no signals.jsonl: no guard took part",
@@ -125,24 +131,8 @@ def uniknow_signals(folder: str | os.PathLike[str]) -> list[UniKnowSignal]:
     return found
 
 
-def _opened(folder: str | os.PathLike[str]) -> tuple[Run, UniKnowManifest, PlanFile]:
-    suite = read_manifest(folder).get("suite")
-    if suite != "uniknow":
-        raise InputError(
-            f"the run is of suite {suite!r}, not 'uniknow'",
-            where=str(Path(folder) / "manifest.json"),
-            hint="name a run made with `knowgate eval uniknow`",
-        )
-    run = Run.read(folder, UniKnowManifest)
+def _plan(run: Run) -> PlanFile:
     plan = read_plan_file(run.folder)
     if plan is None:
         raise InputError("the run has no row yet", where=str(run.folder), hint=_GO_ON)
-    assert isinstance(run.manifest, UniKnowManifest)
-    return run, run.manifest, plan
-
-
-def _require(run: Run, spec: TableSpec[CaseRow] | TableSpec[UniKnowRow]) -> None:
-    if not spec.path(run.folder).exists():
-        raise InputError(
-            f"no {spec.name}.jsonl in the run folder", where=str(run.folder), hint=_RUN_AGAIN
-        )
+    return plan

@@ -1,19 +1,17 @@
 """The report of a run of the UniKnow suite: which method uses which knowledge when.
 
-    run folder ─► read_uniknow_run ─► summarise_uniknow ─► uniknow_document ─► a file per format
+    run folder ─► checked_run ─► summarise_uniknow ─► uniknow_document ─► a file per format
 
 The same run folder gives the same bytes, wherever it is.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 
 from ...report import Document, Prose, Section, Table, counted, decimal
 from ._comparison import PUBLISHED_ABLATION, PUBLISHED_MODEL
 from ._metrics import MethodMetrics
-from ._reading import read_uniknow_run
 from ._report_cases import worst_cases
 from ._report_names import KIND_TITLES, SITUATIONS, method_name, variant_of
 from ._report_plots import (
@@ -24,7 +22,7 @@ from ._report_plots import (
     situation_plot,
 )
 from ._report_prose import headline, warnings
-from ._report_summary import UniKnowSummary, summarise_uniknow
+from ._report_summary import UniKnowSummary
 from ._report_tables import (
     ablation_table,
     beyond_table,
@@ -66,16 +64,6 @@ _PUBLISHED = (
     "this run found with its own model and data. The two are not comparable number by number; what "
     "can be compared is which method gains where."
 )
-
-
-def uniknow_report(run_dir: str | os.PathLike[str]) -> Document:
-    """Make the report of a run that `knowgate eval uniknow` wrote, finished or not.
-
-    Raises:
-        InputError: a file of the run is missing, broken, empty or written by a newer
-            knowgate.
-    """
-    return uniknow_document(summarise_uniknow(read_uniknow_run(run_dir)))
 
 
 def uniknow_document(summary: UniKnowSummary) -> Document:

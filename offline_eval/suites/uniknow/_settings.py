@@ -2,74 +2,87 @@
 
 from __future__ import annotations
 
-from typing import Self
+from pathlib import Path
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from ....calibration.training.scenarios import ScenarioTrainingSettings
-from ....guard.errors import InputError
+from ..base import SuiteSettings
 from ._cases import BEYOND_KINDS, PAPER_KINDS, ContextKind
 from ._choosing import ALL_METHODS, check_methods
 from ._guard_policy import require_share
 from ._knowledge import Sampling
+from ._microworld import MICROWORLD
 
-_LEAST = {"limit": 1, "questions_per_side": 1, "passages_per_context": 2}
+# Needs no training, and is the best of the bundled scorers on contexts of about 100 words that
+# were retrieved wrongly: AUROC .991 on the microworld, where the trained `fused` has .958.
+_GUARD_SCORER = "late_interaction"
 
 
-class UniKnowSettings(BaseModel):
-    """Settings of a run; they go into its manifest.
-
-    Attributes:
-        methods: names of methods, or `all` for those that the model allows.
-        limit: at most that many questions of the data set; None for all.
-        questions_per_side: at most that many known and as many unknown questions are
-            evaluated; None for all.
-        samples: answers of a full estimate of knowledge.
-        tau: share of right ones from which on a question is known.
-        temperature: of these samples.
-        risk: share of the questions that neither side answers which a guard may let
-            through, in (0, 1).
-        delta: probability in (0, 1) that this guarantee fails by chance.
-        ablations: also train `lm_uniknow` with other shares of abstention, and with
-            contexts left out.
-        beyond: also use the kinds of contexts beyond the paper.
-        passages_per_context: of the kinds with several passages, at least 2.
-        training: of trained methods.
-        preference_training: of `dpo`.
-        seed: random seed.
+class UniKnowSettings(SuiteSettings):
+    """Settings of a run of the suite.
 
     Raises:
-        InputError: a value is out of range, or a method is unknown.
+        InputError: a method is unknown, or a probability or the sampling is out of range.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    data: str = Field(
+        MICROWORLD, description="microworld, or a file of questions (MRQA, SQuAD or JSON lines)."
+    )
+    model: str = Field(
+        "embedded",
+        description="embedded, a model folder, a hub name, provider:model, or "
+        "python:module:attribute.",
+    )
+    methods: tuple[str, ...] = Field(
+        (ALL_METHODS,), description="all, or names of methods with commas between them."
+    )
+    knowledge: Path | None = Field(
+        None,
+        description="File that stores what models know, shared by runs; by default in the run "
+        "folder.",
+    )
+    limit: Annotated[int | None, Field(ge=1, description="Use at most that many questions.")] = None
+    questions_per_side: Annotated[
+        int | None,
+        Field(ge=1, description="Evaluate at most that many known and as many unknown questions."),
+    ] = None
+    samples: int = Field(10, description="Closed-book answers that settle what the model knows.")
+    tau: float = Field(0.7, description="Share of right answers from which on a question is known.")
+    temperature: float = Field(1.0, description="Temperature of these answers.")
+    risk: float = Field(
+        0.1,
+        description="Share that guards may let through where neither context nor model has the "
+        "answer.",
+    )
+    delta: float = Field(
+        0.1, description="Probability that the guarantee of the guards fails by chance."
+    )
+    ablations: bool = Field(False, description="Also train lm_uniknow on other data.")
+    beyond: bool = Field(
+        False, description="Also use contexts of several passages, and untrue ones."
+    )
+    passages_per_context: Annotated[
+        int, Field(ge=2, description="Passages of the contexts with several.")
+    ] = 4
+    scorer: str = Field(_GUARD_SCORER, description="Scorer of the guards, by name or folder.")
+    answer_tokens: Annotated[
+        int, Field(ge=1, description="The most tokens an answer of a local model may have.")
+    ] = 24
+    seed: int = Field(0, description="Random seed.")
 
-    methods: tuple[str, ...] = (ALL_METHODS,)
-    limit: int | None = None
-    questions_per_side: int | None = None
-    samples: int = 10
-    tau: float = 0.7
-    temperature: float = 1.0
-    risk: float = 0.1
-    delta: float = 0.1
-    ablations: bool = False
-    beyond: bool = False
-    passages_per_context: int = 4
-    training: ScenarioTrainingSettings = Field(default_factory=ScenarioTrainingSettings)
-    preference_training: ScenarioTrainingSettings = Field(default_factory=ScenarioTrainingSettings)
-    seed: int = 0
+    @field_validator("methods", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            value = [value]
+        return [name.strip() for text in value for name in text.split(",") if name.strip()]
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         check_methods(self.methods)
         for name in ("risk", "delta"):
             require_share(name, getattr(self, name))
-        for name, least in _LEAST.items():
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise InputError(
-                    f"must be at least {least}, not {value}", where=name, hint=f"use {least}"
-                )
         assert self.sampling  # checks its values
         return self
 

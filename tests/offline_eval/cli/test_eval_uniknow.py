@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from knowgate.offline_eval.suites.uniknow._reading import read_uniknow_run
 from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
 
 NAMES = ["Ash", "Birch", "Cedar", "Elm", "Fir", "Hazel", "Larch", "Maple", "Oak", "Pine"]
@@ -44,7 +44,7 @@ def test_a_file_of_questions_runs_on_the_embedded_model_and_is_resumed(
     assert first.code == second.code == 0, first.err + second.err
     assert f"next: knowgate report {out}" in first.out
     assert (out / "rows.jsonl").read_bytes() == rows
-    assert read_uniknow_run(out).manifest.methods == ("naive", "cad")
+    assert json.loads((out / "manifest.json").read_text())["methods"] == ["naive", "cad"]
 
 
 @pytest.mark.slow
@@ -59,7 +59,7 @@ def test_what_is_left_out_and_what_the_guards_promise_are_said(
     assert found.code == 0, found.err
     words = " ".join(found.out.split())
     assert "left out: kaft (training needs questions that the model knows and" in words
-    assert "the guards promise: no thresholds were certified" in words
+    assert "the guards guarantee: no thresholds were certified" in words
     assert len(kept.read_text("utf-8").splitlines()) == 4
 
 
@@ -77,10 +77,22 @@ def test_a_bad_option_is_refused_in_one_line_and_nothing_is_written(
     option: str, value: str, words: str, knowgate: Knowgate, questions: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
-    given = {"--data": str(questions), "--methods": "naive", option: value}
+    given = {"--data": str(questions), "--methods": "guard_naive", option: value}
 
     options = [word for pair in given.items() for word in pair]
 
     refused(knowgate("eval", "uniknow", "--out", out, *options), words)
 
     assert not out.exists()
+
+
+def test_a_dry_run_counts_cases_and_writes_nothing(
+    knowgate: Knowgate, questions: Path, tmp_path: Path
+) -> None:
+    found = knowgate(
+        "eval", "uniknow", "--data", questions, "--methods", "naive,cad", "--dry-run",
+        "--json", tmp_path / "counts.json",
+    )  # fmt: skip
+
+    assert found.code == 0, found.err
+    assert json.loads((tmp_path / "counts.json").read_text()) == {"cases": {"naive": 40, "cad": 40}}

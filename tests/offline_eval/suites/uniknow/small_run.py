@@ -7,28 +7,28 @@ from typing import Any
 
 from knowgate.calibration.training.scenarios import ScenarioTrainingSettings
 from knowgate.guard.signals.relevance import LexicalScorer
-from knowgate.offline_eval.suites.uniknow import Parts, UniKnowSettings, run_uniknow
+from knowgate.offline_eval.run import Run
+from knowgate.offline_eval.suites import RunOptions, System, run_suite
+from knowgate.offline_eval.suites.uniknow import Parts, UniKnowSettings, UniKnowSuite
+from knowgate.offline_eval.suites.uniknow._reading import UniKnowManifest, UniKnowRun, checked_run
 from tests.offline_eval.suites.uniknow.bag_of_words import BagOfWords
 
 METHODS = ("naive", "coiecd", "retrobust", "guard_naive", "guard_coiecd")
+PARTS = Parts(
+    scorer=LexicalScorer(),
+    encoder=BagOfWords(),
+    training=ScenarioTrainingSettings(epochs=1, device="cpu"),
+)
 
 
-def small_run(out: Path, lm: Any, knowledge: Path | None = None, **changes: Any) -> Path:
+def small_run(
+    out: Path, lm: Any, options: RunOptions | None = None, parts: Parts = PARTS, **changes: Any
+) -> Path:
     settings = UniKnowSettings(
-        **{
-            "methods": METHODS,
-            "limit": 40,
-            "risk": 0.4,
-            "delta": 0.4,
-            "training": ScenarioTrainingSettings(epochs=1, device="cpu"),
-            **changes,
-        }
+        **{"methods": METHODS, "limit": 40, "risk": 0.4, "delta": 0.4, **changes}
     )
-    return run_uniknow(
-        lm,
-        "microworld",
-        out,
-        settings=settings,
-        parts=Parts(scorer=LexicalScorer(), encoder=BagOfWords()),
-        knowledge=knowledge,
-    )
+    return run_suite(UniKnowSuite(parts), settings, out, [System("model", lm)], options)
+
+
+def stored_run(folder: Path) -> UniKnowRun:
+    return checked_run(Run.read(folder, UniKnowManifest))

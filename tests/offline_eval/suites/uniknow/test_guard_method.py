@@ -17,7 +17,11 @@ from knowgate.offline_eval.suites.uniknow._cases import (
     SuiteQuestion,
 )
 from knowgate.offline_eval.suites.uniknow._datasets import PromptSet
-from knowgate.offline_eval.suites.uniknow._guard_method import GuardMethod, SignalMeter
+from knowgate.offline_eval.suites.uniknow._guard_method import (
+    GuardMethod,
+    SignalMeter,
+    policy_guard,
+)
 from knowgate.offline_eval.suites.uniknow._guard_policy import calibrate_guard
 from knowgate.offline_eval.suites.uniknow._methods import prompted_method
 
@@ -198,7 +202,7 @@ def _method(estimator: FakeEstimator | None = None) -> tuple[GuardMethod, Script
         allowed_routes=tuple(Route),
     )
     base = prompted_method("naive", lm, PROMPTS)
-    return GuardMethod("guard_naive", base, policy, scorer=scorer, estimator=estimator), lm
+    return GuardMethod("guard_naive", base, policy_guard(policy, scorer, estimator)), lm
 
 
 def test_each_route_gives_its_own_reply() -> None:

@@ -22,15 +22,15 @@ from knowgate.offline_eval.suites.uniknow import (
     uniknow_signals,
 )
 from knowgate.offline_eval.suites.uniknow._plan import Plan
-from knowgate.offline_eval.suites.uniknow._reading import read_uniknow_run
-from knowgate.offline_eval.suites.uniknow._run import CASES_AT_ONCE
 from knowgate.offline_eval.suites.uniknow._trained_methods import Trainer
 from knowgate.offline_eval.testbed import microworld_model_path
-from tests.offline_eval.suites.uniknow.small_run import METHODS, small_run
+from tests.offline_eval.suites.uniknow.small_run import METHODS, small_run, stored_run
 
 pytestmark = pytest.mark.slow
 
 _Prepare = Callable[[Path], None]
+# Cases of a batch of a local model.
+CASES_AT_ONCE = 64
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def _rows(run: Path) -> list[dict[str, Any]]:
 
 
 def test_every_method_answers_every_case_in_order(finished: Path) -> None:
-    run = read_uniknow_run(finished)
+    run = stored_run(finished)
 
     assert run.finished
     assert len(run.rows) == run.plan.rows == len(METHODS) * len(run.cases)
@@ -66,9 +66,7 @@ def test_training_and_evaluation_share_no_subject(finished: Path) -> None:
     groups = {part: {s.group for s in signals if s.part == part} for part in ("training",)}
 
     assert groups["training"]
-    assert groups["training"].isdisjoint(
-        case.group for case in read_uniknow_run(finished).cases.values()
-    )
+    assert groups["training"].isdisjoint(case.group for case in stored_run(finished).cases.values())
 
 
 def test_the_signals_say_what_naive_and_memory_were_worth(finished: Path) -> None:
@@ -185,7 +183,7 @@ def test_a_batch_that_a_kill_cut_is_asked_again_whole_and_no_other(
     # What stands beside a prompt in its batch can change the last digit of a score.
     run, lm = tmp_path / "run", _Noted()
     shutil.copytree(finished, run)
-    cases = len(read_uniknow_run(run).cases)
+    cases = len(stored_run(run).cases)
     lines = (run / "rows.jsonl").read_bytes().splitlines(keepends=True)
     (run / "rows.jsonl").write_bytes(b"".join(lines[: cases + CASES_AT_ONCE + 5]))
 
@@ -205,7 +203,7 @@ def test_reading_a_run_that_is_being_written_changes_nothing(
     _keep_bytes("signals.jsonl", 0.5)(run)
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
 
-    assert not read_uniknow_run(run).finished
+    assert not stored_run(run).finished
     with pytest.raises(InputError, match="not all signals"):
         uniknow_signals(run)
 
@@ -221,7 +219,7 @@ def test_two_runs_share_what_is_known_of_the_model(finished: Path, tmp_path: Pat
 
     assert lm.temperatures == {0.0}
     assert not (run / "knowledge.jsonl").exists()
-    assert read_uniknow_run(run).plan.knowledge == read_uniknow_run(finished).plan.knowledge
+    assert stored_run(run).plan.knowledge == stored_run(finished).plan.knowledge
 
 
 def test_an_ablation_at_the_usual_share_is_not_trained_again(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage
+from pydantic import ValidationError
 
 from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.adapters.langchain import ChatLimits, ChatModelLM
@@ -14,12 +15,12 @@ from knowgate.guard import InputError
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.run import read_manifest
-from knowgate.offline_eval.suites.uniknow import Parts, UniKnowSettings, run_uniknow
-from knowgate.offline_eval.suites.uniknow._reading import read_uniknow_run
+from knowgate.offline_eval.suites import RunOptions, System, run_suite
+from knowgate.offline_eval.suites.uniknow import Parts, UniKnowSettings, UniKnowSuite
 from knowgate.offline_eval.testbed import microworld_model_path
 from tests.adapters.langchain.fakes import TalkingModel
 from tests.offline_eval.suites.uniknow.bag_of_words import BagOfWords
-from tests.offline_eval.suites.uniknow.small_run import small_run
+from tests.offline_eval.suites.uniknow.small_run import small_run, stored_run
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +41,7 @@ def test_all_leaves_out_what_has_nothing_to_be_trained_on_and_says_so(
     tmp_path: Path, lm: HuggingFaceLM
 ) -> None:
     for _ in range(2):  # the second time nothing is left to do
-        run = read_uniknow_run(small_run(tmp_path / "run", lm, limit=2, methods=("all",)))
+        run = stored_run(small_run(tmp_path / "run", lm, limit=2, methods=("all",)))
 
     assert run.finished
     assert set(run.manifest.left_out) == {"retrobust", "kaft", "lm_uniknow"}
@@ -70,15 +71,14 @@ def test_all_leaves_out_what_has_nothing_to_be_trained_on_and_says_so(
     ids=str,
 )
 def test_settings_out_of_range_are_refused_before_a_run_begins(changes: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=next(iter(changes)).replace("samples", "n")):
+    names = next(iter(changes)).replace("samples", "n")
+    with pytest.raises((InputError, ValidationError), match=names):
         UniKnowSettings(**changes)
 
 
 @pytest.mark.slow
 def test_kinds_beyond_the_paper_are_asked_too(tmp_path: Path, lm: HuggingFaceLM) -> None:
-    run = read_uniknow_run(
-        small_run(tmp_path / "run", lm, methods=("naive",), limit=6, beyond=True)
-    )
+    run = stored_run(small_run(tmp_path / "run", lm, methods=("naive",), limit=6, beyond=True))
 
     assert {row.context_kind for row in run.rows} == {
         "original",
@@ -94,9 +94,7 @@ def test_kinds_beyond_the_paper_are_asked_too(tmp_path: Path, lm: HuggingFaceLM)
 
 @pytest.mark.slow
 def test_at_most_so_many_questions_a_side_are_evaluated(tmp_path: Path, lm: HuggingFaceLM) -> None:
-    run = read_uniknow_run(
-        small_run(tmp_path / "run", lm, methods=("naive",), questions_per_side=3)
-    )
+    run = stored_run(small_run(tmp_path / "run", lm, methods=("naive",), questions_per_side=3))
 
     questions = {(row.question_id, row.knowledge) for row in run.rows}
     sides = [knowledge for _, knowledge in questions]
@@ -110,7 +108,7 @@ def test_at_most_so_many_questions_a_side_are_evaluated(tmp_path: Path, lm: Hugg
 def test_a_model_that_fails_leaves_rows_with_errors_and_the_run_ends(tmp_path: Path) -> None:
     lm = ScriptedLanguageModel(default="Rome", fails_after=400)
 
-    run = read_uniknow_run(small_run(tmp_path / "run", lm, methods=("all",), limit=40))
+    run = stored_run(small_run(tmp_path / "run", lm, methods=("all",), limit=40))
 
     assert run.finished
     errors = [row.error for row in run.rows if row.error]
@@ -126,18 +124,33 @@ def test_a_run_with_another_editor_of_contexts_is_anothersmall_run(
     shared_data: Path, tmp_path: Path
 ) -> None:
     def go(editor: ScriptedLanguageModel | None) -> Path:
-        return run_uniknow(
-            ScriptedLanguageModel(default="Rome"),
-            shared_data / "xquad" / "xquad.en.even.json",
+        return small_run(
             tmp_path / "run",
-            settings=UniKnowSettings(limit=4, methods=("naive",)),
+            ScriptedLanguageModel(default="Rome"),
             parts=Parts(editor=editor, encoder=BagOfWords()),
+            data=str(shared_data / "xquad" / "xquad.en.even.json"),
+            limit=4,
+            methods=("naive",),
         )
 
     go(ScriptedLanguageModel(default="Paris"))
 
     with pytest.raises(InputError, match=r"another run \(its settings.editor differs\)"):
         go(None)
+
+
+def test_failed_rows_are_asked_again_on_request(tmp_path: Path) -> None:
+    lm = ScriptedLanguageModel(default="Rome", fails_after=400)
+    run = small_run(tmp_path / "run", lm, methods=("naive", "prompting"), limit=40)
+    before = stored_run(run).rows
+    assert any(row.error for row in before)
+
+    lm = ScriptedLanguageModel(default="Rome")
+    small_run(run, lm, RunOptions(retry_failed=True), methods=("naive", "prompting"), limit=40)
+
+    after = stored_run(run).rows
+    assert sorted(row.case_id for row in after) == sorted(row.case_id for row in before)
+    assert not any(row.error for row in after)
 
 
 # -- a chat model on real text -----------------------------------------------------------
@@ -168,19 +181,18 @@ def test_a_chat_model_runs_on_xquad_with_failures_and_resume(
         chat = ChatModelLM(
             TalkingModel(speak=reader), limits=ChatLimits(max_attempts=1, max_concurrency=1)
         )
-        return run_uniknow(
-            chat,
-            source,
+        return run_suite(
+            UniKnowSuite(Parts(scorer=LexicalScorer(), encoder=BagOfWords())),
+            UniKnowSettings(data=str(source), limit=24),
             out,
-            settings=UniKnowSettings(limit=24),
-            parts=Parts(scorer=LexicalScorer(), encoder=BagOfWords()),
+            [System("model", chat)],
         )
 
     reader = _Reader()
     run = go(reader, tmp_path / "run")
     asked = reader.calls
     whole = (run / "rows.jsonl").read_bytes()
-    found = read_uniknow_run(run)
+    found = stored_run(run)
 
     assert found.manifest.methods == ("naive", "prompting", "guard_naive")
     assert set(read_manifest(run)["left_out"]) >= {"coiecd", "kaft", "guard_coiecd"}
