@@ -242,7 +242,6 @@ def test_functions_are_short() -> None:
     assert long == {}
 
 
-@UNDER_WAY
 def test_functions_take_few_parameters() -> None:
     many = {
         f"{name_of(path)}:{name}": count

@@ -6,8 +6,7 @@ import os
 from collections.abc import Callable
 
 from ...contracts import RelevanceScorer
-from ...engine import EMBEDDED_SHA256, BiEncoderScorer
-from ...engine._loading import ADAPTER_CONFIG
+from ...engine import ADAPTER_CONFIG, EMBEDDED_SHA256, BiEncoderScorer
 from ...errors import InputError
 from ...policy import Calibrator, Fingerprint, IdentityCalibrator, PlattCalibrator
 from ._late_interaction import LateInteractionScorer

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...contracts import SetScore
-from ...engine import TokenEncoder
-from ...engine._loading import ADAPTER_CONFIG, ADAPTER_WEIGHTS, BUNDLED_SHA256
+from ...engine import ADAPTER_CONFIG, ADAPTER_WEIGHTS, BUNDLED_SHA256, TokenEncoder
 from ...errors import ModelFolderError
 from ...files import file_sha256
 from ...policy import Fingerprint
