@@ -15,7 +15,7 @@ context are pooled apart. Contexts of more than 20 passages are put to the guard
 nearest by the retriever, since that is what policies are calibrated on (`--all-passages`: as they
 are). A policy's answers from memory and its look for conflicts need signals that no log holds;
 without them the guard abstains, or follows the context. A policy does not say which passages it
-was calibrated on: for what the model saw, `knowgate eval ookb --passage question_answer`; where it
+was calibrated on: for what the model saw, `knowgate measure --passage question_answer`; where it
 was `answer`, name `--passage answer` here, and the guard reads the answers alone.
 
 What the source in place costs: each logged context with the question's own passage added, and the

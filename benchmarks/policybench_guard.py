@@ -89,7 +89,7 @@ class Judges:
 
     Attributes:
         scorer: of the policy.
-        encoder: of the retriever, as in `knowgate eval ookb`.
+        encoder: of the retriever, as in `knowgate measure`.
     """
 
     scorer: Remembering

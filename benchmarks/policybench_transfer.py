@@ -2,7 +2,7 @@
 
     python benchmarks/policybench_transfer.py --questions BTT.json CPF.json --runs DIR
 
-For every two question documents: `knowgate eval ookb` and the fit of `knowgate calibrate` on all
+For every two question documents: `knowgate measure` and the fit of `knowgate calibrate` on all
 questions of the one, `policybench.py` on the other. For comparison, within one document: seeded
 halves, each tested by the policy that was fitted on the other one, ten times over. The promise is
 about "source left out, passes", the share of questions that pass with their passage left out of the
@@ -40,7 +40,8 @@ from knowgate.guard.files import write_json, write_text
 from knowgate.guard.signals.relevance import default_aggregator, load_scorer
 from knowgate.offline_eval.data import PassageKind
 from knowgate.offline_eval.policies import records_from_run
-from knowgate.offline_eval.suites.ookb import OokbSettings, run_ookb
+from knowgate.offline_eval.suites import run_suite
+from knowgate.offline_eval.suites.ookb import MEASURE, Instruments, MeasureSettings
 
 HEAD = (
     "| passages | scorer | α | fitted on | tested on | source left out, passes | unsafe, no guard "
@@ -113,14 +114,12 @@ def read_domain(path: Path, runs: Path, kind: PassageKind, judges: Judges) -> Do
     """
     document = read_document(path, kind)
     found, _ = read_runs(runs, document)
-    aggregate = default_aggregator(judges.scorer.fingerprint.kind)
     with TemporaryDirectory() as folder:
-        run_ookb(
-            path,
+        run_suite(
+            MEASURE,
+            MeasureSettings(questions=path, passage=kind, top_k=TOP),
             Path(folder) / "run",
-            scorer=judges.scorer,
-            encoder=judges.encoder,
-            settings=OokbSettings(passage=kind, top_k=TOP, aggregator=aggregate),
+            [Instruments(judges.scorer, judges.encoder)],
         )
         records = records_from_run(Path(folder) / "run").records
     return Domain(document, tuple(found), tuple(records))

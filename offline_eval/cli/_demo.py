@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ._app import app
-from ._console import out, progress_bar
+from ._call_progress import call_stages
+from ._console import out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +37,7 @@ def demo(
     out.print("Loading the embedded scorer …")
     encoder = BiEncoderScorer()
     out.print("Measuring 178 questions on 86 city articles, each with its article and without …")
-    with progress_bar("measuring cases") as advance:
+    with call_stages() as advance:
         found = run_city_demo(out_dir, encoder, load_scorer(DEFAULT_SCORER), on_progress=advance)
     if found.policy.guarantee is not None:
         out.print(f"\n{found.policy.guarantee.statement}\n", markup=False)

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from shlex import quote
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from ...guard.contracts import RelevanceScorer
-from ...guard.engine import BiEncoderScorer
 from ...guard.errors import InputError
-from ...guard.policy import aggregator as require_aggregator
-from ...guard.signals.relevance import DEFAULT_SCORER, default_aggregator, load_scorer
-from ..data import PassageKind, build_knowledge_base, read_questions
-from ..suites.ookb import OokbSettings, run_ookb
+from ..data import PassageKind
 from ._app import app
 from ._call_options import CallOptions, EngineName
-from ._console import out, progress_bar
 from ._eval_ookb import RepliesOptions, ask_systems, tell_cost
 from ._suite_command import SuiteGroup
 
@@ -26,27 +19,23 @@ suites = typer.Typer(
 )
 app.add_typer(suites, name="eval")
 
-# Typer carries its own copy of click or uses the installed one: this is either's.
-_UsageError: Any = typer.BadParameter.__base__
 _SYSTEMS, _CALLS = "Systems under test", "Calls"
 
 
 @suites.command()
 def ookb(
-    context: typer.Context,
     out_dir: Annotated[Path, typer.Option("--out", help="Run folder; resumed if it exists.")],
     questions: Annotated[
         list[Path] | None,
         typer.Option(
             help="KnowOrNot question document (.json), or JSON lines (.jsonl). Each file is a "
-            "knowledge base; several go with --model or --replay."
+            "knowledge base."
         ),
     ] = None,
     scorer: Annotated[
         str | None,
         typer.Option(
-            help="Scorer by name, or a tuned or sentence-transformers folder.  "
-            f"[default: {DEFAULT_SCORER}; with --guard, the one that the policy names]"
+            help="Scorer of the guards, by name or folder.  [default: what each policy names]"
         ),
     ] = None,
     passage: Annotated[
@@ -57,13 +46,6 @@ def ookb(
         ),
     ] = PassageKind.ANSWER,
     top_k: Annotated[int, typer.Option(min=1, help="Passages retrieved per case.")] = 5,
-    aggregator: Annotated[
-        str | None,
-        typer.Option(
-            help="Passage scores to one value; by default the scorer's: joint for fused and "
-            "sufficiency, max for others."
-        ),
-    ] = None,
     model: Annotated[
         list[str] | None,
         typer.Option(
@@ -173,13 +155,9 @@ def ookb(
 ) -> None:
     """Out of the knowledge base: ask each question with its source in place, and left out.
 
-    Without --model and --replay, measures what the guard would see: relevance of what
-    basic RAG retrieves (top-k by embedding; the query is the question alone), to be
-    calibrated on. With them, puts every model × prompt × retrieval × guard to the test,
-    and stores and judges the replies. Killed and started again with the same arguments,
-    a run goes on where it stopped and repeats nothing.
-
-    Example: `knowgate eval ookb --questions kb.jsonl --scorer bi_encoder --out run`
+    Asks every model × prompt × retrieval × guard, stores the replies and judges them. A run
+    that is killed continues when the same command is started again, and asks nothing twice.
+    `knowgate measure` measures the signals that guards are calibrated on.
 
     Example: `knowgate eval ookb --questions kb.jsonl --model embedded --guard off
     --guard run --out replies`
@@ -202,65 +180,13 @@ def ookb(
         dry_run=dry_run,
     )
     if not options.models and not options.replay:
-        options.refuse_given(calls)
-        _measure(
-            _only_one(files, context), out_dir, scorer or DEFAULT_SCORER, passage, top_k, aggregator
-        )
-        return
-    if aggregator is not None:
         raise InputError(
-            "is the policy's own where replies are asked for",
-            where="--aggregator",
-            hint="leave it out",
+            "no system is under test",
+            where="--model, --replay",
+            hint="name one; signals to calibrate on are measured by `knowgate measure`",
         )
     asked = options.read(files, passage, top_k)
     if dry_run:
         tell_cost(asked, calls)
         return
     ask_systems(asked, calls, out_dir)
-
-
-def _only_one(files: list[Path], context: typer.Context) -> Path:
-    if not files:
-        raise _UsageError("Missing option '--questions'.", ctx=context)
-    if len(files) > 1:
-        raise InputError(
-            "relevance is measured on one file at a time",
-            where="--questions",
-            hint="name one, or add --model or --replay",
-        )
-    return files[0]
-
-
-def _measure(
-    questions: Path,
-    out_dir: Path,
-    scorer: str,
-    passage: PassageKind,
-    top_k: int,
-    aggregator: str | None,
-) -> None:
-    """The run of relevance signals."""
-    if aggregator is not None:
-        require_aggregator(aggregator)
-    # Before a model is loaded, which takes seconds: what is wrong with the questions.
-    build_knowledge_base(read_questions(questions), passage, where=str(questions))
-    judge = load_scorer(scorer)
-    aggregate = aggregator or default_aggregator(judge.fingerprint.kind)
-    settings = OokbSettings(passage=passage, top_k=top_k, aggregator=aggregate)
-    with progress_bar("measuring cases") as advance:
-        run_ookb(
-            questions,
-            out_dir,
-            scorer=judge,
-            encoder=_retriever(judge),
-            settings=settings,
-            on_progress=advance,
-        )
-    calibrate = f"knowgate calibrate --run {quote(str(out_dir))} --risk 0.1 --delta 0.1"
-    out.print(f"run → {out_dir}\nnext: {calibrate} --out policy.json", markup=False)
-
-
-def _retriever(judge: RelevanceScorer) -> BiEncoderScorer:
-    # One model in memory where the judge is the retriever's encoder anyway.
-    return judge if isinstance(judge, BiEncoderScorer) else BiEncoderScorer()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 
@@ -45,29 +45,6 @@ class RepliesOptions:
     limit: int | None
     seed: int | None
     dry_run: bool
-
-    def refuse_given(self, calls: CallOptions) -> None:
-        """Refuse what means nothing without a system under test.
-
-        Raises:
-            InputError: naming the first such option.
-        """
-        given = {f"--{name.rstrip('s')}": getattr(self, name) for name in ("prompts", "guards")}
-        given |= {"--retrieval": self.retrievals, "--judge": self.judges}
-        for name in ("cases", "writer", "context_chars", "limit", "seed"):
-            given[f"--{name.replace('_', '-')}"] = getattr(self, name)
-        given["--dry-run"] = self.dry_run or None
-        given |= {
-            f"--{field.name.replace('_', '-')}": getattr(calls, field.name)
-            for field in fields(calls)
-        }
-        for option, value in given.items():
-            if value is not None:
-                raise InputError(
-                    "goes with a system under test",
-                    where=option,
-                    hint="add --model or --replay, or leave it out",
-                )
 
     def read(self, files: Sequence[Path], passage: PassageKind, top_k: int) -> AskedFor:
         """Checked, with defaults for what was not said.

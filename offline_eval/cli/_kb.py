@@ -27,7 +27,7 @@ from ._call_progress import call_stages
 from ._console import err, out
 
 kb_app = typer.Typer(
-    no_args_is_help=True, help="From documents to questions for `knowgate eval ookb`."
+    no_args_is_help=True, help="From documents to questions for `knowgate measure`."
 )
 app.add_typer(kb_app, name="kb")
 
@@ -158,7 +158,7 @@ def _say_totals(totals: BuildTotals, folder: Path) -> None:
         questions = quote(str(folder / "questions.jsonl"))
         kept = quote(str(folder / "diverse.jsonl"))
         lines.append(f"next: knowgate kb filter {questions} --out {kept}")
-        lines.append(f"      knowgate eval ookb --questions {kept} --out run")
+        lines.append(f"      knowgate measure --questions {kept} --out run")
     out.print("\n".join(lines), markup=False)
     if totals.questions < 2:
         err.print("too few questions for an evaluation: see failures.jsonl", markup=False)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
 from enum import Enum
 from pathlib import Path
-from shlex import quote
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
@@ -63,8 +62,19 @@ def suite_command(suite: AnySuite, name: str) -> Any:
     """Make the command of a suite.
 
     Args:
-        suite: its settings become options; its docstring is the help.
+        suite: see `suite_function`.
         name: of the command.
+    """
+    holder = typer.Typer(rich_markup_mode="markdown", add_completion=False)
+    holder.command(name)(suite_function(suite))
+    return typer.main.get_command(holder)
+
+
+def suite_function(suite: AnySuite) -> Callable[..., None]:
+    """Make the function of the command of a suite.
+
+    Args:
+        suite: its settings become options; its docstring is the help.
     """
     options = setting_options(suite.settings)
     shared = _shared_options(suite)
@@ -79,9 +89,7 @@ def suite_command(suite: AnySuite, name: str) -> Any:
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {one.name: one.annotation for one in parameters}
     command.__doc__ = inspect.getdoc(type(suite))
-    holder = typer.Typer(rich_markup_mode="markdown", add_completion=False)
-    holder.command(name)(command)
-    return typer.main.get_command(holder)
+    return command
 
 
 # -- options from settings ----------------------------------------------------------
@@ -297,7 +305,7 @@ def _run(suite: AnySuite, settings: SuiteSettings, given: Mapping[str, Any]) -> 
         folder = run_suite(suite, settings, out_dir, systems, options)
     for note in notes:
         out.print(note, markup=False)
-    out.print(f"run → {folder}\nnext: knowgate report {quote(str(folder))}", markup=False)
+    out.print(f"run → {folder}\nnext: {suite.next_command(folder)}", markup=False)
 
 
 def _unloaded_systems(suite: AnySuite, given: Mapping[str, Any]) -> list[System]:

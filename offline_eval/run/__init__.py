@@ -22,7 +22,7 @@ from ._manifest import (
 )
 from ._measured_run import MeasuredRun, read_measured_run
 from ._progress import OnProgress, OnStep, Progress, RunTotals, Tally
-from ._questions import TWINS, CaseKind, MeasuredRow, Question, RowError
+from ._questions import TWINS, CaseKind, MeasuredManifest, MeasuredRow, Question, RowError
 from ._ray_calls import RayPool, run_calls_ray_sync
 from ._replies import (
     ABSTENTION,
@@ -65,6 +65,7 @@ __all__ = [
     "InputFile",
     "Judgement",
     "Manifest",
+    "MeasuredManifest",
     "MeasuredRow",
     "MeasuredRun",
     "OnProgress",

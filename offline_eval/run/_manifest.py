@@ -137,7 +137,7 @@ def read_manifest(folder: str | os.PathLike[str]) -> dict[str, Any]:
         raise InputError(
             what,
             where=os.fspath(folder),
-            hint="make one with `knowgate eval ookb` or `knowgate eval uniknow`",
+            hint="make one with `knowgate measure` or `knowgate eval …`",
         )
     return read_versioned(path, hint="remove the run folder and start again")
 

@@ -14,8 +14,8 @@ from ._manifest import checked_model, read_manifest, read_versioned
 from ._questions import TWINS, CalibrationFile, CaseKind, MeasuredManifest, MeasuredRow, Question
 from ._table import Table, TableSpec, read_table
 
-_RUN_AGAIN = "run `knowgate eval ookb` again into another folder"
-_CONTINUE = "start the same `knowgate eval ookb` again to continue it"
+_RUN_AGAIN = "run `knowgate measure` again into another folder"
+_CONTINUE = "start the same `knowgate measure` again to continue it"
 _QUESTIONS = TableSpec(
     "questions", Question, "question_id", hint=_RUN_AGAIN, whole=True, clean=True
 )
@@ -100,14 +100,13 @@ def _read_manifest(root: Path) -> MeasuredManifest:
         raise InputError(
             f"the run is of suite {suite!r}, not 'ookb'",
             where=path,
-            hint="name a run made with `knowgate eval ookb`",
+            hint="name a run made with `knowgate measure`",
         )
     if value.get("holds") == "replies":
         raise InputError(
             "the run holds replies, not relevance signals",
             where=path,
-            hint="calibrate on a run without --model and --replay: `knowgate eval ookb "
-            "--questions … --scorer … --out …`",
+            hint="calibrate on a run of `knowgate measure --questions … --scorer … --out …`",
         )
     manifest = checked_model(MeasuredManifest, value, where=path, hint=_RUN_AGAIN, clean=True)
     if not manifest.cases:
@@ -144,7 +143,7 @@ def _read_questions(root: Path) -> dict[str, Question]:
         raise InputError(
             "no questions.jsonl in the run folder",
             where=str(root),
-            hint="start the same `knowgate eval ookb` again, it writes what is missing",
+            hint="start the same `knowgate measure` again, it writes what is missing",
         )
     return {question.question_id: question for question in read_table(root, _QUESTIONS)}
 
@@ -186,7 +185,7 @@ def _require_complete(
     """Reject anything but each question's two cases, in order, with its passage named."""
     expected = [(f"{name}/{kind}", name, kind) for name in questions for kind in TWINS]
     found = [(row.case_id, row.question_id, row.kind) for row in rows]
-    if len(found) < len(expected) and found == expected[: len(found)]:
+    if set(found) < set(expected):
         raise _not_finished(root, manifest, len(found))
     if found != expected:
         raise InputError(

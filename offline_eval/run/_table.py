@@ -182,24 +182,41 @@ class Table(Generic[RowT]):
         Raises:
             InputError: a row is damaged, or the file cannot be written.
         """
-        kept = [row for _, row in self.places() if not unwanted(row)]
+        kept = [getattr(row, self.key) for _, row in self.places() if not unwanted(row)]
         removed = len(self._done) - len(kept)
-        if not removed:
-            return 0
-        names = {getattr(row, self.key) for row in kept}
+        if removed:
+            self._rewrite(kept)
+        return removed
+
+    def sort(self, keys: Sequence[str]) -> None:
+        """Put the rows into the order of their keys, if they are not, by writing the table anew.
+
+        Args:
+            keys: of all rows; further ones do not count. No row may be on its way to disk.
+
+        Raises:
+            InputError: the file cannot be written.
+        """
+        ordered = [key for key in keys if key in self._done]
+        if ordered != list(self._done):
+            self._rewrite(ordered)
+
+    def _rewrite(self, keys: Sequence[str]) -> None:
+        """Write the table anew with the rows of these keys, in this order."""
         with self._lock:
             if self._closed or self._file is None:
                 raise ValueError("the table is closed")
+            lines = {
+                value[self.key]: encode_line(value, self.key)
+                for _, value in stored_rows(self._path)
+            }
             with atomic_writer(self._path) as stream:
-                for _, value in stored_rows(self._path):
-                    if value[self.key] in names:
-                        line = encode_line(value, self.key)
-                        stream.write(line.decode("utf-8") + "\n")
+                for key in keys:
+                    stream.write(lines[key].decode("utf-8") + "\n")
             self._file.close()
             self._file = LinesFile(self._path, self.key)
             self._done = self._file.keys
             self._taken = set(self._done)
-        return removed
 
     def require_order(self, keys: Sequence[str]) -> None:
         """Check that the stored rows are the first of these, in order.

@@ -143,7 +143,7 @@ def read_suite_run(folder: str | os.PathLike[str], suite: AnySuite | None = None
         raise InputError(
             f"the run is of suite {value.get('suite')!r}, not {suite.name!r}",
             where=where,
-            hint=f"name a run made with `knowgate eval {suite.name}`",
+            hint=f"name a run made with `{suite.command_line}`",
         )
     run = Run.read(root, suite.manifest_model)
     found = SuiteRun(suite, run, tuple(run[suite.rows].rows()))

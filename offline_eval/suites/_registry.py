@@ -14,6 +14,7 @@ from .base import Suite
 # Imported when they are asked for.
 _BUILT_IN: dict[str, str] = {
     "judge-bias": ".judge_bias:JUDGE_BIAS",
+    "ookb": ".ookb:MEASURE",
     "uaqfact": ".uaqfact:UAQFACT",
     "uniknow": ".uniknow:UniKnowSuite",
 }

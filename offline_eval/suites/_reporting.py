@@ -49,7 +49,6 @@ def write_report(
 
 # Suites that are not `Suite` objects yet.
 _REPORTS = {
-    "ookb": ".ookb:signals_report",
     "conflict": ".conflict:conflict_report",
 }
 

@@ -56,6 +56,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -241,6 +242,7 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
 
     Attributes:
         name: of the command and in the manifest.
+        command: that makes runs; empty for `knowgate eval <name>`.
         holds: tells two kinds of run of one name apart; empty for one kind.
         settings: model of the settings.
         row: model of a row, with a field `error` (`RowError | None`).
@@ -252,6 +254,7 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
     """
 
     name: ClassVar[str]
+    command: ClassVar[str] = ""
     settings: type[SettingsT]
     row: type[RowT]
     key: ClassVar[str] = "row_id"
@@ -294,8 +297,17 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
     @property
     def rows(self) -> TableSpec[RowT]:
         """The table of rows."""
-        hint = f"run `knowgate eval {self.name}` again into another folder"
+        hint = f"run `{self.command_line}` again into another folder"
         return TableSpec("rows", self.row, self.key, hint=hint)
+
+    @property
+    def command_line(self) -> str:
+        """The command that makes runs, for hints."""
+        return self.command or f"knowgate eval {self.name}"
+
+    def next_command(self, folder: Path) -> str:
+        """Return the command to run next; by default the one that writes the report."""
+        return f"knowgate report {quote(str(folder))}"
 
     def limited(self, cases: Sequence[CaseT], limit: int | None) -> Sequence[CaseT]:
         """Return the cases that `--limit` leaves; by default the first ones."""
@@ -423,7 +435,7 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
             raise InputError(
                 "the run is not finished (no row yet)",
                 where=str(run.folder),
-                hint=f"start the same `knowgate eval {self.name}` again to continue it",
+                hint=f"start the same `{self.command_line}` again to continue it",
             )
 
     def compare(self, run: SuiteRun[RowT], others: Sequence[SuiteRun[RowT]]) -> SummaryT:

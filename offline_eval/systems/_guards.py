@@ -126,7 +126,7 @@ def _of_run(path: Path) -> GuardChoice:
         raise InputError(
             "is not a run that a policy can be calibrated on",
             where=str(path),
-            hint="name its policy.json, or a run of `knowgate eval ookb --scorer …`",
+            hint="name its policy.json, or a calibrated run of `knowgate measure`",
         )
     if not (path / _CALIBRATION).is_file():
         raise InputError(

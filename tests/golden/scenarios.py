@@ -10,7 +10,7 @@ _CHAIN = "python:golden_models:chain"
 _BASIC = "in/gpt_runs/few_BASIC_RAG_basic.jsonl"
 _CONSERVATIVE = "in/gpt_runs/few_BASIC_RAG_conservative.jsonl"
 _LM_EVAL = "in/lm_eval/some__model/samples_colours_2025-01-01T00-00-00.jsonl"
-_SIGNALS = "eval ookb --questions in/questions.jsonl"
+_SIGNALS = "measure --questions in/questions.jsonl"
 _REPLAY = f"eval ookb --questions in/few.jsonl --replay {_BASIC} --replay {_CONSERVATIVE}"
 _REPORT = ("*/report.json", "*/report.md", "*/report.html")
 COMMANDS = (
@@ -48,6 +48,7 @@ COMMANDS = (
     "tune",
     "tune relevance",
     "tune scenarios",
+    "measure",
 )
 
 
@@ -63,8 +64,8 @@ SCENARIOS: tuple[Scenario, ...] = (
             "",
             "nonsense",
             "eval",
-            "eval ookb --out run",
-            "eval ookb --questions in/missing.jsonl --out run",
+            "measure --out run",
+            "measure --questions in/missing.jsonl --out run",
             "eval ookb --questions in/few.jsonl --guard off --out run",
             f"eval ookb --questions in/few.jsonl --model {_CHAT} --prompt polite --out run",
             "eval uniknow --data nowhere.jsonl --out run",
@@ -133,7 +134,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             "score --input in/pairs.jsonl --output scores.jsonl --policy policy.json",
             "report run --out report --format html,md,json,junit --fail-if 'auroc<0.5'",
             "report run --out failing --format junit --fail-if 'auroc<1.1'",
-            "eval ookb --questions in/few.jsonl --passage question_answer --scorer bi_encoder "
+            "measure --questions in/few.jsonl --passage question_answer --scorer bi_encoder "
             "--aggregator top3_mean --top-k 4 --out other",
         ),
         keep=(
@@ -170,7 +171,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "ookb-models",
         _steps(
-            "eval ookb --questions in/questions.jsonl --scorer lexical --out signals",
+            "measure --questions in/questions.jsonl --scorer lexical --out signals",
             "calibrate --run signals --risk 0.4 --delta 0.3 --out policy.json",
             f"eval ookb --questions in/few.jsonl --model embedded --model {_CHAT} --prompt basic "
             "--prompt conservative --retrieval basic_rag --retrieval direct --guard off "
@@ -298,7 +299,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             "eval conflict --data in/conflict.jsonl --model replay --replies in/conflict_log.jsonl "
             "--tasks CK --evidence NC,HPC --out replayed",
             "report replayed --format json",
-            "eval ookb --questions in/questions.jsonl --scorer lexical --out signals",
+            "measure --questions in/questions.jsonl --scorer lexical --out signals",
             "calibrate --run signals --risk 0.4 --delta 0.3 --out policy.json",
             "eval conflict --data in/conflict.jsonl --tasks PK,RAG "
             "--guard policy.json --out guarded",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,11 @@ from ....guard import Guard, GuardOptions
 from ....guard.contracts import RelevanceScorer
 from ....guard.engine import BiEncoderScorer
 from ....guard.policy import Policy
-from ....guard.signals.relevance import default_aggregator
 from ...data import PassageKind, QuestionRecord, read_questions
 from ...policies import calibrate_run
-from ...suites import write_report
-from ...suites.ookb import OokbSettings, run_ookb
+from ...run import OnProgress
+from ...suites import RunOptions, run_suite, write_report
+from ...suites.ookb import MEASURE, Instruments, MeasureSettings
 from ...testbed import sample_knowledge_base_path
 
 # After closing punctuation and a space, before a capital letter or a digit.
@@ -122,7 +122,7 @@ def run_city_demo(
     encoder: BiEncoderScorer,
     scorer: RelevanceScorer,
     *,
-    on_progress: Callable[[int, int], None] | None = None,
+    on_progress: OnProgress | None = None,
 ) -> CityDemo:
     """Measure, calibrate, report, and answer live questions.
 
@@ -130,19 +130,16 @@ def run_city_demo(
         out: folder for `run/`, `policy.json` and the report.
         encoder: retrieves, and picks the sentences to quote.
         scorer: judges relevance.
-        on_progress: called with (cases done, cases in all).
+        on_progress: called after each measured case.
     """
     run, policy_path = out / "run", out / "policy.json"
-    run_ookb(
-        sample_knowledge_base_path(),
+    settings = MeasureSettings(questions=sample_knowledge_base_path(), passage=PassageKind.PASSAGE)
+    run_suite(
+        MEASURE,
+        settings,
         run,
-        scorer=scorer,
-        encoder=encoder,
-        settings=OokbSettings(
-            passage=PassageKind.PASSAGE,
-            aggregator=default_aggregator(scorer.fingerprint.kind),
-        ),
-        on_progress=on_progress,
+        [Instruments(scorer, encoder)],
+        RunOptions(on_progress=on_progress),
     )
     calibrated = calibrate_run(run, policy_path, Leak(RISK), delta=DELTA)
     report = write_report(run).html

@@ -10,7 +10,7 @@ The folder of a build:
     documents.jsonl   what was found, and why some of it gave nothing
     sentences.jsonl   all sentences, numbered within their document
     facts.jsonl       facts with their citations
-    questions.jsonl   for `knowgate eval ookb --questions`
+    questions.jsonl   for `knowgate measure --questions`
     failures.jsonl    typed: what did not become what it should have
     calls/            every finished request, by content; nothing is asked twice
     manifest.json     settings, hashes of inputs and prompts, cost

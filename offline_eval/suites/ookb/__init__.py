@@ -6,15 +6,16 @@ out-of-knowledge base robustness".
 
 from __future__ import annotations
 
-from ._measure import OokbSettings, run_ookb
+from ._measure import MEASURE, Instruments, MeasureSettings
 from ._preparing import Prepared, prepare
 from ._replies_report import replies_report
 from ._running import RepliesDone, estimate, judge_replies, run_replies
 from ._settings import RepliesSettings
-from ._signals_report import signals_report
 
 __all__ = [
-    "OokbSettings",
+    "MEASURE",
+    "Instruments",
+    "MeasureSettings",
     "Prepared",
     "RepliesDone",
     "RepliesSettings",
@@ -22,7 +23,5 @@ __all__ = [
     "judge_replies",
     "prepare",
     "replies_report",
-    "run_ookb",
     "run_replies",
-    "signals_report",
 ]

@@ -88,7 +88,7 @@ def warnings(summary: OokbSummary) -> list[str]:
     if summary.cases < summary.cases_planned:
         lines.append(
             f"The run is incomplete: {summary.cases} of {summary.cases_planned} cases are there. "
-            "Start the same 'knowgate eval ookb' again to complete it."
+            "Start the same 'knowgate measure' again to complete it."
         )
     if summary.errors:
         kinds = ", ".join(f"{name}: {count}" for name, count in summary.errors_by_type.items())

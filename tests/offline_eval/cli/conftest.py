@@ -35,7 +35,7 @@ def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("cli")
     questions = write_toy_questions(folder / "kb.jsonl", 60)
     for arguments in (
-        ["eval", "ookb", "--questions", questions, "--out", folder / "run", "--scorer", "lexical"],
+        ["measure", "--questions", questions, "--out", folder / "run", "--scorer", "lexical"],
         ["calibrate", "--run", folder / "run", "--risk", "0.2", "--out", folder / "policy.json"],
     ):
         done = CliRunner().invoke(app, [str(argument) for argument in arguments])

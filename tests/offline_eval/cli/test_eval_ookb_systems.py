@@ -141,9 +141,9 @@ def test_a_run_of_replies_cannot_be_calibrated_on(knowgate: Knowgate, workplace:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--guard", "off"], ["--guard", "add --model or --replay"]),
-        (["--concurrency", "4"], ["--concurrency", "add --model or --replay"]),
-        (["--dry-run"], ["--dry-run"]),
+        ([], ["--model, --replay", "`knowgate measure`"]),
+        (["--guard", "off"], ["--model, --replay"]),
+        (["--dry-run"], ["--model, --replay"]),
         (["--model", "nonsense"], ["no such model", "nonsense"]),
         (["--model", CHAT, "--model", CHAT], ["named twice"]),
         (["--model", CHAT, "--prompt", "polite"], ["polite", "basic, conservative, opinion"]),
@@ -151,7 +151,7 @@ def test_a_run_of_replies_cannot_be_calibrated_on(knowgate: Knowgate, workplace:
         (["--model", CHAT, "--cases", "left_out,lost"], ["lost", "synthetic"]),
         (["--model", CHAT, "--guard", "missing.json"], ["missing.json"]),
         (["--model", CHAT, "--judge", "solomon"], ["solomon"]),
-        (["--model", CHAT, "--aggregator", "max"], ["--aggregator"]),
+        (["--model", CHAT, "--aggregator", "max"], ["No such option"]),
         (["--model", CHAT, "--workers", "3"], ["--engine ray"]),
         (["--replay", "missing.jsonl"], ["missing.jsonl"]),
         (["--replay", "missing.jsonl", "--prompt", "basic"], ["--prompt", "what the logs say"]),

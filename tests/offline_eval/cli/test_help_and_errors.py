@@ -40,7 +40,7 @@ def test_every_command_explains_itself_with_an_example(command: tuple[str, ...])
 
 def test_all_commands_are_there() -> None:
     assert {" ".join(command) for command in _COMMANDS} >= {
-        "calibrate", "demo", "doctor", "eval ookb", "report", "route", "score",
+        "calibrate", "demo", "doctor", "eval ookb", "measure", "report", "route", "score",
     }  # fmt: skip
 
 
@@ -64,10 +64,8 @@ def test_without_a_command_the_help_is_shown(knowgate: Knowgate, arguments: list
         (["bogus"], "No such command 'bogus'"),
         (["score", "--bogus"], "No such option"),
         (["score"], "Missing option '--input'"),
-        (["eval", "ookb", "--out", "x"], "Missing option '--questions'"),
-        (["eval", "ookb", "--questions", "x", "--out", "y", "--top-k", "0"], "'--top-k'"),
-        (["eval", "ookb", "--questions", "x", "--out", "y", "--top-k", "many"], "'--top-k'"),
-        (["eval", "ookb", "--questions", "x", "--out", "y", "--passage", "z"], "'--passage'"),
+        (["measure", "--out", "x"], "Missing option '--questions'"),
+        (["measure", "--questions", "x", "--out", "y", "--top-k", "many"], "'--top-k'"),
         (["calibrate", "--run", "x", "--out", "y", "--risk", "lots"], "'--risk'"),
     ],
 )
@@ -113,9 +111,7 @@ def test_bad_questions_are_one_line_and_nothing_is_written(
         (tmp_path / "kb.jsonl").write_text(content, encoding="utf-8")
     before = set(tmp_path.iterdir())
 
-    outcome = knowgate(
-        "eval", "ookb", "--questions", tmp_path / "kb.jsonl", "--out", tmp_path / "run"
-    )
+    outcome = knowgate("measure", "--questions", tmp_path / "kb.jsonl", "--out", tmp_path / "run")
 
     refused(outcome, words)
     assert set(tmp_path.iterdir()) == before
@@ -123,7 +119,7 @@ def test_bad_questions_are_one_line_and_nothing_is_written(
 
 def test_a_folder_instead_of_a_file_is_one_line(knowgate: Knowgate, tmp_path: Path) -> None:
     refused(
-        knowgate("eval", "ookb", "--questions", tmp_path, "--out", tmp_path / "run"),
+        knowgate("measure", "--questions", tmp_path, "--out", tmp_path / "run"),
         "is a folder, not a file",
     )
 
@@ -134,6 +130,8 @@ def test_a_folder_instead_of_a_file_is_one_line(knowgate: Knowgate, tmp_path: Pa
         ("--scorer", "oracle", "unknown scorer 'oracle' — one of: bi_encoder, "),
         ("--aggregator", "median", "unknown aggregator 'median' — one of: max"),
         ("--passage", "passage", "question '0-ü' has no field 'passage'"),
+        ("--passage", "z", "--passage: Input should be 'answer', 'question_answer' or 'passage'"),
+        ("--top-k", "0", "--top-k: Input should be greater than or equal to 1, not '0'"),
     ],
 )
 def test_an_unknown_part_is_one_line_and_nothing_is_written(
@@ -141,7 +139,7 @@ def test_an_unknown_part_is_one_line_and_nothing_is_written(
 ) -> None:
     questions, out = workplace / "kb.jsonl", workplace / "new"
 
-    refused(knowgate("eval", "ookb", "--questions", questions, "--out", out, option, value), words)
+    refused(knowgate("measure", "--questions", questions, "--out", out, option, value), words)
 
     assert not out.exists()
 
@@ -155,7 +153,7 @@ def test_the_folder_of_the_questions_is_never_taken_for_a_run_folder(
     (folder / "questions.jsonl").write_bytes(content)
 
     outcome = knowgate(
-        "eval", "ookb", "--questions", folder / "questions.jsonl", "--out", folder,
+        "measure", "--questions", folder / "questions.jsonl", "--out", folder,
         "--scorer", "lexical",
     )  # fmt: skip
 
@@ -167,7 +165,7 @@ def test_the_folder_of_the_questions_is_never_taken_for_a_run_folder(
 def test_a_run_is_gone_on_with_only_under_the_same_settings(
     knowgate: Knowgate, workplace: Path
 ) -> None:
-    arguments = ["eval", "ookb", "--questions", workplace / "kb.jsonl", "--out", workplace / "run"]
+    arguments = ["measure", "--questions", workplace / "kb.jsonl", "--out", workplace / "run"]
 
     refused(knowgate(*arguments, "--scorer", "lexical", "--top-k", "4"), "settings.top_k differs")
     assert knowgate(*arguments, "--scorer", "lexical").code == 0
@@ -202,7 +200,7 @@ def test_results_go_to_standard_output_and_no_bar_is_drawn(
     monkeypatch.setenv("FORCE_COLOR", "1")
 
     outcome = knowgate(
-        "eval", "ookb", "--questions", workplace / "kb.jsonl", "--out", workplace / "run",
+        "measure", "--questions", workplace / "kb.jsonl", "--out", workplace / "run",
         "--scorer", "lexical",
     )  # fmt: skip
 

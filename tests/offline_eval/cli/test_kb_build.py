@@ -42,7 +42,7 @@ def test_documents_become_questions_by_rules_and_go_into_an_evaluation(
 
     built = knowgate("kb", "build", documents, "--out", out)
     evaluated = knowgate(
-        "eval", "ookb", "--questions", out / "questions.jsonl", "--scorer", "lexical",
+        "measure", "--questions", out / "questions.jsonl", "--scorer", "lexical",
         "--out", tmp_path / "run",
     )  # fmt: skip
 

@@ -53,7 +53,7 @@ def test_an_output_that_cannot_show_every_sign_does_not_end_the_command(tmp_path
 def test_a_killed_command_goes_on_where_it_stopped(tmp_path: Path, finished_run: Path) -> None:
     questions, whole = finished_run / "kb.jsonl", finished_run / "run"
     rows = tmp_path / "run" / "rows.jsonl"
-    arguments = ("eval", "ookb", "--questions", questions, "--scorer", "lexical", "--out")
+    arguments = ("measure", "--questions", questions, "--scorer", "lexical", "--out")
     process = subprocess.Popen(
         _command(*arguments, tmp_path / "run"), cwd=ROOT, env=_ENV, stdout=subprocess.DEVNULL
     )

@@ -156,7 +156,7 @@ def test_a_run_cut_short_is_named_as_such(write_run: WriteRun) -> None:
     text = write_report(run).markdown.read_text(encoding="utf-8")
 
     assert "The run is incomplete: 10 of 224 cases are there." in text
-    assert "Start the same 'knowgate eval ookb' again" in text
+    assert "Start the same 'knowgate measure' again" in text
 
 
 @pytest.mark.slow

@@ -87,13 +87,11 @@ def test_a_row_cut_off_anywhere_is_written_anew(toy: Path) -> None:
         assert _contents(toy / "run") == before
 
 
-@pytest.mark.parametrize("left", ["nothing", "empty rows", "temporary", "manifest", "no questions"])
+@pytest.mark.parametrize("left", ["nothing", "temporary", "manifest", "no questions"])
 def test_a_kill_before_the_first_row_is_gone_on_from(toy: Path, left: str) -> None:
     before = _contents(toy / "run")
     out = toy / "again"
     out.mkdir()
-    if left == "empty rows":
-        (out / "rows.jsonl").touch()
     if left == "temporary":
         (out / ".manifest.json.abc.tmp").write_bytes(b'{"schema')
     if left in ("manifest", "no questions"):

@@ -10,7 +10,8 @@ from knowgate.calibration import auroc
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.offline_eval.data import PassageKind
 from knowgate.offline_eval.run import CaseKind, MeasuredRun, read_measured_run
-from knowgate.offline_eval.suites.ookb import OokbSettings, run_ookb
+from knowgate.offline_eval.suites import run_suite
+from knowgate.offline_eval.suites.ookb import MEASURE, Instruments, MeasureSettings
 
 
 @pytest.fixture(scope="module")
@@ -23,8 +24,8 @@ def _run(
     shared_data: Path, out: Path, encoder: BiEncoderScorer, domain: str, kind: PassageKind
 ) -> MeasuredRun:
     questions = shared_data / "policybench" / "questions" / f"{domain}.json"
-    settings = OokbSettings(passage=kind)
-    run_ookb(questions, out, scorer=encoder, encoder=encoder, settings=settings)
+    settings = MeasureSettings(questions=questions, passage=kind, scorer="bi_encoder")
+    run_suite(MEASURE, settings, out, [Instruments(encoder, encoder)])
     return read_measured_run(out)
 
 

@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from knowgate.guard import Fingerprint, InputError
 from knowgate.guard.testing import FailingScorer, FakeScorer, SlowScorer
 from knowgate.offline_eval.data import PassageKind
 from knowgate.offline_eval.policies import records_from_run
 from knowgate.offline_eval.run import read_measured_run
-from knowgate.offline_eval.suites.ookb import OokbSettings, run_ookb
+from knowgate.offline_eval.suites import run_suite
+from knowgate.offline_eval.suites.ookb import MEASURE, Instruments, MeasureSettings
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, embed, write_toy_questions
 
 
@@ -39,12 +41,11 @@ def _run(folder: Path, scorer: Any, *, encoder: Any = embed, **settings: Any) ->
     questions = folder / "kb.jsonl"
     if not questions.exists():
         write_toy_questions(questions, 8)
-    return run_ookb(
-        questions,
+    return run_suite(
+        MEASURE,
+        MeasureSettings(questions=questions, **settings),
         folder / "run",
-        scorer=scorer,
-        encoder=ToyEncoder(encoder),
-        settings=OokbSettings(**settings),
+        [Instruments(scorer, ToyEncoder(encoder))],
     )
 
 
@@ -162,8 +163,8 @@ def test_how_slow_the_machine_is_does_not_decide_which_rows_fail(
 
 @pytest.mark.parametrize("top_k", [0, -1])
 def test_a_run_that_retrieves_nothing_is_refused(top_k: int) -> None:
-    with pytest.raises(InputError, match="top_k must be at least 1"):
-        OokbSettings(top_k=top_k)
+    with pytest.raises(ValidationError, match="greater than or equal to 1"):
+        MeasureSettings(questions=Path("kb.jsonl"), top_k=top_k)
 
 
 def test_an_unknown_aggregator_is_refused_before_anything_is_written(tmp_path: Path) -> None:

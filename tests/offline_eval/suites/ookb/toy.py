@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from knowgate.guard import Fingerprint
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.data import Encoder
-from knowgate.offline_eval.suites.ookb import OokbSettings, run_ookb
+from knowgate.offline_eval.suites import RunOptions, run_suite
+from knowgate.offline_eval.suites.ookb import MEASURE, Instruments, MeasureSettings
 
 _THINGS = ["library", "harbour", "museum", "market", "ferry", "bakery", "garden", "theatre"]
 
@@ -67,13 +68,12 @@ def run_toy(
     encoder: Encoder | None = None,
 ) -> Path:
     """Run the suite with the lexical scorer, pausing after each row."""
-    return run_ookb(
-        questions,
+    return run_suite(
+        MEASURE,
+        MeasureSettings(questions=questions, top_k=top_k),
         out,
-        scorer=LexicalScorer(),
-        encoder=ToyEncoder() if encoder is None else encoder,
-        settings=OokbSettings(top_k=top_k),
-        on_progress=lambda _done, _total: time.sleep(pause),
+        [Instruments(LexicalScorer(), ToyEncoder() if encoder is None else encoder)],
+        RunOptions(on_progress=lambda _: time.sleep(pause)),
     )
 
 
