@@ -178,10 +178,6 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
         encoder = scorer if isinstance(scorer, BiEncoderScorer) else BiEncoderScorer()
         return (Instruments(scorer, encoder),)
 
-    def systems(self, settings: MeasureSettings, given: Sequence[System]) -> Sequence[System]:
-        """Return the instruments, by default those of the settings."""
-        return given or self.load(settings, ModelChoice())
-
     def manifest(
         self,
         settings: MeasureSettings,

@@ -32,7 +32,7 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     error = error_of(tmp_path / "nowhere")
 
     assert error.where == str(tmp_path / "nowhere")
-    assert "knowgate eval ookb" in error.hint
+    assert "knowgate measure" in error.hint
 
 
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
