@@ -192,7 +192,7 @@ def test_rows_that_do_not_fit_the_questions_are_refused(toy: Path, fault: str) -
         lines.pop(3)
     path.write_text("".join(lines), encoding="utf-8")
 
-    with pytest.raises(InputError, match="do not belong together|occurs twice"):
+    with pytest.raises(InputError, match=r"do not belong together|occurs twice"):
         read_measured_run(toy / "run")
 
 
