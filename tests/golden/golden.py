@@ -412,6 +412,9 @@ def differences(expected: Any, actual: Any, where: str = "") -> Iterator[str]:
             yield f"{where}: {len(actual)} entries in place of {len(expected)}"
         for index, pair in enumerate(zip(expected, actual, strict=False)):
             yield from differences(*pair, f"{where}/{index}")
+    elif where.endswith("/guards/policy"):
+        # The hash of a policy file, which holds the version that wrote it.
+        return
     elif not _same(expected, actual):
         yield f"{where}: {_short(actual)} in place of {_short(expected)}"
 
