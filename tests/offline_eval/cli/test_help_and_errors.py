@@ -130,7 +130,7 @@ def test_a_folder_instead_of_a_file_is_one_line(knowgate: Knowgate, tmp_path: Pa
         ("--scorer", "oracle", "unknown scorer 'oracle' — one of: bi_encoder, "),
         ("--aggregator", "median", "unknown aggregator 'median' — one of: max"),
         ("--passage", "passage", "question '0-ü' has no field 'passage'"),
-        ("--passage", "z", "--passage: Input should be 'answer', 'question_answer' or 'passage'"),
+        ("--passage", "z", "--passage: there is no 'z' — answer, question_answer, passage"),
         ("--top-k", "0", "--top-k: Input should be greater than or equal to 1, not '0'"),
     ],
 )
