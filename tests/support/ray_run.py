@@ -86,7 +86,7 @@ async def _killed_run(folder: Path) -> dict[str, Any]:
 
     def kill_one(state: Progress) -> None:
         if state.done >= 100 and not killed:
-            killed.append(next(r["worker"] for _, r in any_rows(folder / "rows") if "calls" in r))
+            killed.append(next(r["worker"] for r in any_rows(folder / "rows") if "calls" in r))
             os.kill(killed[0], signal.SIGKILL)
 
     with any_table(folder / "rows") as store:
