@@ -85,8 +85,10 @@ def parse(line: str, *, whole: bool) -> None:
     context = typer.Context(command, info_name="knowgate")
     words = shlex.split(line, comments=True)
     while hasattr(command, "commands") and words and not words[0].startswith("-"):
-        assert words[0] in command.commands, f"no such command: {words[0]}"
-        command, words = command.commands[words[0]], words[1:]
+        # Commands of suites are made when they are asked for.
+        found = command.get_command(context, words[0])
+        assert found is not None, f"no such command: {words[0]}"
+        command, words = found, words[1:]
         context = typer.Context(command, parent=context, info_name=command.name)
     given, _, _ = command.make_parser(context).parse_args(args=words)
     for parameter in command.params:

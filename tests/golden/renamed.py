@@ -66,8 +66,6 @@ RENAMED: tuple[Rename, ...] = (
         "text", "it declines: says that", "it abstains: says that", why="one word for abstention"
     ),
     Rename("key", "max_mends", "max_repairs", scenario="kb", why="standard term"),
-    Rename("value", "--store", "--timeout", scenario="help", why="JSON lines are the one store"),
-    Rename("value", "--max-mends", "--max-repairs", scenario="help", why="standard term"),
     Rename(
         "text",
         "knowgate.guard._matching.same_answer",
