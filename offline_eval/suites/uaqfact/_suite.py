@@ -195,7 +195,7 @@ class UaqFact(Suite[UaqSettings, Planned, UaqRow, UaqSummary]):
         if limit is None:
             return cases
         data = limited(cases.data, limit)
-        keys = {item.key for item in (*data.items, *data.choices)}
+        keys = {item.key for item in data.items} | {choice.key for choice in data.choices}
         kept = UaqCases(case for case in cases if case.item.key in keys)
         kept.data = data
         return kept
@@ -219,8 +219,9 @@ class UaqFact(Suite[UaqSettings, Planned, UaqRow, UaqSummary]):
         """Return the key of a row."""
         return row_id(system, case.form, case.item.key)
 
-    def batches(self, cases: Sequence[Planned]) -> Iterator[Sequence[Planned]]:
+    def batches(self, cases: Sequence[Planned], system: System) -> Iterator[Sequence[Planned]]:
         """Split into batches of one form."""
+        del system
         return batches(cases, self.batch_size)
 
     def prepare(self, work: Work[UaqSettings, Planned]) -> None:
@@ -294,7 +295,8 @@ class UaqFact(Suite[UaqSettings, Planned, UaqRow, UaqSummary]):
         """Count the questions by task, type, kind and language."""
         del settings, systems
         assert isinstance(cases, UaqCases)
-        lines, counts = [], {}
+        lines: list[tuple[str, ...]] = []
+        counts: dict[str, Any] = {}
         total = dict.fromkeys(cases.data.languages, 0)
         for task, question_type, kind, language, number in cases.data.counts():
             lines.append((task, question_type, kind or "–", language, str(number)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,8 +27,8 @@ _FLOATS = st.one_of(
 
 
 def _fit(
-    in_kb: list[float | None],
-    left_out: list[float | None],
+    in_kb: Sequence[float | None],
+    left_out: Sequence[float | None],
     *,
     risk: float = 0.2,
     group_size: int = 1,

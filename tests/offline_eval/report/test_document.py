@@ -6,6 +6,7 @@ import csv
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -172,7 +173,7 @@ def test_a_spreadsheet_runs_no_formula(tmp_path: Path) -> None:
     ],
 )
 def test_a_format_that_a_document_lacks_is_named_and_nothing_is_written(
-    tmp_path: Path, changes: dict[str, None], name: str, words: str
+    tmp_path: Path, changes: dict[str, Any], name: str, words: str
 ) -> None:
     with pytest.raises(InputError, match=words):
         ReportWriter(tmp_path / "out", ["html", name]).write(document(**changes))

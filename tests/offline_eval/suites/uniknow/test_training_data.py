@@ -153,7 +153,7 @@ def test_only_so_many_questions_of_each_side_are_taken_and_the_same_for_every_me
         for method in TrainedMethod
     }
 
-    assert Counter(name.rstrip("?0123456789") for name in taken["kaft"]) == {
+    assert Counter(name.rstrip("?0123456789") for name in taken[TrainedMethod.KAFT]) == {
         "known": 2,
         "unknown": 2,
     }
