@@ -97,7 +97,7 @@ def test_every_rule_replayed_over_ten_drawn_samples_draws_the_same_ones(
     rows = lm.generate(prompts, n=10, temperature=1.0, seed=1)
     rules: tuple[StoppingRule, ...] = (CurtailedSampling(), BayesianStopping())
     for rule in rules:
-        found = estimator(lm, stopping=rule, accept_probability=None).estimate_many(some)
+        found = estimator(lm, stopping=rule, shortcut=None).estimate_many(some)
         for one, row in zip(found, rows, strict=True):
             if one.samples_drawn == 0:  # a refusal
                 continue
