@@ -10,6 +10,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from matplotlib.figure import Figure as Canvas
 
 from knowgate.calibration import Interval
 from knowgate.guard import InputError
@@ -44,12 +45,14 @@ class HashedFile:
     sha256: str
 
 
+def _draw(figure: Canvas) -> None:
+    figure.subplots().plot([0], color=Colour.BLUE)
+
+
 def document(text: str = "plain", **changes: object) -> Document:
     """A document that shows `text` wherever a text can stand."""
     rate = Interval(0.75, 0.301, 0.954, 4)
-    plot = Plot(
-        "rates", text, text, lambda figure: figure.subplots().plot([0], color=Colour.BLUE), (3, 2)
-    )
+    plot = Plot("rates", text, text, _draw, (3, 2))
     case = Case(
         text,
         text,

@@ -15,7 +15,8 @@ import pytest
 from knowgate.guard import InputError
 from knowgate.offline_eval.run import CallLimits
 from tests.support.any_rows import any_rows
-from tests.support.ray_outcomes import PROGRAM, ROOT, RayOutcomes, ray_outcomes
+from tests.support.paths import ROOT
+from tests.support.ray_outcomes import PROGRAM, RayOutcomes, ray_outcomes
 
 _needs_ray = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason="needs the package ray"
