@@ -26,6 +26,7 @@ Example:
 
 from __future__ import annotations
 
+import asyncio
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -95,18 +96,24 @@ class Signal(ABC, Generic[Measured]):
         """Measure one question; called on a worker thread."""
 
     async def ameasure(self, request: Request) -> Measured:
-        """As `measure`, without blocking the event loop."""
-        raise NotImplementedError
+        """As `measure`, without blocking the event loop; by default on a thread."""
+        return await asyncio.to_thread(self.measure, request)
 
     def measure_many(self, requests: Sequence[Request]) -> Sequence[Measured | KnowgateError]:
-        """Measure several questions in one call."""
-        raise NotImplementedError
+        """Measure several questions in one call; by default one after another."""
+        found: list[Measured | KnowgateError] = []
+        for request in requests:
+            try:
+                found.append(self.measure(request))
+            except KnowgateError as error:
+                found.append(error)
+        return found
 
     async def ameasure_many(
         self, requests: Sequence[Request]
     ) -> Sequence[Measured | KnowgateError]:
-        """As `measure_many`, without blocking the event loop."""
-        raise NotImplementedError
+        """As `measure_many`, without blocking the event loop; by default on a thread."""
+        return await asyncio.to_thread(self.measure_many, requests)
 
     def check(self, value: Any, request: Request) -> Measured:
         """Validate what was measured, and normalise it.
