@@ -30,7 +30,12 @@ _AT_ONCE = 8
 def _program(stem: Path) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, str(_PROGRAM), str(stem), str(_ITEMS)]
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     ) as program:
         try:
             yield program
