@@ -71,7 +71,7 @@ class Guard:
         bound = bound_vetoes(policy, vetoes)
         names = [*SignalName, *(one.veto.name for one in bound)]
         measured = [*signals.values(), *(one.veto for one in bound)]
-        self._policy = policy
+        self._policy, self._scorer = policy, scorer
         self._settings = FlowSettings(
             policy, signals, bound, options.actions(names, measured), Mode(options.mode)
         )
@@ -161,6 +161,11 @@ class Guard:
     def policy(self) -> Policy:
         """The policy that decides."""
         return self._policy
+
+    @property
+    def scorer(self) -> RelevanceScorer | None:
+        """What measures relevance."""
+        return self._scorer
 
     @property
     def mode(self) -> Mode:

@@ -130,6 +130,16 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         self.name = name
 
     @property
+    def guard(self) -> Guard:
+        """What decides."""
+        return self._guard
+
+    @property
+    def retriever(self) -> Runnable[Any, Any]:
+        """What finds the documents."""
+        return self._retriever
+
+    @property
     def config_specs(self) -> list[ConfigurableFieldSpec]:
         """Configurable fields of retriever and runnables."""
         parts = (self._retriever, *self._speakers.values())

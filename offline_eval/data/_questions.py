@@ -41,7 +41,9 @@ class QuestionRecord:
     topic: str | None = None
 
 
-def read_questions(path: str | os.PathLike[str]) -> list[QuestionRecord]:
+def read_questions(
+    path: str | os.PathLike[str], *, need_answer: bool = True
+) -> list[QuestionRecord]:
     """Read questions from a KnowOrNot question document, a JSON list, or JSON lines.
 
     Args:
@@ -49,6 +51,7 @@ def read_questions(path: str | os.PathLike[str]) -> list[QuestionRecord]:
             or a document whose field `questions` is such a list. The id may be
             called `id`, `question_id` or `identifier`; without one it is `q<n>`,
             with `'` after it as long as a record has that for its own.
+        need_answer: False also takes records without "answer", which is then empty.
 
     Returns:
         At least two records, in the order of the file, with unique ids.
@@ -65,7 +68,7 @@ def read_questions(path: str | os.PathLike[str]) -> list[QuestionRecord]:
         default_id = f"q{len(records) + 1}"
         while default_id in taken:
             default_id += "'"
-        record = _record(value, where, default_id=default_id)
+        record = _record(value, where, default_id=default_id, need_answer=need_answer)
         if record.question_id in seen:
             raise InputError(
                 f"the id {_short(record.question_id)!r} was used before "
@@ -159,11 +162,14 @@ def _past(text: str, position: int, skipped: str) -> int:
     return position
 
 
-def _record(value: Mapping[str, Any], where: str, *, default_id: str) -> QuestionRecord:
+def _record(
+    value: Mapping[str, Any], where: str, *, default_id: str, need_answer: bool
+) -> QuestionRecord:
+    answer = _text if need_answer else _optional_text
     return QuestionRecord(
         question_id=_identifier(value, where, default_id),
         question=_text(value, "question", where),
-        answer=_text(value, "answer", where),
+        answer=answer(value, "answer", where) or "",
         passage=_optional_text(value, "passage", where),
         source=_optional_text(value, "source", where),
         topic=_optional_text(value, "topic", where),

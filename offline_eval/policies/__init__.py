@@ -5,6 +5,7 @@ records file, run ─► CalibrationSet ─► fit, on parts of the questions �
 
 from __future__ import annotations
 
+from ._chain import calibrate_chain
 from ._fit import Calibrated, calibrate_records
 from ._promise import parse_costs
 from ._rates import LeakRates, Rates
@@ -19,6 +20,7 @@ __all__ = [
     "LeakRates",
     "Rates",
     "Recalibrated",
+    "calibrate_chain",
     "calibrate_records",
     "calibrate_run",
     "parse_costs",

@@ -79,11 +79,27 @@ def records_from_ookb(run: str | os.PathLike[str]) -> CalibrationSet:
     was retrieved, and never with that passage left out. It measures no confidence.
 
     Raises:
-        InputError: no finished run of this suite lies there.
+        InputError: no finished run of this suite lies there, or it holds questions of a live
+            log only.
     """
     found: MeasuredRun = read_measured_run(run, with_calibration=False)
+    # Rows whose source nobody knows are no evidence: neither failures nor cases.
+    rows = [
+        row
+        for row in found.rows
+        if row.kind is not CaseKind.LIVE
+        and (row.error is None or row.error.type != "SourceNotFoundError")
+    ]
+    if not rows:
+        raise InputError(
+            "nothing is known of where the answers of its questions are, so there is nothing to "
+            "calibrate on",
+            where=os.fspath(run),
+            hint='give the questions "source", "passage" or "answer"; a run of a live log serves '
+            "to watch for drift (`knowgate drift --run`)",
+        )
     return CalibrationSet(
-        records=tuple(_ookb_record(found, row) for row in found.rows),
+        records=tuple(_ookb_record(found, row) for row in rows),
         source=os.fspath(run),
         scorer=found.manifest.settings.scorer,
         aggregator=found.manifest.settings.aggregator,

@@ -20,9 +20,18 @@ from ._manifest import (
     read_manifest,
     read_versioned,
 )
-from ._measured_run import MeasuredRun, read_measured_run
+from ._measured_run import PASSAGES, SOURCES, MeasuredRun, read_measured_run
 from ._progress import OnProgress, OnStep, Progress, RunTotals, Tally
-from ._questions import TWINS, CaseKind, MeasuredManifest, MeasuredRow, Question, RowError
+from ._questions import (
+    TWINS,
+    CaseKind,
+    FoundBy,
+    MeasuredManifest,
+    MeasuredRow,
+    Question,
+    RowError,
+    SourceRow,
+)
 from ._ray_calls import RayPool, run_calls_ray_sync
 from ._replies import (
     ABSTENTION,
@@ -56,12 +65,15 @@ __all__ = [
     "GIVEN_JUDGE",
     "HOLDS_REPLIES",
     "JUDGEMENTS",
+    "PASSAGES",
     "REPLIES",
     "SCHEMA_VERSION",
+    "SOURCES",
     "TIERS",
     "TWINS",
     "CallLimits",
     "CaseKind",
+    "FoundBy",
     "InputFile",
     "Judgement",
     "Manifest",
@@ -82,6 +94,7 @@ __all__ = [
     "Run",
     "RunTotals",
     "SharedLog",
+    "SourceRow",
     "Stored",
     "StoredPassage",
     "Table",

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
 
 from ...guard.errors import InputError
 from ...guard.policy import Policy
 from ._manifest import checked_model, read_manifest, read_versioned
-from ._questions import TWINS, CalibrationFile, CaseKind, MeasuredManifest, MeasuredRow, Question
+from ._questions import (
+    TWINS,
+    CalibrationFile,
+    CaseKind,
+    MeasuredManifest,
+    MeasuredRow,
+    Question,
+    SourceRow,
+)
+from ._replies import StoredPassage
 from ._table import Table, TableSpec, read_table
+
+RowT = TypeVar("RowT", bound=BaseModel)
 
 _RUN_AGAIN = "run `knowgate measure` again into another folder"
 _CONTINUE = "start the same `knowgate measure` again to continue it"
@@ -20,6 +33,9 @@ _QUESTIONS = TableSpec(
     "questions", Question, "question_id", hint=_RUN_AGAIN, whole=True, clean=True
 )
 _ROWS = TableSpec("rows", MeasuredRow, "case_id", hint=_RUN_AGAIN, clean=True)
+# Of a run through a chain as it is served.
+SOURCES = TableSpec("sources", SourceRow, "question_id", hint=_RUN_AGAIN, clean=True)
+PASSAGES = TableSpec("passages", StoredPassage, "passage_id", hint=_RUN_AGAIN, clean=True)
 _CALIBRATE_AGAIN = "run `knowgate calibrate` on this run again"
 
 
@@ -49,12 +65,21 @@ class MeasuredRun:
         questions: by id, in the order of the input.
         rows: in the order of the cases; at most one per question and kind.
         calibration: None until a policy was fitted on this run, or when not asked for.
+        sources: by question; only of a run through a chain as it is served.
+        passages: texts that were judged, by id; likewise.
     """
 
     manifest: MeasuredManifest
     questions: Mapping[str, Question]
     rows: tuple[MeasuredRow, ...]
     calibration: RunCalibration | None
+    sources: Mapping[str, SourceRow] = field(default_factory=dict)
+    passages: Mapping[str, StoredPassage] = field(default_factory=dict)
+
+    @property
+    def live(self) -> bool:
+        """Whether questions of a live log were measured, of which nothing is known."""
+        return any(row.kind is CaseKind.LIVE for row in self.rows)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -89,7 +114,13 @@ def read_measured_run(
     if not unfinished:
         _require_complete(root, manifest, questions, rows)
     calibration = _read_calibration(root, manifest, questions) if with_calibration else None
-    return MeasuredRun(manifest, questions, rows, calibration)
+    sources = {one.question_id: one for one in _optional(root, SOURCES)}
+    passages = {one.passage_id: one for one in _optional(root, PASSAGES)}
+    return MeasuredRun(manifest, questions, rows, calibration, sources, passages)
+
+
+def _optional(root: Path, spec: TableSpec[RowT]) -> list[RowT]:
+    return Table(root, spec, writable=False).rows() if spec.path(root).exists() else []
 
 
 def _read_manifest(root: Path) -> MeasuredManifest:
@@ -183,7 +214,12 @@ def _require_complete(
     rows: tuple[MeasuredRow, ...],
 ) -> None:
     """Reject anything but each question's two cases, in order, with its passage named."""
-    expected = [(f"{name}/{kind}", name, kind) for name in questions for kind in TWINS]
+    live = {row.question_id for row in rows if row.kind is CaseKind.LIVE}
+    expected = [
+        (f"{name}/{kind}", name, kind)
+        for name in questions
+        for kind in ((CaseKind.LIVE,) if name in live else TWINS)
+    ]
     found = [(row.case_id, row.question_id, row.kind) for row in rows]
     if set(found) < set(expected):
         raise _not_finished(root, manifest, len(found))
@@ -193,8 +229,9 @@ def _require_complete(
             where=str(root / "rows.jsonl"),
             hint=_RUN_AGAIN,
         )
+    failed = {row.question_id for row in rows if row.error is not None}
     for question in questions.values():
-        if not question.passage_id:
+        if not question.passage_id and question.question_id not in live | failed:
             # A guess could count questions on one passage as independent.
             raise InputError(
                 f"question {question.question_id!r}: field 'passage_id' is missing",

@@ -18,16 +18,30 @@ Count = Annotated[int, Field(ge=0)]
 class CaseKind(StrEnum):
     """What the knowledge base holds of the answer.
 
-    The whole knowledge base; without the question's own passage; or, for a question made
-    up about its topics, no answer at all.
+    The whole knowledge base; without the question's own passage; for a question made up about
+    its topics, no answer at all; or, for a question from a live log, nobody knows.
     """
 
     IN_KB = "in_kb"
     LEFT_OUT = "left_out"
     SYNTHETIC = "synthetic"
+    LIVE = "live"
 
 
 TWINS = (CaseKind.IN_KB, CaseKind.LEFT_OUT)
+
+
+class FoundBy(StrEnum):
+    """How the documents that hold the answer of a question were told from others.
+
+    By a field of their metadata, by overlap with the passage that the question names, or by
+    the whole answer standing in them.
+    """
+
+    METADATA = "metadata"
+    PASSAGE = "passage"
+    ANSWER = "answer"
+    UNKNOWN = "unknown"
 
 
 class MeasuredSettings(Stored):
@@ -138,6 +152,18 @@ class MeasuredRow(Stored):
         if self.retrieved and self.raw_relevance is None:
             raise ValueError("raw_relevance is missing although there is no error")
         return self
+
+
+class SourceRow(Stored):
+    """A line of `sources.jsonl`: where the answer of a question stands, and how that is known.
+
+    Attributes:
+        source: identifies it; questions with one source are one piece of evidence.
+    """
+
+    question_id: Identifier
+    found_by: FoundBy
+    source: Identifier
 
 
 class CalibrationFile(Stored):

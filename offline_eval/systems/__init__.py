@@ -16,6 +16,7 @@ from ._judges import DEFAULT_JUDGES, load_judges
 from ._logged_replies import LogEntry, LoggedReplies
 from ._plan import Asked, Case, Replayed, SystemUnderTest
 from ._retrieval import PassageIndex
+from ._served import ServedChain, load_chain
 from ._synthetic import SyntheticSettings, synthetic_questions
 from ._system_run import Calling, ContextSettings, SystemRun
 
@@ -31,11 +32,13 @@ __all__ = [
     "LoggedReplies",
     "PassageIndex",
     "Replayed",
+    "ServedChain",
     "SyntheticSettings",
     "SystemRun",
     "SystemUnderTest",
     "Systems",
     "choose_reply",
+    "load_chain",
     "load_chat_model",
     "load_guard_choices",
     "load_guards",

@@ -6,7 +6,8 @@ out-of-knowledge base robustness".
 
 from __future__ import annotations
 
-from ._measure import MEASURE, Instruments, MeasureSettings
+from ._instruments import Instruments, served_instruments
+from ._measure import MEASURE, MeasureSettings
 from ._preparing import Prepared, prepare
 from ._replies_report import replies_report
 from ._running import RepliesDone, estimate, judge_replies, run_replies
@@ -24,4 +25,5 @@ __all__ = [
     "prepare",
     "replies_report",
     "run_replies",
+    "served_instruments",
 ]

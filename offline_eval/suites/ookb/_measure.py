@@ -5,32 +5,22 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from dataclasses import asdict, replace
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from ....guard import Guard, GuardOptions
-from ....guard.contracts import RelevanceScorer
 from ....guard.engine import BiEncoderScorer
-from ....guard.errors import KnowgateError, SignalError, SignalValueError
+from ....guard.errors import KnowgateError, SignalValueError
 from ....guard.files import read_text, write_text
-from ....guard.policy import Policy
 from ....guard.policy import aggregator as require_aggregator
-from ....guard.signals.relevance import DEFAULT_SCORER, default_aggregator, load_scorer
-from ...data import (
-    Encoder,
-    KnowledgeBase,
-    PassageKind,
-    QuestionRecord,
-    build_knowledge_base,
-    read_questions,
-)
+from ....guard.signals.relevance import DEFAULT_SCORER, load_scorer
+from ...data import PassageKind, QuestionRecord, build_knowledge_base, read_questions
 from ...report import Document
 from ...run import (
+    SOURCES,
     TWINS,
     CaseKind,
     InputFile,
@@ -41,10 +31,12 @@ from ...run import (
     TableSpec,
     read_measured_run,
 )
-from ...systems import Case, PassageIndex
+from ...systems import Case
 from ..base import ModelChoice, Suite, SuiteRun, SuiteSettings, System, Work
 from ._cases import build_cases
+from ._instruments import Instruments, MeasuredCase, ServedInstruments, served_instruments
 from ._signals_report import signals_document
+from ._sources import DEFAULT_KEY
 
 
 class MeasureSettings(SuiteSettings):
@@ -56,14 +48,34 @@ class MeasureSettings(SuiteSettings):
         passage: what a passage holds.
         top_k: passages retrieved per case.
         aggregator: how passage scores become one value; None for the scorer's own.
+        chain: as it is served: `module:attribute`, see `load_chain`.
+        documents: folder of the documents of the knowledge base, cut into chunks.
+        chunk_size: of a chunk, words at most.
+        chunk_overlap: words that a chunk shares with the one before it.
+        source_key: field of a document's metadata that names its source.
     """
 
     questions: Path = Field(
         description="KnowOrNot question document (.json), or JSON lines (.jsonl)."
     )
-    scorer: str = Field(
-        DEFAULT_SCORER,
-        description="Scorer by name, or a tuned or sentence-transformers folder.",
+    chain: str | None = Field(
+        None,
+        description="module:attribute of what is served: a GuardedRAG, a retriever, or any "
+        "runnable or function from a question to documents. Its own chunks are measured, each "
+        "question once as it is and once without its source.",
+    )
+    documents: Path | None = Field(
+        None, description="In place of --chain: a folder of documents, cut into chunks."
+    )
+    chunk_size: int = Field(150, ge=1, description="With --documents: words per chunk at most.")
+    chunk_overlap: int = Field(0, ge=0, description="With --documents: words shared by chunks.")
+    source_key: str = Field(
+        DEFAULT_KEY, description="Field of a document's metadata that names its source."
+    )
+    scorer: str | None = Field(
+        None,
+        description="Scorer by name, or a tuned or sentence-transformers folder; by default "
+        f"that of the chain's guard, else {DEFAULT_SCORER}.",
     )
     passage: PassageKind = Field(
         PassageKind.ANSWER,
@@ -77,55 +89,18 @@ class MeasureSettings(SuiteSettings):
         "sufficiency, max for others.",
     )
 
-
-@dataclass(frozen=True, slots=True)
-class MeasuredCase:
-    """A case, with the question that it was made of and the knowledge base that is searched."""
-
-    case: Case
-    record: QuestionRecord
-    knowledge_base: KnowledgeBase
-
     @property
-    def case_id(self) -> str:
-        """Identify the case in the run."""
-        return self.case.case_id
+    def served(self) -> bool:
+        """Whether a chain or documents are asked, in place of the passages of the questions."""
+        return self.chain is not None or self.documents is not None
 
-
-class Instruments(System):
-    """What measures: a scorer of relevance, and the encoder of the retriever.
-
-    Args:
-        scorer: called through the guard itself.
-        encoder: of questions and passages.
-    """
-
-    def __init__(self, scorer: RelevanceScorer, encoder: Encoder) -> None:
-        super().__init__("ookb")
-        self.scorer, self.encoder = scorer, encoder
-        self._index: PassageIndex | None = None
-
-    def aggregator(self, settings: MeasureSettings) -> str:
-        """Return the aggregator, by default the one that the scorer goes with."""
-        return settings.aggregator or default_aggregator(self.scorer.fingerprint.kind)
-
-    def index(self, knowledge_base: KnowledgeBase) -> PassageIndex:
-        """Return the embedded passages; they are embedded once."""
-        if self._index is None:
-            self._index = PassageIndex(knowledge_base, self.encoder)
-        return self._index
-
-    @cached_property
-    def measuring(self) -> Guard:
-        """The guard that measures: the same that serves, but failures become rows."""
-        policy = Policy(
-            scorer=self.scorer.fingerprint,
-            aggregator=self.aggregator(self.settings),
-            relevance_threshold=1.0,
-        )
-        # No deadline: how busy the machine is must not decide which cases count as failed.
-        options = GuardOptions(mode="shadow", on_error="raise", deadlines={"relevance": None})
-        return Guard(policy, scorer=self.scorer, options=options, metrics=False)
+    @model_validator(mode="after")
+    def _one_of_both(self) -> MeasureSettings:
+        if self.chain is not None and self.documents is not None:
+            raise ValueError("--chain and --documents are mutually exclusive — name one of both")
+        if self.chunk_overlap >= self.chunk_size:
+            raise ValueError("--chunk-overlap must be below --chunk-size — name a smaller one")
+        return self
 
 
 class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun]):
@@ -152,9 +127,12 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
         return replace(super().rows, clean=True)
 
     def cases(self, settings: MeasureSettings) -> list[MeasuredCase]:
-        """Read the questions: two cases of each."""
+        """Read the questions: two cases of each, or one where nothing is known of its answer."""
         if settings.aggregator is not None:
             require_aggregator(settings.aggregator)
+        if settings.served:
+            records = read_questions(settings.questions, need_answer=False)
+            return [one for record in records for one in _served_cases(record)]
         records = read_questions(settings.questions)
         base = build_knowledge_base(records, settings.passage, where=os.fspath(settings.questions))
         by_id = {record.question_id: record for record in records}
@@ -164,7 +142,10 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
 
     def limited(self, cases: Sequence[MeasuredCase], limit: int | None) -> Sequence[MeasuredCase]:
         """Return the cases of the first questions; the knowledge base stays whole."""
-        return cases if limit is None else cases[: limit * len(TWINS)]
+        if limit is None:
+            return cases
+        first = list(dict.fromkeys(one.case.question_id for one in cases))[:limit]
+        return [one for one in cases if one.case.question_id in first]
 
     def row_id(self, case: MeasuredCase, system: str) -> str:
         """Return the id of the case: one system measures."""
@@ -172,9 +153,11 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
         return case.case_id
 
     def load(self, settings: MeasureSettings, choice: ModelChoice) -> Sequence[System]:
-        """Load the scorer, and the encoder where the scorer is none itself."""
+        """Load what measures, and what retrieves."""
         del choice
-        scorer = load_scorer(settings.scorer)
+        if settings.served:
+            return (served_instruments(settings),)
+        scorer = load_scorer(settings.scorer or DEFAULT_SCORER)
         encoder = scorer if isinstance(scorer, BiEncoderScorer) else BiEncoderScorer()
         return (Instruments(scorer, encoder),)
 
@@ -187,15 +170,14 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
         """Name scorer and retriever by their fingerprints."""
         (instruments,) = systems
         assert isinstance(instruments, Instruments)
+        if isinstance(instruments, ServedInstruments):
+            instruments.probe(cases, settings.source_key)
         return MeasuredManifest.new(
             suite=self.name,
             settings={
                 "scorer": instruments.scorer.fingerprint,
                 "aggregator": instruments.aggregator(settings),
-                "retriever": instruments.encoder.fingerprint,
-                "retrieval": "basic_rag",
-                "top_k": settings.top_k,
-                "passage": settings.passage.value,
+                **instruments.described(settings),
             },
             inputs=(InputFile.of(settings.questions),),
             questions=len({case.case.question_id for case in cases}),
@@ -204,9 +186,7 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
 
     def prepare(self, work: Work[MeasureSettings, MeasuredCase]) -> None:
         """Store the questions, or again where they were lost."""
-        path, text = work.run.folder / "questions.jsonl", _question_lines(work.cases)
-        if not path.exists() or read_text(path) != text:
-            write_text(path, text)
+        _store_questions(work)
 
     def answer(self, cases: Sequence[MeasuredCase], system: System) -> list[MeasuredRow]:
         """Retrieve, and measure the relevance of what was found."""
@@ -219,8 +199,9 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
         return _row(case.case, error=RowError.of(error))
 
     def finish(self, work: Work[MeasureSettings, MeasuredCase]) -> None:
-        """Put rows that were measured again in the order of the cases."""
+        """Put rows that were measured again in the order of the cases; name what was left out."""
         work.run[self.rows].sort([case.case_id for case in work.cases])
+        _store_questions(work)
 
     def check(self, run: SuiteRun[MeasuredRow]) -> None:
         """Leave the checks to `score`, which reads the run with its questions."""
@@ -242,28 +223,61 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
 MEASURE = MeasureSuite()
 
 
-def _question_lines(cases: Sequence[MeasuredCase]) -> str:
+def _served_cases(record: QuestionRecord) -> list[MeasuredCase]:
+    """Make the cases of a question that a served chain is asked.
+
+    Without answer, passage and source nobody knows whether its answer is there.
+    """
+    known = record.answer or record.passage or record.source
+    return [
+        MeasuredCase(
+            Case(
+                case_id=f"{record.question_id}/{kind.value}",
+                question_id=record.question_id,
+                kind=kind,
+                question=record.question,
+                passage_id="",
+            ),
+            record,
+            None,
+        )
+        for kind in (TWINS if known else (CaseKind.LIVE,))
+    ]
+
+
+def _store_questions(work: Work[MeasureSettings, MeasuredCase]) -> None:
+    """Write the questions with the passage or source that holds their answer, if it is known."""
+    path, text = work.run.folder / "questions.jsonl", _question_lines(work)
+    if not path.exists() or read_text(path) != text:
+        write_text(path, text)
+
+
+def _question_lines(work: Work[MeasureSettings, MeasuredCase]) -> str:
     """Return the questions as JSON lines, each once, with the passage that answers it."""
-    passages = {one.case.question_id: one.case.passage_id for one in cases}
-    records = {one.case.question_id: one.record for one in cases}
-    texts = cases[0].knowledge_base.passages
+    served = any(one.knowledge_base is None for one in work.cases)
+    sources = {one.question_id: one.source for one in work.run[SOURCES].rows()} if served else {}
     lines = []
-    for name, record in records.items():
-        passage = {"passage": texts[passages[name]], "passage_id": passages[name]}
-        lines.append(json.dumps({**asdict(record), **passage}, ensure_ascii=False) + "\n")
+    for one in {case.case.question_id: case for case in work.cases}.values():
+        base, own = one.knowledge_base, one.case.passage_id
+        if base is None:
+            passage = {
+                "passage": one.record.passage or "",
+                "passage_id": sources.get(one.case.question_id, ""),
+            }
+        else:
+            passage = {"passage": base.passages[own], "passage_id": own}
+        lines.append(json.dumps({**asdict(one.record), **passage}, ensure_ascii=False) + "\n")
     return "".join(lines)
 
 
 def _measured(asked: MeasuredCase, system: Instruments) -> MeasuredRow:
     """Measure one case; a failure keeps what was known before it."""
-    case, passages = asked.case, asked.knowledge_base.passages
+    case = asked.case
     fields: dict[str, Any] = {}
     try:
-        index = system.index(asked.knowledge_base)
-        found = fields["retrieved"] = _retrieved(index, case, system.settings.top_k)
-        missed = case.kind is CaseKind.IN_KB and case.passage_id not in found
-        fields["retrieval_miss"] = missed
-        decision = system.measuring.decide(case.question, [passages[name] for name in found])
+        found = system.found(asked)
+        fields["retrieved"], fields["retrieval_miss"] = found.ids, found.missed
+        decision = system.measuring.decide(case.question, found.passages)
         fields["scores"] = decision.scores
         if decision.raw_relevance is None:
             raise SignalValueError("relevance", "the aggregate of the scores is not finite")
@@ -285,12 +299,3 @@ def _row(case: Case, **measured: Any) -> MeasuredRow:
         "error": None,
     }
     return MeasuredRow(**{**fields, **measured})
-
-
-def _retrieved(index: PassageIndex, case: Case, top_k: int) -> list[str]:
-    try:
-        return index.nearest_for(case, index.encoder.embed([case.question])[0], top_k)
-    except Exception as error:
-        # One bad question is a row, not the end of the run. The message of a foreign error
-        # may quote the question: only its type is kept.
-        raise SignalError("retrieval", f"raised {type(error).__name__}") from error

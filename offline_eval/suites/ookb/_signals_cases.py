@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ...report import Case as ShownCase
 from ...report import CaseLine, Cases, Passages, decimal, shortened
-from ...run import Question
+from ...run import MeasuredRun
 from ._signals_summary import Case
 
 _SHOWN = 10
@@ -15,23 +15,32 @@ _PASSAGE_LIMIT = 180
 _NONE = "No such case was measured."
 
 
-def most_relevant_left_out(cases: Sequence[Case], questions: Mapping[str, Question]) -> Cases:
+def most_relevant_left_out(cases: Sequence[Case], texts: Mapping[str, str]) -> Cases:
     """Choose the left-out cases that look best covered, the best first."""
     chosen = sorted(
         (case for case in cases if case.left_out), key=lambda case: (-case.score, case.row.case_id)
     )
-    return Cases(tuple(_shown(case, questions) for case in chosen[:_SHOWN]), empty=_NONE)
+    return Cases(tuple(_shown(case, texts) for case in chosen[:_SHOWN]), empty=_NONE)
 
 
-def least_relevant_found(cases: Sequence[Case], questions: Mapping[str, Question]) -> Cases:
+def least_relevant_found(cases: Sequence[Case], texts: Mapping[str, str]) -> Cases:
     """Choose the in-KB cases with their own passage retrieved that look worst covered."""
     chosen = sorted(
         (case for case in cases if case.found), key=lambda case: (case.score, case.row.case_id)
     )
-    return Cases(tuple(_shown(case, questions) for case in chosen[:_SHOWN]), empty=_NONE)
+    return Cases(tuple(_shown(case, texts) for case in chosen[:_SHOWN]), empty=_NONE)
 
 
-def _shown(case: Case, questions: Mapping[str, Question]) -> ShownCase:
+def passage_texts(run: MeasuredRun) -> dict[str, str]:
+    """Return the texts that a run knows, by passage id.
+
+    A shared passage goes by the id of the first question that it answers.
+    """
+    own = {name: question.passage for name, question in run.questions.items()}
+    return {**own, **{name: passage.text for name, passage in run.passages.items()}}
+
+
+def _shown(case: Case, texts: Mapping[str, str]) -> ShownCase:
     row = case.row
     wrong = case.passes is not None and case.passes == case.left_out
     outcome = {None: "", True: "let through", False: "abstained"}[case.passes]
@@ -42,11 +51,9 @@ def _shown(case: Case, questions: Mapping[str, Question]) -> ShownCase:
     if case.held_out:
         notes.append("held out")
     parts: list[CaseLine | Passages] = []
-    if case.left_out:
+    if case.left_out and case.question.passage:
         parts.append(CaseLine(shortened(case.question.passage, _PASSAGE_LIMIT), "Left out"))
-    parts.append(
-        _passages(case, questions) if row.retrieved else CaseLine("Nothing was retrieved.")
-    )
+    parts.append(_passages(case, texts) if row.retrieved else CaseLine("Nothing was retrieved."))
     return ShownCase(
         question=shortened(case.question.question, _QUESTION_LIMIT),
         note=" · ".join(notes),
@@ -56,13 +63,13 @@ def _shown(case: Case, questions: Mapping[str, Question]) -> ShownCase:
     )
 
 
-def _passages(case: Case, questions: Mapping[str, Question]) -> Passages:
+def _passages(case: Case, texts: Mapping[str, str]) -> Passages:
     return Passages(
         tuple(
             CaseLine(
-                _text(passage_id, questions),
+                _text(passage_id, texts),
                 label=decimal(score),
-                right=passage_id == case.question.own_passage,
+                right=_is_own(case, passage_id),
                 note=passage_id,
             )
             for passage_id, score in zip(case.row.retrieved, case.row.scores, strict=True)
@@ -70,10 +77,13 @@ def _passages(case: Case, questions: Mapping[str, Question]) -> Passages:
     )
 
 
-def _text(passage_id: str, questions: Mapping[str, Question]) -> str:
-    # A shared passage goes by the id of the first question that it answers. A knowledge
-    # base may hold more than the run asked about.
-    found = questions.get(passage_id)
-    if found is None:
-        return "(text not stored in the run)"
-    return shortened(found.passage, _PASSAGE_LIMIT)
+def _is_own(case: Case, passage_id: str) -> bool:
+    # A chunk of a served chain is called after its source.
+    own = case.question.own_passage
+    return passage_id == own or passage_id.startswith(f"{own}#")
+
+
+def _text(passage_id: str, texts: Mapping[str, str]) -> str:
+    # A knowledge base may hold more than the run asked about.
+    found = texts.get(passage_id)
+    return "(text not stored in the run)" if found is None else shortened(found, _PASSAGE_LIMIT)

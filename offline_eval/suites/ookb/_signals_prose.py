@@ -13,6 +13,12 @@ def headline(summary: OokbSummary) -> list[str]:
     if summary.errors == summary.cases:
         cases = counted(summary.cases, "case")
         return [f"Nothing could be measured: all {cases} of this run ended in an error."]
+    if summary.served is not None and summary.served.live == summary.cases - summary.errors:
+        return [
+            f"{counted(summary.served.live, 'question')} of a live log were measured. Nothing is "
+            "known of where their answers are, so nothing can be said about leak or false "
+            "abstention: such a run serves to watch for drift, and not to calibrate on."
+        ]
     if summary.policy is None:
         return [_ranking(summary), _how_to_calibrate()]
     lines = [_abstained(summary), _falsely_abstained(summary), _missed(summary)]
@@ -96,6 +102,7 @@ def warnings(summary: OokbSummary) -> list[str]:
             f"{counted(summary.errors, 'case')} of {summary.cases} ended in an error and "
             f"count in no rate ({kinds})."
         )
+    lines += _of_served(summary)
     if summary.passages < summary.questions:
         lines.append(
             f"{counted(summary.questions, 'question')} have their answers in "
@@ -104,6 +111,46 @@ def warnings(summary: OokbSummary) -> list[str]:
             "The certificate counts each passage once."
         )
     return lines + _policy_warnings(summary)
+
+
+_FOUND_BY = {
+    "metadata": "by the source in the metadata",
+    "passage": "by the passage that the question names",
+    "answer": "by the answer standing in them word for word, which is a guess",
+    "unknown": "not at all; these count in no rate",
+}
+
+
+def _of_served(summary: OokbSummary) -> list[str]:
+    """Write what holds for a run through a chain as it is served."""
+    served = summary.served
+    if served is None:
+        return []
+    lines = []
+    found = served.sources_found_by
+    if set(found) - {"metadata"}:
+        parts = "; ".join(
+            f"{found[name]} {text}" for name, text in _FOUND_BY.items() if name in found
+        )
+        lines.append(f"The documents that hold an answer were told from others: {parts}.")
+    if served.short_contexts:
+        lines.append(
+            f"In {counted(served.short_contexts, 'case')} with the source left out there were "
+            "fewer documents than are served, because the retriever could not be asked for more. "
+            "Such cases are easier than real ones."
+        )
+    if served.answer_elsewhere:
+        lines.append(
+            f"In {counted(served.answer_elsewhere, 'case')} with the source left out a document "
+            "still contains the whole answer. The knowledge base says it twice: letting such a "
+            "question pass is right, and counts as a leak."
+        )
+    if served.live:
+        lines.append(
+            f"Of {counted(served.live, 'question')} nothing is known: neither answer, passage nor "
+            "source. They count in no rate."
+        )
+    return lines
 
 
 def _policy_warnings(summary: OokbSummary) -> list[str]:

@@ -21,7 +21,7 @@ from ...report import (
     percent,
 )
 from ...run import MeasuredRun, read_measured_run
-from ._signals_cases import least_relevant_found, most_relevant_left_out
+from ._signals_cases import least_relevant_found, most_relevant_left_out, passage_texts
 from ._signals_plots import signal_plots
 from ._signals_prose import headline, warnings
 from ._signals_summary import (
@@ -38,6 +38,7 @@ _PASSAGES = {
     "answer": "answers only",
     "question_answer": "questions with answers",
     "passage": "as given",
+    "chunk": "chunks as served",
 }
 _HOW_TO_READ = (
     "Each question was asked twice: once with the whole knowledge base, once with its own passage "
@@ -85,7 +86,7 @@ def signals_document(run: MeasuredRun) -> Document:
 def _sections(
     run: MeasuredRun, cases: Sequence[Case], summary: OokbSummary
 ) -> list[Section | None]:
-    plots = signal_plots(run, cases, summary)
+    plots, texts = signal_plots(run, cases, summary), passage_texts(run)
     return [
         Section("Results", (_figures(summary),)),
         Section(
@@ -106,7 +107,7 @@ def _sections(
                         "Where the guard is most easily misled. If a passage shown here does "
                         "answer the question, the knowledge base holds the answer twice and the "
                         "case does not count.",
-                        most_relevant_left_out(cases, run.questions),
+                        most_relevant_left_out(cases, texts),
                     ),
                 ),
                 Section(
@@ -114,7 +115,7 @@ def _sections(
                     (
                         "Where a false abstention is most likely. Often the passage answers in "
                         "words that share little with the question.",
-                        least_relevant_found(cases, run.questions),
+                        least_relevant_found(cases, texts),
                     ),
                 ),
             ),

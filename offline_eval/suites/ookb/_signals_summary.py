@@ -15,8 +15,17 @@ from ....calibration import Interval, bootstrap_auroc, wilson_interval
 from ....guard.decision import Route
 from ....guard.policy import Policy
 from ....guard.routing import Signals, decide_route
+from ...data.diversity import words_of
 from ...report import REPORT_SCHEMA_VERSION
-from ...run import CaseKind, InputFile, MeasuredRow, MeasuredRun, Question, read_measured_run
+from ...run import (
+    CaseKind,
+    FoundBy,
+    InputFile,
+    MeasuredRow,
+    MeasuredRun,
+    Question,
+    read_measured_run,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +67,7 @@ class Case:
 
 def measured_cases(run: MeasuredRun) -> tuple[Case, ...]:
     """Collect the cases without an error, in the order of the run."""
-    rows = [row for row in run.rows if row.error is None]
+    rows = [row for row in run.rows if row.error is None and row.kind is not CaseKind.LIVE]
     scores = [row.raw_relevance for row in rows if row.raw_relevance is not None and row.retrieved]
     lowest = min(scores, default=0.0) - 1.0
     gate = None if run.calibration is None else relevance_gate(run.calibration.policy)
@@ -90,6 +99,10 @@ def _case(
     passes = decide_route(gate, signals).route is Route.FOLLOW_CONTEXT
     return Case(row, question, score, relevance, passes, held_out)
 
+
+SERVED = "served"
+# A shorter answer stands in a text by chance.
+_SHORT_ANSWER = 4
 
 # Seed of the bootstrap; fixed, so that the same run gives the same report.
 _SEED = 0
@@ -189,6 +202,26 @@ class PolicySummary(_Summary):
     measures_more: bool
 
 
+class ServedSummary(_Summary):
+    """How a run asked a chain as it is served.
+
+    Attributes:
+        sources_found_by: number of questions by how the documents that hold their answer were
+            told from others; `unknown` could not be measured.
+        short_contexts: left-out cases with fewer documents than are served, since the chain
+            could not be asked for more; they are easier than real ones.
+        answer_elsewhere: left-out cases in which a retrieved document still contains the whole
+            answer, of at least four words: they are no left-out cases.
+        live: questions of which nothing is known; they tell drift, and nothing about leak and
+            false abstention.
+    """
+
+    sources_found_by: dict[str, int]
+    short_contexts: int
+    answer_elsewhere: int
+    live: int
+
+
 class OokbSummary(_Summary):
     """What `report.json` holds.
 
@@ -203,6 +236,7 @@ class OokbSummary(_Summary):
         auroc: in-KB against left-out, retrieval misses included; all questions.
         auroc_found_only: without retrieval misses.
         settings: of the run, as stored.
+        served: of a run through a chain as it is served, else None.
     """
 
     schema_version: int = REPORT_SCHEMA_VERSION
@@ -222,10 +256,13 @@ class OokbSummary(_Summary):
     policy: PolicySummary | None
     settings: dict[str, Any]
     inputs: tuple[InputFile, ...]
+    served: ServedSummary | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""
         value = self.model_dump(mode="json")
+        if self.served is None:
+            del value["served"]
         for name in ("auroc", "auroc_found_only"):
             value[name] = getattr(self, name).to_dict()
         value["left_out"]["abstention_rate"] = self.left_out.abstention_rate.to_dict()
@@ -264,7 +301,34 @@ def summarise(run: MeasuredRun, cases: Sequence[Case]) -> OokbSummary:
         policy=_policy(run),
         settings=dict(run.settings),
         inputs=run.manifest.inputs,
+        served=_served(run) if run.manifest.settings.retrieval == SERVED else None,
     )
+
+
+def _served(run: MeasuredRun) -> ServedSummary:
+    rows = [row for row in run.rows if row.error is None]
+    left_out = [row for row in rows if row.kind is CaseKind.LEFT_OUT]
+    measured = {row.question_id for row in rows if row.kind is not CaseKind.LIVE}
+    found = Counter(run.sources[name].found_by.value for name in measured if name in run.sources)
+    lost = {row.question_id for row in run.rows if row.kind is not CaseKind.LIVE} - measured
+    if lost:
+        found[FoundBy.UNKNOWN.value] = len(lost)
+    served = {row.question_id: len(row.retrieved) for row in rows if row.kind is CaseKind.IN_KB}
+    return ServedSummary(
+        sources_found_by=dict(found),
+        short_contexts=sum(len(row.retrieved) < served.get(row.question_id, 0) for row in left_out),
+        answer_elsewhere=sum(_answer_stands_in(run, row) for row in left_out),
+        live=sum(row.kind is CaseKind.LIVE for row in rows),
+    )
+
+
+def _answer_stands_in(run: MeasuredRun, row: MeasuredRow) -> bool:
+    answer = words_of(run.questions[row.question_id].answer)
+    if len(answer) < _SHORT_ANSWER:
+        return False
+    texts = (run.passages[name].text for name in row.retrieved if name in run.passages)
+    wanted = f" {' '.join(answer)} "
+    return any(wanted in f" {' '.join(words_of(text))} " for text in texts)
 
 
 def _auroc(cases: Iterable[Case], positives: Iterable[Case]) -> Estimate:

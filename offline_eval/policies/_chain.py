@@ -1,0 +1,64 @@
+"""Calibrate a policy for a chain as it is served, in one call."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ...calibration.risk import Leak
+from ..run import OnProgress
+from ..suites import RunOptions, run_suite
+from ..suites.ookb import MEASURE, MeasureSettings, served_instruments
+from ..systems import ServedChain
+from ._fit import Calibrated, calibrate_records
+from ._records import records_from_ookb
+from ._writing import write_calibrated
+
+
+def calibrate_chain(
+    chain: Any,
+    questions: str | os.PathLike[str],
+    *,
+    risk: float = 0.1,
+    delta: float = 0.1,
+    out: str | os.PathLike[str] | None = None,
+    settings: dict[str, Any] | None = None,
+    on_progress: OnProgress | None = None,
+) -> Calibrated:
+    """Measure every question through a chain, with and without its source, and fit a policy.
+
+    The same as `knowgate measure --chain` and `knowgate calibrate` with the promise of a leak.
+
+    Args:
+        chain: a `GuardedRAG`, a retriever of LangChain, or any runnable or function from a
+            question to documents; see `ServedChain`.
+        questions: file of questions with what is known of their answers: `source` as in the
+            metadata of the documents, `passage`, or `answer`.
+        risk: bound α on the share of unanswerable questions that pass, in (0, 1).
+        delta: probability δ that the bound fails, in (0, 1).
+        out: run folder, resumed if it exists; None for a temporary one.
+        settings: further fields of `MeasureSettings`, e.g. `scorer` or `source_key`.
+        on_progress: called after every measured case.
+
+    Returns:
+        The policy with its evidence; the policy always abstains where nothing qualifies.
+
+    Raises:
+        InputError: chain, questions or folder cannot be used, or there are too few questions.
+    """
+    served = chain if isinstance(chain, ServedChain) else ServedChain(chain)
+    found = MeasureSettings(questions=Path(questions), chain=served.name, **(settings or {}))
+    with tempfile.TemporaryDirectory() as spare:
+        folder = run_suite(
+            MEASURE,
+            found,
+            Path(spare) / "run" if out is None else out,
+            systems=(served_instruments(found, served),),
+            options=RunOptions(on_progress=on_progress),
+        )
+        calibrated = calibrate_records(records_from_ookb(folder), Leak(risk), delta=delta)
+        if out is not None:
+            write_calibrated(calibrated, folder / "policy.json")
+    return calibrated

@@ -1,0 +1,326 @@
+"""What measures a case: a retriever, and the guard that judges what it finds."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.documents import Document
+
+from ....guard import Guard, GuardOptions
+from ....guard.contracts import RelevanceScorer
+from ....guard.engine import BiEncoderScorer
+from ....guard.errors import InputError, SignalError
+from ....guard.policy import Policy
+from ....guard.signals.relevance import DEFAULT_SCORER, default_aggregator, load_scorer
+from ...data import Encoder, KnowledgeBase, QuestionRecord
+from ...run import PASSAGES, SOURCES, CaseKind, FoundBy, StoredPassage
+from ...systems import Case, PassageIndex, ServedChain, load_chain
+from ..base import System
+from ._signals_summary import SERVED
+from ._sources import Source, SourceNotFoundError, chunk_id, find_source, source_row
+
+if TYPE_CHECKING:
+    from ._measure import MeasureSettings
+
+# Documents retrieved to find a question's source among them, and to fill up a left-out case.
+_WIDE = 50
+_WIDEST = 1600
+_PROBED = 10
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredCase:
+    """A case, with the question that it was made of.
+
+    Attributes:
+        case: to be measured.
+        record: the question.
+        knowledge_base: that is searched; None where a chain has its own.
+    """
+
+    case: Case
+    record: QuestionRecord
+    knowledge_base: KnowledgeBase | None
+
+    @property
+    def case_id(self) -> str:
+        """Identify the case in the run."""
+        return self.case.case_id
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a retriever found for a case.
+
+    Attributes:
+        ids: of the passages, best first.
+        passages: texts or documents, as the guard sees them.
+        missed: an in-KB case whose own passage is not among them.
+    """
+
+    ids: tuple[str, ...]
+    passages: tuple[object, ...]
+    missed: bool
+
+
+class Instruments(System):
+    """What measures: a scorer of relevance, and the encoder of the retriever.
+
+    Args:
+        scorer: called through the guard itself.
+        encoder: of questions and passages.
+    """
+
+    def __init__(self, scorer: RelevanceScorer, encoder: Encoder) -> None:
+        super().__init__("ookb")
+        self.scorer, self.encoder = scorer, encoder
+        self._index: PassageIndex | None = None
+
+    def aggregator(self, settings: MeasureSettings) -> str:
+        """Return the aggregator, by default the one that the scorer goes with."""
+        return settings.aggregator or default_aggregator(self.scorer.fingerprint.kind)
+
+    def described(self, settings: MeasureSettings) -> dict[str, Any]:
+        """Return what the manifest says about retrieval."""
+        return {
+            "retriever": self.encoder.fingerprint,
+            "retrieval": "basic_rag",
+            "top_k": settings.top_k,
+            "passage": settings.passage.value,
+        }
+
+    def found(self, asked: MeasuredCase) -> Found:
+        """Retrieve for a case, without its own passage where that is left out.
+
+        Raises:
+            SignalError: the retriever failed.
+        """
+        base, case = asked.knowledge_base, asked.case
+        assert base is not None
+        try:
+            ids = tuple(self._retrieved(base, case))
+        except Exception as error:
+            # One bad question is a row, not the end of the run. The message of a foreign error
+            # may quote the question: only its type is kept.
+            raise SignalError("retrieval", f"raised {type(error).__name__}") from error
+        missed = case.kind is CaseKind.IN_KB and case.passage_id not in ids
+        return Found(ids, tuple(base.passages[name] for name in ids), missed)
+
+    def _retrieved(self, base: KnowledgeBase, case: Case) -> list[str]:
+        if self._index is None:
+            self._index = PassageIndex(base, self.encoder)
+        vector = self.encoder.embed([case.question])[0]
+        return self._index.nearest_for(case, vector, self.settings.top_k)
+
+    @cached_property
+    def measuring(self) -> Guard:
+        """The guard that measures: the same that serves, but failures become rows."""
+        policy = Policy(
+            scorer=self.scorer.fingerprint,
+            aggregator=self.aggregator(self.settings),
+            relevance_threshold=1.0,
+        )
+        # No deadline: how busy the machine is must not decide which cases count as failed.
+        options = GuardOptions(mode="shadow", on_error="raise", deadlines={"relevance": None})
+        return Guard(policy, scorer=self.scorer, options=options, metrics=False)
+
+
+class ServedInstruments(Instruments):
+    """What measures through a chain as it is served.
+
+    Args:
+        scorer: called through the guard itself.
+        chain: finds the documents.
+        aggregator: of the chain's own guard; empty for the scorer's.
+        details: what the manifest says besides, e.g. how documents were cut into chunks.
+    """
+
+    def __init__(
+        self,
+        scorer: RelevanceScorer,
+        chain: ServedChain,
+        *,
+        aggregator: str = "",
+        details: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(scorer, encoder=None)  # type: ignore[arg-type] # the chain has its own
+        self.chain, self._aggregator, self._details = chain, aggregator, details or {}
+        self._served = 0
+        self._last: tuple[str, list[Document], list[Document], Source] | None = None
+
+    def aggregator(self, settings: MeasureSettings) -> str:
+        """Return the aggregator: as asked for, of the chain's guard, or of the scorer."""
+        return settings.aggregator or self._aggregator or super().aggregator(settings)
+
+    def described(self, settings: MeasureSettings) -> dict[str, Any]:
+        """Return what the manifest says about retrieval."""
+        return {
+            "retrieval": SERVED,
+            "top_k": max(1, self._served),
+            "passage": "chunk",
+            "chain": self.chain.description,
+            "source_key": settings.source_key,
+            **self._details,
+        }
+
+    def probe(self, cases: Sequence[MeasuredCase], key: str) -> None:
+        """Ask the chain a few questions, to learn how many documents it serves.
+
+        Raises:
+            InputError: it fails, or the sources that the questions name occur in none of the
+                documents that it finds.
+        """
+        records = list({one.record.question_id: one.record for one in cases}.values())[:_PROBED]
+        labels: dict[str, None] = {}
+        seen = named = 0
+        for record in records:
+            try:
+                self._served = max(self._served, len(self.chain.documents(record.question)))
+                wide = self.chain.documents(record.question, _WIDE)
+            except Exception as error:
+                raise InputError(
+                    f"asked the first questions, it failed: {error}", where=self.chain.name
+                ) from error
+            labels.update(dict.fromkeys(str(one.metadata.get(key)) for one in wide))
+            if record.source and not record.passage:
+                named += 1
+                found = find_source(record, wide, key).found_by
+                seen += found in (FoundBy.METADATA, FoundBy.ANSWER)
+        if named and not seen:
+            wanted = next(record.source for record in records if record.source)
+            raise InputError(
+                f"the questions name sources such as {wanted!r}, and no document that was found "
+                f"has it in its metadata {key!r} (there: {', '.join(list(labels)[:3])})",
+                where=self.chain.name,
+                hint="name the field that holds the source with --source-key",
+            )
+
+    def found(self, asked: MeasuredCase) -> Found:
+        """Retrieve for a case; where the source is left out, as many documents as are served.
+
+        Raises:
+            RetrievalError: the chain failed.
+            SourceNotFoundError: it is not known which documents hold the answer.
+        """
+        case = asked.case
+        served, wide, source = self._retrieved_for(asked.record)
+        missed = False
+        if case.kind is CaseKind.LIVE:
+            chosen = served
+        elif source.found_by is FoundBy.UNKNOWN:
+            raise SourceNotFoundError(asked.record.source)
+        elif case.kind is CaseKind.IN_KB:
+            chosen, missed = served, not any(map(source.answers, served))
+        else:
+            chosen = self._without(source, asked.record.question, served, wide)
+        key = self.settings.source_key
+        self._store(asked.record, source, wide, chosen)
+        return Found(tuple(chunk_id(one, key) for one in chosen), tuple(chosen), missed)
+
+    def _retrieved_for(
+        self, record: QuestionRecord
+    ) -> tuple[list[Document], list[Document], Source]:
+        """Return documents as served and many of them; the cases of a question share both."""
+        if self._last is None or self._last[0] != record.question_id:
+            served = self.chain.documents(record.question)
+            wide = self.chain.documents(record.question, max(_WIDE, 4 * len(served)))
+            source = find_source(record, wide, self.settings.source_key)
+            self._last = (record.question_id, served, wide, source)
+        return self._last[1:]
+
+    def _without(
+        self, source: Source, question: str, served: list[Document], wide: list[Document]
+    ) -> list[Document]:
+        """Return as many documents as are served, none of them of the source."""
+        kept = _others(source, served)
+        if len(kept) == len(served):
+            return kept
+        kept, asked = _others(source, wide), len(wide)
+        while len(kept) < len(served) and asked < _WIDEST:
+            more = self.chain.documents(question, 2 * max(1, asked))
+            if len(more) <= asked:
+                break
+            kept, asked = _others(source, more), len(more)
+        return kept[: len(served)]
+
+    def _store(
+        self,
+        record: QuestionRecord,
+        source: Source,
+        wide: Sequence[Document],
+        chosen: Sequence[Document],
+    ) -> None:
+        """Keep the texts that were judged, and how the source was found, with the run."""
+        assert self.run is not None
+        key = self.settings.source_key
+        texts = {chunk_id(one, key): one for one in chosen}
+        self.run[PASSAGES].extend(
+            StoredPassage(
+                passage_id=name,
+                text=one.page_content,
+                source=str(one.metadata[key]) if key in one.metadata else None,
+            )
+            for name, one in texts.items()
+        )
+        if source.found_by is not FoundBy.UNKNOWN:
+            self.run[SOURCES].extend([source_row(record, source, wide)])
+
+
+def _others(source: Source, documents: Iterable[Document]) -> list[Document]:
+    return [one for one in documents if not source.leaves_out(one)]
+
+
+def served_instruments(
+    settings: MeasureSettings, chain: ServedChain | None = None
+) -> ServedInstruments:
+    """Make what measures through a chain as it is served.
+
+    Args:
+        settings: of the run.
+        chain: None for the one that the settings name, or one over their documents.
+
+    Raises:
+        InputError: chain, documents or scorer cannot be loaded.
+    """
+    details: dict[str, Any] = {}
+    if chain is None and settings.chain is not None:
+        chain = load_chain(settings.chain)
+    guard = None if chain is None else chain.guard
+    own = None if guard is None or settings.scorer is not None else guard.scorer
+    scorer = own or load_scorer(settings.scorer or DEFAULT_SCORER)
+    aggregator = guard.policy.aggregator if guard is not None and own is not None else ""
+    if chain is None:
+        chain, details = _over_documents(settings, scorer)
+    return ServedInstruments(scorer, chain, aggregator=aggregator, details=details)
+
+
+def _over_documents(
+    settings: MeasureSettings, scorer: RelevanceScorer
+) -> tuple[ServedChain, dict[str, Any]]:
+    """Make a chain over the chunks of a folder, searched by embeddings in memory."""
+    assert settings.documents is not None
+    size, shared = settings.chunk_size, settings.chunk_overlap
+    from ...data import load_chunks
+
+    chunks = load_chunks(settings.documents, chunk_size=size, chunk_overlap=shared)
+    texts = {f"{number}": one.page_content for number, one in enumerate(chunks)}
+    encoder = scorer if isinstance(scorer, BiEncoderScorer) else BiEncoderScorer()
+    index = PassageIndex(KnowledgeBase(texts, {}), encoder)
+
+    def search(question: str, k: int = settings.top_k) -> list[Document]:
+        """Find the nearest chunks."""
+        found = index.nearest(encoder.embed([question])[0], k)
+        return [chunks[int(name)] for name in found]
+
+    digest = hashlib.sha256("\0".join(texts.values()).encode("utf-8", "replace")).hexdigest()
+    details = {
+        "retriever": encoder.fingerprint,
+        "chunks": {
+            "count": len(chunks), "sha256": digest, "chunk_size": size, "chunk_overlap": shared,
+        },
+    }  # fmt: skip
+    return ServedChain(search, name="documents"), details

@@ -1,0 +1,158 @@
+"""Find which chunks hold the source of a question: by metadata, by passage, or by the answer."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from langchain_core.documents import Document
+
+from ....guard.errors import KnowgateError
+from ...data import QuestionRecord
+from ...data.diversity import words_of
+from ...run import FoundBy, SourceRow
+
+DEFAULT_KEY = "source"
+# Chunks are cut elsewhere than the passage that a question names: they share part of it.
+_GRAM, _SHARED = 4, 0.5
+# An answer that stands in more of what is retrieved than this says nothing about its source.
+_EVERYWHERE = 0.5
+_LINE = re.compile(r"(?:#.*|:\d+(?:-\d+)?)$")
+
+
+class SourceNotFoundError(KnowgateError):
+    """It is not known which documents hold the answer of a question."""
+
+    def __init__(self, named: str | None) -> None:
+        super().__init__(
+            "no document that was found is known to hold the answer: name a source that the "
+            "documents carry in their metadata, the passage, or the answer as it stands there"
+            if named is None
+            else "no document that was found has the source that the question names"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the answer of a question stands.
+
+    Attributes:
+        found_by: what it is known from.
+        label: of the document in its metadata; empty where another way was taken.
+        passage: words of the named passage; empty where there is none.
+        answer: words of the answer, where some chunk of the source holds them as they are.
+        key: of the metadata.
+    """
+
+    found_by: FoundBy
+    label: str = ""
+    passage: tuple[str, ...] = ()
+    answer: tuple[str, ...] = ()
+    key: str = DEFAULT_KEY
+
+    def leaves_out(self, document: Document) -> bool:
+        """Return whether a chunk goes when the source is left out."""
+        if self.found_by is FoundBy.METADATA:
+            # A short answer stands in other documents by chance; the passage does not.
+            return self._labelled(document) or bool(self.passage and self._holds(document))
+        return self._holds(document)
+
+    def answers(self, document: Document) -> bool:
+        """Return whether a chunk holds what the question asks for, as far as is known."""
+        if self.found_by is not FoundBy.METADATA:
+            return self._holds(document)
+        if not self._labelled(document):
+            return False
+        return self._holds(document) or not (self.passage or self.answer)
+
+    def _holds(self, document: Document) -> bool:
+        words = words_of(document.page_content)
+        if self.passage:
+            return overlap(self.passage, words)
+        return bool(self.answer) and _contains(words, self.answer)
+
+    def _labelled(self, document: Document) -> bool:
+        return same_source(document.metadata.get(self.key), self.label)
+
+
+def find_source(record: QuestionRecord, wide: Sequence[Document], key: str) -> Source:
+    """Return how the source of a question is known.
+
+    The label in the metadata comes first, if a retrieved document carries it; then the passage
+    that the question names; then chunks that contain the whole answer word for word, unless
+    half of what is retrieved does.
+
+    Args:
+        record: the question.
+        wide: many documents retrieved for it.
+        key: of the metadata.
+    """
+    passage = tuple(words_of(record.passage)) if record.passage else ()
+    answer = tuple(words_of(record.answer))
+    named = record.source or ""
+    own = [one for one in wide if same_source(one.metadata.get(key), named)]
+    if own:
+        verbatim = any(_contains(words_of(one.page_content), answer) for one in own)
+        return Source(FoundBy.METADATA, named, passage, answer if verbatim else (), key)
+    if passage:
+        return Source(FoundBy.PASSAGE, passage=passage, key=key)
+    holding = sum(_contains(words_of(one.page_content), answer) for one in wide) if answer else 0
+    if 0 < holding <= max(1, int(_EVERYWHERE * len(wide))):
+        return Source(FoundBy.ANSWER, answer=answer, key=key)
+    return Source(FoundBy.UNKNOWN, key=key)
+
+
+def source_row(record: QuestionRecord, source: Source, wide: Sequence[Document]) -> SourceRow:
+    """Return what the run stores: how the source was found, and what identifies it."""
+    if source.found_by is FoundBy.METADATA:
+        name = source.label
+    elif source.found_by is FoundBy.PASSAGE:
+        name = f"passage-{_digest(' '.join(source.passage))}"
+    else:
+        first = next((one for one in wide if source.leaves_out(one)), None)
+        name = "" if first is None else chunk_id(first, source.key)
+    return SourceRow(question_id=record.question_id, found_by=source.found_by, source=name)
+
+
+def chunk_id(document: Document, key: str) -> str:
+    """Identify a chunk by its source and its text."""
+    label = document.metadata.get(key)
+    stem = str(label) if isinstance(label, str | int) else "chunk"
+    return f"{stem}#{_digest(document.page_content)}"
+
+
+def same_source(label: object, named: str) -> bool:
+    """Return whether a label of a document is the one that a question names.
+
+    Paths are the same if one ends with the other; lines and fragments do not count.
+    """
+    if not isinstance(label, str | int) or not named:
+        return False
+    one, other = (_LINE.sub("", str(text).strip().replace("\\", "/")) for text in (label, named))
+    if one == other:
+        return True
+    shorter, longer = sorted((PurePosixPath(one).parts, PurePosixPath(other).parts), key=len)
+    return bool(shorter) and longer[-len(shorter) :] == shorter
+
+
+def overlap(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Return whether two texts share at least half of the shorter one, four words at a time."""
+    size = max(1, min(_GRAM, len(one), len(other)))
+    first, second = _grams(one, size), _grams(other, size)
+    smaller = min(len(first), len(second))
+    return smaller > 0 and len(first & second) >= _SHARED * smaller
+
+
+def _grams(words: Sequence[str], size: int) -> set[tuple[str, ...]]:
+    return {tuple(words[at : at + size]) for at in range(len(words) - size + 1)}
+
+
+def _contains(words: Sequence[str], wanted: Sequence[str]) -> bool:
+    return f" {' '.join(wanted)} " in f" {' '.join(words)} "
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:12]

@@ -1,0 +1,219 @@
+"""Measuring through a chain as it is served: sources, left-out cases, and what is reported."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain_core.documents import Document
+from langchain_core.runnables import RunnableLambda
+
+from knowgate.guard import InputError
+from knowgate.guard.signals.relevance import LexicalScorer
+from knowgate.offline_eval.policies import calibrate_chain, records_from_run
+from knowgate.offline_eval.run import CaseKind, FoundBy, read_measured_run
+from knowgate.offline_eval.suites import run_suite
+from knowgate.offline_eval.suites.ookb import MEASURE, MeasureSettings, served_instruments
+from knowgate.offline_eval.suites.ookb._sources import find_source, overlap, same_source
+from knowgate.offline_eval.systems import ServedChain
+
+PAGES = {
+    "plans.md": ["The Team plan costs nineteen euros a month.", "A trial lasts for 21 days."],
+    "api.md": ["The limit is 600 requests per minute.", "Tokens expire after half a year."],
+    "files.md": ["A file may have up to 250 megabytes.", "The bin is emptied after 30 days."],
+}
+CHUNKS = [
+    Document(text, metadata={"source": f"kb/{page}"}) for page in PAGES for text in PAGES[page]
+]
+QUESTIONS: list[dict[str, Any]] = [
+    {"id": "price", "question": "What does the Team plan cost?", "source": "plans.md"},
+    {"id": "limit", "question": "What limit is there?", "answer": "600 requests per minute"},
+    {"id": "bin", "question": "When is the bin empty?", "passage": f"{PAGES['files.md'][1]} Yes."},
+    {"id": "live", "question": "What about yearly?"},
+    {"id": "lost", "question": "Is there a discount?", "answer": "forty percent for students"},
+]  # fmt: skip
+
+
+def _search(question: str, k: int = 2) -> list[Document]:
+    """Rank the chunks by shared words; ties keep their order."""
+    words = set(question.lower().replace("?", "").split())
+
+    def shared(one: Document) -> int:
+        return -len(words & set(one.page_content.lower().replace(".", "").split()))
+
+    return sorted(CHUNKS, key=shared)[:k]
+
+
+def _measured(folder: Path, questions: Sequence[dict[str, Any]] = QUESTIONS, **more: Any) -> Any:
+    path = folder / "q.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in questions), encoding="utf-8")
+    settings = MeasureSettings(questions=path, chain="kb", scorer="lexical", **more)
+    instruments = served_instruments(settings, ServedChain(more.pop("search", _search), name="kb"))
+    return read_measured_run(run_suite(MEASURE, settings, folder / "run", [instruments]))
+
+
+def test_each_way_to_find_the_source_leaves_it_out(tmp_path: Path) -> None:
+    run = _measured(tmp_path)
+    rows = {row.case_id: row for row in run.rows}
+
+    assert {name: one.found_by for name, one in run.sources.items()} == {
+        "price": FoundBy.METADATA,
+        "limit": FoundBy.ANSWER,
+        "bin": FoundBy.PASSAGE,
+    }
+    texts = {name: [run.passages[one].text for one in row.retrieved] for name, row in rows.items()}
+    assert texts["price/in_kb"][0] == PAGES["plans.md"][0]
+    assert not set(texts["price/left_out"]) & set(PAGES["plans.md"])
+    assert PAGES["api.md"][0] in texts["limit/in_kb"]
+    assert PAGES["api.md"][0] not in texts["limit/left_out"]
+    assert PAGES["files.md"][1] in texts["bin/in_kb"]
+    assert PAGES["files.md"][1] not in texts["bin/left_out"]
+    assert all(len(found) == 2 for found in texts.values() if found)
+
+
+def test_a_question_of_which_nothing_is_known_is_measured_once(tmp_path: Path) -> None:
+    run = _measured(tmp_path)
+
+    (row,) = [row for row in run.rows if row.question_id == "live"]
+    assert row.kind is CaseKind.LIVE
+    assert row.error is None
+    assert row.raw_relevance is not None
+
+
+def test_a_source_that_is_nowhere_is_an_error_and_no_evidence(tmp_path: Path) -> None:
+    run = _measured(tmp_path)
+    lost = [row for row in run.rows if row.question_id == "lost"]
+
+    assert [row.error.type for row in lost if row.error] == ["SourceNotFoundError"] * 2
+    records = records_from_run(tmp_path / "run").records
+    assert {record.question_id for record in records} == {"price", "limit", "bin"}
+    groups = {record.question_id: record.group for record in records}
+    assert groups["price"] == "plans.md"
+    assert groups["limit"].startswith("kb/api.md#")
+
+
+def test_the_report_says_how_sources_were_found(tmp_path: Path) -> None:
+    _measured(tmp_path)
+    from knowgate.offline_eval.suites import read_suite_run
+
+    found = read_suite_run(tmp_path / "run")
+    document = MEASURE.report(MEASURE.score(found))
+
+    assert document.values["served"] == {
+        "sources_found_by": {"metadata": 1, "answer": 1, "passage": 1, "unknown": 1},
+        "short_contexts": 0,
+        "answer_elsewhere": 0,
+        "live": 1,
+    }
+    assert any("which is a guess" in line for line in document.warnings)
+
+
+def test_a_live_log_alone_is_measured_and_not_calibrated_on(tmp_path: Path) -> None:
+    live = [{"id": f"l{n}", "question": f"What about {n}?"} for n in range(3)]
+    _measured(tmp_path, live)
+
+    with pytest.raises(InputError, match="nothing is known of where the answers"):
+        records_from_run(tmp_path / "run")
+
+
+def test_a_retriever_that_cannot_be_widened_leaves_short_contexts(tmp_path: Path) -> None:
+    path = tmp_path / "q.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in QUESTIONS[:2]), encoding="utf-8")
+    settings = MeasureSettings(questions=path, chain="kb", scorer="lexical")
+    chain = ServedChain(RunnableLambda(_search), name="kb")
+    folder = run_suite(MEASURE, settings, tmp_path / "run", [served_instruments(settings, chain)])
+
+    summary = MEASURE.report(read_measured_run(folder)).values["served"]
+    assert summary["short_contexts"] == 2
+
+
+def test_sources_that_occur_nowhere_end_the_run_with_a_hint(tmp_path: Path) -> None:
+    wrong = [{"id": f"w{n}", "question": f"What limit {n}?", "source": "Title"} for n in range(3)]
+
+    with pytest.raises(InputError, match="no document that was found") as caught:
+        _measured(tmp_path, wrong)
+
+    assert "--source-key" in str(caught.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_is_resumed_to_the_same_files(tmp_path: Path) -> None:
+    _measured(tmp_path)
+    before = {p.name: p.read_bytes() for p in (tmp_path / "run").glob("*.json*")}
+    rows = tmp_path / "run" / "rows.jsonl"
+    rows.write_bytes(b"".join(rows.read_bytes().splitlines(keepends=True)[:3]))
+
+    _measured(tmp_path)
+
+    after = {p.name: p.read_bytes() for p in (tmp_path / "run").glob("*.json*")}
+    assert after == before
+
+
+def test_a_policy_is_fitted_in_one_call(tmp_path: Path) -> None:
+    words = ["amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heath"] * 8
+    chunks = [
+        Document(f"The {word}{n} station opens at {n}.", metadata={"source": f"p{n}"})
+        for n, word in enumerate(words)
+    ]
+
+    def search(question: str, k: int = 3) -> list[Document]:
+        wanted = set(question.lower().strip("?").split())
+        return sorted(chunks, key=lambda one: -len(wanted & set(one.page_content.lower().split())))[
+            :k
+        ]
+
+    path = tmp_path / "q.jsonl"
+    lines = [
+        {"question": f"When does the {word}{n} station open?", "source": f"p{n}"}
+        for n, word in enumerate(words)
+    ]
+    path.write_text("".join(json.dumps(one) + "\n" for one in lines), encoding="utf-8")
+
+    found = calibrate_chain(search, path, risk=0.2, settings={"scorer": "lexical"})
+
+    assert found.policy.guarantee is not None
+    assert found.policy.guarantee.certified
+    assert found.policy.scorer == LexicalScorer().fingerprint
+
+
+@given(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=30))
+def test_overlap_is_symmetric_and_whole_for_a_part(words: list[str]) -> None:
+    part = words[: max(1, len(words) // 2)]
+    assert overlap(words, words)
+    assert overlap(part, words) == overlap(words, part)
+    if len(part) > 3:
+        assert overlap(part, words)
+
+
+@pytest.mark.parametrize(
+    ("label", "named", "same"),
+    [
+        ("kb/plans.md", "plans.md", True),
+        ("plans.md", "docs/plans.md", True),
+        ("plans.md#prices", "plans.md", True),
+        ("plans.md:12", "plans.md", True),
+        ("old-plans.md", "plans.md", False),
+        ("kb\\plans.md", "plans.md", True),
+        (7, "7", True),
+        (None, "plans.md", False),
+        ("", "plans.md", False),
+    ],
+)
+def test_paths_are_compared_by_their_ends(label: object, named: str, same: bool) -> None:
+    assert same_source(label, named) is same
+
+
+def test_an_answer_that_stands_everywhere_is_no_source() -> None:
+    from knowgate.offline_eval.data import QuestionRecord
+
+    wide = [Document(f"yes, number {n}") for n in range(10)]
+
+    assert (
+        find_source(QuestionRecord("q", "Is it?", "yes"), wide, "source").found_by
+        is FoundBy.UNKNOWN
+    )
