@@ -1,3 +1,3 @@
-"""Connections to other software: LangChain, Hugging Face, Ray, other tools' formats."""
+"""Connections to other software: LangChain, Hugging Face models, Ray."""
 
 from __future__ import annotations

@@ -10,9 +10,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ....adapters.knowornot import (
-    CLIENTS,
-    RETRIEVAL_TYPES,
+from ....guard.errors import InputError
+from ...run import CaseKind, ReplyContext, ReplySystem
+from ._knowornot_documents import CLIENTS, RETRIEVAL_TYPES, context_in_prompt, read_document
+from ._knowornot_names import RETRIEVALS, guarded_model
+from ._knowornot_schemas import (
     AskedQuestion,
     EvaluatedDocument,
     EvaluationSpec,
@@ -25,12 +27,7 @@ from ....adapters.knowornot import (
     QuestionEntry,
     SavedReply,
     Verdict,
-    context_in_prompt,
-    read_document,
 )
-from ....guard.errors import InputError
-from ...run import CaseKind, ReplyContext, ReplySystem
-from ._knowornot_names import RETRIEVALS, guarded_model
 from ._run_parts import plain
 
 QuestionKey = tuple[str, str]

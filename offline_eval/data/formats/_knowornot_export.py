@@ -11,29 +11,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ....adapters.knowornot import (
-    CONTEXT_PARTS,
-    NO_CITATION,
-    AskedQuestion,
-    Document,
-    EvaluatedDocument,
-    EvaluatedReply,
-    EvaluationSpec,
-    ExperimentMetadata,
-    ExperimentQuestion,
-    InputDocument,
-    ModelReply,
-    NamedPrompt,
-    NumberedQuestion,
-    OutputDocument,
-    QuestionDocument,
-    QuestionEntry,
-    SavedReply,
-    Verdict,
-    check_document,
-    prompt_text,
-    write_document,
-)
 from ....guard.errors import InputError
 from ...run import (
     ABSTENTION,
@@ -51,6 +28,7 @@ from ...run import (
     RowError,
     read_replies_run,
 )
+from ._knowornot_documents import CONTEXT_PARTS, check_document, prompt_text, write_document
 from ._knowornot_experiments import (
     OTHER_CLIENT,
     Judged,
@@ -62,6 +40,25 @@ from ._knowornot_experiments import (
     time_or,
 )
 from ._knowornot_names import KINDS, REASONING, evaluator_of, judge_of, tags_as_text, text_as_tags
+from ._knowornot_schemas import (
+    NO_CITATION,
+    AskedQuestion,
+    Document,
+    EvaluatedDocument,
+    EvaluatedReply,
+    EvaluationSpec,
+    ExperimentMetadata,
+    ExperimentQuestion,
+    InputDocument,
+    ModelReply,
+    NamedPrompt,
+    NumberedQuestion,
+    OutputDocument,
+    QuestionDocument,
+    QuestionEntry,
+    SavedReply,
+    Verdict,
+)
 from ._run_parts import OnWarning, WarningCounter
 
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ....adapters.knowornot import QuestionEntry, SavedReply
 from ....guard.errors import InputError
 from ...run import Judgement, ReplyCase, ReplyContext, ReplyRow, ReplySystem
 from .. import QuestionRecord
 from ._knowornot_experiments import Experiment, Gathered, QuestionKey, gather
 from ._knowornot_export import judge
 from ._knowornot_names import KINDS, RETRIEVALS, model_and_guard
+from ._knowornot_schemas import QuestionEntry, SavedReply
 from ._run_parts import (
     KnownBase,
     OnWarning,

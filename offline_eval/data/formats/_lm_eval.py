@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ....adapters.lm_eval import Sample, SampleLog, read_samples
 from ....guard.errors import InputError
 from ...run import (
     CaseKind,
@@ -19,6 +18,7 @@ from ...run import (
     ReplySystem,
     StoredPassage,
 )
+from ._lm_eval_samples import Sample, SampleLog, read_samples
 from ._run_parts import (
     KnownBase,
     OnWarning,

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from knowgate.offline_eval.run import read_replies_run
-from tests.adapters.knowornot.experiments import asked, metadata, replied, store
-from tests.adapters.lm_eval.test_lm_eval_samples import GENERATION
 from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
+from tests.offline_eval.data.formats.knowornot_experiments import asked, metadata, replied, store
+from tests.offline_eval.data.formats.test_lm_eval_samples import GENERATION
 
 
 def test_knowornot_documents_go_in_and_come_out(knowgate: Knowgate, tmp_path: Path) -> None:

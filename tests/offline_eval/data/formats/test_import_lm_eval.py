@@ -10,8 +10,8 @@ import pytest
 from knowgate.guard import InputError
 from knowgate.offline_eval.data.formats import InteropWarning, import_lm_eval
 from knowgate.offline_eval.run import CaseKind, RepliesRun, read_replies_run
-from tests.adapters.lm_eval.test_lm_eval_samples import CHOICE, GENERATION
 from tests.offline_eval.cli.commands import write_lines
+from tests.offline_eval.data.formats.test_lm_eval_samples import CHOICE, GENERATION
 
 
 def _run(folder: Path, *lines: dict[str, Any], **more: Any) -> RepliesRun:

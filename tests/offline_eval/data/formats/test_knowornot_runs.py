@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowgate.adapters.knowornot import read_document
 from knowgate.guard import InputError
 from knowgate.offline_eval.data.formats import InteropWarning, export_knowornot, import_knowornot
+from knowgate.offline_eval.data.formats._knowornot_documents import read_document
 from knowgate.offline_eval.data.formats._knowornot_names import (
     guarded_model,
     model_and_guard,
@@ -28,7 +28,8 @@ from knowgate.offline_eval.run import (
     open_table,
     read_replies_run,
 )
-from tests.adapters.knowornot.experiments import (
+from tests.offline_eval.cli.commands import write_lines
+from tests.offline_eval.data.formats.knowornot_experiments import (
     QUESTIONS,
     asked,
     metadata,
@@ -37,7 +38,6 @@ from tests.adapters.knowornot.experiments import (
     store,
     verdict,
 )
-from tests.offline_eval.cli.commands import write_lines
 from tests.support.replayed_runs import replayed_run
 
 _KEPT = ("questions", "passages", "cases", "replies", "judgements", "systems")

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from ...guard.text import clean_text
+from ....guard.text import clean_text
 
 NO_CITATION = "no citation"
 

@@ -10,19 +10,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.adapters.knowornot import (
-    EvaluatedDocument,
-    InputDocument,
-    OutputDocument,
-    QuestionDocument,
-    QuestionEntry,
+from knowgate.guard import InputError
+from knowgate.offline_eval.data.formats._knowornot_documents import (
     context_in_prompt,
     prompt_text,
     read_document,
     write_document,
 )
-from knowgate.guard import InputError
-from tests.adapters.knowornot.experiments import QUESTIONS, asked, metadata, replied, store
+from knowgate.offline_eval.data.formats._knowornot_schemas import (
+    EvaluatedDocument,
+    InputDocument,
+    OutputDocument,
+    QuestionDocument,
+    QuestionEntry,
+)
+from tests.offline_eval.data.formats.knowornot_experiments import (
+    QUESTIONS,
+    asked,
+    metadata,
+    replied,
+    store,
+)
 
 _KINDS = {
     "evaluated": EvaluatedDocument,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.adapters.lm_eval import Sample, read_samples
 from knowgate.guard import InputError
+from knowgate.offline_eval.data.formats._lm_eval_samples import Sample, read_samples
 from tests.offline_eval.cli.commands import write_lines
 
 GENERATION = {

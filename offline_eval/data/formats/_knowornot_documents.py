@@ -10,9 +10,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ...guard.errors import InputError
-from ...guard.files import read_json, read_text, write_text
-from ._schemas import (
+from ....guard.errors import InputError
+from ....guard.files import read_json, read_text, write_text
+from ._knowornot_schemas import (
     NO_CITATION,
     Document,
     EvaluatedDocument,

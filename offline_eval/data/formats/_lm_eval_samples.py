@@ -22,13 +22,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ...guard.errors import InputError
-from ...guard.files import read_json, read_jsonl, read_text
-from ...guard.text import clean_text
+from ....guard.errors import InputError
+from ....guard.files import read_json, read_jsonl, read_text
+from ....guard.text import clean_text
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class _Request:
     """One request.
 
     Attributes:
@@ -45,7 +45,7 @@ class Request:
     log_likelihood: float | None
 
 
-def requests_of(arguments: Any, resps: Any) -> list[Request]:
+def _requests_of(arguments: Any, resps: Any) -> list[_Request]:
     """The requests of a sample that are about its question.
 
     Choices that are rated without the question, for some metrics, are left out. Where
@@ -94,14 +94,14 @@ def _prompt(found: Any) -> str | None:
     return clean_text(found)
 
 
-def _request(prompt: str, second: Any, response: Any) -> Request:
+def _request(prompt: str, second: Any, response: Any) -> _Request:
     # Repeats of one request: the first counts.
     first = response[0] if isinstance(response, list) and response else response
     if isinstance(second, str):
-        return Request(prompt, clean_text(second), None, _number(first))
+        return _Request(prompt, clean_text(second), None, _number(first))
     asks = isinstance(second, Mapping) or _number([first]) is None
     text = clean_text(first) if asks and isinstance(first, str) else None
-    return Request(prompt, None, text, None)
+    return _Request(prompt, None, text, None)
 
 
 def _number(found: Any) -> float | None:
@@ -230,7 +230,7 @@ def _sample(row: Mapping[str, Any], where: str) -> Sample:
         raise InputError("field 'doc_id' must be text or a whole number", where=where, hint=_HINT)
     filtered = row.get("filtered_resps")
     # Older logs of ratings hold them once.
-    requests = requests_of(row.get("arguments"), row.get("resps") or filtered)
+    requests = _requests_of(row.get("arguments"), row.get("resps") or filtered)
     doc = row.get("doc")
     fields: Mapping[str, Any] = doc if isinstance(doc, dict) else {}
     prompt = requests[0].prompt if requests else ""
@@ -272,7 +272,7 @@ def _expected(target: Any, choices: Sequence[str]) -> str:
     return text
 
 
-def _response(filtered: Any, requests: Sequence[Request]) -> str | None:
+def _response(filtered: Any, requests: Sequence[_Request]) -> str | None:
     raw = requests[0].response if requests else None
     if requests and requests[0].choice is not None:
         rated = [one for one in requests if one.log_likelihood is not None]
