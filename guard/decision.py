@@ -154,8 +154,8 @@ class Decision(BaseModel):
     timings: dict[str, float] = Field(default_factory=dict)
 
     @model_serializer(mode="wrap")
-    def _without_empty_vetoes(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields: dict[str, Any] = handler(self)
+    def _plainly(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = _plain(handler(self))
         if not self.vetoes:
             fields.pop("vetoes", None)
         return fields
@@ -164,3 +164,12 @@ class Decision(BaseModel):
     def acts(self) -> bool:
         """False in shadow mode, where a decision is taken and counted only."""
         return self.mode is Mode.ENFORCE
+
+
+def _plain(value: Any) -> Any:
+    """`value` with the values of enums in their place, which every store can hold."""
+    if isinstance(value, StrEnum):
+        return value.value
+    if isinstance(value, dict):
+        return {name: _plain(held) for name, held in value.items()}
+    return value

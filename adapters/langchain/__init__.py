@@ -9,7 +9,7 @@ Needs langchain-core only.
 
 from __future__ import annotations
 
-from ._answer import GuardedAnswer, RetrievalError, answer_text
+from ._answer import AbstainedError, GuardedAnswer, RetrievalError, answer_text
 from ._chat_model_lm import ChatLimits, ChatModelLM
 from ._guard_runnable import GuardRunnable
 from ._guarded_rag import GuardedRAG
@@ -17,6 +17,7 @@ from ._planning import RagOptions
 from ._replies import Replies
 
 __all__ = [
+    "AbstainedError",
     "ChatLimits",
     "ChatModelLM",
     "GuardRunnable",

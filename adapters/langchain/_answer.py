@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import is_dataclass
+from typing import Annotated, Any, Literal
 
 from langchain_core.documents import Document
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    field_serializer,
+    field_validator,
+)
+from pydantic_core import to_json, to_jsonable_python
 
 from ...guard.decision import Decision, Reason, Route
 from ...guard.errors import KnowgateError
@@ -35,28 +44,84 @@ class RetrievalError(KnowgateError):
     """The retriever returned something that is not a collection of documents."""
 
 
-@dataclass(frozen=True, slots=True)
-class GuardedAnswer:
+_MESSAGE: TypeAdapter[BaseMessage] = TypeAdapter(AnyMessage)
+# Keys of every message in JSON.
+_OF_MESSAGES = {"type", "content", "additional_kwargs", "response_metadata"}
+
+
+def _document_again(value: Any) -> Any:
+    if isinstance(value, dict) and value.get("type") == "Document" and "page_content" in value:
+        return Document(**value)
+    return value
+
+
+# A retriever may return texts or mappings in place of documents.
+_Passage = Annotated[Any, BeforeValidator(_document_again)]
+
+
+class GuardedAnswer(AIMessage):
     """An answer with the decision that led to it; also a chunk of a streamed answer.
+
+    It is a message whose content is `answer`, so that output parsers, message
+    histories and graphs take it as they take the message of a model.
 
     Chunks of one stream add up with `+` to what `invoke` returns. Every chunk
     carries the decision; the documents come with the first one only, and what the
     check of the reply found with the last.
 
-    Attributes:
-        answer: the text to show: generated, or the reply of an abstention.
+    Args:
+        answer: the text to show: generated, or the reply of an abstention. The text of
+            a structured output is its JSON.
         decision: what the guard decided, and why.
         documents: the passages that the prompt contained: those the guard kept,
             or in shadow mode all of them; empty without a context. Under
             `conflict_shows_both` those that the views are of.
+        output: what the runnable returned, unchanged: a message with usage metadata and
+            tool calls, a pydantic object, a dictionary, or text. None where `answer`
+            is a reply of the guard. Message chunks of a stream add up to one chunk.
         reply_abstained: whether the model's own reply is an abstention, although
             the guard had let it answer; None where that was not checked.
     """
 
-    answer: str
-    decision: Decision
-    documents: tuple[Document, ...] = ()
-    reply_abstained: bool | None = None
+    model_config = ConfigDict(extra="forbid")
+
+    answer: str = Field(frozen=True)
+    decision: Decision = Field(frozen=True)
+    documents: tuple[_Passage, ...] = Field(default=(), frozen=True)
+    output: Any = Field(default=None, frozen=True)
+    reply_abstained: bool | None = Field(default=None, frozen=True)
+
+    # What every message has; it follows from `answer`, or is in `output`.
+    content: str = Field(default="", exclude=True, frozen=True, repr=False)
+    additional_kwargs: dict[Any, Any] = Field(default_factory=dict, exclude=True, repr=False)
+    response_metadata: dict[Any, Any] = Field(default_factory=dict, exclude=True, repr=False)
+    tool_calls: list[Any] = Field(default_factory=list, exclude=True, repr=False)
+    invalid_tool_calls: list[Any] = Field(default_factory=list, exclude=True, repr=False)
+    usage_metadata: Any = Field(default=None, exclude=True, repr=False)
+    name: str | None = Field(default=None, exclude=True, repr=False)
+    type: Literal["ai"] = Field(default="ai", exclude=True, repr=False)
+
+    def __init__(
+        self,
+        answer: str,
+        decision: Decision,
+        documents: Iterable[object] = (),
+        *,
+        output: object = None,
+        reply_abstained: bool | None = None,
+        **message: Any,
+    ) -> None:
+        super().__init__(
+            **{
+                **message,
+                "content": answer,
+                "answer": answer,
+                "decision": decision,
+                "documents": tuple(documents),
+                "output": output,
+                "reply_abstained": reply_abstained,
+            }
+        )
 
     @property
     def abstained(self) -> bool:
@@ -66,7 +131,7 @@ class GuardedAnswer:
         """
         return self.decision.acts and self.decision.route is Route.ABSTAIN
 
-    def __add__(self, other: GuardedAnswer) -> GuardedAnswer:
+    def __add__(self, other: object) -> GuardedAnswer:  # type: ignore[override]
         if not isinstance(other, GuardedAnswer):
             return NotImplemented
         if other.decision is not self.decision and other.decision != self.decision:
@@ -74,11 +139,36 @@ class GuardedAnswer:
             return NotImplemented
         found = self.reply_abstained if other.reply_abstained is None else other.reply_abstained
         return GuardedAnswer(
-            self.answer + other.answer, self.decision, self.documents + other.documents, found
+            self.answer + other.answer,
+            self.decision,
+            self.documents + other.documents,
+            output=joined(self.output, other.output),
+            reply_abstained=found,
         )
 
     def __str__(self) -> str:
         return self.answer
+
+    def model_dump(self, **options: Any) -> dict[str, Any]:
+        """As pydantic's; outside JSON, a structured output stays the object that it is.
+
+        So a checkpoint that calls this restores it with its type.
+        """
+        fields = super().model_dump(**options)
+        if options.get("mode", "python") == "python" and "output" in fields:
+            fields["output"] = self.output
+        return fields
+
+    @field_serializer("documents", "output", when_used="json")
+    def _in_json(self, value: Any) -> Any:
+        return to_jsonable_python(value, fallback=str)
+
+    @field_validator("output", mode="before")
+    @classmethod
+    def _message_again(cls, value: Any) -> Any:
+        if isinstance(value, dict) and value.keys() >= _OF_MESSAGES:
+            return _MESSAGE.validate_python(value)
+        return value
 
 
 def answer_text(output: object) -> str:
@@ -86,18 +176,23 @@ def answer_text(output: object) -> str:
 
     Args:
         output: text, a message (its text blocks only: neither thinking nor tool
-            calls), None (no text), or anything else that `str()` can show.
+            calls), None (no text), a structured output (its JSON), or anything else
+            that `str()` can show.
 
     Example:
         >>> from langchain_core.messages import AIMessage
         >>> thinking = {"type": "reasoning", "reasoning": "Hm."}
         >>> answer_text(AIMessage([thinking, {"type": "text", "text": "Paris"}]))
         'Paris'
+        >>> answer_text({"city": "Paris"})
+        '{"city":"Paris"}'
     """
     if output is None:
         return ""
     if isinstance(output, BaseMessage):
         return str(output.text)
+    if isinstance(output, BaseModel | Mapping | list | tuple) or is_dataclass(output):
+        return to_json(output, fallback=str).decode()
     return str(output)
 
 
@@ -121,10 +216,7 @@ class TextOfChunks:
         """The text that `chunk` makes final, possibly empty."""
         if isinstance(chunk, str | BaseMessage):
             return self._out(answer_text(chunk))
-        if self._pending is None:
-            self._pending = chunk
-        else:
-            self._pending = joined(self._pending, chunk)
+        self._pending = joined(self._pending, chunk)
         return ""
 
     def rest(self) -> str:
@@ -137,68 +229,10 @@ class TextOfChunks:
 
 
 def joined(first: Any, second: Any) -> Any:
-    """`first + second`, or `second` alone where the two cannot be added."""
+    """`first + second`, or the later one of two that cannot be added; None adds nothing."""
+    if first is None or second is None:
+        return second if first is None else first
     try:
         return first + second
     except TypeError:
         return second
-
-
-@dataclass(frozen=True, slots=True)
-class TokenUsage:
-    """What the calls of a `ChatModelLM` have used so far.
-
-    Attributes:
-        calls: attempts made, failed and repeated ones included.
-        metered_calls: those of them whose reply said how many tokens it used; the
-            token counts speak of them alone.
-        input_tokens: of the prompts.
-        output_tokens: of the replies.
-    """
-
-    calls: int = 0
-    metered_calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-
-
-class UsageMeter:
-    """A token count that many threads add to."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._usage = TokenUsage()
-
-    def read(self) -> TokenUsage:
-        """The count so far."""
-        with self._lock:
-            return self._usage
-
-    def reset(self) -> TokenUsage:
-        """Reset the count; returns the count so far."""
-        with self._lock:
-            usage, self._usage = self._usage, TokenUsage()
-        return usage
-
-    def count_call(self) -> None:
-        """Count an attempt."""
-        with self._lock:
-            self._usage = replace(self._usage, calls=self._usage.calls + 1)
-
-    def count_tokens(self, output: object) -> None:
-        """Count a reply's tokens, where it names them."""
-        usage = output.usage_metadata if isinstance(output, AIMessage) else None
-        # LangChain puts this into replies that its cache answers: nothing was used.
-        if not isinstance(usage, Mapping) or usage.get("total_cost") == 0:
-            return
-        read, written = usage.get("input_tokens"), usage.get("output_tokens")
-        if not isinstance(read, int) or not isinstance(written, int):
-            return
-        with self._lock:
-            before = self._usage
-            self._usage = replace(
-                before,
-                metered_calls=before.metered_calls + 1,
-                input_tokens=before.input_tokens + read,
-                output_tokens=before.output_tokens + written,
-            )

@@ -1,24 +1,16 @@
-"""Call the parts of a chain as children of its runs."""
+"""Attempts, draws and token counts of a chat model's calls."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
-import json
-import re
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn, Protocol
 
-from langchain_core.callbacks import AsyncCallbackManagerForChainRun, CallbackManagerForChainRun
 from langchain_core.exceptions import ContextOverflowError
-from langchain_core.globals import get_llm_cache
-from langchain_core.language_models import BaseLanguageModel
-from langchain_core.runnables import Runnable, RunnableConfig, RunnableSequence
-from langchain_core.runnables.base import RunnableBindingBase
-from langchain_core.runnables.config import patch_config
+from langchain_core.messages import AIMessage
 from tenacity import (
     AsyncRetrying,
     RetryCallState,
@@ -43,44 +35,6 @@ from ...guard.errors import (
     is_timeout,
     is_transient,
 )
-
-RunManager = CallbackManagerForChainRun | AsyncCallbackManagerForChainRun
-
-
-def child_config(config: RunnableConfig, run_manager: RunManager, part: str) -> RunnableConfig:
-    """The config under which `part` runs as a child of the chain's run."""
-    return patch_config(config, callbacks=run_manager.get_child(f"guarded_rag:{part}"))
-
-
-def child_configs(
-    configs: Sequence[RunnableConfig],
-    run_managers: Sequence[RunManager],
-    indices: Iterable[int],
-    part: str,
-) -> list[RunnableConfig]:
-    """As `child_config`, for the inputs of a batch at `indices`."""
-    return [child_config(configs[index], run_managers[index], part) for index in indices]
-
-
-def together(
-    runnable: Runnable[Any, Any], inputs: list[Any], configs: list[RunnableConfig], **kwargs: Any
-) -> list[Any]:
-    """One batch: outputs, or exceptions in their place."""
-    try:
-        return runnable.batch(inputs, configs, return_exceptions=True, **kwargs)
-    except Exception as error:  # noqa: BLE001 - a batch of its own kind failed as a whole
-        return [error] * len(inputs)
-
-
-async def atogether(
-    runnable: Runnable[Any, Any], inputs: list[Any], configs: list[RunnableConfig], **kwargs: Any
-) -> list[Any]:
-    """As `together`, without blocking the event loop."""
-    try:
-        return await runnable.abatch(inputs, configs, return_exceptions=True, **kwargs)
-    except Exception as error:  # noqa: BLE001 - a batch of its own kind failed as a whole
-        return [error] * len(inputs)
-
 
 _LONGEST_WAIT = 8.0
 
@@ -250,81 +204,61 @@ class Draws:
         return None not in self._arrived[prompt]
 
 
-def uncached(model: Runnable[Any, Any]) -> Runnable[Any, Any]:
-    """`model` as it is where no cache is in use, else a copy that asks none.
+@dataclass(frozen=True, slots=True)
+class TokenUsage:
+    """What the calls of a `ChatModelLM` have used so far.
 
-    Looks through bindings and sequences; the caller's model is never changed.
+    Attributes:
+        calls: attempts made, failed and repeated ones included.
+        metered_calls: those of them whose reply said how many tokens it used; the
+            token counts speak of them alone.
+        input_tokens: of the prompts.
+        output_tokens: of the replies.
     """
-    if isinstance(model, BaseLanguageModel):
-        in_use = model.cache is not False and not (model.cache is None and get_llm_cache() is None)
-        return model.model_copy(update={"cache": False}) if in_use else model
-    if isinstance(model, RunnableBindingBase):
-        bound = uncached(model.bound)
-        return model if bound is model.bound else model.model_copy(update={"bound": bound})
-    if isinstance(model, RunnableSequence):
-        steps = [uncached(step) for step in model.steps]
-        if all(new is old for new, old in zip(steps, model.steps, strict=True)):
-            return model
-        return RunnableSequence(*steps, name=model.name)
-    return model
+
+    calls: int = 0
+    metered_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
 
 
-# Names under which models keep what they are and how they decode.
-_TELLING = (
-    "model", "model_name", "model_id", "deployment_name", "temperature", "top_p", "top_k",
-    "max_tokens", "max_output_tokens", "seed", "stop",
-)  # fmt: skip
-# Where a value is a secret, or changes although the model stays the same.
-_UNTOLD = re.compile(
-    r"key|secret|token(?!s|iz)|password|credential|auth|header|cookie|url|uri|endpoint|proxy"
-    r"|base|client|callback|cache|user|organi[sz]ation|project|metadata|tags",
-    re.IGNORECASE,
-)
+class UsageMeter:
+    """A token count that many threads add to."""
 
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._usage = TokenUsage()
 
-def model_fingerprint(model: Runnable[Any, Any], settings: Mapping[str, Any]) -> str:
-    """Class name and hash of a model and the settings it is called with.
+    def read(self) -> TokenUsage:
+        """The count so far."""
+        with self._lock:
+            return self._usage
 
-    Keys that may hold secrets or addresses take no part, so that a new key does not
-    make another model of it.
-    """
-    described = {"model": _described(model), "settings": _plain(settings)}
-    text = json.dumps(described, sort_keys=True, ensure_ascii=True)
-    return f"{class_name(model)}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    def reset(self) -> TokenUsage:
+        """Reset the count; returns the count so far."""
+        with self._lock:
+            usage, self._usage = self._usage, TokenUsage()
+        return usage
 
+    def count_call(self) -> None:
+        """Count an attempt."""
+        with self._lock:
+            self._usage = replace(self._usage, calls=self._usage.calls + 1)
 
-def class_name(model: Runnable[Any, Any]) -> str:
-    """Name of the model's class, looked up through its bindings."""
-    while isinstance(model, RunnableBindingBase):
-        model = model.bound
-    return type(model).__name__
-
-
-def _described(model: Runnable[Any, Any]) -> Any:
-    kind = f"{type(model).__module__}.{type(model).__qualname__}"
-    if isinstance(model, RunnableBindingBase):
-        return [kind, _plain(model.kwargs), _described(model.bound)]
-    if isinstance(model, RunnableSequence):
-        return [kind, *(_described(step) for step in model.steps)]
-    found = {name: getattr(model, name) for name in _TELLING if hasattr(model, name)}
-    if isinstance(model, BaseLanguageModel):
-        found.update(model._identifying_params)
-    else:
-        found["name"] = model.get_name()
-    return [kind, _plain(found)]
-
-
-def _plain(value: Any) -> Any:
-    """The part of `value` that JSON can hold and that may enter a fingerprint."""
-    if isinstance(value, Mapping):
-        told = {str(key): _plain(held) for key, held in value.items() if not _secret(key)}
-        return {key: held for key, held in told.items() if held is not None}
-    if isinstance(value, list | tuple):
-        return [_plain(held) for held in value]
-    if isinstance(value, str | int | float | bool):
-        return value
-    return None
-
-
-def _secret(key: object) -> bool:
-    return _UNTOLD.search(str(key)) is not None
+    def count_tokens(self, output: object) -> None:
+        """Count a reply's tokens, where it names them."""
+        usage = output.usage_metadata if isinstance(output, AIMessage) else None
+        # LangChain puts this into replies that its cache answers: nothing was used.
+        if not isinstance(usage, Mapping) or usage.get("total_cost") == 0:
+            return
+        read, written = usage.get("input_tokens"), usage.get("output_tokens")
+        if not isinstance(read, int) or not isinstance(written, int):
+            return
+        with self._lock:
+            before = self._usage
+            self._usage = replace(
+                before,
+                metered_calls=before.metered_calls + 1,
+                input_tokens=before.input_tokens + read,
+                output_tokens=before.output_tokens + written,
+            )

@@ -21,8 +21,9 @@ from langchain_core.runnables.base import RunnableLike, coerce_to_runnable
 from ...guard.contracts import Generation
 from ...guard.deadlines import DeadlineRunner
 from ...guard.errors import InputError, LanguageModelError
-from ._answer import TokenUsage, UsageMeter, answer_text
-from ._calls import Attempts, Draws, class_name, model_fingerprint, uncached
+from ._answer import answer_text
+from ._calls import Attempts, Draws, TokenUsage, UsageMeter
+from ._model_identity import class_name, model_fingerprint, uncached
 
 GREEDY_OPTIONS: Mapping[str, Any] = MappingProxyType({"temperature": 0})
 # `nostream` keeps LangGraph from showing the samples as if they were the answer.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,38 +13,41 @@ from ...guard.decision import Decision
 from ...guard.errors import InputError, KnowgateError
 from ._planning import required
 
+# A question as given, and what was retrieved for it.
+Asked = tuple[Any, Iterable[object] | None]
 
-def decide_all(
-    guard: Guard, questions: Sequence[Any], passages: Sequence[Iterable[object] | None]
-) -> Sequence[Decision | Exception]:
+
+def decide_all(guard: Guard, asked: Sequence[Asked]) -> list[Decision | Exception]:
     """One decision per question; an error in its place only under `on_error="raise"`."""
-    try:
-        return guard.decide_batch(questions, passages)
-    except KnowgateError:
-        # Some question raised: one by one, to raise for that question alone.
-        decided: list[Decision | Exception] = []
-        for question, found in zip(questions, passages, strict=True):
-            try:
-                decided.append(guard.decide(question, found))
-            except KnowgateError as error:
-                decided.append(error)
-        return decided
+    if len(asked) > 1:
+        # Where some question raises: one by one, to raise for that question alone.
+        with contextlib.suppress(KnowgateError):
+            return [*guard.decide_batch(*_columns(asked))]
+    decided: list[Decision | Exception] = []
+    for question, passages in asked:
+        try:
+            decided.append(guard.decide(question, passages))
+        except KnowgateError as error:
+            decided.append(error)
+    return decided
 
 
-async def adecide_all(
-    guard: Guard, questions: Sequence[Any], passages: Sequence[Iterable[object] | None]
-) -> Sequence[Decision | Exception]:
+async def adecide_all(guard: Guard, asked: Sequence[Asked]) -> list[Decision | Exception]:
     """As `decide_all`, without blocking the event loop."""
-    try:
-        return await guard.adecide_batch(questions, passages)
-    except KnowgateError:
-        decided: list[Decision | Exception] = []
-        for question, found in zip(questions, passages, strict=True):
-            try:
-                decided.append(await guard.adecide(question, found))
-            except KnowgateError as error:
-                decided.append(error)
-        return decided
+    if len(asked) > 1:
+        with contextlib.suppress(KnowgateError):
+            return [*await guard.adecide_batch(*_columns(asked))]
+    decided: list[Decision | Exception] = []
+    for question, passages in asked:
+        try:
+            decided.append(await guard.adecide(question, passages))
+        except KnowgateError as error:
+            decided.append(error)
+    return decided
+
+
+def _columns(asked: Sequence[Asked]) -> tuple[list[Any], list[Iterable[object] | None]]:
+    return [question for question, _ in asked], [passages for _, passages in asked]
 
 
 GuardInput = Mapping[str, Any]
@@ -121,42 +125,41 @@ class GuardRunnable(Runnable[GuardInput, Decision]):
         )
 
     def _decide(self, given: GuardInput) -> Decision:
-        return self._guard.decide(required(given, "question"), _passages(given))
+        return self._guard.decide(*_asked(given))
 
     async def _adecide(self, given: GuardInput) -> Decision:
-        return await self._guard.adecide(required(given, "question"), _passages(given))
+        return await self._guard.adecide(*_asked(given))
 
     def _decide_batch(self, inputs: list[GuardInput]) -> list[Exception | Decision]:
-        readable, results = _read_all(inputs)
-        decided = decide_all(self._guard, *_columns(readable))
-        results.update(zip(readable, decided, strict=True))
-        return [results[index] for index in range(len(inputs))]
+        read = [_read(given) for given in inputs]
+        return _in_place(read, decide_all(self._guard, _readable(read)))
 
     async def _adecide_batch(self, inputs: list[GuardInput]) -> list[Exception | Decision]:
-        readable, results = _read_all(inputs)
-        decided = await adecide_all(self._guard, *_columns(readable))
-        results.update(zip(readable, decided, strict=True))
-        return [results[index] for index in range(len(inputs))]
+        read = [_read(given) for given in inputs]
+        return _in_place(read, await adecide_all(self._guard, _readable(read)))
 
 
-_Asked = tuple[Any, Iterable[object] | None]
+def _asked(given: GuardInput) -> Asked:
+    return required(given, "question"), _passages(given)
 
 
-def _read_all(
-    inputs: list[GuardInput],
-) -> tuple[dict[int, _Asked], dict[int, Exception | Decision]]:
-    readable: dict[int, _Asked] = {}
-    errors: dict[int, Exception | Decision] = {}
-    for index, given in enumerate(inputs):
-        try:
-            readable[index] = (required(given, "question"), _passages(given))
-        except InputError as error:
-            errors[index] = error
-    return readable, errors
+def _read(given: GuardInput) -> Asked | InputError:
+    try:
+        return _asked(given)
+    except InputError as error:
+        return error
 
 
-def _columns(readable: dict[int, _Asked]) -> tuple[list[Any], list[Iterable[object] | None]]:
-    return [asked[0] for asked in readable.values()], [asked[1] for asked in readable.values()]
+def _readable(read: Sequence[Asked | InputError]) -> list[Asked]:
+    return [asked for asked in read if not isinstance(asked, InputError)]
+
+
+def _in_place(
+    read: Sequence[Asked | InputError], decided: Iterable[Decision | Exception]
+) -> list[Exception | Decision]:
+    """The decisions in the order of the inputs, between the errors of those not readable."""
+    found = iter(decided)
+    return [asked if isinstance(asked, InputError) else next(found) for asked in read]
 
 
 def _passages(given: GuardInput) -> Iterable[object] | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForChainRun,
@@ -12,9 +14,9 @@ from langchain_core.callbacks import (
     adispatch_custom_event,
     dispatch_custom_event,
 )
-from langchain_core.documents import Document
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.base import RunnableLike, coerce_to_runnable
+from langchain_core.runnables.config import patch_config
 from langchain_core.runnables.utils import ConfigurableFieldSpec, get_unique_config_specs
 from langchain_core.utils.aiter import aclosing
 
@@ -22,23 +24,17 @@ from ...guard import Guard
 from ...guard.decision import Mode, Reason
 from ...guard.errors import InputError
 from ._answer import GuardedAnswer, TextOfChunks, joined
-from ._batch import Batch
-from ._calls import atogether, child_config, child_configs, together
+from ._flow import GENERATING, Flow, Flows, Stage, Step
 from ._guard_runnable import adecide_all, decide_all
-from ._planning import (
-    Plan,
-    Planner,
-    RagInput,
-    RagOptions,
-    Speaker,
-    checking,
-    decision_event,
-    read_documents,
-    read_request,
-)
+from ._planning import Planner, RagInput, RagOptions, decision_event
 from ._replies import Replies
 
+if TYPE_CHECKING:
+    from langchain_core.tools import BaseTool
+    from pydantic import BaseModel
+
 DECISION_EVENT = "knowgate_decision"
+_Result = TypeVar("_Result")
 
 
 class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
@@ -114,12 +110,12 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
                 hint="give a runnable that answers without context",
             )
         self._guard = guard
-        self._retriever: Runnable[Any, Any] = coerce_to_runnable(retriever)
-        self._speakers: dict[Speaker, Runnable[Any, Any]] = {
-            Speaker.WITH_CONTEXT: coerce_to_runnable(with_context)
+        self._parts: dict[Stage, Runnable[Any, Any]] = {
+            Stage.RETRIEVER: coerce_to_runnable(retriever),
+            Stage.WITH_CONTEXT: coerce_to_runnable(with_context),
         }
         if closed_book is not None:
-            self._speakers[Speaker.CLOSED_BOOK] = coerce_to_runnable(closed_book)
+            self._parts[Stage.CLOSED_BOOK] = coerce_to_runnable(closed_book)
         self._planner = Planner(
             guard,
             replies
@@ -142,8 +138,21 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
     @property
     def config_specs(self) -> list[ConfigurableFieldSpec]:
         """Configurable fields of retriever and runnables."""
-        parts = (self._retriever, *self._speakers.values())
+        parts = self._parts.values()
         return get_unique_config_specs(spec for part in parts for spec in part.config_specs)
+
+    def as_tool(
+        self,
+        args_schema: type[BaseModel] | None = None,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        arg_types: dict[str, type] | None = None,
+    ) -> BaseTool:
+        """A tool that an agent can call with a `question`, or with the arguments given here."""
+        if args_schema is None and arg_types is None:
+            arg_types = {"question": str}
+        return super().as_tool(args_schema, name=name, description=description, arg_types=arg_types)
 
     # -- one question -------------------------------------------------------------
 
@@ -166,12 +175,8 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         config: RunnableConfig,
         **kwargs: Any,
     ) -> GuardedAnswer:
-        plan = self._decided(given, run_manager, config)
-        if plan.speaker is None:
-            return plan.answer(plan.reply)
-        child = child_config(config, run_manager, plan.speaker)
-        output = self._speakers[plan.speaker].invoke(dict(plan.inputs), child, **kwargs)
-        return self._planner.finished(plan, output)
+        flow = self._planner.answer_flow(given)
+        return _only(self._run([flow], _Runs([config], [run_manager], kwargs)))
 
     async def _ainvoke(
         self,
@@ -180,48 +185,8 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         config: RunnableConfig,
         **kwargs: Any,
     ) -> GuardedAnswer:
-        plan = await self._adecided(given, run_manager, config)
-        if plan.speaker is None:
-            return plan.answer(plan.reply)
-        child = child_config(config, run_manager, plan.speaker)
-        output = await self._speakers[plan.speaker].ainvoke(dict(plan.inputs), child, **kwargs)
-        return await checking(self._planner.check_reply, self._planner.finished, plan, output)
-
-    def _decided(
-        self, given: RagInput, run_manager: CallbackManagerForChainRun, config: RunnableConfig
-    ) -> Plan:
-        request = read_request(given)
-        query = self._planner.query(request)
-        documents: list[Document] = []
-        try:
-            if query is not None:
-                child = child_config(config, run_manager, "retriever")
-                documents = read_documents(self._retriever.invoke(query, child))
-        except Exception as error:  # noqa: BLE001 - a failed retrieval has its own route
-            decision = self._planner.retrieval_failed(error)
-        else:
-            decision = self._guard.decide(request.question, documents)
-        if run_manager.handlers:
-            dispatch_custom_event(DECISION_EVENT, decision_event(decision), config=config)
-        return self._planner.plan(request, decision, documents)
-
-    async def _adecided(
-        self, given: RagInput, run_manager: AsyncCallbackManagerForChainRun, config: RunnableConfig
-    ) -> Plan:
-        request = read_request(given)
-        query = self._planner.query(request)
-        documents: list[Document] = []
-        try:
-            if query is not None:
-                child = child_config(config, run_manager, "retriever")
-                documents = read_documents(await self._retriever.ainvoke(query, child))
-        except Exception as error:  # noqa: BLE001 - a failed retrieval has its own route
-            decision = self._planner.retrieval_failed(error)
-        else:
-            decision = await self._guard.adecide(request.question, documents)
-        if run_manager.handlers:
-            await adispatch_custom_event(DECISION_EVENT, decision_event(decision), config=config)
-        return self._planner.plan(request, decision, documents)
+        flow = self._planner.answer_flow(given)
+        return _only(await self._arun([flow], _Runs([config], [run_manager], kwargs)))
 
     # -- many questions -------------------------------------------------------------
 
@@ -258,26 +223,8 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         config: list[RunnableConfig],
         **kwargs: Any,
     ) -> list[Exception | GuardedAnswer]:
-        batch = Batch(self._planner, inputs)
-        if asked := batch.to_retrieve():
-            configs = child_configs(config, run_manager, asked, "retriever")
-            batch.take_documents(asked, together(self._retriever, batch.queries(asked), configs))
-        if undecided := batch.to_decide():
-            decided = decide_all(
-                self._guard, batch.questions(undecided), batch.documents(undecided)
-            )
-            batch.take_decisions(undecided, decided)
-        for index, decision in batch.decisions.items():
-            if run_manager[index].handlers:
-                event = decision_event(decision)
-                dispatch_custom_event(DECISION_EVENT, event, config=config[index])
-        batch.plan()
-        for speaker, runnable in self._speakers.items():
-            if chosen := batch.to_generate(speaker):
-                configs = child_configs(config, run_manager, chosen, speaker)
-                outputs = together(runnable, batch.inputs(chosen), configs, **kwargs)
-                batch.take_outputs(chosen, outputs)
-        return batch.results()
+        flows = [self._planner.answer_flow(given) for given in inputs]
+        return self._run(flows, _Runs(config, run_manager, kwargs))
 
     async def _abatch(
         self,
@@ -286,27 +233,8 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         config: list[RunnableConfig],
         **kwargs: Any,
     ) -> list[Exception | GuardedAnswer]:
-        batch = Batch(self._planner, inputs)
-        if asked := batch.to_retrieve():
-            configs = child_configs(config, run_manager, asked, "retriever")
-            found = await atogether(self._retriever, batch.queries(asked), configs)
-            batch.take_documents(asked, found)
-        if undecided := batch.to_decide():
-            decided = await adecide_all(
-                self._guard, batch.questions(undecided), batch.documents(undecided)
-            )
-            batch.take_decisions(undecided, decided)
-        for index, decision in batch.decisions.items():
-            if run_manager[index].handlers:
-                event = decision_event(decision)
-                await adispatch_custom_event(DECISION_EVENT, event, config=config[index])
-        batch.plan()
-        for speaker, runnable in self._speakers.items():
-            if chosen := batch.to_generate(speaker):
-                configs = child_configs(config, run_manager, chosen, speaker)
-                outputs = await atogether(runnable, batch.inputs(chosen), configs, **kwargs)
-                await checking(self._planner.check_reply, batch.take_outputs, chosen, outputs)
-        return batch.results()
+        flows = [self._planner.answer_flow(given) for given in inputs]
+        return await self._arun(flows, _Runs(config, run_manager, kwargs))
 
     # -- streams ----------------------------------------------------------------------
 
@@ -353,20 +281,21 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         chunks = list(inputs)
         if not chunks:
             return
-        plan = self._decided(_whole(chunks), run_manager, config)
-        if plan.speaker is None:
+        runs = _Runs([config], [run_manager], kwargs)
+        plan = _only(self._run([self._planner.plan_flow(_whole(chunks))], runs))
+        if plan.stage is None:
             yield plan.answer(plan.reply)
             return
         yield plan.answer("")
         text = TextOfChunks()
-        child = child_config(config, run_manager, plan.speaker)
-        for chunk in self._speakers[plan.speaker].stream(dict(plan.inputs), child, **kwargs):
-            if piece := text.add(chunk):
-                yield plan.piece(piece)
-        if piece := text.rest():
-            yield plan.piece(piece)
-        if self._planner.check_reply is not None:
-            yield plan.ending(self._planner.abstains(plan, text.whole))
+        child = runs.child(0, plan.stage)
+        for chunk in self._parts[plan.stage].stream(dict(plan.inputs), child, **kwargs):
+            yield plan.chunk(text.add(chunk), chunk)
+        if rest := text.rest():
+            yield plan.chunk(rest)
+        abstained = _only(self._run([self._planner.check_flow(plan, text.whole)], runs))
+        if abstained is not None:
+            yield plan.chunk("", reply_abstained=abstained)
 
     async def _atransform(
         self,
@@ -378,24 +307,126 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         chunks = [chunk async for chunk in inputs]
         if not chunks:
             return
-        plan = await self._adecided(_whole(chunks), run_manager, config)
-        if plan.speaker is None:
+        runs = _Runs([config], [run_manager], kwargs)
+        plan = _only(await self._arun([self._planner.plan_flow(_whole(chunks))], runs))
+        if plan.stage is None:
             yield plan.answer(plan.reply)
             return
         yield plan.answer("")
         text = TextOfChunks()
-        child = child_config(config, run_manager, plan.speaker)
-        stream = self._speakers[plan.speaker].astream(dict(plan.inputs), child, **kwargs)
+        child = runs.child(0, plan.stage)
+        stream = self._parts[plan.stage].astream(dict(plan.inputs), child, **kwargs)
         # Closed here and now when the consumer goes away, not when it is collected.
         async with aclosing(stream) as said:
             async for chunk in said:
-                if piece := text.add(chunk):
-                    yield plan.piece(piece)
-        if piece := text.rest():
-            yield plan.piece(piece)
-        if (check := self._planner.check_reply) is not None:
-            found = await checking(check, self._planner.abstains, plan, text.whole)
-            yield plan.ending(found)
+                yield plan.chunk(text.add(chunk), chunk)
+        if rest := text.rest():
+            yield plan.chunk(rest)
+        abstained = _only(await self._arun([self._planner.check_flow(plan, text.whole)], runs))
+        if abstained is not None:
+            yield plan.chunk("", reply_abstained=abstained)
+
+    # -- steps of flows ---------------------------------------------------------------
+
+    def _run(self, flows: Sequence[Flow[_Result]], runs: _Runs) -> list[_Result | Exception]:
+        under_way = Flows(flows)
+        while (step := under_way.step()) is not None:
+            under_way.take(step, self._outcomes(step, runs))
+        return under_way.results()
+
+    async def _arun(self, flows: Sequence[Flow[_Result]], runs: _Runs) -> list[_Result | Exception]:
+        under_way = Flows(flows)
+        while (step := under_way.step()) is not None:
+            under_way.take(step, await self._aoutcomes(step, runs))
+        return under_way.results()
+
+    def _outcomes(self, step: Step, runs: _Runs) -> Sequence[object]:
+        """The outcomes of one step, or exceptions in their place."""
+        given = list(step.given.values())
+        if step.stage is Stage.GUARD:
+            return decide_all(self._guard, given)
+        if step.stage is Stage.CHECK:
+            return [check() for check in given]
+        if step.stage is Stage.EVENT:
+            for decision, config in runs.traced(step):
+                dispatch_custom_event(DECISION_EVENT, decision_event(decision), config=config)
+            return given
+        part, configs, kwargs = self._parts[step.stage], runs.children(step), runs.options(step)
+        try:
+            if runs.single:
+                return [part.invoke(given[0], configs[0], **kwargs)]
+            return part.batch(given, configs, return_exceptions=True, **kwargs)
+        except Exception as error:  # noqa: BLE001 - its flow decides; a whole batch may have failed
+            return [error] * len(given)
+
+    async def _aoutcomes(self, step: Step, runs: _Runs) -> Sequence[object]:
+        """As `_outcomes`, without blocking the event loop."""
+        given = list(step.given.values())
+        if step.stage is Stage.GUARD:
+            return await adecide_all(self._guard, given)
+        if step.stage is Stage.CHECK:
+            # A check of the user's own may take its time.
+            return await asyncio.to_thread(lambda: [check() for check in given])
+        if step.stage is Stage.EVENT:
+            for decision, config in runs.traced(step):
+                event = decision_event(decision)
+                await adispatch_custom_event(DECISION_EVENT, event, config=config)
+            return given
+        part, configs, kwargs = self._parts[step.stage], runs.children(step), runs.options(step)
+        try:
+            if runs.single:
+                return [await part.ainvoke(given[0], configs[0], **kwargs)]
+            return await part.abatch(given, configs, return_exceptions=True, **kwargs)
+        except Exception as error:  # noqa: BLE001 - its flow decides; a whole batch may have failed
+            return [error] * len(given)
+
+
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """The runs of one call of the chain, one per input.
+
+    Args:
+        configs: of the inputs.
+        managers: of their runs.
+        kwargs: of the call, for the generating runnable.
+    """
+
+    configs: Sequence[RunnableConfig]
+    managers: Sequence[CallbackManagerForChainRun | AsyncCallbackManagerForChainRun]
+    kwargs: Mapping[str, Any]
+
+    @property
+    def single(self) -> bool:
+        """Whether there is one input only."""
+        return len(self.configs) == 1
+
+    def child(self, index: int, stage: Stage) -> RunnableConfig:
+        """The config under which a part runs as a child of the chain's run."""
+        callbacks = self.managers[index].get_child(f"guarded_rag:{stage.value}")
+        return patch_config(self.configs[index], callbacks=callbacks)
+
+    def children(self, step: Step) -> list[RunnableConfig]:
+        """The configs of all calls of one step."""
+        return [self.child(index, step.stage) for index in step.given]
+
+    def options(self, step: Step) -> Mapping[str, Any]:
+        """Keyword arguments of the part that does `step`."""
+        return self.kwargs if step.stage in GENERATING else {}
+
+    def traced(self, step: Step) -> list[tuple[Any, RunnableConfig]]:
+        """What is given to those inputs of `step` whose runs somebody watches."""
+        return [
+            (given, self.configs[index])
+            for index, given in step.given.items()
+            if self.managers[index].handlers
+        ]
+
+
+def _only(results: Sequence[_Result | Exception]) -> _Result:
+    [result] = results
+    if isinstance(result, Exception):
+        raise result
+    return result
 
 
 def _whole(chunks: Sequence[RagInput]) -> RagInput:

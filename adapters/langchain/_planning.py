@@ -1,13 +1,13 @@
-"""Plan the answer to a request after a decision; pure, shared by all forms of the chain."""
+"""Read a request, plan its answer after the decision, check the reply; all without I/O."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from functools import partial
+from typing import Any, Protocol, runtime_checkable
 
 from langchain_core.documents import Document
 
@@ -16,6 +16,7 @@ from ...guard.decision import Decision, Mode, Reason, Route
 from ...guard.errors import InputError
 from ...guard.text import clean_text, passage_text
 from ._answer import AbstainedError, GuardedAnswer, RetrievalError, answer_text
+from ._flow import Flow, Need, Stage
 from ._replies import Replies
 
 RagInput = str | Mapping[str, Any]
@@ -83,8 +84,6 @@ def read_documents(found: object) -> list[Document]:
     return list(found)
 
 
-_Result = TypeVar("_Result")
-
 logger = logging.getLogger("knowgate.adapters.langchain")
 
 
@@ -121,19 +120,14 @@ def _reply_check(given: ReplyCheck | ReplyDetector | None) -> ReplyCheck | None:
     )
 
 
-def abstains(check: ReplyCheck | None, question: object, reply: str) -> bool | None:
-    """Whether `reply` is an abstention itself; None where that was not to be found out.
-
-    If the check fails the answer is kept, and the type of the error is logged.
-    """
-    if check is None:
-        return None
+def _abstains(check: ReplyCheck, question: object, reply: str) -> bool | None:
+    """Whether `reply` is an abstention itself; None where the check fails, which is logged."""
     text = clean_text(question) if isinstance(question, str | bytes) else ""
     try:
         verdict = check(text, reply)
         found: Any = getattr(verdict, "abstained", verdict)
         found = found.item() if getattr(found, "ndim", None) == 0 else found
-    except Exception as error:  # noqa: BLE001 - any check of the user's own, see above
+    except Exception as error:  # noqa: BLE001 - any check of the user's own
         # The message may quote the reply: only the type is logged.
         logger.warning("the check of a reply failed: %s", type(error).__name__)
         return None
@@ -141,18 +135,6 @@ def abstains(check: ReplyCheck | None, question: object, reply: str) -> bool | N
         logger.warning("the check of a reply returned a %s", type(found).__name__)
         return None
     return found
-
-
-async def checking(check: ReplyCheck | None, step: Callable[..., _Result], *args: Any) -> _Result:
-    """`step(*args)`, on another thread where it calls `check`, which may take its time."""
-    return step(*args) if check is None else await asyncio.to_thread(step, *args)
-
-
-class Speaker(StrEnum):
-    """Which of the two runnables generates the answer."""
-
-    WITH_CONTEXT = "with_context"
-    CLOSED_BOOK = "closed_book"
 
 
 class OnRetrieverError(StrEnum):
@@ -215,31 +197,27 @@ class Plan:
 
     Attributes:
         decision: of the guard.
-        speaker: who generates the answer; None where `reply` is the answer.
-        inputs: what the speaker is given.
+        stage: which runnable generates the answer; None where `reply` is the answer.
+        inputs: what the runnable is given.
         documents: passages that the prompt will contain.
         reply: the answer where nothing is generated: an abstention, or all views.
-        question: as the speaker is given it.
+        question: as the runnable is given it.
     """
 
     decision: Decision
-    speaker: Speaker | None = None
+    stage: Stage | None = None
     inputs: Mapping[str, Any] = field(default_factory=dict)
     documents: tuple[Document, ...] = ()
     reply: str = ""
     question: object = ""
 
-    def answer(self, text: str) -> GuardedAnswer:
-        """The whole answer, with `text` generated."""
-        return GuardedAnswer(text, self.decision, self.documents)
+    def answer(self, text: str, output: object = None, **found: Any) -> GuardedAnswer:
+        """The whole answer with `text`, or the first chunk of it."""
+        return GuardedAnswer(text, self.decision, self.documents, output=output, **found)
 
-    def piece(self, text: str) -> GuardedAnswer:
-        """A chunk that follows the opening one."""
-        return GuardedAnswer(text, self.decision)
-
-    def ending(self, abstained: bool | None) -> GuardedAnswer:
-        """The last chunk, which says what the check of the reply found."""
-        return GuardedAnswer("", self.decision, reply_abstained=abstained)
+    def chunk(self, text: str, output: object = None, **found: Any) -> GuardedAnswer:
+        """A chunk that follows the first one."""
+        return GuardedAnswer(text, self.decision, output=output, **found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,22 +235,55 @@ class Planner:
     options: RagOptions
 
     @property
-    def check_reply(self) -> ReplyCheck | None:
-        """Tells whether a generated reply abstains; None for no check."""
-        found: Any = self.options.check_reply
-        check: ReplyCheck | None = found
-        return check
-
-    @property
     def shadow(self) -> bool:
         """Whether decisions are only taken and counted."""
         return self.guard.mode is Mode.SHADOW
 
-    def query(self, request: Request) -> Any:
-        """What the retriever is asked; None where there is nothing to ask it."""
-        return request.question if self.shadow else request.text
+    def answer_flow(self, given: object) -> Flow[GuardedAnswer]:
+        """Answer one input of the chain.
 
-    def retrieval_failed(self, error: Exception) -> Decision:
+        Raises:
+            AbstainedError: the guard or the reply abstained, and the chain was told to
+                raise then.
+        """
+        plan = yield from self.plan_flow(given)
+        if plan.stage is None:
+            return plan.answer(plan.reply)
+        output = yield Need(plan.stage, plan.inputs)
+        text = answer_text(output)
+        abstained = yield from self.check_flow(plan, text)
+        if not (abstained and self.options.replace_abstentions and plan.decision.acts):
+            return plan.answer(text, output, reply_abstained=abstained)
+        reply = self.replies.to(Reason.REPLY_ABSTAINED)
+        if self.options.raise_on_abstain:
+            raise AbstainedError(plan.decision, reply, Reason.REPLY_ABSTAINED)
+        return plan.answer(reply, reply_abstained=abstained)
+
+    def plan_flow(self, given: object) -> Flow[Plan]:
+        """Plan the answer to one input: retrieve, then let the guard decide."""
+        request = read_request(given)
+        # The chain without a guard would have asked whatever it was given.
+        query = request.question if self.shadow else request.text
+        documents: list[Document] = []
+        try:
+            if query is not None:
+                documents = read_documents((yield Need(Stage.RETRIEVER, query)))
+        except Exception as error:  # noqa: BLE001 - a failed retrieval has its own route
+            decision = self._retrieval_failed(error)
+        else:
+            decision = yield Need(Stage.GUARD, (request.question, documents))
+        yield Need(Stage.EVENT, decision)
+        return self._plan(request, decision, documents)
+
+    def check_flow(self, plan: Plan, text: str) -> Flow[bool | None]:
+        """Find out whether the generated `text` is an abstention itself; None without a check."""
+        check: Any = self.options.check_reply
+        if check is None:
+            return None
+        found: bool | None = yield Need(Stage.CHECK, partial(_abstains, check, plan.question, text))
+        return found
+
+    def _retrieval_failed(self, error: Exception) -> Decision:
         """The decision that follows from a retriever's error; counted as the guard's own are.
 
         Raises:
@@ -291,7 +302,7 @@ class Planner:
             raise error
         return decision
 
-    def plan(self, request: Request, decision: Decision, documents: Sequence[Document]) -> Plan:
+    def _plan(self, request: Request, decision: Decision, documents: Sequence[Document]) -> Plan:
         """How `request` is answered after `decision` on `documents`.
 
         Raises:
@@ -307,28 +318,8 @@ class Planner:
             return Plan(decision, documents=tuple(kept), reply=action.reply)
         if action.closed_book:
             inputs = {**request.extra, "question": request.text}
-            return Plan(decision, Speaker.CLOSED_BOOK, inputs, question=request.text)
+            return Plan(decision, Stage.CLOSED_BOOK, inputs, question=request.text)
         return _from_context(request.text, request, decision, kept)
-
-    def finished(self, plan: Plan, output: object) -> GuardedAnswer:
-        """The answer of `plan`, whose speaker put out `output`, after checking it.
-
-        Raises:
-            AbstainedError: the reply abstains, and the chain was told to replace
-                such replies and to raise on abstentions.
-        """
-        answer = plan.answer(answer_text(output))
-        answer = replace(answer, reply_abstained=self.abstains(plan, answer.answer))
-        if not (answer.reply_abstained and self.options.replace_abstentions and plan.decision.acts):
-            return answer
-        reply = self.replies.to(Reason.REPLY_ABSTAINED)
-        if self.options.raise_on_abstain:
-            raise AbstainedError(plan.decision, reply, Reason.REPLY_ABSTAINED)
-        return replace(answer, answer=reply)
-
-    def abstains(self, plan: Plan, text: str) -> bool | None:
-        """Whether the generated `text` is an abstention itself; None without a check."""
-        return abstains(self.check_reply, plan.question, text)
 
 
 def _from_context(
@@ -340,7 +331,7 @@ def _from_context(
         "context": "\n\n".join(passage_text(document) for document in documents),
         "documents": list(documents),
     }
-    return Plan(decision, Speaker.WITH_CONTEXT, inputs, tuple(documents), question=question)
+    return Plan(decision, Stage.WITH_CONTEXT, inputs, tuple(documents), question=question)
 
 
 def decision_event(decision: Decision) -> dict[str, Any]:

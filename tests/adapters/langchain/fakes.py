@@ -37,7 +37,10 @@ class Record:
 
 
 class TalkingModel(BaseChatModel):
-    """Says what `speak` makes of the prompt, word by word when streamed."""
+    """Says what `speak` makes of the prompt, word by word when streamed.
+
+    What a message has besides its text comes with the last word.
+    """
 
     speak: Callable[[str], AIMessage | str]
     record: Record = Field(default_factory=Record)
@@ -70,11 +73,19 @@ class TalkingModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
-        for index, piece in enumerate(re.split(r"(\s)", str(self._said(messages, kwargs).text))):
+        said = self._said(messages, kwargs)
+        pieces = re.split(r"(\s)", str(said.text))
+        for index, piece in enumerate(pieces):
             if index == self.fails_at_chunk:
                 raise ConnectionResetError("the connection broke")
             self.record.chunks += 1
-            yield ChatGenerationChunk(message=AIMessageChunk(content=piece))
+            last = index == len(pieces) - 1
+            message = AIMessageChunk(
+                content=piece,
+                usage_metadata=said.usage_metadata if last else None,
+                tool_calls=said.tool_calls if last else [],
+            )
+            yield ChatGenerationChunk(message=message)
 
     def _said(self, messages: list[BaseMessage], options: dict[str, Any]) -> AIMessage:
         prompt = str(messages[-1].text)

@@ -15,7 +15,7 @@ from langchain_core.rate_limiters import BaseRateLimiter, InMemoryRateLimiter
 from langchain_core.runnables import RunnableLambda
 
 from knowgate.adapters.langchain import ChatLimits, ChatModelLM
-from knowgate.adapters.langchain._answer import TokenUsage
+from knowgate.adapters.langchain._calls import TokenUsage
 from knowgate.guard import InputError, LanguageModelError
 from knowgate.guard.errors import LanguageModelTimeoutError, PartialGenerationsError
 from knowgate.guard.signals.confidence import SampledConsistency

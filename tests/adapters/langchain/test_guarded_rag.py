@@ -10,8 +10,7 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.runnables import Runnable, RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from knowgate.adapters.langchain import GuardedAnswer, GuardedRAG, Replies
-from knowgate.adapters.langchain._answer import AbstainedError
+from knowgate.adapters.langchain import AbstainedError, GuardedAnswer, GuardedRAG, Replies
 from knowgate.guard import Guard, InputError, Policy, QuestionError, Reason, Route
 from knowgate.guard.testing import FakeScorer
 from tests.adapters.langchain.fakes import DOCUMENTS, Setting, collector

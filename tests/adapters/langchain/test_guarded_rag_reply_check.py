@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 from langchain_core.runnables import Runnable, RunnableLambda
 
-from knowgate.adapters.langchain import GuardedAnswer, Replies
-from knowgate.adapters.langchain._answer import AbstainedError
+from knowgate.adapters.langchain import AbstainedError, GuardedAnswer, Replies
 from knowgate.guard import InputError, Reason, Route
 from tests.adapters.langchain.fakes import Setting
 

@@ -1,0 +1,103 @@
+"""The steps of a chain without any I/O: generators that yield what they need done.
+
+    question ─► REWRITER ─► RETRIEVER ─► GUARD ─► EVENT ─► WITH_CONTEXT │ CLOSED_BOOK ─► CHECK
+
+The sync and async forms of the chain only differ in how they do it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+_Result = TypeVar("_Result")
+
+
+class Stage(Enum):
+    """What a question needs, in the order in which it passes; values are names of runs."""
+
+    RETRIEVER = "retriever"
+    GUARD = "guard"
+    EVENT = "event"
+    WITH_CONTEXT = "with_context"
+    CLOSED_BOOK = "closed_book"
+    CHECK = "check"
+
+
+_ORDER = {stage: place for place, stage in enumerate(Stage)}
+GENERATING = frozenset({Stage.WITH_CONTEXT, Stage.CLOSED_BOOK})
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What one question needs done before its flow goes on.
+
+    Attributes:
+        stage: which part of the chain does it.
+        given: the input of a runnable; question and passages for the guard; the decision
+            of an event; a function without arguments for a check, which may take long.
+    """
+
+    stage: Stage
+    given: Any
+
+
+# Is sent the outcome of each need, or thrown the error.
+Flow = Generator[Need, Any, _Result]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Needs of one stage: the index of the question → what the part is given."""
+
+    stage: Stage
+    given: Mapping[int, Any]
+
+
+class Flows(Generic[_Result]):
+    """Run the flows of many questions in step, so that each part is called once for all.
+
+    A flow that raises fails alone.
+
+    Args:
+        flows: n flows, not started.
+    """
+
+    def __init__(self, flows: Sequence[Flow[_Result]]) -> None:
+        self._flows = flows
+        self._needs: dict[int, Need] = {}
+        self._results: dict[int, _Result | Exception] = {}
+        for index, flow in enumerate(flows):
+            self._resume(index, partial(next, flow))
+
+    def step(self) -> Step | None:
+        """The needs of the earliest stage; None once all flows have ended."""
+        if not self._needs:
+            return None
+        stage = min((need.stage for need in self._needs.values()), key=_ORDER.__getitem__)
+        return Step(
+            stage, {i: need.given for i, need in self._needs.items() if need.stage is stage}
+        )
+
+    def take(self, step: Step, outcomes: Sequence[object]) -> None:
+        """Resume the flows of `step` with their outcomes, or the exceptions in their place."""
+        for index, outcome in zip(step.given, outcomes, strict=True):
+            flow = self._flows[index]
+            del self._needs[index]
+            go_on = flow.throw if isinstance(outcome, Exception) else flow.send
+            self._resume(index, partial(go_on, outcome))
+
+    def results(self) -> list[_Result | Exception]:
+        """All results, or exceptions in their place, in the order of the flows."""
+        return [self._results[index] for index in range(len(self._flows))]
+
+    def _resume(self, index: int, go_on: Callable[[], Need]) -> None:
+        try:
+            self._needs[index] = go_on()
+        except StopIteration as stop:
+            self._results[index] = stop.value
+        except Exception as error:  # noqa: BLE001 - handed to the caller as this input's result
+            self._results[index] = error
