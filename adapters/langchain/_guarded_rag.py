@@ -133,7 +133,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
     @property
     def retriever(self) -> Runnable[Any, Any]:
         """What finds the documents."""
-        return self._retriever
+        return self._parts[Stage.RETRIEVER]
 
     @property
     def config_specs(self) -> list[ConfigurableFieldSpec]:
