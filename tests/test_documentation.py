@@ -33,7 +33,7 @@ from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.risk import fit_policy
 from knowgate.guard.signals import relevance
-from knowgate.offline_eval.cli._app import app
+from knowgate.offline_eval.cli import app
 from knowgate.offline_eval.testbed import default_world, microworld_model_path
 from tests.support.paths import ROOT
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import fields, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn, get_args
 
@@ -211,18 +211,3 @@ def _text(value: Mapping[str, Any], name: str, where: str) -> str:
 
 def _reject(what: str, where: str) -> NoReturn:
     raise InputError(what, where=where, hint=f"a record looks like {_HINT}")
-
-
-def record_lines(measured: CalibrationSet) -> Iterable[Mapping[str, Any]]:
-    """The lines of a records file that reads back as `measured`, the header first."""
-    header: dict[str, Any] = {"aggregator": measured.aggregator}
-    for name, fingerprint in (("scorer", measured.scorer), ("estimator", measured.estimator)):
-        if fingerprint is not None:
-            header[name] = fingerprint.model_dump(mode="json")
-    if measured.population:
-        header["population"] = measured.population
-    if measured.conflict_between != "memory":
-        header["conflict_between"] = measured.conflict_between
-    yield header
-    for case in measured.records:
-        yield {field.name: getattr(case, field.name) for field in fields(case)}

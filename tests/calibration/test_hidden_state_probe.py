@@ -8,7 +8,7 @@ import pytest
 from knowgate.calibration import ProbeSearch, fit_hidden_state_probe
 from knowgate.calibration._hidden_state_probe import ProbeFit
 from knowgate.guard import InputError
-from knowgate.guard.signals.confidence._hidden_state import HiddenStateProbe
+from knowgate.guard.signals.confidence import StepwiseEstimator, load_estimator
 from tests.support.local_models import StatefulLM
 
 RNG = np.random.default_rng(0)
@@ -33,7 +33,9 @@ def test_the_layer_that_shows_it_is_found_and_the_estimator_uses_it() -> None:
     assert fit.auroc.n == 120
     assert {layer for layer, _ in fit.by_choice} == {1, 2, 3}
     lm = StatefulLM(default="Ada")
-    found = HiddenStateProbe(lm, probe=fit.probe).estimate_many(["new #1.2", "new #-1.2"])
+    estimator = load_estimator("hidden_state_probe", lm, probe=fit.probe)
+    assert isinstance(estimator, StepwiseEstimator)
+    found = estimator.estimate_many(["new #1.2", "new #-1.2"])
     assert found[0].value > 0.7 > 0.3 > found[1].value
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from tests.support.any_rows import any_rows
 from tests.support.paths import ROOT
 
-PROGRAM = (sys.executable, "-m", "tests.support.ray_run")
+PROGRAM = (sys.executable, "-m", "tests.offline_eval.run.ray_run")
 
 
 @dataclass(frozen=True)

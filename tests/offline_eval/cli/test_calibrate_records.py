@@ -10,9 +10,8 @@ import pytest
 
 from knowgate.guard import FingerprintMismatchError, Guard, InputError, Policy
 from knowgate.guard.testing import FakeEstimator, FakeScorer
-from knowgate.offline_eval.policies._records_file import record_lines
 from tests.offline_eval.cli.commands import Knowgate, Outcome, refused, write_lines
-from tests.offline_eval.policies.measured import drawn
+from tests.offline_eval.policies.measured import drawn, record_lines
 
 pytestmark = pytest.mark.slow
 

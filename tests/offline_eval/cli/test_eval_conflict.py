@@ -9,7 +9,6 @@ import pytest
 
 import knowgate.offline_eval.cli._eval_conflict  # noqa: F401 - registers the command
 from knowgate.offline_eval.suites.conflict import read_conflict_run
-from knowgate.offline_eval.suites.conflict._rows import MODEL_SYSTEM
 from knowgate.offline_eval.suites.judge_bias import read_judge_bias
 from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
 
@@ -68,7 +67,7 @@ def test_the_embedded_model_is_asked_by_default(knowgate: Knowgate, tmp_path: Pa
     assert found.code == 0, found.err
     rows = read_conflict_run(run).rows
     assert len(rows) == 2 * (4 + 4 + 2)
-    assert all(row.likelihoods is not None for row in rows if row.system == MODEL_SYSTEM)
+    assert all(row.likelihoods is not None for row in rows if row.system == "model")
 
 
 def test_a_judges_bias_is_measured(knowgate: Knowgate, questions: Path, tmp_path: Path) -> None:

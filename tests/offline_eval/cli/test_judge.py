@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from knowgate.calibration import Interval
+from knowgate.guard.files import write_json
 from knowgate.offline_eval.run import read_replies_run
 from knowgate.offline_eval.suites.judge_bias import JudgeBias, judge_biases_of
-from knowgate.offline_eval.suites.judge_bias._artefact import write_judge_bias
 from tests.offline_eval.cli.commands import Knowgate, refused
 from tests.offline_eval.judging.runs import ANSWER, REFUSAL, replies_run
 
@@ -120,7 +120,7 @@ def measured(path: Path, judge: str, follows: float) -> Path:
         follows_belief=share, rejects_disbelieved=share, accepts_believed=share,
         control_errors=none, belief_effect=share,
     )  # fmt: skip
-    write_judge_bias(bias, path)
+    write_json(path, bias.model_dump(mode="json"))
     return path
 
 

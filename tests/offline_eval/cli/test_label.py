@@ -16,7 +16,6 @@ from urllib.parse import urlsplit
 import pytest
 
 from knowgate.offline_eval.judging.labelling import open_sample, open_session, read_labels
-from knowgate.offline_eval.judging.labelling._sampling import read_sample
 from knowgate.offline_eval.run import RepliesRun
 from tests.offline_eval.cli.commands import Knowgate, refused
 from tests.offline_eval.judging.labelling.toy_replies import toy_run
@@ -161,7 +160,7 @@ def test_the_command_serves_until_interrupted_and_goes_on_later(
         rest, errors = server.communicate(timeout=30)
         assert (server.returncode, errors) == (0, "")
         assert rest.endswith(f"{done + 1} of 5 replies labelled\n")
-    sample = read_sample(run.folder)
-    assert sample is not None
-    assert len(sample.replies) == 5
-    assert len(read_labels(run.folder).votes("abstention")) == 2
+    labels = read_labels(run.folder)
+    assert labels.sample is not None
+    assert len(labels.sample.replies) == 5
+    assert len(labels.votes("abstention")) == 2

@@ -11,9 +11,8 @@ import pytest
 
 from knowgate.guard import Fingerprint, Policy, Route
 from knowgate.offline_eval.policies import CalibrationSet
-from knowgate.offline_eval.policies._records_file import record_lines
 from tests.offline_eval.cli.commands import Knowgate, Outcome, refused, write_lines
-from tests.offline_eval.policies.measured import drawn
+from tests.offline_eval.policies.measured import drawn, record_lines
 
 
 def _written(path: Path, measured: CalibrationSet) -> Path:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.offline_eval.cli.commands import Knowgate, refused
-from tests.offline_eval.report.replies_run import toys, write_replies_run
+from tests.offline_eval.suites.ookb.replies_run import toys, write_replies_run
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from knowgate.calibration import Interval
 from knowgate.calibration.training.sufficiency import TuningReport, TuningSettings
-from knowgate.calibration.training.sufficiency._tuning import _gain
 from knowgate.guard.signals.relevance import FusedScorer, load_scorer
 from knowgate.offline_eval.cli import _tune
 from knowgate.offline_eval.cli._app import app
@@ -179,20 +179,17 @@ def test_a_passage_kind_that_the_file_lacks_is_refused(knowgate: Knowgate, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "words"),
+    ("gain", "words"),
     [
-        ([(0.0, 1.0)] * 30, [(1.0, 0.0)] * 30, "It helped"),
-        ([(1.0, 0.0)] * 30, [(0.0, 1.0)] * 30, "It did harm: keep the bundled scorer"),
-        ([(1.0, 0.0)] * 30, [(1.0, 0.0)] * 30, "cannot be told"),
+        (1.0, "It helped"),
+        (-1.0, "It did harm: keep the bundled scorer"),
+        (0.0, "cannot be told"),
     ],
 )
 def test_the_verdict_follows_the_interval(
-    capsys: pytest.CaptureFixture[str],
-    before: list[tuple[float, float]],
-    after: list[tuple[float, float]],
-    words: str,
+    capsys: pytest.CaptureFixture[str], gain: float, words: str
 ) -> None:
-    report = TuningReport(30, 0.5, 0.5, _gain(before, after, seed=0), 12)
+    report = TuningReport(30, 0.5, 0.5, Interval(gain, gain, gain, 30), 12)
     _tune._tell(report, Path("tuned"))
     verdict = capsys.readouterr().out.splitlines()[1]
     assert words in verdict
@@ -205,7 +202,7 @@ def test_the_verdict_follows_the_interval(
 def test_a_folder_is_named_so_that_it_is_found(
     capsys: pytest.CaptureFixture[str], folder: str, named: str
 ) -> None:
-    report = TuningReport(30, 0.5, 0.5, _gain([(0.0, 1.0)] * 30, [(1.0, 0.0)] * 30, seed=0), 12)
+    report = TuningReport(30, 0.5, 0.5, Interval(1.0, 1.0, 1.0, 30), 12)
     _tune._tell(report, Path(folder))
     assert capsys.readouterr().out.endswith(f"Use it with --scorer {named}, and calibrate again.\n")
 

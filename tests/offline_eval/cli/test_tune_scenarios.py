@@ -9,15 +9,9 @@ import pytest
 import torch
 
 from knowgate.adapters.huggingface import HuggingFaceLM
-from knowgate.offline_eval.suites.uniknow import read_dataset
-from knowgate.offline_eval.suites.uniknow._cases import Knowledge
-from knowgate.offline_eval.suites.uniknow._knowledge import (
-    KnowledgeEstimate,
-    KnowledgeStore,
-    Sampling,
-)
 from knowgate.offline_eval.testbed import microworld_model_path
 from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
+from tests.offline_eval.suites.uniknow.known_half import write_known_half
 
 NAMES = ["Ash", "Birch", "Cedar", "Elm", "Fir", "Hazel", "Larch", "Maple", "Oak", "Pine"]
 
@@ -42,19 +36,7 @@ def questions(tmp_path: Path) -> Path:
 @pytest.fixture
 def asked(questions: Path, tmp_path: Path) -> Path:
     """A file that says what the embedded model knows: every other question."""
-    dataset = read_dataset(questions)
-    lm = HuggingFaceLM(microworld_model_path(), device="cpu", max_new_tokens=24)
-    store = KnowledgeStore(tmp_path / "knowledge.jsonl")
-    key = store.key_for(lm.fingerprint, dataset.prompts.closed_book, Sampling())
-    sides = (Knowledge.KNOWN, Knowledge.UNKNOWN)
-    store.add(
-        key,
-        [
-            (question, KnowledgeEstimate(sides[n % 2], 7 * (1 - n % 2), 10))
-            for n, question in enumerate(dataset.questions)
-        ],
-    )
-    return tmp_path / "knowledge.jsonl"
+    return write_known_half(questions, tmp_path / "knowledge.jsonl")
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,8 +26,8 @@ from knowgate.offline_eval.judging import (
 )
 from knowgate.offline_eval.judging._validation import weighted_kappa
 from knowgate.offline_eval.judging.labelling import Labels
-from knowgate.offline_eval.judging.labelling._criteria import HumanLabel
 from knowgate.offline_eval.run import RepliesRun, read_replies_run
+from tests.offline_eval.judging.labelling.votes import human_labels
 from tests.offline_eval.judging.runs import replies_run
 
 
@@ -96,13 +97,8 @@ def test_what_is_known_of_a_judge_goes_before_its_warnings(tmp_path: Path) -> No
 def test_replies_that_people_disagree_on_are_told_of(tmp_path: Path) -> None:
     run = judged(tmp_path / "run", JUDGE)
 
-    def labels(name: str, outcomes: list[str]) -> tuple[HumanLabel, ...]:
-        return tuple(
-            HumanLabel(
-                reply_id=f"s/q{index}", criterion="abstention", outcome=outcome, annotator=name
-            )
-            for index, outcome in enumerate(outcomes)
-        )
+    def labels(name: str, outcomes: list[str]) -> Any:
+        return human_labels(name, " ".join(outcomes), "s/q{}")
 
     both = Labels(None, {"a": labels("a", HUMAN), "b": labels("b", [*HUMAN[:8], "yes", "yes"])})
     [found] = validate_judges(run, both)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
 
 import numpy as np
 
@@ -58,3 +60,18 @@ def case(
 ) -> CalibrationRecord:
     """One case; `right` says whether context and memory are."""
     return CalibrationRecord(name, relevance, confidence, right[0], right[1], **more)  # type: ignore[arg-type]
+
+
+def record_lines(measured: CalibrationSet) -> Iterator[Mapping[str, Any]]:
+    """The lines of a records file that reads back as `measured`, the header first."""
+    header: dict[str, Any] = {"aggregator": measured.aggregator}
+    for name, fingerprint in (("scorer", measured.scorer), ("estimator", measured.estimator)):
+        if fingerprint is not None:
+            header[name] = fingerprint.model_dump(mode="json")
+    if measured.population:
+        header["population"] = measured.population
+    if measured.conflict_between != "memory":
+        header["conflict_between"] = measured.conflict_between
+    yield header
+    for case in measured.records:
+        yield {field.name: getattr(case, field.name) for field in fields(case)}

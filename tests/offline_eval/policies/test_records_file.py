@@ -12,8 +12,7 @@ from knowgate.calibration import CalibrationRecord
 from knowgate.guard import InputError
 from knowgate.guard.files import atomic_writer
 from knowgate.offline_eval.policies import CalibrationSet, read_records
-from knowgate.offline_eval.policies._records_file import record_lines
-from tests.offline_eval.policies.measured import ESTIMATOR, SCORER
+from tests.offline_eval.policies.measured import ESTIMATOR, SCORER, record_lines
 
 LINE: dict[str, Any] = {
     "question_id": "q1",

@@ -34,7 +34,7 @@ from knowgate.offline_eval.report import (
     Table,
     explained,
 )
-from tests.offline_eval.report.page import Page
+from tests.support.report_page import Page
 
 EVIL = "<script>alert(1)</script> | **b** [x](javascript:y) `c` \u202eabc \x00\n# head {{ 7 * 7 }}"
 

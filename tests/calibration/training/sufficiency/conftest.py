@@ -9,7 +9,7 @@ import pytest
 from knowgate.calibration.training.sufficiency import TrainableEncoder
 from knowgate.guard.engine import TokenEncoder
 from knowgate.guard.signals.relevance import FusedScorer
-from tests.guard.signals.relevance.folders import random_adapter, write_folder
+from tests.support.tuned_folders import random_adapter, write_folder
 
 
 @pytest.fixture(scope="session")

@@ -19,8 +19,7 @@ from knowgate.calibration.training.sufficiency._encoder import (
     similarities,
 )
 from knowgate.guard.engine import EncodedText, TokenEncoder
-from knowgate.guard.signals.relevance import word_piece_idf
-from knowgate.guard.signals.relevance._late_interaction import QuestionTokens, match, match_values
+from knowgate.guard.signals.relevance import FEATURES, FusedScorer, word_piece_idf
 
 QUESTIONS = ["When does the library open?", "What is it?", "How much is a ferry ticket to Kos?"]
 PASSAGES = [
@@ -32,15 +31,11 @@ PASSAGES = [
 NAMES = ("cosine", "idf_match", "match", "coverage")
 
 
-def _serving(
-    questions: list[EncodedText], passages: list[EncodedText], idf: NDArray[np.float32]
-) -> NDArray[np.float64]:
-    rows = []
-    for question in questions:
-        tokens = QuestionTokens.of(question, idf)
-        values = [match_values(tokens, match(tokens, [one], 192), 0.06) for one in passages]
-        rows.append([[one[name] for name in NAMES] for one in values])
-    return np.asarray(rows)
+def _serving(fused: FusedScorer) -> NDArray[np.float64]:
+    """The trained encoder's features of every passage for every question."""
+    places = [FEATURES.index(f"trained.{name}") for name in NAMES]
+    found = fused.match_features(QUESTIONS, [PASSAGES] * len(QUESTIONS))
+    return np.asarray([vectors for vectors, _ in found])[:, :, places]
 
 
 def _padded(texts: list[EncodedText]) -> Encoded:
@@ -55,7 +50,9 @@ def _padded(texts: list[EncodedText]) -> Encoded:
     return Encoded(vectors, ids, mask)
 
 
-def test_the_same_vectors_give_the_features_that_serving_computes(trained: TokenEncoder) -> None:
+def test_the_same_vectors_give_the_features_that_serving_computes(
+    fused: FusedScorer, trained: TokenEncoder
+) -> None:
     idf = word_piece_idf(trained)
     assert idf is not None
     asked, told = trained.encode_first(QUESTIONS), trained.encode_first(PASSAGES)
@@ -63,11 +60,11 @@ def test_the_same_vectors_give_the_features_that_serving_computes(trained: Token
     found = similarities(_padded(asked), _padded(told), torch.tensor(idf), 0.06)
 
     assert found.shape == (3, 4, 4)
-    assert found.numpy() == pytest.approx(_serving(asked, told, idf), abs=1e-4)
+    assert found.numpy() == pytest.approx(_serving(fused), abs=1e-4)
 
 
 def test_the_trained_encoder_gives_nearly_the_features_that_serving_computes(
-    encoder: TrainableEncoder, trained: TokenEncoder
+    encoder: TrainableEncoder, fused: FusedScorer, trained: TokenEncoder
 ) -> None:
     idf = word_piece_idf(trained)
     assert idf is not None
@@ -78,9 +75,8 @@ def test_the_trained_encoder_gives_nearly_the_features_that_serving_computes(
             torch.tensor(idf),
             0.06,
         )
-    expected = _serving(trained.encode_first(QUESTIONS), trained.encode_first(PASSAGES), idf)
     # Training runs in bfloat16, serving in float32.
-    assert found.numpy() == pytest.approx(expected, abs=2e-2)
+    assert found.numpy() == pytest.approx(_serving(fused), abs=2e-2)
 
 
 def test_padding_does_not_show(trained: TokenEncoder) -> None:

@@ -20,7 +20,7 @@ from knowgate.guard.signals.relevance import (
     SingleMix,
     set_features,
 )
-from tests.guard.signals.relevance.folders import some_mix
+from tests.support.tuned_folders import some_mix
 
 MODEL = MatchModel(
     features=("base.cosine", "trained.match"),

@@ -48,9 +48,10 @@ def test_log_odds_become_probabilities(fused: FusedScorer, sufficiency: Sufficie
             assert calibrator.apply(value) == pytest.approx(1 / (1 + math.exp(-value)))
 
 
-def test_a_name_that_is_taken_is_refused() -> None:
-    with pytest.raises(InputError, match="'fused' exists already"):
-        register_scorer("fused", LexicalScorer)
+@pytest.mark.parametrize("name", ["fused", "lexical"])
+def test_a_name_that_is_taken_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match=f"'{name}' exists already"):
+        register_scorer(name, LexicalScorer)
 
 
 def test_what_is_neither_a_name_nor_a_folder_is_refused(tmp_path: Path) -> None:

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from knowgate.guard import InputError, RelevanceScorer
 from knowgate.guard.contracts import SetRelevanceScorer
-from knowgate.guard.engine import TokenEncoder
-from knowgate.guard.engine._loading import BUNDLED_SHA256
+from knowgate.guard.engine import BUNDLED_SHA256, TokenEncoder
 from knowgate.guard.errors import ModelFolderError
 from knowgate.guard.signals.relevance import BUNDLED_FOLDER, FEATURES, FusedScorer, load_scorer
 from knowgate.guard.signals.relevance._late_interaction import (
@@ -25,7 +24,7 @@ from knowgate.guard.signals.relevance._late_interaction import (
     match_values,
 )
 from knowgate.guard.signals.relevance._sufficiency import SufficiencyScorer, require_bundled
-from tests.guard.signals.relevance.folders import TRAINED, some_mix, write_folder
+from tests.support.tuned_folders import TRAINED, some_mix, write_folder
 
 QUESTION = "When does the library open, and who may borrow books?"
 PASSAGES = [

@@ -23,28 +23,13 @@ from knowgate.offline_eval.judging.labelling import (
 from knowgate.offline_eval.judging.labelling._criteria import HumanLabel
 from knowgate.offline_eval.run import RepliesRun
 from tests.offline_eval.judging.labelling.toy_replies import toy_run
+from tests.offline_eval.judging.labelling.votes import human_labels
 
 
 def said(**votes: str) -> Labels:
     """Labels from words such as `anna="yes no - yes"`, one word per reply r0, r1, …; a
     digit is a tier of a reply that does not abstain."""
-    given = {}
-    for annotator, words in votes.items():
-        rows = []
-        for number, word in enumerate(words.split()):
-            if word == "-":
-                continue
-            values = [("abstention", "no"), ("factuality", f"tier_{word}")]
-            for criterion, outcome in values if word.isdigit() else [("abstention", word)]:
-                rows.append(
-                    HumanLabel(
-                        reply_id=f"r{number}",
-                        criterion=criterion,
-                        outcome=outcome,
-                        annotator=annotator,
-                    )
-                )
-        given[annotator] = tuple(rows)
+    given = {annotator: human_labels(annotator, words) for annotator, words in votes.items()}
     return Labels(sample=None, given=given)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,12 @@ def item(number: int = 0, *, given: int | None = 0, absurd: bool = True) -> Conf
         given=given,
         distractors=(f"Cy {town}", f"Di {town}"),
     )
+
+
+def plain_item(passages: Mapping[str, Sequence[str]], key: str = "k") -> ConflictItem:
+    """A question with these answers and their passages, the first of which is believed."""
+    answers = tuple(Candidate(name, (), tuple(texts)) for name, texts in passages.items())
+    return ConflictItem(key, f"Who runs town {key}?", answers, 0)
 
 
 def small_set(size: int = 8) -> tuple[ConflictItem, ...]:

@@ -15,7 +15,6 @@ from knowgate.guard import Generation, InputError, LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.suites import System, run_suite, write_report
 from knowgate.offline_eval.suites.conflict import BeliefSource, Believed, ConflictItem
-from knowgate.offline_eval.suites.conflict._items import Candidate
 from knowgate.offline_eval.suites.judge_bias import (
     BiasJudge,
     BiasSettings,
@@ -31,6 +30,7 @@ from knowgate.offline_eval.suites.judge_bias._artefact import write_judge_bias
 from knowgate.offline_eval.suites.judge_bias._cases import BiasCase, bias_cases
 from knowgate.offline_eval.suites.judge_bias._measuring import measure_bias
 from knowgate.offline_eval.suites.judge_bias._suite import BiasRow
+from tests.offline_eval.suites.conflict.questions import plain_item
 
 HOSTILE = "<b>judge</b>"
 
@@ -38,14 +38,7 @@ HOSTILE = "<b>judge</b>"
 def items(size: int) -> list[ConflictItem]:
     """Who runs a town: Ann or Bo, each with a passage."""
     return [
-        ConflictItem(
-            key=f"set/{number}",
-            question=f"Who runs town {number}?",
-            answers=tuple(
-                Candidate(name, (), (f"{name} runs town {number}.",)) for name in ("Ann", "Bo")
-            ),
-            given=0,
-        )
+        plain_item({name: [f"{name} runs town {number}."] for name in ("Ann", "Bo")}, str(number))
         for number in range(size)
     ]
 
@@ -104,13 +97,13 @@ def test_each_question_has_two_conflicts_and_two_controls() -> None:
 
 
 def test_a_question_without_both_passages_is_left_out() -> None:
-    bare = ConflictItem("k", "Who?", (Candidate("Ann", (), ("p",)), Candidate("Bo")), 0)
+    bare = plain_item({"Ann": ["p"], "Bo": []})
     assert bias_cases([Believed(bare, 0)]) == []
 
 
 def test_the_first_passage_of_an_answer_is_the_context() -> None:
-    answers = tuple(Candidate(name, (), (f"{name} did.", "Others say so.")) for name in ("A", "B"))
-    found = bias_cases([Believed(ConflictItem("k", "Who?", answers, 0), 0)])
+    asked = plain_item({name: [f"{name} did.", "Others say so."] for name in ("A", "B")})
+    found = bias_cases([Believed(asked, 0)])
     assert {case.context for case in found} == {"A did.", "B did."}
 
 

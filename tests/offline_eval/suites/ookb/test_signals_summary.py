@@ -9,7 +9,14 @@ from knowgate.calibration import wilson_interval
 from knowgate.offline_eval import report
 from knowgate.offline_eval.suites.ookb._signals_prose import warnings
 from knowgate.offline_eval.suites.ookb._signals_summary import summarise_ookb
-from tests.offline_eval.report.rows import WriteRun, case, failed, missed, pairs, policy
+from tests.offline_eval.suites.ookb.written_rows import (
+    WriteRun,
+    case,
+    failed,
+    missed,
+    pairs,
+    policy,
+)
 
 
 def test_the_public_names_exist_once() -> None:

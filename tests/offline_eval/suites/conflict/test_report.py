@@ -21,8 +21,8 @@ from knowgate.offline_eval.suites.conflict import (
     run_conflict,
 )
 from knowgate.offline_eval.suites.conflict._items import Candidate
-from tests.offline_eval.report.page import Page
 from tests.offline_eval.suites.conflict.questions import ScoringModel, small_set
+from tests.support.report_page import Page
 
 HOSTILE = "<script>alert(1)</script> | **x** \u202e"
 

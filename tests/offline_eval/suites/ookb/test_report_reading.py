@@ -10,7 +10,14 @@ import pytest
 from knowgate.guard import FingerprintMismatchError, InputError, PolicyError
 from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.ookb._signals_summary import summarise_ookb
-from tests.offline_eval.report.rows import WriteRun, case, failed, missed, pairs, policy
+from tests.offline_eval.suites.ookb.written_rows import (
+    WriteRun,
+    case,
+    failed,
+    missed,
+    pairs,
+    policy,
+)
 
 
 def change(path: Path, edit: Callable[[dict[str, Any]], None]) -> None:

@@ -12,8 +12,7 @@ import pytest
 from knowgate.guard import InputError
 from knowgate.offline_eval.run import CaseKind, ReplySystem
 from knowgate.offline_eval.suites import write_report
-from tests.offline_eval.report.page import Page
-from tests.offline_eval.report.replies_run import (
+from tests.offline_eval.suites.ookb.replies_run import (
     SYSTEM,
     Toy,
     toy,
@@ -21,7 +20,8 @@ from tests.offline_eval.report.replies_run import (
     write_replies_run,
     write_rows,
 )
-from tests.offline_eval.report.rows import WriteRun, pairs
+from tests.offline_eval.suites.ookb.written_rows import WriteRun, pairs
+from tests.support.report_page import Page
 
 ALL = ("html", "md", "json", "csv", "junit")
 EVIL = (

@@ -13,9 +13,9 @@ from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.data.uaqfact import UaqData, write_layout
 from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.uaqfact._plan import TASK3_FORMS
-from tests.offline_eval.report.page import Page
 from tests.offline_eval.suites.uaqfact.questions import small_set
 from tests.offline_eval.suites.uaqfact.runs import run_uaqfact
+from tests.support.report_page import Page
 
 HOSTILE = "<script>alert(1)</script> | **x** \u202e"
 

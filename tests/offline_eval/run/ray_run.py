@@ -1,8 +1,8 @@
 """Runs and pools on a local Ray cluster; prints what happened, as JSON.
 
-    python -m tests.support.ray_run FOLDER many
+    python -m tests.offline_eval.run.ray_run FOLDER many
         a run with a killed worker beside pools, on one cluster
-    python -m tests.support.ray_run FOLDER forever
+    python -m tests.offline_eval.run.ray_run FOLDER forever
         prints `stored`, and goes on until a signal comes; then `connected` and whether a
         cluster is left
 
@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import Any
 
 from knowgate.adapters.ray import PoolSize
-from knowgate.adapters.ray._cluster import ray_cluster
 from knowgate.offline_eval.run import CallLimits, Progress, RayPool, run_calls_ray_sync
 from knowgate.offline_eval.run._ray_calls import run_calls_ray
+from tests.adapters.ray.cluster import local_cluster
 from tests.support import ray_pool
 from tests.support.any_rows import any_rows, any_table
 
@@ -117,7 +117,7 @@ def _many(folder: Path) -> None:
         run, pools = await asyncio.gather(_killed_run(folder), ray_pool.outcomes())
         return {"run": run, "pools": pools}
 
-    with ray_cluster(None, 2) as ray:
+    with local_cluster() as ray:
         said = asyncio.run(all_of_them())
         said["addresses"] = sorted({node["NodeManagerAddress"] for node in ray.nodes()})
         said["still connected"] = ray.is_initialized()

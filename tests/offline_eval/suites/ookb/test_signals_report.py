@@ -10,8 +10,15 @@ import pytest
 from knowgate.guard import InputError
 from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.ookb._signals_summary import summarise_ookb
-from tests.offline_eval.report.page import Page
-from tests.offline_eval.report.rows import WriteRun, case, failed, missed, pairs, policy
+from tests.offline_eval.suites.ookb.written_rows import (
+    WriteRun,
+    case,
+    failed,
+    missed,
+    pairs,
+    policy,
+)
+from tests.support.report_page import Page
 
 EVIL = (
     "</style><script>alert(1)</script><img src=x onerror=alert(1)> | **b** [x](javascript:y) "

@@ -9,13 +9,13 @@ import pytest
 from knowgate.guard import Fingerprint, Guarantee, InputError, Policy
 from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.uniknow._cases import PAPER_KINDS, ContextKind, Knowledge
-from tests.offline_eval.report.page import Page
 from tests.offline_eval.suites.uniknow.simulated import (
     HABITS,
     simulated_cases,
     simulated_rows,
     write_run,
 )
+from tests.support.report_page import Page
 
 METHODS = list(HABITS)
 SCENARIOS = ("conflict", "external_only", "parametric_only", "unknown", "all")

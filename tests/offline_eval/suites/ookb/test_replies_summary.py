@@ -10,7 +10,7 @@ from knowgate.calibration import wilson_interval
 from knowgate.offline_eval.run import CaseKind, ReplySystem
 from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.ookb._replies_summary import summarise_replies
-from tests.offline_eval.report.replies_run import (
+from tests.offline_eval.suites.ookb.replies_run import (
     SYSTEM,
     Toy,
     judgement,

@@ -13,8 +13,7 @@ from knowgate.guard import Decision, Guard, InputError, Policy, Reason, Route
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.engine._language import is_readable, latin_share
 from knowgate.guard.errors import UnsupportedLanguageError
-from knowgate.guard.signals.relevance import LexicalScorer
-from knowgate.guard.signals.relevance._late_interaction import LateInteractionScorer
+from knowgate.guard.signals.relevance import LexicalScorer, load_scorer
 from knowgate.guard.testing import FakeSetScorer
 from tests.support.guards import guard_with, policy_with
 
@@ -131,7 +130,7 @@ def test_questions_that_the_embedded_model_cannot_read_are_not(
 
 
 def test_scorers_over_the_same_model_support_the_same(bi_encoder: BiEncoderScorer) -> None:
-    late = LateInteractionScorer()
+    late: Any = load_scorer("late_interaction")
     for question in SUPPORTED + UNSUPPORTED:
         assert late.supports(question) is bi_encoder.supports(question), question
 

@@ -15,7 +15,6 @@ from knowgate.guard.engine import _loading as _embedded
 from knowgate.guard.errors import DeviceError, ModelFolderError
 from knowgate.guard.files import file_sha256
 from knowgate.guard.signals.relevance import default_calibrator, load_scorer, scorer_names
-from knowgate.guard.signals.relevance._registry import register_scorer
 from knowgate.guard.testing import FakeScorer
 
 
@@ -176,8 +175,3 @@ def test_scorers_are_had_by_name() -> None:
 def test_an_unknown_scorer_is_refused_naming_the_known(name: str) -> None:
     with pytest.raises(InputError, match="lexical"):
         load_scorer(name)
-
-
-def test_a_registered_name_cannot_be_taken_again() -> None:
-    with pytest.raises(InputError, match="exists already"):
-        register_scorer("lexical", FakeScorer)

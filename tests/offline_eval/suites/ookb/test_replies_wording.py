@@ -10,8 +10,7 @@ from markdown_it import MarkdownIt
 
 from knowgate.offline_eval.run import CaseKind, ReplySystem
 from knowgate.offline_eval.suites import write_report
-from tests.offline_eval.report.page import Page
-from tests.offline_eval.report.replies_run import (
+from tests.offline_eval.suites.ookb.replies_run import (
     SYSTEM,
     Toy,
     toy,
@@ -19,6 +18,7 @@ from tests.offline_eval.report.replies_run import (
     write_replies_run,
     write_rows,
 )
+from tests.support.report_page import Page
 
 GUARDED = SYSTEM.model_copy(update={"system_id": "g", "guard": "policy"})
 
