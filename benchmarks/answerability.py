@@ -36,12 +36,13 @@ from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.data.graph import GenerationSettings, generate_questions, load_graph
 from knowgate.offline_eval.data.uaqfact import UaqItem, read_layout
+from knowgate.offline_eval.suites import System, read_suite_run, run_suite
+from knowgate.offline_eval.suites.uaqfact import UAQFACT, UaqSettings
 from knowgate.offline_eval.suites.uaqfact._answering import FactRetriever
 from knowgate.offline_eval.suites.uaqfact._plan import Form
 from knowgate.offline_eval.suites.uaqfact._prompting import clue_facts
-from knowgate.offline_eval.suites.uaqfact._scoring import score_run
+from knowgate.offline_eval.suites.uaqfact._suite import UaqSystem
 from knowgate.offline_eval.testbed import World, default_world
-from tests.offline_eval.suites.uaqfact.runs import read_uaqfact_run, run_uaqfact
 
 Passages = Callable[[UaqItem], Sequence[str]]
 # The published set reaches up to that year.
@@ -190,16 +191,13 @@ def system(folder: Path, forms: tuple[Form, ...]) -> None:
         "premise": premise_guard(WORLDS["closed"]),
         "premise, open world": premise_guard(WORLDS["open"]),
     }
+    settings = UaqSettings(data=folder, tasks=(1, 3), forms=forms)
+    asked = [System("model", model)]
+    asked += [System(name, model, guard) for name, guard in guards.items()]
     with tempfile.TemporaryDirectory() as out:
-        run_uaqfact(
-            model,
-            folder,
-            Path(out) / "run",
-            tasks=(1, 3),
-            forms=forms,
-            guards=guards,
-        )
-        lines = score_run(read_uaqfact_run(Path(out) / "run"))
+        run = Path(out) / "run"
+        run_suite(UAQFACT, settings, run, [UaqSystem(one, settings) for one in asked])
+        lines = UAQFACT.score(read_suite_run(run, UAQFACT)).strict
     print("\nA model that never declines\n")
     print("| system | form | language | type | R_ua | R_ab | RΔ |\n|---|---|---|---|---|---|---|")
     for line in lines:

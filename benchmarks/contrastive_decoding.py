@@ -22,10 +22,9 @@ from types import ModuleType
 from typing import Any
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from knowgate.adapters.huggingface import HuggingFaceLM
-from knowgate.adapters.huggingface._encoding import pad_left
-from knowgate.adapters.huggingface._loading import end_ids
 from knowgate.guard import KnowgateError
 from knowgate.offline_eval.testbed import default_world, microworld_model_path, prompt_template
 
@@ -100,8 +99,11 @@ class PeerTokenizer:
     def __call__(self, batch: list[str], **_: Any) -> Any:
         from transformers import BatchEncoding
 
-        rows = [self._tokenizer(text)["input_ids"] for text in self.pair]
-        ids, mask = pad_left(rows, self._device)  # type: ignore[arg-type]
+        rows = [torch.tensor(self._tokenizer(text)["input_ids"]) for text in self.pair]
+        ids, mask = (
+            pad_sequence(each, batch_first=True, padding_side="left").to(self._device)
+            for each in (rows, [torch.ones_like(row) for row in rows])
+        )
         return BatchEncoding({"input_ids": ids, "attention_mask": mask})
 
     def decode(self, ids: Any, **_: Any) -> str:
@@ -161,7 +163,7 @@ def main() -> None:
 
 def compare(lm: HuggingFaceLM, args: argparse.Namespace) -> None:
     model, tokenizer = lm.engine.network.model, lm.engine.encoder._tokenizer
-    wrapped = PeerTokenizer(tokenizer, end_ids(model, tokenizer), lm.device)
+    wrapped = PeerTokenizer(tokenizer, frozenset({model.config.eos_token_id}), lm.device)
     peer = load_peer(args.peer, wrapped, lm.device)
     pairs = prompt_pairs(args.questions)
     seconds = dict.fromkeys(["peer", "batch 1", "batched"], 0.0)

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from overhead import machine
 
 from knowgate.guard.files import write_json
-from knowgate.offline_eval.data import read_questions
+from knowgate.offline_eval.data import KnowledgeBase, read_questions
 from knowgate.offline_eval.data.diversity._farthest_first import farthest_first
 from knowgate.offline_eval.data.diversity._uniqueness import (
     keyword_distinct,
@@ -46,7 +46,7 @@ from knowgate.offline_eval.data.diversity._uniqueness import (
     original_keyword_scores,
     original_keyword_selection,
 )
-from knowgate.offline_eval.systems._retrieval import top_k_in_blocks
+from knowgate.offline_eval.systems import PassageIndex
 
 DIMENSIONS, LEAST, SEED = 384, 0.3, 0
 Floats = NDArray[np.float64]
@@ -191,8 +191,10 @@ def measure(what: str, n: int) -> dict[str, Any]:
         kept = len(found)
     else:
         rows = vectors(n).astype(np.float32)
-        own = np.arange(n)
-        _, seconds = timed(lambda: top_k_in_blocks(rows, rows, 5, own)[0][:, 0])
+        names = {str(at): str(at) for at in range(n)}
+        encoder = SimpleNamespace(embed=lambda texts: rows[[int(text) for text in texts]])
+        index = PassageIndex(KnowledgeBase(names, {}), encoder)
+        _, seconds = timed(lambda: map(int, index.neighbours(5)))
         kept = n
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"what": what, "items": n, "kept": kept, "cpu_seconds": seconds, "peak_mib": peak}

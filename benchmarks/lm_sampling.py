@@ -50,14 +50,18 @@ def peer_run(
     lm: HuggingFaceLM, prompts: list[str], args: argparse.Namespace, *, logprobs: bool
 ) -> int:
     """transformers' generate over the prompts; the number of tokens it generated."""
-    from knowgate.adapters.huggingface._encoding import pad_left
+    from torch.nn.utils.rnn import pad_sequence
 
     model, encoder = lm.engine.network.model, lm.engine.encoder
     rows = encoder.encode([encoder.render(prompt) for prompt in prompts])
     order = sorted(range(len(rows)), key=lambda at: -len(rows[at]))
     tokens, at_once = 0, max(1, lm.batch_size // args.samples)
     for start in range(0, len(order), at_once):
-        ids, mask = pad_left([rows[at] for at in order[start : start + at_once]], model.device)
+        some = [torch.tensor(rows[at]) for at in order[start : start + at_once]]
+        ids, mask = (
+            pad_sequence(each, batch_first=True, padding_side="left").to(model.device)
+            for each in (some, [torch.ones_like(row) for row in some])
+        )
         made = model.generate(
             ids,
             attention_mask=mask,

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.offline_eval.report.test_report import EVIL
 
 from knowgate.calibration.risk import Coverage, LossTable, risk_targets
 from knowgate.guard import InputError
@@ -14,6 +13,7 @@ from knowgate.offline_eval.policies import Calibrated, calibrate_records
 from knowgate.offline_eval.policies._report import calibration_document
 from knowgate.offline_eval.report import ReportPaths, ReportWriter
 from tests.offline_eval.policies.measured import drawn
+from tests.offline_eval.suites.ookb.test_signals_report import EVIL
 from tests.support.report_page import Page
 
 
