@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +22,8 @@ from ...guard.decision import Decision, Reason, Route
 from ...guard.errors import InputError
 from ...guard.files import read_jsonl, write_json
 from ...guard.policy import Policy
+from ..run import read_measured_run
+from ..suites.ookb import replayed_decisions
 from ._app import app
 from ._console import out
 
@@ -39,8 +41,15 @@ _LET_THROUGH = (Route.FOLLOW_CONTEXT.value, Route.ANSWER.value)
 def drift(
     policy: Annotated[Path, typer.Option(help="The policy that served.")],
     input_path: Annotated[
-        Path, typer.Option("--input", help="JSON lines: decisions in the order they were taken.")
-    ],
+        Path | None,
+        typer.Option("--input", help="JSON lines: decisions in the order they were taken."),
+    ] = None,
+    run: Annotated[
+        Path | None,
+        typer.Option(
+            help="In place of --input: a run of `knowgate measure`, e.g. on a log of questions."
+        ),
+    ] = None,
     feedback: Annotated[
         Path | None, typer.Option(help='JSON lines: {"route", "right"} of replies let through.')
     ] = None,
@@ -68,14 +77,22 @@ def drift(
 ) -> None:
     """Compare live decisions with the calibration set, and feedback with the promise.
 
-    Decisions are lines as `knowgate route` writes them, or logs of `Decision.model_dump`.
+    Decisions are lines as `knowgate route` writes them, or logs of `Decision.model_dump`; or
+    those that the policy takes on a run of `knowgate measure`, where a log of questions of which
+    nothing is known suffices.
     Relevance and confidence are compared with the policy's histograms (PSI and KS, with
     intervals and with what chance alone gives), the abstention rate against its
     baseline, and feedback, if given, against the promised risk.
 
     Example: `knowgate drift --policy policy.json --input decisions.jsonl --fail-on-drift`
     """
-    report = _judged(policy, input_path, feedback, risk=risk, delta=delta, window=window)
+    if (input_path is None) == (run is None):
+        raise InputError(
+            "one of both is needed",
+            where="--input, --run",
+            hint="name a file of decisions, or a run of measured questions",
+        )
+    report = _judged(policy, input_path, run, feedback, risk=risk, delta=delta, window=window)
     if json_path is not None:
         write_json(json_path, report.to_dict())
     for line in _lines(report):
@@ -86,7 +103,8 @@ def drift(
 
 def _judged(
     policy: Path,
-    decisions: Path,
+    decisions: Path | None,
+    run: Path | None,
     feedback: Path | None,
     *,
     risk: float | None,
@@ -110,16 +128,28 @@ def _judged(
             hint="give it with --risk",
         )
     counted: Counter[Route] = Counter()
-    compared = compare_with_calibration(loaded, _observed(monitor, counted, decisions))
+    if decisions is not None:
+        taken = _decisions(decisions)
+    else:
+        assert run is not None
+        taken = replayed_decisions(read_measured_run(run, with_calibration=False), loaded)
+    compared = compare_with_calibration(loaded, _observed(monitor, counted, taken))
     for route, right, rate in labels:
         monitor.feedback(route, right, rate=rate)
     return _whole(monitor.report(), compared, counted)
 
 
-def _observed(monitor: DecisionMonitor, counted: Counter[Route], path: Path) -> Iterator[Decision]:
-    """Yield the decisions of the file after `monitor` has observed them; count their routes."""
+def _decisions(path: Path) -> Iterator[Decision]:
+    """Read the decisions of a file."""
     for number, value in read_jsonl(path):
-        decision = _decision(value, f"{path}:{number}")
+        yield _decision(value, f"{path}:{number}")
+
+
+def _observed(
+    monitor: DecisionMonitor, counted: Counter[Route], decisions: Iterable[Decision]
+) -> Iterator[Decision]:
+    """Yield the decisions after `monitor` has observed them; count their routes."""
+    for decision in decisions:
         monitor(decision)
         counted[decision.route] += 1
         yield decision

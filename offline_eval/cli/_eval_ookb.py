@@ -178,7 +178,7 @@ def _cases(given: str | None) -> tuple[CaseKind, ...]:
     if given is None:
         return RepliesSettings().cases
     names = [name.strip() for name in given.split(",") if name.strip()]
-    known = [kind.value for kind in CaseKind]
+    known = [kind.value for kind in CaseKind if kind is not CaseKind.LIVE]
     for name in names:
         if name not in known:
             raise InputError(

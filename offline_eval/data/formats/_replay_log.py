@@ -44,6 +44,9 @@ _RUNS_FOLDER = re.compile(r"(?P<model>.+)[_-]runs", re.DOTALL)
 DEFAULT_MODEL = "replay"
 
 
+_KINDS = [kind for kind in CaseKind if kind is not CaseKind.LIVE]
+
+
 @dataclass(frozen=True, slots=True)
 class LoggedPassage:
     """One entry of a logged context: an id, a text, or both.
@@ -185,7 +188,7 @@ def _reply(row: Mapping[str, Any], where: str, log: ReplayLog) -> LoggedReply:
         citation=_citation(row.get("citation"), where),
         abstained=_abstained(row, where),
         factuality=_one_of(row, "factuality", _TIERS, where),
-        kind=CaseKind(kind) if (kind := _one_of(row, "kind", list(CaseKind), where)) else None,
+        kind=CaseKind(kind) if (kind := _one_of(row, "kind", _KINDS, where)) else None,
         model=_text(row, ("model",), where) or log.model,
         retrieval=retrieval,
         prompt=_first(_text(row, ("prompt",), where), log.prompt),

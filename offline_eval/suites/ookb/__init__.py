@@ -12,6 +12,7 @@ from ._preparing import Prepared, prepare
 from ._replies_report import replies_report
 from ._running import RepliesDone, estimate, judge_replies, run_replies
 from ._settings import RepliesSettings
+from ._signals_summary import replayed_decisions
 
 __all__ = [
     "MEASURE",
@@ -23,6 +24,7 @@ __all__ = [
     "estimate",
     "judge_replies",
     "prepare",
+    "replayed_decisions",
     "replies_report",
     "run_replies",
     "served_instruments",

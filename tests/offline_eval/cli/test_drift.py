@@ -250,3 +250,29 @@ def test_numbers_out_of_range_are_refused(
 ) -> None:
     (folder / "decisions.jsonl").touch()
     refused(drift(knowgate, folder, option, value), f"{option[2:]} must be")
+
+
+def test_a_run_of_a_live_log_is_compared_too(knowgate: Knowgate, folder: Path) -> None:
+    asked = [{"question": f"When does the {word} gate open?"} for word in "abcdefgh"]
+    write_lines(folder / "live.jsonl", asked)
+    (folder / "live_pages.py").write_text(
+        "def search(question: str, k: int = 2) -> list[str]:\n"
+        "    return ['The gate opens at nine.', 'The shop sells maps.'][:k]\n",
+        encoding="utf-8",
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        done = knowgate(
+            "measure", "--chain", "live_pages:search", "--questions", folder / "live.jsonl",
+            "--scorer", "lexical", "--out", folder / "live",
+        )  # fmt: skip
+    assert done.code == 0, done.err
+    scorer = json.loads((folder / "live" / "manifest.json").read_text())["settings"]["scorer"]
+    policy = json.loads((folder / "policy.json").read_text(encoding="utf-8"))
+    (folder / "lexical.json").write_text(json.dumps(policy | {"scorer": scorer}))
+
+    done = knowgate("drift", "--policy", folder / "lexical.json", "--run", folder / "live")
+
+    assert done.code == 0, done.err
+    assert done.out.startswith("8 decisions")
+    refused(knowgate("drift", "--policy", folder / "policy.json"), "--input, --run")

@@ -1,0 +1,38 @@
+"""The help desk of the examples: measure → calibrate → guarded answers → report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from examples.helpdesk import run as helpdesk
+from knowgate.guard import Policy
+from knowgate.offline_eval.run import CaseKind, read_measured_run
+from knowgate.offline_eval.suites import write_report
+
+
+@pytest.mark.slow
+def test_the_help_desk_is_calibrated_on_its_own_chain(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+
+    before, after = helpdesk.main(str(folder))
+
+    printed = capsys.readouterr().out
+    assert printed.count("right: ") == 2
+    assert before >= 48
+    run = read_measured_run(folder)
+    assert len(run.rows) == 60
+    assert {one.found_by.value for one in run.sources.values()} == {"metadata"}
+    for row in run.rows:
+        own = run.questions[row.question_id].own_passage
+        if row.kind is CaseKind.LEFT_OUT:
+            assert not any(name.startswith(f"{own}#") for name in row.retrieved)
+            assert len(row.retrieved) == 5
+    assert Policy.load(folder / "policy.json").guarantee is not None
+    assert after >= before
+    values = json.loads(write_report(folder, tmp_path / "report")["json"].read_text())
+    assert values["served"]["sources_found_by"] == {"metadata": 30}
