@@ -261,6 +261,15 @@ class Guard:
             self._metrics.count_decision(decision)
         self._observers.tell(decision)
 
+    def count_turn(self, turn: str) -> None:
+        """Count a message of a conversation, apart from decisions.
+
+        Args:
+            turn: `question`, `follow_up`, `rewriting_failed` or `small_talk`.
+        """
+        if self._metrics is not None:
+            self._metrics.count_turn(turn)
+
     def _flows(
         self, questions: Sequence[str], passages: Sequence[Iterable[object] | None]
     ) -> Generator[list[Need], list[Outcome], list[Decision]]:

@@ -51,6 +51,7 @@ class Scenario(StrEnum):
 class Reason(StrEnum):
     """Why a decision went the way it did; each abstention can have its own reply.
 
+    `small_talk` is given to messages of a conversation that the guard is not asked about.
     A veto of one's own adds two reasons, its `reason` and `<name>_failed`, as plain text.
     `reply_abstained` belongs to no decision: it names the reply that replaces an
     abstention which the model itself generated.
@@ -69,12 +70,14 @@ class Reason(StrEnum):
     NO_THRESHOLD = "no_threshold"
     INVALID_INPUT = "invalid_input"
     UNSUPPORTED_LANGUAGE = "unsupported_language"
+    REWRITING_FAILED = "rewriting_failed"
     RETRIEVAL_FAILED = "retrieval_failed"
     RELEVANCE_FAILED = "relevance_failed"
     CONFIDENCE_FAILED = "confidence_failed"
     CONFLICT_FAILED = "conflict_failed"
     ANSWERABILITY_FAILED = "answerability_failed"
     REPLY_ABSTAINED = "reply_abstained"
+    SMALL_TALK = "small_talk"
 
 
 class Mode(StrEnum):

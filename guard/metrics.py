@@ -144,6 +144,13 @@ class GuardMetrics:
             registry=registry,
         )
 
+        self.turns = Counter(
+            "knowgate_conversation_turns_total",
+            "Messages of conversations, by what was done with them.",
+            ("turn",),
+            registry=registry,
+        )
+
     @classmethod
     def on(cls, registry: CollectorRegistry | None = None) -> GuardMetrics:
         """The metrics of `registry`, by default of prometheus-client's own."""
@@ -157,6 +164,10 @@ class GuardMetrics:
     def count_guard(self, *, calibrated: bool) -> None:
         """Count a guard that was made with a calibrated policy, or with another one."""
         self.guards.labels("true" if calibrated else "false").inc()
+
+    def count_turn(self, turn: str) -> None:
+        """Count one message of a conversation; small talk is no decision of the guard."""
+        self.turns.labels(turn).inc()
 
     def count_decision(self, decision: Decision) -> None:
         """Count one decision and observe its signals and timings."""

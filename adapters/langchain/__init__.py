@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from ._answer import AbstainedError, GuardedAnswer, RetrievalError, answer_text
 from ._chat_model_lm import ChatLimits, ChatModelLM
+from ._conversation import Conversation, SmallTalk
 from ._guard_runnable import GuardRunnable
 from ._guarded_rag import GuardedRAG
 from ._planning import RagOptions
@@ -20,11 +21,13 @@ __all__ = [
     "AbstainedError",
     "ChatLimits",
     "ChatModelLM",
+    "Conversation",
     "GuardRunnable",
     "GuardedAnswer",
     "GuardedRAG",
     "RagOptions",
     "Replies",
     "RetrievalError",
+    "SmallTalk",
     "answer_text",
 ]

@@ -81,6 +81,8 @@ class GuardedAnswer(AIMessage):
             is a reply of the guard. Message chunks of a stream add up to one chunk.
         reply_abstained: whether the model's own reply is an abstention, although
             the guard had let it answer; None where that was not checked.
+        standalone_question: the question that retriever and guard were given, where a
+            `Conversation` rewrote it.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -90,6 +92,7 @@ class GuardedAnswer(AIMessage):
     documents: tuple[_Passage, ...] = Field(default=(), frozen=True)
     output: Any = Field(default=None, frozen=True)
     reply_abstained: bool | None = Field(default=None, frozen=True)
+    standalone_question: str | None = Field(default=None, frozen=True)
 
     # What every message has; it follows from `answer`, or is in `output`.
     content: str = Field(default="", exclude=True, frozen=True, repr=False)
@@ -109,6 +112,7 @@ class GuardedAnswer(AIMessage):
         *,
         output: object = None,
         reply_abstained: bool | None = None,
+        standalone_question: str | None = None,
         **message: Any,
     ) -> None:
         super().__init__(
@@ -120,6 +124,7 @@ class GuardedAnswer(AIMessage):
                 "documents": tuple(documents),
                 "output": output,
                 "reply_abstained": reply_abstained,
+                "standalone_question": standalone_question,
             }
         )
 
@@ -130,6 +135,11 @@ class GuardedAnswer(AIMessage):
         See `reply_abstained` for a model that abstained by itself.
         """
         return self.decision.acts and self.decision.route is Route.ABSTAIN
+
+    @property
+    def small_talk(self) -> bool:
+        """Whether the message was small talk, which the guard was not asked about."""
+        return self.decision.reason is Reason.SMALL_TALK
 
     def __add__(self, other: object) -> GuardedAnswer:  # type: ignore[override]
         if not isinstance(other, GuardedAnswer):
@@ -144,6 +154,7 @@ class GuardedAnswer(AIMessage):
             self.documents + other.documents,
             output=joined(self.output, other.output),
             reply_abstained=found,
+            standalone_question=self.standalone_question or other.standalone_question,
         )
 
     def __str__(self) -> str:

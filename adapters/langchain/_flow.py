@@ -1,6 +1,6 @@
 """The steps of a chain without any I/O: generators that yield what they need done.
 
-    question ─► REWRITER ─► RETRIEVER ─► GUARD ─► EVENT ─► WITH_CONTEXT │ CLOSED_BOOK ─► CHECK
+    question ─► REWRITER ─► RETRIEVER ─► GUARD ─► EVENT ─► one that generates ─► CHECK
 
 The sync and async forms of the chain only differ in how they do it.
 """
@@ -19,16 +19,18 @@ _Result = TypeVar("_Result")
 class Stage(Enum):
     """What a question needs, in the order in which it passes; values are names of runs."""
 
+    REWRITER = "rewriter"
     RETRIEVER = "retriever"
     GUARD = "guard"
     EVENT = "event"
     WITH_CONTEXT = "with_context"
     CLOSED_BOOK = "closed_book"
+    SMALL_TALK = "small_talk"
     CHECK = "check"
 
 
 _ORDER = {stage: place for place, stage in enumerate(Stage)}
-GENERATING = frozenset({Stage.WITH_CONTEXT, Stage.CLOSED_BOOK})
+GENERATING = frozenset({Stage.WITH_CONTEXT, Stage.CLOSED_BOOK, Stage.SMALL_TALK})
 
 
 @dataclass(frozen=True, slots=True)

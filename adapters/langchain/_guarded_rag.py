@@ -24,6 +24,7 @@ from ...guard import Guard
 from ...guard.decision import Mode, Reason
 from ...guard.errors import InputError
 from ._answer import GuardedAnswer, TextOfChunks, joined
+from ._conversation import Conversation, Turns
 from ._flow import GENERATING, Flow, Flows, Stage, Step
 from ._guard_runnable import adecide_all, decide_all
 from ._planning import Planner, RagInput, RagOptions, decision_event
@@ -71,6 +72,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
             `default`; bundled texts otherwise. `Replies` for the Chinese ones, and
             for the template of a reply that shows all views.
         options: what failures and abstentions lead to, and the check of replies.
+        conversation: how follow-ups and small talk are treated; by default as any question.
         name: of the chain's runs in traces.
 
     Raises:
@@ -101,6 +103,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         closed_book: RunnableLike[Any, Any] | None = None,
         replies: str | Mapping[Reason | str, str] | Replies | None = None,
         options: RagOptions | None = None,
+        conversation: Conversation | None = None,
         name: str | None = None,
     ) -> None:
         if closed_book is None and guard.policy.may_answer and guard.mode is Mode.ENFORCE:
@@ -116,12 +119,20 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         }
         if closed_book is not None:
             self._parts[Stage.CLOSED_BOOK] = coerce_to_runnable(closed_book)
+        turns = None
+        if conversation is not None:
+            turns = Turns(conversation, self._parts[Stage.WITH_CONTEXT])
+            if turns.rewriter is not None:
+                self._parts[Stage.REWRITER] = turns.rewriter
+            if turns.small_talk is not None:
+                self._parts[Stage.SMALL_TALK] = turns.small_talk
         self._planner = Planner(
             guard,
             replies
             if isinstance(replies, Replies)
             else Replies(replies, veto_reasons=guard.veto_reasons),
             RagOptions() if options is None else options,
+            turns,
         )
         self.name = name
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
@@ -16,6 +16,7 @@ from ...guard.decision import Decision, Mode, Reason, Route
 from ...guard.errors import InputError
 from ...guard.text import clean_text, passage_text
 from ._answer import AbstainedError, GuardedAnswer, RetrievalError, answer_text
+from ._conversation import OnRewriteError, Turns, rewritten
 from ._flow import Flow, Need, Stage
 from ._replies import Replies
 
@@ -32,12 +33,14 @@ class Request:
     Attributes:
         question: as given.
         text: the question as clean text, None where it cannot be read as such.
-        extra: further keys of a mapping, passed on to both runnables.
+        extra: further keys of a mapping, passed on to all runnables that generate.
+        standalone: the question as it was rewritten, which `question` and `text` then are.
     """
 
     question: Any
     text: str | None
     extra: Mapping[str, Any] = field(default_factory=dict)
+    standalone: str | None = None
 
 
 def read_request(given: object) -> Request:
@@ -202,6 +205,7 @@ class Plan:
         documents: passages that the prompt will contain.
         reply: the answer where nothing is generated: an abstention, or all views.
         question: as the runnable is given it.
+        standalone_question: the question as it was rewritten; None where it was not.
     """
 
     decision: Decision
@@ -210,10 +214,18 @@ class Plan:
     documents: tuple[Document, ...] = ()
     reply: str = ""
     question: object = ""
+    standalone_question: str | None = None
 
     def answer(self, text: str, output: object = None, **found: Any) -> GuardedAnswer:
         """The whole answer with `text`, or the first chunk of it."""
-        return GuardedAnswer(text, self.decision, self.documents, output=output, **found)
+        return GuardedAnswer(
+            text,
+            self.decision,
+            self.documents,
+            output=output,
+            standalone_question=self.standalone_question,
+            **found,
+        )
 
     def chunk(self, text: str, output: object = None, **found: Any) -> GuardedAnswer:
         """A chunk that follows the first one."""
@@ -228,11 +240,13 @@ class Planner:
         guard: its mode decides whether decisions act.
         replies: for abstentions.
         options: of the chain.
+        turns: None where every message is a question that is understood alone.
     """
 
     guard: Guard
     replies: Replies
     options: RagOptions
+    turns: Turns | None = None
 
     @property
     def shadow(self) -> bool:
@@ -261,24 +275,60 @@ class Planner:
 
     def plan_flow(self, given: object) -> Flow[Plan]:
         """Plan the answer to one input: retrieve, then let the guard decide."""
-        request = read_request(given)
-        # The chain without a guard would have asked whatever it was given.
-        query = request.question if self.shadow else request.text
+        request, decision = yield from self._turn_flow(read_request(given))
         documents: list[Document] = []
-        try:
-            if query is not None:
-                documents = read_documents((yield Need(Stage.RETRIEVER, query)))
-        except Exception as error:  # noqa: BLE001 - a failed retrieval has its own route
-            decision = self._retrieval_failed(error)
-        else:
-            decision = yield Need(Stage.GUARD, (request.question, documents))
+        if decision is None or self.shadow:
+            # The chain without a guard would have asked whatever it was given.
+            query = request.question if self.shadow else request.text
+            try:
+                if query is not None:
+                    documents = read_documents((yield Need(Stage.RETRIEVER, query)))
+            except Exception as error:  # noqa: BLE001 - a failed retrieval has its own route
+                decision = self._retrieval_failed(error)
+            if decision is None:
+                decision = yield Need(Stage.GUARD, (request.question, documents))
         yield Need(Stage.EVENT, decision)
         return self._plan(request, decision, documents)
+
+    def _turn_flow(self, request: Request) -> Flow[tuple[Request, Decision | None]]:
+        """Rewrite a follow-up; a decision where the guard is not to be asked.
+
+        Raises:
+            Exception: the rewriter's own, where the chain was told to raise it.
+        """
+        turns = self.turns
+        if turns is None or request.text is None:
+            return request, None
+        extra = {**request.extra, "original_question": request.text}
+        if turns.is_small_talk(request.text):
+            self.guard.count_turn("small_talk")
+            return replace(request, extra=extra), self._decision(Route.ANSWER, Reason.SMALL_TALK)
+        if not turns.follows_up(request.extra):
+            self.guard.count_turn("question")
+            return replace(request, extra=extra), None
+        inputs = {**request.extra, "question": request.text}
+        try:
+            question = rewritten((yield Need(Stage.REWRITER, inputs)))
+        except Exception as error:
+            logger.warning("the rewriter failed: %s", type(error).__name__)
+            self.guard.count_turn("rewriting_failed")
+            if turns.on_error is OnRewriteError.RAISE:
+                raise
+            decision = None
+            if turns.on_error is OnRewriteError.ABSTAIN:
+                decision = self._decision(Route.ABSTAIN, Reason.REWRITING_FAILED)
+                self.guard.count(decision)
+            return replace(request, extra=extra), decision
+        self.guard.count_turn("follow_up")
+        return Request(question, question, extra, standalone=question), None
+
+    def _decision(self, route: Route, reason: Reason) -> Decision:
+        return Decision(route=route, reason=reason, mode=self.guard.mode)
 
     def check_flow(self, plan: Plan, text: str) -> Flow[bool | None]:
         """Find out whether the generated `text` is an abstention itself; None without a check."""
         check: Any = self.options.check_reply
-        if check is None:
+        if check is None or plan.stage is Stage.SMALL_TALK:
             return None
         found: bool | None = yield Need(Stage.CHECK, partial(_abstains, check, plan.question, text))
         return found
@@ -294,9 +344,7 @@ class Planner:
         logger.warning("the retriever failed: %s", type(error).__name__)
         if self.options.on_retriever_error is OnRetrieverError.RAISE:
             raise error
-        decision = Decision(
-            route=Route.ABSTAIN, reason=Reason.RETRIEVAL_FAILED, mode=self.guard.mode
-        )
+        decision = self._decision(Route.ABSTAIN, Reason.RETRIEVAL_FAILED)
         self.guard.count(decision)
         if self.shadow:
             raise error
@@ -310,15 +358,23 @@ class Planner:
         """
         if not decision.acts:
             return _from_context(request.question, request, decision, documents)
+        if decision.reason is Reason.SMALL_TALK and self.turns is not None:
+            if self.turns.reply is not None:
+                return Plan(decision, reply=self.turns.reply)
+            return _without_context(Stage.SMALL_TALK, request, decision)
         action = self.replies.action(decision, documents)
         kept = [documents[index] for index in action.kept]
         if action.reply is not None:
             if self.options.raise_on_abstain and decision.route is Route.ABSTAIN:
                 raise AbstainedError(decision, action.reply)
-            return Plan(decision, documents=tuple(kept), reply=action.reply)
+            return Plan(
+                decision,
+                documents=tuple(kept),
+                reply=action.reply,
+                standalone_question=request.standalone,
+            )
         if action.closed_book:
-            inputs = {**request.extra, "question": request.text}
-            return Plan(decision, Stage.CLOSED_BOOK, inputs, question=request.text)
+            return _without_context(Stage.CLOSED_BOOK, request, decision)
         return _from_context(request.text, request, decision, kept)
 
 
@@ -331,7 +387,25 @@ def _from_context(
         "context": "\n\n".join(passage_text(document) for document in documents),
         "documents": list(documents),
     }
-    return Plan(decision, Stage.WITH_CONTEXT, inputs, tuple(documents), question=question)
+    return Plan(
+        decision,
+        Stage.WITH_CONTEXT,
+        inputs,
+        tuple(documents),
+        question=question,
+        standalone_question=request.standalone,
+    )
+
+
+def _without_context(stage: Stage, request: Request, decision: Decision) -> Plan:
+    inputs = {**request.extra, "question": request.text}
+    return Plan(
+        decision,
+        stage,
+        inputs,
+        question=request.text,
+        standalone_question=request.standalone,
+    )
 
 
 def decision_event(decision: Decision) -> dict[str, Any]:

@@ -60,8 +60,8 @@ class Prompt:
 
 
 def bundled_prompt(name: str) -> Prompt:
-    """A prompt that ships with the guard: `closed_book`, `with_context`, `p_true` or
-    `verbalized`.
+    """A prompt that ships with the guard: `closed_book`, `with_context`, `p_true`,
+    `verbalized`, `rewrite_question`, `small_talk`, or its `small_talk_patterns`.
 
     Raises:
         InputError: there is none of that name.

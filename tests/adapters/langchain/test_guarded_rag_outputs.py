@@ -199,7 +199,7 @@ def test_an_answer_survives_json(answer: GuardedAnswer) -> None:
     assert GuardedAnswer.model_validate_json(text) == answer
     assert GuardedAnswer.model_validate(answer.model_dump()) == answer
     assert set(json.loads(text)) == {
-        "answer", "decision", "documents", "id", "output", "reply_abstained"
+        "answer", "decision", "documents", "id", "output", "reply_abstained", "standalone_question"
     }  # fmt: skip
 
 

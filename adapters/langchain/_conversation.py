@@ -1,0 +1,292 @@
+"""Messages of a conversation that are no questions, or not understood alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from langchain_core.language_models import BaseLanguageModel
+from langchain_core.messages import BaseMessage, convert_to_messages, get_buffer_string
+from langchain_core.runnables import (
+    Runnable,
+    RunnableConfig,
+    RunnableLambda,
+    RunnableSequence,
+    RunnableWithFallbacks,
+)
+from langchain_core.runnables.base import RunnableBindingBase, RunnableLike, coerce_to_runnable
+from langchain_core.runnables.utils import ConfigurableFieldSpec
+
+from ...guard.deadlines import DeadlineRunner, within
+from ...guard.errors import InputError, KnowgateError
+from ...guard.prompts import Prompt, bundled_prompt
+from ...guard.text import clean_text
+from ._answer import answer_text
+
+_LAST_MESSAGES = 10
+# Longer messages are more than small talk.
+_LONGEST_SMALL_TALK = 100
+# `nostream` keeps LangGraph from showing the rewritten question as if it were the answer.
+_TAGS = ["knowgate", "nostream"]
+
+
+class OnRewriteError(StrEnum):
+    """What a follow-up leads to that could not be rewritten."""
+
+    ABSTAIN = "abstain"
+    AS_IT_IS = "as_it_is"
+    RAISE = "raise"
+
+
+class RewriteError(KnowgateError):
+    """The rewriter returned no question."""
+
+
+@dataclass(frozen=True, slots=True)
+class SmallTalk:
+    """What is said to messages such as "thanks!", which the guard is not asked about.
+
+    Args:
+        reply: a fixed text; None for `model` to reply.
+        model: replies to small talk without any passages: a language model, which is given
+            the bundled prompt `small_talk`, or any runnable that takes `question` and the
+            further keys of the input. By default the language model of `with_context`.
+        patterns: phrases, one a line, such as `load_prompt("phrases.txt")`; a message that
+            consists of nothing else is small talk. By default the bundled prompt
+            `small_talk_patterns`.
+        prompt: in place of `small_talk`, with the slot `{question}`.
+    """
+
+    reply: str | None = None
+    model: RunnableLike[Any, Any] | BaseLanguageModel[Any] | None = None
+    patterns: Prompt | None = None
+    prompt: Prompt | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """How a guarded chain treats follow-ups and small talk.
+
+    A follow-up ("what about yearly?") is rewritten once, to a question that is understood
+    alone: that is what the retriever, the guard and the generating runnable are given. The
+    message as it was is the key `original_question` of what that runnable is given. Inputs
+    without a history are left as they are.
+
+    Args:
+        rewriter: makes the question: a language model, which is given the bundled prompt
+            `rewrite_question`, or any runnable that takes `question` and the further keys
+            of the input. By default the language model of `with_context`; where that has
+            none, nothing is rewritten.
+        small_talk: None to treat small talk as any other question.
+        history_key: key of the input that holds the conversation so far: messages in any
+            form that LangChain reads, or text.
+        prompt: in place of `rewrite_question`, with the slots `{history}` (the last ten
+            messages) and `{question}`.
+        timeout: seconds for rewriting one question; None for no limit.
+        on_error: what a rewriter leads to that raises, is late or returns nothing:
+            `abstain` (reason `rewriting_failed`), `as_it_is` (the guard decides on the
+            message as it was), or `raise`.
+
+    Raises:
+        InputError: an argument is out of range, or a prompt lacks a slot.
+
+    Example:
+        >>> from langchain_core.language_models import FakeListChatModel
+        >>> model = FakeListChatModel(responses=["How much is the yearly plan?"])
+        >>> conversation = Conversation(model, small_talk=SmallTalk(reply="You're welcome!"))
+        >>> conversation.timeout
+        10.0
+    """
+
+    rewriter: RunnableLike[Any, Any] | BaseLanguageModel[Any] | None = None
+    small_talk: SmallTalk | None = None
+    history_key: str = "chat_history"
+    prompt: Prompt | None = None
+    timeout: float | None = 10.0
+    on_error: OnRewriteError | str = OnRewriteError.ABSTAIN
+
+    def __post_init__(self) -> None:
+        if self.timeout is not None and not self.timeout > 0:
+            raise InputError("must be positive seconds or None", where="timeout")
+        if self.on_error not in list(OnRewriteError):
+            raise InputError(
+                f"{self.on_error!r} is unknown",
+                where="on_error",
+                hint=f"one of: {', '.join(OnRewriteError)}",
+            )
+        _check_slots(self.prompt, {"history", "question"})
+        if self.small_talk is not None:
+            _check_slots(self.small_talk.prompt, {"question"})
+
+
+class Turns:
+    """A `Conversation` with the runnables of one chain.
+
+    Args:
+        conversation: as given to the chain.
+        with_context: the runnable whose language model is used where none is given.
+
+    Raises:
+        InputError: small talk is to be answered by a model, and there is none.
+    """
+
+    def __init__(self, conversation: Conversation, with_context: Runnable[Any, Any]) -> None:
+        model = _language_model(with_context)
+        self.on_error = OnRewriteError(conversation.on_error)
+        self._history_key = conversation.history_key
+        self.rewriter = self._rewriter(conversation, model)
+        self.reply: str | None = None
+        self.small_talk: Runnable[Any, Any] | None = None
+        self._is_small_talk: re.Pattern[str] | None = None
+        if conversation.small_talk is not None:
+            talk = conversation.small_talk
+            self.reply = talk.reply
+            self.small_talk = None if talk.reply is not None else _talker(talk, model)
+            patterns = talk.patterns or bundled_prompt("small_talk_patterns")
+            self._is_small_talk = small_talk_pattern(patterns.text)
+
+    def is_small_talk(self, text: str | None) -> bool:
+        """Whether a message consists of small talk alone."""
+        if self._is_small_talk is None or text is None or len(text) > _LONGEST_SMALL_TALK:
+            return False
+        return self._is_small_talk.fullmatch(text) is not None
+
+    def follows_up(self, extra: Mapping[str, Any]) -> bool:
+        """Whether there is a conversation so far, and somebody to rewrite the question."""
+        return self.rewriter is not None and bool(extra.get(self._history_key))
+
+    def _rewriter(
+        self, conversation: Conversation, model: BaseLanguageModel[Any] | None
+    ) -> Runnable[Any, Any] | None:
+        given = model if conversation.rewriter is None else conversation.rewriter
+        if given is None:
+            return None
+        if isinstance(given, BaseLanguageModel):
+            prompt = conversation.prompt or bundled_prompt("rewrite_question")
+            key = conversation.history_key
+            given = (
+                RunnableLambda(
+                    lambda inputs: prompt.fill(
+                        history=history_text(inputs[key]), question=inputs["question"]
+                    ),
+                    name="rewrite_question",
+                )
+                | given
+            )
+        runnable: Runnable[Any, Any] = coerce_to_runnable(given).with_config(tags=_TAGS)
+        return WithDeadline(runnable, conversation.timeout)
+
+
+def rewritten(output: object) -> str:
+    """The question in what a rewriter returned.
+
+    Raises:
+        RewriteError: there is none.
+    """
+    text = clean_text(answer_text(output)).strip()
+    if not text:
+        raise RewriteError("the rewriter returned no question")
+    return text
+
+
+def history_text(history: Any) -> str:
+    """The last messages of a conversation as text."""
+    if isinstance(history, str):
+        return clean_text(history)
+    messages: Sequence[BaseMessage] = convert_to_messages(list(history))
+    return clean_text(get_buffer_string(messages[-_LAST_MESSAGES:]))
+
+
+def small_talk_pattern(phrases: str) -> re.Pattern[str]:
+    """A pattern that matches messages made of `phrases` alone, one a line; `#` for comments.
+
+    Example:
+        >>> pattern = small_talk_pattern("hi\\nthank you")
+        >>> bool(pattern.fullmatch("Hi! Thank you...")), bool(pattern.fullmatch("Hi, why?"))
+        (True, False)
+    """
+    lines = {line.strip() for line in phrases.splitlines()}
+    chosen = sorted((line for line in lines if line and not line.startswith("#")), key=len)
+    # Longest first. A word in Latin letters ends where the next character is no letter.
+    parts = [
+        r"\W+".join(map(re.escape, re.findall(r"[\w'\u2019]+|[^\w\s]+", line)))
+        + (r"(?!\w)" if line.isascii() else "")
+        for line in reversed(chosen)
+    ]
+    either = "|".join(part.replace("'", "['\u2019]?") for part in parts) or r"(?!)"
+    return re.compile(rf"\W*(?:(?:{either})\W*)+", re.IGNORECASE)
+
+
+class WithDeadline(Runnable[Any, Any]):
+    """A runnable whose every call has a deadline; its late result is dropped.
+
+    Args:
+        runnable: is called.
+        seconds: per call; None for no limit.
+    """
+
+    def __init__(self, runnable: Runnable[Any, Any], seconds: float | None) -> None:
+        self._runnable, self._seconds = runnable, seconds
+        self._runner = DeadlineRunner()
+
+    @property
+    def config_specs(self) -> list[ConfigurableFieldSpec]:
+        """Those of the runnable."""
+        return self._runnable.config_specs
+
+    def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        """The runnable's output.
+
+        Raises:
+            DeadlineExceededError: it was not done in time.
+        """
+        return self._runner.call(
+            lambda: self._runnable.invoke(input, config, **kwargs), self._seconds
+        )
+
+    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
+        """As `invoke`, without blocking the event loop."""
+        return await within(self._runnable.ainvoke(input, config, **kwargs), self._seconds)
+
+
+def _talker(talk: SmallTalk, model: BaseLanguageModel[Any] | None) -> Runnable[Any, Any]:
+    given = model if talk.model is None else talk.model
+    if given is None:
+        raise InputError(
+            "has neither a reply nor a model, and with_context has no language model",
+            where="small_talk",
+            hint="give SmallTalk a `reply` or a `model`",
+        )
+    if isinstance(given, BaseLanguageModel):
+        prompt = talk.prompt or bundled_prompt("small_talk")
+        fill: Runnable[Any, Any] = RunnableLambda(
+            lambda inputs: prompt.fill(question=inputs["question"]), name="small_talk"
+        )
+        return fill | given
+    return coerce_to_runnable(given)
+
+
+def _language_model(runnable: Any) -> BaseLanguageModel[Any] | None:
+    """The last language model in a runnable, without what is bound to it."""
+    if isinstance(runnable, BaseLanguageModel):
+        return runnable
+    if isinstance(runnable, RunnableBindingBase):
+        return _language_model(runnable.bound)
+    if isinstance(runnable, RunnableWithFallbacks):
+        return _language_model(runnable.runnable)
+    if isinstance(runnable, RunnableSequence):
+        found = (_language_model(step) for step in reversed(runnable.steps))
+        return next((model for model in found if model is not None), None)
+    return None
+
+
+def _check_slots(prompt: Prompt | None, slots: set[str]) -> None:
+    if prompt is not None and not slots >= prompt.slots >= {"question"}:
+        raise InputError(
+            f"the prompt {prompt.name!r} needs the slots of the bundled one",
+            where="prompt",
+            hint=f"slots that are filled: {', '.join(sorted(slots))}",
+        )

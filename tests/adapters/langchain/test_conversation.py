@@ -1,0 +1,439 @@
+"""Follow-ups and small talk of a conversation, in every way to call."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from functools import reduce
+from operator import add
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.runnables import Runnable, RunnableLambda
+
+from knowgate.adapters.langchain import (
+    Conversation,
+    GuardedAnswer,
+    RetrievalError,
+    SmallTalk,
+)
+from knowgate.adapters.langchain._conversation import history_text, small_talk_pattern
+from knowgate.guard import InputError, Reason, Route
+from knowgate.guard.prompts import Prompt, bundled_prompt, load_prompt
+from tests.adapters.langchain.fakes import CONTEXT_PROMPT, RunsHandler, Setting, collector
+from tests.adapters.langchain.test_guarded_rag_ways import WAYS, essence
+
+HISTORY = [HumanMessage("How much is the grounded plan?"), AIMessage("Nine euros a month.")]
+FOLLOW_UP = {"question": "what about yearly?", "chat_history": HISTORY}
+STANDALONE = "How much is the grounded plan a year?"
+
+
+def rewriter(says: Any = STANDALONE) -> tuple[list[dict[str, Any]], Runnable[Any, Any]]:
+    return collector(says)
+
+
+def turns(setting: Setting) -> dict[str, float]:
+    return {
+        sample.labels["turn"]: sample.value
+        for family in setting.registry.collect()
+        for sample in family.samples
+        if sample.name == "knowgate_conversation_turns_total"
+    }
+
+
+def decisions(setting: Setting) -> float:
+    return sum(
+        sample.value
+        for family in setting.registry.collect()
+        for sample in family.samples
+        if sample.name == "knowgate_decisions_total"
+    )
+
+
+# -- follow-ups -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["enforce", "shadow"])
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+async def test_a_follow_up_is_rewritten_once_for_retriever_guard_and_model(
+    way: Any, mode: str
+) -> None:
+    asked, rewrites = rewriter()
+    given, with_context = collector()
+    setting = Setting(mode=mode, conversation=Conversation(rewrites), with_context=with_context)
+
+    [answer] = await way(setting.chain, (FOLLOW_UP,))
+
+    assert asked == [{"question": "what about yearly?", "chat_history": HISTORY}]
+    assert setting.asked == [STANDALONE]
+    assert answer.decision.route is Route.FOLLOW_CONTEXT
+    assert answer.standalone_question == STANDALONE
+    [inputs] = given
+    assert inputs["question"] == STANDALONE
+    assert inputs["original_question"] == "what about yearly?"
+    assert inputs["chat_history"] == HISTORY
+    assert turns(setting) == {"follow_up": 1}
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("history", [None, [], ""])
+async def test_without_a_history_nothing_is_rewritten(way: Any, history: Any) -> None:
+    asked, rewrites = rewriter()
+    setting = Setting(conversation=Conversation(rewrites))
+
+    [answer] = await way(setting.chain, ({"question": "grounded", "chat_history": history},))
+
+    assert (asked, answer.standalone_question) == ([], None)
+    assert answer.answer == "from context: grounded"
+    assert turns(setting) == {"question": 1}
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+async def test_a_mixed_batch_is_as_each_message_alone(way: Any) -> None:
+    messages: tuple[Any, ...] = (
+        "grounded 1", FOLLOW_UP, "thanks!", "who knows", {**FOLLOW_UP, "question": "Thank you."},
+        "broken", "", {"question": "known one"},
+    )  # fmt: skip
+
+    def setting() -> Setting:
+        conversation = Conversation(rewriter()[1], SmallTalk(reply="Any time."))
+        return Setting(conversation=conversation)
+
+    expected = [setting().chain.invoke(message) for message in messages]
+    whole = setting()
+
+    answers = await way(whole.chain, messages)
+
+    assert [essence(answer) for answer in answers] == [essence(answer) for answer in expected]
+    assert [answer.small_talk for answer in answers] == [
+        False, False, True, False, True, False, False, False
+    ]  # fmt: skip
+    assert [answer.standalone_question for answer in answers].count(STANDALONE) == 1
+
+
+def test_the_model_of_the_chain_rewrites_where_no_other_is_given() -> None:
+    setting = Setting(conversation=Conversation())
+    setting.context_model.speak = lambda prompt: (
+        STANDALONE if prompt.startswith("Here are a conversation") else "Ninety."
+    )
+
+    answer = setting.chain.invoke(FOLLOW_UP)
+
+    assert answer.standalone_question == STANDALONE
+    assert answer.answer == "Ninety."
+    prompt = setting.context_model.record.prompts[0]
+    assert "AI: Nine euros a month." in prompt
+    assert "Last message: what about yearly?" in prompt
+
+
+def test_a_chain_without_a_language_model_rewrites_nothing() -> None:
+    setting = Setting(conversation=Conversation(), with_context=RunnableLambda(lambda given: "x"))
+
+    assert setting.chain.invoke(FOLLOW_UP).standalone_question is None
+    assert setting.asked == ["what about yearly?"]
+
+
+def test_prompt_and_key_of_the_history_can_be_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "mine.txt"
+    path.write_text("Given {history}: {question}?")
+    seen: list[str] = []
+
+    class Model(FakeListChatModel):
+        def _call(self, messages: Any, *args: Any, **kwargs: Any) -> str:
+            seen.append(messages[0].text)
+            return STANDALONE
+
+    conversation = Conversation(
+        Model(responses=[""]), prompt=load_prompt(path), history_key="earlier"
+    )
+    chain = Setting(conversation=conversation).chain
+
+    chain.invoke({"question": "and yearly", "earlier": "U: monthly is nine"})
+
+    assert seen == ["Given U: monthly is nine: and yearly?"]
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        HISTORY,
+        [("human", "How much is the grounded plan?"), ("ai", "Nine euros a month.")],
+        [
+            {"role": "user", "content": "How much is the grounded plan?"},
+            {"role": "assistant", "content": "Nine euros a month."},
+        ],
+        "Human: How much is the grounded plan?\nAI: Nine euros a month.",
+    ],
+    ids=["messages", "pairs", "mappings", "text"],
+)
+def test_a_history_is_read_in_every_form(history: Any) -> None:
+    text = history_text(history)
+
+    assert text == "Human: How much is the grounded plan?\nAI: Nine euros a month."
+
+
+def test_only_the_last_messages_of_a_history_are_read() -> None:
+    assert history_text([HumanMessage(f"m{i}") for i in range(30)]).split()[1::2] == [
+        f"m{i}" for i in range(20, 30)
+    ]
+
+
+def test_a_trace_shows_the_rewriting_as_a_child_that_does_not_stream() -> None:
+    handler = RunsHandler()
+    model = FakeListChatModel(responses=[STANDALONE])
+
+    Setting(conversation=Conversation(model)).chain.invoke(FOLLOW_UP, {"callbacks": [handler]})
+
+    models = [run for run, (kind, _, _) in handler.runs.items() if kind == "model"]
+    assert ["nostream" in handler.tags[run] for run in models] == [True, False]
+    assert all("GuardedRAG" in line for line in handler.ancestors("model"))
+    assert handler.names().index("rewrite_question") < handler.names().index("_retrieve")
+
+
+# -- failures of the rewriter -------------------------------------------------------------
+
+
+def _raises(inputs: Any) -> str:
+    raise ConnectionError("gone, with the secret " + inputs["question"])
+
+
+def _hangs(inputs: Any) -> str:
+    time.sleep(1.0)
+    return STANDALONE
+
+
+FAILURES: dict[str, Callable[[Any], str]] = {
+    "raises": _raises,
+    "hangs": _hangs,
+    "returns nothing": lambda inputs: "  \n",
+}
+
+
+@pytest.mark.parametrize("fails", FAILURES.values(), ids=FAILURES)
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+async def test_a_rewriter_that_fails_leads_to_an_abstention(
+    way: Any, fails: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    setting = Setting(conversation=Conversation(RunnableLambda(fails), timeout=0.05))
+    started = time.perf_counter()
+
+    with caplog.at_level(logging.WARNING):
+        [answer] = await way(setting.chain, (FOLLOW_UP,))
+
+    assert time.perf_counter() - started < 0.9
+    assert (answer.abstained, answer.decision.reason) == (True, Reason.REWRITING_FAILED)
+    assert "conversation" in answer.answer
+    assert setting.asked == []
+    assert turns(setting) == {"rewriting_failed": 1}
+    assert setting.counted("rewriting_failed") == 1
+    assert "the rewriter failed" in caplog.text
+    assert "yearly" not in caplog.text
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+async def test_a_failed_rewriting_can_leave_the_message_to_the_guard(way: Any) -> None:
+    conversation = Conversation(RunnableLambda(_raises), on_error="as_it_is")
+    setting = Setting(conversation=conversation)
+
+    [answer] = await way(setting.chain, (FOLLOW_UP,))
+
+    assert setting.asked == ["what about yearly?"]
+    assert answer.decision.reason is Reason.NEITHER_KNOWS
+    assert turns(setting) == {"rewriting_failed": 1}
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+async def test_a_failed_rewriting_can_be_raised(way: Any) -> None:
+    chain = Setting(conversation=Conversation(RunnableLambda(_raises), on_error="raise")).chain
+
+    with pytest.raises(ConnectionError):
+        await way(chain, (FOLLOW_UP,))
+
+
+def test_in_shadow_mode_a_failed_rewriting_changes_nothing() -> None:
+    setting = Setting(mode="shadow", conversation=Conversation(RunnableLambda(_raises)))
+
+    answer = setting.chain.invoke({**FOLLOW_UP, "question": "grounded, yearly?"})
+
+    assert answer.answer == "from context: yearly?"
+    assert answer.decision.reason is Reason.REWRITING_FAILED
+    assert setting.asked == ["grounded, yearly?"]
+
+
+def test_one_rewriter_that_hangs_does_not_fail_the_others_of_a_batch() -> None:
+    def hangs_for_one(inputs: Any) -> str:
+        return _hangs(inputs) if "monthly" in inputs["question"] else STANDALONE
+
+    chain = Setting(conversation=Conversation(RunnableLambda(hangs_for_one), timeout=0.2)).chain
+
+    answers = chain.batch([FOLLOW_UP, {**FOLLOW_UP, "question": "and monthly?"}, FOLLOW_UP])
+
+    assert [answer.abstained for answer in answers] == [False, True, False]
+
+
+# -- small talk -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+async def test_small_talk_gets_the_fixed_reply(way: Any) -> None:
+    setting = Setting(conversation=Conversation(small_talk=SmallTalk(reply="Any time!")))
+
+    [answer] = await way(setting.chain, ("Thanks a lot!!",))
+
+    assert (answer.answer, answer.small_talk, answer.abstained) == ("Any time!", True, False)
+    assert answer.decision.reason is Reason.SMALL_TALK
+    assert answer.documents == ()
+    assert (setting.asked, setting.scorer.calls) == ([], 0)
+    assert (turns(setting), decisions(setting)) == ({"small_talk": 1}, 0)
+    assert setting.context_model.record.prompts == []
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+async def test_small_talk_bypasses_the_guard_to_the_model_without_context(way: Any) -> None:
+    checked: list[str] = []
+
+    def check(question: str, reply: str) -> bool:
+        checked.append(reply)
+        return False
+
+    setting = Setting(
+        conversation=Conversation(small_talk=SmallTalk()),
+        check_reply=check,
+    )
+    setting.context_model.speak = lambda prompt: "Hello to you!"
+
+    [answer] = await way(setting.chain, ("hello",))
+
+    assert (answer.answer, answer.small_talk, answer.documents) == ("Hello to you!", True, ())
+    assert isinstance(answer.output, AIMessage)
+    [prompt] = setting.context_model.record.prompts
+    assert prompt == bundled_prompt("small_talk").fill(question="hello")
+    assert (setting.asked, decisions(setting), checked) == ([], 0, [])
+
+
+def test_small_talk_can_have_a_runnable_and_prompts_of_its_own() -> None:
+    given, talker = collector("Moin!")
+    talk = SmallTalk(model=talker, patterns=Prompt("mine", "moin\n# a comment\nmoin moin"))
+    chain = Setting(conversation=Conversation(small_talk=talk)).chain
+
+    assert chain.invoke({"question": "Moin, moin!", "user": "u"}).answer == "Moin!"
+    assert given == [{"question": "Moin, moin!", "original_question": "Moin, moin!", "user": "u"}]
+    assert not chain.invoke("a comment").small_talk
+    assert not chain.invoke("hello").small_talk
+
+
+def test_small_talk_in_shadow_mode_is_counted_and_changes_nothing() -> None:
+    setting = Setting(mode="shadow", conversation=Conversation(small_talk=SmallTalk(reply="Hi!")))
+
+    answer = setting.chain.invoke("hello")
+
+    assert answer.answer == "from context: hello"
+    assert answer.small_talk
+    assert (turns(setting), setting.asked) == ({"small_talk": 1}, ["hello"])
+
+
+def test_small_talk_without_a_conversation_is_a_question() -> None:
+    setting = Setting()
+
+    assert setting.chain.invoke("thanks!").abstained
+    assert turns(setting) == {}
+
+
+def test_the_reply_to_small_talk_streams_as_the_model_speaks() -> None:
+    setting = Setting(conversation=Conversation(small_talk=SmallTalk()))
+    setting.context_model.speak = lambda prompt: "Good day to you"
+
+    chunks = list(setting.chain.stream("hello"))
+
+    assert len(chunks) > 4
+    assert reduce(add, chunks).answer == "Good day to you"
+    assert all(chunk.small_talk for chunk in chunks)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "thanks!", "Thank you so much :)", "hello", "Hi there!!", "ok, thanks", "Great, thanks! 👍",
+        "Hi! How are you?", "that’s all, thank you. Bye", "How's it going?", "THANKS", "你好!",
+        "谢谢你", "你好，谢谢", "Got it, thanks again 🙏",
+    ],
+)  # fmt: skip
+def test_messages_of_small_talk(text: str) -> None:
+    assert small_talk_pattern(bundled_prompt("small_talk_patterns").text).fullmatch(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "thanks, and what about yearly?", "what about yearly?", "hello, how much is a permit?",
+        "yes", "no", "ok", "hi-fi", "thanksgiving opening hours", "", "?", "👍", "high",
+        "great deals", "How are you billing me?", "谢谢，多少钱？", "cool down period",
+        "see you in court costs",
+    ],
+)  # fmt: skip
+def test_messages_that_ask_something(text: str) -> None:
+    assert not small_talk_pattern(bundled_prompt("small_talk_patterns").text).fullmatch(text)
+
+
+def test_a_long_message_is_no_small_talk_and_is_told_fast() -> None:
+    chain = Setting(conversation=Conversation(small_talk=SmallTalk(reply="Hi!"))).chain
+    started = time.perf_counter()
+
+    assert not chain.invoke("thanks " * 5000).small_talk
+    pattern = small_talk_pattern(bundled_prompt("small_talk_patterns").text)
+    assert not pattern.fullmatch("thanks! " * 12 + "x")
+    assert time.perf_counter() - started < 1
+
+
+# -- arguments ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "where"),
+    [
+        (lambda: Conversation(timeout=0), "timeout"),
+        (lambda: Conversation(on_error="ignore"), "on_error"),
+        (lambda: Conversation(prompt=Prompt("p", "no slots")), "prompt"),
+        (lambda: Conversation(prompt=Prompt("p", "{question} {other}")), "prompt"),
+        (lambda: Conversation(small_talk=SmallTalk(prompt=Prompt("p", "{history}"))), "prompt"),
+    ],
+)
+def test_a_bad_argument_is_rejected(make: Callable[[], Conversation], where: str) -> None:
+    with pytest.raises(InputError, match=where):
+        make()
+
+
+def test_small_talk_without_a_reply_or_model_is_rejected() -> None:
+    with pytest.raises(InputError, match="small_talk"):
+        Setting(
+            conversation=Conversation(small_talk=SmallTalk()),
+            with_context=RunnableLambda(lambda given: "x"),
+        )
+
+
+def test_an_input_that_cannot_be_read_has_its_route_as_ever() -> None:
+    conversation = Conversation(rewriter()[1], SmallTalk(reply="Hi!"))
+    chain = Setting(conversation=conversation).chain
+
+    answers: list[GuardedAnswer] = chain.batch([{"question": None, "chat_history": HISTORY}, "  "])
+
+    assert {answer.decision.reason for answer in answers} == {Reason.INVALID_INPUT}
+
+
+def test_a_retriever_that_fails_on_a_rewritten_question_abstains() -> None:
+    def broken(question: str) -> Any:
+        raise RetrievalError("gone")
+
+    chain = Setting(
+        retriever=RunnableLambda(broken),
+        conversation=Conversation(rewriter()[1]),
+        with_context=CONTEXT_PROMPT | FakeListChatModel(responses=["x"]),
+    ).chain
+
+    answer = chain.invoke(FOLLOW_UP)
+
+    assert answer.decision.reason is Reason.RETRIEVAL_FAILED
