@@ -8,8 +8,6 @@ from . import (
     _demo,
     _doctor,
     _drift,
-    _eval,
-    _eval_conflict,
     _export,
     _import,
     _judge,
@@ -23,6 +21,7 @@ from . import (
     _report,
     _route,
     _score,
+    _suite_command,
     _tune,
     _tune_scenarios,
 )
@@ -38,8 +37,6 @@ _COMMANDS = (
     _demo,
     _doctor,
     _drift,
-    _eval,
-    _eval_conflict,
     _export,
     _import,
     _judge,
@@ -53,6 +50,7 @@ _COMMANDS = (
     _report,
     _route,
     _score,
+    _suite_command,
     _tune,
     _tune_scenarios,
 )

@@ -26,8 +26,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help=(
         "A guard for RAG: follow the context, answer from memory, or abstain.\n\n"
-        "Exit codes: 0 done · 1 a gate failed · 2 bad input (one line says what, where and "
-        "how to fix it)."
+        "Exit codes: 0 done · 1 a gate or rows of a run failed · 2 bad input (one line says "
+        "what, where and how to fix it)."
     ),
 )
 

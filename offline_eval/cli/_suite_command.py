@@ -1,4 +1,4 @@
-"""A command for every suite, built from the model of its settings."""
+"""`knowgate eval …`: a command for every suite, built from the model of its settings."""
 
 from __future__ import annotations
 
@@ -13,49 +13,50 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import typer
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
-from rich.table import Table
 from typer.core import TyperGroup
 
 from ...guard.errors import InputError
 from ...guard.files import write_json
+from ..run import RunTotals
 from ..suites import (
     DryRun,
     ModelChoice,
     RunOptions,
     Suite,
     SuiteSettings,
-    System,
     find_suite,
     plan_suite,
     run_suite,
     suite_names,
 )
-from ..systems import load_guard_choices
+from ._app import app
 from ._call_options import CallOptions, EngineName
 from ._call_progress import call_stages
-from ._console import out
+from ._console import err, out
 
 _SYSTEMS, _CALLS = "Systems under test", "Calls"
 AnySuite = Suite[Any, Any, Any, Any]
 
 
 class SuiteGroup(TyperGroup):
-    """The group `eval`: commands written by hand, then one for every suite that is found."""
+    """The group `eval`: a command for every suite that is found."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands."""
-        return sorted({*super().list_commands(ctx), *_names()})
+        del ctx
+        return suite_names()
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command; that of a suite is made when it is asked for."""
-        found = super().get_command(ctx, cmd_name)
-        if found is not None or (cmd_name not in _names() and not cmd_name.startswith("python:")):
-            return found
-        return suite_command(find_suite(cmd_name), cmd_name)
+        if cmd_name in suite_names() or cmd_name.startswith("python:"):
+            return suite_command(find_suite(cmd_name), cmd_name)
+        return super().get_command(ctx, cmd_name)
 
 
-def _names() -> list[str]:
-    return [name for name in suite_names() if "/" not in name]
+suites = typer.Typer(
+    cls=SuiteGroup, no_args_is_help=True, help="Run a suite of cases into a run folder."
+)
+app.add_typer(suites, name="eval")
 
 
 def suite_command(suite: AnySuite, name: str) -> Any:
@@ -121,7 +122,9 @@ def _option(name: str, field: FieldInfo) -> inspect.Parameter:
         kind, shown = kind | None, None
     else:
         shown = _plain(default)
-    info = typer.Option(option_of(name, field), help=help_text.strip(), rich_help_panel=None)
+    extra = field.json_schema_extra
+    panel: Any = extra.get("panel") if isinstance(extra, dict) else None
+    info = typer.Option(option_of(name, field), help=help_text.strip(), rich_help_panel=panel)
     return inspect.Parameter(
         name,
         inspect.Parameter.KEYWORD_ONLY,
@@ -283,58 +286,60 @@ def _run(suite: AnySuite, settings: SuiteSettings, given: Mapping[str, Any]) -> 
     if not inspect.iscoroutinefunction(suite.answer):
         # Whole batches have no deadline of their own unless one is asked for.
         limits = replace(limits, timeout=given["timeout"])
-    out_dir, json_file = given["out_dir"], given["json_file"]
-    notes: list[str] = []
-    if given["dry_run"]:
-        _show(plan_suite(suite, settings, _named_systems(suite, given)), json_file)
-        return
-    # Before a model is loaded, which takes seconds: what is wrong with options and data.
-    suite.cases(settings)
-    suite.systems(settings, _unloaded_systems(suite, given))
-    if json_file is not None:
-        raise InputError("is for --dry-run", where="--json", hint="add --dry-run or leave it out")
-    if out_dir is None:
-        raise InputError("is missing", where="--out", hint="name the run folder, or --dry-run")
-    if given.get("scorer") is not None and not given["guard"]:
-        raise InputError("is for guards", where="--scorer", hint="add --guard, or leave it out")
     guards = tuple(given.get("guard") or ())
     choice = ModelChoice(given.get("model", ""), guards, given.get("scorer"), limits)
-    systems = suite.load(settings, choice)
+    if given["dry_run"]:
+        _show(plan_suite(suite, settings, choice), given["json_file"])
+        return
+    if given["json_file"] is not None:
+        raise InputError("is for --dry-run", where="--json", hint="add --dry-run or leave it out")
+    if given["out_dir"] is None:
+        raise InputError("is missing", where="--out", hint="name the run folder, or --dry-run")
+    if choice.scorer is not None and not guards:
+        raise InputError("is for guards", where="--scorer", hint="add --guard, or leave it out")
+    notes: list[str] = []
     with call_stages() as advance:
         options = RunOptions(limits, given["retry_failed"], pool, advance, notes.append)
-        folder = run_suite(suite, settings, out_dir, systems, options)
-    for note in notes:
+        result = run_suite(suite, settings, given["out_dir"], choice, options)
+    for note in (*notes, *_totals(suite, result.totals), f"run → {result.folder}"):
         out.print(note, markup=False)
-    out.print(f"run → {folder}\nnext: {suite.next_command(folder)}", markup=False)
+    if result.failed:
+        rows = f"{result.failed} of {result.totals.already + result.totals.stored}"
+        err.print(
+            f"{rows} {suite.rows.name} failed: see `error` in {suite.rows.name}.jsonl; add "
+            "--retry-failed to the same command to ask again",
+            markup=False,
+        )
+    out.print(f"next: {suite.next_command(result.folder)}", markup=False)
+    if result.failed:
+        raise typer.Exit(1)
 
 
-def _unloaded_systems(suite: AnySuite, given: Mapping[str, Any]) -> list[System]:
-    """Return stand-ins for the systems, to check that they fit the settings."""
-    if not suite.takes_model:
-        return []
-    systems = [System("model"), *(System(name, guard=name) for name in given["guard"] or [])]
-    for system in systems:
-        system.source = given["model"]
-    return systems
-
-
-def _named_systems(suite: AnySuite, given: Mapping[str, Any]) -> list[System]:
-    """Return the systems without loading a model."""
-    if not suite.takes_model:
-        return []
-    choices = [one for one in load_guard_choices(given["guard"] or []) if one.policy is not None]
-    systems = [System("model"), *(System(one.name, None, one, one.sha256) for one in choices)]
-    for system in systems:
-        system.source = given["model"]
-    return systems
+def _totals(suite: AnySuite, totals: RunTotals) -> list[str]:
+    """Return how many rows there are, and what they cost."""
+    lines = [f"{totals.total} {suite.rows.name} ({totals.already} were there before)"]
+    if totals.calls:
+        tokens = f", {totals.input_tokens} tokens in, {totals.output_tokens} out"
+        lines.append(f"{totals.calls} calls{tokens if totals.input_tokens else ''}")
+    return lines
 
 
 def _show(found: DryRun, json_file: Path | None) -> None:
-    table = Table(*found.columns, box=None, pad_edge=False)
-    for line in found.lines:
-        table.add_row(*line)
-    out.print(table)
+    # Not folded to the terminal: a pipe has no width.
+    columns = list(zip(found.columns, *found.lines, strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    numbers = [all(_is_number(cell) for cell in column[1:]) for column in columns]
+    for line in (found.columns, *found.lines):
+        cells = (
+            f"{cell:>{width}}" if right else f"{cell:<{width}}"
+            for cell, width, right in zip(line, widths, numbers, strict=True)
+        )
+        out.print("  ".join(cells).rstrip(), markup=False, soft_wrap=True)
     for note in found.notes:
         out.print(note, markup=False)
     if json_file is not None:
         write_json(json_file, dict(found.values))
+
+
+def _is_number(cell: str) -> bool:
+    return cell.removeprefix("≤ ").isdigit()

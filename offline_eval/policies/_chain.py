@@ -57,7 +57,7 @@ def calibrate_chain(
             Path(spare) / "run" if out is None else out,
             systems=(served_instruments(found, served),),
             options=RunOptions(on_progress=on_progress),
-        )
+        ).folder
         calibrated = calibrate_records(records_from_ookb(folder), Leak(risk), delta=delta)
         if out is not None:
             write_calibrated(calibrated, folder / "policy.json")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -185,24 +185,53 @@ def start_replies_run(
     Raises:
         InputError: the folder holds something else, or cannot be written.
     """
-    root = Path(folder)
-    manifest = RepliesManifest.new(
-        suite="ookb",
-        holds=HOLDS_REPLIES,
-        settings=dict(settings),
-        systems=tuple(systems),
-        knowledge_bases=tuple(_knowledge_bases(questions, passages)),
-        inputs=tuple(inputs),
-        questions=len(questions),
-        cases=len(cases),
-        replies=replies,
-    )
-    files = ((_QUESTIONS, questions), (_PASSAGES, passages), (_CASES, cases))
-    writers = {
-        spec.path(Path()).name: partial(_write, spec=spec, rows=rows) for spec, rows in files
-    }
-    with Run.create_or_resume(root, manifest, files=writers):
+    root, asked = Path(folder), RepliesAsked(systems, questions, passages, cases, replies)
+    manifest = asked.manifest(settings, inputs)
+    with Run.create_or_resume(root, manifest, files=asked.files()):
         return root
+
+
+@dataclass(frozen=True, slots=True)
+class RepliesAsked:
+    """What is asked of whom in a run of replies.
+
+    Attributes:
+        systems: all systems under test.
+        questions: with the name of their knowledge base, if there are several.
+        passages: likewise.
+        cases: of those questions.
+        replies: rows of the finished run.
+    """
+
+    systems: Sequence[ReplySystem]
+    questions: Sequence[Question]
+    passages: Sequence[StoredPassage]
+    cases: Sequence[ReplyCase]
+    replies: int
+
+    def manifest(self, settings: Mapping[str, Any], inputs: Sequence[InputFile]) -> RepliesManifest:
+        """Return the manifest of the run.
+
+        Args:
+            settings: JSON-ready; whatever decides the replies.
+            inputs: files that the run is made from.
+        """
+        return RepliesManifest.new(
+            suite="ookb",
+            holds=HOLDS_REPLIES,
+            settings=dict(settings),
+            systems=tuple(self.systems),
+            knowledge_bases=tuple(_knowledge_bases(self.questions, self.passages)),
+            inputs=tuple(inputs),
+            questions=len(self.questions),
+            cases=len(self.cases),
+            replies=self.replies,
+        )
+
+    def files(self) -> dict[str, Callable[[Path], object]]:
+        """Return what writes the files of questions, passages and cases, by name."""
+        tables = ((_QUESTIONS, self.questions), (_PASSAGES, self.passages), (_CASES, self.cases))
+        return {spec.path(Path()).name: partial(_write, spec=spec, rows=r) for spec, r in tables}
 
 
 def _knowledge_bases(

@@ -5,15 +5,26 @@
 
 from __future__ import annotations
 
-from ._driver import RunOptions, plan_suite, read_suite_run, run_suite
+from ._driver import plan_suite, read_suite_run, run_suite
 from ._registry import find_suite, register, suite_names
 from ._reporting import write_report
-from .base import DryRun, ModelChoice, Suite, SuiteRun, SuiteSettings, System, Work
+from .base import (
+    DryRun,
+    ModelChoice,
+    RunOptions,
+    RunResult,
+    Suite,
+    SuiteRun,
+    SuiteSettings,
+    System,
+    Work,
+)
 
 __all__ = [
     "DryRun",
     "ModelChoice",
     "RunOptions",
+    "RunResult",
     "Suite",
     "SuiteRun",
     "SuiteSettings",

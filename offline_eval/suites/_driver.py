@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,17 +13,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from ...guard.deadlines import DeadlineExceededError, DeadlineRunner
-from ...guard.errors import (
-    InputError,
-    KnowgateError,
-    LanguageModelTimeoutError,
-    MissingDependencyError,
-)
+from ...guard.errors import InputError, KnowgateError, LanguageModelTimeoutError
 from ..run import (
-    CallLimits,
-    OnProgress,
-    RayPool,
     Run,
+    RunTotals,
     Table,
     Tally,
     each_or_error,
@@ -31,41 +24,31 @@ from ..run import (
     run_calls_ray_sync,
     run_calls_sync,
 )
-from ._registry import suite_of
-from .base import DryRun, Suite, SuiteRun, SuiteSettings, System, Work
+from ..systems import load_guard_choices
+from ._registry import suite_name, suite_of
+from .base import (
+    DryRun,
+    ModelChoice,
+    RunOptions,
+    RunResult,
+    Suite,
+    SuiteRun,
+    SuiteSettings,
+    System,
+    Work,
+)
 
 AnySuite = Suite[Any, Any, Any, Any]
 _Pair = tuple[Any, System]
-_ENDS_THE_RUN = (InputError, MissingDependencyError)
-
-
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """How a suite is run; none of it decides the rows.
-
-    Attributes:
-        limits: of calls. Of a suite that answers in batches only the timeout counts here
-            (seconds per case); how many calls are made at once is up to the model.
-        retry_failed: ask again for rows with an error.
-        pool: workers on a Ray cluster that answer; None for this process.
-        on_progress: called after every stored row.
-        on_note: called with what the user should know.
-    """
-
-    limits: CallLimits = field(default_factory=lambda: CallLimits(timeout=None))
-    retry_failed: bool = False
-    pool: RayPool | None = None
-    on_progress: OnProgress | None = None
-    on_note: Callable[[str], object] | None = None
 
 
 def run_suite(
     suite: AnySuite,
     settings: SuiteSettings,
     out: str | os.PathLike[str],
-    systems: Sequence[System] = (),
+    systems: Sequence[System] | ModelChoice = (),
     options: RunOptions | None = None,
-) -> Path:
+) -> RunResult:
     """Run a suite into a folder.
 
     Interrupted at any point and called again with the same arguments, it continues and asks
@@ -75,51 +58,51 @@ def run_suite(
         suite: what is run.
         settings: of the suite.
         out: the run folder; see `Suite.folder`.
-        systems: that answer: the model alone, then behind each guard.
+        systems: that answer: the model alone, then behind each guard; or their names, to be
+            loaded once the data are known to be usable.
         options: limits, retries, progress.
-
-    Returns:
-        The run folder.
 
     Raises:
         InputError: settings, data or folder cannot be used, or no case is left.
         MissingDependencyError: a package is missing.
     """
     options = options or RunOptions()
-    cases, asked = _planned(suite, settings, systems)
-    manifest = suite.manifest(settings, cases, asked)
-    files = suite.files(settings, cases)
+    cases = _cases(suite, settings)
+    if isinstance(systems, ModelChoice):
+        _systems(suite, settings, cases, _stand_ins(suite, systems, systems.guards))
+        systems = suite.load(settings, systems)
+    asked = _systems(suite, settings, cases, systems)
     folder = suite.folder(Path(out))
-    with Run.create_or_resume(folder, manifest, files=files) as run:
+    cases = suite.begin(settings, cases, asked, folder)
+    manifest = suite.manifest(settings, cases, asked)
+    with Run.create_or_resume(folder, manifest, files=suite.files(settings, cases)) as run:
         for system in asked:
             system.bind(settings, run, suite.rows)
-        work = Work(
-            Path(out),
-            settings,
-            cases,
-            list(asked),
-            run,
-            options.limits,
-            options.on_progress,
-            options.on_note,
-        )
+        work = Work(Path(out), settings, cases, list(asked), run, options)
         suite.prepare(work)
         table = run[suite.rows]
         if options.retry_failed:
-            table.drop(lambda row: getattr(row, "error", None) is not None)
-        _answer_all(suite, work, table, options)
+            table.drop(_has_error)
+        totals = _answer_all(suite, work, table)
         suite.finish(work)
-    return folder
+        failed = sum(_has_error(row) for row in table.rows())
+    return RunResult(folder, totals, failed)
 
 
-def plan_suite(suite: AnySuite, settings: SuiteSettings, systems: Sequence[System] = ()) -> DryRun:
-    """Count what `run_suite` would ask; nothing is asked or written.
+def plan_suite(
+    suite: AnySuite, settings: SuiteSettings, systems: Sequence[System] | ModelChoice = ()
+) -> DryRun:
+    """Count what `run_suite` would ask; nothing is asked or written, no model is loaded.
 
     Raises:
         InputError: settings or data cannot be used, or no case is left.
     """
-    cases, asked = _planned(suite, settings, systems)
-    return suite.dry_run(settings, cases, asked)
+    cases = _cases(suite, settings)
+    if isinstance(systems, ModelChoice):
+        choices = load_guard_choices(systems.guards)
+        names = [one.name for one in choices if one.policy is not None]
+        systems = _stand_ins(suite, systems, names)
+    return suite.dry_run(settings, cases, _systems(suite, settings, cases, systems))
 
 
 def read_suite_run(folder: str | os.PathLike[str], suite: AnySuite | None = None) -> SuiteRun[Any]:
@@ -136,62 +119,72 @@ def read_suite_run(folder: str | os.PathLike[str], suite: AnySuite | None = None
     root = Path(folder)
     value = read_manifest(root)
     where = str(root / "manifest.json")
-    made_by = (value.get("suite"), value.get("holds") or "")
     if suite is None:
         suite = suite_of(value, where=where)
-    elif made_by != (suite.name, suite.holds):
+    elif suite_name(value) != suite.name:
         raise InputError(
-            f"the run is of suite {value.get('suite')!r}, not {suite.name!r}",
+            f"the run is of suite {suite_name(value)!r}, not {suite.name!r}",
             where=where,
             hint=f"name a run made with `{suite.command_line}`",
         )
-    run = Run.read(root, suite.manifest_model)
-    found = SuiteRun(suite, run, tuple(run[suite.rows].rows()))
+    found = SuiteRun(suite, Run.read(root, suite.manifest_model))
     suite.check(found)
     return found
 
 
-def _planned(
-    suite: AnySuite, settings: SuiteSettings, systems: Sequence[System]
-) -> tuple[Sequence[Any], Sequence[System]]:
+def _cases(suite: AnySuite, settings: SuiteSettings) -> Sequence[Any]:
     cases = suite.limited(suite.cases(settings), settings.limit)
     if not cases:
         raise InputError("no question is left to ask", where=suite.name)
-    asked = suite.systems(settings, systems)
-    names = [system.name for system in asked]
+    return cases
+
+
+def _systems(
+    suite: AnySuite, settings: SuiteSettings, cases: Sequence[Any], given: Sequence[System]
+) -> Sequence[System]:
+    systems = suite.systems(settings, cases, given)
+    names = [system.name for system in systems]
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"two systems are called {name[:80]!r}", where=suite.name)
-    return cases, asked
+    return systems
 
 
-def _answer_all(
-    suite: AnySuite, work: Work[Any, Any], table: Table[Any], options: RunOptions
-) -> None:
-    pairs = [
-        (case, system)
-        for system in work.systems
-        for case in work.cases
-        if suite.applies(case, system)
-    ]
+def _stand_ins(suite: AnySuite, choice: ModelChoice, guards: Sequence[str]) -> list[System]:
+    """Return systems without models, to check and to count."""
+    if not suite.takes_model:
+        return []
+    systems = [System("model"), *(System(name, guard=name) for name in guards)]
+    for system in systems:
+        system.source = choice.model
+    return systems
+
+
+def _has_error(row: Any) -> bool:
+    return getattr(row, "error", None) is not None
+
+
+def _answer_all(suite: AnySuite, work: Work[Any, Any], table: Table[Any]) -> RunTotals:
+    pairs = suite.order(work.cases, work.systems)
     if inspect.iscoroutinefunction(suite.answer):
-        _answer_concurrently(suite, pairs, table, options)
-        return
-    if options.pool is not None:
+        return _answer_concurrently(suite, work, pairs, table)
+    if work.options.pool is not None:
         raise InputError(f"{suite.name} answers in batches, not on Ray", where="--engine")
     done = sum(suite.row_id(case, system.name) in table.done for case, system in pairs)
     tally = Tally(len(pairs), done, suite.batch_size, stage="asking")
-    batches = _Batches(suite, table, options, tally)
+    batches = _Batches(suite, table, work.options, tally)
     for system in work.systems:
         own = [case for case, other in pairs if other is system]
         for batch in suite.batches(own, system):
             batches.answer(batch, system)
+    return tally.totals()
 
 
 def _answer_concurrently(
-    suite: AnySuite, pairs: Sequence[_Pair], table: Table[Any], options: RunOptions
-) -> None:
-    limits = replace(options.limits, stop_on=(*options.limits.stop_on, *_ENDS_THE_RUN))
+    suite: AnySuite, work: Work[Any, Any], pairs: Sequence[_Pair], table: Table[Any]
+) -> RunTotals:
+    options = work.options
+    limits = replace(options.limits, stop_on=(*options.limits.stop_on, *suite.stop_on))
 
     def key(pair: _Pair) -> str:
         return suite.row_id(pair[0], pair[1].name)
@@ -201,9 +194,9 @@ def _answer_concurrently(
         return row
 
     if options.pool is not None:
-        run_calls_ray_sync(
+        return run_calls_ray_sync(
             pairs,
-            partial(_one_answer, suite),
+            partial(_remote_answers, suite.remote(work)),
             table,
             key=key,
             failed=failed,
@@ -211,10 +204,9 @@ def _answer_concurrently(
             on_progress=options.on_progress,
             pool=options.pool,
         )
-        return
-    run_calls_sync(
+    return run_calls_sync(
         pairs,
-        _one_answer(suite),
+        _answers(suite),
         table,
         key=key,
         failed=failed,
@@ -224,11 +216,16 @@ def _answer_concurrently(
     )
 
 
-def _one_answer(suite: AnySuite) -> Callable[[_Pair], Awaitable[BaseModel]]:
+def _remote_answers(make: Callable[[], Any]) -> Callable[[_Pair], Awaitable[BaseModel]]:
+    return _answers(make())
+
+
+def _answers(answering: Any) -> Callable[[_Pair], Awaitable[BaseModel]]:
+    """Return what makes the row of a case, by the `answer` of a suite or its remote part."""
+
     async def answered(pair: _Pair) -> BaseModel:
         case, system = pair
-        made: Any = suite.answer([case], system)
-        (row,) = await made
+        (row,) = await answering.answer([case], system)
         found: BaseModel = row
         return found
 
@@ -255,7 +252,7 @@ class _Batches:
         asked = batch if suite.asks_whole_batches(system) else missing
         found = each_or_error(lambda some: self._within_deadline(some, system), list(asked))
         for row in found:
-            if isinstance(row, _ENDS_THE_RUN):
+            if isinstance(row, suite.stop_on):
                 raise row
         rows = [
             suite.failed(case, system, row) if isinstance(row, KnowgateError) else row
@@ -268,7 +265,7 @@ class _Batches:
         new = [row for row in rows if getattr(row, suite.key) not in done]
         self._table.extend(new)
         for row in new:
-            self._tally.add(row, failed=getattr(row, "error", None) is not None)
+            self._tally.add(row, failed=_has_error(row))
         if self._on_progress is not None:
             self._on_progress(self._tally.progress())
 

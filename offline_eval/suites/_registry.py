@@ -8,16 +8,21 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from ...guard.errors import InputError
+from ..run import HOLDS_REPLIES
 from ..systems import load_object
 from .base import Suite
 
 # Imported when they are asked for.
 _BUILT_IN: dict[str, str] = {
+    "conflict": ".conflict:ConflictSuite",
     "judge-bias": ".judge_bias:JUDGE_BIAS",
-    "ookb": ".ookb:MEASURE",
+    "measure": ".ookb:MEASURE",
+    "ookb": ".ookb:OokbSuite",
     "uaqfact": ".uaqfact:UAQFACT",
     "uniknow": ".uniknow:UniKnowSuite",
 }
+# A command of its own, and no suite for `knowgate eval`.
+_OWN_COMMAND = frozenset({"measure"})
 _ENTRY_POINTS = "knowgate.suites"
 _PYTHON = "python:"
 _registered: dict[str, Suite[Any, Any, Any, Any]] = {}
@@ -32,16 +37,20 @@ def register(suite: Suite[Any, Any, Any, Any]) -> None:
     Raises:
         ValueError: another suite has its name.
     """
-    name = _full_name(suite.name, suite.holds)
+    name = suite.name
     if name in _BUILT_IN or _registered.get(name, suite) is not suite:
         raise ValueError(f"there is a suite {name!r} already")
     _registered[name] = suite
 
 
 def suite_names() -> list[str]:
-    """Return the names of all suites, sorted."""
+    """Return the names of the suites that `knowgate eval` runs, sorted."""
+    return sorted(_known() - _OWN_COMMAND)
+
+
+def _known() -> set[str]:
     installed = {point.name for point in entry_points(group=_ENTRY_POINTS)}
-    return sorted(_BUILT_IN.keys() | _registered.keys() | installed)
+    return _BUILT_IN.keys() | _registered.keys() | installed
 
 
 def find_suite(name: str) -> Suite[Any, Any, Any, Any]:
@@ -58,7 +67,7 @@ def find_suite(name: str) -> Suite[Any, Any, Any, Any]:
     if name.startswith(_PYTHON):
         suite = _checked(load_object(name), name)
         # Its runs are reported under its own name.
-        _registered.setdefault(_full_name(suite.name, suite.holds), suite)
+        _registered.setdefault(suite.name, suite)
         return suite
     for point in entry_points(group=_ENTRY_POINTS, name=name):
         return _checked(point.load(), name)
@@ -74,8 +83,8 @@ def suite_of(manifest: Mapping[str, Any], *, where: str) -> Suite[Any, Any, Any,
     Raises:
         InputError: it is not known here.
     """
-    name = _full_name(str(manifest.get("suite")), str(manifest.get("holds") or ""))
-    if name not in suite_names():
+    name = suite_name(manifest)
+    if name not in _known():
         raise InputError(
             f"there is no report for a run of suite {manifest.get('suite')!r}",
             where=where,
@@ -85,8 +94,11 @@ def suite_of(manifest: Mapping[str, Any], *, where: str) -> Suite[Any, Any, Any,
     return find_suite(name)
 
 
-def _full_name(name: str, holds: str) -> str:
-    return f"{name}/{holds}" if holds else name
+def suite_name(manifest: Mapping[str, Any]) -> str:
+    """Return the name of the suite that made a run."""
+    name = str(manifest.get("suite"))
+    # Signals to calibrate on are measured on the questions of the suite `ookb`.
+    return "measure" if name == "ookb" and manifest.get("holds") != HOLDS_REPLIES else name
 
 
 def _checked(found: object, name: str) -> Suite[Any, Any, Any, Any]:

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from importlib import import_module
-from pathlib import Path
 
-from ...guard.errors import InputError
-from ..report import Document, ReportPaths, ReportWriter
-from ..run import HOLDS_REPLIES, read_manifest
+from ..report import ReportPaths, ReportWriter
 from ._driver import read_suite_run
-from ._registry import suite_of
-from .ookb import replies_report
 
 PathLike = str | os.PathLike[str]
 
@@ -44,32 +38,7 @@ def write_report(
             or a gate cannot be read; or a file cannot be written.
     """
     writer = ReportWriter(run_dir if out_dir is None else out_dir, formats, gates)
-    return writer.write(_document(run_dir, compare))
-
-
-# Suites that are not `Suite` objects yet.
-_REPORTS = {
-    "conflict": ".conflict:conflict_report",
-}
-
-
-def _document(run_dir: PathLike, compare: Sequence[PathLike]) -> Document:
-    manifest = read_manifest(run_dir)
-    where = str(Path(run_dir) / "manifest.json")
-    name = str(manifest.get("suite"))
-    if name == "ookb" and manifest.get("holds") == HOLDS_REPLIES:
-        return replies_report(run_dir, compare=compare)
-    if name not in _REPORTS:
-        suite = suite_of(manifest, where=where)
-        run = read_suite_run(run_dir, suite)
-        others = [read_suite_run(folder, suite) for folder in compare]
-        return suite.report(suite.compare(run, others) if others else suite.score(run))
-    if compare:
-        raise InputError(
-            "only runs of replies can be compared",
-            where=where,
-            hint="leave --compare out, or make runs with `knowgate eval ookb --model …`",
-        )
-    module, _, attribute = _REPORTS[name].partition(":")
-    made: Document = getattr(import_module(module, __package__), attribute)(run_dir)
-    return made
+    run = read_suite_run(run_dir)
+    others = [read_suite_run(folder, run.suite) for folder in compare]
+    suite = run.suite
+    return writer.write(suite.report(suite.compare(run, others) if others else suite.score(run)))

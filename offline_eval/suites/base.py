@@ -33,7 +33,7 @@ folder with manifest and lock, resume after a kill without asking twice, `--retr
 **Answering.** A plain `answer` gets a batch (`batches`) and returns one row per case. If it
 raises, the batch is asked case by case, and cases that fail become rows by `failed`; an
 `InputError` ends the run. An `async def answer` is called with one case at a time, as many
-at once as `CallLimits` allow, with retries, rate and timeout, also on Ray.
+at once as `CallLimits` allow, with retries, rate and timeout, also on Ray (`remote`).
 
 **Systems.** The driver asks the model (`System("model", …)`), then each guard in front of it.
 `system.guard` is the guard, None without one; `system.earlier` are the rows of the systems
@@ -42,7 +42,8 @@ models × prompts); `applies` leaves out cases that a system does not answer.
 
 **More stages.** Cases that need calls first (beliefs, evidence, contexts) come from `prepare`:
 it has the open run, may store rows in further tables (`work.run[TableSpec(…)]`) and sets
-`work.cases`. `finish` runs after the last row.
+`work.cases`. Cases that decide what the manifest says come from `begin`, before there is a
+folder. `finish` runs after the last row.
 
 **Manifest.** By default: settings, fingerprint of the model, hashes of guards and of every
 file in a `Path` field. Override `manifest` to name other things; two runs are the same if
@@ -54,16 +55,28 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ...guard.errors import InputError
+from ...guard.contracts import LanguageModel
+from ...guard.errors import InputError, MissingDependencyError
 from ..report import Document
-from ..run import CallLimits, InputFile, Manifest, OnProgress, Progress, RowError, Run, TableSpec
+from ..run import (
+    CallLimits,
+    InputFile,
+    Manifest,
+    OnProgress,
+    Progress,
+    RayPool,
+    RowError,
+    Run,
+    RunTotals,
+    TableSpec,
+)
 from ..systems import load_guards, load_language_model
 
 MODEL_SYSTEM = "model"
@@ -156,6 +169,26 @@ class ModelChoice:
     limits: CallLimits = field(default_factory=CallLimits)
 
 
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How a suite is run; none of it decides the rows.
+
+    Attributes:
+        limits: of calls. Of a suite that answers in batches only the timeout counts here
+            (seconds per case); how many calls are made at once is up to the model.
+        retry_failed: ask again for rows with an error.
+        pool: workers on a Ray cluster that answer; None for this process.
+        on_progress: called after every stored row.
+        on_note: called with what the user should know.
+    """
+
+    limits: CallLimits = field(default_factory=lambda: CallLimits(timeout=None))
+    retry_failed: bool = False
+    pool: RayPool | None = None
+    on_progress: OnProgress | None = None
+    on_note: Callable[[str], object] | None = None
+
+
 @dataclass
 class Work(Generic[SettingsT, CaseT]):
     """A run under way, for `prepare` and `finish`.
@@ -166,9 +199,7 @@ class Work(Generic[SettingsT, CaseT]):
         cases: to be asked; `prepare` may replace them.
         systems: that answer, in order; `prepare` may remove some.
         run: open for writing.
-        limits: of calls.
-        on_progress: called with the state of a stage; may be None.
-        on_note: called with what the user should know; may be None.
+        options: how the run is made.
     """
 
     out: Path
@@ -176,21 +207,20 @@ class Work(Generic[SettingsT, CaseT]):
     cases: Sequence[CaseT]
     systems: list[System]
     run: Run
-    limits: CallLimits
-    on_progress: OnProgress | None = None
-    on_note: Callable[[str], object] | None = None
+    options: RunOptions
 
     def note(self, text: str) -> None:
         """Tell the user something about the run; the command prints it."""
-        if self.on_note is not None:
-            self.on_note(text)
+        if self.options.on_note is not None:
+            self.options.on_note(text)
 
     def progress(self, stage: str) -> Callable[[int, int], None]:
         """Return a callback (done, total) that reports the progress of a stage."""
+        on_progress = self.options.on_progress
 
         def told(done: int, total: int) -> None:
-            if self.on_progress is not None:
-                self.on_progress(Progress(stage, done, total))
+            if on_progress is not None:
+                on_progress(Progress(stage, done, total))
 
         return told
 
@@ -202,12 +232,15 @@ class SuiteRun(Generic[RowT]):
     Attributes:
         suite: that made it.
         run: open for reading; further tables are `run[TableSpec(…)].rows()`.
-        rows: checked, in the order in which they were stored.
     """
 
     suite: Suite[Any, Any, RowT, Any]
     run: Run
-    rows: tuple[RowT, ...]
+
+    @cached_property
+    def rows(self) -> tuple[RowT, ...]:
+        """The rows, checked, in the order in which they were stored."""
+        return tuple(self.run[self.suite.rows].rows())
 
     @property
     def folder(self) -> Path:
@@ -218,6 +251,22 @@ class SuiteRun(Generic[RowT]):
     def manifest(self) -> Any:
         """The checked manifest, of the suite's `manifest_model`."""
         return self.run.manifest
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What became of a run.
+
+    Attributes:
+        folder: of the run.
+        totals: of the rows that belong to the run; `failed` counts those that this start
+            added.
+        failed: rows of the run with an error, those of earlier starts included.
+    """
+
+    folder: Path
+    totals: RunTotals
+    failed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +292,6 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
     Attributes:
         name: of the command and in the manifest.
         command: that makes runs; empty for `knowgate eval <name>`.
-        holds: tells two kinds of run of one name apart; empty for one kind.
         settings: model of the settings.
         row: model of a row, with a field `error` (`RowError | None`).
         key: field of the row that identifies it.
@@ -251,6 +299,7 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
         takes_model: whether the command has `--model`, `--guard` and `--scorer`.
         default_model: of `--model`; empty where it must be named.
         batch_size: cases per call of a plain `answer`.
+        stop_on: errors of `answer` that end the run; others become rows.
     """
 
     name: ClassVar[str]
@@ -258,11 +307,11 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
     settings: type[SettingsT]
     row: type[RowT]
     key: ClassVar[str] = "row_id"
-    holds: ClassVar[str] = ""
     manifest_model: ClassVar[type[Manifest]] = Manifest
     takes_model: ClassVar[bool] = True
     default_model: ClassVar[str] = "embedded"
     batch_size: ClassVar[int] = 64
+    stop_on: ClassVar[tuple[type[Exception], ...]] = (InputError, MissingDependencyError)
 
     # -- what every suite has -------------------------------------------------------
 
@@ -320,15 +369,11 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
             InputError: there is no such model or guard, or they do not fit.
             MissingDependencyError: a package is missing.
         """
-        del settings
         if not self.takes_model:
             return ()
-        timeout = {} if choice.limits.timeout is None else {"timeout": choice.limits.timeout}
         model = None
         if choice.model != REPLAY:  # else `systems` takes the logged replies of the settings
-            model = load_language_model(
-                choice.model, max_concurrency=choice.limits.max_concurrency, **timeout
-            )
+            model = self.load_model(settings, choice)
         found = load_guards(choice.guards, model, scorer=choice.scorer)
         loaded = [
             System(MODEL_SYSTEM, model),
@@ -338,20 +383,60 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
             system.source = choice.model
         return loaded
 
-    def systems(self, settings: SettingsT, given: Sequence[System]) -> Sequence[System]:
+    def load_model(self, settings: SettingsT, choice: ModelChoice) -> Any:
+        """Load the model under test by its name.
+
+        Raises:
+            InputError: there is no such model.
+            MissingDependencyError: a package is missing.
+        """
+        del settings
+        return model_by_name(choice.model, choice.limits)
+
+    def systems(
+        self, settings: SettingsT, cases: Sequence[CaseT], given: Sequence[System]
+    ) -> Sequence[System]:
         """Return the systems that answer; by default the model, then each guard.
 
         Args:
             settings: of the suite.
-            given: the model alone, then behind each guard.
+            cases: as `cases` read them.
+            given: the model alone, then behind each guard. Called twice: first with systems
+                without models, to find what does not fit before a model is loaded.
         """
-        del settings
+        del settings, cases
         return given or (System(self.name),)
+
+    def begin(
+        self,
+        settings: SettingsT,
+        cases: Sequence[CaseT],
+        systems: Sequence[System],
+        folder: Path,
+    ) -> Sequence[CaseT]:
+        """Return the cases as they are asked; by default those that were read.
+
+        Called once, after all checks and before the run folder is made; not for a dry run.
+
+        Args:
+            settings: of the suite.
+            cases: as `cases` read them.
+            systems: that answer, with their models.
+            folder: of the run; may hold it already.
+        """
+        del settings, systems, folder
+        return cases
 
     def applies(self, case: CaseT, system: System) -> bool:
         """Return whether a system answers a case."""
         del case, system
         return True
+
+    def order(
+        self, cases: Sequence[CaseT], systems: Sequence[System]
+    ) -> Sequence[tuple[CaseT, System]]:
+        """Return what is asked, in order; by default system by system."""
+        return [(case, one) for one in systems for case in cases if self.applies(case, one)]
 
     def batches(self, cases: Sequence[CaseT], system: System) -> Iterator[Sequence[CaseT]]:
         """Split the cases of a system into batches for a plain `answer`."""
@@ -392,7 +477,6 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
         stored["guards"] = {one.name: one.sha256 for one in systems if one.guard is not None}
         return self.manifest_model.new(
             suite=self.name,
-            **({"holds": self.holds} if self.holds else {}),
             settings=stored,
             systems=[one.name for one in systems],
             inputs=tuple(InputFile.of(path) for path in self.inputs(settings)),
@@ -412,6 +496,14 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
 
     def prepare(self, work: Work[SettingsT, CaseT]) -> None:
         """Do what comes before answering; may store rows and replace `work.cases`."""
+
+    def remote(self, work: Work[SettingsT, CaseT]) -> Callable[[], Any]:
+        """Return what makes, in each worker of a Ray cluster, the object that answers.
+
+        It must be picklable, as the systems are. By default the suite itself answers.
+        """
+        del work
+        return partial(_itself, self)
 
     def finish(self, work: Work[SettingsT, CaseT]) -> None:
         """Do what comes after the last row."""
@@ -450,3 +542,35 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
             where=str(run.folder / "manifest.json"),
             hint="leave --compare out, or make runs with `knowgate eval ookb --model …`",
         )
+
+
+def model_by_name(name: str, limits: CallLimits) -> LanguageModel:
+    """Load a language model by name, to be called within limits.
+
+    Raises:
+        InputError: there is no such model.
+        MissingDependencyError: a package is missing.
+    """
+    timeout = {} if limits.timeout is None else {"timeout": limits.timeout}
+    return load_language_model(name, max_concurrency=limits.max_concurrency, **timeout)
+
+
+def check_replies(given: Sequence[System], replies: Path | None) -> None:
+    """Check that `--model replay` and `--replies` are given together.
+
+    Args:
+        given: as for `Suite.systems`.
+        replies: logged replies that the settings name.
+
+    Raises:
+        InputError: one is given without the other.
+    """
+    replayed = any(system.source == REPLAY for system in given)
+    if replayed and replies is None:
+        raise InputError("is missing", where="--replies", hint="name the logged replies")
+    if replies is not None and not replayed and any(one.source for one in given):
+        raise InputError("is for --model replay", where="--replies", hint="leave it out")
+
+
+def _itself(suite: Suite[Any, Any, Any, Any]) -> Suite[Any, Any, Any, Any]:
+    return suite

@@ -15,16 +15,16 @@ from ._guards import load_guard_choices, load_guards
 from ._judges import DEFAULT_JUDGES, load_judges
 from ._logged_replies import LogEntry, LoggedReplies
 from ._plan import Asked, Case, Replayed, SystemUnderTest
+from ._replying import Replier
 from ._retrieval import PassageIndex
 from ._served import ServedChain, load_chain
 from ._synthetic import SyntheticSettings, synthetic_questions
-from ._system_run import Calling, ContextSettings, SystemRun
+from ._system_run import ContextSettings, SystemRun
 
 __all__ = [
     "DEFAULT_JUDGES",
     "EMBEDDED",
     "Asked",
-    "Calling",
     "Case",
     "Comparison",
     "ContextSettings",
@@ -32,6 +32,7 @@ __all__ = [
     "LoggedReplies",
     "PassageIndex",
     "Replayed",
+    "Replier",
     "ServedChain",
     "SyntheticSettings",
     "SystemRun",

@@ -77,10 +77,12 @@ def find_contexts(
     folder: Path,
     wanted: Sequence[Wanted],
     retriever: Callable[[str, str], Retriever],
+    *,
     limits: CallLimits,
     on_progress: OnProgress | None = None,
+    retry_failed: bool = False,
 ) -> dict[str, FoundContext]:
-    """Contexts by id; those in the folder already are not looked for again.
+    """Find contexts, by id; those in the folder already are not looked for again.
 
     Args:
         folder: of the run.
@@ -88,7 +90,8 @@ def find_contexts(
         retriever: of a retrieval and a knowledge base, called at most once for each pair
             that something is still wanted from.
         limits: of the calls that retrieving may make.
-        on_progress: told after each.
+        on_progress: called after each.
+        retry_failed: look again for those that could not be found.
     """
     retrievers: dict[tuple[str, str], Retriever] = {}
 
@@ -107,6 +110,8 @@ def find_contexts(
         return FoundContext(context_id=item.context_id, error=RowError.of(error))
 
     with open_table(folder, _CONTEXTS) as table:
+        if retry_failed:
+            table.drop(lambda found: found.error is not None)
         # Embedding a knowledge base takes its time, which is no case's own.
         for item in wanted:
             pair = (item.retrieval, item.base)
@@ -185,7 +190,7 @@ class Material:
         contexts: found contexts by id.
         passages: knowledge base → passage id → text, in the order of the base.
         others: texts that no knowledge base holds, by passage id.
-        context_chars: see `RepliesSettings`.
+        context_chars: most characters of passages in a prompt; None for no bound.
         paid_by: retrieval → the system whose replies carry what retrieving cost, so that
             the costs of all replies add up to what was spent.
     """

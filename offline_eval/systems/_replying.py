@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -33,10 +33,13 @@ class Replier:
 
     Args:
         material: what replies are made from.
+
+    Attributes:
+        material: as given.
     """
 
     def __init__(self, material: Material) -> None:
-        self._material = material
+        self.material = material
         self._models = {name: model.loaded() for name, model in material.models.items()}
         self._scorers = Scorers(material.scorer)
         self._guards: dict[tuple[str, str], Guard] = {}
@@ -56,7 +59,7 @@ class Replier:
             if guard != OFF:
                 self._guard(guard, model)
 
-    async def __call__(self, item: Asked) -> Mapping[str, Any]:
+    async def __call__(self, item: Asked) -> ReplyRow:
         """The row of one item.
 
         Raises:
@@ -70,28 +73,38 @@ class Replier:
         del self._meters[item.reply_id]
         return row
 
-    def failed(self, item: Asked, error: Exception) -> Mapping[str, Any]:
-        """The row of an item without a reply."""
-        return failed_row(self._material, item, error, self._meters.pop(item.reply_id, None))
+    def failed(self, item: Asked, error: Exception) -> ReplyRow:
+        """The row of an item without a reply: the error, and its cost where known."""
+        meter = self._meters.pop(item.reply_id, None)
+        if isinstance(item, Replayed):
+            return _row(item, Shown(item.context, ()), meter=meter, error=RowError.of(error))
+        shown, reason = None, RowError.of(error)
+        name = context_id(item.system.record.retrieval, item.case.case_id)
+        found = self.material.contexts.get(name)
+        if found is not None and found.context is not None:
+            shown = self.material.shown(found.context, item.base)
+        if found is not None and found.error is not None:
+            reason = found.error
+        return _row(item, shown, meter=meter, error=reason)
 
     def _meter(self, item: Asked) -> CallMeter:
         if item.reply_id not in self._meters:
             meter = self._meters[item.reply_id] = CallMeter()
             if not isinstance(item, Replayed):
                 retrieval = item.system.record.retrieval
-                if self._material.paid_by.get(retrieval) == item.system.system_id:
-                    found = self._material.contexts[context_id(retrieval, item.case.case_id)]
+                if self.material.paid_by.get(retrieval) == item.system.system_id:
+                    found = self.material.contexts[context_id(retrieval, item.case.case_id)]
                     _add_retrieving(meter, found)
         return self._meters[item.reply_id]
 
     # -- a system that is asked now -----------------------------------------------
 
-    async def _ask(self, item: Asked, meter: CallMeter) -> Mapping[str, Any]:
+    async def _ask(self, item: Asked, meter: CallMeter) -> ReplyRow:
         started, record = time.perf_counter(), item.system.record
-        found = self._material.contexts[context_id(record.retrieval, item.case.case_id)]
+        found = self.material.contexts[context_id(record.retrieval, item.case.case_id)]
         if found.context is None:
             raise LanguageModelError("nothing could be retrieved")
-        shown = self._material.shown(found.context, item.base)
+        shown = self.material.shown(found.context, item.base)
         decision: Decision | None = None
         if item.system.guarded:
             decision = await self._decided(item, shown, meter)
@@ -122,7 +135,7 @@ class Replier:
     def _documents(self, shown: Shown, base: str) -> list[dict[str, Any]]:
         names = shown.context.passages
         if shown.context.kind == "all_but":
-            names = tuple(self._material.texts(shown.context, base))
+            names = tuple(self.material.texts(shown.context, base))
         return [
             {"page_content": text, "metadata": {"passage_id": name}}
             for name, text in zip(names, shown.texts, strict=True)
@@ -146,28 +159,28 @@ class Replier:
         if shown.context.kind != "all_but":
             return shown.texts
         # All of a long context would cost a score per passage of the knowledge base.
-        nearest = self._material.contexts[context_id("basic_rag", item.case.case_id)]
+        nearest = self.material.contexts[context_id("basic_rag", item.case.case_id)]
         if nearest.context is None:
             raise LanguageModelError("the passages nearest to the question could not be found")
-        return tuple(self._material.texts(nearest.context, item.base).values())
+        return tuple(self.material.texts(nearest.context, item.base).values())
 
     def _guard(self, name: str, model: str) -> Guard:
         if (name, model) not in self._guards:
             known = self._models.get(model)
             asked = None if known is None else partial(counted_model, known)
-            choice = self._material.guards[name]
+            choice = self.material.guards[name]
             self._guards[name, model] = build_guard(choice, self._scorers, asked)
         return self._guards[name, model]
 
     # -- a logged reply -----------------------------------------------------------
 
-    async def _replay(self, item: Replayed, meter: CallMeter) -> Mapping[str, Any]:
+    async def _replay(self, item: Replayed, meter: CallMeter) -> ReplyRow:
         if not item.system.guarded:
-            return item.row(item.logged).model_dump(mode="json")
+            return item.row(item.logged)
         if item.context.kind == "unknown":
             raise InputError("the log does not say what the model was given to read")
         try:
-            texts = self._material.texts(item.context, item.base)
+            texts = self.material.texts(item.context, item.base)
         except KeyError:
             raise InputError("the log does not hold the texts of its context") from None
         shown = Shown(item.context, tuple(texts.values()))
@@ -183,26 +196,7 @@ class Replier:
                 "the guard lets the model answer from memory, and the logs hold no reply "
                 "without context to this question"
             )
-        return item.row(reply, decision).model_dump(mode="json")
-
-
-def failed_row(
-    material: Material,
-    item: Asked,
-    error: Exception,
-    meter: CallMeter | None = None,
-) -> Mapping[str, Any]:
-    """Return the row of an item without a reply: the error, and its cost where known."""
-    shown, reason = None, RowError.of(error)
-    if isinstance(item, Replayed):
-        shown = Shown(item.context, ())
-    else:
-        found = material.contexts.get(context_id(item.system.record.retrieval, item.case.case_id))
-        if found is not None and found.context is not None:
-            shown = material.shown(found.context, item.base)
-        if found is not None and found.error is not None:
-            reason = found.error
-    return _row(item, shown, meter=meter, error=reason)
+        return item.row(reply, decision)
 
 
 def _row(
@@ -215,10 +209,10 @@ def _row(
     *,
     reused: bool = False,
     error: RowError | None = None,
-) -> Mapping[str, Any]:
+) -> ReplyRow:
     response, citation = (None, None) if reply is None else split_citation(clean_text(reply))
     read, written = (None, None) if meter is None else meter.tokens()
-    row = ReplyRow(
+    return ReplyRow(
         reply_id=item.reply_id,
         case_id=item.case.case_id,
         system_id=item.system.system_id,
@@ -233,9 +227,9 @@ def _row(
         output_tokens=written,
         calls=None if meter is None else meter.calls,
         seconds=None if started is None else round(time.perf_counter() - started, 4),
+        reused=reused,
         error=error,
-    ).model_dump(mode="json")
-    return {**row, "reused": True} if reused else row
+    )
 
 
 def _digest(*texts: str) -> bytes:

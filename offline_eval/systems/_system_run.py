@@ -1,4 +1,4 @@
-"""Put cases to systems: find the contexts, then ask, replay and decide."""
+"""Make what replies are made from: models, guards and the contexts of all cases."""
 
 from __future__ import annotations
 
@@ -13,23 +13,13 @@ from langchain_core.runnables import Runnable
 from ...guard.errors import InputError
 from ...guard.files import read_text, write_text
 from ..data import Encoder, KnowledgeBase
-from ..run import (
-    REPLIES,
-    CallLimits,
-    OnProgress,
-    RayPool,
-    RunTotals,
-    StoredPassage,
-    open_table,
-    run_calls_ray_sync,
-    run_calls_sync,
-)
+from ..run import CallLimits, OnProgress, StoredPassage
 from ._comparison import Systems
 from ._contexts import FoundContext, Material, Wanted, find_contexts
 from ._factory import PYTHON
 from ._models import ModelUnderTest
 from ._plan import Asked, Replayed
-from ._replying import Replier, failed_row
+from ._replying import Replier
 from ._retrieval import PassageIndex, Retriever
 from ._retrievers import load_retriever
 
@@ -50,23 +40,8 @@ class ContextSettings:
     characters: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Calling:
-    """How the calls of a run are made; none of it changes what is asked.
-
-    Attributes:
-        limits: of concurrency, rate and time.
-        pool: workers on a Ray cluster that make the calls; None for this process.
-        on_progress: told after each stored row.
-    """
-
-    limits: CallLimits
-    pool: RayPool | None = None
-    on_progress: OnProgress | None = None
-
-
 class SystemRun:
-    """Puts cases to systems and stores the replies.
+    """Systems under test with their models, and the knowledge bases that they search.
 
     Args:
         systems: under test.
@@ -136,50 +111,45 @@ class SystemRun:
                     hint="name a chat model with --writer",
                 )
 
-    def answer(
+    def retrieve(
         self,
         folder: Path,
         items: Sequence[Asked],
         passages: Sequence[StoredPassage],
-        calling: Calling,
-    ) -> RunTotals:
-        """Find the contexts and store a reply for every item; what the folder has is kept.
+        *,
+        limits: CallLimits,
+        on_progress: OnProgress | None = None,
+        retry_failed: bool = False,
+    ) -> Replier:
+        """Find the contexts of all items, and store them and their passages.
+
+        Contexts that the folder has are kept.
 
         Args:
             folder: of the run.
             items: asked now, or replayed.
             passages: of all knowledge bases and logged contexts.
-            calling: how the calls are made.
+            limits: of the calls that retrieving makes.
+            on_progress: called after each context.
+            retry_failed: look again for contexts that could not be found.
+
+        Returns:
+            What makes the replies.
         """
         contexts = find_contexts(
-            folder, self._wanted(items), self._retriever, calling.limits, calling.on_progress
+            folder,
+            self._wanted(items),
+            self._retriever,
+            limits=limits,
+            on_progress=on_progress,
+            retry_failed=retry_failed,
         )
         _add_passages(folder / "passages.jsonl", _own_passages(contexts))
-        material = self._material(contexts, passages)
-        with open_table(folder, REPLIES) as table:
-            if calling.pool is not None:
-                travelling = replace(material, models=self._named)
-                return run_calls_ray_sync(
-                    items,
-                    partial(Replier, travelling),
-                    table,
-                    key=_reply_id,
-                    failed=partial(failed_row, material),
-                    limits=calling.limits,
-                    on_progress=calling.on_progress,
-                    pool=calling.pool,
-                )
-            replier = Replier(material)
-            return run_calls_sync(
-                items,
-                replier,
-                table,
-                key=_reply_id,
-                failed=replier.failed,
-                limits=calling.limits,
-                on_progress=calling.on_progress,
-                stage="asking",
-            )
+        return Replier(self._material(contexts, passages))
+
+    def remote(self, replier: Replier) -> Callable[[], Replier]:
+        """Return what makes the same replier in another process; models are loaded there."""
+        return partial(Replier, replace(replier.material, models=self._named))
 
     def _wanted(self, items: Sequence[Asked]) -> list[Wanted]:
         """Contexts to be found: one per case and retrieval, whatever the prompts.
@@ -234,10 +204,6 @@ class SystemRun:
             context_chars=self._contexts.characters,
             paid_by=paid_by,
         )
-
-
-def _reply_id(item: Asked) -> str:
-    return item.reply_id
 
 
 def _own_passages(contexts: Mapping[str, FoundContext]) -> list[StoredPassage]:

@@ -9,8 +9,8 @@ from pathlib import Path
 from knowgate.guard import MissingDependencyError
 from knowgate.offline_eval.data import Encoder, PassageKind
 from knowgate.offline_eval.data.formats import InteropWarning
-from knowgate.offline_eval.suites.ookb import RepliesSettings, run_replies
-from knowgate.offline_eval.systems import Comparison
+from knowgate.offline_eval.suites import run_suite
+from knowgate.offline_eval.suites.ookb import OokbSettings, OokbSuite
 
 
 def replayed_run(
@@ -22,17 +22,17 @@ def replayed_run(
     on_warning: Callable[[InteropWarning], object] | None = None,
 ) -> Path:
     """The folder of a run that holds the logged replies."""
-    done = run_replies(
-        questions,
-        out,
-        Comparison(replay=logs),
-        encoder=_no_encoder,
-        settings=RepliesSettings(passage=passage),
+    settings = OokbSettings(
+        questions=tuple(map(Path, questions)),
+        replay=tuple(map(Path, logs)),
+        passage=passage,
+        judges=(),
     )
-    for warning in done.prepared.replay.warnings:
+    suite = OokbSuite(encoder=_no_encoder)
+    for warning in suite.cases(settings).prepared.replay.warnings:
         if on_warning is not None:
             on_warning(warning)
-    return done.folder
+    return run_suite(suite, settings, out).folder
 
 
 def _no_encoder() -> Encoder:

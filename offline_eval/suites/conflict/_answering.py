@@ -224,7 +224,9 @@ class ModelAnswerer:
             )
             for place, values in zip(mine, found, strict=True):
                 if isinstance(values, KnowgateError):
-                    rows[place] = _failed(batch[place], values, asked[place].cut)
+                    rows[place] = failed_row(
+                        batch[place], RowError.of(values), cut=asked[place].cut
+                    )
                 else:
                     rows[place] = self._chosen(batch[place], values, asked[place].cut)
         return rows
@@ -310,7 +312,7 @@ def _reply_row(
     cut: bool = False,
 ) -> ConflictRow:
     if isinstance(reply, KnowgateError):
-        return _failed(planned, reply, cut)
+        return failed_row(planned, RowError.of(reply), cut=cut)
     return read_reply(planned, reply[0].text, form, cut=cut)
 
 
@@ -355,7 +357,11 @@ def judged(
     found = list(rows)
     for place, verdict in zip(places, verdicts, strict=True):
         if isinstance(verdict, KnowgateError):
-            update: dict[str, Any] = {"letters": None, "correct": None, "error": _note(verdict)}
+            update: dict[str, Any] = {
+                "letters": None,
+                "correct": None,
+                "error": RowError.of(verdict),
+            }
         else:
             update = {"letters": verdict, "correct": verdict == rows[place].right}
         found[place] = rows[place].model_copy(update=update)
@@ -372,11 +378,6 @@ def _fields(planned: Planned) -> dict[str, Any]:
     }
 
 
-def _failed(planned: Planned, error: KnowgateError, cut: bool) -> ConflictRow:
-    return ConflictRow(
-        **_fields(planned), right=right_letters(planned), cut=cut, error=_note(error)
-    )
-
-
-def _note(error: KnowgateError) -> RowError:
-    return RowError(type=type(error).__name__, detail=str(error))
+def failed_row(planned: Planned, error: RowError, *, cut: bool = False) -> ConflictRow:
+    """Return the row of a planned question without an answer."""
+    return ConflictRow(**_fields(planned), right=right_letters(planned), cut=cut, error=error)

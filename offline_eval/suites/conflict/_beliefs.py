@@ -134,7 +134,7 @@ def _row(
     good = tuple(vote for vote in votes if isinstance(vote, Vote))
     for error in votes:
         if isinstance(error, KnowgateError):
-            note = RowError(type=type(error).__name__, detail=str(error))
+            note = RowError.of(error)
             return BeliefRow(key=item.key, source=source, why="error", votes=good, error=note)
     belief, why = believed(good)
     return BeliefRow.model_validate(

@@ -232,7 +232,7 @@ def _missing(one: Believed, kind: EvidenceKind, reason: str) -> EvidenceRow:
 
 
 def _failed(one: Believed, kind: EvidenceKind, error: KnowgateError) -> EvidenceRow:
-    note = RowError(type=type(error).__name__, detail=str(error))
+    note = RowError.of(error)
     return _missing(one, kind, "the editor failed").model_copy(
         update={"error": note, "made_by": "editor"}
     )

@@ -154,14 +154,16 @@ class ConflictSet:
     Attributes:
         items: in the order of files and lines.
         quirks: one sentence per question that was left out, with its place.
+        files: that they were read from.
     """
 
     items: tuple[ConflictItem, ...]
     quirks: tuple[str, ...] = ()
+    files: tuple[Path, ...] = ()
 
 
 def read_conflict_set(path: str | os.PathLike[str]) -> ConflictSet:
-    """The questions of a file, or of all files in a folder.
+    """Read the questions of a file or of all files in a folder, or those of `microworld`.
 
     Files are JSON lines, JSON (a list, or an object that holds one) or CSV. Lines of three
     layouts are understood, each also with further fields:
@@ -180,7 +182,9 @@ def read_conflict_set(path: str | os.PathLike[str]) -> ConflictSet:
     Raises:
         InputError: nothing there, or a line that is none of these; names file and line.
     """
-    files = conflict_files(path)
+    if path == MICROWORLD:
+        return ConflictSet(microworld_items())
+    files = _files(path)
     items: dict[str, ConflictItem] = {}
     quirks = []
     for file in files:
@@ -199,11 +203,11 @@ def read_conflict_set(path: str | os.PathLike[str]) -> ConflictSet:
         )
     if not items:
         raise InputError("holds no questions", where=os.fspath(path), hint=_HINT)
-    return ConflictSet(tuple(items.values()), tuple(quirks))
+    return ConflictSet(tuple(items.values()), tuple(quirks), files)
 
 
-def conflict_files(path: str | os.PathLike[str]) -> tuple[Path, ...]:
-    """The files of questions in a folder, by name; a file stands for itself."""
+def _files(path: str | os.PathLike[str]) -> tuple[Path, ...]:
+    """Return the files of questions in a folder, by name; a file stands for itself."""
     root = Path(path)
     if not root.is_dir():
         return (root,)

@@ -5,49 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ....guard.errors import InputError
+from ..base import MODEL_SYSTEM
 from ._items import CHOICE_TASKS, EvidenceKind, Task
-from ._rows import CLOSED_BOOK, MODEL_SYSTEM, REMOVES, AnswerForm, BeliefSource, Instance, row_id
-
-ALL_TASKS = tuple(Task)
-ALL_KINDS = tuple(EvidenceKind)
-
-
-@dataclass(frozen=True, slots=True)
-class ConflictSettings:
-    """What decides the rows of a run, and goes into its manifest.
-
-    Attributes:
-        tasks: in the order of `Task`.
-        kinds: of evidence; NC and at least one that contradicts.
-        beliefs: how they are found; `given` takes those that came with the data.
-        answers: how answers are taken; None for likelihoods where the model scores options
-            and has no chat template, letters otherwise.
-        limit: at most that many questions, in the order of the data.
-        seed: of the options' places and the passages' order.
-
-    Raises:
-        InputError: a value is out of range.
-    """
-
-    tasks: tuple[Task, ...] = ALL_TASKS
-    kinds: tuple[EvidenceKind, ...] = ALL_KINDS
-    beliefs: BeliefSource = "given"
-    answers: AnswerForm | None = None
-    limit: int | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if not self.tasks:
-            raise InputError("no task was named", where="tasks", hint=", ".join(ALL_TASKS))
-        if EvidenceKind.NC not in self.kinds or len(set(self.kinds)) < 2:
-            raise InputError(
-                "NC and a kind that contradicts are needed",
-                where="evidence",
-                hint=", ".join(ALL_KINDS),
-            )
-        if self.limit is not None and self.limit < 1:
-            raise InputError("must be at least 1", where="limit")
+from ._rows import CLOSED_BOOK, REMOVES, Instance, row_id
 
 
 @dataclass(frozen=True, slots=True)

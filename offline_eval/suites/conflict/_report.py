@@ -1,11 +1,9 @@
 """The report of a run of this suite: its sentences and sections.
 
-run folder ─► read_conflict_run ─► summarise_conflict ─► conflict_document ─► a file per format
+run ─► conflict_run ─► summarise_conflict ─► conflict_document ─► a file per format
 """
 
 from __future__ import annotations
-
-import os
 
 from ....guard.decision import Route
 from ...report import (
@@ -21,10 +19,11 @@ from ...report import (
     points_text,
     shortened,
 )
+from ..base import MODEL_SYSTEM
 from ._items import EvidenceKind, Task
 from ._report_cases import shown_groups
 from ._report_plots import suppression_plot, task_plot
-from ._report_summary import ConflictSummary, summarise_conflict
+from ._report_summary import ConflictSummary
 from ._report_tables import (
     accuracy_table,
     confident_table,
@@ -35,8 +34,7 @@ from ._report_tables import (
     route_table,
     suppression_table,
 )
-from ._rows import MODEL_SYSTEM, REMOVES
-from ._run_reading import read_conflict_run
+from ._rows import REMOVES
 
 _FEW, _MOST_GUARDS = 30, 3
 _TESTED = (
@@ -64,15 +62,6 @@ _ANSWERS = {
     "likelihood": "by the options' likelihoods",
     "free": "in free text",
 }
-
-
-def conflict_report(run_dir: str | os.PathLike[str]) -> Document:
-    """Make the report of a run that `knowgate eval conflict` wrote, finished or not.
-
-    Raises:
-        InputError: a file of the run is missing, broken or written by a newer knowgate.
-    """
-    return conflict_document(summarise_conflict(read_conflict_run(run_dir)))
 
 
 def conflict_document(summary: ConflictSummary) -> Document:

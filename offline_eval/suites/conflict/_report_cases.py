@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...report import Case, CaseLine, Cases, Passages, Section, shortened
+from ..base import MODEL_SYSTEM
 from ._items import EvidenceKind, Task
 from ._report_summary import ConflictSummary
-from ._rows import MODEL_SYSTEM, ConflictRow, Instance
+from ._rows import ConflictRow, Instance
 
 _SHOWN, _PASSAGE = 4, 600
 _KINDS = (

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...report import Colour, Plot, draw_interval
+from ..base import MODEL_SYSTEM
 from ._items import EvidenceKind, Task
 from ._report_summary import ConflictSummary
-from ._rows import MODEL_SYSTEM, REMOVES
+from ._rows import REMOVES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

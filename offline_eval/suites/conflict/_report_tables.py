@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from ....calibration import Interval
 from ....guard.decision import Route
 from ...report import Cell, Line, Table, decimal
+from ..base import MODEL_SYSTEM
 from ._items import EvidenceKind, Task
 from ._report_summary import ConflictSummary
-from ._rows import CLOSED_BOOK, MODEL_SYSTEM, REMOVES
+from ._rows import CLOSED_BOOK, REMOVES
 from ._scoring import AccuracyCell
 
 _KINDS = {

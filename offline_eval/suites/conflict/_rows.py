@@ -11,6 +11,7 @@ from pydantic import Field
 from ....guard.decision import Route
 from ....guard.matching import canonical_answer
 from ...run import Manifest, RowError, Stored, TableSpec
+from ..base import MODEL_SYSTEM
 from ._items import EvidenceKind, Task
 
 _SENTENCE = re.compile(r"(?<=[.!?。！？])[\"'”’)\]]*\s+|\n+|(?<=[。！？])")
@@ -109,8 +110,6 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(_LETTERS.findall(text.casefold()))
 
 
-SUITE = "conflict"
-MODEL_SYSTEM = "model"
 # PK asked without the context: what a guard does that removes it.
 REMOVES = "guard_removes"
 # The bare question with its options: no passage, no instruction.

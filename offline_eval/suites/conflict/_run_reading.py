@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from ....guard.errors import InputError
-from ...run import checked_model, read_manifest, read_table
+from ...run import Run
+from ..base import MODEL_SYSTEM
 from ._items import EvidenceKind, Task
 from ._plan import Planned, planned
 from ._rows import (
     BELIEFS,
     EVIDENCE,
+    HINT,
     INSTANCES,
-    MODEL_SYSTEM,
     ROWS,
-    SUITE,
     SYSTEMS,
     BeliefRow,
     ConflictManifest,
@@ -25,8 +25,6 @@ from ._rows import (
     Instance,
     row_id,
 )
-
-_HINT = "run `knowgate eval conflict` again into another folder"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,36 +83,27 @@ class ConflictRun:
         }
 
 
-def read_conflict_run(folder: str | os.PathLike[str]) -> ConflictRun:
-    """A run of this suite, finished or not.
+def conflict_run(run: Run) -> ConflictRun:
+    """Read a run of this suite, finished or not.
 
     Raises:
-        InputError: no such run there, no row yet, or a file that is missing, broken or written
-            by a newer knowgate; names file and line.
+        InputError: there is no row yet, or a file is missing, broken or written by a newer
+            knowgate; names file and line.
     """
-    root = Path(folder)
-    value = read_manifest(root)
-    where = str(root / "manifest.json")
-    if value.get("suite") != SUITE:
-        raise InputError(
-            f"the run is of suite {value.get('suite')!r}, not {SUITE!r}",
-            where=where,
-            hint="name a run made with `knowgate eval conflict`",
-        )
-    manifest = checked_model(ConflictManifest, value, where=where, hint=_HINT)
+    root, manifest = run.folder, cast(ConflictManifest, run.manifest)
     for name, known in (("tasks", Task), ("kinds", EvidenceKind)):
         found = manifest.settings.get(name)
         if not isinstance(found, list) or not set(found) <= {str(member) for member in known}:
-            raise InputError(f"settings lack {name}", where=where, hint=_HINT)
-    run = ConflictRun(
+            raise InputError(f"settings lack {name}", where=str(root / "manifest.json"), hint=HINT)
+    read = ConflictRun(
         manifest,
-        tuple(read_table(root, BELIEFS)),
-        tuple(read_table(root, EVIDENCE)),
-        tuple(read_table(root, INSTANCES)) if INSTANCES.path(root).exists() else (),
-        tuple(read_table(root, ROWS)),
+        tuple(run[BELIEFS].rows()),
+        tuple(run[EVIDENCE].rows()),
+        tuple(run[INSTANCES].rows()) if INSTANCES.path(root).exists() else (),
+        tuple(run[ROWS].rows()),
     )
-    _check(run, root)
-    return run
+    _check(read, root)
+    return read
 
 
 def _check(run: ConflictRun, root: Path) -> None:
@@ -124,7 +113,7 @@ def _check(run: ConflictRun, root: Path) -> None:
             raise InputError(
                 f"row {row.row_id[:80]!r} answers no question of the run",
                 where=str(root / "rows"),
-                hint=_HINT,
+                hint=HINT,
             )
     if not run.rows and (run.instances or not (root / "instances.jsonl").exists()):
         raise InputError(

@@ -11,8 +11,9 @@ import numpy as np
 from ....calibration import Interval, paired_difference, wilson_interval
 from ....guard.decision import Route
 from ...judging import LETTERS
+from ..base import MODEL_SYSTEM
 from ._items import CHOICE_TASKS, CONFLICTS, EvidenceKind, Task
-from ._rows import CLOSED_BOOK, MODEL_SYSTEM, REMOVES, ConflictRow, Instance
+from ._rows import CLOSED_BOOK, REMOVES, ConflictRow, Instance
 from ._run_reading import ConflictRun
 
 

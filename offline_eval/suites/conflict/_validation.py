@@ -86,13 +86,13 @@ class PassageJudge:
 
     def _verdict(self, criterion: Criterion, reply: str | KnowgateError) -> Check:
         if isinstance(reply, KnowgateError):
-            return Check(judge=self.name, criterion=criterion, error=_note(reply))
+            return Check(judge=self.name, criterion=criterion, error=RowError.of(reply))
         found = parse_tag(reply, criterion, _OUTCOMES[criterion])
         if found is None:
             return Check(
                 judge=self.name,
                 criterion=criterion,
-                error=_note(NoVerdictError(criterion, calls=1)),
+                error=RowError.of(NoVerdictError(criterion, calls=1)),
             )
         return Check(
             judge=self.name, criterion=criterion, outcome=found.outcome, reasoning=found.reasoning
@@ -107,10 +107,6 @@ def _letters(reply: str) -> tuple[str, ...] | KnowgateError:
         if found:
             return tuple(letter for letter in LETTERS if letter in found)
     return NoVerdictError("given", calls=1)
-
-
-def _note(error: KnowgateError) -> RowError:
-    return RowError(type=type(error).__name__, detail=str(error))
 
 
 _LEAST, _MOST = 1, 5
@@ -247,7 +243,7 @@ class Validator:
         try:
             verdict = model.entails(claim.passage, f"{claim.question} {claim.answer}")
         except KnowgateError as error:
-            note = RowError(type=type(error).__name__, detail=str(error))
+            note = RowError.of(error)
             return Check(judge="entailment", criterion="yields", error=note)
         outcome = "yes" if verdict >= _ENTAILED_FROM else "no"
         return Check(judge="entailment", criterion="yields", outcome=outcome)

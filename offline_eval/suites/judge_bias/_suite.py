@@ -13,8 +13,7 @@ from ....calibration import Interval
 from ....guard.errors import InputError, KnowgateError
 from ...report import Document, Figure, Figures, Section, decimal, estimate_text, percent
 from ...run import Manifest, RowError, Stored, TableSpec
-from ...systems import load_language_model
-from ..base import ModelChoice, Suite, SuiteRun, SuiteSettings, System, Work
+from ..base import ModelChoice, Suite, SuiteRun, SuiteSettings, System, Work, model_by_name
 from ..conflict import (
     MICROWORLD,
     BeliefCollector,
@@ -22,7 +21,6 @@ from ..conflict import (
     Believed,
     ConflictItem,
     PromptSet,
-    microworld_items,
     read_conflict_set,
 )
 from ._artefact import JudgeBias, judge_bias_warning, write_judge_bias
@@ -118,15 +116,12 @@ class JudgeBiasSuite(Suite[BiasSettings, ConflictItem | BiasCase, BiasRow, Judge
         """Read the questions; the cases follow from the judge's beliefs."""
         if self._items is not None:
             return self._items
-        if settings.data == MICROWORLD:
-            return microworld_items()
         return read_conflict_set(settings.data).items
 
     def load(self, settings: BiasSettings, choice: ModelChoice) -> Sequence[System]:
         """Load the judge."""
-        name, limits = settings.name.removeprefix(PREFIX), choice.limits
-        timeout = {} if limits.timeout is None else {"timeout": limits.timeout}
-        lm = load_language_model(name, max_concurrency=limits.max_concurrency, **timeout)
+        name = settings.name.removeprefix(PREFIX)
+        lm = model_by_name(name, choice.limits)
         if isinstance(lm, HuggingFaceLM) and lm.uses_chat_template:
             # An explanation comes before the verdict.
             lm = HuggingFaceLM(name, max_new_tokens=_EXPLAINED_TOKENS, stop=())
@@ -222,8 +217,7 @@ class JudgeBiasSuite(Suite[BiasSettings, ConflictItem | BiasCase, BiasRow, Judge
 
     def finish(self, work: Work[BiasSettings, ConflictItem | BiasCase]) -> None:
         """Write the artefact."""
-        rows = tuple(work.run[self.rows].rows())
-        bias = self.score(SuiteRun(self, work.run, rows))
+        bias = self.score(SuiteRun(self, work.run))
         path = work.out if work.out.suffix == ".json" else work.out / _FILE
         write_judge_bias(bias, path)
         work.note(f"{bias.questions} questions, {bias.cases} verdicts, {bias.no_verdict} without")

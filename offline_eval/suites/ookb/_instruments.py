@@ -76,7 +76,7 @@ class Instruments(System):
     """
 
     def __init__(self, scorer: RelevanceScorer, encoder: Encoder) -> None:
-        super().__init__("ookb")
+        super().__init__("measure")
         self.scorer, self.encoder = scorer, encoder
         self._index: PassageIndex | None = None
 

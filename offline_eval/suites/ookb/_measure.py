@@ -113,7 +113,7 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
     Example: `knowgate measure --questions kb.jsonl --scorer bi_encoder --out run`
     """
 
-    name = "ookb"
+    name = "measure"
     settings, row, key = MeasureSettings, MeasuredRow, "case_id"
     manifest_model = MeasuredManifest
     takes_model = False
@@ -173,7 +173,8 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
         if isinstance(instruments, ServedInstruments):
             instruments.probe(cases, settings.source_key)
         return MeasuredManifest.new(
-            suite=self.name,
+            # The suite whose questions are measured.
+            suite="ookb",
             settings={
                 "scorer": instruments.scorer.fingerprint,
                 "aggregator": instruments.aggregator(settings),

@@ -1,20 +1,28 @@
-"""From arguments to everything that a run is: read, checked, and nothing asked yet."""
+"""Read and check everything that a run of replies is made from; nothing is asked yet."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from langchain_core.runnables import Runnable
+
 from ....guard.errors import InputError
-from ...data import Encoder
-from ...run import CaseKind, InputFile, Question, ReplyCase, ReplySystem, StoredPassage
+from ...run import (
+    CaseKind,
+    InputFile,
+    Question,
+    RepliesAsked,
+    ReplyCase,
+    ReplySystem,
+    StoredPassage,
+)
 from ...systems import Asked, Case, Comparison, Systems
 from ._bases import AskedBase, read_bases
 from ._cases import cases_of
 from ._logs import Replay, read_replay
-from ._settings import RepliesSettings
+from ._settings import OokbSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +39,7 @@ class Prepared:
     """
 
     comparison: Comparison
-    settings: RepliesSettings
+    settings: OokbSettings
     bases: tuple[AskedBase, ...]
     systems: Systems
     replay: Replay
@@ -107,44 +115,57 @@ class Prepared:
         logs = [InputFile.of(path) for path in self.comparison.replay]
         return [*(base.file for base in self.bases), *logs]
 
-    def manifest_settings(self, systems: Systems, encoder: Encoder | None) -> dict[str, Any]:
-        """What decides the replies besides systems and inputs.
-
-        Args:
-            systems: with loaded models.
-            encoder: of the retriever, None where nothing searches.
-        """
-        return {
-            **self.settings.manifest(),
-            "scorer": self.comparison.scorer,
-            "writer": self.comparison.writer,
-            "models": systems.fingerprints(),
-            "retriever": None if encoder is None else encoder.fingerprint.model_dump(),
-        }
+    def asked(self) -> RepliesAsked:
+        """What is asked of whom, for the manifest and the files of the run."""
+        return RepliesAsked(
+            systems=self.records(),
+            questions=self.questions(),
+            passages=self.passages(),
+            cases=self.reply_cases(),
+            replies=len(self.items()),
+        )
 
 
-def prepare(
-    questions: Sequence[str | os.PathLike[str]], comparison: Comparison, settings: RepliesSettings
-) -> Prepared:
+def prepare(settings: OokbSettings, models: Mapping[str, Runnable[Any, Any]]) -> Prepared:
     """Read and check everything that can be read before a model is loaded.
 
     Args:
-        questions: files, one per knowledge base; may be none where there are logs only.
-        comparison: what is compared.
         settings: of the run.
+        models: objects to be tested, by name; they take the place of names in the settings.
 
     Raises:
         InputError: a file, a name or a combination that cannot be used.
     """
-    if not comparison.models and not comparison.replay:
+    tested = models or settings.models
+    if not tested and not settings.replay:
         raise InputError(
-            "nothing is under test", where="--model, --replay", hint="name a model or a log"
+            "no system is under test",
+            where="--model, --replay",
+            hint="name one; signals to calibrate on are measured by `knowgate measure`",
         )
-    if comparison.models and not questions:
+    if not tested:
+        for name in ("prompts", "retrievals"):
+            if name in settings.model_fields_set:
+                raise InputError(
+                    "is what the logs say where replies are replayed",
+                    where=f"--{name[:-1]}",
+                    hint="leave it out, or add --model",
+                )
+    if tested and not settings.questions:
         raise InputError("none is named", where="--questions", hint="name a file of questions")
+    comparison = Comparison(
+        models=tested,
+        prompts=settings.prompts,
+        retrievals=settings.retrievals,
+        guards=settings.guards,
+        replay=settings.replay,
+        scorer=settings.scorer,
+        writer=settings.writer,
+    )
     systems = comparison.systems(settings.top_k)
-    bases = read_bases(questions, settings.passage, limit=settings.limit) if questions else ()
-    replay = read_replay(comparison.replay, bases, systems, limit=settings.limit)
+    questions, limit = settings.questions, settings.limit
+    bases = read_bases(questions, settings.passage, limit=limit) if questions else ()
+    replay = read_replay(settings.replay, bases, systems, limit=limit)
     long_contexts = any(item.context.kind == "all_but" for item in replay.items)
     if systems.guarded and long_contexts and not bases:
         raise InputError(

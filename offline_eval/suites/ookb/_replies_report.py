@@ -5,8 +5,7 @@ run folder ─► judged replies ─► summarise_replies ─► replies_documen
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from ...judging import FAILURE
 from ...report import (
@@ -31,7 +30,7 @@ from ._replies_labels import label_blocks
 from ._replies_names import labels, shared_factors, varying
 from ._replies_plots import base_plots, shown_bases
 from ._replies_prose import headline, judge_words, judged_words
-from ._replies_summary import RepliesSummary, summarise_replies
+from ._replies_summary import RepliesSummary
 from ._replies_tables import (
     comparison_tables,
     cost_table,
@@ -42,7 +41,6 @@ from ._replies_tables import (
     shape_table,
     topic_table,
 )
-from ._replies_topics import Embed
 from ._replies_warnings import warnings
 from ._replies_worst import false_abstentions, wrong_answers
 
@@ -95,26 +93,6 @@ _TOPICS = {
     "embedding model), and are named by the words that set them apart. Read them as a very rough "
     "map.",
 }
-
-
-def replies_report(
-    run_dir: str | os.PathLike[str],
-    *,
-    compare: Sequence[str | os.PathLike[str]] = (),
-    embed: Embed | None = None,
-) -> Document:
-    """Make the report of a run of replies, finished or not.
-
-    Args:
-        run_dir: of the run.
-        compare: folders of other runs of replies.
-        embed: for topics that no input names; None: the embedded model.
-
-    Raises:
-        InputError: a file of a run is missing, broken or written by a newer knowgate, or a
-            run that was to be compared has no system or question in common with this one.
-    """
-    return replies_document(summarise_replies(run_dir, compare=compare, embed=embed))
 
 
 def replies_document(summary: RepliesSummary) -> Document:

@@ -15,7 +15,8 @@ from ...data.uaqfact import ChoiceItem, UaqItem
 from ...judging import parse_choices
 from ...run import each_or_error, generate_each
 from ...systems import LoggedReplies
-from ._plan import MODEL_SYSTEM, Planned, UaqRow, row_id
+from ..base import MODEL_SYSTEM
+from ._plan import Planned, UaqRow, row_id
 from ._prompting import LETTERS, Asked, Prompter, clue_facts
 from ._replay import find_reply
 

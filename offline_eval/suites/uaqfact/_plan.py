@@ -13,7 +13,6 @@ from ...data.uaqfact import Answerability, ChoiceItem, QuestionType, UaqData, Ua
 from ...run import Manifest, RowError, Stored
 
 SUITE = "uaqfact"
-MODEL_SYSTEM = "model"
 # Folder within a run's: the questions that it asked.
 QUESTIONS = "questions"
 

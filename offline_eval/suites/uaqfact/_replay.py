@@ -9,7 +9,8 @@ from typing import Any
 from ....guard.errors import InputError
 from ...data.uaqfact import UaqItem
 from ...systems import LogEntry, LoggedReplies
-from ._plan import MODEL_SYSTEM, Planned
+from ..base import MODEL_SYSTEM
+from ._plan import Planned
 
 _HINT = 'each line needs "response" and "key", or "qid" with "form", "language", "type", "kind"'
 _FORMS = {1: "question", 2: "choice", 3: "clue"}

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from ...data.uaqfact import UaqItem
 from ...report import Case, CaseLine, Cases, Passages, Section
-from ._plan import MODEL_SYSTEM, UaqRow
+from ..base import MODEL_SYSTEM
+from ._plan import UaqRow
 from ._report_summary import UaqSummary
 from ._report_tables import FORM_NAMES
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from ....calibration import Interval, wilson_interval
 from ...data.uaqfact import QuestionType, UaqItem
+from ..base import MODEL_SYSTEM
 from ._absence import (
     RefusalRule,
     RuleName,
@@ -18,7 +19,7 @@ from ._absence import (
     without_answers,
 )
 from ._metrics import RefusalMetrics, ScoredReply, passed_questions, refusal_metrics
-from ._plan import MODEL_SYSTEM, Form, UaqRow, links
+from ._plan import Form, UaqRow, links
 from ._run_reading import UaqRun
 
 ALL = "all"

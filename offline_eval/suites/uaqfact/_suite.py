@@ -14,10 +14,9 @@ from ...data.uaqfact import ALL_TASKS, Layout, UaqData, UaqItem, read_layout, wr
 from ...report import Document
 from ...run import InputFile, Manifest, RowError
 from ...systems import EMBEDDED, LoggedReplies, choose_reply
-from ..base import REPLAY, DryRun, Suite, SuiteRun, SuiteSettings, System, Work
+from ..base import MODEL_SYSTEM, DryRun, Suite, SuiteRun, SuiteSettings, System, Work, check_replies
 from ._answering import Answerer, FactRetriever, ModelAnswerer, ReplayAnswerer
 from ._plan import (
-    MODEL_SYSTEM,
     QUESTIONS,
     SUITE,
     TASK3_FORMS,
@@ -200,13 +199,12 @@ class UaqFact(Suite[UaqSettings, Planned, UaqRow, UaqSummary]):
         kept.data = data
         return kept
 
-    def systems(self, settings: UaqSettings, given: Sequence[System]) -> Sequence[System]:
+    def systems(
+        self, settings: UaqSettings, cases: Sequence[Planned], given: Sequence[System]
+    ) -> Sequence[System]:
         """Take the logged replies in place of a model where there are some."""
-        replayed = any(system.source == REPLAY for system in given)
-        if replayed and settings.replies is None:
-            raise InputError("is missing", where="--replies", hint="name the logged replies")
-        if settings.replies is not None and not replayed and any(one.source for one in given):
-            raise InputError("is for --model replay", where="--replies", hint="leave it out")
+        del cases
+        check_replies(given, settings.replies)
         if any(one.guard is not None for one in given) and 3 not in settings.tasks:
             raise InputError("stands before task 3", where="--guard", hint="add 3 to --tasks")
         return [one if isinstance(one, UaqSystem) else UaqSystem(one, settings) for one in given]

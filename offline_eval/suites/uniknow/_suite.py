@@ -14,9 +14,9 @@ from ....guard.prompts import Prompt
 from ....guard.signals.relevance import load_scorer
 from ...report import Document
 from ...run import InputFile, TableSpec
-from ...systems import EMBEDDED, load_language_model
+from ...systems import EMBEDDED
 from ...testbed import microworld_model_path
-from ..base import DryRun, ModelChoice, Suite, SuiteRun, System, Work
+from ..base import DryRun, ModelChoice, Suite, SuiteRun, System, Work, model_by_name
 from ._cases import Reply, ScenarioCase, SuiteQuestion
 from ._choosing import GUARDED, Chosen, Methods, choose_methods, wanted_methods
 from ._guard_method import GuardMethod
@@ -98,21 +98,23 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
 
     def load(self, settings: UniKnowSettings, choice: ModelChoice) -> Sequence[System]:
         """Load the model."""
-        name, limits = settings.model, choice.limits
+        name = settings.model
         if ":" in name and not Path(name).is_dir():
-            timeout = {} if limits.timeout is None else {"timeout": limits.timeout}
-            lm = load_language_model(name, max_concurrency=limits.max_concurrency, **timeout)
+            lm = model_by_name(name, choice.limits)
         else:
             folder = microworld_model_path() if name == EMBEDDED else name
             lm = HuggingFaceLM(folder, max_new_tokens=settings.answer_tokens)
         return [System(name, lm)]
 
-    def systems(self, settings: UniKnowSettings, given: Sequence[System]) -> Sequence[System]:
+    def systems(
+        self, settings: UniKnowSettings, cases: Sequence[_Case], given: Sequence[System]
+    ) -> Sequence[System]:
         """Return a system for each method, then one for each guard that was given.
 
         Raises:
             InputError: a method asked for by name cannot be run on the model.
         """
+        del cases
         if not given:
             names = wanted_methods(settings.methods, ablations=settings.ablations)
             return [_MethodSystem(name, None) for name in names]
@@ -195,7 +197,7 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
             methods=methods,
             at_once=_LOCAL_BATCH if whole else _REMOTE_BATCH,
             whole_batches=whole,
-            on_progress=work.on_progress,
+            on_progress=work.options.on_progress,
         )
         chosen = self._chosen(work.settings, work.systems)
         plan = stages.plan(dataset_of(work.settings.data, _questions(work.cases)), chosen)
@@ -215,7 +217,7 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
         done = work.run[self.rows].done
         for system in work.systems:
             if any(self.row_id(case, system.name) not in done for case in cases):
-                methods.train(system.name, work.on_progress)
+                methods.train(system.name, work.options.on_progress)
 
     def answer(self, cases: Sequence[_Case], system: System) -> list[UniKnowRow]:
         """Answer a batch with one method; a failure costs one case."""

@@ -110,19 +110,27 @@ def test_logs_are_replayed_with_and_without_a_guard(knowgate: Knowgate, workplac
 
 
 @pytest.mark.slow
-def test_failures_are_told(knowgate: Knowgate, workplace: Path) -> None:
-    outcome = knowgate(
+def test_failures_are_told_and_asked_again_on_demand(knowgate: Knowgate, workplace: Path) -> None:
+    arguments = (
         "eval", "ookb", "--questions", workplace / "kb.jsonl",
-        "--model", CHAT.replace(":chat", ":failing"), "--max-attempts", 1, "--limit", 10,
-        "--judge", "none", "--out", workplace / "replies",
+        "--model", CHAT.replace(":chat", ":failing"), "--limit", 10, "--judge", "none",
+        "--out", workplace / "replies", "--max-attempts",
     )  # fmt: skip
 
-    failed = sum(
-        row.error is not None for row in read_replies_run(workplace / "replies").replies.values()
-    )
-    assert outcome.code == 0
-    assert failed > 0
-    assert f"{failed} of them failed" in outcome.out
+    def failed() -> int:
+        rows = read_replies_run(workplace / "replies").replies.values()
+        return sum(row.error is not None for row in rows)
+
+    outcome = knowgate(*arguments, 1)
+    first = failed()
+    assert first > 0
+    assert outcome.code == 1
+    assert f"{first} of 20 replies failed" in outcome.err
+    assert "--retry-failed" in outcome.err
+    assert knowgate(*arguments, 1).code == 1
+
+    assert knowgate(*arguments, 12, "--retry-failed").code == 0
+    assert failed() == 0
 
 
 @pytest.mark.slow

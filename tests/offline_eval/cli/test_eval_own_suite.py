@@ -17,7 +17,9 @@ _SUITE = f"python:{arithmetic.__name__}:SUMS"
 def test_the_report_comes_in_every_format_and_a_gate_fails(
     knowgate: Knowgate, tmp_path: Path
 ) -> None:
-    run = run_suite(SUMS, Settings(upto=2), tmp_path / "run", [System("model", Calculator())])
+    run = run_suite(
+        SUMS, Settings(upto=2), tmp_path / "run", [System("model", Calculator())]
+    ).folder
 
     passed = knowgate("report", run, "--suite", _SUITE, "--fail-if", "accuracy<0.5")
     failed = knowgate(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,11 @@ from langchain_core.messages import BaseMessage
 from knowgate.calibration.risk import Leak
 from knowgate.guard import Policy, Route
 from knowgate.guard.signals.relevance import LexicalScorer
+from knowgate.offline_eval.data import Encoder
+from knowgate.offline_eval.judging import Judge
 from knowgate.offline_eval.policies import calibrate_run
-from knowgate.offline_eval.suites.ookb import RepliesDone, run_replies
+from knowgate.offline_eval.suites import RunOptions, RunResult, run_suite
+from knowgate.offline_eval.suites.ookb import OokbSettings, OokbSuite
 from knowgate.offline_eval.systems import Comparison
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, run_toy, write_toy_questions
 from tests.support.scripted_chat import ScriptedTextChat
@@ -56,11 +59,33 @@ def calibrated_run(folder: Path, questions: int = 40) -> Path:
 
 
 def run(
-    questions: Path | Sequence[Path], out: Path, comparison: Comparison, **more: Any
-) -> RepliesDone:
-    """A run with the toy encoder."""
-    files = [questions] if isinstance(questions, Path) else questions
-    return run_replies(files, out, comparison, encoder=ToyEncoder, **more)
+    questions: Path | Sequence[Path],
+    out: Path,
+    comparison: Comparison,
+    *,
+    settings: OokbSettings | None = None,
+    encoder: Callable[[], Encoder] = ToyEncoder,
+    judges: Sequence[Judge] = (),
+    **options: Any,
+) -> RunResult:
+    """A run with the toy encoder, judged by nobody unless judges are given."""
+    files = (questions,) if isinstance(questions, Path) else tuple(questions)
+    models = comparison.models if isinstance(comparison.models, Mapping) else {}
+    given: dict[str, Any] = {
+        "questions": files,
+        "models": () if models else tuple(comparison.models),
+        "replay": tuple(map(Path, comparison.replay)),
+        "guards": tuple(map(str, comparison.guards)),
+        "scorer": comparison.scorer,
+        "writer": comparison.writer,
+        "judges": (),
+    }
+    if not comparison.replay or comparison.models:
+        given |= {name: tuple(getattr(comparison, name)) for name in ("prompts", "retrievals")}
+    more = {} if settings is None else settings.model_dump(exclude_unset=True)
+    chosen = OokbSettings(**{**more, **given})
+    suite = OokbSuite(models, judges=judges, encoder=encoder)
+    return run_suite(suite, chosen, out, (), RunOptions(**options))
 
 
 def answering_policy(path: Path) -> Path:

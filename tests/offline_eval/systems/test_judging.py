@@ -7,7 +7,7 @@ from pathlib import Path
 from knowgate.guard import Route
 from knowgate.offline_eval.judging import DetectorJudge, FunctionJudge
 from knowgate.offline_eval.run import ABSTENTION, ReplyContext, read_replies_run
-from knowgate.offline_eval.suites.ookb import RepliesSettings, judge_replies
+from knowgate.offline_eval.suites.ookb import OokbSettings
 from knowgate.offline_eval.systems import Comparison
 from knowgate.offline_eval.systems._contexts import Material
 from tests.offline_eval.systems.asked import calibrated_run, reader, run
@@ -20,14 +20,19 @@ def test_no_judge_takes_a_guards_reply_for_an_answer(tmp_path: Path) -> None:
         retrievals=("direct", "basic_rag"),
         guards=("off", guard),
     )
-    run(tmp_path / "kb.jsonl", tmp_path / "out", comparison, settings=RepliesSettings(limit=3))
     seen: list[str] = []
 
     def never(material: object) -> str:
         seen.append(material.reply_id)  # type: ignore[attr-defined]
         return "no"
 
-    judge_replies(tmp_path / "out", [FunctionJudge("gullible", ABSTENTION, never), DetectorJudge()])
+    run(
+        tmp_path / "kb.jsonl",
+        tmp_path / "out",
+        comparison,
+        settings=OokbSettings(limit=3),
+        judges=[FunctionJudge("gullible", ABSTENTION, never), DetectorJudge()],
+    )
 
     found = read_replies_run(tmp_path / "out")
     own = [row.reply_id for row in found.replies.values() if row.route is Route.ABSTAIN]

@@ -12,7 +12,7 @@ import pytest
 from knowgate.guard.errors import ModelFolderError
 from knowgate.offline_eval.run import CaseKind
 from knowgate.offline_eval.suites import write_report
-from knowgate.offline_eval.suites.ookb import RepliesSettings, run_replies
+from knowgate.offline_eval.suites.ookb import OokbSettings
 from knowgate.offline_eval.systems import Comparison
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, write_toy_questions
 from tests.offline_eval.systems.asked import reader, run
@@ -48,8 +48,8 @@ def test_only_questions_that_are_asked_with_their_passage_out_are_checked(tmp_pa
     questions = questions_with_a_restatement(tmp_path / "kb.jsonl")
     comparison = Comparison(models={"reader": reader()}, retrievals=("direct",))
 
-    run(questions, tmp_path / "in_kb", comparison, settings=RepliesSettings((CaseKind.IN_KB,)))
-    run(questions, tmp_path / "few", comparison, settings=RepliesSettings(limit=1))
+    run(questions, tmp_path / "in_kb", comparison, settings=OokbSettings(cases=(CaseKind.IN_KB,)))
+    run(questions, tmp_path / "few", comparison, settings=OokbSettings(limit=1))
 
     assert not (tmp_path / "in_kb" / CHECK).exists()
     lines = (tmp_path / "few" / CHECK).read_text("utf-8").splitlines()
@@ -75,7 +75,7 @@ def test_without_an_encoder_a_run_goes_unchecked(tmp_path: Path) -> None:
         raise ModelFolderError("the model is not there")
 
     comparison = Comparison(models={"reader": reader()}, retrievals=("direct",))
-    done = run_replies([questions], tmp_path / "out", comparison, encoder=missing)
+    done = run(questions, tmp_path / "out", comparison, encoder=missing)
 
     assert done.totals.total == 6
     assert not (tmp_path / "out" / CHECK).exists()

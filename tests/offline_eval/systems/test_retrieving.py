@@ -14,8 +14,8 @@ from langchain_core.messages import BaseMessage
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.run import CaseKind, read_replies_run
-from knowgate.offline_eval.suites.ookb import RepliesSettings, prepare
-from knowgate.offline_eval.systems import Comparison
+from knowgate.offline_eval.suites.ookb import OokbSettings
+from knowgate.offline_eval.systems import Case, Comparison
 from knowgate.offline_eval.systems._contexts import Material
 from knowgate.offline_eval.systems._replying import Replier
 from tests.offline_eval.suites.ookb.toy import write_toy_questions
@@ -97,7 +97,7 @@ def test_texts_that_only_the_users_retriever_finds_are_kept_with_the_run(
     )
 
     for _ in range(2):
-        run(questions, tmp_path / "out", comparison, settings=RepliesSettings(limit=2))
+        run(questions, tmp_path / "out", comparison, settings=OokbSettings(limit=2))
 
     found = read_replies_run(tmp_path / "out")
     texts = {
@@ -119,14 +119,18 @@ def test_texts_that_only_the_users_retriever_finds_are_kept_with_the_run(
 def test_what_makes_replies_travels_to_other_processes(tmp_path: Path) -> None:
     guard = calibrated_run(tmp_path, 20)
     comparison = Comparison(models=("embedded",), guards=("off", guard))
-    prepared = prepare([tmp_path / "kb.jsonl"], comparison, RepliesSettings(limit=2))
-    material = Material(models=prepared.systems.models, guards=prepared.systems.guards)
+    systems = comparison.systems(5)
+    material = Material(models=systems.models, guards=systems.guards)
+    case = Case("q/in_kb", "q", CaseKind.IN_KB, "Who?", "p")
 
     factory = pickle.loads(pickle.dumps(partial(Replier, material)))
-    items = pickle.loads(pickle.dumps(prepared.items()))
+    items = pickle.loads(pickle.dumps(systems.items({"kb": [case]})))
 
-    assert factory.args[0].guards["run"].policy == prepared.systems.guards["run"].policy
-    assert [item.reply_id for item in items] == [item.reply_id for item in prepared.items()]
+    assert factory.args[0].guards["run"].policy == systems.guards["run"].policy
+    assert [item.reply_id for item in items] == [
+        "embedded·basic_rag·basic/q/in_kb",
+        "embedded·basic_rag·basic·guard-run/q/in_kb",
+    ]
 
 
 def test_a_run_without_a_model_to_write_says_so(tmp_path: Path) -> None:
@@ -147,7 +151,7 @@ def test_a_run_without_a_model_to_write_says_so(tmp_path: Path) -> None:
 def test_made_up_questions_are_asked_and_made_up_once(tmp_path: Path) -> None:
     questions = write_toy_questions(tmp_path / "kb.jsonl", 10)
     model = ScriptedTextChat(script=makes_up)
-    settings = RepliesSettings(cases=(CaseKind.LEFT_OUT, CaseKind.SYNTHETIC))
+    settings = OokbSettings(cases=(CaseKind.LEFT_OUT, CaseKind.SYNTHETIC))
     comparison = Comparison(models={"m": model})
     run(questions, tmp_path / "out", comparison, settings=settings)
     found = read_replies_run(tmp_path / "out")

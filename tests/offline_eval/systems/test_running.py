@@ -14,7 +14,7 @@ from knowgate.adapters.langchain import GuardedRAG
 from knowgate.guard import FingerprintMismatchError, Guard, InputError, Policy, Route
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.run import CallLimits, CaseKind, RepliesRun, ReplyRow, read_replies_run
-from knowgate.offline_eval.suites.ookb import RepliesSettings
+from knowgate.offline_eval.suites.ookb import OokbSettings
 from knowgate.offline_eval.systems import Comparison
 from knowgate.offline_eval.systems._prompts import load_system_prompt
 from tests.offline_eval.suites.ookb.toy import write_toy_questions
@@ -60,7 +60,7 @@ def test_every_combination_answers_every_case(workplace: Path, tmp_path: Path) -
         guards=("off", workplace / "run"),
     )
 
-    run(workplace / "kb.jsonl", tmp_path / "out", comparison, settings=RepliesSettings(limit=2))
+    run(workplace / "kb.jsonl", tmp_path / "out", comparison, settings=OokbSettings(limit=2))
     found = read_replies_run(tmp_path / "out")
 
     assert len(found.systems) == 2 * 2 * 2 * 2
@@ -130,7 +130,7 @@ def test_direct_gives_the_guard_nothing_so_it_abstains(workplace: Path, tmp_path
         models={"reader": model}, retrievals=("direct",), guards=(workplace / "run",)
     )
 
-    run(workplace / "kb.jsonl", tmp_path / "out", comparison, settings=RepliesSettings(limit=3))
+    run(workplace / "kb.jsonl", tmp_path / "out", comparison, settings=OokbSettings(limit=3))
 
     rows = read_replies_run(tmp_path / "out").replies.values()
     assert {row.route for row in rows} == {Route.ABSTAIN}
@@ -208,7 +208,7 @@ def test_passing_failures_are_tried_again(workplace: Path, tmp_path: Path) -> No
         workplace / "kb.jsonl",
         tmp_path / "out",
         Comparison(models={"reader": model}),
-        settings=RepliesSettings(limit=5),
+        settings=OokbSettings(limit=5),
         limits=CallLimits(max_attempts=12),
     )
 
@@ -243,10 +243,10 @@ def test_a_run_goes_on_where_it_stopped(workplace: Path, tmp_path: Path) -> None
 
 def test_other_arguments_do_not_go_on_with_a_run(workplace: Path, tmp_path: Path) -> None:
     comparison = Comparison(models={"reader": reader()})
-    run(workplace / "kb.jsonl", tmp_path / "out", comparison, settings=RepliesSettings(limit=2))
+    run(workplace / "kb.jsonl", tmp_path / "out", comparison, settings=OokbSettings(limit=2))
 
     with pytest.raises(InputError, match="another run"):
-        run(workplace / "kb.jsonl", tmp_path / "out", comparison, settings=RepliesSettings(limit=3))
+        run(workplace / "kb.jsonl", tmp_path / "out", comparison, settings=OokbSettings(limit=3))
 
 
 def test_a_chain_of_the_users_own_brings_its_own_prompt(workplace: Path, tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def test_a_chain_of_the_users_own_brings_its_own_prompt(workplace: Path, tmp_pat
         retrievals=("basic_rag", "direct"),
     )
 
-    run(workplace / "kb.jsonl", tmp_path / "out", comparison, settings=RepliesSettings(limit=1))
+    run(workplace / "kb.jsonl", tmp_path / "out", comparison, settings=OokbSettings(limit=1))
 
     found = read_replies_run(tmp_path / "out")
     assert list(found.systems) == ["chain·basic_rag", "chain·direct"]
@@ -273,7 +273,7 @@ def test_a_chain_of_the_users_own_brings_its_own_prompt(workplace: Path, tmp_pat
 
 
 def test_contexts_are_kept_to_what_a_small_model_can_read(workplace: Path, tmp_path: Path) -> None:
-    settings = RepliesSettings(limit=3, context_chars=100)
+    settings = OokbSettings(limit=3, context_chars=100)
 
     run(
         workplace / "kb.jsonl",
@@ -316,7 +316,7 @@ def test_answers_from_memory_are_asked_without_context_and_counted(
         workplace / "kb.jsonl",
         tmp_path / "out",
         comparison,
-        settings=RepliesSettings(limit=1, cases=(CaseKind.LEFT_OUT,)),
+        settings=OokbSettings(limit=1, cases=(CaseKind.LEFT_OUT,)),
     )
 
     [row] = read_replies_run(tmp_path / "out").replies.values()
@@ -356,5 +356,5 @@ def test_several_bases_are_asked_apart(tmp_path: Path) -> None:
 
 
 def test_nothing_under_test_is_refused(workplace: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="nothing is under test"):
+    with pytest.raises(InputError, match="no system is under test"):
         run(workplace / "kb.jsonl", tmp_path / "out", Comparison())

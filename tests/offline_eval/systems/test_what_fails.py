@@ -15,13 +15,13 @@ from langchain_core.runnables import RunnableLambda
 from knowgate.adapters.langchain import GuardedAnswer
 from knowgate.guard import Decision, InputError, Reason, Route
 from knowgate.offline_eval.run import CallLimits, CaseKind, read_replies_run
-from knowgate.offline_eval.suites.ookb import RepliesSettings, run_replies
+from knowgate.offline_eval.suites.ookb import OokbSettings
 from knowgate.offline_eval.systems import Comparison, _contexts
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, embed, write_toy_questions
 from tests.offline_eval.systems.asked import reader, run
 from tests.support.scripted_chat import ScriptedError, ScriptedTextChat
 
-ONE = RepliesSettings(limit=1, cases=(CaseKind.LEFT_OUT,))
+ONE = OokbSettings(limit=1, cases=(CaseKind.LEFT_OUT,))
 ANSWER = GuardedAnswer("At nine.", Decision(route=Route.ABSTAIN, reason=Reason.NOTHING_RETRIEVED))
 
 
@@ -86,8 +86,8 @@ def test_embedding_the_knowledge_base_takes_no_case_over_its_deadline(tmp_path: 
         time.sleep(0.3 if len(texts) > 1 else 0.0)
         return embed(texts)
 
-    done = run_replies(
-        [questions],
+    done = run(
+        questions,
         tmp_path / "out",
         Comparison(models={"reader": reader()}),
         encoder=lambda: ToyEncoder(slowly),
@@ -115,7 +115,7 @@ def test_attempts_that_failed_are_counted_with_the_reply(tmp_path: Path) -> None
         questions,
         tmp_path / "out",
         Comparison(models={"m": model}, retrievals=("direct",)),
-        settings=RepliesSettings(limit=2, cases=(CaseKind.LEFT_OUT,)),
+        settings=OokbSettings(limit=2, cases=(CaseKind.LEFT_OUT,)),
         limits=CallLimits(max_concurrency=1, max_attempts=3),
     )
 

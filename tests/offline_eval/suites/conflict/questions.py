@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.suites.conflict import ConflictItem
-from knowgate.offline_eval.suites.conflict._items import Candidate
+from knowgate.offline_eval.suites import RunOptions, System, read_suite_run, run_suite
+from knowgate.offline_eval.suites.conflict import ConflictItem, ConflictSettings, ConflictSuite
+from knowgate.offline_eval.suites.conflict._items import Candidate, ConflictSet
+from knowgate.offline_eval.suites.conflict._run_reading import ConflictRun, conflict_run
+from knowgate.offline_eval.suites.conflict._suite import ConflictParts
 
 TOWNS = ("Rill", "Bovar", "Cindel", "Dorn", "Esk", "Fallow", "Gant", "Hythe")
 
@@ -73,3 +79,28 @@ class ScoringModel(ScriptedLanguageModel):
                 elif "teapot" not in option:
                     found[row, column] = -4.0
         return found
+
+
+def run_conflict(
+    model: Any,
+    items: Sequence[ConflictItem],
+    out: Path,
+    *,
+    settings: ConflictSettings | None = None,
+    parts: ConflictParts | None = None,
+    guards: Mapping[str, Any] | None = None,
+    quirks: Sequence[str] = (),
+    retry_failed: bool = False,
+) -> Path:
+    """Run the suite on questions, with a model alone and behind guards."""
+    data = ConflictSet(tuple(items), tuple(quirks))
+    suite = ConflictSuite(replace(parts or ConflictParts(), data=data))
+    systems = [System("model", model)]
+    systems += [System(name, model, guard) for name, guard in (guards or {}).items()]
+    options = RunOptions(retry_failed=retry_failed)
+    return run_suite(suite, settings or ConflictSettings(), out, systems, options).folder
+
+
+def read_conflict_run(folder: Path) -> ConflictRun:
+    """Read a run, finished or not."""
+    return conflict_run(read_suite_run(folder, ConflictSuite()).run)

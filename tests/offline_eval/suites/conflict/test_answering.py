@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowgate.offline_eval.suites.conflict import EvidenceKind, Task
+from knowgate.offline_eval.suites.base import MODEL_SYSTEM
 from knowgate.offline_eval.suites.conflict._answering import (
     free_letters,
     halves,
@@ -16,8 +16,9 @@ from knowgate.offline_eval.suites.conflict._answering import (
     read_reply,
 )
 from knowgate.offline_eval.suites.conflict._instances import fitted
+from knowgate.offline_eval.suites.conflict._items import EvidenceKind, Task
 from knowgate.offline_eval.suites.conflict._plan import Planned
-from knowgate.offline_eval.suites.conflict._rows import MODEL_SYSTEM, Instance, Option, Shown
+from knowgate.offline_eval.suites.conflict._rows import Instance, Option, Shown
 
 INSTANCE = Instance(
     key="k",

@@ -10,16 +10,9 @@ from hypothesis import strategies as st
 
 from knowgate.guard import LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.suites.conflict import (
-    ALL_KINDS,
-    Believed,
-    ConflictItem,
-    EvidenceKind,
-    PassageJudge,
-    PromptSet,
-)
+from knowgate.offline_eval.suites.conflict import Believed, ConflictItem, PromptSet
 from knowgate.offline_eval.suites.conflict._evidence import EvidenceMaker
-from knowgate.offline_eval.suites.conflict._items import Candidate
+from knowgate.offline_eval.suites.conflict._items import Candidate, EvidenceKind
 from knowgate.offline_eval.suites.conflict._rows import (
     Check,
     EvidenceRow,
@@ -28,6 +21,7 @@ from knowgate.offline_eval.suites.conflict._rows import (
     names_answer,
 )
 from knowgate.offline_eval.suites.conflict._validation import (
+    PassageJudge,
     Validator,
     disagree,
     judged_plausibility,
@@ -36,7 +30,7 @@ from knowgate.offline_eval.suites.conflict._validation import (
 
 from .questions import ScoringModel, item
 
-NC, HPC, HPCE, LPC = ALL_KINDS
+NC, HPC, HPCE, LPC = EvidenceKind
 EDITOR = {
     "Rewrite the passage below": "Sure. <passage>Bo Rill runs it.</passage>",
     "nobody would believe": "<answer>a teapot</answer>\n<passage>A teapot runs it.</passage>",
@@ -48,7 +42,7 @@ def made(
     lm: ScriptedLanguageModel | None = None, one: ConflictItem | None = None
 ) -> dict[EvidenceKind, EvidenceRow]:
     believed = Believed(one or item(), 0)
-    rows = EvidenceMaker(PromptSet(), ALL_KINDS, lm).make([believed])
+    rows = EvidenceMaker(PromptSet(), tuple(EvidenceKind), lm).make([believed])
     return {row.kind: row for row in rows}
 
 
@@ -60,7 +54,12 @@ def bare() -> ConflictItem:
 
 def test_what_the_data_have_is_taken_as_it_is() -> None:
     found = made()
-    assert [found[kind].made_by for kind in ALL_KINDS] == ["data", "data", "template", "data"]
+    assert [found[kind].made_by for kind in EvidenceKind] == [
+        "data",
+        "data",
+        "template",
+        "data",
+    ]
     assert found[NC].answer == "Ann Rill"
     assert found[HPC].answer == found[HPCE].answer == "Bo Rill"
     assert found[LPC].answer == "teapot 0"
@@ -68,7 +67,7 @@ def test_what_the_data_have_is_taken_as_it_is() -> None:
 
 
 def test_another_belief_turns_the_sides() -> None:
-    rows = EvidenceMaker(PromptSet(), ALL_KINDS).make([Believed(item(), 1)])
+    rows = EvidenceMaker(PromptSet(), tuple(EvidenceKind)).make([Believed(item(), 1)])
     assert [row.answer for row in rows] == ["Bo Rill", "Ann Rill", "Ann Rill", "teapot 0"]
 
 
@@ -128,7 +127,7 @@ def judge(name: str, yields: str, plausible: str) -> PassageJudge:
 
 def validated(*judges: PassageJudge, **settings: object) -> dict[EvidenceKind, EvidenceRow]:
     one = item()
-    rows = EvidenceMaker(PromptSet(), ALL_KINDS).make([Believed(one, 0)])
+    rows = EvidenceMaker(PromptSet(), tuple(EvidenceKind)).make([Believed(one, 0)])
     found = Validator(PromptSet(), judges, **settings).validate(rows, {one.key: one})  # type: ignore[arg-type]
     return {row.kind: row for row in found}
 

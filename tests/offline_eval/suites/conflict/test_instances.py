@@ -8,30 +8,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.offline_eval.suites.conflict import (
-    ALL_KINDS,
-    Believed,
-    EvidenceKind,
-    PromptSet,
-    Task,
-    microworld_items,
-)
+from knowgate.offline_eval.suites.conflict import Believed, PromptSet
 from knowgate.offline_eval.suites.conflict._answering import right_letters
 from knowgate.offline_eval.suites.conflict._evidence import EvidenceMaker
 from knowgate.offline_eval.suites.conflict._instances import make_instances
+from knowgate.offline_eval.suites.conflict._items import EvidenceKind, Task, microworld_items
 from knowgate.offline_eval.suites.conflict._plan import planned, right_roles
 from knowgate.offline_eval.suites.conflict._rows import Instance
 from knowgate.offline_eval.suites.conflict._validation import Validator
 
 from .questions import item, small_set
 
-NC, HPC, HPCE, LPC = ALL_KINDS
+NC, HPC, HPCE, LPC = EvidenceKind
 
 
 def instances(items: tuple[object, ...], seed: int = 0) -> list[Instance]:
     believed = [Believed(one, 0) for one in items]  # type: ignore[arg-type]
     by_key = {one.item.key: one.item for one in believed}
-    rows = EvidenceMaker(PromptSet(), ALL_KINDS).make(believed)
+    rows = EvidenceMaker(PromptSet(), tuple(EvidenceKind)).make(believed)
     return make_instances(believed, Validator(PromptSet()).validate(rows, by_key), seed)
 
 
@@ -63,7 +57,7 @@ def test_what_is_right_follows_from_task_and_evidence(
 def test_each_letter_is_right_equally_often(seed: int) -> None:
     made = instances(small_set(8), seed)
     for task in (Task.CK, Task.PK):
-        for kind in ALL_KINDS:
+        for kind in tuple(EvidenceKind):
             counts = Counter(
                 right_letters(one) for one in planned(made, [task], [kind]) if one.evidence is kind
             )

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.suites.conflict import microworld_items, read_conflict_set
-from knowgate.offline_eval.suites.conflict._items import ConflictSet
+from knowgate.offline_eval.suites.conflict import read_conflict_set
+from knowgate.offline_eval.suites.conflict._items import ConflictSet, microworld_items
 
 CONFLICTQA = {
     "question": "Is Rill old?",

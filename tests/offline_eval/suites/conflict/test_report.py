@@ -11,17 +11,10 @@ import pytest
 
 from knowgate.guard import Decision, LanguageModelError, Reason, Route
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.suites import write_report
-from knowgate.offline_eval.suites.conflict import (
-    ConflictParts,
-    ConflictSettings,
-    EvidenceKind,
-    Task,
-    conflict_report,
-    run_conflict,
-)
-from knowgate.offline_eval.suites.conflict._items import Candidate
-from tests.offline_eval.suites.conflict.questions import ScoringModel, small_set
+from knowgate.offline_eval.report import Document
+from knowgate.offline_eval.suites import read_suite_run, write_report
+from knowgate.offline_eval.suites.conflict import ConflictSettings
+from tests.offline_eval.suites.conflict.questions import ScoringModel, run_conflict, small_set
 from tests.support.report_page import Page
 
 HOSTILE = "<script>alert(1)</script> | **x** \u202e"
@@ -40,10 +33,8 @@ def hostile_set() -> list[object]:
             item,
             question=f"{HOSTILE} {item.question}",
             answers=tuple(
-                Candidate(
-                    a.text, a.aliases, tuple(f"{HOSTILE} {p}" for p in a.passages), a.implausible
-                )
-                for a in item.answers
+                replace(answer, passages=tuple(f"{HOSTILE} {p}" for p in answer.passages))
+                for answer in item.answers
             ),
             distractors=(f"Cy {HOSTILE}", "Di"),
         )
@@ -57,8 +48,14 @@ def run(tmp_path: Path) -> Path:
         ScriptedLanguageModel(default=f"{HOSTILE}\nAnswer: (A)"),
         hostile_set(),  # type: ignore[arg-type]
         tmp_path / "run",
-        parts=ConflictParts(guards={f"own {HOSTILE}": Remover()}, quirks=(f"odd {HOSTILE}",)),
+        guards={f"own {HOSTILE}": Remover()},
+        quirks=(f"odd {HOSTILE}",),
     )
+
+
+def conflict_report(out: Path) -> Document:
+    run = read_suite_run(out)
+    return run.suite.report(run.suite.score(run))
 
 
 def _page_text(out: Path) -> str:
@@ -106,8 +103,8 @@ def test_the_page_says_what_removing_the_passage_does(tmp_path: Path) -> None:
 
 
 def test_what_a_guard_decided_is_told_apart_from_removing_always(tmp_path: Path) -> None:
-    parts = ConflictParts(guards={"mine": Remover()})
-    out = run_conflict(ScoringModel(), small_set(8), tmp_path / "run", parts=parts)
+    guards = {"mine": Remover()}
+    out = run_conflict(ScoringModel(), small_set(8), tmp_path / "run", guards=guards)
     report = conflict_report(out)
     text = _page_text(out)
     for said in (text, _markdown(out)):
@@ -123,10 +120,10 @@ def test_a_guards_copies_of_rows_count_once(tmp_path: Path) -> None:
         def decide(self, question: str, passages: Sequence[str]) -> Decision:
             return Decision(route=Route.FOLLOW_CONTEXT, reason=Reason.SUFFICIENT_CONTEXT)
 
-    parts = ConflictParts(guards={"keeper": Keeper()})
+    guards = {"keeper": Keeper()}
     lm = ScriptedLanguageModel(error=LanguageModelError("down"))
-    settings = ConflictSettings(tasks=(Task.PK,), kinds=(EvidenceKind.NC, EvidenceKind.HPC))
-    out = run_conflict(lm, small_set(2), tmp_path / "run", parts=parts, settings=settings)
+    settings = ConflictSettings(tasks=("PK",), kinds=("NC", "HPC"))
+    out = run_conflict(lm, small_set(2), tmp_path / "run", guards=guards, settings=settings)
     found = conflict_report(out).values
     assert found["rows"] == 2 * (2 + 2 + 2)
     assert found["failures"] == {"LanguageModelError": 2 * (2 + 2)}
@@ -140,9 +137,9 @@ def test_shortened_prompts_are_counted_once(tmp_path: Path) -> None:
         def decide(self, question: str, passages: Sequence[str]) -> Decision:
             return Decision(route=Route.FOLLOW_CONTEXT, reason=Reason.SUFFICIENT_CONTEXT)
 
-    settings = ConflictSettings(tasks=(Task.PK,), kinds=(EvidenceKind.NC, EvidenceKind.HPC))
-    parts = ConflictParts(guards={"keeper": Keeper()})
-    out = run_conflict(Narrow(), small_set(2), tmp_path / "run", parts=parts, settings=settings)
+    settings = ConflictSettings(tasks=("PK",), kinds=("NC", "HPC"))
+    guards = {"keeper": Keeper()}
+    out = run_conflict(Narrow(), small_set(2), tmp_path / "run", guards=guards, settings=settings)
     assert "4 prompts have shortened passages" in _markdown(out)
 
 

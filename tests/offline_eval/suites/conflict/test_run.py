@@ -13,29 +13,23 @@ from numpy.typing import NDArray
 
 from knowgate.guard import Decision, InputError, LanguageModelError, Reason, Route
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.suites.conflict import (
-    ConflictParts,
-    ConflictSettings,
-    EvidenceKind,
-    PassageJudge,
-    PromptSet,
-    Task,
-    microworld_items,
-    read_conflict_run,
-    read_replies,
-    run_conflict,
-)
+from knowgate.offline_eval.suites.base import MODEL_SYSTEM
+from knowgate.offline_eval.suites.conflict import ConflictSettings, PromptSet
+from knowgate.offline_eval.suites.conflict._items import EvidenceKind, Task, microworld_items
 from knowgate.offline_eval.suites.conflict._plan import planned
-from knowgate.offline_eval.suites.conflict._rows import CLOSED_BOOK, MODEL_SYSTEM, REMOVES
+from knowgate.offline_eval.suites.conflict._replay import read_replies
+from knowgate.offline_eval.suites.conflict._rows import CLOSED_BOOK, REMOVES
 from knowgate.offline_eval.suites.conflict._run_reading import ConflictRun
 from knowgate.offline_eval.suites.conflict._scoring import (
     accuracy_cells,
     guard_routes,
     suppressions,
 )
+from knowgate.offline_eval.suites.conflict._suite import ConflictParts
+from knowgate.offline_eval.suites.conflict._validation import PassageJudge
 from knowgate.offline_eval.systems import EMBEDDED, load_language_model
 
-from .questions import TOWNS, ScoringModel, small_set
+from .questions import TOWNS, ScoringModel, read_conflict_run, run_conflict, small_set
 
 ITEMS = small_set(8)
 HPC, LPC, NC = EvidenceKind.HPC, EvidenceKind.LPC, EvidenceKind.NC
@@ -140,6 +134,25 @@ def test_failures_are_rows(tmp_path: Path) -> None:
     assert all(value is None for value in accuracy(run).values())
 
 
+def test_failures_are_asked_again_on_demand(tmp_path: Path) -> None:
+    out, broken = tmp_path / "run", ScriptedLanguageModel(error=LanguageModelError("down"))
+    settings = ConflictSettings(tasks=(Task.CK,), beliefs="asked")
+    yes = dict.fromkeys(("answer: Ann", "replied: Ann", "A: Ann"), "yes")
+    working = ScriptedLanguageModel({**yes, "Options": "Answer: A"}, default="no")
+    run = read_conflict_run(run_conflict(broken, ITEMS[:2], out, settings=settings))
+    assert {row.why for row in run.beliefs} == {"error"}
+    run = read_conflict_run(run_conflict(working, ITEMS[:2], out, settings=settings))
+    assert not run.rows
+    run = read_conflict_run(
+        run_conflict(working, ITEMS[:2], out, settings=settings, retry_failed=True)
+    )
+    assert [row.error for row in run.rows] == [None] * 8
+    # Once tasks were answered, options stay where they are.
+    before = (out / "instances.jsonl").read_text()
+    run_conflict(working, ITEMS[:2], out, settings=settings, retry_failed=True)
+    assert (out / "instances.jsonl").read_text() == before
+
+
 def test_without_any_belief_nothing_is_asked(tmp_path: Path) -> None:
     lm = ScriptedLanguageModel(default="no")
     settings = ConflictSettings(beliefs="asked")
@@ -164,8 +177,8 @@ class Remover:
 
 def test_a_guard_removes_the_passage_where_it_decides_so(tmp_path: Path) -> None:
     lm = ScoringModel()
-    parts = ConflictParts(guards={"remover": Remover()})
-    run = read_conflict_run(run_conflict(lm, ITEMS, tmp_path / "run", parts=parts))
+    guards = {"remover": Remover()}
+    run = read_conflict_run(run_conflict(lm, ITEMS, tmp_path / "run", guards=guards))
     alone = ScoringModel()
     run_conflict(alone, ITEMS, tmp_path / "alone")
     assert len(lm.prompts) == len(alone.prompts)  # no call for the guard
@@ -179,17 +192,17 @@ def test_a_guard_removes_the_passage_where_it_decides_so(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("name", [MODEL_SYSTEM, CLOSED_BOOK, REMOVES])
 def test_a_guard_cannot_take_the_models_name(tmp_path: Path, name: str) -> None:
-    parts = ConflictParts(guards={name: Remover()})
+    guards = {name: Remover()}
     with pytest.raises(InputError, match="cannot be called"):
-        run_conflict(ScoringModel(), ITEMS, tmp_path / "run", parts=parts)
+        run_conflict(ScoringModel(), ITEMS, tmp_path / "run", guards=guards)
     assert not (tmp_path / "run").exists()
 
 
 def test_what_guards_decided_is_counted(tmp_path: Path) -> None:
-    parts = ConflictParts(guards={"remover": Remover()})
+    guards = {"remover": Remover()}
     settings = ConflictSettings(tasks=(Task.PK,))
     run = read_conflict_run(
-        run_conflict(ScoringModel(), ITEMS, tmp_path / "run", parts=parts, settings=settings)
+        run_conflict(ScoringModel(), ITEMS, tmp_path / "run", guards=guards, settings=settings)
     )
     kept, removed, abstained = Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN
     assert guard_routes(run)["remover"] == {

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from knowgate.offline_eval.suites.conflict import EvidenceKind, Task
+from knowgate.offline_eval.suites.base import MODEL_SYSTEM
+from knowgate.offline_eval.suites.conflict._items import EvidenceKind, Task
 from knowgate.offline_eval.suites.conflict._rows import (
     CLOSED_BOOK,
-    MODEL_SYSTEM,
     REMOVES,
     ConflictManifest,
     ConflictRow,

@@ -54,7 +54,7 @@ def _measured(folder: Path, questions: Sequence[dict[str, Any]] = QUESTIONS, **m
     path.write_text("".join(json.dumps(one) + "\n" for one in questions), encoding="utf-8")
     settings = MeasureSettings(questions=path, chain="kb", scorer="lexical", **more)
     instruments = served_instruments(settings, ServedChain(more.pop("search", _search), name="kb"))
-    return read_measured_run(run_suite(MEASURE, settings, folder / "run", [instruments]))
+    return read_measured_run(run_suite(MEASURE, settings, folder / "run", [instruments]).folder)
 
 
 def test_each_way_to_find_the_source_leaves_it_out(tmp_path: Path) -> None:
@@ -126,9 +126,9 @@ def test_a_retriever_that_cannot_be_widened_leaves_short_contexts(tmp_path: Path
     path.write_text("".join(json.dumps(one) + "\n" for one in QUESTIONS[:2]), encoding="utf-8")
     settings = MeasureSettings(questions=path, chain="kb", scorer="lexical")
     chain = ServedChain(RunnableLambda(_search), name="kb")
-    folder = run_suite(MEASURE, settings, tmp_path / "run", [served_instruments(settings, chain)])
+    result = run_suite(MEASURE, settings, tmp_path / "run", [served_instruments(settings, chain)])
 
-    summary = MEASURE.report(read_measured_run(folder)).values["served"]
+    summary = MEASURE.report(read_measured_run(result.folder)).values["served"]
     assert summary["short_contexts"] == 2
 
 

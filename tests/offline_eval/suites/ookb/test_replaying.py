@@ -12,7 +12,7 @@ import pytest
 from knowgate.guard import InputError, Route
 from knowgate.offline_eval.data import PassageKind
 from knowgate.offline_eval.run import RepliesRun, read_replies_run
-from knowgate.offline_eval.suites.ookb import RepliesSettings
+from knowgate.offline_eval.suites.ookb import OokbSettings
 from knowgate.offline_eval.suites.ookb._logs import given_judgements, read_replay
 from knowgate.offline_eval.systems import Comparison
 from tests.offline_eval.systems.asked import (
@@ -106,9 +106,7 @@ def test_models_and_logs_stand_in_one_run(tmp_path: Path) -> None:
     log = write_log(tmp_path / "m_runs" / "kb_BASIC_RAG_basic.jsonl", LEFT_OUT)
     comparison = Comparison(models={"reader": reader()}, replay=(log,), guards=("off", guard))
 
-    done = run(
-        tmp_path / "kb.jsonl", tmp_path / "out", comparison, settings=RepliesSettings(limit=2)
-    )
+    done = run(tmp_path / "kb.jsonl", tmp_path / "out", comparison, settings=OokbSettings(limit=2))
 
     found = read_replies_run(tmp_path / "out")
     assert len(found.systems) == 4
@@ -147,7 +145,7 @@ def test_with_its_model_at_hand_a_log_is_answered_from_its_own_direct_replies(
         guards=(answering_policy(tmp_path / "answering.json"),),
     )
 
-    run(tmp_path / "kb.jsonl", tmp_path / "out", comparison, settings=RepliesSettings(limit=2))
+    run(tmp_path / "kb.jsonl", tmp_path / "out", comparison, settings=OokbSettings(limit=2))
 
     found = read_replies_run(tmp_path / "out")
     assert "reader·direct·basic·logged·guard-answering" in found.systems
@@ -234,7 +232,7 @@ def test_logged_counts_come_out_as_published(
         bench / "questions" / f"{domain}.json",
         tmp_path / "out",
         Comparison(replay=mine),
-        settings=RepliesSettings(passage=PassageKind.QUESTION_ANSWER),
+        settings=OokbSettings(passage=PassageKind.QUESTION_ANSWER),
     )
 
     found = read_replies_run(tmp_path / "out")

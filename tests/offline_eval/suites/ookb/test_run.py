@@ -46,7 +46,7 @@ def _run(folder: Path, scorer: Any, *, encoder: Any = embed, **settings: Any) ->
         MeasureSettings(questions=questions, **settings),
         folder / "run",
         [Instruments(scorer, ToyEncoder(encoder))],
-    )
+    ).folder
 
 
 def test_the_retriever_sees_the_question_and_nothing_else(tmp_path: Path) -> None:

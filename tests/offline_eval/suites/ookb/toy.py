@@ -74,7 +74,7 @@ def run_toy(
         out,
         [Instruments(LexicalScorer(), ToyEncoder() if encoder is None else encoder)],
         RunOptions(on_progress=lambda _: time.sleep(pause)),
-    )
+    ).folder
 
 
 if __name__ == "__main__":

@@ -26,7 +26,8 @@ def run_uaqfact(
     chosen = UaqSettings(data=folder, **settings)
     given = [System("model", model)]
     given += [System(name, model, guard) for name, guard in (guards or {}).items()]
-    return run_suite(UAQFACT, chosen, out, [UaqSystem(one, chosen, prompts) for one in given])
+    systems = [UaqSystem(one, chosen, prompts) for one in given]
+    return run_suite(UAQFACT, chosen, out, systems).folder
 
 
 def read_uaqfact_run(folder: Path) -> UaqRun:

@@ -15,8 +15,9 @@ from knowgate.guard import Decision, InputError, LanguageModelError, Reason, Rou
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.data.uaqfact import read_layout, write_layout
 from knowgate.offline_eval.run import TableSpec, read_table
+from knowgate.offline_eval.suites.base import MODEL_SYSTEM
 from knowgate.offline_eval.suites.uaqfact._answering import FactRetriever, _best
-from knowgate.offline_eval.suites.uaqfact._plan import MODEL_SYSTEM, TASK3_FORMS, UaqRow
+from knowgate.offline_eval.suites.uaqfact._plan import TASK3_FORMS, UaqRow
 from knowgate.offline_eval.suites.uaqfact._prompting import Prompts, clue_facts, embedded_prompts
 from knowgate.offline_eval.suites.uaqfact._replay import read_replies
 from knowgate.offline_eval.suites.uaqfact._scoring import score_choices, score_run

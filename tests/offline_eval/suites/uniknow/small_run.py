@@ -27,7 +27,7 @@ def small_run(
     settings = UniKnowSettings(
         **{"methods": METHODS, "limit": 40, "risk": 0.4, "delta": 0.4, **changes}
     )
-    return run_suite(UniKnowSuite(parts), settings, out, [System("model", lm)], options)
+    return run_suite(UniKnowSuite(parts), settings, out, [System("model", lm)], options).folder
 
 
 def stored_run(folder: Path) -> UniKnowRun:

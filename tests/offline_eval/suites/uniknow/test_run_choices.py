@@ -186,7 +186,7 @@ def test_a_chat_model_runs_on_xquad_with_failures_and_resume(
             UniKnowSettings(data=str(source), limit=24),
             out,
             [System("model", chat)],
-        )
+        ).folder
 
     reader = _Reader()
     run = go(reader, tmp_path / "run")

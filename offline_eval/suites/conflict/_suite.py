@@ -1,0 +1,460 @@
+"""The suite: beliefs and evidence first, then every task, then the guards in front of PK."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+from ....adapters.huggingface import HuggingFaceLM
+from ....guard.contracts import EntailmentModel, LanguageModel, ScoringLanguageModel
+from ....guard.errors import InputError, KnowgateError
+from ....guard.signals.conflict import CrossEncoderEntailment
+from ...report import Document
+from ...run import InputFile, RowError, TableSpec, read_table, write_table
+from ...systems import LoggedReplies, choose_reply, load_language_model
+from ..base import (
+    MODEL_SYSTEM,
+    DryRun,
+    ModelChoice,
+    Suite,
+    SuiteRun,
+    System,
+    Work,
+    check_replies,
+)
+from ._answering import Answerer, ModelAnswerer, ReplayAnswerer, TaskPrompter, failed_row
+from ._beliefs import BeliefCollector
+from ._evidence import Believed, EvidenceMaker
+from ._instances import make_instances
+from ._items import ConflictItem, ConflictSet, Task, read_conflict_set
+from ._plan import Planned, batches, planned
+from ._prompts import PromptSet
+from ._replay import read_replies
+from ._report import conflict_document
+from ._report_summary import ConflictSummary, summarise_conflict
+from ._rows import (
+    BELIEFS,
+    EVIDENCE,
+    INSTANCES,
+    REMOVES,
+    ROWS,
+    SYSTEMS,
+    AnswerForm,
+    BeliefSource,
+    ConflictManifest,
+    ConflictRow,
+    Instance,
+    row_id,
+)
+from ._run_reading import conflict_run
+from ._settings import ConflictSettings
+from ._validation import PassageJudge, Validator
+
+# Questions put at one time, and those with all their tasks: what a kill can cost.
+_AT_ONCE = 64
+_INSTANCES_AT_ONCE = 4
+# An explanation and then a line with the letter: no stop at the first line's end.
+_EXPLAINED_TOKENS = 320
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictParts:
+    """Objects in the place of names in the settings; None for those of the settings.
+
+    Attributes:
+        data: questions.
+        prompts: texts.
+        editor: writes passages that the data do not have.
+        judges: of the passages; the first one also reads free answers.
+        entailment: whether a passage's answer follows from it.
+    """
+
+    data: ConflictSet | None = None
+    prompts: PromptSet | None = None
+    editor: LanguageModel | None = None
+    judges: tuple[PassageJudge, ...] | None = None
+    entailment: EntailmentModel | None = None
+
+
+class ConflictCases(tuple[ConflictItem | Planned, ...]):
+    """Questions when they are read; what is asked about them once `prepare` has evidence.
+
+    Attributes:
+        data: that the questions are from.
+    """
+
+    data: ConflictSet
+
+    @classmethod
+    def of(cls, cases: Iterable[ConflictItem | Planned], data: ConflictSet) -> ConflictCases:
+        """Make the cases of a data set."""
+        found = cls(cases)
+        found.data = data
+        return found
+
+
+class ConflictSystem(System):
+    """A model, alone or behind a guard, with what the suite needs besides it.
+
+    Args:
+        given: what the caller named.
+        settings: of the run.
+        parts: objects in the place of names.
+    """
+
+    def __init__(self, given: System, settings: ConflictSettings, parts: ConflictParts) -> None:
+        super().__init__(given.name, given.model, given.guard, given.sha256)
+        self.source, self._given, self._parts = given.source, settings, parts
+        if settings.replies is not None:
+            self.model = read_replies(settings.replies)
+
+    @cached_property
+    def form(self) -> AnswerForm:
+        """How answers are taken."""
+        scores = isinstance(self.model, ScoringLanguageModel)
+        if self._given.answers == "likelihood" and not scores:
+            raise InputError(
+                "the model does not score options", where="answers", hint="use letters or free"
+            )
+        if self._given.answers is not None:
+            return self._given.answers
+        template = getattr(self.model, "uses_chat_template", False)
+        return "likelihood" if scores and not template else "letters"
+
+    @cached_property
+    def prompts(self) -> PromptSet:
+        """The texts."""
+        return self._parts.prompts or PromptSet(self._given.prompts)
+
+    @cached_property
+    def editor(self) -> LanguageModel | None:
+        """What writes passages that the data do not have."""
+        if self._parts.editor is not None or self._given.editor is None:
+            return self._parts.editor
+        return _writer(self._given.editor)
+
+    @cached_property
+    def judges(self) -> tuple[PassageJudge, ...]:
+        """Judges of the passages."""
+        if self._parts.judges is not None:
+            return self._parts.judges
+        names = self._given.judges
+        return tuple(PassageJudge(name, _writer(name), self.prompts) for name in names)
+
+    @cached_property
+    def entailment(self) -> EntailmentModel | None:
+        """Whether a passage's answer follows from it; None for words alone."""
+        if self._parts.entailment is not None or self._given.nli is None:
+            return self._parts.entailment
+        return CrossEncoderEntailment(self._given.nli)
+
+    @cached_property
+    def answerer(self) -> Answerer:
+        """Makes the rows of the model."""
+        if isinstance(self.model, LoggedReplies):
+            return ReplayAnswerer(self.model, self.form)
+        judge = self.judges[0] if self.judges else None
+        prompter = TaskPrompter(self.prompts, self.form, self.model)
+        return ModelAnswerer(self.model, prompter, self.form, judge)
+
+
+class ConflictSuite(Suite[ConflictSettings, ConflictItem | Planned, ConflictRow, ConflictSummary]):
+    """Context against memory: beliefs, passages that contradict them, five tasks.
+
+    Tasks: KF copies the sentence that answers, CK answers from the context only, PK from own
+    knowledge only, PCK gives both views, RAG answers from two passages. A guard decides whether
+    PK's passage is removed. Killed and started again with the same arguments, the run continues.
+
+    Example: `knowgate eval conflict --data microworld --out run`
+    """
+
+    name, settings, row = "conflict", ConflictSettings, ConflictRow
+    manifest_model = ConflictManifest
+    batch_size = _AT_ONCE
+
+    def __init__(self, parts: ConflictParts | None = None) -> None:
+        self._parts = parts or ConflictParts()
+
+    @property
+    def rows(self) -> TableSpec[ConflictRow]:
+        """The table of rows."""
+        return ROWS
+
+    def cases(self, settings: ConflictSettings) -> ConflictCases:
+        """Read the questions; evidence and tasks follow from the model's beliefs."""
+        data = self._parts.data or read_conflict_set(settings.data)
+        return ConflictCases.of(data.items, data)
+
+    def limited(
+        self, cases: Sequence[ConflictItem | Planned], limit: int | None
+    ) -> Sequence[ConflictItem | Planned]:
+        """Keep the first questions."""
+        assert isinstance(cases, ConflictCases)
+        return ConflictCases.of(cases[:limit], cases.data)
+
+    def load_model(self, settings: ConflictSettings, choice: ModelChoice) -> Any:
+        """Load the model; one with a chat template explains before it answers."""
+        found = super().load_model(settings, choice)
+        likelihood = settings.answers in (None, "likelihood")
+        if isinstance(found, HuggingFaceLM) and not (likelihood and not found.uses_chat_template):
+            return _explaining(choice.model) or found
+        return found
+
+    def systems(
+        self,
+        settings: ConflictSettings,
+        cases: Sequence[ConflictItem | Planned],
+        given: Sequence[System],
+    ) -> Sequence[System]:
+        """Take the logged replies in place of a model where there are some."""
+        check_replies(given, settings.replies)
+        for system in given:
+            if system.guard is not None and system.name in SYSTEMS:
+                raise InputError(
+                    f"a guard cannot be called {system.name!r}",
+                    where="guards",
+                    hint="give it another name",
+                )
+        logged = any(isinstance(one.model, LoggedReplies) for one in given)
+        if (logged or settings.replies is not None) and _beliefs(settings, cases) != "given":
+            raise InputError(
+                "logged replies cannot be asked for beliefs", where="beliefs", hint="use given"
+            )
+        return [ConflictSystem(one, settings, self._parts) for one in given]
+
+    def applies(self, case: ConflictItem | Planned, system: System) -> bool:
+        """Guards stand before PK's passage alone."""
+        if system.guard is None or isinstance(case, ConflictItem):
+            return True
+        return case.task is Task.PK and case.system == MODEL_SYSTEM
+
+    def row_id(self, case: ConflictItem | Planned, system: str) -> str:
+        """Return the key of a row; the model answers for closed book and without context, too."""
+        assert isinstance(case, Planned)
+        if system == MODEL_SYSTEM:
+            return case.row_id
+        return row_id(system, case.task, case.evidence, case.instance.key)
+
+    def batches(
+        self, cases: Sequence[ConflictItem | Planned], system: System
+    ) -> Iterator[Sequence[ConflictItem | Planned]]:
+        """Ask all tasks of a few questions together."""
+        if system.guard is not None:
+            return super().batches(cases, system)
+        return batches([case for case in cases if isinstance(case, Planned)], _INSTANCES_AT_ONCE)
+
+    def manifest(
+        self,
+        settings: ConflictSettings,
+        cases: Sequence[ConflictItem | Planned],
+        systems: Sequence[System],
+    ) -> ConflictManifest:
+        """Name the model, its helpers, the prompts, and the questions by their content."""
+        assert isinstance(cases, ConflictCases)
+        first = cast(ConflictSystem, systems[0])
+        guards = {one.name: one.sha256 for one in systems if one.guard is not None}
+        replies = [Path(first.model.path)] if isinstance(first.model, LoggedReplies) else []
+        return ConflictManifest.new(
+            suite=self.name,
+            settings={
+                **settings.model_dump(mode="json", include={"tasks", "kinds", "limit", "seed"}),
+                "beliefs": _beliefs(settings, cases),
+                "answers": first.form,
+                "model": first.fingerprint,
+                "editor": settings.editor or "",
+                "judges": [judge.name for judge in first.judges],
+                "entailment": getattr(first.entailment, "fingerprint", ""),
+                "prompts": first.prompts.sha256,
+                "guards": guards,
+            },
+            systems=(*SYSTEMS, *guards),
+            inputs=tuple(InputFile.of(path) for path in (*cases.data.files, *replies)),
+            quirks=cases.data.quirks,
+            questions=len(cases),
+            questions_sha256=hashlib.sha256(
+                repr(tuple(cases)).encode("utf-8", "replace")
+            ).hexdigest(),
+        )
+
+    def prepare(self, work: Work[ConflictSettings, ConflictItem | Planned]) -> None:
+        """Find beliefs, make and check evidence, and plan the tasks."""
+        settings = work.settings
+        instances = _Preparation(work).instances()
+        beliefs = work.run[BELIEFS].rows()
+        believed = sum(row.belief is not None for row in beliefs)
+        work.note(
+            f"{len(beliefs)} questions, {believed} with a belief, {len(instances)} with evidence "
+            "for and against it"
+        )
+        work.cases = tuple(planned(instances, settings.tasks, settings.kinds))
+
+    def answer(
+        self, cases: Sequence[ConflictItem | Planned], system: System
+    ) -> Iterable[ConflictRow]:
+        """Ask the model, or decide in front of its replies."""
+        asked = [case for case in cases if isinstance(case, Planned)]
+        if system.guard is None:
+            return cast(ConflictSystem, system).answerer.answer(asked)
+        return [_guarded(case, system) for case in asked]
+
+    def failed(self, case: ConflictItem | Planned, system: System, error: Exception) -> ConflictRow:
+        """Return the row of a question without an answer."""
+        assert isinstance(case, Planned)
+        own = {"row_id": self.row_id(case, system.name)}
+        if system.guard is not None:
+            own["system"] = system.name
+        return failed_row(case, RowError.of(error)).model_copy(update=own)
+
+    def dry_run(
+        self,
+        settings: ConflictSettings,
+        cases: Sequence[ConflictItem | Planned],
+        systems: Sequence[System],
+    ) -> DryRun:
+        """Count the questions, and what the data have of beliefs and evidence."""
+        del settings, systems
+        assert isinstance(cases, ConflictCases)
+        items = [case for case in cases if isinstance(case, ConflictItem)]
+        acceptable = [item.acceptable for item in items]
+        texts = sum(bool(item.answers[i].passages) for item in items for i in item.acceptable)
+        counts = {
+            "questions": len(items),
+            "acceptable answers": sum(map(len, acceptable)),
+            "beliefs given": sum(item.given is not None for item in items),
+            "answers with a passage": texts,
+            "implausible answers": sum(
+                any(answer.implausible for answer in item.answers) for item in items
+            ),
+        }
+        lines = tuple((name, str(number)) for name, number in counts.items())
+        notes = tuple(f"note: {quirk}" for quirk in cases.data.quirks)
+        return DryRun(("what the data hold", "number"), lines, notes, {"counts": counts})
+
+    def check(self, run: SuiteRun[ConflictRow]) -> None:
+        """Check that every row belongs to a question and a system of the run."""
+        conflict_run(run.run)
+
+    def score(self, run: SuiteRun[ConflictRow]) -> ConflictSummary:
+        """Compute the numbers."""
+        return summarise_conflict(conflict_run(run.run))
+
+    def report(self, summary: ConflictSummary) -> Document:
+        """Show what the model does where a passage contradicts it."""
+        return conflict_document(summary)
+
+
+class _Preparation:
+    """Makes the instances of a run: beliefs, then evidence, then options in balanced places."""
+
+    def __init__(self, work: Work[ConflictSettings, ConflictItem | Planned]) -> None:
+        self._work, self._run, self._settings = work, work.run, work.settings
+        self._items = [case for case in work.cases if isinstance(case, ConflictItem)]
+        self._by_key = {item.key: item for item in self._items}
+        self._system = cast(ConflictSystem, work.systems[0])
+        model = self._system.model
+        self._lm: LanguageModel | None = None if isinstance(model, LoggedReplies) else model
+
+    def instances(self) -> list[Instance]:
+        """Return the stored instances, or make and store them."""
+        folder, stored = self._run.folder, INSTANCES.path(self._run.folder)
+        if self._work.options.retry_failed:
+            self._forget_failures(stored)
+        if stored.exists():
+            return read_table(folder, INSTANCES)
+        believed = self._believed()
+        evidence = self._evidence(believed)
+        instances = make_instances(believed, evidence, self._settings.seed)
+        # Last and at once: a folder with instances has all that they were made from.
+        write_table(folder, INSTANCES, instances)
+        return instances
+
+    def _forget_failures(self, stored: Path) -> None:
+        """Ask again for beliefs and evidence, unless tasks were answered: options would move."""
+        if any(row.error is None for row in self._run[ROWS].rows()):
+            return
+        dropped = self._run[BELIEFS].drop(lambda row: row.error is not None)
+        dropped += self._run[EVIDENCE].drop(lambda row: row.error is not None)
+        if dropped:
+            stored.unlink(missing_ok=True)
+
+    def _believed(self) -> list[Believed]:
+        source, table = _beliefs(self._settings, self._items), self._run[BELIEFS]
+        collector = BeliefCollector(self._lm, self._system.prompts, source)
+        progress = self._work.progress("finding beliefs")
+        for some in _parts(self._items):
+            if any(item.key not in table.done for item in some):
+                table.extend(collector.collect(some))
+            progress(len(table.done), len(self._items))
+        beliefs = {row.key: row.belief for row in table.rows()}
+        return [
+            Believed(item, belief)
+            for item in self._items
+            if (belief := beliefs.get(item.key)) is not None
+        ]
+
+    def _evidence(self, believed: Sequence[Believed]) -> list[Any]:
+        system, kinds, table = self._system, self._settings.kinds, self._run[EVIDENCE]
+        maker = EvidenceMaker(system.prompts, kinds, system.editor)
+        validator = Validator(system.prompts, system.judges, system.entailment, self._lm)
+        progress = self._work.progress("making evidence")
+        for some in _parts(believed):
+            wanted = {f"{one.item.key}/{kind.value}" for one in some for kind in kinds}
+            if not wanted <= set(table.done):
+                table.extend(validator.validate(maker.make(some), self._by_key))
+            progress(len(table.done), len(believed) * len(kinds))
+        return table.rows()
+
+
+def _beliefs(settings: ConflictSettings, cases: Sequence[ConflictItem | Planned]) -> BeliefSource:
+    if settings.beliefs is not None:
+        return settings.beliefs
+    given = any(isinstance(one, ConflictItem) and one.given is not None for one in cases)
+    return "given" if given else "asked"
+
+
+def _parts(items: Sequence[Any]) -> list[Sequence[Any]]:
+    return [items[begin : begin + _AT_ONCE] for begin in range(0, len(items), _AT_ONCE)]
+
+
+def _writer(name: str) -> LanguageModel:
+    return _explaining(name) or load_language_model(name)
+
+
+def _explaining(name: str) -> HuggingFaceLM | None:
+    if not Path(name).is_dir():
+        return None
+    return HuggingFaceLM(name, max_new_tokens=_EXPLAINED_TOKENS, stop=())
+
+
+def _guarded(case: Planned, system: System) -> ConflictRow:
+    """Decide on a question and its passage; the model's own replies stand behind the decision.
+
+    Where the guard follows the context, the model's reply with the passage stands; where it
+    answers from memory, the reply without it; where it abstains, none, which is not right.
+    """
+    assert case.evidence is not None  # PK of the model alone
+    key, passage = case.instance.key, case.instance.evidence[case.evidence].passage
+    kept: ConflictRow = system.earlier[case.row_id]
+    own: dict[str, Any] = {
+        "row_id": row_id(system.name, case.task, case.evidence, key),
+        "system": system.name,
+        "evidence": case.evidence,
+    }
+    nothing = {"response": None, "letters": None, "likelihoods": None}
+    try:
+        decision = system.guard.decide(case.instance.question, [passage])
+    except KnowgateError as error:
+        failed = {**nothing, "correct": None, "error": RowError.of(error)}
+        return kept.model_copy(update={**own, **failed})
+    chosen: ConflictRow = choose_reply(
+        decision,
+        with_context=kept,
+        closed_book=system.earlier[row_id(REMOVES, case.task, None, key)],
+        abstention=kept.model_copy(update={**nothing, "correct": False, "error": None}),
+    )
+    own |= {"route": decision.route, "reason": str(decision.reason)}
+    return chosen.model_copy(update=own)
