@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import hypothesis
@@ -16,6 +17,10 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # One process of pytest-xdist per core is enough; the models of the tests are small.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Where a shell started the tests in the background, no program of theirs could be interrupted.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine must not fail a property that holds.
 hypothesis.settings.register_profile("default", deadline=None)

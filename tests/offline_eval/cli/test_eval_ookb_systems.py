@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +11,7 @@ import pytest
 from knowgate.guard import Policy
 from knowgate.offline_eval.run import read_replies_run
 from tests.offline_eval.cli.commands import Knowgate, read_lines, refused, write_lines
-from tests.support.paths import ROOT
+from tests.support.commands import command
 
 CHAT = "python:tests.offline_eval.cli.scripted_models:chat"
 CHAIN = "python:tests.offline_eval.cli.scripted_models:chain"
@@ -211,24 +208,16 @@ def test_interrupted_it_leaves_whole_rows_and_goes_on(workplace: Path) -> None:
         "def chat():\n    return reader(seconds=0.2)\n",
         encoding="utf-8",
     )
-    program = (
-        "import sys; sys.path.insert(0, sys.argv.pop(1)); "
-        "from knowgate.offline_eval.cli import main; main()"
-    )
-    command = [
-        sys.executable, "-c", program, str(ROOT),
+    rows = workplace / "replies" / "replies.jsonl"
+    with command(
         "eval", "ookb", "--questions", "kb.jsonl", "--model", "python:slow:chat",
         "--retrieval", "direct", "--concurrency", "2", "--judge", "none", "--out", "replies",
-    ]  # fmt: skip
-    process = subprocess.Popen(command, cwd=workplace, stderr=subprocess.PIPE, text=True)
-    rows = workplace / "replies" / "replies.jsonl"
-    deadline = time.monotonic() + 60
-    while not (rows.exists() and rows.stat().st_size > 1_000) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
+        cwd=workplace,
+    ) as process:  # fmt: skip
+        process.wait_until(lambda: rows.exists() and rows.stat().st_size > 1_000)
+        process.signal(signal.SIGINT)
 
-    assert process.returncode == 130, errors
-    assert "Traceback" not in errors
+        assert process.wait(30) == 130, process.err
+        assert "Traceback" not in process.err
     done = len(read_replies_run(workplace / "replies").replies)
     assert 0 < done < 120

@@ -5,11 +5,8 @@ from __future__ import annotations
 import csv
 import http.client
 import json
-import os
 import re
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,7 +16,7 @@ from knowgate.offline_eval.judging.labelling import open_sample, open_session, r
 from knowgate.offline_eval.run import RepliesRun
 from tests.offline_eval.cli.commands import Knowgate, refused
 from tests.offline_eval.judging.labelling.toy_replies import toy_run
-from tests.support.paths import ROOT
+from tests.support.commands import command
 
 
 @pytest.fixture
@@ -123,43 +120,28 @@ def test_without_disagreements_there_is_nothing_to_settle(
     assert "nothing to settle" in outcome.out
 
 
-COMMAND = (
-    "import knowgate.offline_eval.cli._label; from knowgate.offline_eval.cli import main; main()"
-)
-
-
 @pytest.mark.slow
 def test_the_command_serves_until_interrupted_and_goes_on_later(
     run: RepliesRun, socket_enabled: None
 ) -> None:
     for done in (0, 1):
-        server = subprocess.Popen(
-            [
-                sys.executable, "-c", COMMAND, "label", str(run.folder),
-                "--annotator", "anna", "--no-browser", *(["--sample", "5"] if not done else []),
-            ],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"},
-        )  # fmt: skip
-        assert server.stdout is not None
-        first = server.stdout.readline()
-        assert first.startswith(f"{done} of 5 replies labelled — http://127.0.0.1:")
-        parts = urlsplit(first.split()[-1])
-        connection = http.client.HTTPConnection("127.0.0.1", parts.port, timeout=20)
-        connection.request(
-            "POST",
-            f"{parts.path}replies/{done}/label",
-            json.dumps({"criterion": "abstention", "outcome": "yes"}),
-            {"Content-Type": "application/json"},
-        )
-        assert connection.getresponse().status == 200
-        connection.close()
-        server.send_signal(signal.SIGINT)
-        rest, errors = server.communicate(timeout=30)
-        assert (server.returncode, errors) == (0, "")
-        assert rest.endswith(f"{done + 1} of 5 replies labelled\n")
+        options = ("--annotator", "anna", "--no-browser", *(() if done else ("--sample", "5")))
+        with command("label", run.folder, *options) as server:
+            first = server.first_line()
+            assert first.startswith(f"{done} of 5 replies labelled — http://127.0.0.1:")
+            parts = urlsplit(first.split()[-1])
+            connection = http.client.HTTPConnection("127.0.0.1", parts.port, timeout=20)
+            connection.request(
+                "POST",
+                f"{parts.path}replies/{done}/label",
+                json.dumps({"criterion": "abstention", "outcome": "yes"}),
+                {"Content-Type": "application/json"},
+            )
+            assert connection.getresponse().status == 200
+            connection.close()
+            server.signal(signal.SIGINT)
+            assert (server.wait(30), server.err) == (0, "")
+            assert server.out.endswith(f"{done + 1} of 5 replies labelled\n")
     labels = read_labels(run.folder)
     assert labels.sample is not None
     assert len(labels.sample.replies) == 5

@@ -6,25 +6,20 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.offline_eval.cli.commands import write_lines
+from tests.support.commands import command
 from tests.support.paths import ROOT
 
 _ENV = {**os.environ, "OMP_WAIT_POLICY": "passive", "HF_HUB_OFFLINE": "1"}
 
 
-def _command(*arguments: str | Path) -> list[str]:
-    return [sys.executable, "-m", "knowgate", *map(str, arguments)]
-
-
 def _run(*arguments: str | Path, **env: str) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        _command(*arguments), cwd=ROOT, env={**_ENV, **env}, capture_output=True, check=False
-    )
+    line = [sys.executable, "-m", "knowgate", *map(str, arguments)]
+    return subprocess.run(line, cwd=ROOT, env={**_ENV, **env}, capture_output=True, check=False)
 
 
 @pytest.mark.slow
@@ -54,19 +49,14 @@ def test_a_killed_command_goes_on_where_it_stopped(tmp_path: Path, finished_run:
     questions, whole = finished_run / "kb.jsonl", finished_run / "run"
     rows = tmp_path / "run" / "rows.jsonl"
     arguments = ("measure", "--questions", questions, "--scorer", "lexical", "--out")
-    process = subprocess.Popen(
-        _command(*arguments, tmp_path / "run"), cwd=ROOT, env=_ENV, stdout=subprocess.DEVNULL
-    )
-    while not rows.exists() or rows.read_bytes().count(b"\n") < 5:
-        assert process.poll() is None
-        time.sleep(0.001)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    with command(*arguments, tmp_path / "run") as process:
+        process.wait_for_lines(rows, 5)
+        process.signal(signal.SIGKILL)
+        process.wait()
     killed = rows.read_bytes()
 
-    resumed = _run(*arguments, tmp_path / "run")
-
-    assert resumed.returncode == 0
+    with command(*arguments, tmp_path / "run") as resumed:
+        assert resumed.wait() == 0, resumed.err
     assert killed.count(b"\n") < 120
     assert rows.read_bytes().startswith(killed[: killed.rfind(b"\n") + 1])
     for name in ("manifest.json", "questions.jsonl", "rows.jsonl"):
@@ -79,18 +69,11 @@ def test_a_stopped_command_leaves_nothing_half_written(tmp_path: Path) -> None:
     write_lines(tmp_path / "in.jsonl", lines)
     output = tmp_path / "out"
     output.mkdir()
-    process = subprocess.Popen(
-        _command(
-            "score", "--scorer", "lexical", "--input", tmp_path / "in.jsonl",
-            "--output", output / "scores.jsonl",
-        ),
-        cwd=ROOT, env=_ENV,
-    )  # fmt: skip
-    while not list(output.iterdir()):
-        assert process.poll() is None
-        time.sleep(0.001)
+    arguments = ("--input", tmp_path / "in.jsonl", "--output", output / "scores.jsonl")
+    with command("score", "--scorer", "lexical", *arguments) as process:
+        process.wait_until(lambda: any(output.iterdir()))
 
-    process.send_signal(signal.SIGTERM)
+        process.signal(signal.SIGTERM)
 
-    assert process.wait() == 128 + signal.SIGTERM
+        assert process.wait() == 128 + signal.SIGTERM
     assert list(output.iterdir()) == []

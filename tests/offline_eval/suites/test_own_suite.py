@@ -6,8 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -31,6 +29,7 @@ from knowgate.offline_eval.suites import (
 )
 from tests.offline_eval.suites import arithmetic
 from tests.offline_eval.suites.arithmetic import SUMS, Row, Settings, Sum, Sums
+from tests.support.commands import command
 
 ROOT = Path(__file__).parents[3]
 _SUITE = f"python:{arithmetic.__name__}:SUMS"
@@ -73,29 +72,22 @@ def test_the_suite_is_short() -> None:
     assert len(lines) < 100
 
 
-def _command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "knowgate", *arguments]
-
-
 def test_a_killed_run_continues_and_repeats_nothing(tmp_path: Path) -> None:
     run, log = tmp_path / "run", tmp_path / "asked"
     model = f"python:{__name__}:slow"
-    command = _command("eval", _SUITE, "--upto", "6", "--model", model, "--out", str(run))
-    environment = {**os.environ, "ASKED": str(log)}
-    with subprocess.Popen(command, cwd=ROOT, env=environment) as program:
-        rows = run / "rows.jsonl"
-        while not (rows.exists() and rows.read_bytes().count(b"\n") >= 4):
-            assert program.poll() is None
-            time.sleep(0.01)
-        program.send_signal(signal.SIGKILL)
-        program.wait(timeout=30)
+    arguments = ("eval", _SUITE, "--upto", "6", "--model", model, "--out", run)
+    rows, environment = run / "rows.jsonl", {"ASKED": str(log)}
+    with command(*arguments, env=environment) as program:
+        program.wait_for_lines(rows, 4)
+        program.signal(signal.SIGKILL)
+        program.wait()
     stored = {json.loads(line)["row_id"] for line in rows.read_bytes().split(b"\n")[:-1]}
     first = log.read_text(encoding="utf-8").split()
     assert 4 <= len(stored) < 36
 
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True, timeout=120
-    )
+    with command(*arguments, env=environment) as program:
+        assert program.wait() == 0, program.err
+        told = program.out
 
     again = log.read_text(encoding="utf-8").split()[len(first) :]
     assert not {f"model/{case}" for case in again} & stored
@@ -103,7 +95,7 @@ def test_a_killed_run_continues_and_repeats_nothing(tmp_path: Path) -> None:
     assert Counter(found) == Counter(
         f"model/{a}-plus-{b}" for a in range(1, 7) for b in range(1, 7)
     )
-    assert f"next: knowgate report {run}" in done.stdout
+    assert f"next: knowgate report {run}" in told
 
 
 def test_a_failure_costs_one_case_and_is_asked_again_on_demand(tmp_path: Path) -> None:

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,7 +24,7 @@ from knowgate.offline_eval.data.facts import (
 from knowgate.offline_eval.data.facts._artefacts import CallRow
 from knowgate.offline_eval.run import CallLimits
 from tests.offline_eval.cli.commands import read_lines
-from tests.support.paths import ROOT
+from tests.support.commands import Program
 from tests.support.scripted_chat import Script, ScriptedChat, ScriptedTextChat
 from tests.support.scripted_facts import scripted_facts
 
@@ -350,27 +346,21 @@ def test_a_folder_with_something_else_in_it_is_refused(documents: Path, tmp_path
     assert sorted(path.name for path in documents.iterdir()) == ["fees.txt", "rules.txt"]
 
 
-SLOW_BUILD = """
-import sys
-from pathlib import Path
-from knowgate.offline_eval.data.facts import BuildSettings, build_questions
-from knowgate.offline_eval.run import CallLimits
-from tests.support.scripted_chat import ScriptedChat
-from tests.support.scripted_facts import scripted_facts
+def slow_build(documents: Path, out: Path, log: Path) -> None:
+    """Build with a model that notes every answer and often fails."""
 
-def script(messages):
-    with open(sys.argv[3], "a") as log:
-        log.write("x\\n")
-    return scripted_facts(messages)
+    def script(messages: Sequence[BaseMessage]) -> str:
+        with log.open("a") as stream:
+            stream.write("x\n")
+        return scripted_facts(messages)
 
-build_questions(
-    [Path(sys.argv[1])],
-    Path(sys.argv[2]),
-    model=ScriptedChat(script=script, failure_rate=0.3, seconds=0.01),
-    settings=BuildSettings(model="scripted"),
-    limits=CallLimits(max_concurrency=4, first_wait=0.001),
-)
-"""
+    build_questions(
+        [documents],
+        out,
+        model=ScriptedChat(script=script, failure_rate=0.3, seconds=0.01),
+        settings=BuildSettings(model="scripted"),
+        limits=CallLimits(max_concurrency=4, first_wait=0.001),
+    )
 
 
 @pytest.mark.slow
@@ -383,20 +373,16 @@ def test_a_killed_build_goes_on_and_repeats_no_more_than_was_under_way(
         (folder / f"{n:02}.txt").write_text(
             " ".join(f"Rule {n}-{k} of the road is about lane {n * k + 7}." for k in range(4))
         )
-    command = [sys.executable, "-c", SLOW_BUILD, str(folder), str(tmp_path / "kb")]
-    command.append(str(tmp_path / "log"))
+    arguments = (folder, tmp_path / "kb", tmp_path / "log")
     stored = tmp_path / "kb" / "calls" / "questions.jsonl"
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
 
-    with subprocess.Popen(command, cwd=ROOT, env=environment) as killed:
-        deadline = time.monotonic() + 60
-        while not (stored.exists() and stored.read_bytes().count(b"\n") > 20):
-            assert killed.poll() is None, "finished before it was killed"
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
-        killed.send_signal(signal.SIGKILL)
+    with Program(slow_build, *arguments) as killed:
+        killed.wait_for_lines(stored, 21)
+        killed.signal(signal.SIGKILL)
+        killed.wait()
     survived = stored.read_bytes()
-    subprocess.run(command, cwd=ROOT, env=environment, check=True, timeout=60)
+    with Program(slow_build, *arguments) as resumed:
+        assert resumed.wait() == 0, resumed.err
     build(folder, tmp_path / "calm", ScriptedChat(script=scripted_facts))
 
     whole = survived[: survived.rfind(b"\n") + 1]

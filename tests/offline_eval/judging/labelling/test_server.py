@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -24,9 +21,9 @@ from knowgate.offline_eval.judging.labelling import (
     open_session,
     read_labels,
 )
-from knowgate.offline_eval.run import RepliesRun
+from knowgate.offline_eval.run import RepliesRun, read_replies_run
 from tests.offline_eval.judging.labelling.conftest import Serve
-from tests.support.paths import ROOT
+from tests.support.commands import Program
 
 JSON = {"Content-Type": "application/json"}
 
@@ -242,44 +239,30 @@ def test_a_hundred_waiting_connections_do_not_block_the_next(url: str) -> None:
             connection.close()
 
 
-SERVE = """
-import sys
-from knowgate.offline_eval.judging.labelling import (LabelServer, open_sample, open_session)
-from knowgate.offline_eval.run import read_replies_run
-run = read_replies_run(sys.argv[1])
-with LabelServer(open_session(run, open_sample(run), "anna")) as server:
-    print(server.url, flush=True)
-    server.serve_forever()
-"""
+def serve(folder: Path) -> None:
+    """Serve a run to Anna; print the address first."""
+    run = read_replies_run(folder)
+    with LabelServer(open_session(run, open_sample(run), "anna")) as server:
+        print(server.url, flush=True)
+        server.serve_forever()
 
 
 @pytest.mark.slow
 def test_a_killed_server_loses_no_acknowledged_label(run: RepliesRun, socket_enabled: None) -> None:
     acknowledged: set[int] = set()
     for first in (0, 16):
-        server, url = start_server(run.folder)
-        with ThreadPoolExecutor(4) as pool:
+        with Program(serve, run.folder) as server, ThreadPoolExecutor(4) as pool:
+            url = server.first_line()
             answers = {p: pool.submit(label_status, url, p) for p in range(first, first + 16)}
             # Some are acknowledged, others under way, the rest still to come.
             answers[first + 5].result()
-            os.kill(server.pid, signal.SIGKILL)
-        server.communicate()
+            server.signal(signal.SIGKILL)
+            server.wait()
         done = {position for position, answer in answers.items() if answer.result() == 200}
         assert first + 5 in done
         acknowledged |= done
         statuses = open_session(run, open_sample(run), "anna").state()["statuses"]
         assert {statuses[position] for position in acknowledged} == {"done"}
-
-
-def start_server(folder: Path) -> tuple[subprocess.Popen[str], str]:
-    server = subprocess.Popen(
-        [sys.executable, "-c", SERVE, str(folder)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-    )
-    assert server.stdout is not None
-    return server, server.stdout.readline().strip()
 
 
 def label_status(url: str, position: int) -> int:

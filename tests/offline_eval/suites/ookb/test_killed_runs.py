@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import resource
 import signal
-import subprocess
-import sys
-import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,32 +17,18 @@ from knowgate.offline_eval.run import read_measured_run
 from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.ookb._signals_summary import summarise_ookb
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, run_toy, write_toy_questions
-from tests.support.paths import ROOT
+from tests.support.commands import Program
 
 _FILES = ("manifest.json", "questions.jsonl", "rows.jsonl")
 
 
-def _start(questions: Path, out: Path, pause: float) -> subprocess.Popen[bytes]:
-    code = (
-        "import runpy; runpy.run_module('tests.offline_eval.suites.ookb.toy', run_name='__main__')"
-    )
-    return subprocess.Popen(
-        [sys.executable, "-c", code, str(questions), str(out), str(pause)],
-        cwd=ROOT,
-        env={**os.environ, "OMP_WAIT_POLICY": "passive", "PYTHONPATH": str(ROOT)},
-        stderr=subprocess.PIPE,
-    )
+def _start(questions: Path, out: Path, pause: float) -> Program:
+    return Program(partial(run_toy, pause=pause), questions, out)
 
 
 def _rows(out: Path) -> int:
     path = out / "rows.jsonl"
     return path.read_bytes().count(b"\n") if path.exists() else 0
-
-
-def _wait_for_rows(process: subprocess.Popen[bytes], out: Path, rows: int) -> None:
-    while _rows(out) < rows:
-        assert process.poll() is None, "it ended before it could be killed"
-        time.sleep(0.002)
 
 
 def _contents(out: Path) -> dict[str, bytes]:
@@ -58,11 +41,10 @@ def test_a_run_killed_again_and_again_is_the_same_as_one_left_alone(tmp_path: Pa
 
     counts = []
     for rows in (1, 7, 8, 30, 52, 71):
-        process = _start(questions, killed, pause=0.01)
-        _wait_for_rows(process, killed, rows)
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        assert process.returncode == -signal.SIGKILL
+        with _start(questions, killed, pause=0.01) as process:
+            process.wait_for_lines(killed / "rows.jsonl", rows)
+            process.signal(signal.SIGKILL)
+            assert process.wait() == -signal.SIGKILL
         counts.append(_rows(killed))
         # What is there is the beginning of what it should be.
         assert (whole / "rows.jsonl").read_bytes().startswith((killed / "rows.jsonl").read_bytes())
@@ -186,15 +168,11 @@ def test_a_run_of_other_questions_is_refused(toy: Path) -> None:
 
 def test_a_run_that_another_process_writes_is_refused(tmp_path: Path) -> None:
     questions = write_toy_questions(tmp_path / "kb.jsonl", 40)
-    process = _start(questions, tmp_path / "run", pause=0.2)
-    try:
-        _wait_for_rows(process, tmp_path / "run", 1)
+    with _start(questions, tmp_path / "run", pause=0.2) as process:
+        process.wait_for_lines(tmp_path / "run" / "rows.jsonl", 1)
         with pytest.raises(InputError, match="another process is writing this run"):
             run_toy(questions, tmp_path / "run")
-        assert process.poll() is None
-    finally:
-        process.kill()
-        process.communicate()
+        assert process.code is None
     # The lock went with the process.
     run_toy(questions, tmp_path / "run")
 

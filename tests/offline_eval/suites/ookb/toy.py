@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 import zlib
 from collections.abc import Callable, Sequence
@@ -75,7 +74,3 @@ def run_toy(
         [Instruments(LexicalScorer(), ToyEncoder() if encoder is None else encoder)],
         RunOptions(on_progress=lambda _: time.sleep(pause)),
     ).folder
-
-
-if __name__ == "__main__":
-    run_toy(Path(sys.argv[1]), Path(sys.argv[2]), pause=float(sys.argv[3]))
