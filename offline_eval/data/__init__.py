@@ -10,6 +10,7 @@ from ._questions import (
     build_knowledge_base,
     read_questions,
 )
+from .facts import load_chunks
 
 __all__ = [
     "Encoder",
@@ -18,5 +19,6 @@ __all__ = [
     "QuestionRecord",
     "build_knowledge_base",
     "embed_all",
+    "load_chunks",
     "read_questions",
 ]

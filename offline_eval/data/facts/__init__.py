@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from ._artefacts import Stage
 from ._build import BuildTotals, Spent, build_questions
+from ._chunks import load_chunks
 from ._estimate import BuildEstimate, estimate_build
 from ._records import NO_MODEL, BuildSettings
 from ._requests import BuildPrompts
@@ -34,4 +35,5 @@ __all__ = [
     "Stage",
     "build_questions",
     "estimate_build",
+    "load_chunks",
 ]

@@ -17,6 +17,7 @@ class BlockKind(StrEnum):
     PARAGRAPH = "paragraph"
     ITEM = "item"
     TABLE_ROW = "table_row"
+    CODE = "code"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Block:
 
     Attributes:
         kind: what it is.
-        text: on one line.
+        text: on one line; of code, its lines.
         topic: heading that it stands under, if any.
         boilerplate: the format itself says that it is no content.
         level: of a heading, 1 the highest; 0 for others.
@@ -50,6 +51,10 @@ class Pair:
     answer: str
     topic: str | None = None
 
+    def as_block(self) -> Block:
+        """Return the question with its answer below it as one block."""
+        return Block(BlockKind.PARAGRAPH, f"{self.question}\n{self.answer}", self.topic)
+
 
 @dataclass(frozen=True, slots=True)
 class Content:
@@ -57,15 +62,17 @@ class Content:
 
     Attributes:
         kind: of the format.
-        blocks: in reading order; text that became a pair is not among them.
+        blocks: prose in reading order, without code and without text that became a pair.
         pairs: questions with answers that stand there as such.
         faults: (type, detail) of parts that could not be read.
+        text: everything in reading order, pairs and code included: what is cut into chunks.
     """
 
     kind: str
     blocks: tuple[Block, ...] = ()
     pairs: tuple[Pair, ...] = ()
     faults: tuple[tuple[str, str], ...] = ()
+    text: tuple[Block, ...] = ()
 
 
 class DocumentError(InputError):

@@ -168,11 +168,12 @@ def read_content(raw: bytes, suffix: str) -> Content:
 
 
 def _plain(text: str) -> Content:
-    rest, pairs = text_pairs(text.replace("\f", "\n\n").split("\n"))
+    lines = text.replace("\f", "\n\n").split("\n")
+    rest, pairs = text_pairs(lines)
     blocks = blocks_of_lines(rest)
     if not blocks and not pairs:
         raise DocumentError("empty", "there is no text in it")
-    return Content("text", tuple(blocks), tuple(pairs))
+    return Content("text", tuple(blocks), tuple(pairs), text=tuple(blocks_of_lines(lines)))
 
 
 def _decoded(raw: bytes) -> str:

@@ -49,8 +49,12 @@ def read_html(raw: bytes | str) -> Content:
         # One inside another is gone already.
         if not tag.decomposed:
             tag.decompose()
+    text = list(_blocks(soup))
+    shown = {block.text for block in text}
+    text += [pair.as_block() for pair in pairs if pair.question not in shown]
     pairs += _marked_pairs(soup)
-    blocks, headed = headed_pairs(_with_topics(_blocks(soup)))
+    prose = (block for block in _blocks(soup) if block.kind is not BlockKind.CODE)
+    blocks, headed = headed_pairs(_with_topics(prose))
     seen: set[str] = set()
     unique = [
         pair
@@ -59,7 +63,7 @@ def read_html(raw: bytes | str) -> Content:
     ]
     if not blocks and not unique:
         raise DocumentError("empty", "the page has no text")
-    return Content("html", tuple(blocks), tuple(unique))
+    return Content("html", tuple(blocks), tuple(unique), text=tuple(text))
 
 
 def _is_menu(tag: Tag) -> bool:
@@ -161,7 +165,8 @@ def _blocks(soup: BeautifulSoup) -> Iterator[Block]:
     kind, level = BlockKind.PARAGRAPH, 0
 
     def closed() -> Iterator[Block]:
-        text = joined(["".join(held)])
+        code = kind is BlockKind.CODE
+        text = "".join(held).strip("\n") if code else joined(["".join(held)])
         held.clear()
         if text:
             yield Block(kind, text, level=level)
@@ -194,6 +199,8 @@ def _kind_of(tag: Tag | None) -> tuple[BlockKind, int]:
             return BlockKind.HEADING, _HEADINGS[tag.name]
         if tag.name == "li":
             return BlockKind.ITEM, 0
+        if tag.name == "pre" and tag.find("code") is not None:
+            return BlockKind.CODE, 0
         if tag.get("data-knowgate-row") is not None:
             return BlockKind.TABLE_ROW, 0
         if tag.name in _BLOCKS and tag.name not in ("p", "br"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from markdown_it import MarkdownIt
 
@@ -13,16 +14,11 @@ _FRONT_MATTER = re.compile(r"\A---[ \t]*\n.*?\n---[ \t]*\n", re.DOTALL)
 
 
 def read_markdown(text: str) -> Content:
-    """The content of a Markdown document; code blocks and front matter are left out.
+    """The content of a Markdown document; front matter is left out.
 
     Raises:
         DocumentError: `empty`.
     """
     parser = MarkdownIt("commonmark", {"html": True}).enable("table")
-    tokens = [
-        token
-        for token in parser.parse(_FRONT_MATTER.sub("", text, count=1))
-        if token.type not in ("fence", "code_block")
-    ]
-    found = read_html(f"<html><body>{parser.renderer.render(tokens, parser.options, {})}</body>")
-    return Content("markdown", found.blocks, found.pairs)
+    page = parser.render(_FRONT_MATTER.sub("", text, count=1))
+    return replace(read_html(f"<html><body>{page}</body>"), kind="markdown")

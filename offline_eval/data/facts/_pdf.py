@@ -42,7 +42,7 @@ def read_pdf(raw: bytes) -> Content:
     blocks = blocks_of_lines(rest)
     if not blocks and not pairs:
         raise DocumentError("empty", "no text in it; a scan needs text recognition first")
-    return Content("pdf", tuple(blocks), tuple(pairs))
+    return Content("pdf", tuple(blocks), tuple(pairs), text=tuple(blocks_of_lines(lines)))
 
 
 def _pages(raw: bytes) -> list[list[str]]:

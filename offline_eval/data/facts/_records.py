@@ -82,7 +82,8 @@ def read_table(text: str, *, tabs: bool) -> Content:
     question, answer = _column(names, _QUESTION_NAMES), _column(names, _ANSWER_NAMES)
     if question is None or answer is None:
         lines = [joined([table_line(head, row)]) for row in rows[1:]]
-        return Content("table", tuple(Block(BlockKind.TABLE_ROW, line) for line in lines if line))
+        blocks = tuple(Block(BlockKind.TABLE_ROW, line) for line in lines if line)
+        return Content("table", blocks, text=blocks)
     values = [dict(zip(names, row, strict=False)) for row in rows[1:]]
     places = [f"row {number}" for number in range(2, len(rows) + 1)]
     return _content(zip(places, values, strict=True), "table")
@@ -141,7 +142,8 @@ def _content(records: Iterable[tuple[str, Any]], kind: str) -> Content:
         pairs.append(Pair(question, answer, _value(names, _TOPIC_NAMES)))
     if not pairs:
         raise DocumentError("no_questions", "no record has a question and an answer")
-    return Content(kind, (), tuple(pairs), tuple(faults))
+    text = tuple(pair.as_block() for pair in pairs)
+    return Content(kind, (), tuple(pairs), tuple(faults), text)
 
 
 def _value(record: Mapping[str, Any], names: Sequence[str]) -> str | None:

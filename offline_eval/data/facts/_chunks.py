@@ -1,0 +1,135 @@
+"""Cut documents into chunks, as a knowledge base serves them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from langchain_core.documents import Document
+
+from ....guard.errors import InputError, MissingDependencyError
+from ._blocks import Block, BlockKind, Content
+from ._documents import ReadDocument, find_documents, read_document
+
+CHUNK_SIZE, CHUNK_OVERLAP = 150, 0
+
+# Tried in this order: section, paragraph, line, sentence, word.
+_SECTION, _PARAGRAPH, _LINE = "\n\n\n", "\n\n", "\n"
+_SEPARATORS = (_SECTION, _PARAGRAPH, _LINE, r"(?<=[.!?])\s+|(?<=[。！？])", r"\s+", "")
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\s\u3040-\u30ff\u3400-\u9fff]+")
+# Each text of these is a record of its own and never shares a chunk with another.
+_RECORDS = ("table", "records")
+
+
+def load_chunks(
+    folder: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    chunk_size: int = CHUNK_SIZE,
+    chunk_overlap: int = CHUNK_OVERLAP,
+) -> list[Document]:
+    """Read documents and cut them into chunks, ready for a LangChain vector store.
+
+    Text is cut before headings where possible, else between paragraphs, sentences and
+    words, in this order. Rows of tables and records of JSON files each have their own chunk.
+
+    Args:
+        folder: a folder with all below it, a file, or several of them. Every format that
+            `knowgate kb build` reads: text, Markdown, HTML, PDF, CSV, TSV, JSON, JSON lines.
+        chunk_size: most words in a chunk, at least 1; a Chinese or Japanese character
+            counts as a word.
+        chunk_overlap: most words that two neighbouring chunks share; below `chunk_size`.
+
+    Returns:
+        Chunks in the order of the documents. `metadata["source"]` is the document: its path
+        below the folder, or the name of the file; `metadata["chunk"]` is the position of the
+        chunk in it, from 0. Files that cannot be read are left out.
+
+    Raises:
+        InputError: a size is out of range, a path does not exist, or no file has any text.
+        MissingDependencyError: `langchain-text-splitters` is not installed.
+    """
+    places = [folder] if isinstance(folder, str | os.PathLike) else list(folder)
+    documents = [read_document(file) for file in find_documents(places)]
+    chunks = chunks_of(documents, chunk_size, chunk_overlap)
+    if not chunks:
+        where = ", ".join(os.fspath(place) for place in places)
+        raise InputError("no document has any text", where=where, hint="name other documents")
+    return chunks
+
+
+def chunks_of(
+    documents: Sequence[ReadDocument],
+    chunk_size: int = CHUNK_SIZE,
+    chunk_overlap: int = CHUNK_OVERLAP,
+) -> list[Document]:
+    """Cut documents that were read; see `load_chunks`."""
+    check_sizes(chunk_size, chunk_overlap)
+    try:
+        from langchain_text_splitters import RecursiveCharacterTextSplitter
+    except ImportError:
+        raise MissingDependencyError(
+            "chunks need the package langchain-text-splitters: pip install 'knowgate[eval]'"
+        ) from None
+    splitter = RecursiveCharacterTextSplitter(
+        separators=list(_SEPARATORS),
+        is_separator_regex=True,
+        keep_separator="end",
+        chunk_size=chunk_size,
+        chunk_overlap=chunk_overlap,
+        length_function=lambda text: len(_WORD.findall(text)),
+    )
+    found: list[Document] = []
+    for document in documents:
+        texts = _texts(document.content) if document.content else ()
+        parts = [part for text in texts for part in splitter.split_text(text)]
+        found += [
+            Document(
+                page_content=part.replace(_SECTION, _PARAGRAPH),
+                metadata={"source": document.name, "chunk": number},
+            )
+            for number, part in enumerate(parts)
+        ]
+    return found
+
+
+def check_sizes(chunk_size: int, chunk_overlap: int) -> None:
+    """Check that chunks can be cut.
+
+    Raises:
+        InputError: a size is out of range.
+    """
+    if chunk_size < 1:
+        raise InputError("must be at least 1", where="chunk_size", hint=f"{CHUNK_SIZE} does well")
+    if not 0 <= chunk_overlap < chunk_size:
+        raise InputError(
+            "must be at least 0 and less than the size of a chunk",
+            where="chunk_overlap",
+            hint="0 for none",
+        )
+
+
+def _texts(content: Content) -> Iterator[str]:
+    """Yield what is split by itself: each record, or else the whole document."""
+    blocks = [block for block in content.text if not block.boilerplate]
+    if content.kind in _RECORDS:
+        yield from (block.text for block in blocks)
+    elif blocks:
+        seams = [_seam(*both) for both in pairwise(blocks)]
+        parts = (
+            f"{_marked(block)}{seam}" for block, seam in zip(blocks, [*seams, ""], strict=True)
+        )
+        yield "".join(parts)
+
+
+def _marked(block: Block) -> str:
+    return f"- {block.text}" if block.kind is BlockKind.ITEM else block.text
+
+
+def _seam(before: Block, after: Block) -> str:
+    if before.kind is BlockKind.HEADING:
+        return _LINE  # stays with the text below it
+    if after.kind is BlockKind.HEADING:
+        return _SECTION
+    listed = before.kind is after.kind and after.kind in (BlockKind.ITEM, BlockKind.TABLE_ROW)
+    return _LINE if listed else _PARAGRAPH

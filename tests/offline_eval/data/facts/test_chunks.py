@@ -1,0 +1,135 @@
+"""Chunks of documents: what is in them, how long they are, where they come from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from knowgate.guard import InputError
+from knowgate.offline_eval.data import load_chunks
+
+PAGE = """---
+title: hidden
+---
+# Plans
+
+Every plan has storage.
+
+## What does Basic cost?
+
+Basic costs 12 euros.
+
+```
+plan --basic
+  --yearly
+```
+
+| Plan | Seats |
+|---|---|
+| Basic | 3 |
+| Pro | 20 |
+"""
+
+
+def folder_with(tmp_path: Path, **files: str) -> Path:
+    for name, text in files.items():
+        path = tmp_path / "docs" / name.replace("__", "/").replace("_", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return tmp_path / "docs"
+
+
+def test_a_chunk_holds_everything_of_a_page_in_reading_order(tmp_path: Path) -> None:
+    (chunk,) = load_chunks(folder_with(tmp_path, help__plans_md=PAGE))
+
+    assert chunk.page_content == (
+        "Plans\nEvery plan has storage.\n\nWhat does Basic cost?\nBasic costs 12 euros.\n\n"
+        "plan --basic\n  --yearly\n\nPlan: Basic; Seats: 3\nPlan: Pro; Seats: 20"
+    )
+    assert chunk.metadata == {"source": "help/plans.md", "chunk": 0}
+
+
+def test_a_page_is_cut_before_headings_and_a_long_section_between_its_sentences(
+    tmp_path: Path,
+) -> None:
+    long = "One two three four. Five six seven eight. Nine ten eleven twelve."
+    folder = folder_with(tmp_path, page_md=f"# Short\n\nTwo words.\n\n# Long\n\n{long}\n")
+
+    chunks = load_chunks(folder, chunk_size=8)
+
+    assert [chunk.page_content for chunk in chunks] == [
+        "Short\nTwo words.",
+        "Long",
+        "One two three four. Five six seven eight.",
+        "Nine ten eleven twelve.",
+    ]
+    assert [chunk.metadata["chunk"] for chunk in chunks] == [0, 1, 2, 3]
+
+
+def test_chunks_share_as_many_words_as_is_said(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path, page_txt=" ".join(f"w{n}" for n in range(10)))
+
+    chunks = load_chunks(folder, chunk_size=4, chunk_overlap=1)
+
+    assert [chunk.page_content for chunk in chunks] == [
+        "w0 w1 w2 w3",
+        "w3 w4 w5 w6",
+        "w6 w7 w8 w9",
+    ]
+
+
+def test_a_chinese_character_counts_as_a_word(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path, page_txt="红灯停车。绿灯通行。")
+
+    assert [chunk.page_content for chunk in load_chunks(folder, chunk_size=5)] == [
+        "红灯停车。",
+        "绿灯通行。",
+    ]
+
+
+def test_each_record_of_a_table_is_a_chunk(tmp_path: Path) -> None:
+    records = [{"question": "Why?", "answer": "Because."}, {"question": "How?", "answer": "So."}]
+    folder = folder_with(
+        tmp_path, faq_json=json.dumps(records), ages_csv="class,age\n3A,18\n2B,16\n"
+    )
+
+    assert [chunk.page_content for chunk in load_chunks(folder)] == [
+        "class: 3A; age: 18",
+        "class: 2B; age: 16",
+        "Why?\nBecause.",
+        "How?\nSo.",
+    ]
+
+
+def test_questions_that_a_page_declares_for_search_engines_only_are_in_a_chunk(
+    tmp_path: Path,
+) -> None:
+    declared = {
+        "@type": "FAQPage",
+        "mainEntity": [{"@type": "Question", "name": "Free?", "acceptedAnswer": {"text": "Yes."}}],
+    }
+    page = f'<script type="application/ld+json">{json.dumps(declared)}</script><p>Welcome.</p>'
+
+    (chunk,) = load_chunks(folder_with(tmp_path, page_html=page))
+
+    assert chunk.page_content == "Welcome.\n\nFree?\nYes."
+
+
+def test_a_file_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path, page_txt="Text.", empty_txt="")
+    (folder / "image.png").write_bytes(b"\x89PNG\0\0")
+
+    assert [chunk.metadata["source"] for chunk in load_chunks(folder)] == ["page.txt"]
+
+
+def test_a_folder_without_any_text_is_rejected(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no document has any text"):
+        load_chunks(folder_with(tmp_path, empty_txt=""))
+
+
+@pytest.mark.parametrize(("size", "overlap"), [(0, 0), (10, -1), (10, 10)])
+def test_sizes_out_of_range_are_rejected(tmp_path: Path, size: int, overlap: int) -> None:
+    with pytest.raises(InputError, match="must be at least"):
+        load_chunks(folder_with(tmp_path, page_txt="Text."), size, overlap)
