@@ -10,9 +10,11 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import IO, Any
 from uuid import uuid4
 
@@ -21,9 +23,11 @@ from .errors import InputError
 __all__ = [
     "atomic_writer",
     "file_sha256",
+    "new_folder",
     "read_json",
     "read_jsonl",
     "read_text",
+    "require_new_folder",
     "write_json",
     "write_text",
 ]
@@ -190,6 +194,59 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 def write_json(path: str | os.PathLike[str], value: Any) -> None:
     """Write `value` atomically as indented JSON; NaN and infinity are rejected."""
     write_text(path, json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False) + "\n")
+
+
+def require_new_folder(folder: str | os.PathLike[str]) -> None:
+    """Check that a new folder can be made, before anything that takes long.
+
+    Raises:
+        InputError: there is a file, a folder that is not empty, or no right to write.
+    """
+    path = Path(folder)
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise InputError(
+            "exists and is not an empty folder", where=str(path), hint="name a new folder"
+        )
+    there = next(place for place in (path, *path.absolute().parents) if place.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        what = "cannot be written to" if there.is_dir() else "is a file, not a folder"
+        raise InputError(what, where=str(there), hint="choose another place")
+
+
+@contextlib.contextmanager
+def new_folder(folder: str | os.PathLike[str], *, last: str = "") -> Iterator[Path]:
+    """Yield a folder to write in whose files are in `folder` in the end; none after an error.
+
+    An empty folder that is there already is filled and not replaced: it may be a mount.
+
+    Args:
+        folder: new or empty.
+        last: name of the file that says that the folder is complete; it is moved last.
+
+    Raises:
+        InputError: the folder cannot be made or written.
+    """
+    place = Path(folder).resolve()
+    require_new_folder(place)
+    there = place.exists()
+    room = place if there else place.parent
+    try:
+        room.mkdir(parents=True, exist_ok=True)
+        work = Path(mkdtemp(prefix=".knowgate.", dir=room))
+    except OSError as error:
+        raise InputError(
+            f"cannot be written ({error.strerror})", where=str(place), hint="choose another place"
+        ) from None
+    try:
+        yield work
+        if there:
+            for path in sorted(work.iterdir(), key=lambda one: one.name == last):
+                path.rename(place / path.name)
+        else:
+            work.chmod(0o755)
+            work.rename(place)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
 
 
 def file_sha256(path: str | os.PathLike[str]) -> str:

@@ -8,18 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ...guard.prompts import load_prompt
-from ..data.facts import (
-    NO_MODEL,
-    BuildEstimate,
-    BuildPrompts,
-    BuildSettings,
-    BuildTotals,
-    Spent,
-    Stage,
-    build_questions,
-    estimate_build,
-)
+from ..data.facts import BuildSettings, BuildTotals, build_questions, estimate_build
 from ..run import CallLimits
 from ..systems import load_chat_model
 from ._app import app
@@ -31,7 +20,31 @@ kb_app = typer.Typer(
 )
 app.add_typer(kb_app, name="kb")
 
-_STAGE_WORDS: dict[str, str] = {Stage.FACTS: "finding facts", Stage.QUESTIONS: "writing questions"}
+_STAGES = {"facts": "finding facts", "questions": "writing questions"}
+
+_DOCUMENTS = typer.Argument(
+    metavar="DOCS",
+    help="Files, or folders with all below them: text, Markdown, HTML, PDF, and FAQs as "
+    "CSV, TSV, JSON or JSON lines.",
+)
+_OUT = typer.Option("--out", help="Folder of the knowledge base; continued if it exists.")
+_MODEL = typer.Option(
+    help="Who finds facts and writes questions: `none` (by rules), a Hugging Face folder, "
+    "`provider:model`, or `python:module:attribute`. The bundled model is too small."
+)
+_FACT_PROMPT = typer.Option("--fact-prompt", help="Your own prompt, with {sentences}, and {topic}.")
+_QUESTION_PROMPT = typer.Option(
+    "--question-prompt", help="Your own prompt, with {fact}, and {passage}, {topic}."
+)
+_STRUCTURED = typer.Option(help="Use the model's structured output where it has it.")
+_SENTENCES = typer.Option(min=1, max=100, help="Most sentences in one request for facts.")
+_REPAIRS = typer.Option(min=0, help="How often a faulty reply is sent back.")
+_CONCURRENCY = typer.Option(min=1, help="Requests at a time.")
+_RATE = typer.Option(help="Most requests a second; by default no limit.")
+_TIMEOUT = typer.Option(help="Seconds for one request.")
+_ATTEMPTS = typer.Option(min=1, help="Requests for one reply when the provider fails.")
+_RETRY = typer.Option("--retry-failed", help="Ask again what failed in an earlier build.")
+_DRY_RUN = typer.Option("--dry-run", help="Say what it would cost; ask and write nothing.")
 
 
 @kb_app.callback()
@@ -41,57 +54,20 @@ def _group() -> None:
 
 @kb_app.command()
 def build(
-    documents: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="DOCS",
-            help="Files, or folders with all below them: text, Markdown, HTML, PDF, and FAQs as "
-            "CSV, TSV, JSON or JSON lines.",
-        ),
-    ],
-    out_dir: Annotated[
-        Path, typer.Option("--out", help="Folder of the knowledge base; continued if it exists.")
-    ],
-    model: Annotated[
-        str,
-        typer.Option(
-            help="Who finds facts and writes questions: `none` (by rules), a Hugging Face folder, "
-            "`provider:model`, or `python:module:attribute`. The bundled model is too small."
-        ),
-    ] = NO_MODEL,
-    fact_prompt_file: Annotated[
-        Path | None,
-        typer.Option("--fact-prompt", help="Your own prompt, with {sentences}, and {topic}."),
-    ] = None,
-    question_prompt_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--question-prompt", help="Your own prompt, with {fact}, and {passage}, {topic}."
-        ),
-    ] = None,
-    structured: Annotated[
-        bool, typer.Option(help="Use the model's structured output where it has it.")
-    ] = True,
-    sentences_per_call: Annotated[
-        int, typer.Option(min=1, max=100, help="Most sentences in one request for facts.")
-    ] = 12,
-    max_repairs: Annotated[
-        int, typer.Option(min=0, help="How often a faulty reply is sent back.")
-    ] = 2,
-    concurrency: Annotated[int, typer.Option(min=1, help="Requests at a time.")] = 8,
-    rate: Annotated[
-        float | None, typer.Option(help="Most requests a second; by default no limit.")
-    ] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds for one request.")] = 60.0,
-    max_attempts: Annotated[
-        int, typer.Option(min=1, help="Requests for one reply when the provider fails.")
-    ] = 4,
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Ask again what failed in an earlier build.")
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what it would cost; ask and write nothing.")
-    ] = False,
+    documents: Annotated[list[Path], _DOCUMENTS],
+    out_dir: Annotated[Path, _OUT],
+    model: Annotated[str, _MODEL] = BuildSettings().model,
+    fact_prompt_file: Annotated[Path | None, _FACT_PROMPT] = None,
+    question_prompt_file: Annotated[Path | None, _QUESTION_PROMPT] = None,
+    structured: Annotated[bool, _STRUCTURED] = True,
+    sentences_per_call: Annotated[int, _SENTENCES] = 12,
+    max_repairs: Annotated[int, _REPAIRS] = 2,
+    concurrency: Annotated[int, _CONCURRENCY] = 8,
+    rate: Annotated[float | None, _RATE] = None,
+    timeout: Annotated[float, _TIMEOUT] = 60.0,
+    max_attempts: Annotated[int, _ATTEMPTS] = 4,
+    retry_failed: Annotated[bool, _RETRY] = False,
+    dry_run: Annotated[bool, _DRY_RUN] = False,
 ) -> None:
     """Documents to questions with answers, each with the sentences it stands on.
 
@@ -99,71 +75,43 @@ def build(
     Without: definitions as questions, other sentences with a blank to fill in. Pairs
     of question and answer in FAQs and tables are taken over as they are.
 
-    Killed and started again, it goes on where it stopped. What the model has answered
-    is kept by content: only what has changed is asked again.
+    A killed build resumes when the same command is started again. Replies of the model are
+    kept by content: only what has changed is asked again.
 
     Example: `knowgate kb build docs/ --model openai:gpt-4.1-mini --out kb`
     """
-    files = {"facts": fact_prompt_file, "question": question_prompt_file}
-    settings = BuildSettings(
+    settings = BuildSettings.of_prompts(
+        fact_prompt_file,
+        question_prompt_file,
         model=model,
-        prompts=BuildPrompts(**{name: load_prompt(path) for name, path in files.items() if path}),
         structured=structured,
         sentences_per_call=sentences_per_call,
         max_repairs=max_repairs,
     )
     if dry_run:
-        _say_estimate(estimate_build(documents, out_dir, settings=settings))
+        out.print(str(estimate_build(documents, out_dir, settings=settings)), markup=False)
         return
-    limits = CallLimits(
-        max_concurrency=concurrency, rate=rate, timeout=timeout, max_attempts=max_attempts
-    )
-    with call_stages(_STAGE_WORDS) as show:
+    limits = CallLimits(concurrency, rate, timeout, max_attempts)
+    with call_stages(_STAGES) as show:
         totals = build_questions(
             documents,
             out_dir,
-            model=None if model == NO_MODEL else load_chat_model(model),
+            model=load_chat_model(model) if settings.asks_model else None,
             settings=settings,
             limits=limits,
             retry_failed=retry_failed,
             on_progress=show,
         )
-    _say_totals(totals, out_dir)
+    _tell(totals, out_dir)
 
 
-def _say_estimate(found: BuildEstimate) -> None:
-    lines = [
-        f"documents: {found.documents:,}, of which {found.unread:,} give nothing · sentences: "
-        f"{found.sentences:,} · pairs of question and answer: {found.pairs:,}",
-        f"calls: {found.fact_calls:,} for facts, about {found.question_calls:,} for questions "
-        f"({found.answered_calls:,} answered already)",
-        f"tokens, estimated: {found.input_tokens:,} in, {found.output_tokens:,} out",
-        "nothing was asked and nothing written",
-    ]
-    out.print("\n".join(lines), markup=False)
-
-
-def _say_totals(totals: BuildTotals, folder: Path) -> None:
-    lines = [
-        f"documents: {totals.documents:,}, of which {totals.unread:,} gave nothing · sentences: "
-        f"{totals.sentences:,} · facts: {totals.facts:,} · questions: {totals.questions:,}"
-    ]
-    if totals.failures:
-        types = ", ".join(f"{name} {count:,}" for name, count in totals.failures.items())
-        lines.append(f"failures: {types} (see {folder / 'failures.jsonl'})")
-    if totals.ever.calls:
-        lines.append(f"cost: {_cost(totals.ever)}; this time: {_cost(totals.now)}")
-    lines.append(f"questions → {folder / 'questions.jsonl'}")
+def _tell(totals: BuildTotals, folder: Path) -> None:
+    questions = quote(str(folder / "questions.jsonl"))
+    lines = [str(totals), f"questions → {folder / 'questions.jsonl'}"]
     if totals.questions > 1:
-        questions = quote(str(folder / "questions.jsonl"))
         kept = quote(str(folder / "diverse.jsonl"))
         lines.append(f"next: knowgate kb filter {questions} --out {kept}")
         lines.append(f"      knowgate measure --questions {kept} --out run")
     out.print("\n".join(lines), markup=False)
     if totals.questions < 2:
         err.print("too few questions for an evaluation: see failures.jsonl", markup=False)
-
-
-def _cost(spent: Spent) -> str:
-    words = f"{spent.calls:,} calls, {spent.input_tokens:,} tokens in, {spent.output_tokens:,} out"
-    return f"{words} (estimated in part)" if spent.estimated_replies else words

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from shlex import quote
-from tempfile import mkdtemp
 from typing import Annotated
 
 import typer
@@ -21,7 +17,7 @@ from ...calibration.training.sufficiency import (
     tune_relevance,
 )
 from ...guard.errors import InputError
-from ...guard.files import write_json
+from ...guard.files import new_folder, require_new_folder, write_json
 from ...guard.signals.relevance import scorer_names
 from ..data import PassageKind, QuestionRecord, build_knowledge_base, read_questions
 from ._app import app
@@ -57,11 +53,8 @@ def relevance(
     """
     records = read_questions(questions)
     cases = _training_questions(records, passage, where=str(questions))
-    if out_dir.exists() and (not out_dir.is_dir() or any(out_dir.iterdir())):
-        raise InputError(
-            "exists and is not an empty folder", where=str(out_dir), hint="name a new folder"
-        )
-    with _filled_at_once(out_dir.resolve()) as work:
+    require_new_folder(out_dir)
+    with new_folder(out_dir, last=_LAST_FILE) as work:
         with progress_bar("tuning") as advance:
             report = tune_relevance(
                 cases, work, settings=TuningSettings(seed=seed), on_progress=advance
@@ -69,29 +62,6 @@ def relevance(
         assert report is not None  # it is judged by default
         write_json(work / "tuning.json", report.as_json())
     _tell(report, out_dir)
-
-
-@contextlib.contextmanager
-def _filled_at_once(place: Path) -> Iterator[Path]:
-    """A folder to write in, whose files are at `place` in the end; none are after an error.
-
-    An empty folder that is there already is filled and not replaced: it may be a mount,
-    or the only one that may be written to.
-    """
-    there = place.exists()
-    room = place if there else place.parent
-    room.mkdir(parents=True, exist_ok=True)
-    work = Path(mkdtemp(prefix=".tuning.", dir=room))
-    try:
-        yield work
-        if not there:
-            work.chmod(0o755)
-            work.rename(place)
-            return
-        for path in sorted(work.iterdir(), key=lambda one: one.name == _LAST_FILE):
-            path.rename(place / path.name)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
 
 
 def _training_questions(

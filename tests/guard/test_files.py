@@ -16,9 +16,11 @@ from knowgate.guard import InputError
 from knowgate.guard.files import (
     atomic_writer,
     file_sha256,
+    new_folder,
     read_json,
     read_jsonl,
     read_text,
+    require_new_folder,
     write_json,
     write_text,
 )
@@ -210,3 +212,42 @@ def test_newlines_are_written_as_they_are(file: Path) -> None:
 def test_the_sha256_is_that_of_the_bytes(file: Path) -> None:
     file.write_bytes(b"abc")
     assert file_sha256(file) == hashlib.sha256(b"abc").hexdigest()
+
+
+def test_an_empty_folder_is_filled_and_not_replaced(tmp_path: Path) -> None:
+    place = tmp_path / "mount"
+    place.mkdir()
+    inode = place.stat().st_ino
+    with new_folder(place, last="tuning.json") as work:
+        # Others beside it may not be writable.
+        assert [path.name for path in tmp_path.iterdir()] == ["mount"]
+        (work / "fused.json").write_text("{}", encoding="utf-8")
+        (work / "tuning.json").write_text("{}", encoding="utf-8")
+    assert sorted(path.name for path in place.iterdir()) == ["fused.json", "tuning.json"]
+    assert place.stat().st_ino == inode
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_an_interrupted_folder_leaves_nothing(tmp_path: Path, there: bool) -> None:
+    place = tmp_path / "out"
+    if there:
+        place.mkdir()
+
+    def interrupted() -> None:
+        with new_folder(place, last="tuning.json") as work:
+            (work / "fused.json").write_text("{}", encoding="utf-8")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert [path.name for path in tmp_path.rglob("*")] == (["out"] if there else [])
+
+
+def test_a_new_folder_has_nothing_in_it_and_can_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    require_new_folder(tmp_path / "new" / "one")
+
+    with pytest.raises(InputError, match="is not an empty folder"):
+        require_new_folder(tmp_path)
+    with pytest.raises(InputError, match="is a file, not a folder"):
+        require_new_folder(tmp_path / "file" / "one")

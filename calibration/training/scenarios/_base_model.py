@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
-import shutil
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 from ....guard.engine import quiet_loading
-from ....guard.errors import DeviceError, InputError, ModelFolderError, optional_import
+from ....guard.errors import DeviceError, ModelFolderError, optional_import
 from ....guard.files import file_sha256, read_json, write_json
 from ._batches import end_ids
 from ._settings import ScenarioTrainingSettings
@@ -189,22 +185,6 @@ TRAINING_FILE = "training.json"
 SCHEMA = 1
 
 
-def check_place(folder: Path) -> None:
-    """Reject a place where no new folder can be.
-
-    Raises:
-        InputError: a file, a folder that holds something, or no right to write there.
-    """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(
-            "exists and is not an empty folder", where=str(folder), hint="name a new folder"
-        )
-    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        what = "cannot be written to" if there.is_dir() else "is a file, not a folder"
-        raise InputError(what, where=str(there), hint="choose another place")
-
-
 def finished_training(folder: Path, identity: Mapping[str, Any]) -> dict[str, Any] | None:
     """What `training.json` says when the folder holds the adapter of just this training.
 
@@ -242,33 +222,3 @@ def write_adapter(model: Any, folder: Path) -> str:
     weights.unlink()
     weights.write_bytes(library.save(tensors, metadata={"format": "pt"}))
     return file_sha256(weights)
-
-
-@contextlib.contextmanager
-def filled_at_once(place: Path) -> Iterator[Path]:
-    """A folder to write in, whose files are at `place` in the end; none are after an error.
-
-    An empty folder that is there already is filled and not replaced: it may be a mount.
-
-    Raises:
-        InputError: the place cannot be written to.
-    """
-    there = place.exists()
-    room = place if there else place.parent
-    try:
-        room.mkdir(parents=True, exist_ok=True)
-        work = Path(mkdtemp(prefix=".training.", dir=room))
-    except OSError as error:
-        raise InputError(
-            f"cannot be written ({error.strerror})", where=str(place), hint="choose another place"
-        ) from None
-    try:
-        yield work
-        if there:
-            for path in sorted(work.iterdir(), key=lambda one: one.name == TRAINING_FILE):
-                path.rename(place / path.name)
-        else:
-            work.chmod(0o755)
-            work.rename(place)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)

@@ -11,14 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ....guard.errors import DeviceError, InputError, optional_import
-from ....guard.files import write_json
+from ....guard.files import new_folder, require_new_folder, write_json
 from ._base_model import (
     SCHEMA,
     TRAINING_FILE,
     TrainableModel,
     base_weights,
-    check_place,
-    filled_at_once,
     finished_training,
     trainable_model,
     training_device,
@@ -189,7 +187,7 @@ def check_training(out: str | Path, settings: ScenarioTrainingSettings) -> None:
         MissingDependencyError: bitsandbytes, where 4-bit weights are asked for.
     """
     training_device(settings)
-    check_place(Path(out))
+    require_new_folder(out)
 
 
 def train_scenarios(
@@ -350,7 +348,7 @@ def _train(
     identity = {**identity, "base_sha256": base_sha256}
     if (stored := finished_training(out, identity)) is not None:
         return _report(out, identity, stored, reused=True)
-    check_place(out)
+    require_new_folder(out)
     torch = optional_import("torch")
     started = time.monotonic()
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
@@ -372,7 +370,7 @@ def _train(
             for name in ("torch", "transformers", "peft")
         },
     }
-    with filled_at_once(out.resolve()) as work:
+    with new_folder(out, last=TRAINING_FILE) as work:
         facts["adapter_sha256"] = write_adapter(base.model, work)
         stored = {"schema": SCHEMA, "identity": identity, **facts}
         write_json(work / TRAINING_FILE, stored)

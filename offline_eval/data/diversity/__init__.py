@@ -5,20 +5,11 @@ questions ─► duplicates ─► keywords ─► meaning ─► kept, and what
 
 from __future__ import annotations
 
-from ._filter import (
-    Diverse,
-    DiversitySettings,
-    DropReason,
-    KeywordMethod,
-    SemanticMethod,
-    filter_questions_file,
-)
+from ._filter import DiversitySettings, KeywordMethod, SemanticMethod, filter_questions_file
 from ._tokens import numbers_of, words_of
 
 __all__ = [
-    "Diverse",
     "DiversitySettings",
-    "DropReason",
     "KeywordMethod",
     "SemanticMethod",
     "filter_questions_file",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -51,6 +52,14 @@ class DropReason(StrEnum):
     NEAR_DUPLICATE = "near_duplicate"
     KEYWORDS = "keywords"
     MEANING = "meaning"
+
+
+_REASONS = {
+    DropReason.DUPLICATE: "occur twice",
+    DropReason.NEAR_DUPLICATE: "nearly occur twice",
+    DropReason.KEYWORDS: "not unique by keywords",
+    DropReason.MEANING: "too near in meaning",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +136,18 @@ class Diverse:
     kept: tuple[QuestionRecord, ...]
     dropped: tuple[Dropped, ...]
 
+    def reasons(self) -> list[str]:
+        """Return a sentence for each reason, and one where answers contradict each other."""
+        counts = Counter(one.reason for one in self.dropped)
+        lines = [f"{number} {_REASONS[reason]}" for reason, number in counts.items()]
+        other = sum(one.same_answer is False for one in self.dropped if one.score == 0.0)
+        if other:
+            lines.append(
+                f"{other} of them ask the same as a kept question and have another answer: "
+                "the knowledge base may contradict itself."
+            )
+        return lines
+
 
 def diverse_questions(
     questions: Sequence[QuestionRecord],
@@ -135,10 +156,10 @@ def diverse_questions(
     *,
     on_progress: StageProgress | None = None,
 ) -> Diverse:
-    """The questions that differ from each other, by words and by meaning.
+    """Select the questions that differ from each other, by words and by meaning.
 
-    First duplicates go, exact and near ones; then questions whose words are not unique;
-    then, by farthest-first selection from the first one left, those whose meaning is
+    Dropped are first duplicates, exact and near ones; then questions whose words are not
+    unique; then, by farthest-first selection from the first one left, those whose meaning is
     near to one that was picked.
 
     Args:

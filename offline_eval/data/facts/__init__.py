@@ -18,21 +18,15 @@ The folder of a build:
 
 from __future__ import annotations
 
-from ._artefacts import Stage
-from ._build import BuildTotals, Spent, build_questions
+from ._build import BuildTotals, build_questions
 from ._chunks import load_chunks
 from ._estimate import BuildEstimate, estimate_build
-from ._records import NO_MODEL, BuildSettings
-from ._requests import BuildPrompts
+from ._records import BuildSettings
 
 __all__ = [
-    "NO_MODEL",
     "BuildEstimate",
-    "BuildPrompts",
     "BuildSettings",
     "BuildTotals",
-    "Spent",
-    "Stage",
     "build_questions",
     "estimate_build",
     "load_chunks",

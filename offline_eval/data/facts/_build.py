@@ -36,7 +36,7 @@ from ._folder import (
     build_manifest,
     calls_of,
 )
-from ._records import NO_MODEL, BuildSettings
+from ._records import BuildSettings
 from ._requests import FactsReply, QuestionReply
 from ._sentences import sentences_of
 
@@ -170,9 +170,13 @@ class Spent:
     output_tokens: int = 0
     estimated_replies: int = 0
 
+    def __str__(self) -> str:
+        said = f"{self.calls:,} calls, {self.input_tokens:,} tokens in, {self.output_tokens:,} out"
+        return f"{said} (estimated in part)" if self.estimated_replies else said
+
     @classmethod
     def of(cls, rows: Iterable[CallRow]) -> Spent:
-        """The sum over finished requests."""
+        """Return the sum over finished requests."""
         held = list(rows)
         return cls(
             sum(row.calls for row in held),
@@ -184,7 +188,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class BuildTotals:
-    """The result of a build, in numbers.
+    """The result of a build, in numbers; as text, what the user is told.
 
     Attributes:
         documents: found.
@@ -205,6 +209,18 @@ class BuildTotals:
     failures: dict[str, int]
     now: Spent
     ever: Spent
+
+    def __str__(self) -> str:
+        lines = [
+            f"documents: {self.documents:,}, of which {self.unread:,} gave nothing · sentences: "
+            f"{self.sentences:,} · facts: {self.facts:,} · questions: {self.questions:,}"
+        ]
+        if self.failures:
+            types = ", ".join(f"{name} {count:,}" for name, count in self.failures.items())
+            lines.append(f"failures: {types} (see failures.jsonl)")
+        if self.ever.calls:
+            lines.append(f"cost: {self.ever}; this time: {self.now}")
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +294,7 @@ def build_questions(
             under way.
     """
     settings = settings or BuildSettings()
-    if (model is None) != (settings.model == NO_MODEL):
+    if (model is None) is settings.asks_model:
         raise InputError("model and its name do not go together", where="settings.model")
     base = read_base(places, without=out)
     head = _manifest_head(settings, base)

@@ -13,7 +13,7 @@ from ._asking import question_key, question_prompt_text
 from ._build import read_base
 from ._fact_requests import Stretch, fact_prompt_text, facts_of, stretches
 from ._folder import COMPARED, AnsweredCalls, BuildManifest, build_manifest, calls_of
-from ._records import NO_MODEL, BuildSettings
+from ._records import BuildSettings
 from ._requests import FactsReply, QuestionReply, estimated_tokens
 
 # Assumed, not measured: a fact per sentence of content longer than this many characters,
@@ -24,7 +24,7 @@ _FACT_TOKENS, _QUESTION_TOKENS = 40, 50
 
 @dataclass(frozen=True, slots=True)
 class BuildEstimate:
-    """What is expected; every token count is an estimate from the length of the text.
+    """What a build would do; every token count is an estimate from the length of the text.
 
     Attributes:
         documents: found.
@@ -49,6 +49,16 @@ class BuildEstimate:
     input_tokens: int = 0
     output_tokens: int = 0
 
+    def __str__(self) -> str:
+        return (
+            f"documents: {self.documents:,}, of which {self.unread:,} give nothing · sentences: "
+            f"{self.sentences:,} · pairs of question and answer: {self.pairs:,}\n"
+            f"calls: {self.fact_calls:,} for facts, about {self.question_calls:,} for questions "
+            f"({self.answered_calls:,} answered already)\n"
+            f"tokens, estimated: {self.input_tokens:,} in, {self.output_tokens:,} out\n"
+            "nothing was asked and nothing written"
+        )
+
 
 def estimate_build(
     places: Sequence[str | os.PathLike[str]],
@@ -72,7 +82,7 @@ def estimate_build(
     base = read_base(places, without=out)
     unread = sum(document.failure is not None for document in base.documents)
     known = BuildEstimate(len(base.documents), unread, len(base.sentences), len(base.questions))
-    if settings.model == NO_MODEL:
+    if not settings.asks_model:
         return known
     done = _answered(out, Stage.FACTS)
     asked = stretches(

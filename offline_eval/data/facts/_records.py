@@ -7,9 +7,11 @@ import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Self
 
 from ....guard.errors import InputError
+from ....guard.prompts import load_prompt
 from ....guard.text import clean_text
 from ._blocks import Block, BlockKind, Content, DocumentError, Pair, joined
 from ._html import table_line
@@ -39,6 +41,29 @@ class BuildSettings:
     structured: bool = True
     sentences_per_call: int = 12
     max_repairs: int = 2
+
+    @classmethod
+    def of_prompts(
+        cls, facts: Path | None = None, question: Path | None = None, **settings: Any
+    ) -> Self:
+        """Make settings with prompts from files.
+
+        Args:
+            facts: file of the prompt for facts; None for the bundled one.
+            question: likewise, for questions.
+            settings: all others.
+
+        Raises:
+            InputError: a file cannot be read, or a prompt lacks its slot.
+        """
+        files = {"facts": facts, "question": question}
+        prompts = {name: load_prompt(path) for name, path in files.items() if path is not None}
+        return cls(prompts=BuildPrompts(**prompts), **settings)
+
+    @property
+    def asks_model(self) -> bool:
+        """Whether a model is asked."""
+        return self.model != NO_MODEL
 
     def __post_init__(self) -> None:
         if not 1 <= self.sentences_per_call <= 100:

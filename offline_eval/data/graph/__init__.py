@@ -14,33 +14,20 @@ Example:
 
 from __future__ import annotations
 
-from ._endpoint import FetchLimits, load_endpoint
-from ._generation import (
-    GeneratedSet,
-    check_folder,
-    generate_questions,
-    graph_properties,
-)
+from ._generation import generate_questions, graph_properties
 from ._graph import KnowledgeGraph
 from ._loading import load_graph
-from ._properties import PropertyProfile
-from ._settings import Functional, GenerationSettings, PropertyRules
+from ._settings import GenerationSettings, PropertyRules
 from ._sparql import EndpointSettings
 from ._templates import Templates
 
 __all__ = [
     "EndpointSettings",
-    "FetchLimits",
-    "Functional",
-    "GeneratedSet",
     "GenerationSettings",
     "KnowledgeGraph",
-    "PropertyProfile",
     "PropertyRules",
     "Templates",
-    "check_folder",
     "generate_questions",
     "graph_properties",
-    "load_endpoint",
     "load_graph",
 ]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ....guard.errors import InputError, optional_import
@@ -38,34 +37,12 @@ _MOST_NAMES = 1_000_000
 Progress = Callable[[int], None]
 
 
-@dataclass(frozen=True, slots=True)
-class FetchLimits:
-    """Limits of what is fetched.
-
-    Attributes:
-        properties: of the commonest ones, where none are named.
-        facts: of each property.
-        subjects: a graph pattern in SPARQL about `?s`, such as `?s a <http://…/River>`: only
-            of these subjects. The largest endpoints cannot order all facts of a property.
-    """
-
-    properties: int = 30
-    facts: int = 20_000
-    subjects: str = ""
-
-    def __post_init__(self) -> None:
-        for name in ("properties", "facts"):
-            if getattr(self, name) < 1:
-                raise InputError("must be at least 1", where=name)
-
-
 def load_endpoint(
     url: str,
     *,
     languages: Sequence[str] = ("en",),
     fallback: Sequence[str] = (),
     properties: Sequence[str] = (),
-    limits: FetchLimits | None = None,
     settings: EndpointSettings | None = None,
     on_progress: Progress | None = None,
 ) -> KnowledgeGraph:
@@ -77,18 +54,17 @@ def load_endpoint(
         fallback: languages whose names stand in for missing ones.
         properties: IRIs, or `P19` for a property of Wikidata; the endpoint's commonest ones
             by default, which the largest endpoints take too long to count.
-        limits: how much.
-        settings: how the endpoint is asked.
+        settings: how the endpoint is asked, and for how much.
         on_progress: called with the number of triples so far.
 
     Raises:
         InputError: the address or a property is none.
         SparqlError: see `SparqlClient.select`.
     """
-    bounds = FetchLimits() if limits is None else limits
+    settings = settings or EndpointSettings()
     wanted = [_checked(name) for name in properties]
     with SparqlClient(url, settings) as client:
-        fetch = _Fetch(client, GraphBuilder(languages, fallback), bounds, on_progress)
+        fetch = _Fetch(client, GraphBuilder(languages, fallback), settings, on_progress)
         for prop in wanted or fetch.common_properties():
             fetch.property(prop)
         fetch.names((*languages, *fallback))
@@ -100,14 +76,14 @@ class _Fetch:
         self,
         client: SparqlClient,
         builder: GraphBuilder,
-        limits: FetchLimits,
+        settings: EndpointSettings,
         on_progress: Progress | None,
     ) -> None:
-        self._client, self.builder, self._limits = client, builder, limits
+        self._client, self.builder, self._settings = client, builder, settings
         self._on_progress = on_progress
         self._seen: set[str] = set()
         # In a query of its own, so that the pattern's other variables are its own.
-        chosen = limits.subjects.strip()
+        chosen = settings.subjects.strip()
         self._chosen = f"{{ SELECT DISTINCT ?s WHERE {{ {chosen} }} }} " if chosen else ""
         self.digest = hashlib.sha256()
 
@@ -115,13 +91,13 @@ class _Fetch:
         """The IRIs that stand most often in triples whose objects can be answers."""
         query = (
             f"SELECT ?p (COUNT(*) AS ?n) WHERE {{ {self._chosen}?s ?p ?o FILTER(isIRI(?s)) }} "
-            f"GROUP BY ?p ORDER BY DESC(?n) ?p LIMIT {4 * self._limits.properties}"
+            f"GROUP BY ?p ORDER BY DESC(?n) ?p LIMIT {4 * self._settings.most_properties}"
         )
         found = [row[0].value for row in self._asked(query, ("p", "n"))]
         # Facts that are stated with bounds only have no triple of their own.
         query = (
             f"SELECT ?p (COUNT(*) AS ?n) WHERE {{ ?s <{STATEMENT_PREDICATE}> ?p }} "
-            f"GROUP BY ?p ORDER BY DESC(?n) ?p LIMIT {self._limits.properties}"
+            f"GROUP BY ?p ORDER BY DESC(?n) ?p LIMIT {self._settings.most_properties}"
         )
         found += [row[0].value for row in self._asked(query, ("p", "n"))]
         skipped = (*LABELS, *ALIASES, TYPE)
@@ -133,7 +109,7 @@ class _Fetch:
             and not prop.startswith(VOCABULARIES)
             and not _is_statement_form(prop)
         ]
-        return usable[: self._limits.properties]
+        return usable[: self._settings.most_properties]
 
     def _asked(self, query: str, names: Sequence[str]) -> list[Any]:
         return self._bound(self._client.select(query, names), names)
@@ -259,9 +235,9 @@ class _Fetch:
             )
 
         rows: list[Any] = []
-        for found in self._client.pages(page, names, self._limits.facts):
+        for found in self._client.pages(page, names, self._settings.most_facts):
             rows += self._bound(found, names[:needed])
-        cut = len(rows) >= self._limits.facts
+        cut = len(rows) >= self._settings.most_facts
         return rows, rows[-1][0].value if cut else None
 
     def _add(self, subject: Any, predicate: str, obj: Any, *, see: bool = True) -> None:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from ...._version import __version__
-from ....guard.errors import InputError
-from ....guard.files import write_json
+from ....guard.files import new_folder, write_json
 from ...run import OnStep
-from ..uaqfact import ALL_TASKS, ChoiceItem, QuestionType, UaqData, UaqItem, write_layout
+from ..uaqfact import ChoiceItem, QuestionType, UaqData, UaqItem, write_layout
 from ._answer_sets import MOST_MISSES, Material, seeded
 from ._drafts import Twins
 from ._graph import KnowledgeGraph
@@ -42,7 +39,7 @@ class GeneratedSet:
 
     Attributes:
         data: the questions, in all languages, with examples.
-        shortfalls: where the graph gives less than asked for, in words.
+        shortfalls: sentences that say where the graph gives less than asked for.
         left_out: why drafts were dropped while they were worded → how many.
         profiles: all properties of the graph.
     """
@@ -53,7 +50,7 @@ class GeneratedSet:
     profiles: tuple[PropertyProfile, ...]
 
     def counts(self) -> dict[str, Any]:
-        """Questions by task, language, type and kind, without zeros."""
+        """Return the numbers of questions by task, language, type and kind, without zeros."""
         found: dict[str, Any] = {}
         for task, question_type, kind, language, number in self.data.counts():
             if number:
@@ -86,25 +83,10 @@ class GeneratedSet:
         Raises:
             InputError: there is something in the folder, or it cannot be written.
         """
-        path = Path(folder)
-        check_folder(path)
-        made = path.parent / f".knowgate-{uuid4().hex}.tmp"
-        try:
-            made.mkdir(parents=True)
+        with new_folder(folder, last=MANIFEST) as made:
             write_layout(self.data, made)
             write_json(made / MANIFEST, _manifest(self, graph, settings, templates))
-            if path.exists():
-                path.rmdir()
-            made.replace(path)
-        except OSError as error:
-            raise InputError(
-                f"cannot be written ({error.strerror})",
-                where=str(path),
-                hint="choose another place",
-            ) from None
-        finally:
-            shutil.rmtree(made, ignore_errors=True)
-        return path
+        return Path(folder)
 
 
 def graph_properties(
@@ -314,18 +296,6 @@ SCHEMA_VERSION = 1
 MANIFEST = "generation.json"
 
 
-def check_folder(folder: str | os.PathLike[str]) -> None:
-    """Reject a folder that a set cannot be written to.
-
-    Raises:
-        InputError: it is a file, or a folder with something in it.
-    """
-    path = Path(folder)
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        what = "is not empty" if path.is_dir() else "is a file"
-        raise InputError(what, where=str(path), hint="name a new folder")
-
-
 def _manifest(
     generated: GeneratedSet,
     graph: KnowledgeGraph,
@@ -341,7 +311,7 @@ def _manifest(
         "graph": {"name": graph.source, "sha256": graph.digest, "triples": graph.triples},
         "settings": chosen,
         "templates": dict(sorted(templates.sha256.items())),
-        "tasks": list(ALL_TASKS),
+        "tasks": list(UaqData.TASKS),
         "counts": generated.counts(),
         "shortfalls": list(generated.shortfalls),
         "left_out": generated.left_out,

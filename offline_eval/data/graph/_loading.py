@@ -1,9 +1,10 @@
-"""Load graphs from RDF files, stores on disk, and the bundled microworld."""
+"""Load graphs from RDF files, stores on disk, SPARQL endpoints and the bundled microworld."""
 
 from __future__ import annotations
 
 import gzip
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,11 +13,14 @@ from typing import Any
 from ....guard.errors import InputError, optional_import
 from ....guard.files import file_sha256
 from ._building import GraphBuilder, digest_of
+from ._endpoint import load_endpoint
 from ._graph import KnowledgeGraph
+from ._sparql import EndpointSettings
 
 MICROWORLD = "microworld"
 _EXTENSIONS = ("nt", "nq", "ttl", "trig", "n3", "rdf", "xml", "jsonld", "owl")
 _STEP = 20_000
+_ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 Progress = Callable[[int], None]
 
 
@@ -25,23 +29,40 @@ def load_graph(
     *,
     languages: Sequence[str] = ("en",),
     fallback: Sequence[str] = (),
+    properties: Sequence[str] = (),
+    endpoint: EndpointSettings | None = None,
     on_progress: Progress | None = None,
 ) -> KnowledgeGraph:
-    """Load a graph from an RDF file, a pyoxigraph store, or the microworld.
+    """Load a graph from an RDF file, a pyoxigraph store, a SPARQL endpoint, or the microworld.
 
-    Named graphs are read as one.
+    Named graphs are read as one. Of an endpoint only a part is fetched.
 
     Args:
         path: N-Triples, N-Quads, Turtle, TriG, N3, RDF/XML or JSON-LD, by the ending of the
-            name, each also with `.gz` after it; a store's folder; or `microworld`.
+            name, each also with `.gz` after it; a store's folder; an endpoint's address; or
+            `microworld`.
         languages: in which names are kept.
         fallback: languages whose names stand in for missing ones.
-        on_progress: called with the number of triples read, every now and then.
+        properties: of an endpoint only: IRIs, or `P19` for a property of Wikidata; its
+            commonest ones by default, which the largest endpoints take too long to count.
+        endpoint: how an endpoint is asked.
+        on_progress: called with the number of triples read so far.
 
     Raises:
-        InputError: no such file, an unknown ending, or a broken file (with the line).
-        MissingDependencyError: pyoxigraph is not installed.
+        InputError: no such file, an unknown ending, a broken file (with the line), or a
+            property that is no IRI.
+        SparqlError: the endpoint does not answer as it should.
+        MissingDependencyError: pyoxigraph is not installed; for endpoints, httpx.
     """
+    if _ADDRESS.match(os.fspath(path)):
+        return load_endpoint(
+            os.fspath(path),
+            languages=languages,
+            fallback=fallback,
+            properties=properties,
+            settings=endpoint,
+            on_progress=on_progress,
+        )
     builder = GraphBuilder(languages, fallback)
     if os.fspath(path) == MICROWORLD:
         from ...testbed import default_world

@@ -71,6 +71,33 @@ class PropertyProfile:
         """Whether questions are made of it."""
         return not self.left_out
 
+    def __str__(self) -> str:
+        labels = " · ".join(dict.fromkeys(label for label in self.labels.values() if label))
+        parts = [
+            f"{self.facts:,} facts",
+            f"{self.values_per_subject:.2f} a subject",
+            f"values: {self.kind.name.lower()}",
+        ]
+        if self.dated:
+            parts.append(f"{self.dated:,} dated")
+        named = f"{self.iri} ({labels})" if labels else self.iri
+        return f"{named}: {self.left_out or ', '.join(parts)}"
+
+    def to_json(self) -> dict[str, object]:
+        """Return what the user is shown of it."""
+        return {
+            "iri": self.iri,
+            "labels": dict(self.labels),
+            "values": self.kind.name.lower(),
+            "facts": self.facts,
+            "subjects": self.subjects,
+            "values_per_subject": self.values_per_subject,
+            "functional": self.functional,
+            "dated": self.dated,
+            "used": self.usable,
+            "left_out": self.left_out or None,
+        }
+
 
 def profile_properties(
     graph: KnowledgeGraph,

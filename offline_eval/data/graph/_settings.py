@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from ....guard.errors import InputError
 from ..uaqfact import QuestionType
 
-Functional = Literal["any", "only", "never"]
 ALL_TYPES = tuple(QuestionType)
 _LANGUAGE = re.compile(r"[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*")
 
@@ -35,7 +33,7 @@ class PropertyRules:
     exclude: Sequence[str] = ()
     min_facts: int = 5
     max_values: int = 5
-    functional: Functional = "any"
+    functional: str = "any"
     local_names: bool = False
 
     def __post_init__(self) -> None:
@@ -43,7 +41,7 @@ class PropertyRules:
             if getattr(self, name) < 1:
                 raise InputError("must be at least 1", where=name)
         if self.functional not in ("any", "only", "never"):
-            raise InputError("must be any, only or never", where="functional")
+            raise InputError("must be any, only or never", where="--functional")
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class EndpointSettings:
-    """Settings of the requests to an endpoint.
+    """How an endpoint is asked, and how much is fetched from it.
 
     Attributes:
         user_agent: who asks; public endpoints want a way to reach you in it.
@@ -42,6 +42,11 @@ class EndpointSettings:
             random. A server's `Retry-After` is waited for besides.
         max_bytes: of one answer.
         page_size: rows asked for at a time.
+        most_properties: of the commonest ones, where none are named.
+        most_facts: of each property.
+        subjects: a graph pattern in SPARQL about `?s`, such as `?s a <http://…/River>`: only
+            facts of these subjects are fetched. The largest endpoints cannot order all facts
+            of a property.
     """
 
     user_agent: str = f"knowgate/{__version__} (question generator)"
@@ -52,6 +57,9 @@ class EndpointSettings:
     first_wait: float = 2.0
     max_bytes: int = 64 * 1024 * 1024
     page_size: int = 5000
+    most_properties: int = 30
+    most_facts: int = 20_000
+    subjects: str = ""
 
     def __post_init__(self) -> None:
         for name in ("timeout", "deadline"):
@@ -60,7 +68,7 @@ class EndpointSettings:
         for name in ("pause", "first_wait"):
             if not getattr(self, name) >= 0:
                 raise InputError("must not be negative", where=name)
-        for name in ("max_attempts", "max_bytes", "page_size"):
+        for name in ("max_attempts", "max_bytes", "page_size", "most_properties", "most_facts"):
             if getattr(self, name) < 1:
                 raise InputError("must be at least 1", where=name)
         if not self.user_agent.strip() or not self.user_agent.isprintable():

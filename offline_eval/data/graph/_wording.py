@@ -16,7 +16,6 @@ from ..uaqfact import (
     QuestionType,
     Triple,
     UaqItem,
-    dilemma_options,
 )
 from ._answer_sets import AnswerSet, Material, View, seeded
 from ._drafts import Draft, FactDraft, Twins
@@ -274,7 +273,7 @@ class Writer:
             offered = [option for choice in choices for option in choice.options]
             # As a reader of the files finds them, with the four-option questions and without.
             for known in (gold, [*gold, *offered]):
-                if dilemma_options(item.question, known, stem=stem) != item.options:
+                if not item.has_readable_options(known, stem=stem):
                     raise UnfitTextError("the options cannot be told apart")
             return
         names = [name for answer in item.answers for name in (answer.label, *answer.aliases)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -193,7 +194,6 @@ def _gold_that_refuses(items: Sequence[UaqItem]) -> int:
     )
 
 
-ALL_TASKS = (1, 2, 3)
 _NONE = "None"
 # What stands for the end of something that goes on; the step's question then speaks of "None".
 _NO_END = "-1"
@@ -206,12 +206,12 @@ def read_layout(
     folder: str | os.PathLike[str],
     *,
     languages: Sequence[str] | None = None,
-    tasks: Sequence[int] = ALL_TASKS,
+    tasks: Sequence[int] = UaqData.TASKS,
 ) -> UaqData:
     """Read the questions of a folder in the published layout, or of a generated set.
 
     Args:
-        folder: see `Layout`.
+        folder: the one that holds `task1`, or one that holds it as `1.0` or `data/1.0`.
         languages: which ones; all that the folder has by default.
         tasks: whose files are read and must be there; questions of task 1 always are.
 
@@ -225,7 +225,7 @@ def read_layout(
     """
     layout = Layout(folder)
     chosen = tuple(sorted(set(tasks)))
-    if not chosen or not set(chosen) <= set(ALL_TASKS):
+    if not chosen or not set(chosen) <= set(UaqData.TASKS):
         raise InputError(f"there are tasks 1, 2 and 3, not {list(tasks)}", where="tasks")
     wanted = layout.present_languages() if languages is None else tuple(dict.fromkeys(languages))
     if not wanted:
@@ -234,8 +234,9 @@ def read_layout(
         )
     for language in wanted:
         layout.require(language, chosen)
-    reader = _Reader(layout, chosen)
-    return reader.read(wanted)
+    found = _Reader(layout, chosen).read(wanted)
+    files = tuple(path for language in wanted for path in layout.needed(language, chosen))
+    return replace(found, files=files)
 
 
 class _Reader:

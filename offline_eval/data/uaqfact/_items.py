@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
+from typing import ClassVar
 
 LANGUAGES = ("en", "zh")
 
@@ -107,6 +109,10 @@ class UaqItem:
         """Whether abstaining is right."""
         return self.kind is Answerability.UNANSWERABLE
 
+    def has_readable_options(self, known: Iterable[str], *, stem: str) -> bool:
+        """Whether the options can be read back from the question; see `dilemma_options`."""
+        return dilemma_options(self.question, known, stem=stem) == self.options
+
 
 @dataclass(frozen=True, slots=True)
 class ChoiceItem:
@@ -138,12 +144,16 @@ class UaqData:
     """A set of questions.
 
     Attributes:
+        TASKS: all tasks, by number.
         items: of tasks 1 and 3, in the order of the files.
         choices: of task 2.
         examples: few-shot examples by language and type, in the order of the files; those
             with clues are task 3's.
-        quirks: what was found odd in the files and dealt with, in words, with numbers.
+        quirks: irregularities of the files and how each was handled.
+        files: that it was read from; none of a generated set.
     """
+
+    TASKS: ClassVar[tuple[int, ...]] = (1, 2, 3)
 
     items: tuple[UaqItem, ...]
     choices: tuple[ChoiceItem, ...] = ()
@@ -152,6 +162,7 @@ class UaqData:
         default_factory=dict
     )
     quirks: tuple[str, ...] = ()
+    files: tuple[Path, ...] = field(default=(), compare=False)
 
     @property
     def languages(self) -> tuple[str, ...]:

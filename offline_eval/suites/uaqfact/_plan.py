@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -104,7 +104,7 @@ def limited(data: UaqData, limit: int | None) -> UaqData:
         for choice in data.choices
         if any((choice.language, qid) in kept for qid in choice.relevant)
     ]
-    return UaqData(tuple(items), tuple(choices), data.examples, data.clue_examples, data.quirks)
+    return replace(data, items=tuple(items), choices=tuple(choices))
 
 
 def planned(data: UaqData, tasks: Sequence[int], forms: Sequence[Form]) -> Iterator[Planned]:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from ....guard.errors import InputError, KnowgateError
-from ...data.uaqfact import ALL_TASKS, Layout, UaqData, UaqItem, read_layout, write_layout
+from ...data.uaqfact import UaqData, UaqItem, read_layout, write_layout
 from ...report import Document
 from ...run import InputFile, Manifest, RowError
 from ...systems import EMBEDDED, LoggedReplies, choose_reply
@@ -52,7 +52,7 @@ class UaqSettings(SuiteSettings):
     replies: Path | None = Field(
         None, description="With --model replay: logged replies, JSON lines."
     )
-    tasks: tuple[int, ...] = Field(ALL_TASKS, description="Of 1, 2 and 3, separated by commas.")
+    tasks: tuple[int, ...] = Field(UaqData.TASKS, description="Of 1, 2 and 3, separated by commas.")
     languages: tuple[str, ...] | None = Field(
         None,
         description="en, zh, or both with a comma; all there are by default.",
@@ -77,7 +77,7 @@ class UaqSettings(SuiteSettings):
     @field_validator("tasks")
     @classmethod
     def _known_tasks(cls, tasks: tuple[int, ...]) -> tuple[int, ...]:
-        strangers = [task for task in tasks if task not in ALL_TASKS]
+        strangers = [task for task in tasks if task not in UaqData.TASKS]
         if strangers or not tasks:
             raise ValueError(
                 f"there is no task {str(strangers[0])!r} — of 1,2,3" if tasks else "no task — 1,2,3"
@@ -257,16 +257,15 @@ class UaqFact(Suite[UaqSettings, Planned, UaqRow, UaqSummary]):
         assert isinstance(cases, UaqCases)
         first = systems[0]
         assert isinstance(first, UaqSystem)
-        layout, languages = Layout(settings.data), cases.data.languages
         inputs = [Path(first.model.path)] if isinstance(first.model, LoggedReplies) else []
-        inputs += [path for name in languages for path in layout.needed(name, settings.tasks)]
+        inputs += cases.data.files
         stored = settings.model_dump(mode="json", exclude={"data", "replies", "prompts"})
         guards = {one.name: one.sha256 for one in systems if one.guard is not None}
         return UaqManifest.new(
             suite=self.name,
             settings={
                 **stored,
-                "languages": list(languages),
+                "languages": list(cases.data.languages),
                 "choose_by": first.choose_by,
                 "model": first.fingerprint,
                 "prompts": first.prompts.sha256,

@@ -50,7 +50,7 @@ def test_what_is_kept_and_what_is_dropped_is_written_and_told(
         ("q-4", "meaning", "q-3"),
     ]
     assert done.out.splitlines()[0].startswith("4 of 7 questions kept → ")
-    assert "1 stand there twice" in done.out
+    assert "1 occur twice" in done.out
     assert "the knowledge base may contradict itself" in done.out
     assert done.err == ""
 

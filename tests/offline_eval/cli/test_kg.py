@@ -169,5 +169,5 @@ def test_a_folder_with_something_in_it_is_refused_before_the_graph_is_read(
     (tmp_path / "set").mkdir()
     (tmp_path / "set" / "notes.txt").write_text("mine")
     refused(
-        knowgate("kg", "generate", tmp_path / "none.nt", "--out", tmp_path / "set"), "not empty"
+        knowgate("kg", "generate", tmp_path / "none.nt", "--out", tmp_path / "set"), "not an empty"
     )

@@ -207,35 +207,6 @@ def test_a_folder_is_named_so_that_it_is_found(
     assert capsys.readouterr().out.endswith(f"Use it with --scorer {named}, and calibrate again.\n")
 
 
-def test_an_empty_folder_is_filled_and_not_replaced(tmp_path: Path) -> None:
-    place = tmp_path / "mount"
-    place.mkdir()
-    inode = place.stat().st_ino
-    with _tune._filled_at_once(place) as work:
-        # Others beside it may not be writable.
-        assert [path.name for path in tmp_path.iterdir()] == ["mount"]
-        (work / "fused.json").write_text("{}", encoding="utf-8")
-        (work / "tuning.json").write_text("{}", encoding="utf-8")
-    assert sorted(path.name for path in place.iterdir()) == ["fused.json", "tuning.json"]
-    assert place.stat().st_ino == inode
-
-
-@pytest.mark.parametrize("there", [True, False])
-def test_an_interrupted_tuning_leaves_nothing(tmp_path: Path, there: bool) -> None:
-    place = tmp_path / "out"
-    if there:
-        place.mkdir()
-
-    def interrupted() -> None:
-        with _tune._filled_at_once(place) as work:
-            (work / "fused.json").write_text("{}", encoding="utf-8")
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert [path.name for path in tmp_path.rglob("*")] == (["out"] if there else [])
-
-
 def test_the_help_says_what_it_costs_and_gives(knowgate: Knowgate) -> None:
     outcome = knowgate("tune", "relevance", "--help")
     assert outcome.code == 0

@@ -15,13 +15,12 @@ from knowgate.guard import Fingerprint, InputError
 from knowgate.offline_eval.data import QuestionRecord, read_questions
 from knowgate.offline_eval.data.diversity import (
     DiversitySettings,
-    DropReason,
     KeywordMethod,
     SemanticMethod,
     filter_questions_file,
 )
 from knowgate.offline_eval.data.diversity._farthest_first import farthest_first
-from knowgate.offline_eval.data.diversity._filter import Dropped, diverse_questions
+from knowgate.offline_eval.data.diversity._filter import Dropped, DropReason, diverse_questions
 from knowgate.offline_eval.data.diversity._uniqueness import (
     original_keyword_scores,
     original_keyword_selection,

@@ -15,13 +15,13 @@ from knowgate.guard import InputError
 from knowgate.guard.prompts import Prompt
 from knowgate.offline_eval.data import read_questions
 from knowgate.offline_eval.data.facts import (
-    BuildPrompts,
     BuildSettings,
     BuildTotals,
     build_questions,
     estimate_build,
 )
 from knowgate.offline_eval.data.facts._artefacts import CallRow
+from knowgate.offline_eval.data.facts._requests import BuildPrompts
 from knowgate.offline_eval.run import CallLimits
 from tests.offline_eval.cli.commands import read_lines
 from tests.support.commands import Program

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from knowgate.offline_eval.data.graph import (
-    GeneratedSet,
     GenerationSettings,
     KnowledgeGraph,
     generate_questions,
     load_graph,
 )
+from knowgate.offline_eval.data.graph._generation import GeneratedSet
 from tests.offline_eval.data.graph.graphs import WikidataLike
 
 

@@ -15,12 +15,10 @@ import pytest
 from knowgate.guard import InputError
 from knowgate.offline_eval.data.graph import (
     EndpointSettings,
-    FetchLimits,
     GenerationSettings,
     KnowledgeGraph,
     PropertyRules,
     generate_questions,
-    load_endpoint,
     load_graph,
 )
 from knowgate.offline_eval.data.graph._graph import (
@@ -72,11 +70,11 @@ def test_an_endpoint_that_pages_and_fails_gives_the_questions_of_the_file(
 ) -> None:
     endpoint = Endpoint(wikidata_store, most_rows=30, fault=often_down(0.3))
     with serving(endpoint):
-        graph = load_endpoint(
+        graph = load_graph(
             endpoint.url,
             languages=("en", "zh"),
             properties=_KEPT,
-            settings=quick(max_attempts=12, page_size=100, user_agent="tests (me@example.org)"),
+            endpoint=quick(max_attempts=12, page_size=100, user_agent="tests (me@example.org)"),
         )
     assert endpoint.faults > 5
     assert set(endpoint.agents) == {"tests (me@example.org)"}
@@ -100,7 +98,7 @@ def test_the_commonest_properties_are_found_and_dated_facts_with_them(
     world_store: pyoxigraph.Store,
 ) -> None:
     with serving(Endpoint(world_store)) as endpoint:
-        graph = load_endpoint(endpoint.url, settings=quick(page_size=500))
+        graph = load_graph(endpoint.url, endpoint=quick(page_size=500))
     settings = GenerationSettings(per_type=100)
     found = generate_questions(graph, settings)
     assert found.data == generate_questions(load_graph("microworld"), settings).data
@@ -110,11 +108,10 @@ def test_of_a_property_that_is_cut_off_every_subject_has_all_its_values(
     wikidata_store: pyoxigraph.Store, wikidata_graph: KnowledgeGraph
 ) -> None:
     with serving(Endpoint(wikidata_store)) as endpoint:
-        graph = load_endpoint(
+        graph = load_graph(
             endpoint.url,
             properties=("P161",),
-            limits=FetchLimits(facts=25),
-            settings=quick(page_size=10),
+            endpoint=quick(page_size=10, most_facts=25),
         )
     ((prop, part),) = graph.facts.items()
     whole = next(
@@ -134,13 +131,9 @@ def test_of_a_property_that_is_cut_off_every_subject_has_all_its_values(
 
 def test_only_the_subjects_of_a_pattern_are_fetched(wikidata_store: pyoxigraph.Store) -> None:
     place = "http://www.wikidata.org/entity/Q200"
-    limits = FetchLimits(
-        subjects=f"?s <http://www.wikidata.org/prop/direct/P19> ?o FILTER(?o = <{place}>)"
-    )
+    chosen = f"?s <http://www.wikidata.org/prop/direct/P19> ?o FILTER(?o = <{place}>)"
     with serving(Endpoint(wikidata_store)) as endpoint:
-        graph = load_endpoint(
-            endpoint.url, properties=("P19", "P39"), limits=limits, settings=quick()
-        )
+        graph = load_graph(endpoint.url, properties=("P19", "P39"), endpoint=quick(subjects=chosen))
     by_name = {graph.nodes[prop].rsplit("/")[-1]: facts for prop, facts in graph.facts.items()}
     born = by_name["P19"]
     assert {graph.nodes[value] for value in born.objects} == {place}
@@ -241,7 +234,7 @@ def test_an_answer_without_what_was_asked_for_is_an_error(properties: tuple[str,
         serving(Endpoint(pyoxigraph.Store(), fault=always(200, body.encode()))) as endpoint,
         pytest.raises(SparqlError, match=r"\?[sp] is missing"),
     ):
-        load_endpoint(endpoint.url, properties=properties, settings=quick())
+        load_graph(endpoint.url, properties=properties, endpoint=quick())
 
 
 def test_a_server_that_does_not_answer_is_given_up(wikidata_store: pyoxigraph.Store) -> None:
@@ -316,17 +309,15 @@ def test_a_property_that_is_no_iri_never_reaches_the_endpoint(
         serving(Endpoint(wikidata_store)) as endpoint,
         pytest.raises(InputError, match="is no IRI"),
     ):
-        load_endpoint(endpoint.url, properties=(name,), settings=quick())
+        load_graph(endpoint.url, properties=(name,), endpoint=quick())
     assert endpoint.queries == []
 
 
 @pytest.mark.parametrize("given", [{"timeout": 0}, {"pause": -1}, {"max_attempts": 0},
-                                   {"user_agent": "two\nlines"}])  # fmt: skip
+                                   {"user_agent": "two\nlines"}, {"most_facts": 0}])  # fmt: skip
 def test_settings_of_an_endpoint_are_checked(given: dict[str, object]) -> None:
     with pytest.raises(InputError, match=next(iter(given))):
         EndpointSettings(**given)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="facts"):
-        FetchLimits(facts=0)
 
 
 def test_names_from_an_endpoint_cannot_change_a_query() -> None:
@@ -347,5 +338,5 @@ def test_names_from_an_endpoint_cannot_change_a_query() -> None:
         serving(Endpoint(pyoxigraph.Store(), fault=hostile)) as endpoint,
         suppress(SparqlError),
     ):
-        load_endpoint(endpoint.url, properties=("http://x/p",), settings=quick(max_attempts=1))
+        load_graph(endpoint.url, properties=("http://x/p",), endpoint=quick(max_attempts=1))
     assert not any("DROP" in query for query in endpoint.queries)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.data.graph import (
-    GeneratedSet,
     GenerationSettings,
     KnowledgeGraph,
     PropertyRules,
@@ -20,6 +19,7 @@ from knowgate.offline_eval.data.graph import (
     generate_questions,
     load_graph,
 )
+from knowgate.offline_eval.data.graph._generation import GeneratedSet
 from knowgate.offline_eval.data.graph._graph import Span
 from knowgate.offline_eval.data.graph._time import bounds, met_window, unmet_window
 from knowgate.offline_eval.data.uaqfact import QuestionType, read_layout
@@ -150,7 +150,7 @@ def test_a_folder_with_something_in_it_is_left_alone(
     world_set: GeneratedSet, world_graph: KnowledgeGraph, tmp_path: Path
 ) -> None:
     (tmp_path / "mine.txt").write_text("kept")
-    with pytest.raises(InputError, match="not empty"):
+    with pytest.raises(InputError, match="not an empty"):
         write_out(world_set, world_graph, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 

@@ -10,12 +10,12 @@ from knowgate.guard import InputError
 from knowgate.offline_eval.data.graph import (
     GenerationSettings,
     KnowledgeGraph,
-    PropertyProfile,
     PropertyRules,
     generate_questions,
     graph_properties,
     load_graph,
 )
+from knowgate.offline_eval.data.graph._properties import PropertyProfile
 from tests.offline_eval.data.graph.graphs import RDF, RDFS, XSD
 from tests.offline_eval.data.graph.test_loading import write
 

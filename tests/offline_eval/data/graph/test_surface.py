@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from knowgate.offline_eval.data.graph import (
-    GeneratedSet,
     GenerationSettings,
     generate_questions,
     load_graph,
 )
 from knowgate.offline_eval.data.graph._answer_sets import AnswerSet, View
 from knowgate.offline_eval.data.graph._facts import year_facts
+from knowgate.offline_eval.data.graph._generation import GeneratedSet
 from knowgate.offline_eval.data.graph._graph import Span
 from knowgate.offline_eval.data.uaqfact import QuestionType, UaqItem
 from tests.offline_eval.data.graph.graphs import skewed_people

@@ -16,10 +16,10 @@ from knowgate.offline_eval.data.uaqfact import (
     QuestionType,
     Triple,
     UaqData,
-    dilemma_options,
     read_layout,
     write_layout,
 )
+from knowgate.offline_eval.data.uaqfact._items import dilemma_options
 from tests.offline_eval.suites.uaqfact.questions import AB, item, small_set
 
 
