@@ -17,12 +17,17 @@ from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
-from knowgate.offline_eval.run import CallLimits, TableSpec, open_table, run_calls
+from knowgate.offline_eval.run import (
+    CallLimits,
+    Calls,
+    Stored,
+    TableSpec,
+)
 
 
-class Row(BaseModel):
+class Row(Stored):
     """Any row with a key."""
 
     model_config = ConfigDict(extra="allow")
@@ -60,15 +65,12 @@ async def bare(calls: int, at_once: int, seconds: float) -> float:
 async def stored(calls: int, at_once: int, seconds: float, folder: Path) -> float:
     """Seconds for the runner, opening and closing the table included."""
     began = time.perf_counter()
-    with open_table(folder, ROWS) as table:
-        totals = await run_calls(
-            range(calls),
-            scripted(seconds),
-            table,
-            key=lambda item: f"system/{item}",
-            failed=lambda item, error: {"reply_id": f"system/{item}", "error": str(error)},
-            limits=CallLimits(max_concurrency=at_once, timeout=60.0),
-        )
+    with ROWS.open(folder) as table:
+        totals = await Calls[int](
+            lambda item: f"system/{item}",
+            lambda item, error: {"reply_id": f"system/{item}", "error": str(error)},
+            CallLimits(max_concurrency=at_once, timeout=60.0),
+        ).run(range(calls), scripted(seconds), table)
     assert totals.stored == calls
     assert totals.failed == 0
     return time.perf_counter() - began

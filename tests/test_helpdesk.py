@@ -9,7 +9,10 @@ import pytest
 
 from examples.helpdesk import run as helpdesk
 from knowgate.guard import Policy
-from knowgate.offline_eval.run import CaseKind, read_measured_run
+from knowgate.offline_eval.run import (
+    CaseKind,
+    MeasuredRun,
+)
 from knowgate.offline_eval.suites import write_report
 
 
@@ -24,7 +27,7 @@ def test_the_help_desk_is_calibrated_on_its_own_chain(
     printed = capsys.readouterr().out
     assert printed.count("right: ") == 2
     assert before >= 48
-    run = read_measured_run(folder)
+    run = MeasuredRun.read(folder)
     assert len(run.rows) == 60
     assert {one.found_by.value for one in run.sources.values()} == {"metadata"}
     for row in run.rows:

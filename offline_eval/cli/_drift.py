@@ -22,7 +22,9 @@ from ...guard.decision import Decision, Reason, Route
 from ...guard.errors import InputError
 from ...guard.files import read_jsonl, write_json
 from ...guard.policy import Policy
-from ..run import read_measured_run
+from ..run import (
+    MeasuredRun,
+)
 from ..suites.ookb import replayed_decisions
 from ._app import app
 from ._console import out
@@ -132,7 +134,7 @@ def _judged(
         taken = _decisions(decisions)
     else:
         assert run is not None
-        taken = replayed_decisions(read_measured_run(run, with_calibration=False), loaded)
+        taken = replayed_decisions(MeasuredRun.read(run, with_calibration=False), loaded)
     compared = compare_with_calibration(loaded, _observed(monitor, counted, taken))
     for route, right, rate in labels:
         monitor.feedback(route, right, rate=rate)

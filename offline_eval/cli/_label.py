@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import webbrowser
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,80 +23,69 @@ if TYPE_CHECKING:
     from ..run import RepliesRun
 
 
-_Sample = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help="Replies to label, the same for all annotators; it may grow.  "
-        "[default: 100, or as many as before]",
-    ),
-]
-_Seed = Annotated[
-    int | None, typer.Option(min=0, help="Of the sample and the orders.  [default: 0]")
-]
-_Criterion = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="abstention, factuality, or a .toml or .json file; repeatable.  "
-        "[default: what was labelled before, or abstention and factuality]"
-    ),
-]
+_RUN = typer.Argument(help="A finished run of replies.")
+_ANNOTATOR = typer.Option(help="Label under this name; one page per annotator.")
+_CONSENSUS = typer.Option(
+    metavar="NAME", help="Settle under this name what annotators disagree on."
+)
+_AGREEMENT = typer.Option("--agreement", help="Print how far annotators agree.")
+_EXPORT = typer.Option(help="Write all labels to this file, .csv or .jsonl.")
+_SAMPLE = typer.Option(
+    min=1,
+    help="Replies to label, the same for all annotators; it may grow.  "
+    "[default: 100, or as many as before]",
+)
+_SEED = typer.Option(min=0, help="Of the sample and the orders.  [default: 0]")
+_CRITERION = typer.Option(
+    help="abstention, factuality, or a .toml or .json file; repeatable.  "
+    "[default: what was labelled before, or abstention and factuality]"
+)
+_NAMES = typer.Option("--show-names", help="With --consensus: say who said what.")
+_PORT = typer.Option(min=0, max=65535, help="Of the page on 127.0.0.1; 0: a free one.")
+_NO_BROWSER = typer.Option("--no-browser", help="Only print the page's address.")
 
 
 @app.command()
 def label(
-    run: Annotated[Path, typer.Argument(help="A finished run of replies.")],
-    annotator: Annotated[
-        str | None, typer.Option(help="Label under this name; one page per annotator.")
-    ] = None,
-    consensus: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Settle under this name what annotators disagree on."),
-    ] = None,
-    show_agreement: Annotated[
-        bool, typer.Option("--agreement", help="Print how far annotators agree.")
-    ] = False,
-    export: Annotated[
-        Path | None, typer.Option(help="Write all labels to this file, .csv or .jsonl.")
-    ] = None,
-    sample: _Sample = None,
-    seed: _Seed = None,
-    criterion: _Criterion = None,
-    show_names: Annotated[
-        bool, typer.Option("--show-names", help="With --consensus: say who said what.")
-    ] = False,
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Of the page on 127.0.0.1; 0: a free one.")
-    ] = 0,
-    no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Only print the page's address.")
-    ] = False,
+    run: Annotated[Path, _RUN],
+    annotator: Annotated[str | None, _ANNOTATOR] = None,
+    consensus: Annotated[str | None, _CONSENSUS] = None,
+    show_agreement: Annotated[bool, _AGREEMENT] = False,
+    export: Annotated[Path | None, _EXPORT] = None,
+    sample: Annotated[int | None, _SAMPLE] = None,
+    seed: Annotated[int | None, _SEED] = None,
+    criterion: Annotated[list[str] | None, _CRITERION] = None,
+    show_names: Annotated[bool, _NAMES] = False,
+    port: Annotated[int, _PORT] = 0,
+    no_browser: Annotated[bool, _NO_BROWSER] = False,
 ) -> None:
     """Label replies in the browser, settle disagreements, print agreement, export.
 
     Annotators label the same stratified sample in orders of their own, and see neither
     judgements nor each other's labels nor which system replied. Every label is on disk
-    before the page goes on; the same command continues where it stopped.
+    before the page shows the next reply; the same command continues a session.
 
     Example: `knowgate label run --annotator anna --sample 100`
     """
     _require_one(annotator, consensus, show_agreement, export)
-    _require_fitting(annotator, consensus, sample, seed, criterion, show_names)
-    from ..run import read_replies_run
+    _require_fitting(
+        {"--annotator": annotator is not None, "--consensus": consensus is not None},
+        {"--sample": sample, "--seed": seed, "--criterion": criterion},
+        show_names=show_names,
+    )
+    from ..judging.labelling import LabelSession, consensus_session, export_labels
+    from ..run import RepliesRun
 
-    found = read_replies_run(run)
+    found = RepliesRun.read(run)
     if annotator is not None:
-        _serve(_annotating(found, annotator, sample, seed, criterion or []), port, no_browser)
-    elif consensus is not None:
-        from ..judging.labelling import consensus_session
-
-        session = consensus_session(found, consensus, show_names=show_names)
+        session = LabelSession.annotate(
+            found, annotator, size=sample, seed=seed, criteria=criterion or ()
+        )
         _serve(session, port, no_browser)
+    elif consensus is not None:
+        _serve(consensus_session(found, consensus, show_names=show_names), port, no_browser)
     elif export is not None:
-        from ..judging.labelling import export_labels
-
-        number = export_labels(found, export)
-        out.print(f"{number} replies → {export}", markup=False)
+        out.print(f"{export_labels(found, export)} replies → {export}", markup=False)
     else:
         _print_agreement(found)
 
@@ -110,39 +100,19 @@ def _require_one(*modes: object) -> None:
 
 
 def _require_fitting(
-    annotator: str | None,
-    consensus: str | None,
-    sample: int | None,
-    seed: int | None,
-    criterion: list[str] | None,
-    show_names: bool,
+    modes: Mapping[str, bool], annotating: Mapping[str, object], *, show_names: bool
 ) -> None:
-    """Options that would silently do nothing are refused."""
-    for name, given, fits in (
-        ("--sample", sample is not None, annotator is not None),
-        ("--seed", seed is not None, annotator is not None),
-        ("--criterion", bool(criterion), annotator is not None),
-        ("--show-names", show_names, consensus is not None),
-    ):
-        if given and not fits:
-            option = "--consensus" if name == "--show-names" else "--annotator"
-            raise InputError(f"goes with {option} only", where=name, hint="leave it out")
-
-
-def _annotating(
-    run: RepliesRun, annotator: str, size: int | None, seed: int | None, criteria: list[str]
-) -> LabelSession:
-    from ..judging.labelling import checked_annotator, load_criterion, open_sample, open_session
-
-    wanted = [load_criterion(name) for name in dict.fromkeys(criteria)]
-    # Before the sample: a bad name must not leave one behind.
-    name = checked_annotator(annotator, where="--annotator")
-    sample = open_sample(run, size=size, seed=seed, criteria=wanted)
-    return open_session(run, sample, name, wanted)
+    """Reject options that would have no effect."""
+    needs = {name: "--annotator" for name, given in annotating.items() if given not in (None, [])}
+    if show_names:
+        needs["--show-names"] = "--consensus"
+    for name, mode in needs.items():
+        if not modes[mode]:
+            raise InputError(f"goes with {mode} only", where=name, hint="leave it out")
 
 
 def _serve(session: LabelSession, port: int, no_browser: bool) -> None:
-    """Until Ctrl-C."""
+    """Serve the page until Ctrl-C."""
     from ..judging.labelling import LabelServer
 
     if len(session) == 0:
@@ -162,10 +132,10 @@ def _serve(session: LabelSession, port: int, no_browser: bool) -> None:
 
 def _progress(session: LabelSession) -> str:
     statuses = session.state()["statuses"]
-    words = "settled" if session.settles else "labelled"
+    done = "settled" if session.settles else "labelled"
     skipped = statuses.count("skipped")
     tail = f", {skipped} skipped" if skipped else ""
-    return f"{statuses.count('done')} of {len(statuses)} replies {words}{tail}"
+    return f"{statuses.count('done')} of {len(statuses)} replies {done}{tail}"
 
 
 def _has_browser() -> bool:
@@ -175,9 +145,9 @@ def _has_browser() -> bool:
 
 
 def _print_agreement(run: RepliesRun) -> None:
-    from ..judging.labelling import agreement, read_labels
+    from ..judging.labelling import Labels, agreement
 
-    labels = read_labels(run.folder)
+    labels = Labels.read(run.folder)
     if not labels.annotators:
         raise InputError(
             "nobody has labelled this run yet",

@@ -5,7 +5,7 @@
                   └─ detector · estimate · llm:MODEL · one's own     people's labels
 
 Every verdict is a row: reply, criterion, judge, outcome, reasons, cost. Add a criterion for
-language models as a file (`read_criterion`), a judge as a function (`FunctionJudge`) or by
+language models as a file (`Criterion.read`), a judge as a function (`FunctionJudge`) or by
 matching the `Judge` protocol.
 
     KnowgateError
@@ -18,38 +18,26 @@ from __future__ import annotations
 
 from ._contract import FunctionJudge, Judge, JudgedReply, Verdict
 from ._correction import corrected_rate
-from ._criterion import (
-    FAILURE,
-    NOT_APPLICABLE,
-    Criterion,
-    NoVerdictError,
-    bundled_criteria,
-    parse_tag,
-    read_criterion,
-)
+from ._criterion import Criterion, NoVerdictError, parse_tag
 from ._judges import DetectorJudge, EstimateJudge
 from ._llm_judge import LLMJudge
 from ._multiple_choice import LETTERS, parse_choices
-from ._run import JudgePlan, judge_run, plan_judging
+from ._run import judge_run, plan_judging
 from ._validation import JudgeValidation, judges_of, validate_judges
 from ._yes_no import parse_yes_no, yes_no_likelihoods
 
 __all__ = [
-    "FAILURE",
     "LETTERS",
-    "NOT_APPLICABLE",
     "Criterion",
     "DetectorJudge",
     "EstimateJudge",
     "FunctionJudge",
     "Judge",
-    "JudgePlan",
     "JudgeValidation",
     "JudgedReply",
     "LLMJudge",
     "NoVerdictError",
     "Verdict",
-    "bundled_criteria",
     "corrected_rate",
     "judge_run",
     "judges_of",
@@ -57,7 +45,6 @@ __all__ = [
     "parse_tag",
     "parse_yes_no",
     "plan_judging",
-    "read_criterion",
     "validate_judges",
     "yes_no_likelihoods",
 ]

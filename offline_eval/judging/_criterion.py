@@ -15,7 +15,9 @@ from typing import Any
 from ...guard.errors import InputError, KnowgateError
 from ...guard.files import read_json, read_text
 from ...guard.prompts import Prompt, load_prompt
-from ..run import ABSTENTION, FACTUALITY, GIVEN_JUDGE, TIERS
+from ..run import (
+    Judgement,
+)
 from ._contract import FIELDS
 
 
@@ -118,8 +120,6 @@ def folded_outcome(outcome: str) -> str:
     return re.sub(r"[\s_-]+", "_", plain.replace("\\_", "_"))
 
 
-FAILURE = "failure"
-NOT_APPLICABLE = "NA"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 _TAG = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 # What `labelling.LabelCriterion` has beyond these.
@@ -162,7 +162,7 @@ class Criterion:
 
     def __post_init__(self) -> None:
         where = f"criterion {self.name!r}"
-        if not _NAME.fullmatch(self.name) or self.name == GIVEN_JUDGE:
+        if not _NAME.fullmatch(self.name) or self.name == Judgement.GIVEN:
             raise InputError(
                 "is not a name for a criterion", where=where, hint="letters, digits, _ . - only"
             )
@@ -189,89 +189,89 @@ class Criterion:
         if not self.prompt.text.strip():
             raise InputError("the prompt is empty", where=where)
 
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Criterion:
+        """Read a criterion from a TOML or JSON file.
 
-def read_criterion(path: str | os.PathLike[str]) -> Criterion:
-    """Read a criterion from a TOML or JSON file.
+        Fields as in `Criterion`; `prompt` names a text file beside it, `tag` is the name where
+        it is missing. `question`, `meanings` and `ordinal`, which people's labels know, are
+        left alone, so that one file serves both.
 
-    Fields as in `Criterion`; `prompt` names a text file beside it, `tag` is the name where
-    it is missing. `question`, `meanings` and `ordinal`, which people's labels know, are
-    left alone, so that one file serves both.
+        Raises:
+            InputError: the file or its prompt cannot be read, or a field is not what it
+                should be.
+        """
+        where = os.fspath(path)
+        value = _parsed(Path(path))
+        known = [item.name for item in fields(cls)]
+        strangers = sorted(set(value) - {*known, *_OF_LABELS})
+        if strangers:
+            raise InputError(
+                f"unknown field {strangers[0]!r}", where=where, hint=f"fields: {', '.join(known)}"
+            )
+        name, prompt = _text(value, "name", where), _text(value, "prompt", where)
+        only_where = value.get("only_where", {})
+        if not isinstance(only_where, dict):
+            raise InputError("field 'only_where' must be a table", where=where)
+        try:
+            return cls(
+                name=name,
+                prompt=load_prompt(Path(path).parent / prompt),
+                outcomes=_texts(value, "outcomes", where) or (),
+                tag=_text(value, "tag", where) if "tag" in value else name,
+                sees=_texts(value, "sees", where) or ("question", "reply"),
+                positive=_text(value, "positive", where) if "positive" in value else None,
+                only_where={key: _texts(only_where, key, where) for key in only_where},
+                otherwise=_text(value, "otherwise", where) if "otherwise" in value else None,
+                needs=_texts(value, "needs", where),
+            )
+        except InputError as error:
+            if error.where.startswith("criterion "):
+                raise InputError(error.what, where=where, hint=error.hint) from None
+            raise
 
-    Raises:
-        InputError: the file or its prompt cannot be read, or a field is not what it
-            should be.
-    """
-    where = os.fspath(path)
-    value = _parsed(Path(path))
-    known = [item.name for item in fields(Criterion)]
-    strangers = sorted(set(value) - {*known, *_OF_LABELS})
-    if strangers:
-        raise InputError(
-            f"unknown field {strangers[0]!r}", where=where, hint=f"fields: {', '.join(known)}"
-        )
-    name, prompt = _text(value, "name", where), _text(value, "prompt", where)
-    only_where = value.get("only_where", {})
-    if not isinstance(only_where, dict):
-        raise InputError("field 'only_where' must be a table", where=where)
-    try:
-        return Criterion(
-            name=name,
-            prompt=load_prompt(Path(path).parent / prompt),
-            outcomes=_texts(value, "outcomes", where) or (),
-            tag=_text(value, "tag", where) if "tag" in value else name,
-            sees=_texts(value, "sees", where) or ("question", "reply"),
-            positive=_text(value, "positive", where) if "positive" in value else None,
-            only_where={key: _texts(only_where, key, where) for key in only_where},
-            otherwise=_text(value, "otherwise", where) if "otherwise" in value else None,
-            needs=_texts(value, "needs", where),
-        )
-    except InputError as error:
-        if error.where.startswith("criterion "):
-            raise InputError(error.what, where=where, hint=error.hint) from None
-        raise
+    @staticmethod
+    def bundled(further: Sequence[Criterion] = ()) -> tuple[Criterion, ...]:
+        """Return abstention, factuality in three tiers, kind of failure; then further criteria.
 
+        Args:
+            further: one with the name of a bundled criterion replaces it.
 
-def bundled_criteria(further: Sequence[Criterion] = ()) -> tuple[Criterion, ...]:
-    """Abstention, factuality in three tiers, kind of failure; then further criteria.
-
-    Args:
-        further: one with the name of a bundled criterion replaces it.
-
-    Raises:
-        InputError: two further criteria have one name.
-    """
-    names = [item.name for item in further]
-    if len(set(names)) < len(names):
-        raise InputError("two criteria have one name", where=", ".join(names))
-    return tuple({item.name: item for item in (*_bundled(), *further)}.values())
+        Raises:
+            InputError: two further criteria have one name.
+        """
+        names = [item.name for item in further]
+        if len(set(names)) < len(names):
+            raise InputError("two criteria have one name", where=", ".join(names))
+        return tuple({item.name: item for item in (*_bundled(), *further)}.values())
 
 
 def _bundled() -> tuple[Criterion, ...]:
     return (
         Criterion(
-            name=ABSTENTION,
-            prompt=bundled_prompt(ABSTENTION),
+            name=Judgement.ABSTENTION,
+            prompt=bundled_prompt(Judgement.ABSTENTION),
             outcomes=("yes", "no"),
-            tag=ABSTENTION,
+            tag=Judgement.ABSTENTION,
             sees=("question", "reply", "citation"),
         ),
         Criterion(
-            name=FACTUALITY,
-            prompt=bundled_prompt(FACTUALITY),
-            outcomes=TIERS,
-            tag=FACTUALITY,
+            name=Judgement.FACTUALITY,
+            prompt=bundled_prompt(Judgement.FACTUALITY),
+            outcomes=Judgement.TIERS,
+            tag=Judgement.FACTUALITY,
             sees=("question", "expected_answer", "reply"),
-            only_where={ABSTENTION: ("no",)},
-            otherwise=NOT_APPLICABLE,
+            only_where={Judgement.ABSTENTION: ("no",)},
+            otherwise=Judgement.NOT_APPLICABLE,
             needs=("expected_answer",),
         ),
         Criterion(
-            name=FAILURE,
-            prompt=bundled_prompt(FAILURE),
+            name=Judgement.FAILURE,
+            prompt=bundled_prompt(Judgement.FAILURE),
             outcomes=("contradiction", "fabrication", "over_specification", "none"),
-            tag=FAILURE,
+            tag=Judgement.FAILURE,
             sees=("question", "expected_answer", "reply", "context"),
-            only_where={FACTUALITY: TIERS[1:]},
+            only_where={Judgement.FACTUALITY: Judgement.TIERS[1:]},
             needs=("expected_answer",),
         ),
     )

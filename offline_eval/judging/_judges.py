@@ -30,9 +30,10 @@ from ...guard.engine import EncodedText, TokenEncoder
 from ...guard.errors import UnsupportedLanguageError
 from ...guard.signals.conflict import Rule, judge_by_rules, read_answer
 from ...guard.signals.relevance import best_cosines, token_weights, word_piece_idf
-from ..run import ABSTENTION, ESTIMATE, FACTUALITY, TIERS
+from ..run import (
+    Judgement,
+)
 from ._contract import JudgedReply, Known, Verdict, sha256_of
-from ._criterion import FAILURE, NOT_APPLICABLE
 
 
 class DetectorJudge:
@@ -48,7 +49,7 @@ class DetectorJudge:
 
     name = "detector"
     estimate = False
-    criteria = (ABSTENTION,)
+    criteria = (Judgement.ABSTENTION,)
 
     def __init__(self, detector: AbstentionDetector | None = None) -> None:
         self._detector = AbstentionDetector() if detector is None else detector
@@ -189,9 +190,9 @@ class EstimateJudge:
             first use.
     """
 
-    name = ESTIMATE
+    name = Judgement.ESTIMATE
     estimate = True
-    criteria = (FACTUALITY, FAILURE)
+    criteria = (Judgement.FACTUALITY, Judgement.FAILURE)
     # Fitted on both knowledge bases: greatest kappa of "tier 1+2 or not", then greatest
     # quadratically weighted kappa of the tiers.
     acceptable = 0.76
@@ -216,7 +217,10 @@ class EstimateJudge:
         """Not without an expected answer; failures in tiers 2 and 3 alone."""
         if not material.expected_answer.strip():
             return False
-        return criterion == FACTUALITY or known.get(FACTUALITY) in TIERS[1:]
+        return (
+            criterion == Judgement.FACTUALITY
+            or known.get(Judgement.FACTUALITY) in Judgement.TIERS[1:]
+        )
 
     async def judge(self, criterion: str, material: JudgedReply, known: Known) -> Verdict:
         """A tier, NA, or a kind of failure.
@@ -225,17 +229,17 @@ class EstimateJudge:
             UnsupportedLanguageError: the texts are in a script that the encoder does not
                 know.
         """
-        if criterion == FAILURE:
-            return Verdict(self._failure(material, known[FACTUALITY]))
+        if criterion == Judgement.FAILURE:
+            return Verdict(self._failure(material, known[Judgement.FACTUALITY]))
         if self._detector.verdict(material).outcome == "yes":
-            return Verdict(NOT_APPLICABLE)
+            return Verdict(Judgement.NOT_APPLICABLE)
         return Verdict(self._tier(material))
 
     def tier_by_rules(self, question: str, expected: str, reply: str) -> str | None:
         """The tier where rules decide it: equal answers, or numbers that all differ."""
         if judge_by_rules(expected, reply) is Rule.SAME:
-            return TIERS[0]
-        return TIERS[2] if numbers_clash(question, expected, reply) else None
+            return Judgement.TIERS[0]
+        return Judgement.TIERS[2] if numbers_clash(question, expected, reply) else None
 
     def closeness(self, question: str, expected: str, reply: str) -> float:
         """How near the reply comes to the expected answer, in [-1, 1].
@@ -254,11 +258,11 @@ class EstimateJudge:
             closeness = self.closeness(question, expected, reply)
         except UnsupportedLanguageError:
             if judge_by_rules(expected, reply) is Rule.DIFFERENT:
-                return TIERS[2]
+                return Judgement.TIERS[2]
             raise
         if closeness >= self.equivalent:
-            return TIERS[0]
-        return TIERS[1 if closeness >= self.acceptable else 2]
+            return Judgement.TIERS[0]
+        return Judgement.TIERS[1 if closeness >= self.acceptable else 2]
 
     def _failure(self, material: JudgedReply, tier: str) -> str:
         question, expected, reply = material.question, material.expected_answer, material.reply
@@ -271,7 +275,7 @@ class EstimateJudge:
         if alike and judge_by_rules(expected, reply) is Rule.DIFFERENT:
             return "contradiction"
         unsupported = similarity.met(question, reply, sources) < SUPPORTED
-        if tier == TIERS[2]:
+        if tier == Judgement.TIERS[2]:
             return "fabrication" if unsupported else "none"
         added = new_numbers(reply, question, *sources)
         return "over_specification" if unsupported or added else "none"

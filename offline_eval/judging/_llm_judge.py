@@ -15,7 +15,6 @@ from ._criterion import (
     Criterion,
     EarlierVerdictError,
     NoVerdictError,
-    bundled_criteria,
     bundled_prompt,
     parse_tag,
 )
@@ -56,7 +55,7 @@ class LLMJudge:
         reminders: int = 2,
         most_context_characters: int = MOST_CONTEXT_CHARACTERS,
     ) -> None:
-        chosen = bundled_criteria() if criteria is None else tuple(criteria)
+        chosen = Criterion.bundled() if criteria is None else tuple(criteria)
         _check_order(chosen)
         if reminders < 0:
             raise InputError("must not be negative", where="reminders")

@@ -11,16 +11,13 @@ from typing import Any
 
 from ...guard.errors import InputError
 from ..run import (
-    JUDGEMENTS,
     CallLimits,
+    Calls,
     Judgement,
     OnProgress,
     RepliesRun,
     RunTotals,
     Table,
-    open_table,
-    read_replies_run,
-    run_calls,
     run_interruptibly,
 )
 from ._contract import Judge, JudgedReply, Verdict, judged_reply
@@ -49,6 +46,10 @@ class JudgePlan:
     verdicts: int
     calls: int
     input_tokens: int
+
+    def __str__(self) -> str:
+        cost = f", {self.calls} calls, about {self.input_tokens} input tokens" if self.calls else ""
+        return f"{self.judge}: {self.criterion}: {self.verdicts} verdicts{cost}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +93,12 @@ def judge_run(
     """
     began = time.monotonic()
     root = Path(folder)
-    run = read_replies_run(root)
+    run = RepliesRun.read(root)
     _reject_other_versions(run, judges, failed_too=not retry_failed)
     names = {judge.name for judge in judges}
-    with open_table(root, JUDGEMENTS) as table:
+    with RepliesRun.JUDGEMENTS.open(root) as table:
         if retry_failed and table.drop(lambda row: row.error is not None and row.judge in names):
-            run = read_replies_run(root)
+            run = RepliesRun.read(root)
         judging = _Judging(run, judges)
         rounds = run_interruptibly(judging.all_rounds(table, limits or CallLimits(), on_progress))
     return _sum(rounds, time.monotonic() - began)
@@ -115,7 +116,7 @@ def plan_judging(
         InputError: as `judge_run`.
         MissingDependencyError: likewise.
     """
-    run = read_replies_run(folder)
+    run = RepliesRun.read(folder)
     _reject_other_versions(run, judges, failed_too=not retry_failed)
     there = {name for name, row in run.judgements.items() if row.error is None or not retry_failed}
     judging = _Judging(run, judges)
@@ -158,6 +159,9 @@ class _Judging:
         self, table: Table[Judgement], limits: CallLimits, on_progress: OnProgress | None
     ) -> list[RunTotals]:
         """What became of each round; a judge's k-th criterion is asked in the k-th."""
+        calls = Calls[_Item](
+            lambda item: item.key, self._failed, limits, on_progress, stage="judging"
+        )
         found = []
         for number in range(max(len(judge.criteria) for judge in self._judges)):
             items = [
@@ -166,18 +170,7 @@ class _Judging:
                 for criterion in judge.criteria[number : number + 1]
                 for item in self.items_of(judge, criterion)
             ]
-            found.append(
-                await run_calls(
-                    items,
-                    self._asked,
-                    table,
-                    key=lambda item: item.key,
-                    failed=self._failed,
-                    limits=limits,
-                    on_progress=on_progress,
-                    stage="judging",
-                )
-            )
+            found.append(await calls.run(items, self._asked, table))
         return found
 
     def items_of(self, judge: Judge, criterion: str, *, at_most: bool = False) -> Iterator[_Item]:

@@ -17,8 +17,10 @@ from ...calibration import (
     cohens_kappa,
     wilson_interval,
 )
-from ..run import ABSTENTION, FACTUALITY, GIVEN_JUDGE, TIERS, RepliesRun
-from ._criterion import NOT_APPLICABLE
+from ..run import (
+    Judgement,
+    RepliesRun,
+)
 from ._judges import DetectorJudge, EstimateJudge
 from ._llm_judge import LLMJudge
 
@@ -37,7 +39,7 @@ def judges_of(run: RepliesRun, criterion: str) -> tuple[str, ...]:
 
 
 def _rank(name: str) -> int:
-    if name == GIVEN_JUDGE:
+    if name == Judgement.GIVEN:
         return 0
     if name.startswith(LLMJudge.prefix):
         return 1
@@ -46,7 +48,7 @@ def _rank(name: str) -> int:
 
 @runtime_checkable
 class HumanLabels(Protocol):
-    """The outcomes that people agreed on; `labelling.read_labels` returns one.
+    """The outcomes that people agreed on; `labelling.Labels` is one.
 
     Labels of a sample with unequal chances also have `inclusion_probability(reply_id)`, the
     chance in (0, 1] with which a reply was drawn, None where unknown. Those that know on
@@ -102,7 +104,7 @@ Floats = NDArray[np.float64]
 # Fewer labels than this cannot tell a judge of 80 % from one of 95 %.
 FEW_LABELS = 50
 POOR_KAPPA = 0.6
-_POSITIVE = {ABSTENTION: ("yes",), FACTUALITY: TIERS[:2]}
+_POSITIVE = {Judgement.ABSTENTION: ("yes",), Judgement.FACTUALITY: Judgement.TIERS[:2]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,10 +283,11 @@ def _validated(
     )
     mine = [outcome in wanted for outcome in pairs.judge]
     yours = [outcome in wanted for outcome in pairs.human]
-    if criterion == FACTUALITY:
+    if criterion == Judgement.FACTUALITY:
         # Whether a reply abstains is another question: only answers are right or wrong.
         answered = [
-            NOT_APPLICABLE not in pair for pair in zip(pairs.human, pairs.judge, strict=True)
+            Judgement.NOT_APPLICABLE not in pair
+            for pair in zip(pairs.human, pairs.judge, strict=True)
         ]
     else:
         answered = [bool(wanted)] * len(both)

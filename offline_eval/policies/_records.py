@@ -15,7 +15,12 @@ from ...calibration import CalibrationRecord
 from ...guard.contracts import ConflictBetween
 from ...guard.errors import InputError
 from ...guard.policy import Fingerprint
-from ..run import CaseKind, MeasuredRow, MeasuredRun, read_manifest, read_measured_run
+from ..run import (
+    CaseKind,
+    Manifest,
+    MeasuredRow,
+    MeasuredRun,
+)
 from ..suites.uniknow import UniKnowSignal, uniknow_signals
 
 
@@ -82,7 +87,7 @@ def records_from_ookb(run: str | os.PathLike[str]) -> CalibrationSet:
         InputError: no finished run of this suite lies there, or it holds questions of a live
             log only.
     """
-    found: MeasuredRun = read_measured_run(run, with_calibration=False)
+    found: MeasuredRun = MeasuredRun.read(run, with_calibration=False)
     # Rows whose source nobody knows are no evidence: neither failures nor cases.
     rows = [
         row
@@ -135,7 +140,7 @@ def records_from_uniknow(run: str | os.PathLike[str]) -> CalibrationSet:
         InputError: no such run, no guard took part, or it is not whole.
     """
     signals = uniknow_signals(run)
-    settings = read_manifest(run).get("settings")
+    settings = Manifest.read_raw(run).get("settings")
     where = str(Path(run) / "manifest.json")
     found: dict[str, Any] = settings if isinstance(settings, dict) else {}
     dataset = found.get("dataset", "")
@@ -182,7 +187,7 @@ def records_from_run(run: str | os.PathLike[str]) -> CalibrationSet:
         InputError: no such run, a suite that measures nothing to calibrate on, or a run
             that its suite's reader rejects.
     """
-    suite = str(read_manifest(run).get("suite"))
+    suite = str(Manifest.read_raw(run).get("suite"))
     if suite not in _SUITES:
         raise InputError(
             f"a run of suite {suite!r} holds nothing to calibrate on",

@@ -14,7 +14,9 @@ from ...calibration.risk import Leak, Risk
 from ...guard.errors import InputError
 from ...guard.files import atomic_writer
 from ..report import ReportWriter
-from ..run import SCHEMA_VERSION
+from ..run import (
+    Manifest,
+)
 from ._fit import Calibrated, calibrate_records
 from ._records import records_from_run
 from ._report import calibration_document
@@ -90,7 +92,7 @@ def _note(found: Calibrated) -> dict[str, Any]:
     """Content of `calibration.json` in a run folder."""
     guarantee = found.policy.guarantee
     return {
-        "schema_version": SCHEMA_VERSION,
+        "schema_version": Manifest.SCHEMA_VERSION,
         "policy": found.policy.model_dump(mode="json"),
         "risk": None if guarantee is None else guarantee.risk,
         "delta": None if guarantee is None else guarantee.delta,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
@@ -20,27 +21,12 @@ Item = TypeVar("Item")
 Row = Mapping[str, Any] | BaseModel
 
 
-async def run_calls(
-    items: Iterable[Item],
-    call: Callable[[Item], Awaitable[Row]],
-    table: Table[Any],
-    *,
-    key: Callable[[Item], str],
-    failed: Callable[[Item, Exception], Row],
-    limits: CallLimits | None = None,
-    on_progress: OnProgress | None = None,
-    stage: str = "",
-) -> RunTotals:
-    """Store one row in a table for every item.
+@dataclass(frozen=True)
+class Calls(Generic[Item]):
+    """How rows of a table are made by calls that cost money: one call, and one row, per item.
 
-    Items whose key is in the table are not asked. A row is on disk before the next
-    item takes its place, so a kill loses at most the calls that are under way.
-
-    Args:
-        items: what to ask about.
-        call: makes the row of an item. One that blocks goes through `in_threads`.
-        table: open; its key field holds `key(item)` in every row.
-        key: identifies an item, as text.
+    Attributes:
+        key: returns the text that identifies an item.
         failed: makes the row that states why an item has no answer; it is stored like
             any other. Gets the last attempt's exception, `LanguageModelTimeoutError`
             where it took too long, or `UnstorableRowError` where JSON cannot hold its row.
@@ -48,69 +34,66 @@ async def run_calls(
         on_progress: called after every stored row, on the event loop; what it raises ends
             the run, as what `failed` raises does.
         stage: what the progress calls this.
-
-    Returns:
-        What became of the items.
-
-    Raises:
-        InputError: two items share a key, or the table cannot be written; rows stored
-            before stay.
-        ValueError: `failed` made no row that can be stored under the item's key.
     """
-    limits = limits or CallLimits()
-    everything = _by_key(items, key)
-    todo = [(name, item) for name, item in everything.items() if name not in table.done]
-    already = len(everything) - len(todo)
-    tally = Tally(len(everything), already, limits.max_concurrency, stage=stage)
-    asker = _Asker(call, failed, table, limits)
-    queue = iter(todo)
 
-    async def ask_next() -> None:
-        for name, item in queue:
-            row, no_answer = await asker.stored(name, item)
-            tally.add(row, failed=no_answer)
-            if on_progress is not None:
-                on_progress(tally.progress())
+    key: Callable[[Item], str]
+    failed: Callable[[Item, Exception], Row]
+    limits: CallLimits = field(default_factory=CallLimits)
+    on_progress: OnProgress | None = None
+    stage: str = ""
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(limits.max_concurrency, len(todo))):
-                group.create_task(ask_next())
-    except BaseExceptionGroup as several:
-        raise next(_leaves(several)) from None
-    return tally.totals()
+    async def run(
+        self, items: Iterable[Item], call: Callable[[Item], Awaitable[Row]], table: Table[Any]
+    ) -> RunTotals:
+        """Store one row in a table for every item.
 
+        Items whose key is in the table are not asked. A row is on disk before the next
+        item takes its place, so a kill loses at most the calls that are under way.
 
-def run_calls_sync(
-    items: Iterable[Item],
-    call: Callable[[Item], Awaitable[Row]],
-    table: Table[Any],
-    *,
-    key: Callable[[Item], str],
-    failed: Callable[[Item, Exception], Row],
-    limits: CallLimits | None = None,
-    on_progress: OnProgress | None = None,
-    stage: str = "",
-) -> RunTotals:
-    """Do as `run_calls`, where no event loop runs.
+        Args:
+            items: what to ask about.
+            call: makes the row of an item.
+            table: open; its key field holds `key(item)` in every row.
 
-    Raises:
-        KeyboardInterrupt: Ctrl-C; calls under way were given up, their items are asked
-            next time. Rows that were handed to the table are whole.
-        SystemExit: likewise, with code 143, on SIGTERM.
-    """
-    return run_interruptibly(
-        run_calls(
-            items,
-            call,
-            table,
-            key=key,
-            failed=failed,
-            limits=limits,
-            on_progress=on_progress,
-            stage=stage,
-        )
-    )
+        Raises:
+            InputError: two items share a key, or the table cannot be written; rows stored
+                before stay.
+            ValueError: `failed` made no row that can be stored under the item's key.
+        """
+        everything = _by_key(items, self.key)
+        todo = [(name, item) for name, item in everything.items() if name not in table.done]
+        already = len(everything) - len(todo)
+        most = self.limits.max_concurrency
+        tally = Tally(len(everything), already, most, stage=self.stage)
+        asker = _Asker(call, self.failed, table, self.limits)
+        queue = iter(todo)
+
+        async def ask_next() -> None:
+            for name, item in queue:
+                row, no_answer = await asker.stored(name, item)
+                tally.add(row, failed=no_answer)
+                if self.on_progress is not None:
+                    self.on_progress(tally.progress())
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(most, len(todo))):
+                    group.create_task(ask_next())
+        except BaseExceptionGroup as several:
+            raise next(_leaves(several)) from None
+        return tally.totals()
+
+    def run_sync(
+        self, items: Iterable[Item], call: Callable[[Item], Awaitable[Row]], table: Table[Any]
+    ) -> RunTotals:
+        """Do as `run`, where no event loop runs.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C; calls under way were given up, their items are asked
+                next time. Rows that were handed to the table are whole.
+            SystemExit: likewise, with code 143, on SIGTERM.
+        """
+        return run_interruptibly(self.run(items, call, table))
 
 
 class _Asker(Generic[Item]):
@@ -159,8 +142,8 @@ class _Asker(Generic[Item]):
         return self._table.submit(row)
 
 
-def _value(row: Row, field: str) -> Any:
-    return row.get(field) if isinstance(row, Mapping) else getattr(row, field, None)
+def _value(row: Row, name: str) -> Any:
+    return row.get(name) if isinstance(row, Mapping) else getattr(row, name, None)
 
 
 def _by_key(items: Iterable[Item], key: Callable[[Item], str]) -> dict[str, Item]:

@@ -1,4 +1,4 @@
-"""Event loops that end on signals, and blocking calls on threads beside them."""
+"""Event loops that end on Ctrl-C and SIGTERM, with threads that do not delay the end."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ import contextlib
 import queue
 import signal
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
-
-from ...guard.deadlines import DeadlineRunner
 
 _P = ParamSpec("_P")
 _Result = TypeVar("_Result")
@@ -89,7 +87,7 @@ class DaemonThreads(ThreadPoolExecutor):
     def submit(
         self, fn: Callable[_P, _Result], /, *args: _P.args, **kwargs: _P.kwargs
     ) -> Future[_Result]:
-        """As `ThreadPoolExecutor.submit`."""
+        """Run a call on a thread; see `ThreadPoolExecutor.submit`."""
         future: Future[_Result] = Future()
         self._tasks.put(lambda: _perform(future, lambda: fn(*args, **kwargs)))
         if not self._idle.acquire(blocking=False) and self._hired < self._most:
@@ -115,35 +113,3 @@ def _perform(future: Future[Any], task: Callable[[], Any]) -> None:
         future.set_exception(error)
     else:
         future.set_result(result)
-
-
-_Item = TypeVar("_Item")
-
-
-def in_threads(
-    call: Callable[[_Item], _Result], *, max_threads: int = 64
-) -> Callable[[_Item], Awaitable[_Result]]:
-    """Make a blocking call awaitable.
-
-    Python cannot stop a thread: a call that outlives its deadline, or the run, is
-    left behind on a daemon thread, which does not keep the process from exiting.
-
-    Args:
-        call: runs on threads, several at once.
-        max_threads: most calls under way, those left behind included; at least the
-            run's `max_concurrency`, or calls wait for a thread within their deadline.
-
-    Example:
-        >>> import asyncio, time
-        >>> def slow(item: int) -> int:
-        ...     time.sleep(0.01)
-        ...     return item + 1
-        >>> asyncio.run(in_threads(slow)(1))
-        2
-    """
-    threads = DeadlineRunner(max_threads)
-
-    async def awaited(item: _Item) -> _Result:
-        return await threads.acall(lambda: call(item), None)
-
-    return awaited

@@ -1,4 +1,4 @@
-"""Asking a language model about many cases so that one failure costs one case."""
+"""Ask a language model about many cases, so that a failure costs one case only."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def generate_each(
     temperature: float = 0.0,
     seed: int | None = None,
 ) -> list[list[Generation] | KnowgateError]:
-    """`n` generations for each prompt, or why there are none.
+    """Generate `n` texts for each prompt; an error in the place of those that failed.
 
-    Equal prompts are asked once. What arrived of a call that failed in part is kept, and
-    what did not is not asked again: a model that fails so has tried often enough itself.
-    Where a call fails altogether, its prompts are asked one by one.
+    Equal prompts are asked once. If a call fails for some prompts, the others' texts are
+    kept and the failed ones are not asked again: such a model has retried them itself. If a
+    call fails as a whole, its prompts are asked one by one.
 
     Args:
-        lm: what is asked.
+        lm: the model.
         prompts: any number.
         n: generations per prompt.
         temperature: 0 for greedy answers.
@@ -57,11 +57,14 @@ def generate_each(
 def each_or_error(
     call: Callable[[Sequence[_Item]], Sequence[_Found | KnowgateError]], items: Sequence[_Item]
 ) -> list[_Found | KnowgateError]:
-    """What `call` gives for all items together; one by one where that fails.
+    """Call for all items together; if that fails, for each item by itself.
 
     Args:
         call: gives one value, or an error, per item, in order.
         items: any number.
+
+    Returns:
+        For each item its value, or the error that its own call raised.
 
     Raises:
         InputError: an argument is out of the model's range.
@@ -84,8 +87,3 @@ def each_or_error(
     if len(items) == 1:
         return [failure]
     return [found for item in items for found in each_or_error(call, [item])]
-
-
-def error_note(error: KnowgateError) -> str:
-    """A failure as rows keep it: its type, then its message."""
-    return f"{type(error).__name__}: {error}"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -15,37 +15,9 @@ from ...guard.errors import InputError
 from ...guard.files import file_sha256, read_json
 from ._rows import cleaned
 
-_Model = TypeVar("_Model", bound=BaseModel)
-
-SCHEMA_VERSION = 1
 _NOT_COMPARED = frozenset({"created_by"})
 _FIRST_COMPARED = ("suite", "settings", "inputs")
-
-
-def checked_model(
-    kind: type[_Model], value: Any, *, where: str, hint: str, clean: bool = False
-) -> _Model:
-    """Check a JSON value against a model.
-
-    Args:
-        kind: the model.
-        value: as read from JSON.
-        where: file and line.
-        hint: what to do about a broken one.
-        clean: replace lone surrogates and NUL in its texts.
-
-    Raises:
-        InputError: a field is missing or wrong; names the first.
-    """
-    try:
-        return kind.model_validate(cleaned(value) if clean else value)
-    except RecursionError:
-        raise InputError("nested too deeply", where=where, hint=hint) from None
-    except ValidationError as error:
-        fault = error.errors(include_url=False, include_input=False)[0]
-        name = ".".join(str(part) for part in fault["loc"])
-        what = f"field '{name}': {fault['msg']}" if name else str(fault["msg"])
-        raise InputError(what, where=where, hint=hint) from None
+_START_AGAIN = "remove the run folder and start again"
 
 
 class Stored(BaseModel):
@@ -55,6 +27,29 @@ class Stored(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
+
+    @classmethod
+    def checked(cls, value: Any, *, where: str, hint: str, clean: bool = False) -> Self:
+        """Check a JSON value.
+
+        Args:
+            value: as read from JSON.
+            where: file and line.
+            hint: what to do about a broken one.
+            clean: replace lone surrogates and NUL in its texts.
+
+        Raises:
+            InputError: a field is missing or wrong; names the first.
+        """
+        try:
+            return cls.model_validate(cleaned(value) if clean else value)
+        except RecursionError:
+            raise InputError("nested too deeply", where=where, hint=hint) from None
+        except ValidationError as error:
+            fault = error.errors(include_url=False, include_input=False)[0]
+            name = ".".join(str(part) for part in fault["loc"])
+            what = f"field '{name}': {fault['msg']}" if name else str(fault["msg"])
+            raise InputError(what, where=where, hint=hint) from None
 
 
 class InputFile(Stored):
@@ -73,10 +68,11 @@ class InputFile(Stored):
         return cls(name=Path(path).name, sha256=file_sha256(path))
 
 
-class Manifest(BaseModel):
+class Manifest(Stored):
     """`manifest.json` of a run; suites add fields of their own in a subclass.
 
     Attributes:
+        SCHEMA_VERSION: of run folders and other files, as this version writes them.
         schema_version: of the run folder.
         suite: name of the suite that made the run.
         created_by: program and version that began the run; not compared.
@@ -86,7 +82,8 @@ class Manifest(BaseModel):
 
     # Fields that a subclass does not name are kept: they are compared, too.
     model_config = ConfigDict(frozen=True, extra="allow")
-    # What messages call that which a folder holds.
+    SCHEMA_VERSION: ClassVar[int] = 1
+    # What messages call the content of a folder.
     kind: ClassVar[str] = "run"
 
     schema_version: int = SCHEMA_VERSION
@@ -98,7 +95,9 @@ class Manifest(BaseModel):
     @classmethod
     def new(cls, **fields: Any) -> Self:
         """Make the manifest of a run that begins now: schema version and program are set."""
-        return cls(schema_version=SCHEMA_VERSION, created_by=f"knowgate {__version__}", **fields)
+        return cls(
+            schema_version=cls.SCHEMA_VERSION, created_by=f"knowgate {__version__}", **fields
+        )
 
     @classmethod
     def read(cls, folder: str | os.PathLike[str]) -> Self:
@@ -107,10 +106,100 @@ class Manifest(BaseModel):
         Raises:
             InputError: there is no run, the manifest is broken, or a newer knowgate wrote it.
         """
-        value = read_manifest(folder)
         where = str(Path(folder) / "manifest.json")
-        hint = "remove the run folder and start again"
-        return checked_model(cls, value, where=where, hint=hint, clean=True)
+        return cls.checked(cls.read_raw(folder), where=where, hint=_START_AGAIN, clean=True)
+
+    @classmethod
+    def read_raw(cls, folder: str | os.PathLike[str]) -> dict[str, Any]:
+        """Read the manifest of a run folder, unchecked but for its schema version.
+
+        Raises:
+            InputError: no run there, or one written by a newer knowgate.
+        """
+        path = Path(folder) / "manifest.json"
+        if not path.is_file():
+            root = path.parent
+            if root.exists() and not root.is_dir():
+                what = "is a file, not a run folder"
+            else:
+                missing = "manifest.json is missing" if root.exists() else "there is no such folder"
+                what = f"no run in this folder ({missing})"
+            raise InputError(
+                what,
+                where=os.fspath(folder),
+                hint="make one with `knowgate measure` or `knowgate eval …`",
+            )
+        return cls.read_versioned(path, hint=_START_AGAIN)
+
+    @classmethod
+    def read_versioned(cls, path: str | os.PathLike[str], *, hint: str) -> dict[str, Any]:
+        """Read a JSON object whose `schema_version` is known here.
+
+        Args:
+            path: of the file.
+            hint: what to do about a broken one.
+
+        Raises:
+            InputError: the file cannot be read, is not such an object, holds NaN or infinity,
+                or was written by a newer knowgate.
+        """
+        where = os.fspath(path)
+        value = read_json(path)
+        version = value.get("schema_version") if isinstance(value, dict) else None
+        if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+            raise InputError(
+                "field 'schema_version' is missing or not a positive number",
+                where=where,
+                hint=hint,
+            )
+        if version > cls.SCHEMA_VERSION:
+            raise InputError(
+                f"run schema {version} is newer than {cls.SCHEMA_VERSION}, the newest known here",
+                where=where,
+                hint="upgrade knowgate",
+            )
+        try:
+            json.dumps(value, allow_nan=False)
+        except ValueError:
+            raise InputError("a number is NaN or infinite", where=where, hint=hint) from None
+        except RecursionError:
+            raise InputError("nested too deeply", where=where, hint=hint) from None
+        found: dict[str, Any] = value
+        return found
+
+    def is_in(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        own: Collection[str] = (),
+        compare: Collection[str] | None = None,
+    ) -> bool:
+        """Return True if the folder holds the run of this manifest, False if it is free for it.
+
+        Args:
+            folder: may be missing.
+            own: names that such a run writes before its manifest: a kill leaves them.
+            compare: fields of the manifest that must be equal; None for all but `created_by`.
+
+        Raises:
+            InputError: it holds another run, or anything else; or cannot be read.
+        """
+        root, wanted = Path(folder), self.to_json()
+        if not (root / "manifest.json").exists():
+            _require_free(root, own, self.kind)
+            return False
+        found = self.read_raw(root)
+        # Those first that explain most.
+        others = sorted((found.keys() | wanted.keys()) - _NOT_COMPARED - set(_FIRST_COMPARED))
+        for name in [*_FIRST_COMPARED, *others] if compare is None else compare:
+            if found.get(name) != wanted.get(name):
+                raise InputError(
+                    f"the folder holds another {self.kind} "
+                    f"(its {_difference(name, found.get(name), wanted.get(name))} differs)",
+                    where=str(root),
+                    hint="choose another --out, or remove the folder",
+                )
+        return True
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields that were given, as JSON."""
@@ -118,100 +207,6 @@ class Manifest(BaseModel):
         return {
             name: value for name, value in self.model_dump(mode="json").items() if name in given
         }
-
-
-def read_manifest(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read the manifest of a run folder, unchecked but for its schema version.
-
-    Raises:
-        InputError: no run there, or one written by a newer knowgate.
-    """
-    path = Path(folder) / "manifest.json"
-    if not path.is_file():
-        root = path.parent
-        if root.exists() and not root.is_dir():
-            what = "is a file, not a run folder"
-        else:
-            missing = "manifest.json is missing" if root.exists() else "there is no such folder"
-            what = f"no run in this folder ({missing})"
-        raise InputError(
-            what,
-            where=os.fspath(folder),
-            hint="make one with `knowgate measure` or `knowgate eval …`",
-        )
-    return read_versioned(path, hint="remove the run folder and start again")
-
-
-def read_versioned(path: str | os.PathLike[str], *, hint: str) -> dict[str, Any]:
-    """Read a JSON object whose `schema_version` is known here.
-
-    Args:
-        path: of the file.
-        hint: what to do about a broken one.
-
-    Raises:
-        InputError: the file cannot be read, is not such an object, holds NaN or infinity,
-            or was written by a newer knowgate.
-    """
-    where = os.fspath(path)
-    value = read_json(path)
-    version = value.get("schema_version") if isinstance(value, dict) else None
-    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise InputError(
-            "field 'schema_version' is missing or not a positive number", where=where, hint=hint
-        )
-    if version > SCHEMA_VERSION:
-        raise InputError(
-            f"run schema {version} is newer than {SCHEMA_VERSION}, the newest known here",
-            where=where,
-            hint="upgrade knowgate",
-        )
-    try:
-        json.dumps(value, allow_nan=False)
-    except ValueError:
-        raise InputError("a number is NaN or infinite", where=where, hint=hint) from None
-    except RecursionError:
-        raise InputError("nested too deeply", where=where, hint=hint) from None
-    found: dict[str, Any] = value
-    return found
-
-
-def holds_run(
-    folder: str | os.PathLike[str],
-    manifest: Mapping[str, Any],
-    *,
-    own: Collection[str] = (),
-    compare: Collection[str] | None = None,
-    kind: str = "run",
-) -> bool:
-    """Return True if the folder holds the run of this manifest, False if it is free for it.
-
-    Args:
-        folder: may be missing.
-        manifest: of the run that is to be made or continued.
-        own: names that such a run writes before its manifest: a kill leaves them.
-        compare: fields of the manifest that must be equal; None for all but `created_by`.
-        kind: what messages call it.
-
-    Raises:
-        InputError: it holds another run, or anything else; or cannot be read.
-    """
-    root = Path(folder)
-    if not (root / "manifest.json").exists():
-        _require_free(root, own, kind)
-        return False
-    found = read_manifest(root)
-    # Those first that explain most.
-    others = sorted((found.keys() | manifest.keys()) - _NOT_COMPARED - set(_FIRST_COMPARED))
-    for name in [*_FIRST_COMPARED, *others] if compare is None else compare:
-        if found.get(name) != manifest.get(name):
-            raise InputError(
-                f"the folder holds another {kind} "
-                f"(its {_difference(name, found.get(name), manifest.get(name))} differs)",
-                where=str(root),
-                hint="choose another --out, or remove the folder",
-            )
-    return True
 
 
 def _require_free(root: Path, own: Collection[str], kind: str) -> None:

@@ -6,15 +6,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import BaseModel
+from typing import Any, ClassVar
 
 from ...guard.errors import InputError
 from ...guard.policy import Policy
-from ._manifest import checked_model, read_manifest, read_versioned
+from ._manifest import Manifest
 from ._questions import (
-    TWINS,
     CalibrationFile,
     CaseKind,
     MeasuredManifest,
@@ -23,9 +20,7 @@ from ._questions import (
     SourceRow,
 )
 from ._replies import StoredPassage
-from ._table import Table, TableSpec, read_table
-
-RowT = TypeVar("RowT", bound=BaseModel)
+from ._table import Table, TableSpec
 
 _RUN_AGAIN = "run `knowgate measure` again into another folder"
 _CONTINUE = "start the same `knowgate measure` again to continue it"
@@ -33,9 +28,6 @@ _QUESTIONS = TableSpec(
     "questions", Question, "question_id", hint=_RUN_AGAIN, whole=True, clean=True
 )
 _ROWS = TableSpec("rows", MeasuredRow, "case_id", hint=_RUN_AGAIN, clean=True)
-# Of a run through a chain as it is served.
-SOURCES = TableSpec("sources", SourceRow, "question_id", hint=_RUN_AGAIN, clean=True)
-PASSAGES = TableSpec("passages", StoredPassage, "passage_id", hint=_RUN_AGAIN, clean=True)
 _CALIBRATE_AGAIN = "run `knowgate calibrate` on this run again"
 
 
@@ -61,6 +53,9 @@ class MeasuredRun:
     """A checked run.
 
     Attributes:
+        SOURCES: table of a run through a chain as it is served: where each question's
+            answer stands.
+        PASSAGES: table of such a run: the texts that were judged.
         manifest: the checked fields.
         questions: by id, in the order of the input.
         rows: in the order of the cases; at most one per question and kind.
@@ -68,6 +63,11 @@ class MeasuredRun:
         sources: by question; only of a run through a chain as it is served.
         passages: texts that were judged, by id; likewise.
     """
+
+    SOURCES: ClassVar = TableSpec("sources", SourceRow, "question_id", hint=_RUN_AGAIN, clean=True)
+    PASSAGES: ClassVar = TableSpec(
+        "passages", StoredPassage, "passage_id", hint=_RUN_AGAIN, clean=True
+    )
 
     manifest: MeasuredManifest
     questions: Mapping[str, Question]
@@ -86,46 +86,46 @@ class MeasuredRun:
         """All settings as they stand in the manifest."""
         return self.manifest.settings.model_dump(mode="json", exclude_unset=True)
 
+    @classmethod
+    def read(
+        cls,
+        folder: str | os.PathLike[str],
+        *,
+        with_calibration: bool = True,
+        unfinished: bool = False,
+    ) -> MeasuredRun:
+        """Read a run of relevance signals.
 
-def read_measured_run(
-    folder: str | os.PathLike[str], *, with_calibration: bool = True, unfinished: bool = False
-) -> MeasuredRun:
-    """Read a run of relevance signals.
+        Args:
+            folder: of the run.
+            with_calibration: False leaves `calibration.json` unread, so that a broken
+                one can be replaced.
+            unfinished: True also reads a run of which only some rows are there, as long
+                as the last one is whole: enough to show it, not to certify on it.
 
-    Args:
-        folder: of the run.
-        with_calibration: False leaves `calibration.json` unread, so that a broken
-            one can be replaced.
-        unfinished: True also reads a run of which only some rows are there, as long
-            as the last one is whole: enough to show it, not to certify on it.
-
-    Raises:
-        InputError: no run there, another suite, a file that is missing, broken or
-            written by a newer knowgate, or a run that is not finished; names file
-            and line.
-    """
-    root = Path(folder)
-    manifest = _read_manifest(root)
-    _require_whole_rows(root, manifest)
-    questions = _read_questions(root)
-    rows = _read_rows(root, questions)
-    if not rows:
-        raise _not_finished(root, manifest, 0)
-    if not unfinished:
-        _require_complete(root, manifest, questions, rows)
-    calibration = _read_calibration(root, manifest, questions) if with_calibration else None
-    sources = {one.question_id: one for one in _optional(root, SOURCES)}
-    passages = {one.passage_id: one for one in _optional(root, PASSAGES)}
-    return MeasuredRun(manifest, questions, rows, calibration, sources, passages)
-
-
-def _optional(root: Path, spec: TableSpec[RowT]) -> list[RowT]:
-    return Table(root, spec, writable=False).rows() if spec.path(root).exists() else []
+        Raises:
+            InputError: no run there, another suite, a file that is missing, broken or
+                written by a newer knowgate, or a run that is not finished; names file
+                and line.
+        """
+        root = Path(folder)
+        manifest = _read_manifest(root)
+        _require_whole_rows(root, manifest)
+        questions = _read_questions(root)
+        rows = _read_rows(root, questions)
+        if not rows:
+            raise _not_finished(root, manifest, 0)
+        if not unfinished:
+            _require_complete(root, manifest, questions, rows)
+        calibration = _read_calibration(root, manifest, questions) if with_calibration else None
+        sources = {one.question_id: one for one in cls.SOURCES.read(root)}
+        passages = {one.passage_id: one for one in cls.PASSAGES.read(root)}
+        return cls(manifest, questions, rows, calibration, sources, passages)
 
 
 def _read_manifest(root: Path) -> MeasuredManifest:
     path = str(root / "manifest.json")
-    value = read_manifest(root)
+    value = Manifest.read_raw(root)
     suite = value.get("suite")
     if suite != "ookb":
         raise InputError(
@@ -139,7 +139,7 @@ def _read_manifest(root: Path) -> MeasuredManifest:
             where=path,
             hint="calibrate on a run of `knowgate measure --questions … --scorer … --out …`",
         )
-    manifest = checked_model(MeasuredManifest, value, where=path, hint=_RUN_AGAIN, clean=True)
+    manifest = MeasuredManifest.checked(value, where=path, hint=_RUN_AGAIN, clean=True)
     if not manifest.cases:
         raise InputError("the run holds no cases", where=path, hint=_RUN_AGAIN)
     return manifest
@@ -176,7 +176,7 @@ def _read_questions(root: Path) -> dict[str, Question]:
             where=str(root),
             hint="start the same `knowgate measure` again, it writes what is missing",
         )
-    return {question.question_id: question for question in read_table(root, _QUESTIONS)}
+    return {question.question_id: question for question in _QUESTIONS.read(root)}
 
 
 def _read_rows(root: Path, questions: Mapping[str, Question]) -> tuple[MeasuredRow, ...]:
@@ -218,7 +218,7 @@ def _require_complete(
     expected = [
         (f"{name}/{kind}", name, kind)
         for name in questions
-        for kind in ((CaseKind.LIVE,) if name in live else TWINS)
+        for kind in ((CaseKind.LIVE,) if name in live else CaseKind.twins())
     ]
     found = [(row.case_id, row.question_id, row.kind) for row in rows]
     if set(found) < set(expected):
@@ -247,8 +247,8 @@ def _read_calibration(
     if not path.exists():
         return None
     where = str(path)
-    value = read_versioned(path, hint=_CALIBRATE_AGAIN)
-    file = checked_model(CalibrationFile, value, where=where, hint=_CALIBRATE_AGAIN, clean=True)
+    value = Manifest.read_versioned(path, hint=_CALIBRATE_AGAIN)
+    file = CalibrationFile.checked(value, where=where, hint=_CALIBRATE_AGAIN, clean=True)
     policy = Policy.parse(file.policy, where=where)
     policy.require_scorer(manifest.settings.scorer)
     if policy.aggregator != manifest.settings.aggregator:

@@ -27,8 +27,10 @@ class CaseKind(StrEnum):
     SYNTHETIC = "synthetic"
     LIVE = "live"
 
-
-TWINS = (CaseKind.IN_KB, CaseKind.LEFT_OUT)
+    @classmethod
+    def twins(cls) -> tuple[CaseKind, CaseKind]:
+        """Return the two kinds that every question has."""
+        return cls.IN_KB, cls.LEFT_OUT
 
 
 class FoundBy(StrEnum):
@@ -113,13 +115,16 @@ class RowError(Stored):
 
     @classmethod
     def of(cls, error: Exception) -> RowError:
-        """State an exception as rows have it.
+        """Describe an exception for a row.
 
         The message of an error that is not knowgate's may quote the question or hold a key:
         only its type is kept.
         """
         detail = str(error) if isinstance(error, KnowgateError) else "raised by what was called"
         return cls(type=type(error).__name__, detail=detail)
+
+    def __str__(self) -> str:
+        return f"{self.type}: {self.detail}"
 
 
 class MeasuredRow(Stored):

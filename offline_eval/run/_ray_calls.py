@@ -8,10 +8,9 @@ from typing import Any, TypeVar
 
 from ...adapters.ray import NoWorkersLeftError, PoolSize, worker_pool
 from ...guard.errors import is_transient
-from ._calls import Row, run_calls
+from ._calls import Calls, Row
 from ._event_loop import run_interruptibly
-from ._limits import CallLimits
-from ._progress import OnProgress, RunTotals
+from ._progress import RunTotals
 from ._table import Table
 
 Item = TypeVar("Item")
@@ -30,105 +29,71 @@ class RayPool:
     size: PoolSize = field(default_factory=PoolSize)
     address: str | None = None
 
+    async def run(
+        self,
+        calls: Calls[Item],
+        items: Iterable[Item],
+        factory: Callable[[], Callable[[Item], Awaitable[Row]]],
+        table: Table[Any],
+    ) -> RunTotals:
+        """Do as `Calls.run`, with the calls made by the workers.
 
-async def run_calls_ray(
-    items: Iterable[Item],
-    factory: Callable[[], Callable[[Item], Awaitable[Row]]],
-    table: Table[Any],
-    *,
-    key: Callable[[Item], str],
-    failed: Callable[[Item, Exception], Row],
-    limits: CallLimits | None = None,
-    on_progress: OnProgress | None = None,
-    pool: RayPool | None = None,
-) -> RunTotals:
-    """Do as `run_calls`, with the calls made by workers on a Ray cluster.
+        This process alone writes the table, spaces the calls of all workers and tries
+        again. The items of a worker that dies are asked again by others: such an item may
+        be asked twice, and is stored once.
 
-    This process alone writes the table, spaces the calls of all workers and tries
-    again. The items of a worker that dies are asked again by others: such an item may
-    be asked twice, and is stored once.
+        Args:
+            calls: how; `failed` is called in this process and gets `RemoteCallError` for an
+                error that cannot be pickled, `WorkerLostError` where several workers died over
+                the item. The rate is that of all workers together, and a timeout counts from
+                when a worker has got the item.
+            items: picklable.
+            factory: makes the call in each worker; takes nothing and must be picklable.
+            table: open, in this process.
 
-    Args:
-        items: picklable.
-        factory: makes the call in each worker; takes nothing and must be picklable.
-            A call that blocks goes through `in_threads`, inside the factory.
-        table: open, in this process.
-        key: as for `run_calls`.
-        failed: likewise; called in this process. Gets `RemoteCallError` for an error
-            that cannot be pickled and `WorkerLostError` where several workers died over
-            the item.
-        limits: as for `run_calls`; the rate is that of all workers together, and a
-            timeout counts from when a worker has got the item.
-        on_progress: as for `run_calls`; the stage is `asking`.
-        pool: of workers.
-
-    Raises:
-        MissingDependencyError: Ray is not installed.
-        WorkerStartError: the workers could not be started.
-        NoWorkersLeftError: too many workers died; rows stored before stay.
-        InputError: as `run_calls`; or there is no cluster at the address.
-        ValueError: as `run_calls`.
-    """
-    items = list(items)
-    pool, limits = pool or RayPool(), limits or CallLimits()
-    timeout = limits.timeout
-    limits = replace(
-        limits,
-        max_concurrency=pool.size.workers * pool.size.in_flight,
-        # The pool applies it: waiting for a new worker does not count.
-        timeout=None,
-        stop_on=(*limits.stop_on, NoWorkersLeftError),
-    )
-
-    async def run(call: Callable[[Item], Awaitable[Row]]) -> RunTotals:
-        return await run_calls(
-            items,
-            call,
-            table,
-            key=key,
-            failed=failed,
-            limits=limits,
-            on_progress=on_progress,
-            stage="asking",
+        Raises:
+            MissingDependencyError: Ray is not installed.
+            WorkerStartError: the workers could not be started.
+            NoWorkersLeftError: too many workers died; rows stored before stay.
+            InputError: as `Calls.run`; or there is no cluster at the address.
+            ValueError: as `Calls.run`.
+        """
+        items, limits = list(items), calls.limits
+        here = replace(
+            calls,
+            limits=replace(
+                limits,
+                max_concurrency=self.size.workers * self.size.in_flight,
+                # The pool applies it: waiting for a new worker does not count.
+                timeout=None,
+                stop_on=(*limits.stop_on, NoWorkersLeftError),
+            ),
         )
-
-    if all(key(item) in table.done for item in items):
-        return await run(_never_called)
-    async with worker_pool(
-        factory, pool.size, address=pool.address, may_pass=is_transient, timeout=timeout
-    ) as workers:
-        return await run(workers.ask)
-
-
-def run_calls_ray_sync(
-    items: Iterable[Item],
-    factory: Callable[[], Callable[[Item], Awaitable[Row]]],
-    table: Table[Any],
-    *,
-    key: Callable[[Item], str],
-    failed: Callable[[Item, Exception], Row],
-    limits: CallLimits | None = None,
-    on_progress: OnProgress | None = None,
-    pool: RayPool | None = None,
-) -> RunTotals:
-    """Do as `run_calls_ray`, where no event loop runs.
-
-    Raises:
-        KeyboardInterrupt: Ctrl-C, as `run_calls_sync`; workers and cluster are ended.
-        SystemExit: likewise, with code 143, on SIGTERM.
-    """
-    return run_interruptibly(
-        run_calls_ray(
-            items,
+        if all(calls.key(item) in table.done for item in items):
+            return await here.run(items, _never_called, table)
+        async with worker_pool(
             factory,
-            table,
-            key=key,
-            failed=failed,
-            limits=limits,
-            on_progress=on_progress,
-            pool=pool,
-        )
-    )
+            self.size,
+            address=self.address,
+            may_pass=is_transient,
+            timeout=limits.timeout,
+        ) as workers:
+            return await here.run(items, workers.ask, table)
+
+    def run_sync(
+        self,
+        calls: Calls[Item],
+        items: Iterable[Item],
+        factory: Callable[[], Callable[[Item], Awaitable[Row]]],
+        table: Table[Any],
+    ) -> RunTotals:
+        """Do as `run`, where no event loop runs.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C, as `Calls.run_sync`; workers and cluster are ended.
+            SystemExit: likewise, with code 143, on SIGTERM.
+        """
+        return run_interruptibly(self.run(calls, items, factory, table))
 
 
 async def _never_called(item: Item) -> Row:

@@ -1,8 +1,8 @@
-"""What the files of a run of replies hold, line by line."""
+"""The rows of a run of replies: systems, cases, replies and judgements."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, FiniteFloat
 
@@ -12,19 +12,12 @@ from ._questions import CaseKind, RowError
 
 HOLDS_REPLIES = "replies"
 
-# Criteria that the report knows; users add their own.
-ABSTENTION, FACTUALITY = "abstention", "factuality"
-TIERS = ("tier_1", "tier_2", "tier_3")
-# Labels that came along with logged replies.
-ESTIMATE = "estimate"
-GIVEN_JUDGE = "given"
-
 _Name = Annotated[str, Field(min_length=1)]
 _Count = Annotated[int, Field(ge=0)]
 
 
 class ReplySystem(Stored):
-    """One system under test: who answered, and how it was asked.
+    """One system under test: the model, and how it was asked.
 
     Attributes:
         system_id: unique in the run, e.g. `gpt-4o·basic_rag·conservative·guard`.
@@ -35,8 +28,8 @@ class ReplySystem(Stored):
             where unknown.
         guard: `off`, or the name of the policy in front.
         guard_sha256: of the policy; empty without one.
-        top_k: passages per context, None where that means nothing.
-        replayed: the replies were logged elsewhere.
+        top_k: passages per context, None where there is no such number.
+        replayed: the replies were read from a log.
     """
 
     system_id: _Name
@@ -51,12 +44,12 @@ class ReplySystem(Stored):
 
 
 class StoredKnowledgeBase(Stored):
-    """A knowledge base that was asked about.
+    """A knowledge base that questions were asked about.
 
     Attributes:
         name: unique in the run.
-        questions: with answers in it.
-        passages: different ones.
+        questions: number of questions with an answer in it.
+        passages: number of its different passages.
     """
 
     name: str
@@ -70,10 +63,10 @@ class RepliesManifest(Manifest):
     Attributes:
         holds: always `replies`; a run of relevance signals has no such field.
         systems: all systems under test.
-        knowledge_bases: all of them.
-        questions: lines of `questions.jsonl`.
-        cases: lines of `cases.jsonl`.
-        replies: how many rows the run has once it is finished.
+        knowledge_bases: all knowledge bases.
+        questions: number of lines of `questions.jsonl`.
+        cases: number of lines of `cases.jsonl`.
+        replies: number of rows of the finished run.
     """
 
     holds: Literal["replies"] = "replies"
@@ -99,8 +92,8 @@ class ReplyCase(Stored):
     Attributes:
         case_id: unique in the run; usually `<question id>/<kind>`.
         kind: what the knowledge base holds of the answer.
-        held_out: the guard's policy has not seen the question; None where no guard is
-            in the run, or nobody can tell.
+        held_out: whether the question was not used to fit the guard's policy; None where
+            there is no guard, or this is not known.
     """
 
     case_id: _Name
@@ -111,12 +104,12 @@ class ReplyCase(Stored):
 
 
 class ReplyContext(Stored):
-    """What a reply was given to read, by reference.
+    """The context that a model was given, as ids of passages.
 
     Attributes:
         kind: `none` (closed book), `passages` (exactly these), `all_but` (the whole
-            knowledge base of the case without these), `unknown` (a log that kept none).
-        passages: passage ids; for `passages` in the order in which they stood.
+            knowledge base of the case without these), `unknown` (the log has no context).
+        passages: passage ids; for `passages` in the order of the context.
     """
 
     kind: Literal["none", "passages", "all_but", "unknown"] = "unknown"
@@ -124,13 +117,13 @@ class ReplyContext(Stored):
 
 
 class ReplyRow(Stored):
-    """A line of `replies.jsonl`: what one system said to one case.
+    """A line of `replies.jsonl`: the reply of one system to one case.
 
     Attributes:
         reply_id: `<system id>/<case id>`.
-        context: what it was given; None where the call failed before.
-        response: its text; None exactly where `error` is set.
-        citation: what the reply names as its source, as it stands there.
+        context: that the model was given; None if the call failed before.
+        response: text of the reply; None exactly where `error` is set.
+        citation: the source that the reply names, word for word.
         route: of the guard, None without one.
         reason: of the guard's decision, empty without one.
         relevance: of the context as the guard saw it, in [0, 1].
@@ -139,7 +132,7 @@ class ReplyRow(Stored):
         output_tokens: likewise.
         calls: of language models; 0 where none was needed (a guard that abstained).
         seconds: from the first call's start to the reply; None for logged replies.
-        reused: the model said it before to the very same prompt, and was not asked again.
+        reused: the reply to an equal prompt was used again, without a call.
         error: why there is no reply.
     """
 
@@ -162,23 +155,36 @@ class ReplyRow(Stored):
 
 
 class Judgement(Stored):
-    """A line of `judgements.jsonl`: what one judge made of one reply by one criterion.
+    """A line of `judgements.jsonl`: the verdict of one judge on one reply by one criterion.
 
     Attributes:
+        ABSTENTION: name of a criterion with the outcomes `yes` and `no`.
+        FACTUALITY: name of a criterion with the outcomes `TIERS`, or `NOT_APPLICABLE` for a
+            reply that abstains.
+        FAILURE: name of a criterion with the outcomes contradiction, fabrication,
+            over_specification and none.
+        GIVEN: name of the judge whose labels came with logged replies.
+        ESTIMATE: name of the judge that estimates offline.
         judgement_id: `<reply id>/<criterion>/<judge>`.
-        judge: `given`, `detector`, `estimate`, `llm:<model>` or a name of the user's;
-            people's labels are kept apart, see `labelling`.
-        criterion: `abstention` (yes, no), `factuality` (tier_1, tier_2, tier_3, or NA for
-            a reply that abstained), `failure` (contradiction, fabrication,
-            over_specification, none) or the name of a criterion of the user's.
+        judge: `given`, `detector`, `estimate`, `llm:<model>`, or another name for a judge of
+            the user's; people's labels are stored apart, see `labelling`.
+        criterion: one of those above, or the name of a criterion of the user's.
         outcome: one of the criterion's; None exactly where `error` is set.
         probability: of the positive outcome, where the judge gives one.
-        reasoning: the judge's words before its verdict, where it gives any.
-        estimate: an offline estimate and not a judgement.
+        reasoning: the judge's text before its verdict, if any.
+        estimate: whether the verdict is an offline estimate.
         judge_sha256: of the judge's prompt or fingerprint, so that two versions of one
             judge can be told apart.
         error: why there is no outcome.
     """
+
+    ABSTENTION: ClassVar = "abstention"
+    FACTUALITY: ClassVar = "factuality"
+    FAILURE: ClassVar = "failure"
+    TIERS: ClassVar = ("tier_1", "tier_2", "tier_3")
+    NOT_APPLICABLE: ClassVar = "NA"
+    GIVEN: ClassVar = "given"
+    ESTIMATE: ClassVar = "estimate"
 
     judgement_id: _Name
     reply_id: _Name

@@ -1,4 +1,4 @@
-"""Reading a run of replies: everything is checked before anything is computed."""
+"""Start and read runs of replies."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import BaseModel
+from typing import Any, ClassVar, TypeVar
 
 from ...guard.errors import InputError
-from ._manifest import InputFile, checked_model, read_manifest
+from ._manifest import InputFile, Manifest, Stored
 from ._questions import Question
 from ._replies import (
     HOLDS_REPLIES,
@@ -26,17 +24,15 @@ from ._replies import (
     StoredPassage,
 )
 from ._run import Run
-from ._table import TableSpec, read_table, write_table
+from ._table import TableSpec
 
-_Model = TypeVar("_Model", bound=BaseModel)
+_Model = TypeVar("_Model", bound=Stored)
 
 _MAKE_AGAIN = "make the run again into another folder"
 
 _QUESTIONS = TableSpec("questions", Question, "question_id", whole=True)
 _PASSAGES = TableSpec("passages", StoredPassage, "passage_id", whole=True)
 _CASES = TableSpec("cases", ReplyCase, "case_id", whole=True)
-REPLIES = TableSpec("replies", ReplyRow, "reply_id")
-JUDGEMENTS = TableSpec("judgements", Judgement, "judgement_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +40,8 @@ class RepliesRun:
     """A checked run of replies.
 
     Attributes:
+        REPLIES: the table of replies.
+        JUDGEMENTS: the table of judgements.
         folder: where it lies.
         manifest: the checked fields.
         questions: by id, in the order of the input.
@@ -54,6 +52,9 @@ class RepliesRun:
         judgements: by id, in the order in which they were made.
     """
 
+    REPLIES: ClassVar = TableSpec("replies", ReplyRow, "reply_id")
+    JUDGEMENTS: ClassVar = TableSpec("judgements", Judgement, "judgement_id")
+
     folder: Path
     manifest: RepliesManifest
     questions: Mapping[str, Question]
@@ -62,24 +63,102 @@ class RepliesRun:
     replies: Mapping[str, ReplyRow]
     judgements: Mapping[str, Judgement]
 
+    @classmethod
+    def is_in(cls, folder: str | os.PathLike[str]) -> bool:
+        """Whether a run folder holds replies rather than relevance signals.
+
+        Raises:
+            InputError: no run there, or one written by a newer knowgate.
+        """
+        return Manifest.read_raw(folder).get("holds") == HOLDS_REPLIES
+
+    @classmethod
+    def read(cls, folder: str | os.PathLike[str]) -> RepliesRun:
+        """Read a run of replies, finished or not.
+
+        Raises:
+            InputError: no such run there, or a file that is missing, broken or written by a
+                newer knowgate; names file and line.
+        """
+        root = Path(folder)
+        where, value = str(root / "manifest.json"), Manifest.read_raw(root)
+        if value.get("suite") != "ookb" or value.get("holds") != HOLDS_REPLIES:
+            raise InputError(
+                "the run holds no replies",
+                where=where,
+                hint="name a run made with `knowgate eval ookb --model …` or `--replay …`, or "
+                "with `knowgate import`",
+            )
+        manifest = RepliesManifest.checked(value, where=where, hint=_MAKE_AGAIN)
+        questions = _keyed(root, _QUESTIONS)
+        cases = _keyed(root, _CASES)
+        _known(root, "cases", cases, "question_id", questions)
+        replies = _keyed(root, cls.REPLIES)
+        _known(root, "replies", replies, "case_id", cases)
+        _known(root, "replies", replies, "system_id", {s.system_id: s for s in manifest.systems})
+        judgements = _keyed(root, cls.JUDGEMENTS)
+        _known(root, "judgements", judgements, "reply_id", replies)
+        return cls(
+            folder=root,
+            manifest=manifest,
+            questions=questions,
+            passages=_keyed(root, _PASSAGES) if _PASSAGES.path(root).exists() else {},
+            cases=cases,
+            replies=replies,
+            judgements=judgements,
+        )
+
+    @classmethod
+    def start(
+        cls,
+        folder: str | os.PathLike[str],
+        *,
+        settings: Mapping[str, Any],
+        systems: Sequence[ReplySystem],
+        questions: Sequence[Question],
+        passages: Sequence[StoredPassage],
+        cases: Sequence[ReplyCase],
+        replies: int,
+        inputs: Sequence[InputFile] = (),
+    ) -> Path:
+        """Make the folder of a run, or find it made by an equal call before.
+
+        Args:
+            folder: made where missing.
+            settings: as JSON; everything that decides the replies.
+            systems: all systems under test.
+            questions: with the name of their knowledge base, if there are several.
+            passages: likewise.
+            cases: of those questions.
+            replies: number of rows of the finished run.
+            inputs: files that it is made from.
+
+        Raises:
+            InputError: the folder holds something else, or cannot be written.
+        """
+        root, asked = Path(folder), RepliesAsked(systems, questions, passages, cases, replies)
+        manifest = asked.manifest(settings, inputs)
+        with Run.create_or_resume(root, manifest, files=asked.files()):
+            return root
+
     @property
     def systems(self) -> Mapping[str, ReplySystem]:
         """The systems under test by id, in the order of the manifest."""
         return {system.system_id: system for system in self.manifest.systems}
 
     def case_of(self, reply: ReplyRow) -> ReplyCase:
-        """The case that a reply answers."""
+        """Return the case that a reply answers."""
         return self.cases[reply.case_id]
 
     def question_of(self, reply: ReplyRow) -> Question:
-        """The question that a reply answers."""
+        """Return the question that a reply answers."""
         return self.questions[self.case_of(reply).question_id]
 
     def context_passages(self, reply: ReplyRow) -> list[StoredPassage]:
-        """The passages that stood in the context of a reply; those not kept are left out.
+        """Return the passages of a reply's context, as far as the run has their texts.
 
-        A context of the whole knowledge base comes without what was taken out of it, in
-        the order of `passages.jsonl`.
+        For a context of the whole knowledge base, these are all its passages but those left
+        out, in the order of `passages.jsonl`.
         """
         context = reply.context or ReplyContext()
         if context.kind == "passages":
@@ -94,60 +173,13 @@ class RepliesRun:
         ]
 
 
-def holds_replies(folder: str | os.PathLike[str]) -> bool:
-    """Whether a run folder holds replies rather than relevance signals.
-
-    Raises:
-        InputError: no run there, or one written by a newer knowgate.
-    """
-    return read_manifest(folder).get("holds") == HOLDS_REPLIES
-
-
-def read_replies_run(folder: str | os.PathLike[str]) -> RepliesRun:
-    """A run of replies, finished or not.
-
-    Raises:
-        InputError: no such run there, or a file that is missing, broken or written by a
-            newer knowgate; names file and line.
-    """
-    root = Path(folder)
-    value = read_manifest(root)
-    if value.get("suite") != "ookb" or value.get("holds") != HOLDS_REPLIES:
-        raise InputError(
-            "the run holds no replies",
-            where=str(root / "manifest.json"),
-            hint="name a run made with `knowgate eval ookb --model …` or `--replay …`, or with "
-            "`knowgate import`",
-        )
-    manifest = checked_model(
-        RepliesManifest, value, where=str(root / "manifest.json"), hint=_MAKE_AGAIN
-    )
-    questions = _keyed(root, _QUESTIONS)
-    cases = _keyed(root, _CASES)
-    _known(root, "cases", cases, "question_id", questions)
-    replies = _keyed(root, REPLIES)
-    _known(root, "replies", replies, "case_id", cases)
-    _known(root, "replies", replies, "system_id", {s.system_id: s for s in manifest.systems})
-    judgements = _keyed(root, JUDGEMENTS)
-    _known(root, "judgements", judgements, "reply_id", replies)
-    return RepliesRun(
-        folder=root,
-        manifest=manifest,
-        questions=questions,
-        passages=_keyed(root, _PASSAGES) if _PASSAGES.path(root).exists() else {},
-        cases=cases,
-        replies=replies,
-        judgements=judgements,
-    )
-
-
 def _keyed(root: Path, spec: TableSpec[_Model]) -> dict[str, _Model]:
     """Read the rows of a table by their ids."""
-    return {getattr(row, spec.key): row for row in read_table(root, spec)}
+    return {getattr(row, spec.key): row for row in spec.read(root)}
 
 
 def _known(
-    root: Path, name: str, rows: Mapping[str, BaseModel], field: str, known: Mapping[str, Any]
+    root: Path, name: str, rows: Mapping[str, Stored], field: str, known: Mapping[str, Any]
 ) -> None:
     for identifier, row in rows.items():
         value = getattr(row, field)
@@ -157,38 +189,6 @@ def _known(
                 where=str(root / f"{name}.jsonl"),
                 hint=_MAKE_AGAIN,
             )
-
-
-def start_replies_run(
-    folder: str | os.PathLike[str],
-    *,
-    settings: Mapping[str, Any],
-    systems: Sequence[ReplySystem],
-    questions: Sequence[Question],
-    passages: Sequence[StoredPassage],
-    cases: Sequence[ReplyCase],
-    replies: int,
-    inputs: Sequence[InputFile] = (),
-) -> Path:
-    """Make the folder of a run, or find it made by the same call before.
-
-    Args:
-        folder: made where missing.
-        settings: JSON-ready; whatever decides the replies.
-        systems: all systems under test.
-        questions: with the name of their knowledge base, if there are several.
-        passages: likewise.
-        cases: of those questions.
-        replies: rows of the finished run.
-        inputs: files that it is made from.
-
-    Raises:
-        InputError: the folder holds something else, or cannot be written.
-    """
-    root, asked = Path(folder), RepliesAsked(systems, questions, passages, cases, replies)
-    manifest = asked.manifest(settings, inputs)
-    with Run.create_or_resume(root, manifest, files=asked.files()):
-        return root
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,5 +249,5 @@ def _knowledge_bases(
     ]
 
 
-def _write(path: Path, *, spec: TableSpec[Any], rows: Iterable[BaseModel]) -> None:
-    write_table(path.parent, spec, rows)
+def _write(path: Path, *, spec: TableSpec[Any], rows: Iterable[Stored]) -> None:
+    spec.write(path.parent, rows)

@@ -9,14 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel
-
 from ...guard.files import write_json
-from ._manifest import Manifest, holds_run, unusable
+from ._manifest import Manifest, Stored, unusable
 from ._rows import locked
-from ._table import Table, TableSpec, open_table
+from ._table import Table, TableSpec
 
-RowT = TypeVar("RowT", bound=BaseModel)
+RowT = TypeVar("RowT", bound=Stored)
 
 
 class Run:
@@ -72,10 +70,9 @@ class Run:
             InputError: the folder holds another run or anything else, another process
                 writes the run, or the folder cannot be written.
         """
-        root, value = Path(folder), manifest.to_json()
-        own = dict(files or {})
+        root, own = Path(folder), dict(files or {})
         try:
-            held = partial(holds_run, root, value, own=own, compare=compare, kind=manifest.kind)
+            held = partial(manifest.is_in, root, own=own, compare=compare)
             held()
             root.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -86,8 +83,8 @@ class Run:
             if not held():
                 for name, write in own.items():
                     write(root / name)
-                write_json(root / "manifest.json", value)
-            yield cls(root, manifest, lambda spec: stack.enter_context(open_table(root, spec)))
+                write_json(root / "manifest.json", manifest.to_json())
+            yield cls(root, manifest, lambda spec: stack.enter_context(spec.open(root)))
 
     def rewrite_manifest(self, manifest: Manifest) -> None:
         """Replace the manifest of a run that is open for writing.

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from ...guard.errors import InputError
 from ...guard.files import atomic_writer, read_jsonl
-from ._manifest import checked_model
+from ._manifest import Stored
 from ._rows import (
     LinesFile,
     append_lines,
@@ -29,7 +29,7 @@ from ._rows import (
     whole_lines,
 )
 
-RowT = TypeVar("RowT", bound=BaseModel)
+RowT = TypeVar("RowT", bound=Stored)
 _Pending = tuple[str, bytes, "Future[None]"]
 _HINT = "make the run again into another folder"
 
@@ -43,7 +43,7 @@ class TableSpec(Generic[RowT]):
         row: model of a row.
         key: field of the row that identifies it; a text, unique in the table.
         hint: what an error about a damaged row tells the user to do.
-        whole: whether the file is written whole (`write_table`) rather than row by row; a
+        whole: whether the file is written whole (`write`) rather than row by row; a
             last line without an end then counts, too.
         clean: whether lone surrogates and NUL, which many programs cannot take, are
             replaced when rows are read.
@@ -60,9 +60,57 @@ class TableSpec(Generic[RowT]):
         """Return the file of the table in a folder."""
         return folder / f"{self.name}.jsonl"
 
+    @contextmanager
+    def open(self, folder: str | os.PathLike[str]) -> Iterator[Table[RowT]]:
+        """Open a table outside of a `Run`, new or continued, for this process alone.
+
+        A row that a kill cut off is dropped. When the context ends, everything that was
+        handed over is on disk.
+
+        Args:
+            folder: that the file lies in, made where missing.
+
+        Raises:
+            InputError: another process writes the table, it cannot be written, or a row in it
+                is damaged (with the line).
+        """
+        path = self.path(Path(folder))
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise unwritable(path.parent, error.strerror) from None
+        with locked(path.with_suffix("")):
+            table = Table(Path(folder), self)
+            try:
+                yield table
+            finally:
+                table.close()
+
+    def read(self, folder: str | os.PathLike[str]) -> list[RowT]:
+        """Return the rows in the order in which they were stored; none without a file.
+
+        A last row that a kill cut off does not count.
+
+        Raises:
+            InputError: the file cannot be read, or a row is damaged (with the line).
+        """
+        return Table(Path(folder), self, writable=False).rows()
+
+    def write(self, folder: str | os.PathLike[str], rows: Iterable[RowT]) -> None:
+        """Write the file of the table, whole or not at all.
+
+        Raises:
+            InputError: the file cannot be written.
+        """
+        path = self.path(Path(folder))
+        with atomic_writer(path) as stream:
+            for row in rows:
+                line = encode_line(row.model_dump(mode="json"), str(path))
+                stream.write(line.decode("utf-8") + "\n")
+
 
 class Table(Generic[RowT]):
-    """Rows by key, each written once and forced to disk; see `Run` and `open_table`.
+    """Rows by key, each written once and forced to disk; see `Run` and `TableSpec.open`.
 
     Rows that arrive while others are being synced go to disk together, by one thread.
 
@@ -122,7 +170,7 @@ class Table(Generic[RowT]):
         else:
             found = stored_rows(self._path)
         checked = [
-            (where, checked_model(spec.row, value, where=where, hint=spec.hint, clean=spec.clean))
+            (where, spec.row.checked(value, where=where, hint=spec.hint, clean=spec.clean))
             for where, value in found
         ]
         keys_of(found, self.key)
@@ -281,60 +329,6 @@ class Table(Generic[RowT]):
                     stored.set_exception(failure)
 
 
-@contextmanager
-def open_table(folder: str | os.PathLike[str], spec: TableSpec[RowT]) -> Iterator[Table[RowT]]:
-    """Open a table outside of a `Run`, new or continued, for this process alone.
-
-    A row that a kill cut off is dropped. When the context ends, everything that was
-    handed over is on disk.
-
-    Args:
-        folder: that the file lies in, made where missing.
-        spec: what the rows hold.
-
-    Raises:
-        InputError: another process writes the table, it cannot be written, or a row in it
-            is damaged (with the line).
-    """
-    path = spec.path(Path(folder))
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise unwritable(path.parent, error.strerror) from None
-    with locked(path.with_suffix("")):
-        table = Table(Path(folder), spec)
-        try:
-            yield table
-        finally:
-            table.close()
-
-
-def read_table(folder: str | os.PathLike[str], spec: TableSpec[RowT]) -> list[RowT]:
-    """Return the rows of a table, in the order in which they were stored; none without a file.
-
-    A last row that a kill cut off does not count.
-
-    Raises:
-        InputError: the file cannot be read, or a row is damaged (with the line).
-    """
-    return Table(Path(folder), spec, writable=False).rows()
-
-
-def write_table(
-    folder: str | os.PathLike[str], spec: TableSpec[RowT], rows: Iterable[RowT]
-) -> None:
-    """Write the file of a table, whole or not at all.
-
-    Raises:
-        InputError: the file cannot be written.
-    """
-    path = spec.path(Path(folder))
-    with atomic_writer(path) as stream:
-        for row in rows:
-            line = encode_line(row.model_dump(mode="json"), str(path))
-            stream.write(line.decode("utf-8") + "\n")
-
-
 class SharedLog(Generic[RowT]):
     """Rows without keys in a file to which several processes append.
 
@@ -383,7 +377,7 @@ class SharedLog(Generic[RowT]):
                 hint="name another file, or move this one away",
             )
         return [
-            (where, checked_model(self._row, value, where=where, hint=self._hint))
+            (where, self._row.checked(value, where=where, hint=self._hint))
             for where, value in lines
         ]
 

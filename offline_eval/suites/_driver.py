@@ -15,14 +15,13 @@ from pydantic import BaseModel
 from ...guard.deadlines import DeadlineExceededError, DeadlineRunner
 from ...guard.errors import InputError, KnowgateError, LanguageModelTimeoutError
 from ..run import (
+    Calls,
+    Manifest,
     Run,
     RunTotals,
     Table,
     Tally,
     each_or_error,
-    read_manifest,
-    run_calls_ray_sync,
-    run_calls_sync,
 )
 from ..systems import load_guard_choices
 from ._registry import suite_name, suite_of
@@ -117,7 +116,7 @@ def read_suite_run(folder: str | os.PathLike[str], suite: AnySuite | None = None
             a file is missing, broken or written by a newer knowgate (with the line).
     """
     root = Path(folder)
-    value = read_manifest(root)
+    value = Manifest.read_raw(root)
     where = str(root / "manifest.json")
     if suite is None:
         suite = suite_of(value, where=where)
@@ -193,27 +192,11 @@ def _answer_concurrently(
         row: BaseModel = suite.failed(*pair, error)
         return row
 
+    calls = Calls(key, failed, limits, options.on_progress, stage="asking")
     if options.pool is not None:
-        return run_calls_ray_sync(
-            pairs,
-            partial(_remote_answers, suite.remote(work)),
-            table,
-            key=key,
-            failed=failed,
-            limits=limits,
-            on_progress=options.on_progress,
-            pool=options.pool,
-        )
-    return run_calls_sync(
-        pairs,
-        _answers(suite),
-        table,
-        key=key,
-        failed=failed,
-        limits=limits,
-        on_progress=options.on_progress,
-        stage="asking",
-    )
+        make = partial(_remote_answers, suite.remote(work))
+        return options.pool.run_sync(calls, pairs, make, table)
+    return calls.run_sync(pairs, _answers(suite), table)
 
 
 def _remote_answers(make: Callable[[], Any]) -> Callable[[_Pair], Awaitable[BaseModel]]:

@@ -8,7 +8,6 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from ...guard.errors import InputError
-from ..run import HOLDS_REPLIES
 from ..systems import load_object
 from .base import Suite
 
@@ -98,7 +97,7 @@ def suite_name(manifest: Mapping[str, Any]) -> str:
     """Return the name of the suite that made a run."""
     name = str(manifest.get("suite"))
     # Signals to calibrate on are measured on the questions of the suite `ookb`.
-    return "measure" if name == "ookb" and manifest.get("holds") != HOLDS_REPLIES else name
+    return "measure" if name == "ookb" and manifest.get("holds") != "replies" else name
 
 
 def _checked(found: object, name: str) -> Suite[Any, Any, Any, Any]:

@@ -75,6 +75,7 @@ from ..run import (
     RowError,
     Run,
     RunTotals,
+    Stored,
     TableSpec,
 )
 from ..systems import load_guards, load_language_model
@@ -102,7 +103,7 @@ class SuiteSettings(BaseModel):
 
 SettingsT = TypeVar("SettingsT", bound=SuiteSettings)
 CaseT = TypeVar("CaseT")
-RowT = TypeVar("RowT", bound=BaseModel)
+RowT = TypeVar("RowT", bound=Stored)
 SummaryT = TypeVar("SummaryT")
 
 

@@ -11,15 +11,13 @@ from typing import Any, TypeVar
 from ...guard.errors import InputError, MissingDependencyError
 from ..run import (
     CallLimits,
+    Calls,
     OnProgress,
     ReplyContext,
     RowError,
     Stored,
     StoredPassage,
     TableSpec,
-    open_table,
-    read_table,
-    run_calls_sync,
 )
 from ._guards import GuardChoice
 from ._models import ModelUnderTest
@@ -109,7 +107,7 @@ def find_contexts(
     def failed(item: Wanted, error: Exception) -> FoundContext:
         return FoundContext(context_id=item.context_id, error=RowError.of(error))
 
-    with open_table(folder, _CONTEXTS) as table:
+    with _CONTEXTS.open(folder) as table:
         if retry_failed:
             table.drop(lambda found: found.error is not None)
         # Embedding a knowledge base takes its time, which is no case's own.
@@ -117,23 +115,18 @@ def find_contexts(
             pair = (item.retrieval, item.base)
             if item.context_id not in table.done and pair not in retrievers:
                 retrievers[pair] = retriever(*pair)
-        run_calls_sync(
-            wanted,
-            retrieve,
-            table,
-            key=lambda item: item.context_id,
-            failed=failed,
-            # A retriever that cannot be made is not the case's fault.
-            limits=replace(limits, stop_on=(InputError, MissingDependencyError)),
-            on_progress=on_progress,
-            stage="retrieving",
+        # A retriever that cannot be made is not the case's fault.
+        limits = replace(limits, stop_on=(InputError, MissingDependencyError))
+        calls = Calls[Wanted](
+            lambda item: item.context_id, failed, limits, on_progress, stage="retrieving"
         )
+        calls.run_sync(wanted, retrieve, table)
     return read_contexts(folder)
 
 
 def read_contexts(folder: Path) -> dict[str, FoundContext]:
     """The contexts that a folder has, by id."""
-    return {row.context_id: row for row in read_table(folder, _CONTEXTS)}
+    return {row.context_id: row for row in _CONTEXTS.read(folder)}
 
 
 class Shared:

@@ -23,7 +23,10 @@ from ...guard.signals.answerability import PremiseChecker
 from ...guard.signals.confidence import load_estimator
 from ...guard.signals.conflict import AnswerConflict, PassageConflict
 from ...guard.signals.relevance import LexicalScorer, load_scorer
-from ..run import read_manifest, read_measured_run
+from ..run import (
+    Manifest,
+    MeasuredRun,
+)
 from ._factory import PYTHON, load_object
 
 OFF = "off"
@@ -121,7 +124,7 @@ def _choice(spec: str) -> GuardChoice:
 
 
 def _of_run(path: Path) -> GuardChoice:
-    manifest = read_manifest(path)
+    manifest = Manifest.read_raw(path)
     if manifest.get("suite") != "ookb" or manifest.get("holds") is not None:
         raise InputError(
             "is not a run that a policy can be calibrated on",
@@ -134,7 +137,7 @@ def _of_run(path: Path) -> GuardChoice:
             where=str(path),
             hint=f"do so with `knowgate calibrate --run {path} --out policy.json`",
         )
-    run = read_measured_run(path)
+    run = MeasuredRun.read(path)
     assert run.calibration is not None
     return GuardChoice(
         name=path.resolve().name,

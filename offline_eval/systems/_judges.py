@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from ...guard.errors import InputError
-from ..judging import Criterion, DetectorJudge, EstimateJudge, Judge, LLMJudge, bundled_criteria
-from ..run import GIVEN_JUDGE
+from ..judging import Criterion, DetectorJudge, EstimateJudge, Judge, LLMJudge
+from ..run import (
+    Judgement,
+)
 from ._factory import PYTHON, load_chat_model, load_object
 
 _BUILT_IN: Mapping[str, Callable[[], Judge]] = {
@@ -38,7 +40,7 @@ def load_judges(
         InputError: no such judge, two of one name, or criteria that no judge asks.
         MissingDependencyError: as `load_chat_model`.
     """
-    asked = bundled_criteria(criteria) if bundled else tuple(criteria)
+    asked = Criterion.bundled(criteria) if bundled else tuple(criteria)
     if not judges:
         raise InputError("no judge was named", where="judges", hint=_HINT)
     loaded = tuple(
@@ -46,7 +48,7 @@ def load_judges(
         for judge in judges
     )
     names = [judge.name for judge in loaded]
-    if len(set(names)) < len(names) or GIVEN_JUDGE in names:
+    if len(set(names)) < len(names) or Judgement.GIVEN in names:
         raise InputError(
             "two judges have one name, or one is called `given`",
             where=", ".join(names),

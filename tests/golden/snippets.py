@@ -18,8 +18,10 @@ from knowgate.guard.signals.confidence import SampledConsistency, load_estimator
 from knowgate.guard.signals.conflict import PassageConflict, SameMeaning
 from knowgate.guard.signals.relevance import LexicalScorer, default_aggregator, load_scorer
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.judging.labelling import open_sample, open_session
-from knowgate.offline_eval.run import read_replies_run
+from knowgate.offline_eval.judging.labelling import LabelSession
+from knowgate.offline_eval.run import (
+    RepliesRun,
+)
 
 ALL_ROUTES = (Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN)
 
@@ -152,10 +154,10 @@ def guarded_rag(folder: Path) -> list[dict[str, Any]]:
 
 def label(folder: Path) -> int:
     """Two annotators label a sample of a run's replies by rules of thumb that differ."""
-    run = read_replies_run(folder / "run")
+    run = RepliesRun.read(folder / "run")
     labels = 0
     for name, slip in (("anna", 7), ("bob", 4)):
-        session = open_session(run, open_sample(run, size=14, seed=1), name)
+        session = LabelSession.annotate(run, name, size=14, seed=1)
         for position in range(len(session)):
             text = session.item(position)["response"]
             number = sum(map(ord, text))

@@ -8,12 +8,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
 
-from knowgate.offline_eval.run import Table, TableSpec, open_table
+from knowgate.offline_eval.run import (
+    Stored,
+    Table,
+    TableSpec,
+)
 
 
-class AnyRow(BaseModel):
+class AnyRow(Stored):
     """A row that may hold anything."""
 
     model_config = ConfigDict(extra="allow")
@@ -23,7 +27,7 @@ class AnyRow(BaseModel):
 def any_table(stem: str | Path, key: str = "id") -> Iterator[Table[AnyRow]]:
     """Open `<stem>.jsonl`."""
     path = Path(stem)
-    with open_table(path.parent, TableSpec(path.name, AnyRow, key)) as table:
+    with TableSpec(path.name, AnyRow, key).open(path.parent) as table:
         yield table
 
 

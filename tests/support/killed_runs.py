@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from knowgate.offline_eval.run import CallLimits, Progress, run_calls_sync
+from knowgate.offline_eval.run import CallLimits, Calls, Progress
 from tests.support.any_rows import any_table
 
 
@@ -44,15 +44,12 @@ def _run(stem: Path, items: int) -> None:
             return stored
 
         store.submit = noting  # type: ignore[method-assign]
-        run_calls_sync(
-            range(items),
-            call,
-            store,
-            key=str,
-            failed=lambda item, error: {"id": str(item), "error": type(error).__name__},
-            limits=CallLimits(max_concurrency=8, max_attempts=1),
-            on_progress=progress,
-        )
+        Calls[int](
+            str,
+            lambda item, error: {"id": str(item), "error": type(error).__name__},
+            CallLimits(max_concurrency=8, max_attempts=1),
+            progress,
+        ).run_sync(range(items), call, store)
 
 
 def main() -> None:

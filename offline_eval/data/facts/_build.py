@@ -12,7 +12,13 @@ from langchain_core.runnables import Runnable
 from pydantic import BaseModel
 
 from ....guard.errors import InputError
-from ...run import CallLimits, InputFile, OnProgress, Run, read_table, run_calls_sync, write_table
+from ...run import (
+    CallLimits,
+    Calls,
+    InputFile,
+    OnProgress,
+    Run,
+)
 from ._artefacts import CallRow, DocumentRow, FactRow, FailureRow, QuestionRow, SentenceRow, Stage
 from ._asking import (
     ReplyFaultError,
@@ -102,20 +108,15 @@ class PaidStages:
         before = AnsweredCalls(table.rows())
         todo = _todo(requests, before, again=self._retry_failed)
         unanswered = _Unanswered(self._settings.model, todo)
-        run_calls_sync(
-            todo,
-            asker,
-            table,
-            key=lambda request: request.key,
-            failed=unanswered.row,
-            limits=replace(
-                limits,
-                max_attempts=limits.max_attempts + self._settings.max_repairs,
-                retry_on=(ReplyFaultError,),
-            ),
-            on_progress=self._on_progress,
-            stage=stage.value,
+        limits = replace(
+            limits,
+            max_attempts=limits.max_attempts + self._settings.max_repairs,
+            retry_on=(ReplyFaultError,),
         )
+        calls = Calls[Request](
+            lambda request: request.key, unanswered.row, limits, self._on_progress, stage.value
+        )
+        calls.run_sync(todo, asker, table)
         after = AnsweredCalls(table.rows())
         self.spent += after.all[len(before.all) :]
         return after.by_key
@@ -301,8 +302,8 @@ def build_questions(
     begun = build_manifest(**head, complete=False)
     with Run.create_or_resume(out, begun, compare=COMPARED) as run:
         run.rewrite_manifest(begun)
-        write_table(out, DOCUMENTS, _document_rows(base))
-        write_table(out, SENTENCES, base.sentences)
+        DOCUMENTS.write(out, _document_rows(base))
+        SENTENCES.write(out, base.sentences)
         stages: PaidStages | None = None
         if model is None:
             facts, made, failures = cloze_facts(base.sentences)
@@ -335,13 +336,11 @@ def _finished(run: Run, base: ReadBase, made: _Made, spent: Iterable[CallRow]) -
     """Write what was made, and count it."""
     questions, unfit = one_of_each(made.questions)
     failures = [*made.failures, *unfit]
-    write_table(run.folder, FACTS, made.facts)
-    write_table(run.folder, QUESTIONS, questions)
-    write_table(run.folder, FAILURES, failures)
+    FACTS.write(run.folder, made.facts)
+    QUESTIONS.write(run.folder, questions)
+    FAILURES.write(run.folder, failures)
     ever = [
-        row
-        for stage in (Stage.FACTS, Stage.QUESTIONS)
-        for row in read_table(run.folder, calls_of(stage))
+        row for stage in (Stage.FACTS, Stage.QUESTIONS) for row in calls_of(stage).read(run.folder)
     ]
     return BuildTotals(
         documents=len(base.documents),
@@ -366,7 +365,7 @@ def _asked(
     )
     facts, failures = facts_of(asked, stages.facts(asked))
     # Before the questions: whoever looks in while they are asked finds the facts.
-    write_table(run.folder, FACTS, facts)
+    FACTS.write(run.folder, facts)
     rows = stages.questions(facts)
     questions, unasked = questions_of(facts, rows, model=settings.model, prompts=settings.prompts)
     return facts, questions, [*failures, *unasked]

@@ -7,12 +7,11 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...run import holds_run, read_table
 from ._artefacts import FactRow, SentenceKind, SentenceRow, Stage
 from ._asking import question_key, question_prompt_text
 from ._build import read_base
 from ._fact_requests import Stretch, fact_prompt_text, facts_of, stretches
-from ._folder import COMPARED, AnsweredCalls, BuildManifest, build_manifest, calls_of
+from ._folder import COMPARED, AnsweredCalls, build_manifest, calls_of
 from ._records import BuildSettings
 from ._requests import FactsReply, QuestionReply, estimated_tokens
 
@@ -78,7 +77,7 @@ def estimate_build(
     """
     settings = settings or BuildSettings()
     if out is not None:
-        holds_run(out, build_manifest().to_json(), compare=COMPARED, kind=BuildManifest.kind)
+        build_manifest().is_in(out, compare=COMPARED)
     base = read_base(places, without=out)
     unread = sum(document.failure is not None for document in base.documents)
     known = BuildEstimate(len(base.documents), unread, len(base.sentences), len(base.questions))
@@ -121,7 +120,7 @@ def estimate_build(
 
 
 def _answered(out: str | os.PathLike[str] | None, stage: Stage) -> AnsweredCalls:
-    return AnsweredCalls(() if out is None else read_table(out, calls_of(stage)))
+    return AnsweredCalls(() if out is None else calls_of(stage).read(out))
 
 
 def _tokens_read(

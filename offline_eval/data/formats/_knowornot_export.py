@@ -13,11 +13,6 @@ from typing import Any
 
 from ....guard.errors import InputError
 from ...run import (
-    ABSTENTION,
-    ESTIMATE,
-    FACTUALITY,
-    GIVEN_JUDGE,
-    TIERS,
     CaseKind,
     Judgement,
     Question,
@@ -26,7 +21,6 @@ from ...run import (
     ReplyRow,
     ReplySystem,
     RowError,
-    read_replies_run,
 )
 from ._knowornot_documents import CONTEXT_PARTS, check_document, prompt_text, write_document
 from ._knowornot_experiments import (
@@ -100,7 +94,7 @@ class _Judging:
         spec = document.specs.get(criterion)
         name = self._judge(criterion, spec)
         outcome = verdict.evaluation_outcome.strip()
-        if criterion == ABSTENTION and outcome.casefold() in ("yes", "no"):
+        if criterion == Judgement.ABSTENTION and outcome.casefold() in ("yes", "no"):
             outcome = outcome.casefold()
         content = spec.evaluation_prompt.content if spec else ""
         judgement = Judgement(
@@ -110,7 +104,7 @@ class _Judging:
             criterion=criterion,
             outcome=outcome or None,
             reasoning=tags_as_text(verdict.additional_tags_info),
-            estimate=name == ESTIMATE,
+            estimate=name == Judgement.ESTIMATE,
             judge_sha256=hashlib.sha256(content.encode()).hexdigest() if content else "",
             error=None if outcome else RowError(type="NoOutcome", detail="logged without one"),
         )
@@ -145,15 +139,15 @@ class _Judging:
             return ours
         known = self._evaluators.setdefault(criterion, {})
         if (model, prompt) not in known:
-            name, number = GIVEN_JUDGE, 1
+            name, number = Judgement.GIVEN, 1
             while name in known.values():
-                name = f"{GIVEN_JUDGE}:{model}" + (f"·{number}" if number > 1 else "")
+                name = f"{Judgement.GIVEN}:{model}" + (f"·{number}" if number > 1 else "")
                 number += 1
             known[model, prompt] = name
         return known[model, prompt]
 
 
-_OUTCOMES = {ABSTENTION: ("yes", "no"), FACTUALITY: TIERS}
+_OUTCOMES = {Judgement.ABSTENTION: ("yes", "no"), Judgement.FACTUALITY: Judgement.TIERS}
 
 
 def evaluated_documents(
@@ -180,9 +174,9 @@ def evaluated_documents(
         if judgement.reply_id in saved and judgement.outcome is not None:
             rows = by_judge.setdefault(judgement.judge, {})
             rows.setdefault(judgement.reply_id, []).append(judgement)
-    names = sorted(by_judge, key=lambda name: (name != GIVEN_JUDGE, name))
+    names = sorted(by_judge, key=lambda name: (name != Judgement.GIVEN, name))
     return {
-        "" if name == GIVEN_JUDGE else f"_{name}": _document(
+        "" if name == Judgement.GIVEN else f"_{name}": _document(
             name, by_judge[name], metadata, saved, kept, made
         )
         for name in names
@@ -292,7 +286,7 @@ def export_knowornot(
     Raises:
         InputError: no run of replies there, or a file cannot be written.
     """
-    run = read_replies_run(run_folder)
+    run = RepliesRun.read(run_folder)
     warnings = WarningCounter()
     documents = knowornot_documents(run, warnings)
     # All is checked before the first file is written.

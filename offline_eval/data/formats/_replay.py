@@ -8,9 +8,6 @@ from dataclasses import dataclass, field
 
 from ....guard.errors import InputError
 from ...run import (
-    ABSTENTION,
-    FACTUALITY,
-    GIVEN_JUDGE,
     CaseKind,
     Judgement,
     Question,
@@ -262,13 +259,16 @@ class _Building:
         self._judge(reply_id, reply)
 
     def _judge(self, reply_id: str, reply: LoggedReply) -> None:
-        for criterion, outcome in ((ABSTENTION, reply.abstained), (FACTUALITY, reply.factuality)):
+        for criterion, outcome in (
+            (Judgement.ABSTENTION, reply.abstained),
+            (Judgement.FACTUALITY, reply.factuality),
+        ):
             if outcome is not None and reply.response is not None:
                 self.judgements.append(
                     Judgement(
-                        judgement_id=f"{reply_id}/{criterion}/{GIVEN_JUDGE}",
+                        judgement_id=f"{reply_id}/{criterion}/{Judgement.GIVEN}",
                         reply_id=reply_id,
-                        judge=GIVEN_JUDGE,
+                        judge=Judgement.GIVEN,
                         criterion=criterion,
                         outcome=outcome,
                     )

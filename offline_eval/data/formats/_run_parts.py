@@ -11,18 +11,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ...run import (
-    JUDGEMENTS,
-    REPLIES,
     InputFile,
     Judgement,
     Question,
+    RepliesRun,
     ReplyCase,
     ReplyContext,
     ReplyRow,
     ReplySystem,
     StoredPassage,
-    open_table,
-    start_replies_run,
 )
 from .. import QuestionRecord
 
@@ -225,7 +222,7 @@ def write_run(
     Raises:
         InputError: the folder holds something else, or cannot be written.
     """
-    root = start_replies_run(
+    root = RepliesRun.start(
         out,
         settings=parts.settings,
         systems=parts.systems,
@@ -235,9 +232,9 @@ def write_run(
         replies=len(parts.replies),
         inputs=parts.inputs,
     )
-    with open_table(root, REPLIES) as replies:
+    with RepliesRun.REPLIES.open(root) as replies:
         replies.extend(parts.replies)
-    with open_table(root, JUDGEMENTS) as judgements:
+    with RepliesRun.JUDGEMENTS.open(root) as judgements:
         judgements.extend(parts.judgements)
     for warning in parts.warnings if on_warning else ():
         if on_warning is not None:

@@ -4,8 +4,8 @@ Inside the folder of a run of replies:
 
     labels/_sample.json       which replies are labelled, by which criteria, and how likely
                               each was to be drawn; one for all annotators
-    labels/NAME.jsonl         what one annotator said, appended label by label
-    labels/_consensus.jsonl   what disagreements were settled to
+    labels/NAME.jsonl         the labels of one annotator, appended one by one
+    labels/_consensus.jsonl   the outcomes that settle disagreements
 
 Nobody sees what others or judges said before having labelled; only who settles
 disagreements sees the labels of those who disagree.
@@ -14,11 +14,9 @@ disagreements sees the labels of those who disagree.
 from __future__ import annotations
 
 from ._agreement import Agreement, agreement, export_labels
-from ._criteria import load_criterion
-from ._labels import Labels, checked_annotator, read_labels
-from ._sampling import open_sample
+from ._labels import Labels
 from ._server import LabelServer
-from ._session import LabelSession, consensus_session, open_session
+from ._session import LabelSession, consensus_session
 
 __all__ = [
     "Agreement",
@@ -26,11 +24,6 @@ __all__ = [
     "LabelSession",
     "Labels",
     "agreement",
-    "checked_annotator",
     "consensus_session",
     "export_labels",
-    "load_criterion",
-    "open_sample",
-    "open_session",
-    "read_labels",
 ]

@@ -15,7 +15,7 @@ from ....calibration import Interval, cohens_kappa, fleiss_kappa, krippendorff_a
 from ....guard.errors import InputError
 from ....guard.files import atomic_writer
 from ...run import RepliesRun
-from ._labels import Labels, read_labels
+from ._labels import Labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def export_labels(
             where=f"--export {os.fspath(path)}",
             hint="end the name in .csv or .jsonl",
         )
-    found = read_labels(run.folder) if labels is None else labels
+    found = Labels.read(run.folder) if labels is None else labels
     rows = list(_rows(run, found))
     with atomic_writer(path) as stream:
         if kind == ".jsonl":

@@ -13,7 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from ....guard.errors import InputError
 from ....guard.files import read_text
-from ...run import ABSTENTION, FACTUALITY, TIERS, Stored
+from ...run import (
+    Judgement,
+    Stored,
+)
 
 _Word = Annotated[str, Field(min_length=1, max_length=60)]
 _HINT = (
@@ -54,7 +57,7 @@ class LabelCriterion(BaseModel):
 
 
 ABSTENTION_CRITERION = LabelCriterion(
-    name=ABSTENTION,
+    name=Judgement.ABSTENTION,
     question="Does the reply abstain?",
     outcomes=("yes", "no"),
     meanings=(
@@ -63,16 +66,16 @@ ABSTENTION_CRITERION = LabelCriterion(
     ),
 )
 FACTUALITY_CRITERION = LabelCriterion(
-    name=FACTUALITY,
+    name=Judgement.FACTUALITY,
     question="How does the reply stand to the expected answer?",
-    outcomes=TIERS,
+    outcomes=Judgement.TIERS,
     meanings=(
         "equivalent: says the same in all that matters",
         "minor deviations that would not mislead who acts on it",
         "unacceptable: wrong, misleading, or an essential part is missing",
     ),
     ordinal=True,
-    only_where={ABSTENTION: ("no",)},
+    only_where={Judgement.ABSTENTION: ("no",)},
 )
 _BUILT_IN = {found.name: found for found in (ABSTENTION_CRITERION, FACTUALITY_CRITERION)}
 

@@ -43,6 +43,29 @@ class Labels:
     given: Mapping[str, tuple[HumanLabel, ...]]
     settled: tuple[HumanLabel, ...] = ()
 
+    @classmethod
+    def read(cls, folder: str | os.PathLike[str]) -> Labels:
+        """Read all labels of a run; there are none where nobody labelled.
+
+        Args:
+            folder: of the run.
+
+        Raises:
+            InputError: a file is broken, or a label is none of its criterion's outcomes, with
+                its line.
+        """
+        root = Path(folder) / FOLDER
+        sample = read_sample(folder)
+        own = sample.criteria if sample else ()
+        criteria = (ABSTENTION_CRITERION, FACTUALITY_CRITERION, *own)
+        outcomes = {criterion.name: criterion.outcomes for criterion in criteria}
+        given = {}
+        for path in sorted(root.glob("*.jsonl")):
+            if not path.name.startswith(("_", ".")):
+                given[path.stem] = latest(_checked_labels(path, outcomes))
+        settled = latest(_checked_labels(root / f"{CONSENSUS}.jsonl", outcomes))
+        return cls(sample=sample, given=given, settled=settled)
+
     @property
     def annotators(self) -> tuple[str, ...]:
         """All who labelled, by name."""
@@ -158,28 +181,6 @@ def majority(outcomes: Sequence[str]) -> str | None:
         return None
     outcome, times = Counter(outcomes).most_common(1)[0]
     return outcome if 2 * times > len(outcomes) else None
-
-
-def read_labels(folder: str | os.PathLike[str]) -> Labels:
-    """Read all labels of a run; there are none where nobody labelled.
-
-    Args:
-        folder: of the run.
-
-    Raises:
-        InputError: a file is broken, or a label is none of its criterion's outcomes, with
-            its line.
-    """
-    root = Path(folder) / FOLDER
-    sample = read_sample(folder)
-    criteria = (ABSTENTION_CRITERION, FACTUALITY_CRITERION, *(sample.criteria if sample else ()))
-    outcomes = {criterion.name: criterion.outcomes for criterion in criteria}
-    given = {}
-    for path in sorted(root.glob("*.jsonl")):
-        if not path.name.startswith(("_", ".")):
-            given[path.stem] = latest(_checked_labels(path, outcomes))
-    settled = latest(_checked_labels(root / f"{CONSENSUS}.jsonl", outcomes))
-    return Labels(sample=sample, given=given, settled=settled)
 
 
 def _checked_labels(path: Path, outcomes: Mapping[str, Sequence[str]]) -> list[HumanLabel]:

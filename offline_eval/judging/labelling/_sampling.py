@@ -17,7 +17,11 @@ from pydantic import ValidationError
 
 from ....guard.errors import InputError
 from ....guard.files import write_json
-from ...run import SCHEMA_VERSION, RepliesRun, ReplyRow, read_versioned
+from ...run import (
+    Manifest,
+    RepliesRun,
+    ReplyRow,
+)
 from ._criteria import (
     ABSTENTION_CRITERION,
     FACTUALITY_CRITERION,
@@ -140,7 +144,7 @@ def read_sample(folder: str | os.PathLike[str]) -> LabelSample | None:
     path = Path(folder) / FOLDER / _FILE
     if not path.exists():
         return None
-    value = read_versioned(path, hint="fix it, or move the labels folder away")
+    value = Manifest.read_versioned(path, hint="fix it, or move the labels folder away")
     try:
         return LabelSample.model_validate(value)
     except ValidationError as error:
@@ -185,7 +189,7 @@ def open_sample(
             _require_same(run, found, size, seed)
             sample = _grown(run, found, size, wanted)
         if sample != found:
-            value = {"schema_version": SCHEMA_VERSION, **sample.model_dump(mode="json")}
+            value = {"schema_version": Manifest.SCHEMA_VERSION, **sample.model_dump(mode="json")}
             write_json(run.folder / FOLDER / _FILE, value)
     return sample
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,10 +12,16 @@ from typing import Any
 
 from ....guard.errors import InputError
 from ...run import RepliesRun, SharedLog
-from ._criteria import HumanLabel, LabelCriterion, LabelSample, in_asking_order
-from ._labels import CONSENSUS, Labels, checked_annotator, read_labels
+from ._criteria import (
+    HumanLabel,
+    LabelCriterion,
+    LabelSample,
+    in_asking_order,
+    load_criterion,
+)
+from ._labels import CONSENSUS, Labels, checked_annotator
 from ._page import context_view, item_view, plain
-from ._sampling import FOLDER
+from ._sampling import FOLDER, open_sample
 
 _LONGEST_NOTE = 5000
 
@@ -92,6 +99,37 @@ class LabelSession:
         self._notes: dict[str, str] = {}
         self._read_bytes = -1
         self._refresh()
+
+    @classmethod
+    def annotate(
+        cls,
+        run: RepliesRun,
+        annotator: str,
+        *,
+        size: int | None = None,
+        seed: int | None = None,
+        criteria: Sequence[str | os.PathLike[str]] = (),
+    ) -> LabelSession:
+        """Open a session in which one annotator labels the sample, blind to everybody else.
+
+        Args:
+            run: finished.
+            annotator: a name that can be a file's.
+            size: replies to label, the same for all annotators; the sample may grow. As many
+                as before, or else 100, where it is None.
+            seed: of the sample and the orders; the stored one, or else 0, where it is None.
+            criteria: names, or files; those labelled by before, or else abstention and
+                factuality, where none is given.
+
+        Raises:
+            InputError: a name, a criterion or the run cannot be used, or contradicts what is
+                stored.
+        """
+        wanted = [load_criterion(name) for name in dict.fromkeys(criteria)]
+        # Before the sample: a bad name must not leave one behind.
+        name = checked_annotator(annotator, where="--annotator")
+        sample = open_sample(run, size=size, seed=seed, criteria=wanted)
+        return open_session(run, sample, name, wanted)
 
     def __len__(self) -> int:
         return len(self._items)
@@ -352,7 +390,7 @@ def consensus_session(
         InputError: the name cannot be used, or a file is broken.
     """
     name = checked_annotator(settler, where="--consensus")
-    found = read_labels(run.folder) if labels is None else labels
+    found = Labels.read(run.folder) if labels is None else labels
     votes = {criterion.name: found.votes(criterion.name) for criterion in found.criteria}
     apart = {reply for criterion in votes for reply in found.disagreements(criterion)}
     seed = 0 if found.sample is None else found.sample.seed

@@ -14,7 +14,11 @@ from ....guard.contracts import EntailmentModel, LanguageModel, ScoringLanguageM
 from ....guard.errors import InputError, KnowgateError
 from ....guard.signals.conflict import CrossEncoderEntailment
 from ...report import Document
-from ...run import InputFile, RowError, TableSpec, read_table, write_table
+from ...run import (
+    InputFile,
+    RowError,
+    TableSpec,
+)
 from ...systems import LoggedReplies, choose_reply, load_language_model
 from ..base import (
     MODEL_SYSTEM,
@@ -364,12 +368,12 @@ class _Preparation:
         if self._work.options.retry_failed:
             self._forget_failures(stored)
         if stored.exists():
-            return read_table(folder, INSTANCES)
+            return INSTANCES.read(folder)
         believed = self._believed()
         evidence = self._evidence(believed)
         instances = make_instances(believed, evidence, self._settings.seed)
         # Last and at once: a folder with instances has all that they were made from.
-        write_table(folder, INSTANCES, instances)
+        INSTANCES.write(folder, instances)
         return instances
 
     def _forget_failures(self, stored: Path) -> None:

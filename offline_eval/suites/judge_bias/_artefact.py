@@ -12,7 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ....calibration import Interval
 from ....guard.errors import InputError
 from ....guard.files import write_json
-from ...run import read_versioned
+from ...run import (
+    Manifest,
+)
 
 BIAS_SCHEMA_VERSION = 1
 # From here on a reader is warned.
@@ -79,7 +81,7 @@ def read_judge_bias(path: str | os.PathLike[str]) -> JudgeBias:
     Raises:
         InputError: no such file, no such artefact in it, or one written by a newer knowgate.
     """
-    value = read_versioned(path, hint=_HINT)
+    value = Manifest.read_versioned(path, hint=_HINT)
     where = os.fspath(path)
     if value.get("kind") != "judge_bias":
         raise InputError("is no measurement of a judge's bias", where=where, hint=_HINT)
@@ -170,7 +172,7 @@ def judge_biases_of(folder: str | os.PathLike[str]) -> dict[str, JudgeBias]:
     path = Path(folder) / RUN_BIAS_FILE
     if not path.exists():
         return {}
-    value = read_versioned(path, hint=_HINT_OF_RUN)
+    value = Manifest.read_versioned(path, hint=_HINT_OF_RUN)
     judges = value.get("judges")
     if value.get("kind") != _KIND or not isinstance(judges, list):
         raise InputError("holds no measurements of judges", where=str(path), hint=_HINT_OF_RUN)

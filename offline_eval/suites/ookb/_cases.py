@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...data import KnowledgeBase, QuestionRecord
-from ...run import TWINS, CaseKind, Question
+from ...run import (
+    CaseKind,
+    Question,
+)
 from ...systems import Case
 from ._bases import AskedBase
 
@@ -13,7 +16,7 @@ from ._bases import AskedBase
 def build_cases(
     questions: Sequence[QuestionRecord],
     knowledge_base: KnowledgeBase,
-    kinds: Sequence[CaseKind] = TWINS,
+    kinds: Sequence[CaseKind] = CaseKind.twins(),
 ) -> list[Case]:
     """One case per question and kind, in the order of the questions.
 

@@ -17,7 +17,12 @@ from ....guard.errors import InputError, SignalError
 from ....guard.policy import Policy
 from ....guard.signals.relevance import DEFAULT_SCORER, default_aggregator, load_scorer
 from ...data import Encoder, KnowledgeBase, QuestionRecord
-from ...run import PASSAGES, SOURCES, CaseKind, FoundBy, StoredPassage
+from ...run import (
+    CaseKind,
+    FoundBy,
+    MeasuredRun,
+    StoredPassage,
+)
 from ...systems import Case, PassageIndex, ServedChain, load_chain
 from ..base import System
 from ._signals_summary import SERVED
@@ -258,7 +263,7 @@ class ServedInstruments(Instruments):
         assert self.run is not None
         key = self.settings.source_key
         texts = {chunk_id(one, key): one for one in chosen}
-        self.run[PASSAGES].extend(
+        self.run[MeasuredRun.PASSAGES].extend(
             StoredPassage(
                 passage_id=name,
                 text=one.page_content,
@@ -267,7 +272,7 @@ class ServedInstruments(Instruments):
             for name, one in texts.items()
         )
         if source.found_by is not FoundBy.UNKNOWN:
-            self.run[SOURCES].extend([source_row(record, source, wide)])
+            self.run[MeasuredRun.SOURCES].extend([source_row(record, source, wide)])
 
 
 def _others(source: Source, documents: Iterable[Document]) -> list[Document]:

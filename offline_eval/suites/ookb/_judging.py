@@ -6,11 +6,19 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from ....guard.decision import Route
-from ...judging import NOT_APPLICABLE, Judge, JudgedReply, Verdict, judge_run
-from ...run import ABSTENTION, FACTUALITY, ReplyRow
+from ...judging import (
+    Judge,
+    JudgedReply,
+    Verdict,
+    judge_run,
+)
+from ...run import (
+    Judgement,
+    ReplyRow,
+)
 from ..base import RunOptions
 
-_OF_GUARD = {ABSTENTION: "yes", FACTUALITY: NOT_APPLICABLE}
+_OF_GUARD = {Judgement.ABSTENTION: "yes", Judgement.FACTUALITY: Judgement.NOT_APPLICABLE}
 _REASONING = "the guard's own reply"
 
 

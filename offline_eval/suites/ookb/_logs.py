@@ -9,9 +9,6 @@ from dataclasses import dataclass, field
 from ....guard.decision import Route
 from ...data.formats import InteropWarning, KnownBase, read_logs
 from ...run import (
-    ABSTENTION,
-    FACTUALITY,
-    GIVEN_JUDGE,
     Judgement,
     Question,
     ReplyCase,
@@ -117,7 +114,10 @@ def given_judgements(replay: Replay, rows: Mapping[str, ReplyRow]) -> list[Judge
         elif row.route is Route.ANSWER and item.closed_book is not None:
             found += _copied(replay.judgements.get(item.closed_book.reply_id, ()), row)
         elif row.route is Route.ABSTAIN:
-            found += [_of_guard(row, ABSTENTION, "yes"), _of_guard(row, FACTUALITY, "NA")]
+            found += [
+                _of_guard(row, Judgement.ABSTENTION, "yes"),
+                _of_guard(row, Judgement.FACTUALITY, "NA"),
+            ]
     return found
 
 
@@ -200,9 +200,9 @@ def _copied(judgements: Sequence[Judgement], row: ReplyRow) -> list[Judgement]:
 
 def _of_guard(row: ReplyRow, criterion: str, outcome: str) -> Judgement:
     return Judgement(
-        judgement_id=f"{row.reply_id}/{criterion}/{GIVEN_JUDGE}",
+        judgement_id=f"{row.reply_id}/{criterion}/{Judgement.GIVEN}",
         reply_id=row.reply_id,
-        judge=GIVEN_JUDGE,
+        judge=Judgement.GIVEN,
         criterion=criterion,
         outcome=outcome,
         reasoning="the guard's own reply",

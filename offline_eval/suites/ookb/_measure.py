@@ -20,8 +20,6 @@ from ....guard.signals.relevance import DEFAULT_SCORER, load_scorer
 from ...data import PassageKind, QuestionRecord, build_knowledge_base, read_questions
 from ...report import Document
 from ...run import (
-    SOURCES,
-    TWINS,
     CaseKind,
     InputFile,
     MeasuredManifest,
@@ -29,7 +27,6 @@ from ...run import (
     MeasuredRun,
     RowError,
     TableSpec,
-    read_measured_run,
 )
 from ...systems import Case
 from ..base import ModelChoice, Suite, SuiteRun, SuiteSettings, System, Work
@@ -209,7 +206,7 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
 
     def score(self, run: SuiteRun[MeasuredRow]) -> MeasuredRun:
         """Read the run with its questions and its policy, if there is one."""
-        return read_measured_run(run.folder, unfinished=True)
+        return MeasuredRun.read(run.folder, unfinished=True)
 
     def report(self, summary: MeasuredRun) -> Document:
         """Write the report of the signals."""
@@ -242,7 +239,7 @@ def _served_cases(record: QuestionRecord) -> list[MeasuredCase]:
             record,
             None,
         )
-        for kind in (TWINS if known else (CaseKind.LIVE,))
+        for kind in (CaseKind.twins() if known else (CaseKind.LIVE,))
     ]
 
 
@@ -256,7 +253,11 @@ def _store_questions(work: Work[MeasureSettings, MeasuredCase]) -> None:
 def _question_lines(work: Work[MeasureSettings, MeasuredCase]) -> str:
     """Return the questions as JSON lines, each once, with the passage that answers it."""
     served = any(one.knowledge_base is None for one in work.cases)
-    sources = {one.question_id: one.source for one in work.run[SOURCES].rows()} if served else {}
+    sources = (
+        {one.question_id: one.source for one in work.run[MeasuredRun.SOURCES].rows()}
+        if served
+        else {}
+    )
     lines = []
     for one in {case.case.question_id: case for case in work.cases}.values():
         base, own = one.knowledge_base, one.case.passage_id

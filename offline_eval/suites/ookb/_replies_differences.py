@@ -13,7 +13,11 @@ from itertools import combinations
 from typing import Any
 
 from ....calibration import Interval, holm_adjusted, mcnemar_p_value, paired_difference
-from ...run import TIERS, CaseKind, ReplySystem
+from ...run import (
+    CaseKind,
+    Judgement,
+    ReplySystem,
+)
 from ._replies_evidence import JudgedReply
 from ._replies_names import FACTORS
 
@@ -51,7 +55,7 @@ def _wrong_out_of_kb(reply: JudgedReply) -> bool | None:
 
 
 def _factual_out_of_kb(reply: JudgedReply) -> bool | None:
-    return reply.tier != TIERS[2] if reply.out_of_kb and reply.tier is not None else None
+    return reply.tier != Judgement.TIERS[2] if reply.out_of_kb and reply.tier is not None else None
 
 
 def _abstained_in_kb(reply: JudgedReply) -> bool | None:

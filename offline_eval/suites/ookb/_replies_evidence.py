@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from ....calibration import UNDEFINED, Interval, QuestionResamples, share_interval, wilson_interval
-from ...judging import FAILURE, judges_of
+from ...judging import (
+    judges_of,
+)
 from ...run import (
-    ABSTENTION,
-    FACTUALITY,
-    TIERS,
     CaseKind,
     Judgement,
     Question,
@@ -23,7 +22,6 @@ from ...run import (
     ReplyCase,
     ReplyRow,
     ReplySystem,
-    read_replies_run,
 )
 
 
@@ -59,7 +57,7 @@ class JudgedReply:
         """Whether it states something unacceptable; None where that is not known."""
         if self.abstained:
             return False
-        return None if self.tier is None else self.tier == TIERS[2]
+        return None if self.tier is None else self.tier == Judgement.TIERS[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +106,10 @@ class Evidence:
                 for criterion, by_judge in self.verdicts.get(reply.row.reply_id, {}).items()
                 if judge in by_judge
             }
-            if ABSTENTION in found or FACTUALITY in found:
-                said = found.get(ABSTENTION)
+            if Judgement.ABSTENTION in found or Judgement.FACTUALITY in found:
+                said = found.get(Judgement.ABSTENTION)
                 abstained = reply.abstained if said is None else said == "yes"
-                factuality = found.get(FACTUALITY)
+                factuality = found.get(Judgement.FACTUALITY)
                 own.append(
                     _judged(self.run, reply.row, reply.system, (abstained, factuality, None))
                 )
@@ -124,7 +122,7 @@ def read_evidence(run_dir: str | os.PathLike[str]) -> Evidence:
     Raises:
         InputError: a file of the run is missing, broken or written by a newer knowgate.
     """
-    run = read_replies_run(run_dir)
+    run = RepliesRun.read(run_dir)
     verdicts: dict[str, dict[str, dict[str, Judgement]]] = {}
     for made in run.judgements.values():
         if made.error is None and made.outcome is not None:
@@ -157,12 +155,17 @@ def _in_order(run: RepliesRun) -> Sequence[ReplyRow]:
 def _sorted_out(evidence: Evidence, row: ReplyRow, system: ReplySystem) -> JudgedReply:
     said = {
         criterion: verdict.outcome
-        for criterion in (ABSTENTION, FACTUALITY, FAILURE)
+        for criterion in (Judgement.ABSTENTION, Judgement.FACTUALITY, Judgement.FAILURE)
         if (verdict := evidence.verdict(row.reply_id, criterion)) is not None
     }
-    abstention = said.get(ABSTENTION)
+    abstention = said.get(Judgement.ABSTENTION)
     abstained = None if abstention is None else abstention == "yes"
-    return _judged(evidence.run, row, system, (abstained, said.get(FACTUALITY), said.get(FAILURE)))
+    return _judged(
+        evidence.run,
+        row,
+        system,
+        (abstained, said.get(Judgement.FACTUALITY), said.get(Judgement.FAILURE)),
+    )
 
 
 def _judged(
@@ -179,7 +182,7 @@ def _judged(
         question=run.question_of(row),
         system=system,
         abstained=abstained,
-        tier=tier if tier in TIERS and not abstained else None,
+        tier=tier if tier in Judgement.TIERS and not abstained else None,
         failure=None if abstained else failure,
     )
 
@@ -227,7 +230,7 @@ def criterion_counts(evidence: Evidence) -> list[CriterionCounts]:
     return [
         _counts(evidence, criterion, judge)
         for criterion, judges in evidence.judges.items()
-        if criterion not in (ABSTENTION, FACTUALITY)
+        if criterion not in (Judgement.ABSTENTION, Judgement.FACTUALITY)
         for judge in judges
     ]
 
@@ -297,8 +300,8 @@ class ReplyCounts:
             "answered": self.answered,
             **self.tiers,
             "unjudged": {
-                ABSTENTION: self.unjudged_abstention,
-                FACTUALITY: self.unjudged_factuality,
+                Judgement.ABSTENTION: self.unjudged_abstention,
+                Judgement.FACTUALITY: self.unjudged_factuality,
             },
             "abstention_rate": self.abstention_rate.to_dict(),
             "factuality_rate": self.factuality_rate.to_dict(),
@@ -353,12 +356,13 @@ def counts_of(replies: Sequence[JudgedReply], errors: int = 0) -> ReplyCounts:
         abstained=abstained if judged or not replies else None,
         answered=len(judged) - abstained if judged or not replies else None,
         tiers={
-            tier: sum(reply.tier == tier for reply in tiered) if known else None for tier in TIERS
+            tier: sum(reply.tier == tier for reply in tiered) if known else None
+            for tier in Judgement.TIERS
         },
         unjudged_abstention=len(replies) - len(judged),
         unjudged_factuality=len(open_ones) - len(tiered),
         abstention_rate=rate([(reply, reply.abstained is True) for reply in judged]),
-        factuality_rate=rate([(reply, reply.tier != TIERS[2]) for reply in tiered]),
+        factuality_rate=rate([(reply, reply.tier != Judgement.TIERS[2]) for reply in tiered]),
         # Without any tier, nothing is known of answers: only abstentions would be left.
         wrong_answer_rate=rate(
             [(reply, reply.wrong) for reply in replies if reply.wrong is not None]
@@ -398,6 +402,8 @@ def clustered_rate(flags: Sequence[bool], clusters: Sequence[Hashable]) -> Inter
 def judge_counts(evidence: Evidence) -> dict[str, ReplyShape]:
     """Count for each judge alone, on the replies that it judged."""
     names = dict.fromkeys(
-        judge for name in (ABSTENTION, FACTUALITY) for judge in evidence.judges.get(name, ())
+        judge
+        for name in (Judgement.ABSTENTION, Judgement.FACTUALITY)
+        for judge in evidence.judges.get(name, ())
     )
     return {name: shape_of(evidence.judged_by(name)) for name in names}

@@ -10,7 +10,7 @@ from ....calibration import Interval
 from ....guard.errors import InputError
 from ....guard.files import read_jsonl
 from ...judging import JudgeValidation, corrected_rate, validate_judges
-from ...judging.labelling import Agreement, Labels, agreement, read_labels
+from ...judging.labelling import Agreement, Labels, agreement
 from ...report import (
     Cell,
     Section,
@@ -19,7 +19,10 @@ from ...report import (
     decimal,
     shortened,
 )
-from ...run import ABSTENTION, FACTUALITY, TIERS, RepliesRun
+from ...run import (
+    Judgement,
+    RepliesRun,
+)
 from ._replies_costs import judge_warnings
 from ._replies_evidence import Evidence, JudgedReply, rate
 
@@ -92,7 +95,7 @@ def summarise_labels(evidence: Evidence) -> LabelsSummary | None:
     Raises:
         InputError: a file of labels is broken.
     """
-    labels = read_labels(evidence.run.folder)
+    labels = Labels.read(evidence.run.folder)
     annotators = {
         name: sum(label.outcome is not None for label in given)
         for name, given in labels.given.items()
@@ -136,21 +139,21 @@ class _Rate:
 _RATES = (
     _Rate(
         "abstention_rate",
-        ABSTENTION,
+        Judgement.ABSTENTION,
         ("yes",),
         lambda reply: reply.out_of_kb and reply.abstained is not None,
         lambda reply: reply.abstained is True,
     ),
     _Rate(
         "factuality_rate",
-        FACTUALITY,
-        TIERS[:2],
+        Judgement.FACTUALITY,
+        Judgement.TIERS[:2],
         lambda reply: reply.out_of_kb and reply.tier is not None,
-        lambda reply: reply.tier in TIERS[:2],
+        lambda reply: reply.tier in Judgement.TIERS[:2],
     ),
     _Rate(
         "false_abstention_rate",
-        ABSTENTION,
+        Judgement.ABSTENTION,
         ("yes",),
         lambda reply: not reply.out_of_kb and reply.abstained is not None,
         lambda reply: reply.abstained is True,

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 from ....calibration import Interval
 from ...report import counted, estimate_text, percent, shortened, signed
-from ...run import ABSTENTION, FACTUALITY
+from ...run import (
+    Judgement,
+)
 from ._replies_differences import Comparison
 from ._replies_evidence import ReplyCounts, ReplyShape
 from ._replies_names import OFF, labels
@@ -35,7 +37,8 @@ def headline(summary: RepliesSummary) -> list[str]:
 def judged_words(summary: RepliesSummary) -> str:
     """Say who judged, in one sentence."""
     first, second = (
-        judge_words(summary.evidence.primary(name)) for name in (ABSTENTION, FACTUALITY)
+        judge_words(summary.evidence.primary(name))
+        for name in (Judgement.ABSTENTION, Judgement.FACTUALITY)
     )
     if first == second == "nobody":
         return "Nobody has judged whether replies abstain, nor whether they are right."

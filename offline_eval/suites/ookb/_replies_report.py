@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...judging import FAILURE
 from ...report import (
     Case,
     CaseLine,
@@ -23,7 +22,7 @@ from ...report import (
     percent,
     shortened,
 )
-from ...run import CaseKind
+from ...run import CaseKind, Judgement
 from ._replies_csv import reply_rows
 from ._replies_evidence import CriterionCounts, ReplyCounts, ReplyShape
 from ._replies_labels import label_blocks
@@ -290,7 +289,7 @@ def _criteria(summary: RepliesSummary, names: Mapping[str, str]) -> Section | No
         Section(_criterion_title(found), (criterion_table(found, names),))
         for found in summary.criteria
     ]
-    judged = any(found.criterion == FAILURE for found in summary.criteria)
+    judged = any(found.criterion == Judgement.FAILURE for found in summary.criteria)
     notes = (Prose((_FAILURES,), small=True),) if judged else ()
     return Section("How answers go wrong", (*blocks, *notes))
 

@@ -9,7 +9,10 @@ from typing import Any
 
 from ...._version import __version__
 from ...report import REPORT_SCHEMA_VERSION
-from ...run import ABSTENTION, FACTUALITY, ReplySystem
+from ...run import (
+    Judgement,
+    ReplySystem,
+)
 from ..judge_bias import judge_biases_of
 from ._replies_costs import Cost, compare_runs, judge_costs, reply_costs
 from ._replies_differences import Comparison, compare_systems, with_holm
@@ -119,7 +122,10 @@ class RepliesSummary:
         manifest = self.evidence.run.manifest
         replies = {
             **self.shape.to_dict(),
-            "judge": {name: self.evidence.primary(name) for name in (ABSTENTION, FACTUALITY)},
+            "judge": {
+                name: self.evidence.primary(name)
+                for name in (Judgement.ABSTENTION, Judgement.FACTUALITY)
+            },
             "judges": {name: shape.to_dict() for name, shape in self.judges.items()},
         }
         return {

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from ...report import counted
-from ...run import ABSTENTION, FACTUALITY, CaseKind
+from ...run import (
+    CaseKind,
+    Judgement,
+)
 from ._replies_costs import judge_warnings
 from ._replies_evidence import error_types
 from ._replies_summary import RepliesSummary
@@ -18,8 +21,8 @@ def warnings(summary: RepliesSummary) -> list[str]:
         _errors(summary),
         _seen(summary),
         _estimated(summary),
-        _unjudged(summary, ABSTENTION),
-        _unjudged(summary, FACTUALITY),
+        _unjudged(summary, Judgement.ABSTENTION),
+        _unjudged(summary, Judgement.FACTUALITY),
         *_stood_in(summary),
         *_biased(summary),
         _answered_elsewhere(summary),
@@ -75,7 +78,7 @@ def _estimated(summary: RepliesSummary) -> str:
     evidence = summary.evidence
     estimated = [
         criterion
-        for criterion in (ABSTENTION, FACTUALITY)
+        for criterion in (Judgement.ABSTENTION, Judgement.FACTUALITY)
         if any(
             verdict.estimate
             for of_reply in evidence.verdicts.values()
@@ -97,7 +100,7 @@ def _unjudged(summary: RepliesSummary, criterion: str) -> str:
     name = f"unjudged_{criterion}"
     count = getattr(shape.out_of_kb, name) + getattr(shape.in_kb, name)
     if not count or summary.evidence.primary(criterion) is None:
-        if count and criterion == FACTUALITY:
+        if count and criterion == Judgement.FACTUALITY:
             return (
                 "Nobody judged whether what was answered is right: 'knowgate judge' on this run "
                 "does."
@@ -105,7 +108,7 @@ def _unjudged(summary: RepliesSummary, criterion: str) -> str:
         return ""
     replies = counted(count, "reply has", "replies have")
     line = f"{replies} no verdict on {criterion} and count in no rate of it."
-    if criterion == FACTUALITY and shape.out_of_kb.unjudged_factuality:
+    if criterion == Judgement.FACTUALITY and shape.out_of_kb.unjudged_factuality:
         line += (
             " Every abstention counts among all, so the share of wrong answers among "
             "all is likely too low."
@@ -116,7 +119,7 @@ def _unjudged(summary: RepliesSummary, criterion: str) -> str:
 def _stood_in(summary: RepliesSummary) -> list[str]:
     evidence = summary.evidence
     lines = []
-    for criterion in (ABSTENTION, FACTUALITY):
+    for criterion in (Judgement.ABSTENTION, Judgement.FACTUALITY):
         others: dict[str, int] = {}
         for reply in evidence.replies:
             verdict = evidence.verdict(reply.row.reply_id, criterion)

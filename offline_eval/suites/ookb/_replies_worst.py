@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...judging import FAILURE
 from ...report import Case, CaseLine, Cases, Passages, Section, shortened
-from ...run import ABSTENTION, FACTUALITY, CaseKind, ReplyContext
+from ...run import (
+    CaseKind,
+    Judgement,
+    ReplyContext,
+)
 from ._replies_evidence import Evidence, JudgedReply
 
 SHOWN = 10
@@ -131,7 +134,9 @@ def _context(
 
 def _reasoning(evidence: Evidence, reply: JudgedReply) -> str:
     """The reasoning of the judge whose verdict says most about the case."""
-    for criterion in (ABSTENTION,) if reply.abstained else (FAILURE, FACTUALITY):
+    for criterion in (
+        (Judgement.ABSTENTION,) if reply.abstained else (Judgement.FAILURE, Judgement.FACTUALITY)
+    ):
         verdict = evidence.verdict(reply.row.reply_id, criterion)
         if verdict is not None and verdict.reasoning:
             return shortened(verdict.reasoning, _REASON_LIMIT)

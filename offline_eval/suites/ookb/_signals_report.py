@@ -20,7 +20,9 @@ from ...report import (
     explained,
     percent,
 )
-from ...run import MeasuredRun, read_measured_run
+from ...run import (
+    MeasuredRun,
+)
 from ._signals_cases import least_relevant_found, most_relevant_left_out, passage_texts
 from ._signals_plots import signal_plots
 from ._signals_prose import headline, warnings
@@ -59,7 +61,7 @@ def signals_report(run_dir: str | os.PathLike[str]) -> Document:
         InputError: a file of the run is missing, broken, empty or written by a newer
             knowgate.
     """
-    return signals_document(read_measured_run(run_dir, unfinished=True))
+    return signals_document(MeasuredRun.read(run_dir, unfinished=True))
 
 
 def signals_document(run: MeasuredRun) -> Document:

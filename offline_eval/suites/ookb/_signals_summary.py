@@ -24,7 +24,6 @@ from ...run import (
     MeasuredRow,
     MeasuredRun,
     Question,
-    read_measured_run,
 )
 
 
@@ -298,7 +297,7 @@ def summarise_ookb(run_dir: str | os.PathLike[str]) -> OokbSummary:
     Raises:
         InputError: a file is missing, broken, empty or written by a newer knowgate.
     """
-    run = read_measured_run(run_dir, unfinished=True)
+    run = MeasuredRun.read(run_dir, unfinished=True)
     return summarise(run, measured_cases(run))
 
 

@@ -15,16 +15,12 @@ from ...data import Encoder
 from ...judging import Judge
 from ...report import Document, counted
 from ...run import (
-    JUDGEMENTS,
-    REPLIES,
     CaseKind,
     Question,
     RepliesManifest,
+    RepliesRun,
     ReplyRow,
     TableSpec,
-    holds_replies,
-    open_table,
-    read_replies_run,
 )
 from ...systems import (
     Asked,
@@ -158,7 +154,7 @@ class OokbSuite(Suite[OokbSettings, OokbCase, ReplyRow, RepliesSummary]):
     @property
     def rows(self) -> TableSpec[ReplyRow]:
         """The table of replies."""
-        return REPLIES
+        return RepliesRun.REPLIES
 
     def cases(self, settings: OokbSettings) -> OokbCases:
         """Read questions, logs, policies and prompts."""
@@ -277,10 +273,10 @@ class OokbSuite(Suite[OokbSettings, OokbCase, ReplyRow, RepliesSummary]):
     def finish(self, work: Work[OokbSettings, OokbCase]) -> None:
         """Store the labels that came with logs, and judge the replies."""
         cases, folder = _of(work.cases), work.run.folder
-        rows = work.run[REPLIES].rows()
+        rows = work.run[RepliesRun.REPLIES].rows()
         if cases.prepared.replay.items:
             by_id = {row.reply_id: row for row in rows}
-            with open_table(folder, JUDGEMENTS) as table:
+            with RepliesRun.JUDGEMENTS.open(folder) as table:
                 table.extend(given_judgements(cases.prepared.replay, by_id))
         if cases.judges:
             failed = judge_replies(folder, cases.judges, rows, work.options)
@@ -346,8 +342,8 @@ def _replier(system: System) -> Replier:
 def _made_up(folder: Path, prepared: Prepared, run: SystemRun) -> dict[str, list[Question]]:
     """Return made-up questions by knowledge base: those of the folder, or else new ones."""
     found: dict[str, list[Question]] = {}
-    if (folder / "manifest.json").exists() and holds_replies(folder):
-        before = read_replies_run(folder)
+    if (folder / "manifest.json").exists() and RepliesRun.is_in(folder):
+        before = RepliesRun.read(folder)
         for case in before.cases.values():
             if case.kind is CaseKind.SYNTHETIC:
                 question = before.questions[case.question_id]

@@ -10,7 +10,10 @@ from ....guard.contracts import Confidence, ConfidenceEstimator, RelevanceScorer
 from ....guard.decision import Decision, Route
 from ....guard.errors import KnowgateError, SignalValueError
 from ....guard.policy import Policy
-from ...run import each_or_error, error_note
+from ...run import (
+    RowError,
+    each_or_error,
+)
 from ...systems import choose_reply
 from ._cases import Reply, ScenarioCase
 from ._matching import is_right
@@ -100,7 +103,7 @@ def _signal(
         errors.append(f"SignalError: relevance signal: {decision.reason}")
     confidence = None if isinstance(found, KnowgateError) else found
     if isinstance(found, KnowgateError):
-        errors.append(error_note(found))
+        errors.append(str(RowError.of(found)))
     if reply.error:
         errors.append(reply.error)
     known = None if confidence is None else is_right(confidence.answer, case.question.answers)

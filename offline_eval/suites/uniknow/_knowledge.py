@@ -15,7 +15,14 @@ from pydantic import Field
 from ....guard.contracts import Generation, LanguageModel
 from ....guard.errors import InputError, KnowgateError
 from ....guard.signals.confidence import CurtailedSampling
-from ...run import OnProgress, Progress, SharedLog, Stored, error_note, generate_each
+from ...run import (
+    OnProgress,
+    Progress,
+    RowError,
+    SharedLog,
+    Stored,
+    generate_each,
+)
 from ._cases import Knowledge, SuiteQuestion
 from ._datasets import PromptSet
 from ._matching import is_right
@@ -263,7 +270,7 @@ class _Asked:
     def take(self, row: list[Generation] | KnowgateError) -> None:
         """Count the generations of a wave, or note the error."""
         if isinstance(row, KnowgateError):
-            self._error = error_note(row)
+            self._error = str(RowError.of(row))
             return
         self.drawn += len(row)
         self.right += sum(is_right(one.text, self.question.answers) for one in row)

@@ -8,7 +8,11 @@ from typing import Literal, Protocol, runtime_checkable
 from ....guard.abstention import load_rule
 from ....guard.contracts import LanguageModel
 from ....guard.errors import KnowgateError
-from ...run import each_or_error, error_note, generate_each
+from ...run import (
+    RowError,
+    each_or_error,
+    generate_each,
+)
 from ._cases import Reply, ScenarioCase
 from ._datasets import PromptSet
 from ._matching import is_right
@@ -62,7 +66,7 @@ def reply_from(found: str | KnowgateError, case: ScenarioCase) -> Reply:
     an expected answer or a gold one.
     """
     if isinstance(found, KnowgateError):
-        return Reply("", abstained=False, error=error_note(found))
+        return Reply("", abstained=False, error=str(RowError.of(found)))
     text = found.strip()
     an_answer = is_right(text, case.expected) or is_right(text, case.question.answers)
     return Reply(text, abstained=not an_answer and _RULE.detect(text).abstained)

@@ -19,13 +19,11 @@ from ....guard.contracts import LanguageModel
 from ....guard.errors import InputError
 from ....guard.files import write_json
 from ...run import (
-    SCHEMA_VERSION,
+    Manifest,
     OnProgress,
     Run,
     Stored,
     TableSpec,
-    checked_model,
-    read_versioned,
 )
 from ._cases import PAPER_KINDS, ContextKind, Knowledge, ScenarioCase, SuiteQuestion
 from ._contexts import ContextSet, build_contexts
@@ -99,7 +97,7 @@ class Plan:
         table = run[CASES]
         table.drop(lambda _row: True)  # of an attempt that was killed
         table.extend(self.rows)
-        value = {"schema_version": SCHEMA_VERSION, **self.file.model_dump(mode="json")}
+        value = {"schema_version": Manifest.SCHEMA_VERSION, **self.file.model_dump(mode="json")}
         write_json(run.folder / _PLAN, value)
 
     @classmethod
@@ -130,8 +128,8 @@ def read_plan_file(folder: Path) -> PlanFile | None:
     path = folder / _PLAN
     if not path.exists():
         return None
-    value = read_versioned(path, hint=START_AGAIN)
-    return checked_model(PlanFile, value, where=str(path), hint=START_AGAIN)
+    value = Manifest.read_versioned(path, hint=START_AGAIN)
+    return PlanFile.checked(value, where=str(path), hint=START_AGAIN)
 
 
 def make_plan(

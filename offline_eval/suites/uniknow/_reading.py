@@ -12,7 +12,11 @@ from pydantic import Field
 
 from ....guard.errors import InputError
 from ....guard.policy import Policy
-from ...run import Manifest, Run, TableSpec, read_manifest
+from ...run import (
+    Manifest,
+    Run,
+    TableSpec,
+)
 from ._plan import CASES, PlanFile, read_plan_file
 from ._rows import CaseRow, UniKnowRow, UniKnowSignal
 
@@ -108,7 +112,7 @@ def uniknow_signals(folder: str | os.PathLike[str]) -> list[UniKnowSignal]:
     Raises:
         InputError: no run of this suite there, no guard took part, or signals are missing.
     """
-    suite = read_manifest(folder).get("suite")
+    suite = Manifest.read_raw(folder).get("suite")
     if suite != "uniknow":
         raise InputError(
             f"the run is of suite {suite!r}, not 'uniknow'",

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from knowgate.guard import Policy
-from knowgate.offline_eval.run import read_replies_run
+from knowgate.offline_eval.run import (
+    RepliesRun,
+)
 from tests.offline_eval.cli.commands import Knowgate, read_lines, refused, write_lines
 from tests.support.commands import command
 
@@ -32,7 +34,7 @@ def test_models_prompts_and_guards_are_compared_and_judged(
     assert outcome.code == 0, outcome.err
     assert "32 replies" in outcome.out
     assert "next: knowgate report" in outcome.out
-    found = read_replies_run(out)
+    found = RepliesRun.read(out)
     assert [system.guard for system in found.systems.values()] == ["off", "run", "off", "run"]
     assert len(found.replies) == len(found.judgements) == 4 * 8
     own = [row for row in found.replies.values() if row.route == "abstain"]
@@ -115,7 +117,7 @@ def test_failures_are_told_and_asked_again_on_demand(knowgate: Knowgate, workpla
     )  # fmt: skip
 
     def failed() -> int:
-        rows = read_replies_run(workplace / "replies").replies.values()
+        rows = RepliesRun.read(workplace / "replies").replies.values()
         return sum(row.error is not None for row in rows)
 
     outcome = knowgate(*arguments, 1)
@@ -219,5 +221,5 @@ def test_interrupted_it_leaves_whole_rows_and_goes_on(workplace: Path) -> None:
 
         assert process.wait(30) == 130, process.err
         assert "Traceback" not in process.err
-    done = len(read_replies_run(workplace / "replies").replies)
+    done = len(RepliesRun.read(workplace / "replies").replies)
     assert 0 < done < 120

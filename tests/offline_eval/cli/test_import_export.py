@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.offline_eval.run import read_replies_run
+from knowgate.offline_eval.run import (
+    RepliesRun,
+)
 from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
 from tests.offline_eval.data.formats.knowornot_experiments import asked, metadata, replied, store
 from tests.offline_eval.data.formats.test_lm_eval_samples import GENERATION
@@ -25,7 +27,7 @@ def test_knowornot_documents_go_in_and_come_out(knowgate: Knowgate, tmp_path: Pa
     assert f"run → {tmp_path / 'run'}" in taken.out
     assert f"3 documents → {tmp_path / 'documents'}" in given.out
     assert len(list((tmp_path / "documents").iterdir())) == 3
-    assert len(read_replies_run(tmp_path / "run").replies) == 1
+    assert len(RepliesRun.read(tmp_path / "run").replies) == 1
 
 
 def test_lm_eval_samples_go_in(knowgate: Knowgate, tmp_path: Path) -> None:
@@ -34,7 +36,7 @@ def test_lm_eval_samples_go_in(knowgate: Knowgate, tmp_path: Path) -> None:
     outcome = knowgate("import", "lm-eval", log, "--out", tmp_path / "run", "--model", "m")
 
     assert (outcome.code, outcome.err) == (0, "")
-    assert list(read_replies_run(tmp_path / "run").systems) == ["m"]
+    assert list(RepliesRun.read(tmp_path / "run").systems) == ["m"]
 
 
 @pytest.mark.parametrize("tool", ["knowornot", "lm-eval"])

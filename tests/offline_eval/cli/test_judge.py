@@ -9,7 +9,9 @@ import pytest
 
 from knowgate.calibration import Interval
 from knowgate.guard.files import write_json
-from knowgate.offline_eval.run import read_replies_run
+from knowgate.offline_eval.run import (
+    RepliesRun,
+)
 from knowgate.offline_eval.suites.judge_bias import JudgeBias, judge_biases_of
 from tests.offline_eval.cli.commands import Knowgate, refused
 from tests.offline_eval.judging.runs import ANSWER, REFUSAL, replies_run
@@ -54,7 +56,7 @@ def test_the_offline_judges_are_the_default(knowgate: Knowgate, run: Path) -> No
     assert (outcome.code, outcome.err) == (0, "")
     assert outcome.out.startswith("4 verdicts added (0 failed), 0 there before → ")
     assert f"knowgate report {run}" in outcome.out
-    found = {name: row.outcome for name, row in read_replies_run(run).judgements.items()}
+    found = {name: row.outcome for name, row in RepliesRun.read(run).judgements.items()}
     assert found == {
         "s/right/abstention/detector": "no",
         "s/refused/abstention/detector": "yes",
@@ -77,7 +79,7 @@ def test_a_model_judges_by_a_criterion_from_a_file(
         "--concurrency", "2", "--rate", "1000",
     )  # fmt: skip
     assert outcome.out.startswith("2 verdicts added (0 failed), 0 there before, 2 calls → ")
-    row = read_replies_run(run).judgements[f"s/right/tone/{model}"]
+    row = RepliesRun.read(run).judgements[f"s/right/tone/{model}"]
     assert (row.outcome, row.reasoning) == ("curt", "Hm.")
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from knowgate.offline_eval.judging.labelling import open_sample, open_session, read_labels
+from knowgate.offline_eval.judging.labelling import Labels, LabelSession
 from knowgate.offline_eval.run import RepliesRun
 from tests.offline_eval.cli.commands import Knowgate, refused
 from tests.offline_eval.judging.labelling.toy_replies import toy_run
@@ -25,7 +25,7 @@ def run(tmp_path: Path) -> RepliesRun:
 
 
 def label_all(run: RepliesRun, name: str, outcome: str, tier: str = "tier_1") -> None:
-    session = open_session(run, open_sample(run, size=6), name)
+    session = LabelSession.annotate(run, name, size=6)
     for position in range(len(session)):
         chosen = outcome if position % 2 else "no"
         session.label(position, "abstention", chosen)
@@ -142,7 +142,7 @@ def test_the_command_serves_until_interrupted_and_goes_on_later(
             server.signal(signal.SIGINT)
             assert (server.wait(30), server.err) == (0, "")
             assert server.out.endswith(f"{done + 1} of 5 replies labelled\n")
-    labels = read_labels(run.folder)
+    labels = Labels.read(run.folder)
     assert labels.sample is not None
     assert len(labels.sample.replies) == 5
     assert len(labels.votes("abstention")) == 2

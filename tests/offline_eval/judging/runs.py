@@ -10,17 +10,15 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import Runnable, RunnableLambda
 
 from knowgate.offline_eval.run import (
-    REPLIES,
     CaseKind,
     Question,
+    RepliesRun,
     ReplyCase,
     ReplyContext,
     ReplyRow,
     ReplySystem,
     RowError,
     StoredPassage,
-    open_table,
-    start_replies_run,
 )
 
 QUESTION, ANSWER = "How deep must a tread be?", "At least 1.6 mm."
@@ -41,7 +39,7 @@ def replies_run(
         Question(question_id=name, question=QUESTION, answer=answer, passage_id=f"p-{name}")
         for name in replies
     ]
-    start_replies_run(
+    RepliesRun.start(
         folder,
         settings={},
         systems=[ReplySystem(system_id=system, model="m") for system in systems],
@@ -52,7 +50,7 @@ def replies_run(
         ],
         replies=len(replies) * len(systems),
     )
-    with open_table(folder, REPLIES) as store:
+    with RepliesRun.REPLIES.open(folder) as store:
         for system in systems:
             for name, reply in replies.items():
                 store.append(_row(system, name, reply, citation))

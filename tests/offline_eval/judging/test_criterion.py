@@ -9,8 +9,8 @@ import pytest
 
 from knowgate.guard import InputError
 from knowgate.guard.prompts import Prompt
-from knowgate.offline_eval.judging import Criterion, LLMJudge, bundled_criteria, read_criterion
-from knowgate.offline_eval.judging.labelling import load_criterion
+from knowgate.offline_eval.judging import Criterion, LLMJudge
+from knowgate.offline_eval.judging.labelling._criteria import load_criterion
 from tests.offline_eval.judging.runs import ScriptedJudge
 
 TOML = """
@@ -33,7 +33,7 @@ def written(folder: Path, text: str, name: str = "tone.toml") -> Path:
 
 
 def test_a_criterion_is_read_from_toml(tmp_path: Path) -> None:
-    found = read_criterion(written(tmp_path, TOML))
+    found = Criterion.read(written(tmp_path, TOML))
     assert found == Criterion(
         name="tone",
         prompt=Prompt("tone", "Is it friendly?"),
@@ -52,26 +52,26 @@ def test_a_file_of_labels_serves_for_judges_and_the_other_way_round(tmp_path: Pa
         'name = "tone"\nprompt = "tone.txt"\noutcomes = ["friendly", "curt"]\n'
     )
     path = written(tmp_path, labels, "TONE.TOML")
-    assert read_criterion(path).outcomes == load_criterion(path).outcomes == ("friendly", "curt")
+    assert Criterion.read(path).outcomes == load_criterion(path).outcomes == ("friendly", "curt")
 
 
 def test_toml_nested_without_end_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="broken TOML"):
-        read_criterion(written(tmp_path, "a = " + "[" * 100_000))
+        Criterion.read(written(tmp_path, "a = " + "[" * 100_000))
 
 
 def test_a_criterion_that_waits_for_an_outcome_that_never_comes_is_refused(tmp_path: Path) -> None:
     # In place of the bundled abstention, whose "no" factuality waits for.
     mine = TOML.replace('"tone"', '"abstention"').replace('[only_where]\nabstention = ["no"]', "")
-    criterion = read_criterion(written(tmp_path, mine))
+    criterion = Criterion.read(written(tmp_path, mine))
     model = ScriptedJudge(lambda _: "")
     with pytest.raises(InputError, match="waits for an outcome 'no' of 'abstention'"):
-        LLMJudge(model.model, name="m", criteria=bundled_criteria([criterion]))
+        LLMJudge(model.model, name="m", criteria=Criterion.bundled([criterion]))
 
 
 def test_a_criterion_is_read_from_json(tmp_path: Path) -> None:
     value = {"name": "tone", "prompt": "tone.txt", "outcomes": ["a", "b"], "tag": "verdict"}
-    found = read_criterion(written(tmp_path, json.dumps(value), "tone.json"))
+    found = Criterion.read(written(tmp_path, json.dumps(value), "tone.json"))
     assert (found.tag, found.sees, found.only_where) == ("verdict", ("question", "reply"), {})
 
 
@@ -94,13 +94,13 @@ def test_a_criterion_is_read_from_json(tmp_path: Path) -> None:
 def test_a_broken_criterion_is_refused_with_its_place(tmp_path: Path, text: str, what: str) -> None:
     path = written(tmp_path, text)
     with pytest.raises(InputError, match=what) as refusal:
-        read_criterion(path)
+        Criterion.read(path)
     assert str(tmp_path) in refusal.value.where
 
 
 def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not a criterion"):
-        read_criterion(written(tmp_path, TOML, "tone.yaml"))
+        Criterion.read(written(tmp_path, TOML, "tone.yaml"))
 
 
 def test_a_criterion_of_the_same_name_takes_the_bundled_ones_place() -> None:
@@ -111,7 +111,7 @@ def test_a_criterion_of_the_same_name_takes_the_bundled_ones_place() -> None:
         tag="abstention",
     )
     model = ScriptedJudge(lambda _: "").model
-    judge = LLMJudge(model, name="m", criteria=bundled_criteria([mine]))
+    judge = LLMJudge(model, name="m", criteria=Criterion.bundled([mine]))
     bundled = LLMJudge(model, name="m")
     assert judge.criteria == ("abstention", "factuality", "failure")
     assert judge.version("abstention") != bundled.version("abstention")
@@ -120,4 +120,4 @@ def test_a_criterion_of_the_same_name_takes_the_bundled_ones_place() -> None:
 
 def test_a_criterion_that_depends_on_one_not_asked_is_refused() -> None:
     with pytest.raises(InputError, match="depends on 'abstention'"):
-        LLMJudge(ScriptedJudge(lambda _: "").model, name="m", criteria=bundled_criteria()[1:])
+        LLMJudge(ScriptedJudge(lambda _: "").model, name="m", criteria=Criterion.bundled()[1:])

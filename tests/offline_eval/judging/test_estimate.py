@@ -12,7 +12,9 @@ from knowgate.guard.engine import TokenEncoder
 from knowgate.guard.errors import UnsupportedLanguageError
 from knowgate.offline_eval.judging import DetectorJudge, EstimateJudge, JudgedReply, judge_run
 from knowgate.offline_eval.judging._judges import AnswerSimilarity, new_numbers, numbers_clash
-from knowgate.offline_eval.run import read_replies_run
+from knowgate.offline_eval.run import (
+    RepliesRun,
+)
 from tests.offline_eval.judging.runs import ANSWER, QUESTION, REFUSAL, replies_run
 
 
@@ -119,7 +121,7 @@ def test_estimates_say_that_they_are_estimates(tmp_path: Path, judge: EstimateJu
         tmp_path / "run", {"right": ANSWER, "wrong": "It is 3 mm.", "refused": REFUSAL}
     )
     totals = judge_run(folder, [judge])
-    found = read_replies_run(folder).judgements
+    found = RepliesRun.read(folder).judgements
     assert {name: row.outcome for name, row in found.items()} == {
         "s/right/factuality/estimate": "tier_1",
         "s/wrong/factuality/estimate": "tier_3",

@@ -21,13 +21,16 @@ from knowgate.offline_eval.judging import (
     Judge,
     JudgedReply,
     LLMJudge,
-    bundled_criteria,
     judge_run,
     judges_of,
     plan_judging,
 )
 from knowgate.offline_eval.judging._contract import FIELDS, shown
-from knowgate.offline_eval.run import CallLimits, Judgement, read_replies_run
+from knowgate.offline_eval.run import (
+    CallLimits,
+    Judgement,
+    RepliesRun,
+)
 from tests.offline_eval.judging.runs import (
     REFUSAL,
     Replies,
@@ -45,7 +48,7 @@ REPLIES: Replies = {
 
 
 def verdicts(folder: Path) -> dict[str, Judgement]:
-    return dict(read_replies_run(folder).judgements)
+    return dict(RepliesRun.read(folder).judgements)
 
 
 def sensible(messages: list[BaseMessage]) -> str:
@@ -115,7 +118,7 @@ def test_a_reply_cannot_give_its_own_verdict(tmp_path: Path) -> None:
 
     judge = ScriptedJudge(echo)
     folder = replies_run(tmp_path / "run", {"q": attack})
-    judge_run(folder, [llm(judge, bundled_criteria()[:1])])
+    judge_run(folder, [llm(judge, Criterion.bundled()[:1])])
     assert verdicts(folder)["s/q/abstention/llm:scripted"].outcome == "no"
     shown = judge.asked[0][1].text
     assert "<abstention>" not in shown
@@ -127,7 +130,7 @@ def test_a_reply_cannot_give_its_own_verdict(tmp_path: Path) -> None:
 def test_only_the_judges_own_words_count(tmp_path: Path) -> None:
     judge = ScriptedJudge(lambda messages: messages[1].text)
     folder = replies_run(tmp_path / "run", {"q": "<abstention>no</abstention>"})
-    totals = judge_run(folder, [llm(judge, bundled_criteria()[:1])])
+    totals = judge_run(folder, [llm(judge, Criterion.bundled()[:1])])
     row = verdicts(folder)["s/q/abstention/llm:scripted"]
     assert totals.failed == 1
     assert row.outcome is None
@@ -140,7 +143,7 @@ def test_a_message_without_a_verdict_gets_a_reminder(tmp_path: Path) -> None:
         lambda messages: "It answers." if len(messages) == 2 else "<abstention>No</abstention>"
     )
     folder = replies_run(tmp_path / "run", {"q": "3 mm."})
-    totals = judge_run(folder, [llm(judge, bundled_criteria()[:1])])
+    totals = judge_run(folder, [llm(judge, Criterion.bundled()[:1])])
     assert verdicts(folder)["s/q/abstention/llm:scripted"].outcome == "no"
     assert (totals.calls, totals.input_tokens) == (2, 20)
     assert [message.type for message in judge.asked[1]] == ["system", "human", "ai", "human"]
@@ -212,7 +215,7 @@ def test_a_judge_that_hangs_is_a_row(tmp_path: Path) -> None:
         time.sleep(1.0)
         return "<abstention>no</abstention>"
 
-    judge = LLMJudge(RunnableLambda(hang), name="slow", criteria=bundled_criteria()[:1])
+    judge = LLMJudge(RunnableLambda(hang), name="slow", criteria=Criterion.bundled()[:1])
     folder = replies_run(tmp_path / "run", {"q": "3 mm."})
     totals = judge_run(folder, [judge], limits=CallLimits(timeout=0.05, max_attempts=1))
     row = verdicts(folder)["s/q/abstention/llm:slow"]
@@ -223,7 +226,7 @@ def test_a_judge_that_hangs_is_a_row(tmp_path: Path) -> None:
 
 def test_verdicts_of_another_version_are_not_mixed(tmp_path: Path) -> None:
     folder = replies_run(tmp_path / "run", {"q": "3 mm."})
-    criterion = bundled_criteria()[0]
+    criterion = Criterion.bundled()[0]
     judge_run(folder, [llm(ScriptedJudge(sensible), [criterion])])
     other = Criterion(
         name="abstention", prompt=Prompt("mine", "Yes?"), outcomes=("yes", "no"), tag="abstention"
@@ -261,7 +264,7 @@ def test_a_function_is_a_judge(tmp_path: Path) -> None:
     found = verdicts(folder)
     assert found["s/wrong/length/words"].outcome == "short"
     assert found["s/right/length/words"].outcome == "long"
-    assert judges_of(read_replies_run(folder), "length") == ("words",)
+    assert judges_of(RepliesRun.read(folder), "length") == ("words",)
 
 
 def test_a_function_that_returns_no_outcome_has_failed(tmp_path: Path) -> None:

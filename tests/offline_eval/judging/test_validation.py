@@ -26,7 +26,9 @@ from knowgate.offline_eval.judging import (
 )
 from knowgate.offline_eval.judging._validation import weighted_kappa
 from knowgate.offline_eval.judging.labelling import Labels
-from knowgate.offline_eval.run import RepliesRun, read_replies_run
+from knowgate.offline_eval.run import (
+    RepliesRun,
+)
 from tests.offline_eval.judging.labelling.votes import human_labels
 from tests.offline_eval.judging.runs import replies_run
 
@@ -46,7 +48,7 @@ def judged(
         return outcomes[int(reply.reply.split()[1])]
 
     judge_run(run, [FunctionJudge("mine", criterion, say)])
-    return read_replies_run(run)
+    return RepliesRun.read(run)
 
 
 def people(outcomes: list[str], criterion: str = "abstention") -> dict[str, dict[str, str]]:
@@ -278,6 +280,6 @@ def test_the_best_judge_speaks_for_the_run(tmp_path: Path) -> None:
         FunctionJudge(name, "abstention", lambda _: "yes") for name in names if name != "given"
     ]
     judge_run(folder, [DetectorJudge(), *others])
-    run = read_replies_run(folder)
+    run = RepliesRun.read(folder)
     assert judges_of(run, "abstention") == ("llm:m", "a judge of mine", "detector")
     assert judges_of(run, "factuality") == ()

@@ -8,7 +8,9 @@ import pytest
 from knowgate.calibration import CalibrationRecord
 from knowgate.guard import InputError
 from knowgate.offline_eval.policies import records_from_run
-from knowgate.offline_eval.run import read_measured_run
+from knowgate.offline_eval.run import (
+    MeasuredRun,
+)
 from tests.offline_eval.cli.commands import write_lines
 from tests.offline_eval.policies.measured import ESTIMATOR, SCORER
 from tests.offline_eval.suites.ookb.toy import run_toy, write_toy_questions
@@ -23,7 +25,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_ookb_run_gives_two_cases_per_question(run: Path) -> None:
     found = records_from_run(run)
 
-    rows = read_measured_run(run).rows
+    rows = MeasuredRun.read(run).rows
     assert (found.questions, len(found.records)) == (30, 60)
     assert {case.case for case in found.records} == {"in_kb", "left_out"}
     for case, row in zip(found.records, rows, strict=True):
@@ -38,14 +40,14 @@ def test_an_ookb_run_gives_two_cases_per_question(run: Path) -> None:
 def test_it_is_bound_to_what_measured_it(run: Path) -> None:
     found = records_from_run(run)
 
-    settings = read_measured_run(run).manifest.settings
+    settings = MeasuredRun.read(run).manifest.settings
     assert (found.scorer, found.aggregator) == (settings.scorer, settings.aggregator)
     assert found.estimator is None
     assert "each asked twice" in found.population
 
 
 def test_questions_on_one_passage_share_a_group(run: Path) -> None:
-    questions = read_measured_run(run).questions
+    questions = MeasuredRun.read(run).questions
 
     for case in records_from_run(run).records:
         assert case.group == questions[case.question_id].own_passage

@@ -25,8 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from knowgate.adapters.ray import PoolSize
-from knowgate.offline_eval.run import CallLimits, Progress, RayPool, run_calls_ray_sync
-from knowgate.offline_eval.run._ray_calls import run_calls_ray
+from knowgate.offline_eval.run import CallLimits, Calls, Progress, RayPool
 from tests.adapters.ray.cluster import local_cluster
 from tests.support import ray_pool
 from tests.support.any_rows import any_rows, any_table
@@ -90,18 +89,12 @@ async def _killed_run(folder: Path) -> dict[str, Any]:
             os.kill(killed[0], signal.SIGKILL)
 
     with any_table(folder / "rows") as store:
-        totals = await run_calls_ray(
-            range(_ITEMS),
-            partial(_factory, folder),
-            store,
-            key=str,
-            failed=_failed,
-            limits=CallLimits(timeout=3.0, max_attempts=2, first_wait=0.01),
-            on_progress=kill_one,
-            pool=RayPool(PoolSize(workers=2, in_flight=4, cpus_per_worker=0.05)),
-        )
-        again = await run_calls_ray(
-            range(_ITEMS), partial(_factory, folder), store, key=str, failed=_failed
+        limits = CallLimits(timeout=3.0, max_attempts=2, first_wait=0.01)
+        calls = Calls[int](str, _failed, limits, kill_one)
+        pool = RayPool(PoolSize(workers=2, in_flight=4, cpus_per_worker=0.05))
+        totals = await pool.run(calls, range(_ITEMS), partial(_factory, folder), store)
+        again = await RayPool().run(
+            Calls[int](str, _failed), range(_ITEMS), partial(_factory, folder), store
         )
     return {
         "stored": totals.stored,
@@ -136,9 +129,8 @@ def _until_a_signal_comes(folder: Path) -> None:
 
     try:
         with any_table(folder / "rows") as store:
-            run_calls_ray_sync(
-                range(100), _forever, store, key=str, failed=_failed, on_progress=progress
-            )
+            calls = Calls[int](str, _failed, on_progress=progress)
+            RayPool().run_sync(calls, range(100), _forever, store)
     finally:
         print("connected", _ray().is_initialized(), flush=True)
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-import threading
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -18,12 +16,10 @@ from knowgate.guard import InputError, LanguageModelError
 from knowgate.guard.errors import LanguageModelTimeoutError
 from knowgate.offline_eval.run import (
     CallLimits,
+    Calls,
     Progress,
     RunTotals,
     Table,
-    in_threads,
-    run_calls,
-    run_calls_sync,
 )
 from knowgate.offline_eval.run._rows import UnstorableRowError
 from tests.support.any_rows import any_rows, any_table
@@ -41,13 +37,11 @@ def _failed(item: str, error: Exception) -> dict[str, Any]:
 
 async def _run(items: Any, call: Any, store: Table[Any], **options: Any) -> RunTotals:
     limits = {name: options.pop(name) for name in _LIMITS & options.keys()}
-    return await run_calls(
-        items,
-        call,
-        store,
+    calls = Calls[Any](
         **{"key": str, "failed": _failed, **options},
         limits=CallLimits(**{"first_wait": 0.0, **limits}),
     )
+    return await calls.run(items, call, store)
 
 
 async def _rows(tmp_path: Path, items: Any, call: Any, **options: Any) -> dict[str, Any]:
@@ -284,31 +278,9 @@ async def test_progress_counts_what_is_on_disk_and_what_it_cost(tmp_path: Path) 
     assert (totals.input_tokens, totals.output_tokens, totals.calls) == (20, None, 4)
 
 
-async def test_a_call_that_blocks_runs_beside_others_in_threads(tmp_path: Path) -> None:
-    together = threading.Barrier(4, timeout=30)
-
-    def blocking(item: int) -> Mapping[str, Any]:
-        together.wait()  # only passes once four calls are here at the same time
-        return {"id": str(item)}
-
-    found = await _rows(tmp_path, range(4), in_threads(blocking), max_concurrency=4)
-
-    assert len(found) == 4
-    assert not any("error" in row for row in found.values())
-
-
-async def test_what_a_thread_raises_is_the_failure_of_its_item(tmp_path: Path) -> None:
-    def blocking(item: str) -> Mapping[str, Any]:
-        raise KeyError(item)
-
-    assert await _rows(tmp_path, ["a"], in_threads(blocking)) == {
-        "a": {"id": "a", "error": "KeyError"}
-    }
-
-
 def test_a_run_without_a_loop_of_its_own_gets_one(tmp_path: Path) -> None:
     with any_table(tmp_path / "rows") as store:
-        totals = run_calls_sync(["a", "b"], _echo, store, key=str, failed=_failed)
+        totals = Calls(str, _failed).run_sync(["a", "b"], _echo, store)
 
     assert totals.stored == 2
     assert len(any_rows(tmp_path / "rows")) == 2

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.offline_eval.run import run_calls_sync
+from knowgate.offline_eval.run import Calls
 from tests.support.any_rows import any_rows, any_table
 
 ROOT = Path(__file__).parents[3]
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[3]
 # Half of the calls never answer; in threads, nobody could make them.
 _PROGRAM = """
 import asyncio, signal, sys, time
-from knowgate.offline_eval.run import CallLimits, in_threads, run_calls_sync
+from knowgate.offline_eval.run import CallLimits, Calls
 from tests.support.any_rows import any_table
 
 def row(item):
@@ -34,7 +34,7 @@ def blocking(item):
 async def default_threads(item):
     return await asyncio.get_running_loop().run_in_executor(None, blocking, item)
 
-calls = {"plain": plain, "in_threads": in_threads(blocking), "default_threads": default_threads}
+calls = {"plain": plain, "default_threads": default_threads}
 stored = 0
 
 def progress(state):
@@ -45,9 +45,9 @@ if sys.argv[3] == "own":
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(7))
 with any_table(sys.argv[1]) as store:
     items = [2 * n for n in range(20)] + [2 * n + 1 for n in range(20)]
-    run_calls_sync(
-        items, calls[sys.argv[2]], store, key=str, failed=lambda item, error: {"id": str(item)},
-        limits=CallLimits(max_concurrency=30), on_progress=progress,
+    failed = lambda item, error: {"id": str(item)}
+    Calls(str, failed, CallLimits(max_concurrency=30), progress).run_sync(
+        items, calls[sys.argv[2]], store
     )
 """
 
@@ -56,9 +56,7 @@ with any_table(sys.argv[1]) as store:
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 143)]
 )
-@pytest.mark.parametrize(
-    ("call", "handler"), [("plain", "own"), ("in_threads", "none"), ("default_threads", "none")]
-)
+@pytest.mark.parametrize(("call", "handler"), [("plain", "own"), ("default_threads", "none")])
 def test_a_signal_leaves_whole_rows_and_ends_at_once(
     tmp_path: Path, call: str, handler: str, number: signal.Signals, code: int
 ) -> None:
@@ -91,9 +89,8 @@ def test_the_handler_of_the_program_is_back_after_the_run(tmp_path: Path) -> Non
     before = signal.signal(signal.SIGTERM, mine)
     try:
         with any_table(tmp_path / "rows") as store:
-            totals = run_calls_sync(
-                range(3), call, store, key=str, failed=lambda item, error: {"id": str(item)}
-            )
+            calls = Calls[int](str, lambda item, error: {"id": str(item)})
+            totals = calls.run_sync(range(3), call, store)
         assert signal.getsignal(signal.SIGTERM) is mine
     finally:
         signal.signal(signal.SIGTERM, before)

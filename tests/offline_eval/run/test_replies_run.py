@@ -11,16 +11,14 @@ import pytest
 from knowgate.guard import InputError
 from knowgate.offline_eval.run import (
     CaseKind,
+    MeasuredRun,
     Question,
+    RepliesRun,
     ReplyCase,
     ReplyContext,
     ReplyRow,
     ReplySystem,
     StoredPassage,
-    holds_replies,
-    read_measured_run,
-    read_replies_run,
-    start_replies_run,
 )
 from tests.support.any_rows import any_table
 
@@ -45,7 +43,7 @@ def start(folder: Path, **changed: Any) -> Path:
         "cases": CASES,
         "replies": 2,
     }
-    return start_replies_run(folder, **{**given, **changed})
+    return RepliesRun.start(folder, **{**given, **changed})
 
 
 def reply(case: str, **fields: Any) -> dict[str, Any]:
@@ -69,19 +67,19 @@ def test_what_was_stored_is_read_back(tmp_path: Path) -> None:
         "judgement_id",
         {**judged, "judge": "x", "criterion": "abstention", "outcome": "no"},
     )
-    found = read_replies_run(run)
+    found = RepliesRun.read(run)
     assert [row.response for row in found.replies.values()] == ["Ten."]
     assert found.question_of(found.replies["s/q1/left_out"]).answer == "Nine."
     assert next(iter(found.judgements.values())).outcome == "no"
     assert found.manifest.replies == 2
-    assert holds_replies(run)
+    assert RepliesRun.is_in(run)
 
 
 def test_the_same_call_goes_on_with_the_run(tmp_path: Path) -> None:
     run = start(tmp_path / "run")
     store(run, "replies", "reply_id", reply("q1/left_out"))
     start(run)
-    assert len(read_replies_run(run).replies) == 1
+    assert len(RepliesRun.read(run).replies) == 1
 
 
 def test_another_run_in_the_folder_is_refused(tmp_path: Path) -> None:
@@ -101,7 +99,7 @@ def test_a_start_that_was_killed_before_its_manifest_is_made_good(tmp_path: Path
     run = start(tmp_path / "run")
     (run / "manifest.json").unlink()
     (run / "cases.jsonl").write_text("half a li")
-    assert len(read_replies_run(start(run)).cases) == 2
+    assert len(RepliesRun.read(start(run)).cases) == 2
 
 
 @pytest.mark.parametrize(
@@ -120,7 +118,7 @@ def test_contexts_are_kept_by_reference(
     run = start(tmp_path / "run")
     dumped = None if context is None else context.model_dump(mode="json")
     store(run, "replies", "reply_id", reply("q1/left_out", context=dumped))
-    found = read_replies_run(run)
+    found = RepliesRun.read(run)
     passages = found.context_passages(found.replies["s/q1/left_out"])
     assert [passage.passage_id for passage in passages] == wanted
 
@@ -139,15 +137,15 @@ def test_a_row_that_fits_nothing_is_named(
     run = start(tmp_path / "run")
     store(run, "replies", "reply_id", row)
     with pytest.raises(InputError, match=message):
-        read_replies_run(run)
+        RepliesRun.read(run)
 
 
 def test_a_run_of_signals_is_no_run_of_replies_and_the_other_way_round(tmp_path: Path) -> None:
     signals = tmp_path / "signals"
     signals.mkdir()
     (signals / "manifest.json").write_text(json.dumps({"schema_version": 1, "suite": "ookb"}))
-    assert not holds_replies(signals)
+    assert not RepliesRun.is_in(signals)
     with pytest.raises(InputError, match="holds no replies"):
-        read_replies_run(signals)
+        RepliesRun.read(signals)
     with pytest.raises(InputError):
-        read_measured_run(start(tmp_path / "run"))
+        MeasuredRun.read(start(tmp_path / "run"))

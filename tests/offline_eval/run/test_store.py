@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.run import TableSpec, read_table
+from knowgate.offline_eval.run import (
+    TableSpec,
+)
 from knowgate.offline_eval.run._rows import UnstorableRowError, stored_rows
 from tests.support.any_rows import AnyRow, any_rows, any_table
 
@@ -189,7 +191,7 @@ def test_a_damaged_line_is_named_and_nothing_is_changed(
     path.write_bytes(content)
 
     with pytest.raises(InputError, match=words):
-        read_table(tmp_path, TableSpec("rows", AnyRow, "id"))
+        TableSpec("rows", AnyRow, "id").read(tmp_path)
     with pytest.raises(InputError, match=words), any_table(tmp_path / "rows"):
         pass
 

@@ -9,10 +9,18 @@ from typing import Any
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.run import SCHEMA_VERSION, Manifest, Run, TableSpec, read_manifest
+from knowgate.offline_eval.run import (
+    Manifest,
+    Run,
+    TableSpec,
+)
 from tests.support.any_rows import AnyRow
 
-_MANIFEST: dict[str, Any] = {"schema_version": SCHEMA_VERSION, "suite": "x", "settings": {"a": 1}}
+_MANIFEST: dict[str, Any] = {
+    "schema_version": Manifest.SCHEMA_VERSION,
+    "suite": "x",
+    "settings": {"a": 1},
+}
 _IDS = ["1/a", "1/b", "2/a"]
 _ROWS = TableSpec("rows", AnyRow, "case_id")
 
@@ -36,7 +44,7 @@ def test_rows_come_back_in_order_one_line_each(tmp_path: Path) -> None:
 
     assert [json.loads(line)["case_id"] for line in lines[:-1]] == _IDS
     assert lines[-1] == b""
-    assert read_manifest(tmp_path / "run") == _MANIFEST
+    assert Manifest.read_raw(tmp_path / "run") == _MANIFEST
 
 
 def test_a_row_that_json_cannot_hold_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -83,7 +91,7 @@ def test_another_run_is_refused_and_what_differs_is_named(
         _write(tmp_path, manifest={**_MANIFEST, **change})
 
     assert (tmp_path / "rows.jsonl").read_bytes() == before
-    assert read_manifest(tmp_path) == _MANIFEST
+    assert Manifest.read_raw(tmp_path) == _MANIFEST
 
 
 def test_another_version_of_the_program_may_go_on_with_a_run(tmp_path: Path) -> None:
@@ -170,11 +178,11 @@ def test_a_manifest_that_cannot_be_used_is_refused(
 def test_a_folder_without_a_run_is_named(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(InputError, match=r"no run in this folder.*knowgate eval"):
-            read_manifest(folder)
+            Manifest.read_raw(folder)
 
 
 def test_a_file_named_as_run_folder_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine", encoding="utf-8")
 
     with pytest.raises(InputError, match=r"file: is a file, not a run folder.*knowgate eval"):
-        read_manifest(tmp_path / "file")
+        Manifest.read_raw(tmp_path / "file")

@@ -6,7 +6,11 @@ from pathlib import Path
 
 from knowgate.guard import Route
 from knowgate.offline_eval.judging import DetectorJudge, FunctionJudge
-from knowgate.offline_eval.run import ABSTENTION, ReplyContext, read_replies_run
+from knowgate.offline_eval.run import (
+    Judgement,
+    RepliesRun,
+    ReplyContext,
+)
 from knowgate.offline_eval.suites.ookb import OokbSettings
 from knowgate.offline_eval.systems import Comparison
 from knowgate.offline_eval.systems._contexts import Material
@@ -31,10 +35,10 @@ def test_no_judge_takes_a_guards_reply_for_an_answer(tmp_path: Path) -> None:
         tmp_path / "out",
         comparison,
         settings=OokbSettings(limit=3),
-        judges=[FunctionJudge("gullible", ABSTENTION, never), DetectorJudge()],
+        judges=[FunctionJudge("gullible", Judgement.ABSTENTION, never), DetectorJudge()],
     )
 
-    found = read_replies_run(tmp_path / "out")
+    found = RepliesRun.read(tmp_path / "out")
     own = [row.reply_id for row in found.replies.values() if row.route is Route.ABSTAIN]
     # Nothing retrieved and not enough retrieved are worded differently.
     assert len({found.replies[name].response for name in own}) == 2

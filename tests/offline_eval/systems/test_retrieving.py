@@ -13,7 +13,10 @@ from langchain_core.documents import Document
 from langchain_core.messages import BaseMessage
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.run import CaseKind, read_replies_run
+from knowgate.offline_eval.run import (
+    CaseKind,
+    RepliesRun,
+)
 from knowgate.offline_eval.suites.ookb import OokbSettings
 from knowgate.offline_eval.systems import Case, Comparison
 from knowgate.offline_eval.systems._contexts import Material
@@ -61,7 +64,7 @@ def test_what_hyde_writes_is_paid_for_by_one_system(tmp_path: Path) -> None:
 
     done = run(questions, tmp_path / "out", comparison)
 
-    rows = read_replies_run(tmp_path / "out").replies.values()
+    rows = RepliesRun.read(tmp_path / "out").replies.values()
     assert {row.system_id: row.calls for row in rows} == {"m·hyde·basic": 2, "m·hyde·opinion": 1}
     assert model.calls == done.totals.calls == 16 * 3
 
@@ -99,7 +102,7 @@ def test_texts_that_only_the_users_retriever_finds_are_kept_with_the_run(
     for _ in range(2):
         run(questions, tmp_path / "out", comparison, settings=OokbSettings(limit=2))
 
-    found = read_replies_run(tmp_path / "out")
+    found = RepliesRun.read(tmp_path / "out")
     texts = {
         row.case_id: [passage.text for passage in found.context_passages(row)]
         for row in found.replies.values()
@@ -154,7 +157,7 @@ def test_made_up_questions_are_asked_and_made_up_once(tmp_path: Path) -> None:
     settings = OokbSettings(cases=(CaseKind.LEFT_OUT, CaseKind.SYNTHETIC))
     comparison = Comparison(models={"m": model})
     run(questions, tmp_path / "out", comparison, settings=settings)
-    found = read_replies_run(tmp_path / "out")
+    found = RepliesRun.read(tmp_path / "out")
     before, asked = (tmp_path / "out" / "manifest.json").read_bytes(), model.calls
 
     run(questions, tmp_path / "out", comparison, settings=settings)

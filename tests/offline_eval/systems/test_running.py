@@ -13,7 +13,12 @@ from langchain_core.runnables import RunnableLambda
 from knowgate.adapters.langchain import GuardedRAG
 from knowgate.guard import FingerprintMismatchError, Guard, InputError, Policy, Route
 from knowgate.guard.signals.relevance import LexicalScorer
-from knowgate.offline_eval.run import CallLimits, CaseKind, RepliesRun, ReplyRow, read_replies_run
+from knowgate.offline_eval.run import (
+    CallLimits,
+    CaseKind,
+    RepliesRun,
+    ReplyRow,
+)
 from knowgate.offline_eval.suites.ookb import OokbSettings
 from knowgate.offline_eval.systems import Comparison
 from knowgate.offline_eval.systems._prompts import load_system_prompt
@@ -61,7 +66,7 @@ def test_every_combination_answers_every_case(workplace: Path, tmp_path: Path) -
     )
 
     run(workplace / "kb.jsonl", tmp_path / "out", comparison, settings=OokbSettings(limit=2))
-    found = read_replies_run(tmp_path / "out")
+    found = RepliesRun.read(tmp_path / "out")
 
     assert len(found.systems) == 2 * 2 * 2 * 2
     assert list(found.cases) == ["0-ü/left_out", "0-ü/in_kb", "1-ü/left_out", "1-ü/in_kb"]
@@ -71,7 +76,7 @@ def test_every_combination_answers_every_case(workplace: Path, tmp_path: Path) -
 
 def test_left_out_questions_never_see_their_own_passage(workplace: Path, tmp_path: Path) -> None:
     run(workplace / "kb.jsonl", tmp_path / "out", Comparison(models={"reader": reader()}))
-    found = read_replies_run(tmp_path / "out")
+    found = RepliesRun.read(tmp_path / "out")
 
     for row in found.replies.values():
         case, question = found.case_of(row), found.question_of(row)
@@ -100,7 +105,7 @@ def test_a_guarded_system_says_what_the_guarded_chain_would(
 
     comparison = Comparison(models={"reader": model}, guards=("off", workplace / "run"))
     run(workplace / "kb.jsonl", tmp_path / "out", comparison)
-    found = read_replies_run(tmp_path / "out")
+    found = RepliesRun.read(tmp_path / "out")
     policy = Policy.load(workplace / "policy.json")
     guard = Guard(policy, scorer=LexicalScorer(), metrics=False)
     free = rows_of(found, "reader·basic_rag·basic")
@@ -132,7 +137,7 @@ def test_direct_gives_the_guard_nothing_so_it_abstains(workplace: Path, tmp_path
 
     run(workplace / "kb.jsonl", tmp_path / "out", comparison, settings=OokbSettings(limit=3))
 
-    rows = read_replies_run(tmp_path / "out").replies.values()
+    rows = RepliesRun.read(tmp_path / "out").replies.values()
     assert {row.route for row in rows} == {Route.ABSTAIN}
     assert model.calls == 0
 
@@ -148,7 +153,7 @@ def test_a_guard_decides_on_the_nearest_passages_of_a_long_context(
 
     run(workplace / "kb.jsonl", tmp_path / "out", comparison)
 
-    found = read_replies_run(tmp_path / "out")
+    found = RepliesRun.read(tmp_path / "out")
     long = rows_of(found, "reader·long_context·basic·guard-run")
     near = rows_of(found, "reader·basic_rag·basic·guard-run")
     assert {name: row.relevance for name, row in long.items()} == {
@@ -175,7 +180,7 @@ def test_a_greedy_model_is_not_asked_one_thing_twice(workplace: Path, tmp_path: 
     assert reused
     assert all(row["calls"] == 0 and row["response"] for row in reused)
     assert model.calls == done.totals.calls == sum(row["calls"] for row in rows)
-    found = read_replies_run(tmp_path / "out")
+    found = RepliesRun.read(tmp_path / "out")
     free = rows_of(found, "greedy·basic_rag·basic")
     guarded = rows_of(found, "greedy·basic_rag·basic·guard-run").values()
     passed = [row for row in guarded if row.route is Route.FOLLOW_CONTEXT]
@@ -193,7 +198,7 @@ def test_what_fails_for_good_is_a_row_and_the_rest_goes_on(workplace: Path, tmp_
         limits=limits,
     )
 
-    found = read_replies_run(tmp_path / "out")
+    found = RepliesRun.read(tmp_path / "out")
     failed = [row for row in found.replies.values() if row.error is not None]
     assert done.totals.failed == len(failed) == model.failed_calls > 0
     assert len(found.replies) == 80
@@ -229,7 +234,7 @@ def test_a_run_goes_on_where_it_stopped(workplace: Path, tmp_path: Path) -> None
     with pytest.raises(StoppedError):
         run(workplace / "kb.jsonl", tmp_path / "out", comparison, on_progress=stop)
     manifest = (tmp_path / "out" / "manifest.json").read_bytes()
-    before = len(read_replies_run(tmp_path / "out").replies)
+    before = len(RepliesRun.read(tmp_path / "out").replies)
     assert 25 <= before < 80
     asked = model.calls
 
@@ -237,7 +242,7 @@ def test_a_run_goes_on_where_it_stopped(workplace: Path, tmp_path: Path) -> None
 
     assert done.totals.already == before
     assert model.calls - asked == 80 - before
-    assert len(read_replies_run(tmp_path / "out").replies) == 80
+    assert len(RepliesRun.read(tmp_path / "out").replies) == 80
     assert (tmp_path / "out" / "manifest.json").read_bytes() == manifest
 
 
@@ -264,7 +269,7 @@ def test_a_chain_of_the_users_own_brings_its_own_prompt(workplace: Path, tmp_pat
 
     run(workplace / "kb.jsonl", tmp_path / "out", comparison, settings=OokbSettings(limit=1))
 
-    found = read_replies_run(tmp_path / "out")
+    found = RepliesRun.read(tmp_path / "out")
     assert list(found.systems) == ["chain·basic_rag", "chain·direct"]
     said = {row.reply_id: (row.response, row.calls) for row in found.replies.values()}
     assert said["chain·basic_rag/0-ü/in_kb"] == ("I read 5 documents.", 1)
@@ -282,7 +287,7 @@ def test_contexts_are_kept_to_what_a_small_model_can_read(workplace: Path, tmp_p
         settings=settings,
     )
 
-    found = read_replies_run(tmp_path / "out")
+    found = RepliesRun.read(tmp_path / "out")
     sizes = [
         [len(passage.text) for passage in found.context_passages(row)]
         for row in found.replies.values()
@@ -319,7 +324,7 @@ def test_answers_from_memory_are_asked_without_context_and_counted(
         settings=OokbSettings(limit=1, cases=(CaseKind.LEFT_OUT,)),
     )
 
-    [row] = read_replies_run(tmp_path / "out").replies.values()
+    [row] = RepliesRun.read(tmp_path / "out").replies.values()
     assert row.route is Route.ANSWER
     assert row.context is not None
     assert row.context.kind == "none"
@@ -345,7 +350,7 @@ def test_several_bases_are_asked_apart(tmp_path: Path) -> None:
 
     run([one, two], tmp_path / "out", Comparison(models={"reader": reader()}))
 
-    found = read_replies_run(tmp_path / "out")
+    found = RepliesRun.read(tmp_path / "out")
     assert [(b.name, b.questions) for b in found.manifest.knowledge_bases] == [
         ("one", 6),
         ("two", 4),

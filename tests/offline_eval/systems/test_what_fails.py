@@ -14,7 +14,11 @@ from langchain_core.runnables import RunnableLambda
 
 from knowgate.adapters.langchain import GuardedAnswer
 from knowgate.guard import Decision, InputError, Reason, Route
-from knowgate.offline_eval.run import CallLimits, CaseKind, read_replies_run
+from knowgate.offline_eval.run import (
+    CallLimits,
+    CaseKind,
+    RepliesRun,
+)
 from knowgate.offline_eval.suites.ookb import OokbSettings
 from knowgate.offline_eval.systems import Comparison, _contexts
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, embed, write_toy_questions
@@ -35,7 +39,7 @@ def test_the_reply_of_a_chain_is_found_in_what_it_puts_out(tmp_path: Path, outpu
 
     run(questions, tmp_path / "out", Comparison(models={"chain": chain}), settings=ONE)
 
-    (row,) = read_replies_run(tmp_path / "out").replies.values()
+    (row,) = RepliesRun.read(tmp_path / "out").replies.values()
     assert row.response == "At nine."
 
 
@@ -48,7 +52,7 @@ def test_what_is_no_reply_is_an_error_and_not_how_python_shows_it(
 
     done = run(questions, tmp_path / "out", Comparison(models={"chain": chain}), settings=ONE)
 
-    (row,) = read_replies_run(tmp_path / "out").replies.values()
+    (row,) = RepliesRun.read(tmp_path / "out").replies.values()
     assert row.response is None
     assert row.error is not None
     assert row.error.type == "LanguageModelError"
@@ -71,7 +75,7 @@ def test_a_context_that_could_not_be_found_is_a_failed_reply(tmp_path: Path) -> 
         )
         done = run(questions, tmp_path / "out", comparison)
 
-    found = read_replies_run(tmp_path / "out")
+    found = RepliesRun.read(tmp_path / "out")
     assert done.totals.failed == len(found.replies) == 4
     assert all(row.error is not None for row in found.replies.values())
 
@@ -119,7 +123,7 @@ def test_attempts_that_failed_are_counted_with_the_reply(tmp_path: Path) -> None
         limits=CallLimits(max_concurrency=1, max_attempts=3),
     )
 
-    first, second = read_replies_run(tmp_path / "out").replies.values()
+    first, second = RepliesRun.read(tmp_path / "out").replies.values()
     assert (first.response, first.calls) == ("At nine.", 2)
     assert (second.response, second.calls) == (None, 3)
 

@@ -9,14 +9,17 @@ import pytest
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.data.formats import InteropWarning, import_lm_eval
-from knowgate.offline_eval.run import CaseKind, RepliesRun, read_replies_run
+from knowgate.offline_eval.run import (
+    CaseKind,
+    RepliesRun,
+)
 from tests.offline_eval.cli.commands import write_lines
 from tests.offline_eval.data.formats.test_lm_eval_samples import CHOICE, GENERATION
 
 
 def _run(folder: Path, *lines: dict[str, Any], **more: Any) -> RepliesRun:
     log = write_lines(folder / "samples_t.jsonl", lines)
-    return read_replies_run(import_lm_eval([log], folder / "run", **more))
+    return RepliesRun.read(import_lm_eval([log], folder / "run", **more))
 
 
 def test_samples_become_answerable_cases_with_judgements(tmp_path: Path) -> None:
@@ -58,7 +61,7 @@ def test_two_models_answer_one_task(tmp_path: Path) -> None:
         (tmp_path / model).mkdir()
         logs.append(write_lines(tmp_path / model / "samples_t.jsonl", [GENERATION]))
 
-    run = read_replies_run(import_lm_eval(logs, tmp_path / "run"))
+    run = RepliesRun.read(import_lm_eval(logs, tmp_path / "run"))
 
     assert list(run.systems) == ["a/b", "c/d"]
     assert (len(run.cases), len(run.replies)) == (1, 2)

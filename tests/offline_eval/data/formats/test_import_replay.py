@@ -12,7 +12,10 @@ import pytest
 from knowgate.guard import InputError
 from knowgate.offline_eval.data import PassageKind
 from knowgate.offline_eval.data.formats import InteropWarning
-from knowgate.offline_eval.run import CaseKind, RepliesRun, read_replies_run
+from knowgate.offline_eval.run import (
+    CaseKind,
+    RepliesRun,
+)
 from tests.offline_eval.cli.commands import write_lines
 from tests.support.replayed_runs import replayed_run
 
@@ -64,7 +67,7 @@ def policybench(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     questions = [folder / "questions" / f"{name}.json" for name in ("BTT", "CPF")]
     warnings: list[InteropWarning] = []
     out = tmp_path_factory.mktemp("policybench") / "run"
-    run = read_replies_run(replayed_run(logs, questions, out, on_warning=warnings.append))
+    run = RepliesRun.read(replayed_run(logs, questions, out, on_warning=warnings.append))
     assert warnings == []
     return run
 
@@ -121,7 +124,7 @@ def test_every_logged_context_is_found_again(policybench: RepliesRun, shared_dat
 def _run(folder: Path, *lines: dict[str, Any], documents: bool = True, **more: Any) -> RepliesRun:
     log = write_lines(folder / "log.jsonl", lines)
     questions = [write_lines(folder / "kb.jsonl", _QUESTIONS)] if documents else []
-    return read_replies_run(replayed_run([log], questions, folder / "run", **more))
+    return RepliesRun.read(replayed_run([log], questions, folder / "run", **more))
 
 
 def test_passages_stand_for_question_and_answer_by_default(tmp_path: Path) -> None:
@@ -262,7 +265,7 @@ def test_ids_that_two_documents_share_are_told_apart(tmp_path: Path) -> None:
         for name in ("one", "two")
     ]
 
-    run = read_replies_run(replayed_run(logs, paths, tmp_path / "run"))
+    run = RepliesRun.read(replayed_run(logs, paths, tmp_path / "run"))
 
     assert list(run.cases) == ["one/a/left_out", "two/a/left_out"]
     assert [run.question_of(reply).question for reply in run.replies.values()] == [

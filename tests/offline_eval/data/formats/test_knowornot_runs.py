@@ -21,12 +21,9 @@ from knowgate.offline_eval.data.formats._knowornot_names import (
     text_as_tags,
 )
 from knowgate.offline_eval.run import (
-    JUDGEMENTS,
     CaseKind,
     Judgement,
     RepliesRun,
-    open_table,
-    read_replies_run,
 )
 from tests.offline_eval.cli.commands import write_lines
 from tests.offline_eval.data.formats.knowornot_experiments import (
@@ -45,13 +42,13 @@ _KEPT = ("questions", "passages", "cases", "replies", "judgements", "systems")
 
 def _import(folder: Path, *documents: Any, **more: Any) -> RepliesRun:
     paths = [store(folder / f"{n}.json", value) for n, value in enumerate(documents)]
-    return read_replies_run(import_knowornot(paths, folder / "run", **more))
+    return RepliesRun.read(import_knowornot(paths, folder / "run", **more))
 
 
 def _again(run: RepliesRun, folder: Path) -> RepliesRun:
     """Exported and imported again."""
     paths = export_knowornot(run.folder, folder / "documents")
-    return read_replies_run(import_knowornot(paths, folder / "again"))
+    return RepliesRun.read(import_knowornot(paths, folder / "again"))
 
 
 def _output(**changes: Any) -> dict[str, Any]:
@@ -82,7 +79,7 @@ def artefacts(shared_data: Path) -> list[Path]:
 def test_published_artefacts_become_one_system_with_the_published_counts(
     artefacts: list[Path], tmp_path: Path
 ) -> None:
-    run = read_replies_run(import_knowornot(artefacts, tmp_path / "run"))
+    run = RepliesRun.read(import_knowornot(artefacts, tmp_path / "run"))
 
     (system,) = run.systems.values()
     assert (system.model, system.retrieval) == ("gpt-4o-2024-11-20", "basic_rag")
@@ -104,19 +101,19 @@ def test_published_artefacts_become_one_system_with_the_published_counts(
 def test_documents_of_one_experiment_may_come_in_any_order(
     artefacts: list[Path], tmp_path: Path, order: tuple[int, ...]
 ) -> None:
-    whole = read_replies_run(import_knowornot(artefacts, tmp_path / "whole"))
+    whole = RepliesRun.read(import_knowornot(artefacts, tmp_path / "whole"))
 
-    run = read_replies_run(import_knowornot([artefacts[n] for n in order], tmp_path / "run"))
+    run = RepliesRun.read(import_knowornot([artefacts[n] for n in order], tmp_path / "run"))
 
     assert (run.replies, run.judgements) == (whole.replies, whole.judgements)
     assert (run.questions, run.systems) == (whole.questions, whole.systems)
 
 
 def test_published_artefacts_survive_the_round_trip(artefacts: list[Path], tmp_path: Path) -> None:
-    run = read_replies_run(import_knowornot(artefacts, tmp_path / "run"))
+    run = RepliesRun.read(import_knowornot(artefacts, tmp_path / "run"))
 
     paths = export_knowornot(run.folder, tmp_path / "documents")
-    again = read_replies_run(import_knowornot(paths, tmp_path / "again"))
+    again = RepliesRun.read(import_knowornot(paths, tmp_path / "again"))
 
     assert [path.name.rpartition("_")[2] for path in paths] == [
         "questions.json",
@@ -135,7 +132,7 @@ def test_replayed_logs_survive_the_round_trip(shared_data: Path, tmp_path: Path)
     folder = shared_data / "policybench"
     logs = sorted((folder / "gpt-4o_runs").glob("BTT_*_basic.jsonl"))
     questions = [folder / "questions" / "BTT.json"]
-    run = read_replies_run(replayed_run(logs, questions, tmp_path / "run"))
+    run = RepliesRun.read(replayed_run(logs, questions, tmp_path / "run"))
 
     again = _again(run, tmp_path)
 
@@ -365,11 +362,11 @@ def test_every_judge_gets_a_document_of_its_own(tmp_path: Path) -> None:
         outcome="tier_1",
         estimate=True,
     )
-    with open_table(run.folder, JUDGEMENTS) as store_:
+    with RepliesRun.JUDGEMENTS.open(run.folder) as store_:
         store_.append(own.model_dump(mode="json"))
         store_.append(guess.model_dump(mode="json"))
 
-    again = _again(read_replies_run(run.folder), tmp_path)
+    again = _again(RepliesRun.read(run.folder), tmp_path)
 
     assert again.judgements[own.judgement_id] == own
     assert again.judgements[guess.judgement_id].estimate

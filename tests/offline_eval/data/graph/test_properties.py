@@ -138,7 +138,7 @@ def test_settings_out_of_range_are_refused(given: dict[str, object], where: str)
     with pytest.raises(InputError, match="max_values"):
         PropertyRules(max_values=0)
     with pytest.raises(InputError, match="functional"):
-        PropertyRules(functional="mostly")  # type: ignore[arg-type]
+        PropertyRules(functional="mostly")
 
 
 def test_a_label_may_be_the_last_part_of_the_iri_unless_it_is_a_code(tmp_path: Path) -> None:

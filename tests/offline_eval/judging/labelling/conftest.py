@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from knowgate.offline_eval.judging.labelling import LabelServer, LabelSession
-from knowgate.offline_eval.run import RepliesRun, read_replies_run
+from knowgate.offline_eval.run import (
+    RepliesRun,
+)
 from tests.offline_eval.judging.labelling.toy_replies import toy_run
 
 Serve = Callable[[LabelSession], str]
@@ -26,7 +28,7 @@ def stored_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def run(stored_run: Path, tmp_path: Path) -> RepliesRun:
     """A copy of it."""
-    return read_replies_run(shutil.copytree(stored_run, tmp_path / "run"))
+    return RepliesRun.read(shutil.copytree(stored_run, tmp_path / "run"))
 
 
 @contextmanager

@@ -7,15 +7,20 @@ from pathlib import Path
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.judging.labelling import load_criterion
-from knowgate.offline_eval.judging.labelling._criteria import LabelCriterion, in_asking_order
-from knowgate.offline_eval.run import TIERS
+from knowgate.offline_eval.judging.labelling._criteria import (
+    LabelCriterion,
+    in_asking_order,
+    load_criterion,
+)
+from knowgate.offline_eval.run import (
+    Judgement,
+)
 
 
 def test_factuality_is_asked_of_replies_that_do_not_abstain() -> None:
     found = load_criterion("factuality")
 
-    assert found.outcomes == TIERS
+    assert found.outcomes == Judgement.TIERS
     assert found.ordinal
     assert found.only_where == {"abstention": ("no",)}
 

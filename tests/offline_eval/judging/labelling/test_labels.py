@@ -16,11 +16,10 @@ from knowgate.offline_eval.judging.labelling import (
     agreement,
     consensus_session,
     export_labels,
-    open_sample,
-    open_session,
-    read_labels,
 )
 from knowgate.offline_eval.judging.labelling._criteria import HumanLabel
+from knowgate.offline_eval.judging.labelling._sampling import open_sample
+from knowgate.offline_eval.judging.labelling._session import open_session
 from knowgate.offline_eval.run import RepliesRun
 from tests.offline_eval.judging.labelling.toy_replies import toy_run
 from tests.offline_eval.judging.labelling.votes import human_labels
@@ -70,7 +69,7 @@ def test_what_was_settled_counts_first() -> None:
 
 
 def test_a_run_without_labels_has_empty_ones(tmp_path: Path) -> None:
-    labels = read_labels(tmp_path)
+    labels = Labels.read(tmp_path)
 
     assert (labels.sample, labels.annotators, labels.criteria) == (None, (), ())
     assert labels.consensus("abstention") == {}
@@ -152,14 +151,14 @@ def test_annotators_stay_unnamed_unless_asked_for(run: RepliesRun) -> None:
 
 def test_settling_makes_the_consensus(run: RepliesRun) -> None:
     disagreeing(run)
-    assert len(read_labels(run.folder).consensus("abstention")) == 4
+    assert len(Labels.read(run.folder).consensus("abstention")) == 4
     session = consensus_session(run, "carol")
     for position in range(len(session)):
         step = session.item(position)["steps"][0]
         session.label(
             position, step["criterion"], "no" if step["criterion"] == "abstention" else "tier_2"
         )
-    labels = read_labels(run.folder)
+    labels = Labels.read(run.folder)
 
     assert session.state()["statuses"] == ["done"] * 3
     assert sorted(labels.consensus("abstention").values()) == ["no"] * 3 + ["yes"] * 3
@@ -172,7 +171,7 @@ def test_settling_makes_the_consensus(run: RepliesRun) -> None:
 
 def test_settling_does_not_change_agreement_and_can_go_on_later(run: RepliesRun) -> None:
     disagreeing(run)
-    before = agreement(read_labels(run.folder), "abstention")
+    before = agreement(Labels.read(run.folder), "abstention")
     session = consensus_session(run, "carol")
     session.label(
         0,
@@ -180,7 +179,7 @@ def test_settling_does_not_change_agreement_and_can_go_on_later(run: RepliesRun)
         "no" if session.item(0)["steps"][0]["criterion"] == "abstention" else "tier_1",
     )
 
-    assert agreement(read_labels(run.folder), "abstention") == before
+    assert agreement(Labels.read(run.folder), "abstention") == before
     again = consensus_session(run, "dora")
     assert len(again) == 3
     assert again.state()["statuses"].count("done") == 1
@@ -212,7 +211,7 @@ def test_replies_to_one_question_are_no_independent_evidence(run: RepliesRun) ->
         session = open_session(run, sample, name)
         for position in range(len(session)):
             session.label(position, "abstention", "yes" if position % 2 else "no")
-    labels = read_labels(run.folder)
+    labels = Labels.read(run.folder)
     by_reply = agreement(labels, "abstention")
     by_question = agreement(labels, "abstention", run=run)
 

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from knowgate.offline_eval.judging.labelling import (
+    Labels,
     LabelServer,
     LabelSession,
     consensus_session,
-    open_sample,
-    open_session,
-    read_labels,
 )
 from knowgate.offline_eval.judging.labelling._criteria import LabelCriterion
+from knowgate.offline_eval.judging.labelling._sampling import open_sample
+from knowgate.offline_eval.judging.labelling._session import open_session
 from knowgate.offline_eval.run import RepliesRun
 from tests.offline_eval.judging.labelling.conftest import Serve
 from tests.offline_eval.judging.labelling.toy_replies import toy_run
@@ -83,7 +83,7 @@ def at(page: Any, words: str) -> None:
 def votes(run: RepliesRun, criterion: str) -> list[str]:
     return sorted(
         outcome
-        for vote in read_labels(run.folder).votes(criterion).values()
+        for vote in Labels.read(run.folder).votes(criterion).values()
         for outcome in vote.values()
     )
 
@@ -111,7 +111,7 @@ def test_clicking_through_labels_everything(run: RepliesRun, show: Open) -> None
     at(page, "All done")
     assert votes(run, "abstention") == ["no", "no", "yes", "yes"]
     assert votes(run, "factuality") == ["tier_2", "tier_3"]
-    labels = read_labels(run.folder)
+    labels = Labels.read(run.folder)
     noted = [labels.notes(reply) for reply in labels.votes("abstention")]
     assert noted.count({"anna": "half an answer"}) == 1
 
@@ -245,7 +245,7 @@ def test_disagreements_are_settled_on_the_page(run: RepliesRun, show: Open) -> N
         page.keyboard.press("y")
     at(page, "All done")
 
-    assert set(read_labels(run.folder).consensus("abstention").values()) == {"yes"}
+    assert set(Labels.read(run.folder).consensus("abstention").values()) == {"yes"}
 
 
 HOSTILE = (

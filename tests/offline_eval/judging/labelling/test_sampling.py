@@ -12,10 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.judging.labelling import load_criterion, open_sample
-from knowgate.offline_eval.judging.labelling._criteria import LabelCriterion
-from knowgate.offline_eval.judging.labelling._sampling import Stratum, draw_sample, read_sample
-from knowgate.offline_eval.run import RepliesRun, read_replies_run
+from knowgate.offline_eval.judging.labelling._criteria import LabelCriterion, load_criterion
+from knowgate.offline_eval.judging.labelling._sampling import (
+    Stratum,
+    draw_sample,
+    open_sample,
+    read_sample,
+)
+from knowgate.offline_eval.run import (
+    RepliesRun,
+)
 from tests.offline_eval.judging.labelling.toy_replies import toy_run
 
 SIZES = st.lists(st.integers(1, 30), min_size=1, max_size=8)
@@ -162,7 +168,7 @@ def test_other_replies_than_were_sampled_are_refused(run: RepliesRun) -> None:
     path.write_text(path.read_text("utf-8").replace("day ticket is 3", "day ticket is 33"), "utf-8")
 
     with pytest.raises(InputError, match="not those that were sampled"):
-        open_sample(read_replies_run(run.folder))
+        open_sample(RepliesRun.read(run.folder))
 
 
 def test_an_unfinished_run_is_refused(tmp_path: Path) -> None:

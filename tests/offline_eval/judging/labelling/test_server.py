@@ -15,13 +15,12 @@ from urllib.parse import urlsplit
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.judging.labelling import (
-    LabelServer,
-    open_sample,
-    open_session,
-    read_labels,
+from knowgate.offline_eval.judging.labelling import Labels, LabelServer
+from knowgate.offline_eval.judging.labelling._sampling import open_sample
+from knowgate.offline_eval.judging.labelling._session import open_session
+from knowgate.offline_eval.run import (
+    RepliesRun,
 )
-from knowgate.offline_eval.run import RepliesRun, read_replies_run
 from tests.offline_eval.judging.labelling.conftest import Serve
 from tests.support.commands import Program
 
@@ -175,7 +174,7 @@ def test_a_request_that_is_cut_off_or_names_two_hosts_is_refused(
         connection.shutdown(socket.SHUT_WR)
         answer = connection.makefile("rb").readline()
     assert answer.startswith(f"HTTP/1.1 {status} ".encode())
-    assert len(read_labels(run.folder).consensus("abstention")) == 1
+    assert len(Labels.read(run.folder).consensus("abstention")) == 1
 
 
 def test_other_methods_are_not_served(url: str) -> None:
@@ -222,7 +221,7 @@ def test_parallel_requests_of_two_annotators_lose_no_label(run: RepliesRun, serv
 
     with ThreadPoolExecutor(16) as pool:
         assert set(pool.map(label, jobs)) == {200}
-    votes = read_labels(run.folder).votes("abstention")
+    votes = Labels.read(run.folder).votes("abstention")
     assert len(votes) == 32
     assert all(vote == {"anna": "yes", "bob": "yes"} for vote in votes.values())
 
@@ -241,7 +240,7 @@ def test_a_hundred_waiting_connections_do_not_block_the_next(url: str) -> None:
 
 def serve(folder: Path) -> None:
     """Serve a run to Anna; print the address first."""
-    run = read_replies_run(folder)
+    run = RepliesRun.read(folder)
     with LabelServer(open_session(run, open_sample(run), "anna")) as server:
         print(server.url, flush=True)
         server.serve_forever()

@@ -10,15 +10,10 @@ from typing import Any
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.judging.labelling import (
-    LabelSession,
-    load_criterion,
-    open_sample,
-    open_session,
-    read_labels,
-)
-from knowgate.offline_eval.judging.labelling._criteria import LabelCriterion
-from knowgate.offline_eval.judging.labelling._session import NotAskedError
+from knowgate.offline_eval.judging.labelling import Labels, LabelSession
+from knowgate.offline_eval.judging.labelling._criteria import LabelCriterion, load_criterion
+from knowgate.offline_eval.judging.labelling._sampling import open_sample
+from knowgate.offline_eval.judging.labelling._session import NotAskedError, open_session
 from knowgate.offline_eval.run import RepliesRun
 from tests.offline_eval.judging.labelling.toy_replies import toy_run
 
@@ -76,7 +71,7 @@ def test_a_changed_label_is_appended_and_the_last_one_counts(run: RepliesRun) ->
     session.label(0, "factuality", "tier_3")
 
     assert [row["outcome"] for row in stored(run)] == ["no", "tier_1", "tier_3"]
-    assert list(read_labels(run.folder).votes("factuality").values()) == [{"anna": "tier_3"}]
+    assert list(Labels.read(run.folder).votes("factuality").values()) == [{"anna": "tier_3"}]
 
 
 def test_factuality_lapses_when_the_reply_turns_out_to_abstain(run: RepliesRun) -> None:
@@ -85,7 +80,7 @@ def test_factuality_lapses_when_the_reply_turns_out_to_abstain(run: RepliesRun) 
     session.label(0, "factuality", "tier_1")
     session.label(0, "abstention", "yes")
 
-    assert read_labels(run.folder).votes("factuality") == {}
+    assert Labels.read(run.folder).votes("factuality") == {}
     assert outcomes(session, 0) == {"abstention": "yes"}
 
 
@@ -103,7 +98,7 @@ def test_undo_takes_back_one_change_after_the_other(run: RepliesRun) -> None:
     session.undo()
     assert outcomes(session, 0) == {"abstention": None}
     assert session.undo()["position"] is None
-    assert read_labels(run.folder).votes("abstention") == {}
+    assert Labels.read(run.folder).votes("abstention") == {}
 
 
 def test_a_skipped_reply_is_neither_open_nor_labelled(run: RepliesRun) -> None:
@@ -111,7 +106,7 @@ def test_a_skipped_reply_is_neither_open_nor_labelled(run: RepliesRun) -> None:
     state = session.skip(0, "unclear question")
 
     assert state["statuses"][0] == "skipped"
-    assert read_labels(run.folder).votes("abstention") == {}
+    assert Labels.read(run.folder).votes("abstention") == {}
     session.label(0, "abstention", "yes")
     assert session.state()["statuses"][0] == "done"
 
@@ -135,7 +130,7 @@ def test_a_note_alone_changes_no_label(run: RepliesRun) -> None:
 
     assert len(stored(run)) == 3
     assert session.state()["statuses"][:2] == ["done", "open"]
-    labels = read_labels(run.folder)
+    labels = Labels.read(run.folder)
     assert sorted(labels.notes(row["reply_id"])["anna"] for row in stored(run)[1:]) == [
         "look again",
         "odd",
@@ -230,7 +225,7 @@ def test_a_criterion_of_ones_own_is_asked(run: RepliesRun) -> None:
     session = open_session(run, open_sample(run, criteria=[tone]), "anna")
     session.label(0, "tone", "rude")
 
-    labels = read_labels(run.folder)
+    labels = Labels.read(run.folder)
     assert list(labels.consensus("tone").values()) == ["rude"]
 
 
@@ -244,7 +239,7 @@ def test_a_name_that_cannot_be_a_files_is_refused(run: RepliesRun, name: str) ->
 def test_names_in_other_scripts_and_with_dots_work(run: RepliesRun, name: str) -> None:
     session_of(run, name).label(0, "abstention", "yes")
 
-    assert read_labels(run.folder).annotators == (name,)
+    assert Labels.read(run.folder).annotators == (name,)
     assert session_of(run, name).state()["statuses"][0] == "done"
 
 
@@ -266,7 +261,7 @@ def test_a_broken_line_is_named(run: RepliesRun) -> None:
     path.write_text(path.read_text("utf-8") + '{"reply_id": ""}\n', "utf-8")
 
     with pytest.raises(InputError, match=r"anna\.jsonl:2: field 'reply_id'"):
-        read_labels(run.folder)
+        Labels.read(run.folder)
 
 
 def test_hostile_notes_are_stored_harmlessly(run: RepliesRun) -> None:
@@ -288,7 +283,7 @@ def test_many_threads_lose_no_label(run: RepliesRun) -> None:
     for thread in threads:
         thread.join()
 
-    assert len(read_labels(run.folder).votes("abstention")) == len(session) == 32
+    assert len(Labels.read(run.folder).votes("abstention")) == len(session) == 32
 
 
 def test_texts_are_shown_without_what_acts_on_them(tmp_path: Path) -> None:

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from knowgate.offline_eval.run import (
-    JUDGEMENTS,
-    REPLIES,
     CaseKind,
     Judgement,
     Question,
@@ -18,9 +16,6 @@ from knowgate.offline_eval.run import (
     ReplyRow,
     ReplySystem,
     StoredPassage,
-    open_table,
-    read_replies_run,
-    start_replies_run,
 )
 
 SYSTEMS = (
@@ -54,7 +49,7 @@ def toy_run(
     """
     questions, passages, cases = _asked(bases, question)
     planned = [(system, number) for system in systems for number in range(len(cases))]
-    start_replies_run(
+    RepliesRun.start(
         folder,
         settings={"seed": 0},
         systems=systems,
@@ -65,13 +60,13 @@ def toy_run(
     )
     if not finished:
         planned = planned[:-1]
-    with open_table(folder, REPLIES) as store:
+    with RepliesRun.REPLIES.open(folder) as store:
         for system, number in planned:
             text = (response or _usual)(system.system_id, number)
             case = cases[number]
             row = _row(system, case, text, citation, passages[number].passage_id)
             store.append(row.model_dump(mode="json"))
-    with open_table(folder, JUDGEMENTS) as store:
+    with RepliesRun.JUDGEMENTS.open(folder) as store:
         for system, number in planned:
             reply_id = f"{system.system_id}/{cases[number].case_id}"
             found = Judgement(
@@ -83,7 +78,7 @@ def toy_run(
                 reasoning="judged-by-a-machine",
             )
             store.append(found.model_dump(mode="json"))
-    return read_replies_run(folder)
+    return RepliesRun.read(folder)
 
 
 def _asked(

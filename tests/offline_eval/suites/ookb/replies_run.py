@@ -11,10 +11,10 @@ from typing import Any
 from knowgate.offline_eval.run import (
     CaseKind,
     Question,
+    RepliesRun,
     ReplyCase,
     ReplySystem,
     StoredPassage,
-    start_replies_run,
 )
 
 SYSTEM = ReplySystem(system_id="s", model="m", prompt="basic", retrieval="basic_rag")
@@ -70,7 +70,7 @@ def write_replies_run(
         for one, case in zip(questions, cases, strict=True)
         if one.verdicts.get(system.system_id, "-") != "-"
     ]
-    start_replies_run(
+    RepliesRun.start(
         folder,
         settings=dict(settings or {}),
         systems=systems,

@@ -11,7 +11,9 @@ from knowgate.calibration import questions_needed
 from knowgate.calibration.risk import Leak
 from knowgate.guard import InputError, Policy, Route
 from knowgate.offline_eval.policies import Calibrated, LeakRates, calibrate_run
-from knowgate.offline_eval.run import read_measured_run
+from knowgate.offline_eval.run import (
+    MeasuredRun,
+)
 
 _RUN_FILES = ("manifest.json", "questions.jsonl", "rows.jsonl")
 
@@ -24,7 +26,7 @@ def _rates(found: Calibrated) -> LeakRates:
 def test_the_policy_rests_on_one_part_and_is_reported_on_the_other(toy: Path) -> None:
     found = calibrate_run(toy / "run", toy / "policy.json", Leak(0.1), delta=0.1)
 
-    run = read_measured_run(toy / "run")
+    run = MeasuredRun.read(toy / "run")
     assert run.calibration is not None
     assert run.calibration.policy == found.policy == Policy.load(toy / "policy.json")
     fitted, tested = run.calibration.calibration_questions, run.calibration.test_questions
@@ -116,7 +118,7 @@ def test_the_policy_never_takes_the_place_of_a_file_of_the_run(toy: Path, name: 
 def test_the_policy_may_lie_in_the_run_folder(toy: Path) -> None:
     calibrate_run(toy / "run", toy / "run" / "policy.json", Leak(0.1), delta=0.1)
 
-    assert read_measured_run(toy / "run").calibration is not None
+    assert MeasuredRun.read(toy / "run").calibration is not None
 
 
 @pytest.mark.parametrize("blocked", ["policy", "calibration"])
@@ -137,11 +139,11 @@ def test_a_broken_calibration_is_fixed_by_calibrating_again(toy: Path) -> None:
     for content in ("{", "[]", '{"schema_version": 999}', '{"schema_version": 1}'):
         path.write_text(content, encoding="utf-8")
         with pytest.raises(InputError, match=r"calibration\.json"):
-            read_measured_run(toy / "run")
+            MeasuredRun.read(toy / "run")
 
         calibrate_run(toy / "run", toy / "policy.json", Leak(0.1), delta=0.1)
 
-        assert read_measured_run(toy / "run").calibration is not None
+        assert MeasuredRun.read(toy / "run").calibration is not None
 
 
 def test_a_run_of_another_suite_or_a_newer_schema_is_refused(toy: Path) -> None:
@@ -155,7 +157,7 @@ def test_a_run_of_another_suite_or_a_newer_schema_is_refused(toy: Path) -> None:
     ):
         path.write_text(json.dumps({**manifest, **change}), encoding="utf-8")
         with pytest.raises(InputError, match=words):
-            read_measured_run(toy / "run")
+            MeasuredRun.read(toy / "run")
 
 
 @pytest.mark.parametrize(
@@ -176,7 +178,7 @@ def test_a_row_that_was_tampered_with_is_named_by_line(
     rows.write_text("".join(lines), encoding="utf-8")
 
     with pytest.raises(InputError, match=rf"rows\.jsonl:5: field {words}"):
-        read_measured_run(toy / "run")
+        MeasuredRun.read(toy / "run")
 
 
 @pytest.mark.parametrize("fault", ["twice", "swapped", "a question less"])
@@ -193,7 +195,7 @@ def test_rows_that_do_not_fit_the_questions_are_refused(toy: Path, fault: str) -
     path.write_text("".join(lines), encoding="utf-8")
 
     with pytest.raises(InputError, match=r"do not belong together|occurs twice"):
-        read_measured_run(toy / "run")
+        MeasuredRun.read(toy / "run")
 
 
 def test_a_question_without_its_passage_is_shown_but_not_calibrated_on(toy: Path) -> None:
@@ -204,7 +206,7 @@ def test_a_question_without_its_passage_is_shown_but_not_calibrated_on(toy: Path
     with pytest.raises(InputError, match=r"question '7-ü': field 'passage_id' is missing"):
         calibrate_run(toy / "run", toy / "policy.json", Leak(0.1), delta=0.1)
 
-    run = read_measured_run(toy / "run", unfinished=True)
+    run = MeasuredRun.read(toy / "run", unfinished=True)
     assert run.questions["7-ü"].own_passage == "7-ü"
 
 
@@ -230,7 +232,7 @@ def test_json_that_is_nested_too_deeply_is_one_clear_error(toy: Path, name: str)
     for depth in (100, 600, 800, 850, 900, 950, 5000):
         path.write_text(f'{text}, "more": {"[" * depth}{"]" * depth}}}\n', encoding="utf-8")
         try:
-            read_measured_run(toy / "run")
+            MeasuredRun.read(toy / "run")
         except InputError as error:
             refusals.append(str(error))
 

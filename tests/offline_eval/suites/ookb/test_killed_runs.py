@@ -13,7 +13,9 @@ import pytest
 from knowgate.calibration.risk import Leak
 from knowgate.guard import InputError
 from knowgate.offline_eval.policies import calibrate_run
-from knowgate.offline_eval.run import read_measured_run
+from knowgate.offline_eval.run import (
+    MeasuredRun,
+)
 from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.ookb._signals_summary import summarise_ookb
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, run_toy, write_toy_questions
@@ -152,7 +154,7 @@ def test_a_run_from_before_the_retriever_was_noted_is_read_but_not_gone_on_with(
     calibrate_run(toy / "run", toy / "policy.json", Leak(0.1), delta=0.1)
     write_report(toy / "run")
 
-    assert read_measured_run(toy / "run").manifest.settings.retriever is None
+    assert MeasuredRun.read(toy / "run").manifest.settings.retriever is None
     with pytest.raises(InputError, match=r"settings\.retriever differs"):
         run_toy(toy / "kb.jsonl", toy / "run")
 
@@ -189,7 +191,7 @@ def test_an_unfinished_run_is_not_reported_on_and_says_how_to_go_on(toy: Path, c
         rows.write_bytes(content[:-20])
 
     with pytest.raises(InputError, match=r"the run is not finished \(\d+ of 120 cases\).*start"):
-        read_measured_run(toy / "run")
+        MeasuredRun.read(toy / "run")
     with pytest.raises(InputError, match="not finished"):
         calibrate_run(toy / "run", toy / "policy.json", Leak(0.1), delta=0.1)
 
@@ -217,11 +219,11 @@ def test_a_run_killed_between_two_rows_is_read_as_unfinished_when_asked_to(
     toy: Path, rows: int
 ) -> None:
     path = toy / "run" / "rows.jsonl"
-    whole = read_measured_run(toy / "run")
+    whole = MeasuredRun.read(toy / "run")
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[:rows]))
 
-    found = read_measured_run(toy / "run", unfinished=True)
+    found = MeasuredRun.read(toy / "run", unfinished=True)
 
     assert found.rows == whole.rows[:rows]
     summary = summarise_ookb(toy / "run")
@@ -233,7 +235,7 @@ def test_without_its_questions_a_run_says_how_to_get_them_back(toy: Path) -> Non
     (toy / "run" / "questions.jsonl").unlink()
 
     with pytest.raises(InputError, match=r"no questions\.jsonl in the run folder — start the same"):
-        read_measured_run(toy / "run")
+        MeasuredRun.read(toy / "run")
     run_toy(toy / "kb.jsonl", toy / "run")
 
     assert _contents(toy / "run") == before

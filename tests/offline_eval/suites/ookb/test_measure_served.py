@@ -16,7 +16,11 @@ from langchain_core.runnables import RunnableLambda
 from knowgate.guard import InputError
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.policies import calibrate_chain, records_from_run
-from knowgate.offline_eval.run import CaseKind, FoundBy, read_measured_run
+from knowgate.offline_eval.run import (
+    CaseKind,
+    FoundBy,
+    MeasuredRun,
+)
 from knowgate.offline_eval.suites import run_suite
 from knowgate.offline_eval.suites.ookb import MEASURE, MeasureSettings, served_instruments
 from knowgate.offline_eval.suites.ookb._sources import find_source, overlap, same_source
@@ -54,7 +58,7 @@ def _measured(folder: Path, questions: Sequence[dict[str, Any]] = QUESTIONS, **m
     path.write_text("".join(json.dumps(one) + "\n" for one in questions), encoding="utf-8")
     settings = MeasureSettings(questions=path, chain="kb", scorer="lexical", **more)
     instruments = served_instruments(settings, ServedChain(more.pop("search", _search), name="kb"))
-    return read_measured_run(run_suite(MEASURE, settings, folder / "run", [instruments]).folder)
+    return MeasuredRun.read(run_suite(MEASURE, settings, folder / "run", [instruments]).folder)
 
 
 def test_each_way_to_find_the_source_leaves_it_out(tmp_path: Path) -> None:
@@ -128,7 +132,7 @@ def test_a_retriever_that_cannot_be_widened_leaves_short_contexts(tmp_path: Path
     chain = ServedChain(RunnableLambda(_search), name="kb")
     result = run_suite(MEASURE, settings, tmp_path / "run", [served_instruments(settings, chain)])
 
-    summary = MEASURE.report(read_measured_run(result.folder)).values["served"]
+    summary = MEASURE.report(MeasuredRun.read(result.folder)).values["served"]
     assert summary["short_contexts"] == 2
 
 

@@ -9,7 +9,10 @@ import pytest
 from knowgate.calibration import auroc
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.offline_eval.data import PassageKind
-from knowgate.offline_eval.run import CaseKind, MeasuredRun, read_measured_run
+from knowgate.offline_eval.run import (
+    CaseKind,
+    MeasuredRun,
+)
 from knowgate.offline_eval.suites import run_suite
 from knowgate.offline_eval.suites.ookb import MEASURE, Instruments, MeasureSettings
 
@@ -26,7 +29,7 @@ def _run(
     questions = shared_data / "policybench" / "questions" / f"{domain}.json"
     settings = MeasureSettings(questions=questions, passage=kind, scorer="bi_encoder")
     run_suite(MEASURE, settings, out, [Instruments(encoder, encoder)])
-    return read_measured_run(out)
+    return MeasuredRun.read(out)
 
 
 def _auroc(run: MeasuredRun) -> float | None:

@@ -11,7 +11,9 @@ import pytest
 
 from knowgate.guard import InputError, Route
 from knowgate.offline_eval.data import PassageKind
-from knowgate.offline_eval.run import RepliesRun, read_replies_run
+from knowgate.offline_eval.run import (
+    RepliesRun,
+)
 from knowgate.offline_eval.suites.ookb import OokbSettings
 from knowgate.offline_eval.suites.ookb._logs import given_judgements, read_replay
 from knowgate.offline_eval.systems import Comparison
@@ -66,7 +68,7 @@ def test_a_guard_before_a_log_keeps_or_replaces_what_was_logged(tmp_path: Path) 
 
     run(tmp_path / "kb.jsonl", tmp_path / "out", Comparison(replay=(log,), guards=("off", guard)))
 
-    found = read_replies_run(tmp_path / "out")
+    found = RepliesRun.read(tmp_path / "out")
     free, guarded = "m·basic_rag·basic", "m·basic_rag·basic·guard-run"
     assert list(found.systems) == [free, guarded]
     assert all(system.replayed for system in found.systems.values())
@@ -96,7 +98,7 @@ def test_logs_without_labels_get_none(tmp_path: Path) -> None:
 
     run(tmp_path / "kb.jsonl", tmp_path / "out", Comparison(replay=(log,), guards=(guard,)))
 
-    found = read_replies_run(tmp_path / "out")
+    found = RepliesRun.read(tmp_path / "out")
     assert [row.route for row in found.replies.values()] == [Route.ABSTAIN]
     assert not found.judgements
 
@@ -108,7 +110,7 @@ def test_models_and_logs_stand_in_one_run(tmp_path: Path) -> None:
 
     done = run(tmp_path / "kb.jsonl", tmp_path / "out", comparison, settings=OokbSettings(limit=2))
 
-    found = read_replies_run(tmp_path / "out")
+    found = RepliesRun.read(tmp_path / "out")
     assert len(found.systems) == 4
     assert done.totals.total == len(found.replies) == 2 * 4 + 2 * 2
     assert len(found.cases) == 4
@@ -147,7 +149,7 @@ def test_with_its_model_at_hand_a_log_is_answered_from_its_own_direct_replies(
 
     run(tmp_path / "kb.jsonl", tmp_path / "out", comparison, settings=OokbSettings(limit=2))
 
-    found = read_replies_run(tmp_path / "out")
+    found = RepliesRun.read(tmp_path / "out")
     assert "reader·direct·basic·logged·guard-answering" in found.systems
     guarded = "reader·basic_rag·basic·guard-answering"
     answered = found.replies[f"{guarded}/0-ü/left_out"]
@@ -174,7 +176,7 @@ def test_contexts_that_a_log_did_not_keep_are_failures_of_the_guard_only(tmp_pat
 
     run(tmp_path / "kb.jsonl", tmp_path / "out", Comparison(replay=(log,), guards=("off", policy)))
 
-    found = read_replies_run(tmp_path / "out")
+    found = RepliesRun.read(tmp_path / "out")
     rows = sorted(found.replies.values(), key=lambda row: row.case_id)
     assert [row.response for row in rows if row.error is None] == ["Hm.", "So."]
     assert [row.error.detail for row in rows if row.error] == [
@@ -201,7 +203,7 @@ def test_a_guard_before_logged_long_contexts_needs_the_questions(tmp_path: Path)
         run([], tmp_path / "out", Comparison(replay=(log,), guards=(guard,)))
     run([], tmp_path / "out", Comparison(replay=(log,)))
 
-    found = read_replies_run(tmp_path / "out")
+    found = RepliesRun.read(tmp_path / "out")
     assert {row.context.kind for row in found.replies.values() if row.context} == {"all_but"}
 
 
@@ -235,7 +237,7 @@ def test_logged_counts_come_out_as_published(
         settings=OokbSettings(passage=PassageKind.QUESTION_ANSWER),
     )
 
-    found = read_replies_run(tmp_path / "out")
+    found = RepliesRun.read(tmp_path / "out")
     assert len(found.systems) == 5
     for path in mine:
         _, rest = path.stem.split("_", 1)

@@ -16,7 +16,9 @@ from knowgate.guard import Fingerprint, InputError
 from knowgate.guard.testing import FailingScorer, FakeScorer, SlowScorer
 from knowgate.offline_eval.data import PassageKind
 from knowgate.offline_eval.policies import records_from_run
-from knowgate.offline_eval.run import read_measured_run
+from knowgate.offline_eval.run import (
+    MeasuredRun,
+)
 from knowgate.offline_eval.suites import run_suite
 from knowgate.offline_eval.suites.ookb import MEASURE, Instruments, MeasureSettings
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, embed, write_toy_questions
@@ -175,7 +177,7 @@ def test_an_unknown_aggregator_is_refused_before_anything_is_written(tmp_path: P
 
 
 def test_the_manifest_says_what_was_run(tmp_path: Path) -> None:
-    run = read_measured_run(_run(tmp_path, FakeScorer(), top_k=2))
+    run = MeasuredRun.read(_run(tmp_path, FakeScorer(), top_k=2))
 
     assert run.settings == {
         "scorer": Fingerprint(kind="fake").model_dump(),

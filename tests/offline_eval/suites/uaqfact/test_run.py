@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from knowgate.guard import Decision, InputError, LanguageModelError, Reason, Route
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.data.uaqfact import read_layout, write_layout
-from knowgate.offline_eval.run import TableSpec, read_table
+from knowgate.offline_eval.run import (
+    TableSpec,
+)
 from knowgate.offline_eval.suites.base import MODEL_SYSTEM
 from knowgate.offline_eval.suites.uaqfact._answering import FactRetriever, _best
 from knowgate.offline_eval.suites.uaqfact._plan import TASK3_FORMS, UaqRow
@@ -41,7 +43,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def rows(run: Path) -> list[UaqRow]:
-    return read_table(run, TableSpec("rows", UaqRow, "row_id"))
+    return TableSpec("rows", UaqRow, "row_id").read(run)
 
 
 def test_every_question_is_put_in_every_form(folder: Path, tmp_path: Path) -> None:

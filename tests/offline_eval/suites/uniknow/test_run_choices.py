@@ -14,7 +14,9 @@ from knowgate.adapters.langchain import ChatLimits, ChatModelLM
 from knowgate.guard import InputError
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.run import read_manifest
+from knowgate.offline_eval.run import (
+    Manifest,
+)
 from knowgate.offline_eval.suites import RunOptions, System, run_suite
 from knowgate.offline_eval.suites.uniknow import Parts, UniKnowSettings, UniKnowSuite
 from knowgate.offline_eval.testbed import microworld_model_path
@@ -195,7 +197,7 @@ def test_a_chat_model_runs_on_xquad_with_failures_and_resume(
     found = stored_run(run)
 
     assert found.manifest.methods == ("naive", "prompting", "guard_naive")
-    assert set(read_manifest(run)["left_out"]) >= {"coiecd", "kaft", "guard_coiecd"}
+    assert set(Manifest.read_raw(run)["left_out"]) >= {"coiecd", "kaft", "guard_coiecd"}
     assert found.finished
     assert {row.error is None for row in found.rows} == {True, False}
 
