@@ -10,7 +10,6 @@ import pytest
 from knowgate.guard import InputError
 from knowgate.guard.prompts import Prompt
 from knowgate.offline_eval.judging import Criterion, LLMJudge
-from knowgate.offline_eval.judging.labelling._criteria import load_criterion
 from tests.offline_eval.judging.runs import ScriptedJudge
 
 TOML = """
@@ -44,15 +43,6 @@ def test_a_criterion_is_read_from_toml(tmp_path: Path) -> None:
         only_where={"abstention": ("no",)},
         otherwise="NA",
     )
-
-
-def test_a_file_of_labels_serves_for_judges_and_the_other_way_round(tmp_path: Path) -> None:
-    labels = (
-        'question = "Is it friendly?"\nmeanings = ["warm", "cold"]\nordinal = true\n'
-        'name = "tone"\nprompt = "tone.txt"\noutcomes = ["friendly", "curt"]\n'
-    )
-    path = written(tmp_path, labels, "TONE.TOML")
-    assert Criterion.read(path).outcomes == load_criterion(path).outcomes == ("friendly", "curt")
 
 
 def test_toml_nested_without_end_is_refused(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from knowgate.guard import InputError
+from knowgate.offline_eval.judging import Criterion
 from knowgate.offline_eval.judging.labelling._criteria import (
     LabelCriterion,
     in_asking_order,
@@ -95,3 +96,15 @@ def test_an_unknown_name_is_refused() -> None:
         load_criterion("truth")
     with pytest.raises(InputError, match="no such file"):
         load_criterion("nowhere.toml")
+
+
+def test_a_file_of_labels_serves_for_judges_and_the_other_way_round(tmp_path: Path) -> None:
+    path = tmp_path / "TONE.TOML"
+    path.write_text(
+        'question = "Is it friendly?"\nmeanings = ["warm", "cold"]\nordinal = true\n'
+        'name = "tone"\nprompt = "tone.txt"\noutcomes = ["friendly", "curt"]\n',
+        encoding="utf-8",
+    )
+    (tmp_path / "tone.txt").write_text("Is it friendly?\n", encoding="utf-8")
+
+    assert Criterion.read(path).outcomes == load_criterion(path).outcomes == ("friendly", "curt")
