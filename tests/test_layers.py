@@ -12,12 +12,12 @@ import inspect
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.support.paths import ROOT
+from tests.support.sources import forget, nodes, parsed
 
 TOP = ("adapters", "calibration", "guard", "offline_eval")
 # Above these a reader loses the thread.
@@ -54,6 +54,13 @@ PRODUCT = sources(*TOP)
 AROUND = sources("benchmarks", "examples", "tests", "tools")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def trees() -> Iterator[None]:
+    """Frees the trees at the end."""
+    yield
+    forget()
+
+
 def name_of(path: Path) -> str:
     """`guard/_flow.py` → `guard/_flow.py`, the way a failure shows it."""
     return path.relative_to(ROOT).as_posix()
@@ -65,16 +72,11 @@ def module_of(path: Path) -> tuple[str, ...]:
     return parts[:-1] if parts[-1] == "__init__" else parts
 
 
-@cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
 def imported(path: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
     """Line and absolute name, as parts, of everything of knowgate that `path` imports."""
     inside = path.relative_to(ROOT).parts[0] in TOP
     package = module_of(path) if path.name == "__init__.py" else module_of(path)[:-1]
-    for node in ast.walk(parsed(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, tuple(alias.name.split("."))
