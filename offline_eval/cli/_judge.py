@@ -12,7 +12,7 @@ import typer
 from ...guard.errors import InputError
 from ..judging import Criterion, Judge, judge_run, plan_judging
 from ..run import CallLimits, RunTotals
-from ..suites.judge_bias import JudgeBias, judge_bias_warning, keep_judge_biases, read_judge_bias
+from ..suites.judge_bias import JudgeBias
 from ..systems import DEFAULT_JUDGES, load_judges
 from ._app import app
 from ._call_progress import call_progress
@@ -76,13 +76,13 @@ def judge(
             run, loaded, retry_failed=retry_failed, limits=limits, on_progress=on_progress
         )
     if biases:
-        keep_judge_biases(run, biases)
+        JudgeBias.keep(run, biases)
     _show_totals(totals, run)
 
 
 def _biases(paths: Sequence[Path], judges: Sequence[str]) -> list[JudgeBias]:
     """The measurements in files, each of one of the judges; with a warning where one is biased."""
-    biases = [read_judge_bias(path) for path in paths]
+    biases = [JudgeBias.read(path) for path in paths]
     named = {name for judge in judges for name in _names_of(judge)} if paths else set()
     for path, bias in zip(paths, biases, strict=True):
         if bias.judge not in named:
@@ -91,9 +91,8 @@ def _biases(paths: Sequence[Path], judges: Sequence[str]) -> list[JudgeBias]:
                 where=str(path),
                 hint=f"judges: {', '.join(sorted(named))}",
             )
-        warning = judge_bias_warning(bias)
-        if warning is not None:
-            err.print(f"warning: {warning}", style="yellow", markup=False)
+        if bias.warning is not None:
+            err.print(f"warning: {bias.warning}", style="yellow", markup=False)
     return biases
 
 

@@ -16,14 +16,12 @@ from ...calibration.training.scenarios import (
     train_preferences,
     train_scenarios,
 )
+from ...guard.contracts import LanguageModel
 from ..suites.uniknow import (
     ContextKind,
     TrainedMethod,
     TrainedVariant,
-    preference_examples,
-    read_dataset,
-    training_cases,
-    training_examples,
+    tuning_examples,
 )
 from ..testbed import microworld_model_path
 from ._call_progress import call_progress
@@ -84,39 +82,26 @@ def scenarios(
     variant = TrainedVariant(method, abstention_share, tuple(without or ()))
     check_training(out_dir, settings)  # before anything that takes long
     folder = microworld_model_path() if model == EMBEDDED else Path(model)
-    dataset = read_dataset(data, limit=limit, seed=seed)
-    from ...adapters.huggingface import HuggingFaceLM
 
-    lm = HuggingFaceLM(folder, device=settings.device, max_new_tokens=_ANSWER_TOKENS)
+    def load() -> LanguageModel:
+        from ...adapters.huggingface import HuggingFaceLM
+
+        return HuggingFaceLM(folder, device=settings.device, max_new_tokens=_ANSWER_TOKENS)
+
     with call_progress("building training cases") as on_progress:
-        cases = training_cases(
-            lm,
-            dataset,
+        examples: Any = tuning_examples(
+            variant,
+            load,
+            data,
             knowledge=knowledge,
+            limit=limit,
             per_side=per_side,
             seed=seed,
             on_progress=on_progress,
         )
-    drawn: dict[str, int] = {"per_side": per_side, "seed": seed}
+    train = train_preferences if method is TrainedMethod.DPO else train_scenarios
     with progress_bar("training") as advance:
-        if method is TrainedMethod.DPO:
-            report = train_preferences(
-                folder,
-                preference_examples(variant, cases, dataset.prompts, **drawn),
-                out_dir,
-                settings=settings,
-                seed=seed,
-                on_progress=advance,
-            )
-        else:
-            report = train_scenarios(
-                folder,
-                training_examples(variant, cases, dataset.prompts, **drawn),
-                out_dir,
-                settings=settings,
-                seed=seed,
-                on_progress=advance,
-            )
+        report = train(folder, examples, out_dir, settings=settings, seed=seed, on_progress=advance)
     _tell(report, model)
 
 

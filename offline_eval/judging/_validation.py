@@ -211,7 +211,7 @@ def validate_judges(
         positive: criterion → outcomes that count as positive, for criteria other than
             abstention (yes) and factuality (tier_1, tier_2).
         known_of: judge → what was found out about it elsewhere, such as
-            `judge_bias.bias_warnings` of the run; goes before the other warnings.
+            `JudgeBias.warning`; goes before the other warnings.
 
     Returns:
         In the order of criteria and judges in the run. Intervals are Wilson's where each

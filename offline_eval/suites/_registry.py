@@ -14,7 +14,7 @@ from .base import Suite
 # Imported when they are asked for.
 _BUILT_IN: dict[str, str] = {
     "conflict": ".conflict:ConflictSuite",
-    "judge-bias": ".judge_bias:JUDGE_BIAS",
+    "judge-bias": ".judge_bias:JudgeBiasSuite",
     "measure": ".ookb:MEASURE",
     "ookb": ".ookb:OokbSuite",
     "uaqfact": ".uaqfact:UAQFACT",

@@ -80,6 +80,18 @@ from ..run import (
 )
 from ..systems import load_guards, load_language_model
 
+__all__ = [
+    "DryRun",
+    "ModelChoice",
+    "RunOptions",
+    "RunResult",
+    "Suite",
+    "SuiteRun",
+    "SuiteSettings",
+    "System",
+    "Work",
+]
+
 MODEL_SYSTEM = "model"
 # In place of a model: logged replies that the settings name.
 REPLAY = "replay"

@@ -12,20 +12,15 @@ from __future__ import annotations
 
 from ._beliefs import BeliefCollector
 from ._evidence import Believed
-from ._items import MICROWORLD, ConflictItem, read_conflict_set
-from ._prompts import PromptSet
-from ._rows import BeliefSource
+from ._items import ConflictItem, read_conflict_set
 from ._settings import ConflictSettings
 from ._suite import ConflictSuite
 
 __all__ = [
-    "MICROWORLD",
     "BeliefCollector",
-    "BeliefSource",
     "Believed",
     "ConflictItem",
     "ConflictSettings",
     "ConflictSuite",
-    "PromptSet",
     "read_conflict_set",
 ]

@@ -16,10 +16,10 @@ from ....guard.errors import KnowgateError, LanguageModelError
 from ...judging import LETTERS, parse_choices
 from ...run import RowError, each_or_error, generate_each
 from ...systems import LoggedReplies
-from ._instances import WindowedModel, fitted
+from .._prompts import PromptSet, WindowedModel
+from ._instances import fitted
 from ._items import EvidenceKind, Task
 from ._plan import Planned, right_roles
-from ._prompts import PromptSet
 from ._rows import (
     CLOSED_BOOK,
     REMOVES,

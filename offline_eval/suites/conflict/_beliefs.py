@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from ....guard.contracts import LanguageModel, ScoringLanguageModel
 from ....guard.errors import KnowgateError
 from ....guard.prompts import Prompt
 from ...judging import parse_yes_no, yes_no_likelihoods
 from ...run import RowError, each_or_error, generate_each
+from .._prompts import PromptSet
 from ._items import ConflictItem
-from ._prompts import PromptSet
 from ._rows import BeliefRow, BeliefSource, Vote, answers_named
+
+
+def conflict_prompts(folder: Path | None = None) -> PromptSet:
+    """Return the suite's prompts, those of a folder in the place of bundled ones."""
+    return PromptSet(f"{__package__}.prompts", folder)
 
 
 class BeliefCollector:
@@ -19,15 +25,19 @@ class BeliefCollector:
 
     Args:
         lm: whose beliefs; may be None where they are given.
-        prompts: `belief_*` ask whether an answer is right, `closed_book` for the answer.
+        prompts: `belief_*` ask whether an answer is right, `closed_book` for the answer; a
+            folder with some of them, or None for the bundled ones.
         source: `given`: taken from the item. `asked`: every acceptable answer in every
             variant, greedily, for yes or no; by the likelihoods of yes and no where the model
             scores options. `closed_book`: the question in all its wordings, greedily; an
             answer is accepted in a wording where the reply names it.
     """
 
-    def __init__(self, lm: LanguageModel | None, prompts: PromptSet, source: BeliefSource) -> None:
-        self._lm, self._prompts, self._source = lm, prompts, source
+    def __init__(
+        self, lm: LanguageModel | None, prompts: PromptSet | Path | None, source: BeliefSource
+    ) -> None:
+        own = prompts if isinstance(prompts, PromptSet) else conflict_prompts(prompts)
+        self._lm, self.prompts, self._source = lm, own, source
 
     def collect(self, items: Sequence[ConflictItem]) -> list[BeliefRow]:
         """A row per question, in order; a failed call costs one question."""
@@ -41,7 +51,7 @@ class BeliefCollector:
         places = [
             (number, variant, answer)
             for number, item in enumerate(items)
-            for variant in self._prompts.belief_variants
+            for variant in self.prompts.belief_variants
             for answer in item.acceptable
         ]
         prompts = [
@@ -55,7 +65,7 @@ class BeliefCollector:
         return [_row(item, "asked", found) for item, found in zip(items, votes, strict=True)]
 
     def _closed_book(self, lm: LanguageModel, items: Sequence[ConflictItem]) -> list[BeliefRow]:
-        prompt = self._prompts["closed_book"]
+        prompt = self.prompts["closed_book"]
         places = [
             (number, wording)
             for number, item in enumerate(items)

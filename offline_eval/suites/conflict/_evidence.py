@@ -11,8 +11,8 @@ from ....guard.errors import KnowgateError, LanguageModelError
 from ....guard.matching import same_answer
 from ....guard.text import clean_text
 from ...run import RowError, generate_each
+from .._prompts import PromptSet
 from ._items import Candidate, ConflictItem, EvidenceKind
-from ._prompts import PromptSet
 from ._rows import EvidenceRow
 
 _TAGS = {"answer", "passage", "rationale"}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
-from typing import Protocol, runtime_checkable
 
 from ....guard.matching import canonical_answer
+from .._prompts import WindowedModel
 from ._evidence import Believed
 from ._items import CONFLICTS, Candidate, EvidenceKind
 from ._rows import EvidenceRow, Instance, Option, Role, Shown, answering_sentences, sentences_of
@@ -113,20 +113,6 @@ def _shown(row: EvidenceRow) -> Shown:
         sentences=answering_sentences(row.passage, names),
         plausibility=row.plausibility,
     )
-
-
-@runtime_checkable
-class WindowedModel(Protocol):
-    """A model that says how many tokens it reads at once, and how many a text has."""
-
-    @property
-    def context_window(self) -> int | None:
-        """Tokens that prompt and answer may have together, None when not stated."""
-        ...
-
-    def token_ids(self, text: str) -> list[int]:
-        """Token ids of bare text."""
-        ...
 
 
 def fitted(

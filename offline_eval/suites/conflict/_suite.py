@@ -20,6 +20,7 @@ from ...run import (
     TableSpec,
 )
 from ...systems import LoggedReplies, choose_reply, load_language_model
+from .._prompts import PromptSet
 from ..base import (
     MODEL_SYSTEM,
     DryRun,
@@ -31,12 +32,11 @@ from ..base import (
     check_replies,
 )
 from ._answering import Answerer, ModelAnswerer, ReplayAnswerer, TaskPrompter, failed_row
-from ._beliefs import BeliefCollector
+from ._beliefs import BeliefCollector, conflict_prompts
 from ._evidence import Believed, EvidenceMaker
 from ._instances import make_instances
 from ._items import ConflictItem, ConflictSet, Task, read_conflict_set
 from ._plan import Planned, batches, planned
-from ._prompts import PromptSet
 from ._replay import read_replies
 from ._report import conflict_document
 from ._report_summary import ConflictSummary, summarise_conflict
@@ -132,7 +132,7 @@ class ConflictSystem(System):
     @cached_property
     def prompts(self) -> PromptSet:
         """The texts."""
-        return self._parts.prompts or PromptSet(self._given.prompts)
+        return self._parts.prompts or conflict_prompts(self._given.prompts)
 
     @cached_property
     def editor(self) -> LanguageModel | None:

@@ -13,9 +13,8 @@ from ....guard.contracts import EntailmentModel, LanguageModel, ScoringLanguageM
 from ....guard.errors import KnowgateError, LanguageModelError
 from ...judging import LETTERS, NoVerdictError, parse_tag
 from ...run import RowError, each_or_error, generate_each
-from ._instances import WindowedModel
+from .._prompts import PromptSet, WindowedModel
 from ._items import ConflictItem, EvidenceKind
-from ._prompts import PromptSet
 from ._rows import Check, EvidenceRow, names_answer
 
 _OUTCOMES = {"yields": ("yes", "no"), "plausibility": ("1", "2", "3", "4", "5")}

@@ -9,26 +9,7 @@ Prompts are files, replaceable by a folder.
 
 from __future__ import annotations
 
-from ._artefact import (
-    JudgeBias,
-    bias_warnings,
-    judge_bias_warning,
-    judge_biases_of,
-    keep_judge_biases,
-    read_judge_bias,
-)
-from ._cases import BiasJudge
-from ._suite import JUDGE_BIAS, BiasSettings, JudgeBiasSuite
+from ._artefact import JudgeBias
+from ._suite import BiasSettings, JudgeBiasSuite
 
-__all__ = [
-    "JUDGE_BIAS",
-    "BiasJudge",
-    "BiasSettings",
-    "JudgeBias",
-    "JudgeBiasSuite",
-    "bias_warnings",
-    "judge_bias_warning",
-    "judge_biases_of",
-    "keep_judge_biases",
-    "read_judge_bias",
-]
+__all__ = ["BiasSettings", "JudgeBias", "JudgeBiasSuite"]

@@ -1,9 +1,9 @@
-"""`judge_bias.json`: what is known of a judge's leaning to its own beliefs."""
+"""`judge_bias.json`: how far a judge follows its own beliefs instead of the context."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,13 +12,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ....calibration import Interval
 from ....guard.errors import InputError
 from ....guard.files import write_json
-from ...run import (
-    Manifest,
-)
+from ...run import Manifest
 
-BIAS_SCHEMA_VERSION = 1
+_SCHEMA_VERSION = 1
+_RUN_FILE, _KIND = "judge_bias.json", "judge_biases"
 # From here on a reader is warned.
 _MUCH, _POOR_KAPPA, _FEW = 0.05, 0.6, 30
+_HINT_OF_RUN = "remove it, and give `knowgate judge` the measurements again with --bias"
 _HINT = "make it again with `knowgate eval judge-bias`"
 
 
@@ -65,31 +65,100 @@ class JudgeBias(BaseModel):
     control_errors: Interval
     belief_effect: Interval
 
+    @property
+    def warning(self) -> str | None:
+        """One sentence for readers of the judge's numbers; None where nothing speaks against it.
 
-def write_judge_bias(bias: JudgeBias, path: str | os.PathLike[str]) -> None:
-    """Write the artefact.
+        A judge is warned of where its belief costs clearly more verdicts than chance explains
+        (five in a hundred or more, the interval above zero), where it agrees poorly with the
+        labels (kappa below .6), or where too little is known to say (fewer than 30 questions,
+        no verdict).
+        """
+        effect, kappa = self.belief_effect, self.kappa
+        if effect.value is None or effect.low is None or kappa.value is None:
+            return (
+                f"The judge {self.judge} gave too few verdicts to tell whether it follows its own "
+                "beliefs."
+            )
+        if effect.value >= _MUCH and effect.low > 0:
+            follows = self.follows_belief
+            return (
+                f"The judge {self.judge} follows its own beliefs against the context in "
+                f"{_percent(follows.value)} of the cases where they contradict each other (95 % "
+                f"interval {_percent(follows.low)} to {_percent(follows.high)}; "
+                f"{_percent(self.control_errors.value)} wrong where they agree): replies that are "
+                "right by the context and that it disbelieves may be marked wrong."
+            )
+        if kappa.value < _POOR_KAPPA:
+            return (
+                f"The judge {self.judge} agrees poorly with known labels when it judges by the "
+                f"context (kappa {kappa.value:.2f})."
+            )
+        if effect.n < _FEW:
+            return (
+                f"Whether the judge {self.judge} follows its own beliefs was measured on "
+                f"{effect.n} {'question' if effect.n == 1 else 'questions'} only."
+            )
+        return None
 
-    Raises:
-        InputError: the file cannot be written.
-    """
-    write_json(path, bias.model_dump(mode="json"))
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the artefact.
+
+        Raises:
+            InputError: the file cannot be written.
+        """
+        write_json(path, self.model_dump(mode="json"))
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> JudgeBias:
+        """Read the artefact in a file.
+
+        Raises:
+            InputError: no such file, no such artefact in it, or one written by a newer knowgate.
+        """
+        value = Manifest.read_versioned(path, hint=_HINT)
+        where = os.fspath(path)
+        if value.get("kind") != "judge_bias":
+            raise InputError("is no measurement of a judge's bias", where=where, hint=_HINT)
+        return _checked(value, where, _HINT)
+
+    @staticmethod
+    def of_run(folder: str | os.PathLike[str]) -> dict[str, JudgeBias]:
+        """Read the measurements stored with a run, by judge; none where nothing was stored.
+
+        Raises:
+            InputError: the file is broken or written by a newer knowgate.
+        """
+        path = Path(folder) / _RUN_FILE
+        if not path.exists():
+            return {}
+        value = Manifest.read_versioned(path, hint=_HINT_OF_RUN)
+        judges = value.get("judges")
+        if value.get("kind") != _KIND or not isinstance(judges, list):
+            raise InputError("holds no measurements of judges", where=str(path), hint=_HINT_OF_RUN)
+        found = [_checked(one, str(path), _HINT_OF_RUN) for one in judges]
+        return {bias.judge: bias for bias in found}
+
+    @staticmethod
+    def keep(folder: str | os.PathLike[str], biases: Sequence[JudgeBias]) -> None:
+        """Store measurements with a run, beside those of its other judges.
+
+        Raises:
+            InputError: what is there already is broken, or the file cannot be written.
+        """
+        known = JudgeBias.of_run(folder) | {bias.judge: bias for bias in biases}
+        write_json(
+            Path(folder) / _RUN_FILE,
+            {
+                "schema_version": _SCHEMA_VERSION,
+                "kind": _KIND,
+                "judges": [bias.model_dump(mode="json") for _, bias in sorted(known.items())],
+            },
+        )
 
 
-def read_judge_bias(path: str | os.PathLike[str]) -> JudgeBias:
-    """The artefact in a file.
-
-    Raises:
-        InputError: no such file, no such artefact in it, or one written by a newer knowgate.
-    """
-    value = Manifest.read_versioned(path, hint=_HINT)
-    where = os.fspath(path)
-    if value.get("kind") != "judge_bias":
-        raise InputError("is no measurement of a judge's bias", where=where, hint=_HINT)
-    return checked_bias(value, where, _HINT)
-
-
-def checked_bias(value: object, where: str, hint: str) -> JudgeBias:
-    """The artefact in a JSON value.
+def _checked(value: object, where: str, hint: str) -> JudgeBias:
+    """Return the artefact in a JSON value.
 
     Raises:
         InputError: it is none; `where` and `hint` are said with it.
@@ -102,91 +171,5 @@ def checked_bias(value: object, where: str, hint: str) -> JudgeBias:
         raise InputError(f"field {name!r}: {fault['msg']}", where=where, hint=hint) from None
 
 
-def judge_bias_warning(bias: JudgeBias) -> str | None:
-    """One sentence for readers of the judge's numbers; None where nothing speaks against it.
-
-    A judge is warned of where its belief costs clearly more verdicts than chance explains
-    (five in a hundred or more, the interval above zero), where it agrees poorly with the labels
-    (kappa below .6), or where too little is known to say (fewer than 30 questions, no verdict).
-    """
-    effect, kappa = bias.belief_effect, bias.kappa
-    if effect.value is None or effect.low is None or kappa.value is None:
-        return (
-            f"The judge {bias.judge} gave too few verdicts to tell whether it follows its own "
-            "beliefs."
-        )
-    if effect.value >= _MUCH and effect.low > 0:
-        follows = bias.follows_belief
-        return (
-            f"The judge {bias.judge} follows its own beliefs against the context in "
-            f"{_percent(follows.value)} of the cases where they contradict each other (95 % "
-            f"interval {_percent(follows.low)} to {_percent(follows.high)}; "
-            f"{_percent(bias.control_errors.value)} wrong where they agree): replies that are "
-            "right by the context and that it disbelieves may be marked wrong."
-        )
-    if kappa.value < _POOR_KAPPA:
-        return (
-            f"The judge {bias.judge} agrees poorly with known labels when it judges by the "
-            f"context (kappa {kappa.value:.2f})."
-        )
-    if effect.n < _FEW:
-        return (
-            f"Whether the judge {bias.judge} follows its own beliefs was measured on "
-            f"{effect.n} {'question' if effect.n == 1 else 'questions'} only."
-        )
-    return None
-
-
 def _percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.0f} %"
-
-
-RUN_BIAS_FILE = "judge_bias.json"
-_KIND = "judge_biases"
-_HINT_OF_RUN = "remove it, and give `knowgate judge` the measurements again with --bias"
-
-
-def keep_judge_biases(folder: str | os.PathLike[str], biases: Sequence[JudgeBias]) -> None:
-    """Store measurements with a run, beside those of its other judges.
-
-    Raises:
-        InputError: what is there already is broken, or the file cannot be written.
-    """
-    known = judge_biases_of(folder) | {bias.judge: bias for bias in biases}
-    write_json(
-        Path(folder) / RUN_BIAS_FILE,
-        {
-            "schema_version": BIAS_SCHEMA_VERSION,
-            "kind": _KIND,
-            "judges": [bias.model_dump(mode="json") for _, bias in sorted(known.items())],
-        },
-    )
-
-
-def judge_biases_of(folder: str | os.PathLike[str]) -> dict[str, JudgeBias]:
-    """The measurements stored with a run, by judge; none where nothing was stored.
-
-    Raises:
-        InputError: the file is broken or written by a newer knowgate.
-    """
-    path = Path(folder) / RUN_BIAS_FILE
-    if not path.exists():
-        return {}
-    value = Manifest.read_versioned(path, hint=_HINT_OF_RUN)
-    judges = value.get("judges")
-    if value.get("kind") != _KIND or not isinstance(judges, list):
-        raise InputError("holds no measurements of judges", where=str(path), hint=_HINT_OF_RUN)
-    found = [checked_bias(one, str(path), _HINT_OF_RUN) for one in judges]
-    return {bias.judge: bias for bias in found}
-
-
-def bias_warnings(
-    folder: str | os.PathLike[str], judges: Collection[str]
-) -> dict[str, tuple[str, ...]]:
-    """What to know of these judges before trusting them, by name; often nothing.
-
-    Raises:
-        InputError: as `judge_biases_of`.
-    """
-    said = {name: judge_bias_warning(bias) for name, bias in judge_biases_of(folder).items()}
-    return {name: (text,) for name, text in said.items() if text is not None and name in judges}

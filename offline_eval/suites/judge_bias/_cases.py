@@ -9,7 +9,8 @@ from ....guard.contracts import LanguageModel, ScoringLanguageModel
 from ....guard.errors import KnowgateError
 from ...judging import NoVerdictError, parse_tag, parse_yes_no, yes_no_likelihoods
 from ...run import each_or_error, generate_each
-from ..conflict import Believed, PromptSet
+from .._prompts import PromptSet
+from ..conflict import Believed
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ class BiasJudge:
 
     def __init__(self, name: str, lm: LanguageModel, prompts: PromptSet | None = None) -> None:
         self.name, self.lm = name, lm
-        self.prompts = prompts or PromptSet(package=PROMPTS_PACKAGE)
+        self.prompts = prompts or PromptSet(PROMPTS_PACKAGE)
         self.scores = isinstance(lm, ScoringLanguageModel) and not getattr(
             lm, "uses_chat_template", False
         )

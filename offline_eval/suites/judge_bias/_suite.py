@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field
 
@@ -13,21 +14,15 @@ from ....calibration import Interval
 from ....guard.errors import InputError, KnowgateError
 from ...report import Document, Figure, Figures, Section, decimal, estimate_text, percent
 from ...run import Manifest, RowError, Stored, TableSpec
+from .._prompts import PromptSet
 from ..base import ModelChoice, Suite, SuiteRun, SuiteSettings, System, Work, model_by_name
-from ..conflict import (
-    MICROWORLD,
-    BeliefCollector,
-    BeliefSource,
-    Believed,
-    ConflictItem,
-    PromptSet,
-    read_conflict_set,
-)
-from ._artefact import JudgeBias, judge_bias_warning, write_judge_bias
+from ..conflict import BeliefCollector, Believed, ConflictItem, read_conflict_set
+from ._artefact import JudgeBias
 from ._cases import PROMPTS_PACKAGE, BiasCase, BiasJudge, bias_cases
 from ._measuring import measure_bias
 
 PREFIX = "llm:"
+_MICROWORLD = "microworld"
 _FILE = "judge_bias.json"
 _EXPLAINED_TOKENS = 160
 
@@ -46,9 +41,9 @@ class BiasSettings(SuiteSettings):
         description="A model as `knowgate judge` names it: llm:MODEL, or MODEL alone."
     )
     data: str = Field(
-        MICROWORLD, description="microworld, or a file or folder as for `knowgate eval conflict`."
+        _MICROWORLD, description="microworld, or a file or folder as for `knowgate eval conflict`."
     )
-    beliefs: BeliefSource = Field(
+    beliefs: Literal["given", "asked", "closed_book"] = Field(
         "asked", description="How the judge's beliefs are found, given: with the data"
     )
     prompts: Path | None = Field(
@@ -125,7 +120,7 @@ class JudgeBiasSuite(Suite[BiasSettings, ConflictItem | BiasCase, BiasRow, Judge
         if isinstance(lm, HuggingFaceLM) and lm.uses_chat_template:
             # An explanation comes before the verdict.
             lm = HuggingFaceLM(name, max_new_tokens=_EXPLAINED_TOKENS, stop=())
-        prompts = PromptSet(settings.prompts, package=PROMPTS_PACKAGE)
+        prompts = PromptSet(PROMPTS_PACKAGE, settings.prompts)
         return [System(settings.name, BiasJudge(settings.name, lm, prompts))]
 
     def folder(self, out: Path) -> Path:
@@ -157,10 +152,10 @@ class JudgeBiasSuite(Suite[BiasSettings, ConflictItem | BiasCase, BiasRow, Judge
                 "judge": judge.name,
                 "model": judge.lm.fingerprint,
                 "beliefs": settings.beliefs,
-                "data": settings.data if settings.data == MICROWORLD else Path(settings.data).name,
+                "data": settings.data if settings.data == _MICROWORLD else Path(settings.data).name,
                 "limit": settings.limit,
                 "prompts": judge.prompts.sha256,
-                "belief_prompts": PromptSet(settings.prompts).sha256,
+                "belief_prompts": BeliefCollector(None, settings.prompts, "given").prompts.sha256,
             },
             questions=len(cases),
             questions_sha256=questions,
@@ -173,9 +168,7 @@ class JudgeBiasSuite(Suite[BiasSettings, ConflictItem | BiasCase, BiasRow, Judge
             InputError: it believes nothing of which there is a passage for and against.
         """
         settings, table = work.settings, work.run[BELIEFS]
-        collector = BeliefCollector(
-            work.systems[0].model.lm, PromptSet(settings.prompts), settings.beliefs
-        )
+        collector = BeliefCollector(work.systems[0].model.lm, settings.prompts, settings.beliefs)
         items = [item for item in work.cases if isinstance(item, ConflictItem)]
         progress = work.progress("finding beliefs")
         for begin in range(0, len(items), self.batch_size):
@@ -219,11 +212,11 @@ class JudgeBiasSuite(Suite[BiasSettings, ConflictItem | BiasCase, BiasRow, Judge
         """Write the artefact."""
         bias = self.score(SuiteRun(self, work.run))
         path = work.out if work.out.suffix == ".json" else work.out / _FILE
-        write_judge_bias(bias, path)
+        bias.write(path)
         work.note(f"{bias.questions} questions, {bias.cases} verdicts, {bias.no_verdict} without")
         for name, interval, _ in _figures(bias):
             work.note(f"{name}: {estimate_text(interval, decimal)}")
-        warning = judge_bias_warning(bias)
+        warning = bias.warning
         if warning is not None:
             work.note(f"warning: {warning}")
         work.note(f"judge bias → {path}")
@@ -244,7 +237,7 @@ class JudgeBiasSuite(Suite[BiasSettings, ConflictItem | BiasCase, BiasRow, Judge
 
     def report(self, summary: JudgeBias) -> Document:
         """Show the numbers, and the warning."""
-        warning = judge_bias_warning(summary)
+        warning = summary.warning
         figures = Figures(
             tuple(
                 Figure(name, interval, meaning, decimal if name == "Kappa" else percent)
@@ -312,6 +305,3 @@ def _figures(bias: JudgeBias) -> tuple[tuple[str, Interval, str], ...]:
             "Errors with a conflict minus errors without one, paired by question.",
         ),
     )
-
-
-JUDGE_BIAS = JudgeBiasSuite()

@@ -11,7 +11,7 @@ import numpy as np
 from ....guard.errors import InputError
 from ...report import one_line
 from ...run import Judgement, RepliesRun, ReplyRow, ReplySystem
-from ..judge_bias import bias_warnings
+from ..judge_bias import JudgeBias
 from ._replies_differences import Comparison, Pair, case_key, compare
 from ._replies_evidence import Evidence, JudgedReply, error_types
 
@@ -187,4 +187,5 @@ def judge_warnings(run: RepliesRun) -> dict[str, tuple[str, ...]]:
         InputError: the run's `judge_bias.json` is broken.
     """
     judges = {judgement.judge for judgement in run.judgements.values()}
-    return bias_warnings(run.folder, judges)
+    said = {name: bias.warning for name, bias in JudgeBias.of_run(run.folder).items()}
+    return {name: (text,) for name, text in said.items() if text is not None and name in judges}

@@ -13,7 +13,7 @@ from ...run import (
     Judgement,
     ReplySystem,
 )
-from ..judge_bias import judge_biases_of
+from ..judge_bias import JudgeBias
 from ._replies_costs import Cost, compare_runs, judge_costs, reply_costs
 from ._replies_differences import Comparison, compare_systems, with_holm
 from ._replies_evidence import (
@@ -159,7 +159,7 @@ class RepliesSummary:
             },
             "judge_bias": {
                 name: bias.model_dump(mode="json")
-                for name, bias in sorted(judge_biases_of(self.evidence.run.folder).items())
+                for name, bias in sorted(JudgeBias.of_run(self.evidence.run.folder).items())
             },
             "labels": None if self.labels is None else self.labels.to_dict(),
             "left_out_check": None

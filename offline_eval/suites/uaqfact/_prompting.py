@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 from ....guard.errors import InputError
 from ....guard.prompts import Prompt, load_prompt
 from ...data.uaqfact import ChoiceItem, QuestionType, Triple, UaqData, UaqItem
+from .._prompts import WindowedModel
 
 NO_ANSWER = "##None##"
 LETTERS = ("A", "B", "C", "D")
@@ -19,20 +19,6 @@ LETTERS = ("A", "B", "C", "D")
 _MOST_ANSWERS = 10
 # Without these a model is not asked what it is measured by.
 _NEEDED = frozenset(("question", "facts", *(f"option_{letter.lower()}" for letter in LETTERS)))
-
-
-@runtime_checkable
-class WindowedModel(Protocol):
-    """A model that says how many tokens it reads at once, and how many a text has."""
-
-    @property
-    def context_window(self) -> int | None:
-        """Tokens that prompt and answer may have together, None when not stated."""
-        ...
-
-    def token_ids(self, text: str) -> list[int]:
-        """Token ids of bare text."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

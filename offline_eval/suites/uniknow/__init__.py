@@ -10,31 +10,20 @@ Parametric and External Knowledge".
 from __future__ import annotations
 
 from ._cases import ContextKind
-from ._plan import training_cases
-from ._questions import read_dataset
 from ._reading import uniknow_signals
 from ._rows import UniKnowSignal
 from ._settings import UniKnowSettings
-from ._stages import Parts
 from ._suite import UniKnowSuite
-from ._training_data import (
-    TrainedMethod,
-    TrainedVariant,
-    preference_examples,
-    training_examples,
-)
+from ._training_data import TrainedMethod, TrainedVariant
+from ._tuning import tuning_examples
 
 __all__ = [
     "ContextKind",
-    "Parts",
     "TrainedMethod",
     "TrainedVariant",
     "UniKnowSettings",
     "UniKnowSignal",
     "UniKnowSuite",
-    "preference_examples",
-    "read_dataset",
-    "training_cases",
-    "training_examples",
+    "tuning_examples",
     "uniknow_signals",
 ]

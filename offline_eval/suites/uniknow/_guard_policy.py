@@ -1,9 +1,14 @@
-"""A guard's policy from the suite's training questions.
+"""Calibrate a guard on the suite's training questions; those of the evaluation take no part.
 
-The promise is about what a guard is for: of the questions that neither the context nor
-the model's memory answers, few are let through. Calibrators and a path of thresholds are
-learned on one part of the training questions, the path is tested on the other; the
-evaluation takes no part.
+The guarantee: of the questions that neither the context nor the model's memory answers, few
+are let through. Calibrators and a few paths of thresholds come from the learning part of the
+questions; along each path one threshold is fixed and the other falls. On the testing part, one
+case per question, each path is tested point by point until the first that fails, at its share
+of δ. Of all points that pass, the one is taken that routes most training cases rightly: to the
+context if it holds the answer, to memory if that is right, otherwise to abstaining. If no point
+passes, the policy always abstains.
+
+Source: Angelopoulos et al. 2021, Learn then Test (fixed-sequence testing).
 """
 
 from __future__ import annotations
@@ -53,14 +58,7 @@ def calibrate_guard(
     delta: float = 0.1,
     seed: int = 0,
 ) -> Policy:
-    """A policy that lets through few of the questions that neither side answers.
-
-    A few paths are declared on the learning part; along each, one threshold is kept and the
-    other falls. On the testing part, one case per
-    question, each path is tested point by point until the first that fails, at its share
-    of δ. Of all points that pass, that is taken which routes most training cases rightly:
-    to the context where it holds the answer, to memory where that is right, to abstaining
-    elsewhere. Where no point passes, the policy abstains from everything and says so.
+    """Fit a policy that lets through few of the questions that neither side answers.
 
     Args:
         signals: of training questions, in any order.
@@ -68,13 +66,11 @@ def calibrate_guard(
         estimator: fingerprint of what measured confidence.
         aggregator: how passage scores became one value.
         risk: share of such questions that may be let through, in (0, 1).
-        delta: probability in (0, 1) that the promise fails by bad luck.
-        seed: of the parts, and of which case speaks for a question.
+        delta: probability in (0, 1) that the guarantee fails by chance.
+        seed: of the parts, and of which case stands for a question.
 
     Raises:
         InputError: `risk` or `delta` is out of its range.
-
-    Source: Angelopoulos et al. 2021, Learn then Test (fixed-sequence testing).
     """
     require_share("risk", risk)
     require_share("delta", delta)
@@ -92,31 +88,41 @@ def calibrate_guard(
     )
     paths = _declared_paths([_record(s, relevance, confidence) for s in learning])
     tested = [_record(s, relevance, confidence) for s in _one_per_question(testing)]
-    # Letting one of them through costs 1 by either route: the mean cost is their share.
-    targets = [RiskTarget("cost", risk)]
-
-    def fitted(path: tuple[PathPoint, ...]) -> Policy:
-        return fit_policy(
-            tested, targets, delta=delta / len(paths), path=path, binding=binding
-        ).policy
-
-    usable_records = [_record(s, relevance, confidence) for s in usable]
-    path, place = _best([fitted(path) for path in paths], paths, usable_records)
-    # Ending at the point that was chosen, the same test gives all that is told of it.
-    policy = fitted(path if place is None else path[: place + 1])
-    asked = one_per_question(usable_records, seed=seed)
+    records = [_record(s, relevance, confidence) for s in usable]
+    policy = _tested(paths, tested, records, binding, (risk, delta))
     return policy.model_copy(
         update={
             "guarantee": _in_words(policy.guarantee, delta=delta, paths=len(paths)),
             # Live questions are not only those that neither side answers.
-            "histograms": calibration_histograms(policy, asked),
+            "histograms": calibration_histograms(policy, one_per_question(records, seed=seed)),
             "calibration_set_sha256": _sha256(usable),
         }
     )
 
 
+def _tested(
+    paths: Sequence[tuple[PathPoint, ...]],
+    tested: Sequence[CalibrationRecord],
+    usable: Sequence[CalibrationRecord],
+    binding: PolicyBinding,
+    bounds: tuple[float, float],
+) -> Policy:
+    """Test each path at its share of δ and return the policy of the best point that passes."""
+    risk, delta = bounds
+    # Letting one of them through costs 1 by either route: the mean cost is their share.
+    targets = [RiskTarget("cost", risk)]
+
+    def fitted(path: tuple[PathPoint, ...]) -> Policy:
+        found = fit_policy(tested, targets, delta=delta / len(paths), path=path, binding=binding)
+        return found.policy
+
+    path, place = _best([fitted(path) for path in paths], paths, usable)
+    # Ending at the point that was chosen, the same test gives its figures.
+    return fitted(path if place is None else path[: place + 1])
+
+
 def require_share(name: str, value: float) -> None:
-    """Refuse a risk or a probability that no test can hold.
+    """Check that a risk or a probability can be tested.
 
     Raises:
         InputError: it is not within (0, 1), or too near an end; `name` is named.
@@ -132,12 +138,12 @@ def require_share(name: str, value: float) -> None:
 def _parts(
     signals: Sequence[UniKnowSignal], seed: int
 ) -> tuple[list[UniKnowSignal], list[UniKnowSignal]]:
-    """To learn on, and to test on: questions dealt one by one, whatever their groups.
+    """Split into a learning and a testing part, question by question, whatever their groups.
 
-    What is tested has to be a sample of all the questions that the promise speaks of.
+    The testing part must be a sample of all questions that the guarantee is about.
     """
     keys = sorted({(signal.dataset, signal.question_id) for signal in signals})
-    Random(f"uniknow/guard/{seed}").shuffle(keys)  # noqa: S311 - a split's dice
+    Random(f"uniknow/guard/{seed}").shuffle(keys)  # noqa: S311 - a draw, no secret
     first = set(keys[: round(_LEARNING_SHARE * len(keys))])
     parts: tuple[list[UniKnowSignal], list[UniKnowSignal]] = ([], [])
     for signal in signals:
@@ -160,7 +166,7 @@ def _calibrators(learning: Sequence[UniKnowSignal]) -> tuple[Calibrator, Calibra
 def _record(
     signal: UniKnowSignal, relevance: Calibrator, confidence: Calibrator
 ) -> CalibrationRecord:
-    """Calibrated signals of a case, and which side has the answer."""
+    """Return the calibrated signals of a case, and which side has the answer."""
     assert signal.raw_relevance is not None
     assert signal.raw_confidence is not None
     return CalibrationRecord(

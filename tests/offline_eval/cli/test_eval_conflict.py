@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.offline_eval.suites.judge_bias import read_judge_bias
+from knowgate.offline_eval.suites.judge_bias import JudgeBias
 from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
 from tests.offline_eval.suites.conflict.questions import read_conflict_run
 
@@ -77,7 +77,7 @@ def test_a_judges_bias_is_measured(knowgate: Knowgate, questions: Path, tmp_path
     assert found.code == 0, found.err
     assert "4 questions, 16 verdicts" in found.out
     assert "warning: The judge llm:embedded" in found.out
-    assert read_judge_bias(out).cases == 16
+    assert JudgeBias.read(out).cases == 16
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from knowgate.guard.files import write_json
 from knowgate.offline_eval.run import (
     RepliesRun,
 )
-from knowgate.offline_eval.suites.judge_bias import JudgeBias, judge_biases_of
+from knowgate.offline_eval.suites.judge_bias import JudgeBias
 from tests.offline_eval.cli.commands import Knowgate, refused
 from tests.offline_eval.judging.runs import ANSWER, REFUSAL, replies_run
 
@@ -140,7 +140,7 @@ def test_a_judge_that_follows_its_beliefs_is_warned_of(
     found = knowgate("judge", run, *options, "--bias", bias)
     assert found.code == 0
     assert "against the context in 30 %" in found.err
-    assert list(judge_biases_of(run)) == [judge]
+    assert list(JudgeBias.of_run(run)) == [judge]
     assert knowgate("report", run).code == 0
     told = json.loads((run / "report.json").read_text(encoding="utf-8"))
     assert told["judge_bias"][judge]["follows_belief"]["value"] == 0.3

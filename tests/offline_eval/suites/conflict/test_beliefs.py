@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from knowgate.guard import Generation, InputError, LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.judging import parse_yes_no, yes_no_likelihoods
-from knowgate.offline_eval.suites.conflict import BeliefCollector, ConflictItem, PromptSet
-from knowgate.offline_eval.suites.conflict._beliefs import believed
+from knowgate.offline_eval.suites.conflict import BeliefCollector, ConflictItem
+from knowgate.offline_eval.suites.conflict._beliefs import believed, conflict_prompts
 from knowgate.offline_eval.suites.conflict._items import Candidate
 from knowgate.offline_eval.suites.conflict._rows import Vote
 
@@ -86,13 +86,13 @@ def test_exactly_one_answer_must_be_accepted_in_all_variants(
 
 def test_every_answer_is_asked_for_in_every_variant() -> None:
     lm = ScriptedLanguageModel({"Ann Rill": "yes"}, default="no")
-    row = BeliefCollector(lm, PromptSet(), "asked").collect([item(given=None)])[0]
+    row = BeliefCollector(lm, conflict_prompts(), "asked").collect([item(given=None)])[0]
     assert (row.belief, row.why, len(row.votes)) == (0, "one", 6)
     assert not any("teapot" in prompt for prompt in lm.prompts)  # no acceptable answer
 
 
 def test_a_model_that_scores_is_asked_by_likelihood() -> None:
-    row = BeliefCollector(ScoringModel(), PromptSet(), "asked").collect([item()])[0]
+    row = BeliefCollector(ScoringModel(), conflict_prompts(), "asked").collect([item()])[0]
     assert all(vote.yes is not None and vote.no is not None for vote in row.votes)
     assert row.belief is None  # yes and no are as likely: not accepted
 
@@ -113,7 +113,7 @@ def test_all_spellings_of_yes_count_together() -> None:
 
 def test_the_models_own_answer_counts_where_it_names_one() -> None:
     lm = ScriptedLanguageModel({"Rill": "I think Annie Rill."}, default="nobody")
-    rows = BeliefCollector(lm, PromptSet(), "closed_book").collect([item(0), item(1)])
+    rows = BeliefCollector(lm, conflict_prompts(), "closed_book").collect([item(0), item(1)])
     assert [(row.belief, row.why) for row in rows] == [(0, "one"), (None, "none")]
 
 
@@ -124,7 +124,7 @@ def test_the_models_own_answer_counts_where_it_names_one() -> None:
 def test_an_answer_within_anothers_name_was_not_given(reply: str, wanted: int | None) -> None:
     cities = (Candidate("New York"), Candidate("New York City", ("NYC",)))
     one = ConflictItem("k", "Where?", cities, wordings=("In which place?",))
-    rows = BeliefCollector(ScriptedLanguageModel(default=reply), PromptSet(), "closed_book")
+    rows = BeliefCollector(ScriptedLanguageModel(default=reply), conflict_prompts(), "closed_book")
     row = rows.collect([one])[0]
     assert row.belief == wanted
     assert [vote.variant for vote in row.votes] == ["wording 1"] * 2 + ["wording 2"] * 2
@@ -145,14 +145,16 @@ def test_a_failed_call_costs_one_question() -> None:
             return super().generate(prompts, n=n, temperature=temperature, seed=seed)
 
     lm = Flaky({"Ann": "yes"}, default="no")
-    rows = BeliefCollector(lm, PromptSet(), "asked").collect([item(0), item(1), item(2)])
+    rows = BeliefCollector(lm, conflict_prompts(), "asked").collect([item(0), item(1), item(2)])
     assert [row.why for row in rows] == ["one", "error", "one"]
     assert rows[1].error is not None
     assert rows[1].error.type == "LanguageModelError"
 
 
 def test_given_beliefs_ask_nobody() -> None:
-    rows = BeliefCollector(None, PromptSet(), "given").collect([item(given=1), item(given=None)])
+    rows = BeliefCollector(None, conflict_prompts(), "given").collect(
+        [item(given=1), item(given=None)]
+    )
     assert [(row.belief, row.why) for row in rows] == [(1, "one"), (None, "none")]
 
 
@@ -160,9 +162,9 @@ def test_prompts_are_replaced_by_a_folder(tmp_path: Path) -> None:
     (tmp_path / "belief_1.txt").write_text("{question} {answer}?")
     (tmp_path / "belief_own.txt").write_text("{answer} to {question}")
     (tmp_path / "notes.txt").write_text("{nothing}")
-    prompts = PromptSet(tmp_path)
+    prompts = conflict_prompts(tmp_path)
     assert prompts["belief_1"].text == "{question} {answer}?"
     assert len(prompts.belief_variants) == 4
     (tmp_path / "ck.txt").write_text("{passage}")
     with pytest.raises(InputError, match="passage"):
-        PromptSet(tmp_path)
+        conflict_prompts(tmp_path)

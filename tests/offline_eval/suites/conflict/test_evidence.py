@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from knowgate.guard import LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.suites.conflict import Believed, ConflictItem, PromptSet
+from knowgate.offline_eval.suites.conflict import Believed, ConflictItem
+from knowgate.offline_eval.suites.conflict._beliefs import conflict_prompts
 from knowgate.offline_eval.suites.conflict._evidence import EvidenceMaker
 from knowgate.offline_eval.suites.conflict._items import Candidate, EvidenceKind
 from knowgate.offline_eval.suites.conflict._rows import (
@@ -42,7 +43,7 @@ def made(
     lm: ScriptedLanguageModel | None = None, one: ConflictItem | None = None
 ) -> dict[EvidenceKind, EvidenceRow]:
     believed = Believed(one or item(), 0)
-    rows = EvidenceMaker(PromptSet(), tuple(EvidenceKind), lm).make([believed])
+    rows = EvidenceMaker(conflict_prompts(), tuple(EvidenceKind), lm).make([believed])
     return {row.kind: row for row in rows}
 
 
@@ -67,7 +68,7 @@ def test_what_the_data_have_is_taken_as_it_is() -> None:
 
 
 def test_another_belief_turns_the_sides() -> None:
-    rows = EvidenceMaker(PromptSet(), tuple(EvidenceKind)).make([Believed(item(), 1)])
+    rows = EvidenceMaker(conflict_prompts(), tuple(EvidenceKind)).make([Believed(item(), 1)])
     assert [row.answer for row in rows] == ["Bo Rill", "Ann Rill", "Ann Rill", "teapot 0"]
 
 
@@ -122,13 +123,13 @@ def judge(name: str, yields: str, plausible: str) -> PassageJudge:
         "<yields>": f"Because. <yields>{yields}</yields>",
         "<plausibility>": f"Hm. <plausibility>{plausible}</plausibility>",
     }
-    return PassageJudge(name, ScriptedLanguageModel(script), PromptSet())
+    return PassageJudge(name, ScriptedLanguageModel(script), conflict_prompts())
 
 
 def validated(*judges: PassageJudge, **settings: object) -> dict[EvidenceKind, EvidenceRow]:
     one = item()
-    rows = EvidenceMaker(PromptSet(), tuple(EvidenceKind)).make([Believed(one, 0)])
-    found = Validator(PromptSet(), judges, **settings).validate(rows, {one.key: one})  # type: ignore[arg-type]
+    rows = EvidenceMaker(conflict_prompts(), tuple(EvidenceKind)).make([Believed(one, 0)])
+    found = Validator(conflict_prompts(), judges, **settings).validate(rows, {one.key: one})  # type: ignore[arg-type]
     return {row.kind: row for row in found}
 
 

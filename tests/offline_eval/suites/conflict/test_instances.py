@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.offline_eval.suites.conflict import Believed, PromptSet
+from knowgate.offline_eval.suites.conflict import Believed
 from knowgate.offline_eval.suites.conflict._answering import right_letters
+from knowgate.offline_eval.suites.conflict._beliefs import conflict_prompts
 from knowgate.offline_eval.suites.conflict._evidence import EvidenceMaker
 from knowgate.offline_eval.suites.conflict._instances import make_instances
 from knowgate.offline_eval.suites.conflict._items import EvidenceKind, Task, microworld_items
@@ -25,8 +26,8 @@ NC, HPC, HPCE, LPC = EvidenceKind
 def instances(items: tuple[object, ...], seed: int = 0) -> list[Instance]:
     believed = [Believed(one, 0) for one in items]  # type: ignore[arg-type]
     by_key = {one.item.key: one.item for one in believed}
-    rows = EvidenceMaker(PromptSet(), tuple(EvidenceKind)).make(believed)
-    return make_instances(believed, Validator(PromptSet()).validate(rows, by_key), seed)
+    rows = EvidenceMaker(conflict_prompts(), tuple(EvidenceKind)).make(believed)
+    return make_instances(believed, Validator(conflict_prompts()).validate(rows, by_key), seed)
 
 
 @pytest.mark.parametrize(
@@ -98,6 +99,6 @@ def test_the_same_seed_deals_the_same_and_another_one_does_not() -> None:
 
 def test_a_question_without_contradiction_is_no_instance() -> None:
     believed = [Believed(item(), 0)]
-    rows = EvidenceMaker(PromptSet(), [NC]).make(believed)
-    rows = Validator(PromptSet()).validate(rows, {believed[0].item.key: believed[0].item})
+    rows = EvidenceMaker(conflict_prompts(), [NC]).make(believed)
+    rows = Validator(conflict_prompts()).validate(rows, {believed[0].item.key: believed[0].item})
     assert make_instances(believed, rows, 0) == []

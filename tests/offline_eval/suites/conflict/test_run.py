@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from knowgate.guard import Decision, InputError, LanguageModelError, Reason, Route
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.suites.base import MODEL_SYSTEM
-from knowgate.offline_eval.suites.conflict import ConflictSettings, PromptSet
+from knowgate.offline_eval.suites.conflict import ConflictSettings
+from knowgate.offline_eval.suites.conflict._beliefs import conflict_prompts
 from knowgate.offline_eval.suites.conflict._items import EvidenceKind, Task, microworld_items
 from knowgate.offline_eval.suites.conflict._plan import planned
 from knowgate.offline_eval.suites.conflict._replay import read_replies
@@ -113,14 +114,14 @@ def test_another_run_in_the_folder_is_refused(tmp_path: Path) -> None:
         run_conflict(lm, ITEMS, out, settings=ConflictSettings(seed=1))
     with pytest.raises(InputError, match="another run"):
         run_conflict(lm, ITEMS[::-1], out)
-    judge = PassageJudge("judge", ScriptedLanguageModel(), PromptSet())
+    judge = PassageJudge("judge", ScriptedLanguageModel(), conflict_prompts())
     with pytest.raises(InputError, match="another run"):
         run_conflict(lm, ITEMS, out, parts=ConflictParts(judges=(judge,)))
     own = tmp_path / "own"
     own.mkdir()
     (own / "ck.txt").write_text("{context} {question} {options}")
     with pytest.raises(InputError, match="another run"):
-        run_conflict(lm, ITEMS, out, parts=ConflictParts(prompts=PromptSet(own)))
+        run_conflict(lm, ITEMS, out, parts=ConflictParts(prompts=conflict_prompts(own)))
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "letter.txt").write_text("hello")
     with pytest.raises(InputError, match="not empty"):
@@ -274,14 +275,14 @@ def test_free_replies_are_read_by_a_judge_where_there_is_one(tmp_path: Path) -> 
     script = {"Explain in one sentence": "It names her. <given>A, C</given>"}
     answering = ScriptedLanguageModel(default="Answer: the usual two")
     yes = {"<yields>": "<yields>yes</yields>", "<plausibility>": "<plausibility>3</plausibility>"}
-    judge = PassageJudge("judge", ScriptedLanguageModel(yes | script), PromptSet())
+    judge = PassageJudge("judge", ScriptedLanguageModel(yes | script), conflict_prompts())
     settings = ConflictSettings(answers="free", kinds=(NC, HPC), tasks=(Task.PCK, Task.KF))
     parts = ConflictParts(judges=(judge,))
     run = read_conflict_run(
         run_conflict(answering, ITEMS, tmp_path / "run", settings=settings, parts=parts)
     )
     assert {row.letters for row in run.rows if row.task is Task.PCK} == {("A", "C")}
-    silent = PassageJudge("judge", ScriptedLanguageModel(yes, default="hm"), PromptSet())
+    silent = PassageJudge("judge", ScriptedLanguageModel(yes, default="hm"), conflict_prompts())
     run = read_conflict_run(
         run_conflict(
             answering,

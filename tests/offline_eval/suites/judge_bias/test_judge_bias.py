@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,20 +15,13 @@ from knowgate.calibration import Interval
 from knowgate.guard import Generation, InputError, LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.suites import System, run_suite, write_report
-from knowgate.offline_eval.suites.conflict import BeliefSource, Believed, ConflictItem
+from knowgate.offline_eval.suites.conflict import Believed, ConflictItem
 from knowgate.offline_eval.suites.judge_bias import (
-    BiasJudge,
     BiasSettings,
     JudgeBias,
     JudgeBiasSuite,
-    bias_warnings,
-    judge_bias_warning,
-    judge_biases_of,
-    keep_judge_biases,
-    read_judge_bias,
 )
-from knowgate.offline_eval.suites.judge_bias._artefact import write_judge_bias
-from knowgate.offline_eval.suites.judge_bias._cases import BiasCase, bias_cases
+from knowgate.offline_eval.suites.judge_bias._cases import BiasCase, BiasJudge, bias_cases
 from knowgate.offline_eval.suites.judge_bias._measuring import measure_bias
 from knowgate.offline_eval.suites.judge_bias._suite import BiasRow
 from tests.offline_eval.suites.conflict.questions import plain_item
@@ -114,11 +108,11 @@ def verdict(case: BiasCase, right: bool | None) -> BiasRow:
 
 
 def measured(
-    judge: BiasJudge, asked: Sequence[ConflictItem], path: Path, beliefs: BeliefSource = "asked"
+    judge: BiasJudge, asked: Sequence[ConflictItem], path: Path, beliefs: Any = "asked"
 ) -> JudgeBias:
     settings = BiasSettings(judge=judge.name, beliefs=beliefs)
     run_suite(JudgeBiasSuite(asked), settings, path, [System(judge.name, judge)])
-    return read_judge_bias(path)
+    return JudgeBias.read(path)
 
 
 def verdicts(size: int, wrong: set[tuple[int, int]]) -> list[BiasRow]:
@@ -170,26 +164,25 @@ def test_one_verdict_for_all_is_no_belief_and_no_agreement(always: bool) -> None
     found = measure_bias([verdict(case, always) for case in cases(40)], judge="j")
     assert (found.kappa.value, found.belief_effect.value) == (0.0, 0.0)
     assert (found.follows_belief.value, found.control_errors.value) == (0.5, 0.5)
-    assert "poorly" in (judge_bias_warning(found) or "")
+    assert "poorly" in (found.warning or "")
 
 
 def test_few_measured_questions_are_said_however_many_were_asked() -> None:
     told = [
         verdict(case, case.label if number < 80 else None) for number, case in enumerate(cases(50))
     ]
-    assert "20 questions only" in (judge_bias_warning(measure_bias(told, judge="j")) or "")
+    assert "20 questions only" in (measure_bias(told, judge="j").warning or "")
 
 
 def test_a_run_keeps_what_is_known_of_its_judges(tmp_path: Path) -> None:
-    assert judge_biases_of(tmp_path) == {}
+    assert JudgeBias.of_run(tmp_path) == {}
     poor = bias(judge="poor", kappa=Interval(0.1, 0.0, 0.2, 50))
-    keep_judge_biases(tmp_path, [poor])
-    keep_judge_biases(tmp_path, [bias(judge="good")])
-    assert judge_biases_of(tmp_path) == {"poor": poor, "good": bias(judge="good")}
-    assert list(bias_warnings(tmp_path, ["poor", "good"])) == ["poor"]
-    assert bias_warnings(tmp_path, ["good"]) == {}
-    keep_judge_biases(tmp_path, [bias(judge="poor")])
-    assert bias_warnings(tmp_path, ["poor"]) == {}
+    JudgeBias.keep(tmp_path, [poor])
+    JudgeBias.keep(tmp_path, [bias(judge="good")])
+    assert JudgeBias.of_run(tmp_path) == {"poor": poor, "good": bias(judge="good")}
+    assert warned(tmp_path) == ["poor"]
+    JudgeBias.keep(tmp_path, [bias(judge="poor")])
+    assert warned(tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -201,7 +194,7 @@ def test_a_run_keeps_what_is_known_of_its_judges(tmp_path: Path) -> None:
 def test_a_broken_file_of_the_run_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "judge_bias.json").write_text(text)
     with pytest.raises(InputError, match=r"judge_bias\.json"):
-        judge_biases_of(tmp_path)
+        JudgeBias.of_run(tmp_path)
 
 
 def test_missing_verdicts_are_counted_and_left_out() -> None:
@@ -210,7 +203,7 @@ def test_missing_verdicts_are_counted_and_left_out() -> None:
     assert (found.cases, found.no_verdict) == (6, 6)
     assert found.follows_belief.value is None
     assert found.belief_effect.value is None
-    assert "too few" in (judge_bias_warning(found) or "")
+    assert "too few" in (found.warning or "")
 
 
 def test_a_judge_that_believes_is_warned_of(tmp_path: Path) -> None:
@@ -220,8 +213,8 @@ def test_a_judge_that_believes_is_warned_of(tmp_path: Path) -> None:
     assert found.follows_belief.value == 1.0
     assert found.control_errors.value == 0.0
     assert found.kappa.value == pytest.approx(0.0)
-    assert read_judge_bias(path) == found
-    warning = judge_bias_warning(found)
+    assert JudgeBias.read(path) == found
+    warning = found.warning
     assert warning is not None
     assert "llm:believer" in warning
     assert "100 %" in warning
@@ -230,7 +223,11 @@ def test_a_judge_that_believes_is_warned_of(tmp_path: Path) -> None:
 def test_nothing_is_said_of_a_judge_that_reads(tmp_path: Path) -> None:
     found = measured(BiasJudge("llm:reader", Reader()), items(40), tmp_path / "bias.json", "given")
     assert (found.follows_belief.value, found.kappa.value) == (0.0, 1.0)
-    assert judge_bias_warning(found) is None
+    assert found.warning is None
+
+
+def warned(folder: Path) -> list[str]:
+    return [name for name, found in JudgeBias.of_run(folder).items() if found.warning]
 
 
 def bias(**fields: object) -> JudgeBias:
@@ -257,7 +254,7 @@ def bias(**fields: object) -> JudgeBias:
 def test_a_warning_is_given_where_there_is_reason(
     fields: dict[str, object], words: str | None
 ) -> None:
-    found = judge_bias_warning(bias(**fields))
+    found = bias(**fields).warning
     assert found is None if words is None else words in (found or "")
 
 
@@ -333,10 +330,10 @@ def test_a_judge_without_beliefs_cannot_be_measured(tmp_path: Path) -> None:
 def test_another_file_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "bias.json").write_text(text)
     with pytest.raises(InputError, match=r"bias\.json"):
-        read_judge_bias(tmp_path / "bias.json")
+        JudgeBias.read(tmp_path / "bias.json")
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     found = bias(judge=HOSTILE)
-    write_judge_bias(found, tmp_path / "bias.json")
-    assert read_judge_bias(tmp_path / "bias.json") == found
+    found.write(tmp_path / "bias.json")
+    assert JudgeBias.read(tmp_path / "bias.json") == found

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from knowgate.adapters.huggingface import HuggingFaceLM
-from knowgate.offline_eval.suites.uniknow import read_dataset
 from knowgate.offline_eval.suites.uniknow._cases import Knowledge
 from knowgate.offline_eval.suites.uniknow._knowledge import (
     KnowledgeEstimate,
     KnowledgeStore,
     Sampling,
 )
+from knowgate.offline_eval.suites.uniknow._questions import read_dataset
 from knowgate.offline_eval.testbed import microworld_model_path
 
 

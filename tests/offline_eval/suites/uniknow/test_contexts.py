@@ -10,13 +10,14 @@ import pytest
 
 from knowgate.guard import InputError, LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.suites.uniknow import ContextKind, read_dataset
+from knowgate.offline_eval.suites.uniknow import ContextKind
 from knowgate.offline_eval.suites.uniknow._cases import Knowledge
 from knowgate.offline_eval.suites.uniknow._contexts import ContextSet, ContextSize, build_contexts
 from knowgate.offline_eval.suites.uniknow._datasets import Dataset
 from knowgate.offline_eval.suites.uniknow._matching import holds_answer
 from knowgate.offline_eval.suites.uniknow._microworld import fact_of
 from knowgate.offline_eval.suites.uniknow._plan import build_cases, split_questions
+from knowgate.offline_eval.suites.uniknow._questions import read_dataset
 from knowgate.offline_eval.suites.uniknow._windows import NearestPassages
 from knowgate.offline_eval.testbed import FactStatus
 from tests.offline_eval.suites.uniknow.bag_of_words import BagOfWords

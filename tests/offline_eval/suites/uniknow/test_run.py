@@ -15,13 +15,9 @@ from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.calibration.training.scenarios import ScenarioTrainingSettings
 from knowgate.guard import InputError, Policy
 from knowgate.offline_eval.run import Run
-from knowgate.offline_eval.suites.uniknow import (
-    TrainedMethod,
-    TrainedVariant,
-    read_dataset,
-    uniknow_signals,
-)
+from knowgate.offline_eval.suites.uniknow import TrainedMethod, TrainedVariant, uniknow_signals
 from knowgate.offline_eval.suites.uniknow._plan import Plan
+from knowgate.offline_eval.suites.uniknow._questions import read_dataset
 from knowgate.offline_eval.suites.uniknow._trained_methods import Trainer
 from knowgate.offline_eval.testbed import microworld_model_path
 from tests.offline_eval.suites.uniknow.small_run import METHODS, small_run, stored_run

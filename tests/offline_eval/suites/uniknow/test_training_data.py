@@ -8,13 +8,7 @@ from typing import Any
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.suites.uniknow import (
-    ContextKind,
-    TrainedMethod,
-    TrainedVariant,
-    preference_examples,
-    training_examples,
-)
+from knowgate.offline_eval.suites.uniknow import ContextKind, TrainedMethod, TrainedVariant
 from knowgate.offline_eval.suites.uniknow._cases import (
     PAPER_KINDS,
     Context,
@@ -23,7 +17,12 @@ from knowgate.offline_eval.suites.uniknow._cases import (
     SuiteQuestion,
 )
 from knowgate.offline_eval.suites.uniknow._datasets import PromptSet
-from knowgate.offline_eval.suites.uniknow._training_data import prompt_for, wanted_reply
+from knowgate.offline_eval.suites.uniknow._training_data import (
+    preference_examples,
+    prompt_for,
+    training_examples,
+    wanted_reply,
+)
 
 PROMPTS = PromptSet(
     closed_book="{question}",

@@ -1,22 +1,23 @@
-"""Prompts as files in a package, each replaceable by a file of the same name."""
+"""Prompts as files in a package, each replaceable, and models that say how much they read."""
 
 from __future__ import annotations
 
 import os
 from importlib import resources
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
-from ....guard.errors import InputError
-from ....guard.prompts import Prompt, load_prompt
+from ...guard.errors import InputError
+from ...guard.prompts import Prompt, load_prompt
 
 
 class PromptSet:
     """The prompts of a package.
 
     Args:
+        package: that holds the bundled files.
         folder: with the user's own files, such as `ck.txt`; what is missing there is taken
             from the bundled ones. Further `belief_*.txt` are further variants.
-        package: that holds the bundled files.
 
     Raises:
         InputError: the folder is none, or a file has other slots than the bundled one.
@@ -24,9 +25,8 @@ class PromptSet:
 
     def __init__(
         self,
+        package: str,
         folder: str | os.PathLike[str] | None = None,
-        *,
-        package: str = f"{__package__}.prompts",
     ) -> None:
         if folder is not None and not Path(folder).is_dir():
             raise InputError("is no folder", where=os.fspath(folder), hint="name one with prompts")
@@ -71,3 +71,17 @@ def _own(path: Path, bundled: Prompt) -> Prompt:
             hint=f"slots that are filled: {', '.join(sorted(bundled.slots))}",
         )
     return own
+
+
+@runtime_checkable
+class WindowedModel(Protocol):
+    """A model that says how many tokens it reads at once, and how many a text has."""
+
+    @property
+    def context_window(self) -> int | None:
+        """Tokens that prompt and answer may have together, None when not stated."""
+        ...
+
+    def token_ids(self, text: str) -> list[int]:
+        """Token ids of bare text."""
+        ...
