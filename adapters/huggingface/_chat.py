@@ -52,6 +52,11 @@ class HuggingFaceChatModel(BaseChatModel):
     logprobs: bool = False
 
     @property
+    def fingerprint(self) -> str:
+        """That of the language model: its weights and settings, wherever its files lie."""
+        return self.lm.fingerprint
+
+    @property
     def _llm_type(self) -> str:
         return "knowgate-huggingface"
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import threading
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn, Protocol
+from email.utils import parsedate_to_datetime
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from langchain_core.exceptions import ContextOverflowError
 from langchain_core.messages import AIMessage
@@ -36,7 +39,11 @@ from ...guard.errors import (
     is_transient,
 )
 
+_Result = TypeVar("_Result")
+
 _LONGEST_WAIT = 8.0
+# A server that asks for a longer wait is not asked again.
+_LONGEST_RETRY_AFTER = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +76,7 @@ class Attempts:
         if not self.first_wait >= 0:
             raise InputError("must not be negative", where="first_wait")
 
-    def run(self, attempt: Callable[[], object], ended: threading.Event) -> object:
+    def run(self, attempt: Callable[[], _Result], ended: threading.Event) -> _Result:
         """The result of `attempt`; gives up early once `ended` is set.
 
         Raises:
@@ -81,7 +88,9 @@ class Attempts:
         except Exception as error:  # noqa: BLE001 - every failure becomes a typed one
             self._fail(error)
 
-    async def arun(self, attempt: Callable[[], Awaitable[object]], ended: asyncio.Event) -> object:
+    async def arun(
+        self, attempt: Callable[[], Awaitable[_Result]], ended: asyncio.Event
+    ) -> _Result:
         """As `run`, without blocking the event loop; cancelling ends the attempts."""
 
         async def sleep(seconds: float) -> None:
@@ -98,7 +107,12 @@ class Attempts:
             self._fail(error)
 
     def _rules(self) -> dict[str, Any]:
-        wait = wait_exponential(self.first_wait, _LONGEST_WAIT) + wait_random(0, self.first_wait)
+        backoff = wait_exponential(self.first_wait, _LONGEST_WAIT) + wait_random(0, self.first_wait)
+
+        def wait(state: RetryCallState) -> float:
+            error = state.outcome.exception() if state.outcome is not None else None
+            return max(backoff(state), retry_after(error) or 0.0)
+
         return {
             "wait": wait,
             "retry": retry_if_exception(self._worth_another),
@@ -106,6 +120,8 @@ class Attempts:
         }
 
     def _worth_another(self, error: BaseException) -> bool:
+        if (retry_after(error) or 0.0) > _LONGEST_RETRY_AFTER:
+            return False
         return isinstance(error, self.retry_on) or is_transient(error)
 
     def _fail(self, error: Exception) -> NoReturn:
@@ -122,6 +138,31 @@ class Attempts:
             within = "" if self.timeout is None else f" within {self.timeout:g} s"
             raise LanguageModelTimeoutError(f"{self.model} did not answer{within}") from error
         raise LanguageModelError(f"{self.model} raised {type(error).__name__}") from error
+
+
+def retry_after(error: BaseException | None) -> float | None:
+    """Seconds that a server asks to wait before the next attempt; None where it does not say.
+
+    Read from the headers `retry-after-ms` and `retry-after` (seconds, or a date) of the
+    response that the error carries.
+    """
+    while error is not None:
+        headers = getattr(getattr(error, "response", None), "headers", None)
+        if isinstance(headers, Mapping):
+            return _header_seconds(headers)
+        error = error.__cause__
+    return None
+
+
+def _header_seconds(headers: Mapping[str, str]) -> float | None:
+    for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
+        value = headers.get(name, "")
+        with contextlib.suppress(ValueError):
+            seconds = float(value) * unit
+            return seconds if 0 <= seconds < math.inf else None
+        with contextlib.suppress(ValueError, TypeError):
+            return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
+    return None
 
 
 # So many calls in a row, each after all its attempts, and the provider is down.

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -23,19 +24,22 @@ from ...guard.deadlines import DeadlineRunner
 from ...guard.errors import InputError, LanguageModelError
 from ._answer import answer_text
 from ._calls import Attempts, Draws, TokenUsage, UsageMeter
-from ._model_identity import class_name, model_fingerprint, uncached
+from ._capabilities import Capabilities, areplies, class_name, replies, uncached, without_retries
+from ._model_identity import model_fingerprint
 
 GREEDY_OPTIONS: Mapping[str, Any] = MappingProxyType({"temperature": 0})
 # `nostream` keeps LangGraph from showing the samples as if they were the answer.
 _TAGS = ("knowgate", "nostream")
+_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """One draw: which of which prompt, and what the model is given."""
+    """Draws of one request: which of which prompt, and what the model is given."""
 
     prompt: int
-    draw: int
+    first: int
+    count: int
     messages: list[BaseMessage]
     options: dict[str, Any]
 
@@ -49,8 +53,11 @@ class ChatLimits:
             that use one `ChatModelLM` (per event loop for async calls).
         timeout: seconds per call, None for no deadline. A sync call that misses it
             is left behind on a daemon thread.
-        max_attempts: attempts per call, the first one counted.
-        first_wait: seconds before the second attempt; later waits double, and vary.
+        max_attempts: attempts per call, the first one counted. By default 3, or 1 for a
+            model whose client repeats calls by itself and cannot be told not to (clients
+            of the `openai` package can).
+        first_wait: seconds before the second attempt; later waits double, and vary. A
+            server's `Retry-After` is waited for, up to a minute.
         retry_on: further exceptions after which to try again.
         rate_limiter: LangChain's limiter, asked before every attempt; the time that
             takes is not counted as the call's own. It is never set on the model; one
@@ -62,7 +69,7 @@ class ChatLimits:
 
     max_concurrency: int = 8
     timeout: float | None = 30.0
-    max_attempts: int = 3
+    max_attempts: int | None = None
     first_wait: float = 0.25
     retry_on: tuple[type[Exception], ...] = ()
     rate_limiter: BaseRateLimiter | None = None
@@ -84,6 +91,10 @@ class ChatModelLM:
     go along with each call. Samples bypass LangChain's response cache, which would
     make them all alike. Where a draw fails for good, no further one is begun for its
     prompt, and those that arrived come along in the error.
+
+    Where the model's class has `n`, as OpenAI-compatible models do, one request asks for
+    all draws to a prompt; log-probabilities are asked for where the class has `logprobs`.
+    What the server rejects (`n`, `logprobs`, `temperature`) it is not asked for again.
 
     In traces the calls are children of the run they serve, tagged `knowgate`.
 
@@ -120,11 +131,14 @@ class ChatModelLM:
         system_prompt: str | None = None,
     ) -> None:
         self._limits = limits = ChatLimits() if limits is None else limits
-        self._model: Runnable[Any, Any] = coerce_to_runnable(model)
+        self._given: Runnable[Any, Any] = coerce_to_runnable(model)
+        self._model, client_repeats = without_retries(self._given)
+        self._capabilities = Capabilities(self._model)
+        attempts = limits.max_attempts
         self._attempts = Attempts(
             class_name(self._model),
             limits.timeout,
-            limits.max_attempts,
+            (1 if client_repeats else _ATTEMPTS) if attempts is None else attempts,
             limits.retry_on,
             limits.first_wait,
         )
@@ -141,10 +155,13 @@ class ChatModelLM:
 
     @property
     def fingerprint(self) -> str:
-        """Class and hash of the model, its parameters and the options; no secrets."""
+        """Class and hash of the model and the options, by what can change answers."""
+        # Without log-probabilities estimators measure in another way.
+        measured = {"with_probabilities": True} if self._capabilities.logprobs else {}
         return model_fingerprint(
-            self._model,
+            self._given,
             {
+                **measured,
                 "greedy_options": self._greedy_options,
                 "sample_options": self._sample_options or {},
                 "sample_temperature": self._sample_options is None,
@@ -179,8 +196,7 @@ class ChatModelLM:
 
         Returns:
             One list of `n` generations per prompt, in order; log-probabilities where
-            the message's metadata has them (an OpenAI model gives them when it is bound
-            with `logprobs=True`).
+            the message's metadata has them.
 
         Raises:
             PartialGenerationsError: draws failed; it has those that arrived.
@@ -255,60 +271,86 @@ class ChatModelLM:
     def _draw(
         self, model: Runnable[Any, Any], call: _Call, draws: Draws, ended: threading.Event
     ) -> None:
-        def ask() -> object:
-            output = model.invoke(call.messages, _config(), **call.options)
-            self._meter.count_tokens(output)  # here, so that late answers count as well
-            return output
-
         limiter = self._limits.rate_limiter
 
-        def attempt() -> object:
-            with self._room:
-                if ended.is_set():
-                    raise _given_up()
-                if limiter is not None and not limiter.acquire():
-                    raise _rate_limited()
-                if ended.is_set():  # while it waited for its turn
-                    raise _given_up()
-                self._meter.count_call()
-                return self._runner.call(ask, self._limits.timeout)
+        def request(options: dict[str, Any]) -> list[Any]:
+            if ended.is_set():
+                raise _given_up()
+            if limiter is not None and not limiter.acquire():
+                raise _rate_limited()
+            if ended.is_set():  # while it waited for its turn
+                raise _given_up()
+            self._meter.count_call()
+            ask = partial(self._ask, model, call.messages, options)
+            return self._runner.call(ask, self._limits.timeout)
 
+        def attempt(count: int) -> list[Any]:
+            with self._room:
+                return _some(self._capabilities.call(call.options, count, request))
+
+        arrived = 0
         try:
-            draws.arrive(call.prompt, call.draw, _generation(self._attempts.run(attempt, ended)))
+            while arrived < call.count:
+                count = call.count - arrived if self._capabilities.several else 1
+                found = self._attempts.run(partial(attempt, count), ended)
+                arrived += self._arrive(call, arrived, count, found, draws)
         except LanguageModelError as error:
             draws.fail(call.prompt, error)
 
     async def _adraw(
         self, model: Runnable[Any, Any], call: _Call, draws: Draws, ended: asyncio.Event
     ) -> None:
-        def ask() -> object:
-            output = model.invoke(call.messages, _config(), **call.options)
-            self._meter.count_tokens(output)
-            return output
-
         limiter = self._limits.rate_limiter
 
-        async def attempt() -> object:
-            async with self._loop_room():
-                if ended.is_set():
-                    raise _given_up()
-                if limiter is not None and not await limiter.aacquire():
-                    raise _rate_limited()
-                if ended.is_set():
-                    raise _given_up()
-                self._meter.count_call()
-                if _blocks(model):
-                    return await self._runner.acall(ask, self._limits.timeout)
-                async with asyncio.timeout(self._limits.timeout):
-                    output = await model.ainvoke(call.messages, _config(), **call.options)
-                self._meter.count_tokens(output)
-                return output
+        async def request(options: dict[str, Any]) -> list[Any]:
+            if ended.is_set():
+                raise _given_up()
+            if limiter is not None and not await limiter.aacquire():
+                raise _rate_limited()
+            if ended.is_set():
+                raise _given_up()
+            self._meter.count_call()
+            if _blocks(model):
+                ask = partial(self._ask, model, call.messages, options)
+                return await self._runner.acall(ask, self._limits.timeout)
+            async with asyncio.timeout(self._limits.timeout):
+                found = await areplies(model, call.messages, _config(), options)
+            self._count_tokens(found)
+            return found
 
+        async def attempt(count: int) -> list[Any]:
+            async with self._loop_room():
+                return _some(await self._capabilities.acall(call.options, count, request))
+
+        arrived = 0
         try:
-            output = await self._attempts.arun(attempt, ended)
-            draws.arrive(call.prompt, call.draw, _generation(output))
+            while arrived < call.count:
+                count = call.count - arrived if self._capabilities.several else 1
+                found = await self._attempts.arun(partial(attempt, count), ended)
+                arrived += self._arrive(call, arrived, count, found, draws)
         except LanguageModelError as error:
             draws.fail(call.prompt, error)
+
+    def _ask(
+        self, model: Runnable[Any, Any], messages: list[BaseMessage], options: dict[str, Any]
+    ) -> list[Any]:
+        found = replies(model, messages, _config(), options)
+        self._count_tokens(found)  # here, so that late replies count as well
+        return found
+
+    def _count_tokens(self, found: list[Any]) -> None:
+        # Each of several replies to one request names the tokens of the whole request.
+        if found:
+            self._meter.count_tokens(found[0])
+
+    def _arrive(self, call: _Call, arrived: int, count: int, found: list[Any], draws: Draws) -> int:
+        """Record replies after the first `arrived` ones; returns how many there were."""
+        if count > 1 and len(found) == 1:
+            self._capabilities.ignores_n()
+        new = found[: call.count - arrived]
+        for number, output in enumerate(new):
+            draws.arrive(call.prompt, call.first + arrived + number, _generation(output))
+        return len(new)
 
     def _for(self, temperature: float) -> Runnable[Any, Any]:
         return uncached(self._model) if temperature > 0 else self._model
@@ -323,14 +365,20 @@ class ChatModelLM:
             options = {"temperature": temperature}
             if self._sample_options is not None:
                 options = self._sample_options
+        seeded = self._seed_option is not None and seed is not None
+        # Seeds count up from draw to draw, and a request has one.
+        together = n > 1 and not seeded and self._capabilities.several
         calls = []
         for number, prompt in enumerate(prompts):
+            messages = self._messages(prompt)
+            if together:
+                calls.append(_Call(number, 0, n, messages, dict(options)))
+                continue
             for draw in range(n):
-                seeded = {}
+                given = dict(options)
                 if self._seed_option is not None and seed is not None:
-                    seeded[self._seed_option] = seed + draw
-                messages = self._messages(prompt)
-                calls.append(_Call(number, draw, messages, {**options, **seeded}))
+                    given[self._seed_option] = seed + draw
+                calls.append(_Call(number, draw, 1, messages, given))
         return calls
 
     def _messages(self, prompt: str) -> list[BaseMessage]:
@@ -363,6 +411,12 @@ def _blocks(model: Runnable[Any, Any]) -> bool:
         BaseChatModel._agenerate,
         SimpleChatModel._agenerate,
     )
+
+
+def _some(found: list[Any]) -> list[Any]:
+    if not found:
+        raise LanguageModelError("the model returned no reply")
+    return found
 
 
 def _given_up() -> LanguageModelError:

@@ -1,4 +1,4 @@
-"""Identify a model and its settings, and bypass its response cache."""
+"""Identify a chat model by what can change its answers."""
 
 from __future__ import annotations
 
@@ -8,60 +8,38 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from langchain_core.globals import get_llm_cache
 from langchain_core.language_models import BaseLanguageModel
 from langchain_core.runnables import Runnable, RunnableSequence
 from langchain_core.runnables.base import RunnableBindingBase
 
-
-def uncached(model: Runnable[Any, Any]) -> Runnable[Any, Any]:
-    """`model` as it is where no cache is in use, else a copy that asks none.
-
-    Looks through bindings and sequences; the caller's model is never changed.
-    """
-    if isinstance(model, BaseLanguageModel):
-        in_use = model.cache is not False and not (model.cache is None and get_llm_cache() is None)
-        return model.model_copy(update={"cache": False}) if in_use else model
-    if isinstance(model, RunnableBindingBase):
-        bound = uncached(model.bound)
-        return model if bound is model.bound else model.model_copy(update={"bound": bound})
-    if isinstance(model, RunnableSequence):
-        steps = [uncached(step) for step in model.steps]
-        if all(new is old for new, old in zip(steps, model.steps, strict=True)):
-            return model
-        return RunnableSequence(*steps, name=model.name)
-    return model
-
+from ._capabilities import class_name
 
 # Names under which models keep what they are and how they decode.
 _TELLING = (
     "model", "model_name", "model_id", "deployment_name", "temperature", "top_p", "top_k",
     "max_tokens", "max_output_tokens", "seed", "stop",
 )  # fmt: skip
-# Where a value is a secret, or changes although the model stays the same.
+# Secrets, addresses, and what changes how a reply is sent but never what it says.
 _UNTOLD = re.compile(
     r"key|secret|token(?!s|iz)|password|credential|auth|header|cookie|url|uri|endpoint|proxy"
-    r"|base|client|callback|cache|user|organi[sz]ation|project|metadata|tags",
+    r"|base|client|callback|cache|user|organi[sz]ation|project|metadata|tags"
+    r"|stream|timeout|retr(?:y|ies)|rate_limit|concurrency|verbose|logprobs|^n$",
     re.IGNORECASE,
 )
+# Names of a model, which a folder's path may be.
+_NAMES = ("model", "model_name", "model_id")
 
 
 def model_fingerprint(model: Runnable[Any, Any], settings: Mapping[str, Any]) -> str:
     """Class name and hash of a model and the settings it is called with.
 
-    Keys that may hold secrets or addresses take no part, so that a new key does not
-    make another model of it.
+    Only what can change answers takes part: neither secrets nor addresses, timeouts,
+    callbacks or streaming. A model that has a `fingerprint` itself, as local models have
+    of their weights, is identified by that and not by its name, which may be a path.
     """
     described = {"model": _described(model), "settings": _plain(settings)}
     text = json.dumps(described, sort_keys=True, ensure_ascii=True)
     return f"{class_name(model)}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-
-
-def class_name(model: Runnable[Any, Any]) -> str:
-    """Name of the model's class, looked up through its bindings."""
-    while isinstance(model, RunnableBindingBase):
-        model = model.bound
-    return type(model).__name__
 
 
 def _described(model: Runnable[Any, Any]) -> Any:
@@ -75,6 +53,10 @@ def _described(model: Runnable[Any, Any]) -> Any:
         found.update(model._identifying_params)
     else:
         found["name"] = model.get_name()
+    own = getattr(model, "fingerprint", None)
+    if isinstance(own, str):
+        found = {name: value for name, value in found.items() if name not in _NAMES}
+        found["weights"] = own
     return [kind, _plain(found)]
 
 
