@@ -11,7 +11,9 @@ scorer loads what it needs when it is made.
 from __future__ import annotations
 
 from ._guard import Guard
+from ._metrics import GuardMetrics
 from ._options import GuardOptions
+from ._signal import Request, Signal, Veto
 from .contracts import (
     Confidence,
     ConfidenceEstimator,
@@ -32,9 +34,7 @@ from .errors import (
     SignalError,
     SignalTimeoutError,
 )
-from .metrics import GuardMetrics
 from .policy import Fingerprint, Guarantee, Policy
-from .signal import Request, Signal, Veto
 
 __all__ = [
     "Confidence",

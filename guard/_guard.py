@@ -10,17 +10,17 @@ from functools import cache
 from typing import Any
 
 from .._version import __version__
+from ._metrics import GuardMetrics, Observer, Observers
 from ._options import GuardOptions
 from ._routing_signals import routing_signals
+from ._signal import Veto
 from ._signal_runner import SignalRunner
 from ._vetoes import bound_vetoes
 from .contracts import ConfidenceEstimator, ConflictDetector, RelevanceScorer
 from .decision import Decision, Mode, SignalName
 from .errors import InputError
-from .metrics import GuardMetrics, Observer, Observers
 from .policy import Policy
 from .routing import FlowSettings, Need, Outcome, decision_flow
-from .signal import Veto
 
 _logger = logging.getLogger("knowgate.guard")
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from ._signal import Signal
 from .decision import Mode, OnError
 from .errors import InputError
-from .signal import Signal
 
 # What can fail besides signals: reading the input, and a question in an unknown language.
 _OTHER_FAILURES = ("input", "language")

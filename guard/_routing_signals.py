@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from ._signal import Measured, Request, Signal, plain
 from .contracts import (
     BatchConfidenceEstimator,
     Confidence,
@@ -23,7 +24,6 @@ from .contracts import (
 from .decision import SignalName
 from .errors import KnowgateError, PolicyError, SignalValueError, UnsupportedLanguageError
 from .policy import JOINT, Fingerprint, IdentityCalibrator, Policy, aggregator, finite_or_none
-from .signal import Measured, Request, Signal, plain
 from .text import clean_text
 
 

@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
+from ._metrics import GuardMetrics
+from ._signal import Signal
 from .deadlines import (
     AllWorkersBusyError,
     DeadlineExceededError,
@@ -28,9 +30,7 @@ from .errors import (
     SignalValueError,
     UnsupportedLanguageError,
 )
-from .metrics import GuardMetrics
 from .routing import Failure, Need, Outcome
-from .signal import Signal
 
 _logger = logging.getLogger("knowgate.guard")
 _QUESTIONS_PER_CALL = 32

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from ._signal import Veto
 from .decision import Reason, SignalName
 from .errors import InputError, PolicyError
 from .policy import Policy
-from .signal import Veto
 
 _WORD = re.compile(r"[a-z][a-z0-9_]{0,39}")
 # Reasons of the guard that a bundled veto gives; no other reason of the guard may be one.

@@ -21,19 +21,14 @@ if TYPE_CHECKING:
     from .errors import KnowgateError
     from .policy import Fingerprint
 
+# Further names of this module are listed by the package.
 __all__ = [
     "Answerability",
-    "Confidence",
-    "ConfidenceEstimator",
     "ConflictBetween",
-    "ConflictDetector",
     "ConflictFinding",
     "EntailmentModel",
-    "Generation",
-    "LanguageModel",
     "Premise",
     "PremiseFault",
-    "RelevanceScorer",
     "Requirement",
     "ScoringLanguageModel",
     "SetScore",

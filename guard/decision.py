@@ -19,13 +19,8 @@ from pydantic import (
 
 from .contracts import Answerability, View
 
+# Further names of this module are listed by the package.
 __all__ = [
-    "Decision",
-    "Mode",
-    "OnError",
-    "Reason",
-    "Route",
-    "Scenario",
     "SignalName",
 ]
 

@@ -35,21 +35,13 @@ from .deadlines import DeadlineExceededError
 if TYPE_CHECKING:
     from .contracts import Generation
 
+# Further names of this module are listed by the package.
 __all__ = [
     "DeviceError",
-    "FingerprintMismatchError",
-    "InputError",
-    "KnowgateError",
-    "LanguageModelError",
     "LanguageModelTimeoutError",
-    "MissingDependencyError",
     "ModelFolderError",
     "PartialGenerationsError",
-    "PolicyError",
     "PromptTooLongError",
-    "QuestionError",
-    "SignalError",
-    "SignalTimeoutError",
     "SignalValueError",
     "UnsupportedLanguageError",
     "is_timeout",

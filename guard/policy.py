@@ -39,18 +39,16 @@ from .errors import InputError, PolicyError, PolicyVersionError
 from .files import read_json, write_text
 
 if TYPE_CHECKING:
-    from .signal import Veto
+    from ._signal import Veto
 
+# Further names of this module are listed by the package.
 __all__ = [
     "AGGREGATOR_NAMES",
     "Calibrator",
-    "Fingerprint",
-    "Guarantee",
     "GuaranteedRisk",
     "Histogram",
     "IdentityCalibrator",
     "PlattCalibrator",
-    "Policy",
     "PolicyPoint",
     "StepCalibrator",
     "TemperatureCalibrator",

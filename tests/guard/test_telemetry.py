@@ -20,8 +20,8 @@ from knowgate.guard import (
     Reason,
     Route,
 )
+from knowgate.guard._metrics import ERROR_KINDS, error_kind
 from knowgate.guard.errors import LanguageModelTimeoutError, SignalValueError
-from knowgate.guard.metrics import ERROR_KINDS, error_kind
 from knowgate.guard.testing import FailingScorer, FakeEstimator, FakeScorer
 from tests.support.guards import guard_with
 from tests.support.hostile import hostile_inputs

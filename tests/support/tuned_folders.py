@@ -7,7 +7,8 @@ from pathlib import Path
 import torch
 
 from knowgate.calibration.training.sufficiency import TrainableEncoder
-from knowgate.guard.signals.relevance import FEATURES, MatchModel, SeveralMix, SingleMix
+from knowgate.guard.signals.relevance import MatchModel
+from knowgate.guard.signals.relevance._match_model import FEATURES, SeveralMix, SingleMix
 
 TRAINED = tuple(name for name in FEATURES if name.startswith("trained."))
 

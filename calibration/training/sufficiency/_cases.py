@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ....guard.errors import InputError
 from ....guard.matching import normalise_answer
-from ....guard.signals.relevance import FEATURES, FusedScorer, MatchModel, SeveralMix, SingleMix
+from ....guard.signals.relevance import FusedScorer, MatchModel
 from ._mix import MixExample
 
 _HINT = 'each line needs "qid", "group", "source", "question", "passage" and "label" (0 or 1)'
@@ -243,14 +243,16 @@ def _compound(
 _ROUND = 16
 
 
-def feature_probe(length_penalty: float, features: Sequence[str] = FEATURES) -> MatchModel:
+def feature_probe(
+    length_penalty: float, features: Sequence[str] = MatchModel.all_features
+) -> MatchModel:
     """A mix of all features with weights 0, to compute features with."""
-    zeros = (0.0,) * len(features)
-    return MatchModel(
-        features=tuple(features),
+    count = len(features)
+    return MatchModel.of(
+        [0.0] * (1 + count),
+        [0.0] * (1 + 3 * count),
+        features=features,
         length_penalty=length_penalty,
-        single=SingleMix(bias=0.0, top=zeros),
-        several=SeveralMix(bias=0.0, top=zeros, margin=zeros, gain=zeros),
     )
 
 

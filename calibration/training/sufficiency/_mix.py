@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....guard.errors import optional_import
-from ....guard.signals.relevance import MatchModel, SeveralMix, SingleMix, set_features
+from ....guard.signals.relevance import MatchModel
 
 Floats = NDArray[np.float64]
 
@@ -64,29 +64,16 @@ def fit_match_model(
     if prior is not None and prior.features != tuple(features):
         raise ValueError("the prior has other features")
     several = [one for one in examples if len(one.vectors) > 1]
-    rows = [[v for part in set_features(e.vectors, e.joined) for v in part] for e in several]
-    k = len(features)
-    start = None
-    if prior is not None:
-        mix = prior.several
-        start = np.array([mix.bias, *mix.top, *mix.margin, *mix.gain])
+    rows = [MatchModel.several_row(one.vectors, one.joined) for one in several]
+    start = None if prior is None else np.array(prior.several_weights)
     many = _fit(rows, several, ridge, start)
     # A passage alone: the first of each set, which answers in one half of the cases. Half
     # an answer does not, though the set that it is part of may.
     alone = [one for one in examples if one.whole or not one.sufficient]
-    one_start = None if prior is None else np.array([prior.single.bias, *prior.single.top])
+    one_start = None if prior is None else np.array(prior.single_weights)
     one = _fit([list(e.vectors[0]) for e in alone], alone, ridge, one_start)
-    return MatchModel(
-        features=tuple(features),
-        length_penalty=length_penalty,
-        single=SingleMix(bias=one[0], top=tuple(one[1:])),
-        several=SeveralMix(
-            bias=many[0],
-            top=tuple(many[1 : 1 + k]),
-            margin=tuple(many[1 + k : 1 + 2 * k]),
-            gain=tuple(many[1 + 2 * k :]),
-        ),
-        fitted_on=fitted_on,
+    return MatchModel.of(
+        one, many, features=features, length_penalty=length_penalty, fitted_on=fitted_on
     )
 
 

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..._signal import Request, Veto, plain
 from ...contracts import Answerability, Premise, PremiseFault
 from ...decision import Reason
 from ...errors import SignalValueError
-from ...signal import Request, Veto, plain
 
 
 class AnswerabilityVeto(Veto[Answerability]):

@@ -59,23 +59,25 @@ def semantic_entropy(
         raise InputError("holds no samples", where="cluster_ids")
     if form not in ("normalised", "monte_carlo"):
         raise InputError(f"{form!r} is unknown", where="form", hint="use normalised or monte_carlo")
-    counts = Counter(cluster_ids)
-    total = len(cluster_ids)
     if loglikelihoods is None:
-        shares = [count / total for count in counts.values()]
+        shares = [count / len(cluster_ids) for count in Counter(cluster_ids).values()]
         return _clean(-math.fsum(share * math.log(share) for share in shares))
-    if len(loglikelihoods) != total:
+    return _weighted_entropy(cluster_ids, loglikelihoods, form)
+
+
+def _weighted_entropy(ids: Sequence[int], loglikelihoods: Sequence[float], form: Form) -> float:
+    if len(loglikelihoods) != len(ids):
         raise InputError(
-            f"has {len(loglikelihoods)} numbers for {total} samples", where="loglikelihoods"
+            f"has {len(loglikelihoods)} numbers for {len(ids)} samples", where="loglikelihoods"
         )
     if any(math.isnan(value) or value == math.inf for value in loglikelihoods):
         raise InputError("holds NaN or infinity", where="loglikelihoods")
     members: dict[int, list[float]] = {}
-    for cluster, value in zip(cluster_ids, loglikelihoods, strict=True):
+    for cluster, value in zip(ids, loglikelihoods, strict=True):
         members.setdefault(cluster, []).append(value)
     logs = {cluster: log_sum_exp(values) for cluster, values in members.items()}
     if form == "monte_carlo":
-        return -math.fsum(counts[cluster] * log for cluster, log in logs.items()) / total
+        return -math.fsum(len(members[cluster]) * log for cluster, log in logs.items()) / len(ids)
     whole = log_sum_exp(list(logs.values()))
     if whole == -math.inf:
         raise InputError("are all zero probabilities", where="loglikelihoods")

@@ -1,10 +1,10 @@
-"""Entailment by a cross-encoder: any sequence classifier trained on NLI."""
+"""Conflict detectors, and entailment by a sequence classifier trained on NLI."""
 
 from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -87,16 +87,42 @@ class ExaminingDetector(ABC):
         self._refuses = refuses
 
     @abstractmethod
+    def _prompts(self, question: str, passages: Sequence[str]) -> dict[str, list[int]]:
+        """What to ask the language model: each prompt with the passages that it holds."""
+
     def examine(
         self, question: str, closed_book_answer: str, passages: Sequence[str]
     ) -> ConflictFinding:
-        """The answers there are, with what supports each."""
+        """The answers there are, with what supports each.
 
-    @abstractmethod
+        Raises:
+            LanguageModelError: the model did not answer.
+        """
+        prompts = self._prompts(question, passages)
+        drawn = self._language_model.generate(list(prompts)) if prompts else []
+        return self._found(question, closed_book_answer, prompts, drawn)
+
     async def aexamine(
         self, question: str, closed_book_answer: str, passages: Sequence[str]
     ) -> ConflictFinding:
         """As `examine`, without blocking the event loop."""
+        prompts = self._prompts(question, passages)
+        drawn = await self._language_model.agenerate(list(prompts)) if prompts else []
+        return self._found(question, closed_book_answer, prompts, drawn)
+
+    def _found(
+        self,
+        question: str,
+        closed_book: str,
+        prompts: Mapping[str, Sequence[int]],
+        drawn: Sequence[Sequence[Generation]],
+    ) -> ConflictFinding:
+        said: list[Said] = [
+            (found.text, tuple(indices), False)
+            for indices, [found] in zip(prompts.values(), drawn, strict=True)
+        ]
+        said.append((closed_book, (), True))
+        return ConflictFinding.of(views_of(question, said, self._same, self._refuses))
 
     def detect(self, question: str, closed_book_answer: str, passages: Sequence[str]) -> bool:
         """True when the finding is a conflict.
@@ -137,39 +163,11 @@ class AnswerConflict(ExaminingDetector):
 
     compares_passages: ClassVar[bool] = False
 
-    def examine(
-        self, question: str, closed_book_answer: str, passages: Sequence[str]
-    ) -> ConflictFinding:
-        """Both answers, the context's as the view of all passages.
-
-        Raises:
-            LanguageModelError: the model did not answer.
-        """
+    def _prompts(self, question: str, passages: Sequence[str]) -> dict[str, list[int]]:
         if not passages:
-            return self._found(question, closed_book_answer, passages, "")
-        [[found]] = self._language_model.generate([self._filled(question, passages)])
-        return self._found(question, closed_book_answer, passages, found.text)
-
-    async def aexamine(
-        self, question: str, closed_book_answer: str, passages: Sequence[str]
-    ) -> ConflictFinding:
-        """As `examine`, without blocking the event loop."""
-        if not passages:
-            return self._found(question, closed_book_answer, passages, "")
-        [[found]] = await self._language_model.agenerate([self._filled(question, passages)])
-        return self._found(question, closed_book_answer, passages, found.text)
-
-    def _filled(self, question: str, passages: Sequence[str]) -> str:
-        return self._prompt.fill(context="\n\n".join(passages), question=question)
-
-    def _found(
-        self, question: str, closed_book: str, passages: Sequence[str], from_context: str
-    ) -> ConflictFinding:
-        said: list[Said] = [
-            (from_context, tuple(range(len(passages))), False),
-            (closed_book, (), True),
-        ]
-        return ConflictFinding.of(views_of(question, said, self._same, self._refuses))
+            return {}
+        filled = self._prompt.fill(context="\n\n".join(passages), question=question)
+        return {filled: list(range(len(passages)))}
 
 
 class PassageConflict(ExaminingDetector):
@@ -203,26 +201,6 @@ class PassageConflict(ExaminingDetector):
 
     compares_passages: ClassVar[bool] = True
 
-    def examine(
-        self, question: str, closed_book_answer: str, passages: Sequence[str]
-    ) -> ConflictFinding:
-        """Every answer there is, with the passages that support it.
-
-        Raises:
-            LanguageModelError: the model did not answer.
-        """
-        prompts = self._prompts(question, passages)
-        drawn = self._language_model.generate(list(prompts)) if prompts else []
-        return self._found(question, closed_book_answer, list(prompts.values()), drawn)
-
-    async def aexamine(
-        self, question: str, closed_book_answer: str, passages: Sequence[str]
-    ) -> ConflictFinding:
-        """As `examine`, without blocking the event loop."""
-        prompts = self._prompts(question, passages)
-        drawn = await self._language_model.agenerate(list(prompts)) if prompts else []
-        return self._found(question, closed_book_answer, list(prompts.values()), drawn)
-
     def _prompts(self, question: str, passages: Sequence[str]) -> dict[str, list[int]]:
         prompts: dict[str, list[int]] = {}
         for index, passage in enumerate(passages):
@@ -230,20 +208,6 @@ class PassageConflict(ExaminingDetector):
                 filled = self._prompt.fill(context=passage, question=question)
                 prompts.setdefault(filled, []).append(index)
         return prompts
-
-    def _found(
-        self,
-        question: str,
-        closed_book: str,
-        passages: Sequence[Sequence[int]],
-        drawn: Sequence[Sequence[Generation]],
-    ) -> ConflictFinding:
-        said: list[Said] = [
-            (found.text, tuple(indices), False)
-            for indices, [found] in zip(passages, drawn, strict=True)
-        ]
-        said.append((closed_book, (), True))
-        return ConflictFinding.of(views_of(question, said, self._same, self._refuses))
 
 
 _WEIGHTS = "model.safetensors"

@@ -5,17 +5,13 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from ...contracts import EntailmentModel, TextEmbedder
 from ...errors import InputError, SignalValueError
 from ._meaning_rules import Rule, judge_by_rules
-
-if TYPE_CHECKING:
-    pass
-
 
 # Chosen by `benchmarks/same_meaning.py`: the lowest at which the embedded bi-encoder takes at
 # most 1 in 100 pairs of answers to different questions of one kind, the closest of ten each,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ._late_interaction import best_cosines, token_weights, word_piece_idf
 from ._lexical import LexicalScorer
-from ._match_model import FEATURES, MatchModel, SeveralMix, SingleMix, set_features
+from ._match_model import MatchModel
 from ._registry import (
     DEFAULT_SCORER,
     default_aggregator,
@@ -21,18 +21,14 @@ from ._sufficiency import BUNDLED_FOLDER, FusedScorer
 __all__ = [
     "BUNDLED_FOLDER",
     "DEFAULT_SCORER",
-    "FEATURES",
     "FusedScorer",
     "LexicalScorer",
     "MatchModel",
-    "SeveralMix",
-    "SingleMix",
     "best_cosines",
     "default_aggregator",
     "default_calibrator",
     "load_scorer",
     "scorer_names",
-    "set_features",
     "token_weights",
     "word_piece_idf",
 ]

@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
@@ -73,12 +73,15 @@ class MatchModel(_Artefact):
 
     Attributes:
         schema_version: of the file.
-        features: names out of `FEATURES`, in the order of the weights.
+        all_features: every name that `features` may hold.
+        features: names out of `all_features`, in the order of the weights.
         length_penalty: see the match features; at least 0.
         single: for one passage; also the score of each passage.
         several: for two passages or more.
         fitted_on: what the weights were fitted on, in words.
     """
+
+    all_features: ClassVar[tuple[str, ...]] = FEATURES
 
     schema_version: int = SCHEMA_VERSION
     features: tuple[str, ...]
@@ -97,6 +100,43 @@ class MatchModel(_Artefact):
             if len(weights) != len(self.features):
                 raise ValueError("as many weights as features are needed")
         return self
+
+    @classmethod
+    def of(
+        cls,
+        single: Sequence[float],
+        several: Sequence[float],
+        *,
+        features: Sequence[str],
+        length_penalty: float,
+        fitted_on: str = "",
+    ) -> MatchModel:
+        """A mix from flat weights: bias and `top`; bias, `top`, `margin` and `gain`."""
+        count = len(features)
+        parts = [tuple(several[1 + i * count : 1 + (i + 1) * count]) for i in range(3)]
+        return cls(
+            features=tuple(features),
+            length_penalty=length_penalty,
+            single=SingleMix(bias=single[0], top=tuple(single[1:])),
+            several=SeveralMix(bias=several[0], top=parts[0], margin=parts[1], gain=parts[2]),
+            fitted_on=fitted_on,
+        )
+
+    @property
+    def single_weights(self) -> list[float]:
+        """The flat weights of `single`, as `of` takes them."""
+        return [self.single.bias, *self.single.top]
+
+    @property
+    def several_weights(self) -> list[float]:
+        """The flat weights of `several`, as `of` takes them."""
+        mix = self.several
+        return [mix.bias, *mix.top, *mix.margin, *mix.gain]
+
+    @staticmethod
+    def several_row(vectors: Sequence[Sequence[float]], joined: Sequence[float]) -> list[float]:
+        """What the weights of `several` after the bias are multiplied with."""
+        return [value for part in set_features(vectors, joined) for value in part]
 
     def vector(self, values: Mapping[str, float]) -> list[float]:
         """The values in the order of the weights."""

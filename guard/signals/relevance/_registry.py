@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from ..._model_files import ADAPTER_CONFIG
 from ...contracts import RelevanceScorer
-from ...engine import ADAPTER_CONFIG, EMBEDDED_SHA256, BiEncoderScorer
+from ...engine import EMBEDDED_SHA256, BiEncoderScorer
 from ...errors import InputError
 from ...policy import Calibrator, Fingerprint, IdentityCalibrator, PlattCalibrator
 from ._late_interaction import LateInteractionScorer

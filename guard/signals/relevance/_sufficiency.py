@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS, BUNDLED_SHA256
 from ...contracts import SetScore
-from ...engine import ADAPTER_CONFIG, ADAPTER_WEIGHTS, BUNDLED_SHA256, TokenEncoder
+from ...engine import TokenEncoder
 from ...errors import ModelFolderError
 from ...files import file_sha256
 from ...policy import Fingerprint

@@ -15,13 +15,7 @@ from knowgate.calibration.training.sufficiency import (
     fit_match_model,
     mix_examples,
 )
-from knowgate.guard.signals.relevance import (
-    FEATURES,
-    FusedScorer,
-    MatchModel,
-    SeveralMix,
-    SingleMix,
-)
+from knowgate.guard.signals.relevance import FusedScorer, MatchModel
 
 TWO = ("base.cosine", "trained.match")
 TRUE = np.asarray([6.0, 3.0])
@@ -105,11 +99,11 @@ def test_the_fit_is_scikit_learns_where_no_bound_holds(ridge: float) -> None:
     assert found.bias == pytest.approx(bias, abs=1e-3)
 
 
-PRIOR = MatchModel(
+PRIOR = MatchModel.of(
+    [-1.0, 1.5, 0.5],
+    [-2.0, 1.0, 2.0, 0.25, 0.75, 3.0, 4.0],
     features=TWO,
     length_penalty=0.06,
-    single=SingleMix(bias=-1.0, top=(1.5, 0.5)),
-    several=SeveralMix(bias=-2.0, top=(1.0, 2.0), margin=(0.25, 0.75), gain=(3.0, 4.0)),
 )
 
 
@@ -210,5 +204,5 @@ def test_examples_hold_the_scorers_features_and_even_out_the_sources(fused: Fuse
 
 def test_a_probe_has_all_features_and_says_nothing() -> None:
     probe = feature_probe(0.06)
-    assert probe.features == FEATURES
+    assert probe.features == MatchModel.all_features
     assert probe.joint_score([[1.0] * 8, [0.5] * 8], [2.0] * 8) == 0.0

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from knowgate.guard import InputError
 from knowgate.guard.errors import ModelFolderError
-from knowgate.guard.signals.relevance import (
+from knowgate.guard.signals.relevance._match_model import (
     FEATURES,
     MatchModel,
     SeveralMix,
@@ -42,6 +42,13 @@ def test_features_are_named_by_encoder_and_match() -> None:
         "trained.match",
         "trained.coverage",
     )
+
+
+def test_a_mix_is_made_of_flat_weights_and_gives_them_back() -> None:
+    flat = MODEL.single_weights, MODEL.several_weights
+    assert flat == ([-1.0, 2.0, 3.0], [-2.0, 1.0, 4.0, 0.5, 0.25, 8.0, 16.0])
+    made = MatchModel.of(*flat, features=MODEL.features, length_penalty=0.06, fitted_on="by hand")
+    assert made == MODEL
 
 
 def test_a_passage_is_scored_by_its_features_alone() -> None:

@@ -13,16 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard import InputError, RelevanceScorer
+from knowgate.guard._model_files import BUNDLED_SHA256
 from knowgate.guard.contracts import SetRelevanceScorer
-from knowgate.guard.engine import BUNDLED_SHA256, TokenEncoder
+from knowgate.guard.engine import TokenEncoder
 from knowgate.guard.errors import ModelFolderError
-from knowgate.guard.signals.relevance import BUNDLED_FOLDER, FEATURES, FusedScorer, load_scorer
+from knowgate.guard.signals.relevance import BUNDLED_FOLDER, FusedScorer, load_scorer
 from knowgate.guard.signals.relevance._late_interaction import (
     QuestionTokens,
     joined,
     match,
     match_values,
 )
+from knowgate.guard.signals.relevance._match_model import FEATURES
 from knowgate.guard.signals.relevance._sufficiency import SufficiencyScorer, require_bundled
 from tests.support.tuned_folders import TRAINED, some_mix, write_folder
 

@@ -24,10 +24,6 @@ from .errors import (
     SignalValueError,
 )
 
-__all__ = [
-    "GuardMetrics",
-]
-
 _logger = logging.getLogger("knowgate.guard")
 
 Observer = Callable[[Decision], object]

@@ -37,8 +37,6 @@ from .decision import OnError
 from .errors import KnowgateError, SignalValueError
 from .policy import Fingerprint
 
-__all__ = ["Request", "Signal", "Veto"]
-
 Measured = TypeVar("Measured")
 
 

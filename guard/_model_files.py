@@ -1,0 +1,18 @@
+"""Names and hashes of the files that hold the trained relevance scorer."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+ADAPTER_WEIGHTS = "adapter_model.safetensors"
+ADAPTER_CONFIG = "adapter_config.json"
+BUNDLED_SHA256 = MappingProxyType(
+    {
+        "adapter_config.json": ("9cdd9d2b17c1cae982070d1fa5d77d8e99a97d9eaa5f7d928059fe5328f83064"),
+        "adapter_model.safetensors": (
+            "e04832e0c7071e6eaa024a0a6d02951c264e42d94a13c46802e752b59d2938d0"
+        ),
+        "fused.json": ("e85431a4ebfe0a938f694b222c7f6cd547ad31cf3ffa21367d3a6ba6b0c3b666"),
+        "sufficiency.json": ("2fb4655984fa88ee8f6ab7a6e21d66409d5278eb40ab017337a75382cbc537cd"),
+    }
+)
