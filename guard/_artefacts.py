@@ -1,4 +1,4 @@
-"""The parts of a stored policy: fingerprints, veto bindings, guarantees and histograms."""
+"""The parts of a stored policy: veto bindings, guarantees and histograms."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 
+from ._fingerprint import Fingerprint
 from .decision import Route
-from .errors import FingerprintMismatchError
+from .errors import FingerprintMismatchError, PolicyError, PolicyVersionError
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 Count = Annotated[int, Field(ge=0)]
@@ -25,57 +26,6 @@ class Artefact(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Fingerprint(BaseModel):
-    """Identifies a signal: everything that its numbers depend on.
-
-    Attributes:
-        kind: the registered name, e.g. `bi_encoder`.
-        weights_sha256: of the weights file, None for a method without weights.
-        backend: what computes it, e.g. `torch`, `onnxruntime`, `python`.
-        dtype: numeric precision, e.g. `float32`.
-        max_length: longest input in tokens, None when unlimited.
-        tokenizer_sha256: of the tokenizer file, None without one.
-        settings: everything else that changes the numbers, e.g. the aggregator.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    kind: str
-    weights_sha256: str | None = None
-    backend: str = "python"
-    dtype: str | None = None
-    max_length: int | None = Field(default=None, gt=0)
-    tokenizer_sha256: str | None = None
-    settings: dict[str, str | int | FiniteFloat | bool | None] = Field(default_factory=dict)
-
-    def differences(self, other: Fingerprint) -> list[str]:
-        """Names of the fields and settings in which `other` differs, each with both values.
-
-        Example:
-            >>> Fingerprint(kind="a").differences(Fingerprint(kind="b"))
-            ["kind: 'a' against 'b'"]
-        """
-        # Another kind has other settings, which would say nothing more.
-        settings = self.kind == other.kind
-        mine, theirs = _flat(self, settings=settings), _flat(other, settings=settings)
-        return [
-            f"{name}: {_shown(mine, name)} against {_shown(theirs, name)}"
-            for name in dict.fromkeys([*mine, *theirs])
-            # A setting that is not there is not one that is None.
-            if (name in mine, mine.get(name)) != (name in theirs, theirs.get(name))
-        ]
-
-
-def _shown(fields: dict[str, Any], name: str) -> str:
-    return repr(fields[name]) if name in fields else "nothing"
-
-
-def _flat(fingerprint: Fingerprint, *, settings: bool) -> dict[str, Any]:
-    found: dict[str, Any] = fingerprint.model_dump(exclude={"settings"})
-    named = fingerprint.settings if settings else {}
-    return found | {f"settings.{name}": value for name, value in named.items()}
-
-
 def require_fingerprint(expected: Fingerprint, found: Fingerprint, what: str, hint: str) -> None:
     """Reject a part other than the one that a policy is bound to.
 
@@ -86,6 +36,36 @@ def require_fingerprint(expected: Fingerprint, found: Fingerprint, what: str, hi
     if differences:
         raise FingerprintMismatchError(
             f"the policy was calibrated on another {what} ({'; '.join(differences)})", hint=hint
+        )
+
+
+def require_schema_version(value: Any, newest: int, *, where: str) -> None:
+    """Reject parsed JSON that is not a policy of a known schema version.
+
+    Raises:
+        PolicyVersionError: a newer knowgate wrote it.
+        PolicyError: it is no object, or names no version.
+    """
+    if not isinstance(value, dict):
+        raise PolicyError(
+            f"expected a JSON object, found {type(value).__name__}",
+            where=where,
+            hint="write it with `knowgate calibrate`",
+        )
+    version = value.get("schema_version")
+    if isinstance(version, bool):
+        version = None
+    if isinstance(version, int) and version > newest:
+        raise PolicyVersionError(
+            f"policy schema {version} is newer than {newest}, the newest known here",
+            where=where,
+            hint="upgrade knowgate or calibrate again",
+        )
+    if not isinstance(version, int) or version < 1:
+        raise PolicyError(
+            "field 'schema_version' is missing or not a positive number",
+            where=where,
+            hint="write it with `knowgate calibrate`",
         )
 
 

@@ -9,7 +9,6 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from .._version import __version__
 from ._metrics import GuardMetrics, Observer, Observers
 from ._options import GuardOptions
 from ._routing_signals import routing_signals
@@ -100,22 +99,10 @@ class Guard:
 
         Arguments as for the class.
         """
-        from .signals.relevance import (
-            DEFAULT_SCORER,
-            default_aggregator,
-            default_calibrator,
-            load_scorer,
-        )
+        from .signals.relevance import DEFAULT_SCORER, load_scorer
 
         scorer = load_scorer(DEFAULT_SCORER)
-        policy = Policy(
-            created_by=f"knowgate {__version__}",
-            scorer=scorer.fingerprint,
-            aggregator=default_aggregator(DEFAULT_SCORER),
-            relevance_calibrator=default_calibrator(scorer.fingerprint),
-            relevance_threshold=0.5,
-            note="not calibrated on your data: a default threshold without a guarantee",
-        )
+        policy = Policy.for_scorer(scorer)
         _log_uncalibrated()
         return cls(policy, scorer=scorer, options=options, metrics=metrics, observers=observers)
 

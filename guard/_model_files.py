@@ -16,3 +16,5 @@ BUNDLED_SHA256 = MappingProxyType(
         "sufficiency.json": ("2fb4655984fa88ee8f6ab7a6e21d66409d5278eb40ab017337a75382cbc537cd"),
     }
 )
+# Of the weights of all-MiniLM-L6-v2 that are embedded.
+EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from ._fingerprint import Fingerprint
+from ._scorer_defaults import output_scale
 from ._signal import Measured, Request, Signal, plain
 from .contracts import (
     BatchConfidenceEstimator,
@@ -23,7 +25,7 @@ from .contracts import (
 )
 from .decision import SignalName
 from .errors import KnowgateError, PolicyError, SignalValueError, UnsupportedLanguageError
-from .policy import JOINT, Fingerprint, IdentityCalibrator, Policy, aggregator, finite_or_none
+from .policy import JOINT, IdentityCalibrator, Policy, aggregator, finite_or_none
 from .text import clean_text
 
 
@@ -105,6 +107,10 @@ class RelevanceSignal(RoutingSignal[Relevance]):
         self._scorer = scorer
         self._aggregate = aggregator(policy.aggregator)
         self._calibrator = policy.relevance_calibrator
+        # A cosine is clipped to [0, 1]; what else lies outside was never a probability.
+        self._must_be_probability = (
+            isinstance(self._calibrator, IdentityCalibrator) and output_scale(policy.scorer) is None
+        )
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -149,12 +155,20 @@ class RelevanceSignal(RoutingSignal[Relevance]):
     def check(self, value: Any, request: Request) -> Relevance:
         """The scores as finite floats, with the value of all passages together."""
         count = len(request.passages)
-        if not self._joint:
+        if self._joint:
+            if not isinstance(value, SetScore):
+                raise self._wrong(f"the scorer returned {type(value).__name__}")
+            scores = self._scores(value.scores, count)
+            found = Relevance(scores, self._scores([value.joint], 1)[0])
+        else:
             scores = self._scores(value, count)
-            return Relevance(scores, self._aggregate(scores))
-        if not isinstance(value, SetScore):
-            raise self._wrong(f"the scorer returned {type(value).__name__}")
-        return Relevance(self._scores(value.scores, count), self._scores([value.joint], 1)[0])
+            found = Relevance(scores, self._aggregate(scores))
+        if self._must_be_probability and not 0.0 <= found.raw <= 1.0:
+            raise self._wrong(
+                "the scorer's value is not within [0, 1], and the policy has no calibrator "
+                "(write it with Policy.for_scorer, or calibrate one)"
+            )
+        return found
 
     def level(self, value: Relevance) -> float:
         """The calibrated probability that the passages suffice."""

@@ -33,9 +33,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from ._fingerprint import Fingerprint
 from .decision import OnError
 from .errors import KnowgateError, SignalValueError
-from .policy import Fingerprint
 
 Measured = TypeVar("Measured")
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from ._fingerprint import Fingerprint
     from .errors import KnowgateError
-    from .policy import Fingerprint
 
 # Further names of this module are listed by the package.
 __all__ = [

@@ -27,16 +27,10 @@ from langchain_core.language_models import FakeListChatModel
 from langchain_core.runnables import RunnableLambda
 from knowgate.adapters.langchain import GuardedRAG
 from knowgate.guard import Guard, Policy
-from knowgate.guard.signals.relevance import default_calibrator, load_scorer
+from knowgate.guard.signals.relevance import load_scorer
 
 scorer = load_scorer("fused")
-policy = Policy(
-    scorer=scorer.fingerprint,
-    aggregator="joint",
-    relevance_calibrator=default_calibrator(scorer.fingerprint),
-    relevance_threshold=0.5,
-)
-guard = Guard(policy, scorer=scorer)
+guard = Guard(Policy.for_scorer(scorer, threshold=0.5), scorer=scorer)
 model = RunnableLambda(lambda _: "prompt") | FakeListChatModel(responses=["At nine."])
 page = Document("The library opens at nine in the morning on weekdays.")
 chain = GuardedRAG(

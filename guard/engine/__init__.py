@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from .._model_files import EMBEDDED_SHA256
 from ._bi_encoder import BiEncoderScorer
 from ._encoder import EncodedText, TokenEncoder
 from ._loading import (
-    EMBEDDED_SHA256,
     embedded_model_path,
     quiet_loading,
 )

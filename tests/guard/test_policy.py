@@ -261,7 +261,9 @@ def test_a_setting_that_differs_is_named_and_the_others_are_not() -> None:
         "settings.idf: None against nothing",
     ]
     with pytest.raises(FingerprintMismatchError, match=r"scorer=load_scorer\(DIR\)"):
-        policy_with(scorer=mine).require_scorer(theirs)
+        policy_with(scorer=mine, relevance_calibrator=PlattCalibrator(a=1.0, b=0.0)).require_scorer(
+            theirs
+        )
 
 
 def test_another_estimators_policy_is_refused() -> None:

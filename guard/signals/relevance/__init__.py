@@ -6,13 +6,12 @@ Add a scorer by matching the `RelevanceScorer` protocol and calling
 
 from __future__ import annotations
 
+from ...policy import default_aggregator, default_calibrator
 from ._late_interaction import best_cosines, token_weights, word_piece_idf
 from ._lexical import LexicalScorer
 from ._match_model import MatchModel
 from ._registry import (
     DEFAULT_SCORER,
-    default_aggregator,
-    default_calibrator,
     load_scorer,
     scorer_names,
 )

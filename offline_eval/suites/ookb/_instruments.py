@@ -15,7 +15,12 @@ from ....guard.contracts import RelevanceScorer
 from ....guard.engine import BiEncoderScorer
 from ....guard.errors import InputError, SignalError
 from ....guard.policy import Policy
-from ....guard.signals.relevance import DEFAULT_SCORER, default_aggregator, load_scorer
+from ....guard.signals.relevance import (
+    DEFAULT_SCORER,
+    default_aggregator,
+    default_calibrator,
+    load_scorer,
+)
 from ...data import Encoder, KnowledgeBase, QuestionRecord
 from ...run import (
     CaseKind,
@@ -127,6 +132,7 @@ class Instruments(System):
         policy = Policy(
             scorer=self.scorer.fingerprint,
             aggregator=self.aggregator(self.settings),
+            relevance_calibrator=default_calibrator(self.scorer.fingerprint),
             relevance_threshold=1.0,
         )
         # No deadline: how busy the machine is must not decide which cases count as failed.

@@ -10,6 +10,7 @@ from ....guard.contracts import Confidence, ConfidenceEstimator, RelevanceScorer
 from ....guard.decision import Decision, Route
 from ....guard.errors import KnowgateError, SignalValueError
 from ....guard.policy import Policy
+from ....guard.signals.relevance import default_calibrator
 from ...run import (
     RowError,
     each_or_error,
@@ -47,6 +48,7 @@ class SignalMeter:
         policy = Policy(
             scorer=scorer.fingerprint,
             aggregator=aggregator,
+            relevance_calibrator=default_calibrator(scorer.fingerprint),
             relevance_threshold=1.0,
             allowed_routes=(Route.FOLLOW_CONTEXT, Route.ABSTAIN),
         )

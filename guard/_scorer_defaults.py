@@ -1,0 +1,75 @@
+"""What fits the bundled scorers: output scale, aggregator, threshold.
+
+A raw score is a probability only where the scorer says so. Log-odds that are clipped to
+[0, 1] look like probabilities and make a policy that abstains from most good questions, so
+a policy whose calibrator or aggregator does not fit its scorer's output is rejected.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ._fingerprint import Fingerprint
+
+JOINT = "joint"
+
+# `share` is within [0, 1], `cosine` within [-1, 1], `log_odds` any finite number.
+Scale = Literal["share", "cosine", "log_odds"]
+_SCALES: dict[str, Scale] = {
+    "bi_encoder": "cosine",
+    "fused": "log_odds",
+    "late_interaction": "cosine",
+    "lexical": "share",
+    "sufficiency": "log_odds",
+}
+# Scorers whose joint value is meant to be used; the best passage counts for the others.
+_JOINT_KINDS = frozenset({"fused", "sufficiency"})
+_WITHOUT_JOINT = frozenset({"bi_encoder", "lexical"})
+
+
+def output_scale(fingerprint: Fingerprint) -> Scale | None:
+    """The scale of a bundled scorer's raw scores; None for any other scorer."""
+    return _SCALES.get(fingerprint.kind)
+
+
+def default_aggregator(kind: str) -> str:
+    """The aggregator to use with a scorer of this kind where none is named.
+
+    Args:
+        kind: a scorer's name, or the kind in its fingerprint.
+
+    Example:
+        >>> default_aggregator("fused"), default_aggregator("lexical")
+        ('joint', 'max')
+    """
+    return JOINT if kind in _JOINT_KINDS else "max"
+
+
+def default_threshold(fingerprint: Fingerprint) -> float | None:
+    """The threshold of `Guard.default()`, None for a scorer without a bundled one.
+
+    Chosen by `benchmarks/default_threshold.py` on public help pages; rates on other data
+    are in the page on `Guard.default()` of the documentation.
+    """
+    return DEFAULT_THRESHOLDS.get(fingerprint.kind)
+
+
+DEFAULT_THRESHOLDS = {"fused": 0.55}
+
+
+def misfit(fingerprint: Fingerprint, aggregator: str, calibrator: str) -> str:
+    """Why aggregator or calibrator cannot take the scorer's raw scores; empty where they can.
+
+    Example:
+        >>> misfit(Fingerprint(kind="lexical"), "max", "identity")
+        ''
+    """
+    kind, scale = fingerprint.kind, output_scale(fingerprint)
+    if aggregator == JOINT and kind in _WITHOUT_JOINT:
+        return f"aggregator 'joint' does not fit the scorer {kind!r}, which has no joint value"
+    if scale != "log_odds":
+        return ""
+    about = f"does not fit the scorer {kind!r}, whose scores are log-odds, not probabilities"
+    if calibrator in ("identity", "temperature"):
+        return f"relevance_calibrator {calibrator!r} {about}"
+    return f"aggregator 'noisy_or' {about}" if aggregator == "noisy_or" else ""

@@ -1,0 +1,113 @@
+"""No raw score is taken for a probability: policies fit the output of their scorer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowgate.guard import Fingerprint, Guard, Policy, PolicyError, Reason, Route
+from knowgate.guard.policy import IdentityCalibrator, PlattCalibrator, TemperatureCalibrator
+from knowgate.guard.signals.relevance import LexicalScorer
+from knowgate.guard.testing import FakeScorer
+
+LOG_ODDS = PlattCalibrator(a=1.0, b=0.0)
+
+
+class FusedLike:
+    """A scorer that is named like the default one."""
+
+    fingerprint = Fingerprint(kind="fused")
+
+
+@pytest.mark.parametrize("kind", ["fused", "sufficiency"])
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({}, "relevance_calibrator 'identity' does not fit"),
+        (
+            {"relevance_calibrator": TemperatureCalibrator(temperature=2.0)},
+            "relevance_calibrator 'temperature' does not fit",
+        ),
+        (
+            {"relevance_calibrator": LOG_ODDS, "aggregator": "noisy_or"},
+            "aggregator 'noisy_or' does not fit",
+        ),
+    ],
+)
+def test_log_odds_are_never_taken_for_probabilities(
+    kind: str, changes: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(PolicyError, match=rf"{why} the scorer '{kind}'.*Policy\.for_scorer"):
+        Policy(scorer=Fingerprint(kind=kind), relevance_threshold=0.5, **changes)
+
+
+def test_a_policy_that_follows_nothing_may_have_any_calibrator() -> None:
+    assert not Policy(scorer=Fingerprint(kind="fused"), relevance_threshold=None).may_follow
+
+
+def test_a_stored_policy_that_does_not_fit_is_rejected_with_its_file(tmp_path: Path) -> None:
+    good = Policy.for_scorer(FusedLike(), threshold=0.5)  # type: ignore[arg-type]
+    stored = json.loads(good.to_json())
+    stored["relevance_calibrator"] = {"kind": "identity"}
+    path = tmp_path / "policy.json"
+    path.write_text(json.dumps(stored), encoding="utf-8")
+
+    with pytest.raises(PolicyError, match=r"policy\.json: relevance_calibrator 'identity'"):
+        Policy.load(path)
+
+
+def test_a_policy_for_a_scorer_has_the_calibrator_and_aggregator_that_fit_it() -> None:
+    policy = Policy.for_scorer(FusedLike(), threshold=0.7)  # type: ignore[arg-type]
+
+    assert (policy.aggregator, policy.relevance_calibrator) == ("joint", LOG_ODDS)
+    assert policy.relevance_threshold == 0.7
+    assert "not calibrated on your data" in policy.note
+    assert not policy.calibrated
+
+
+def test_only_the_default_scorer_has_a_bundled_threshold() -> None:
+    bundled = Policy.for_scorer(FusedLike()).relevance_threshold  # type: ignore[arg-type]
+    assert bundled is not None
+    with pytest.raises(PolicyError, match="LexicalScorer has no bundled threshold"):
+        Policy.for_scorer(LexicalScorer())
+
+
+def test_the_scale_of_a_scorer_of_ones_own_has_to_be_told() -> None:
+    scorer = FakeScorer(default=0.9)
+    with pytest.raises(PolicyError, match="FakeScorer are not known to be probabilities"):
+        Policy.for_scorer(scorer, threshold=0.5)
+
+    policy = Policy.for_scorer(scorer, threshold=0.5, calibrator=IdentityCalibrator())
+    guard = Guard(policy, scorer=scorer, metrics=False)
+    assert guard.decide("q", ["passage"]).route is Route.FOLLOW_CONTEXT
+
+
+def test_a_calibrator_that_does_not_fit_is_rejected_here_too() -> None:
+    with pytest.raises(PolicyError, match="relevance_calibrator 'identity' does not fit"):
+        Policy.for_scorer(
+            FusedLike(),  # type: ignore[arg-type]
+            threshold=0.5,
+            calibrator=IdentityCalibrator(),
+        )
+
+
+def test_a_threshold_off_its_scale_is_rejected_in_one_line() -> None:
+    with pytest.raises(PolicyError, match="field 'relevance_threshold'") as raised:
+        Policy.for_scorer(LexicalScorer(), threshold=1.5)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("value", [1.5, -0.1, 7])
+def test_a_raw_score_beyond_a_probability_is_a_failure_not_a_certainty(value: float) -> None:
+    scorer = FakeScorer(default=value)
+    policy = Policy(scorer=scorer.fingerprint, relevance_threshold=0.5)
+    decision = Guard(policy, scorer=scorer, metrics=False).decide("q", ["passage"])
+
+    assert decision.reason is Reason.RELEVANCE_FAILED
+
+    calibrated = policy.model_copy(update={"relevance_calibrator": LOG_ODDS})
+    again = Guard(calibrated, scorer=scorer, metrics=False).decide("q", ["passage"])
+    assert again.relevance == pytest.approx(LOG_ODDS.apply(value))
