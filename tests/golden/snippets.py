@@ -13,10 +13,16 @@ from langchain_core.runnables import RunnableLambda
 
 from knowgate.adapters.langchain import ChatModelLM, GuardedRAG
 from knowgate.guard import Decision, Guard, GuardOptions, Policy, Route
+from knowgate.guard.policy import IdentityCalibrator
 from knowgate.guard.signals.answerability import PremiseChecker
 from knowgate.guard.signals.confidence import SampledConsistency, load_estimator
 from knowgate.guard.signals.conflict import PassageConflict, SameMeaning
-from knowgate.guard.signals.relevance import LexicalScorer, default_aggregator, load_scorer
+from knowgate.guard.signals.relevance import (
+    LexicalScorer,
+    default_aggregator,
+    default_calibrator,
+    load_scorer,
+)
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.judging.labelling import LabelSession
 from knowgate.offline_eval.run import (
@@ -46,10 +52,14 @@ def guards(folder: Path) -> dict[str, Any]:
     cases, found = _cases(folder), {}
     for name in ("lexical", "bi_encoder", "late_interaction", "sufficiency", "fused"):
         scorer = load_scorer(name)
+        # Log-odds are made probabilities; the other scores are what they were stored as.
+        log_odds = name in ("sufficiency", "fused")
+        calibrator = default_calibrator(scorer.fingerprint) if log_odds else IdentityCalibrator()
         policy = Policy(
             scorer=scorer.fingerprint,
             aggregator=default_aggregator(scorer.fingerprint.kind),
-            relevance_threshold=0.3,
+            relevance_calibrator=calibrator,
+            relevance_threshold=calibrator.apply(0.3),
         )
         options = GuardOptions(deadlines={"relevance": None})
         guard = Guard(policy, scorer=scorer, metrics=False, options=options)
