@@ -6,7 +6,8 @@ import hashlib
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from ..policy import Fingerprint
 from ..text import clean_text
 from ._language import is_readable
 from ._loading import embedded_model_path, quiet_loading, weights_file
+from ._minilm import MiniLM
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -62,19 +64,17 @@ class BiEncoderScorer:
     ) -> None:
         if cache_size < 0:
             raise InputError("must not be negative", where="cache_size")
-        folder = embedded_model_path() if model is None else model_folder(model)
-        self._model = load_model(folder, device)
+        loaded = load_encoder(model, device)
+        self._model = loaded.model
         self._on_cpu = self._model.device.type == "cpu"
-        max_length = int(self._model.max_seq_length or 512)
-        self._max_characters = max_length * CHARACTERS_PER_TOKEN
-        tokenizer = folder / "tokenizer.json"
+        self._max_characters = loaded.max_length * CHARACTERS_PER_TOKEN
         self._fingerprint = Fingerprint(
             kind="bi_encoder",
-            weights_sha256=file_sha256(weights_file(folder)),
+            weights_sha256=loaded.weights_sha256,
             backend="torch",
             dtype="float32",
-            max_length=max_length,
-            tokenizer_sha256=file_sha256(tokenizer) if tokenizer.is_file() else None,
+            max_length=loaded.max_length,
+            tokenizer_sha256=loaded.tokenizer_sha256,
         )
         self._tokenizer = free_tokenizer(self._model)
         self._cache: OrderedDict[bytes, Embeddings] = OrderedDict()
@@ -136,9 +136,12 @@ class BiEncoderScorer:
 
     def _encode(self, texts: list[str]) -> Embeddings:
         shortened = [_shortened(text, self._max_characters) for text in texts]
+        size = 1 if self._on_cpu else 64
+        if isinstance(self._model, MiniLM):
+            return self._model.encode(shortened, batch_size=size)
         encoded = self._model.encode(
             shortened,
-            batch_size=1 if self._on_cpu else 64,
+            batch_size=size,
             normalize_embeddings=True,
             convert_to_numpy=True,
             show_progress_bar=False,
@@ -176,27 +179,61 @@ def model_folder(model: str | os.PathLike[str]) -> Path:
         ) from None
 
 
-def load_model(folder: Path, device: str | None) -> SentenceTransformer:
-    """The sentence-transformers model of a folder, ready to be run.
+@dataclass(frozen=True, slots=True)
+class LoadedEncoder:
+    """An encoder, ready to be run, and what fingerprints record of it."""
+
+    model: SentenceTransformer | MiniLM
+    folder: Path
+    max_length: int
+    weights_sha256: str
+    tokenizer_sha256: str | None
+
+
+def load_encoder(model: str | os.PathLike[str] | None, device: str | None) -> LoadedEncoder:
+    """Load a sentence-transformers folder or hub model; None for the embedded one.
 
     Raises:
         ModelFolderError: no safetensors weights, or they cannot be loaded.
         DeviceError: the device is not there.
         MissingDependencyError: sentence-transformers is not installed.
     """
-    weights_file(folder)
-    library: Any = optional_import("sentence_transformers")
+    embedded = model is None
+    folder = embedded_model_path() if model is None else model_folder(model)
+    weights = weights_file(folder)
     torch: Any = optional_import("torch")
     if device is not None and device.startswith("cuda") and not torch.cuda.is_available():
         raise DeviceError(f"device {device!r} was asked for, but there is no CUDA device here")
+    loaded = _loaded(MiniLM if embedded else _sentence_transformer, folder, device)
+    tokenizer = folder / "tokenizer.json"
+    return LoadedEncoder(
+        loaded,
+        folder,
+        int(loaded.max_seq_length or 512),
+        EMBEDDED_SHA256 if embedded else file_sha256(weights),
+        file_sha256(tokenizer) if tokenizer.is_file() else None,
+    )
+
+
+def _sentence_transformer(folder: Path, device: str | None) -> SentenceTransformer:
+    library: Any = optional_import("sentence_transformers")
+    with quiet_loading():
+        model: SentenceTransformer = library.SentenceTransformer(
+            str(folder),
+            device=device,
+            model_kwargs={"use_safetensors": True},
+            local_files_only=True,
+        )
+    return model.eval()
+
+
+def _loaded(
+    load: Callable[[Path, str | None], SentenceTransformer | MiniLM],
+    folder: Path,
+    device: str | None,
+) -> SentenceTransformer | MiniLM:
     try:
-        with quiet_loading():
-            model: SentenceTransformer = library.SentenceTransformer(
-                str(folder),
-                device=device,
-                model_kwargs={"use_safetensors": True},
-                local_files_only=True,
-            )
+        return load(folder, device)
     except RuntimeError as error:
         if device is not None:
             raise DeviceError(
@@ -209,10 +246,9 @@ def load_model(folder: Path, device: str | None) -> SentenceTransformer:
             where=str(folder),
             hint="name a sentence-transformers model folder",
         ) from None
-    return model.eval()
 
 
-def free_tokenizer(model: SentenceTransformer) -> Any | None:
+def free_tokenizer(model: SentenceTransformer | MiniLM) -> Any | None:
     """A copy of the model's tokenizer without truncation and padding; None for a slow one.
 
     A copy, because the model sets its own to truncate again whenever it encodes,

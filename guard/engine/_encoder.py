@@ -30,12 +30,12 @@ from numpy.typing import NDArray
 
 from .._model_files import EMBEDDED_SHA256
 from ..errors import InputError, ModelFolderError, optional_import
-from ..files import file_sha256
 from ..policy import Fingerprint
 from ..text import clean_text
-from ._bi_encoder import CHARACTERS_PER_TOKEN, free_tokenizer, load_model, model_folder
+from ._bi_encoder import CHARACTERS_PER_TOKEN, free_tokenizer, load_encoder
 from ._language import is_readable
-from ._loading import embedded_model_path, merge_adapter, weights_file
+from ._loading import merge_adapter
+from ._minilm import MiniLM
 
 MAX_WINDOWS = 16
 # Three quarters of a window: no stretch of a quarter window is ever cut in two.
@@ -93,18 +93,19 @@ class TokenEncoder:
     ) -> None:
         if cache_tokens < 0:
             raise InputError("must not be negative", where="cache_tokens")
-        folder = embedded_model_path() if model is None else model_folder(model)
-        self._model: Any = load_model(folder, device)
+        loaded = load_encoder(model, device)
+        self._model: Any = loaded.model
         if adapter is not None:
-            merge_adapter(self._model[0].auto_model, Path(adapter))
+            is_own = isinstance(loaded.model, MiniLM)
+            merge_adapter(self._model if is_own else self._model[0].auto_model, Path(adapter))
         self._torch: Any = optional_import("torch")
         self._on_cpu = self._model.device.type == "cpu"
-        self._max_length = int(self._model.max_seq_length or 512)
+        self._max_length = loaded.max_length
         self._stride = max(1, int(self._max_length * _STRIDE_SHARE))
-        self._tokenizer, self._first, self._last, self._unknown = _tokenizer(self._model, folder)
-        tokenizer = folder / "tokenizer.json"
-        self._weights_sha256 = file_sha256(weights_file(folder))
-        self._tokenizer_sha256 = file_sha256(tokenizer) if tokenizer.is_file() else None
+        marks = _tokenizer(loaded.model, loaded.folder)
+        self._tokenizer, self._first, self._last, self._unknown = marks
+        self._weights_sha256 = loaded.weights_sha256
+        self._tokenizer_sha256 = loaded.tokenizer_sha256
         self._cache: OrderedDict[bytes, list[EncodedText]] = OrderedDict()
         self._cache_tokens, self._tokens_kept = cache_tokens, 0
         self._lock = threading.Lock()

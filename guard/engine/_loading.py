@@ -12,6 +12,7 @@ import contextlib
 import importlib.util
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,15 @@ def embedded_model_path() -> Path:
             f"(or name a folder or the hub id {EMBEDDED_HUB_ID})"
         )
     folder = Path(spec.origin).parent / "model"
-    require_sha256(folder, EMBEDDED_SHA256)
+    status = weights_file(folder).stat()
+    _checked_once(folder, status.st_mtime_ns, status.st_size)
     return folder
+
+
+@lru_cache(maxsize=4)
+def _checked_once(folder: Path, changed: int, size: int) -> None:
+    """Check the embedded weights once per process, and again when the file changes."""
+    require_sha256(folder, EMBEDDED_SHA256)
 
 
 def weights_file(folder: Path) -> Path:

@@ -1,0 +1,172 @@
+"""The embedded all-MiniLM-L6-v2 in plain torch.
+
+It computes what sentence-transformers computes with the same weights, step by step, so that
+fingerprints and numbers are the same. Importing transformers and sentence-transformers takes
+several seconds, which a guard would spend before its first decision.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import optional_import
+from ..files import read_json
+
+_TOKENIZER = "tokenizer.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """A tokenizer and the ids of its marks, by the names that transformers gives them."""
+
+    backend_tokenizer: Any
+    cls_token_id: int
+    sep_token_id: int
+    unk_token_id: int
+
+    @classmethod
+    def read(cls, folder: Path) -> Marks:
+        """Read `tokenizer.json`."""
+        library: Any = optional_import("tokenizers")
+        found = library.Tokenizer.from_file(str(folder / _TOKENIZER))
+        found.no_truncation()
+        found.no_padding()
+        return cls(found, *(found.token_to_id(mark) for mark in ("[CLS]", "[SEP]", "[UNK]")))
+
+
+class MiniLM:
+    """A BERT encoder with mean pooling, as the embedded model's folder describes it.
+
+    Args:
+        folder: with `model.safetensors`, `config.json` and `tokenizer.json`.
+        device: torch's name of one; None picks an accelerator where there is one.
+
+    Raises:
+        RuntimeError: the device cannot be used.
+    """
+
+    def __init__(self, folder: Path, device: str | None) -> None:
+        self._torch: Any = optional_import("torch")
+        load: Any = optional_import("safetensors.torch").load_file
+        self.device = self._torch.device(device or _best_device(self._torch))
+        self._weights: dict[str, Any] = {
+            name: tensor.to(self.device)
+            for name, tensor in load(str(folder / "model.safetensors")).items()
+        }
+        config = read_json(folder / "config.json")
+        self._layers = int(config["num_hidden_layers"])
+        self._heads = int(config["num_attention_heads"])
+        self._epsilon = float(config["layer_norm_eps"])
+        self.max_seq_length = int(read_json(folder / "sentence_bert_config.json")["max_seq_length"])
+        self.tokenizer = Marks.read(folder)
+
+    def get_submodule(self, name: str) -> Any:
+        """The part called `name`, with its `weight`.
+
+        Raises:
+            AttributeError: there is none.
+        """
+        if f"{name}.weight" not in self._weights:
+            raise AttributeError(name)
+        return SimpleNamespace(weight=self._weights[f"{name}.weight"])
+
+    def __call__(self, features: Mapping[str, Any]) -> dict[str, Any]:
+        """Token vectors and sentence embeddings of unit length.
+
+        Args:
+            features: `input_ids` and `attention_mask` of shape (texts, length).
+        """
+        mask = features["attention_mask"]
+        vectors = self._hidden(features["input_ids"], mask)
+        counted = mask.unsqueeze(-1).expand(vectors.size()).to(vectors.dtype)
+        pooled = (vectors * counted).sum(1) / counted.sum(1).clamp(min=1e-9)
+        embeddings = self._torch.nn.functional.normalize(pooled, p=2, dim=1)
+        return {"token_embeddings": vectors, "sentence_embedding": embeddings}
+
+    def encode(self, texts: Sequence[str], *, batch_size: int) -> NDArray[np.float32]:
+        """Sentence embeddings of unit length, of shape (len(texts), dimensions)."""
+        torch, marks = self._torch, self.tokenizer
+        room = self.max_seq_length - 2
+        pieces = [
+            [
+                marks.cls_token_id,
+                *marks.backend_tokenizer.encode(text.strip(), add_special_tokens=False).ids[:room],
+                marks.sep_token_id,
+            ]
+            for text in texts
+        ]
+        # By length, so that what runs together is padded little; then back in order.
+        order = sorted(range(len(texts)), key=lambda i: len(pieces[i]))
+        found: dict[int, Any] = {}
+        for start in range(0, len(order), batch_size):
+            part = order[start : start + batch_size]
+            ids = torch.nn.utils.rnn.pad_sequence(
+                [torch.tensor(pieces[i]) for i in part], batch_first=True
+            )
+            lengths = torch.tensor([len(pieces[i]) for i in part])
+            mask = (torch.arange(ids.shape[1])[None, :] < lengths[:, None]).long()
+            with torch.inference_mode():
+                features = self(
+                    {"input_ids": ids.to(self.device), "attention_mask": mask.to(self.device)}
+                )
+            embeddings = torch.nn.functional.normalize(features["sentence_embedding"], p=2, dim=1)
+            found.update(zip(part, embeddings.float().cpu().numpy(), strict=True))
+        return np.stack([found[i] for i in range(len(texts))])
+
+    def _hidden(self, ids: Any, mask: Any) -> Any:
+        embedding = self._torch.nn.functional.embedding
+        vectors = embedding(ids, self._weights["embeddings.word_embeddings.weight"])
+        vectors = vectors + self._weights["embeddings.token_type_embeddings.weight"][0]
+        positions = self._weights["embeddings.position_embeddings.weight"]
+        vectors = self._normed("embeddings", vectors + positions[: ids.shape[1]])
+        # Texts of one length need no mask, which is the faster way through attention.
+        seen = None if bool(mask.all()) else mask.bool()[:, None, None, :]
+        for layer in range(self._layers):
+            vectors = self._layer(f"encoder.layer.{layer}", vectors, seen)
+        return vectors
+
+    def _layer(self, name: str, vectors: Any, seen: Any) -> Any:
+        functional = self._torch.nn.functional
+        count, length, width = vectors.shape
+        query, key, value = (
+            self._linear(f"{name}.attention.self.{part}", vectors)
+            .view(count, length, self._heads, width // self._heads)
+            .transpose(1, 2)
+            for part in ("query", "key", "value")
+        )
+        scale = 1.0 / math.sqrt(width // self._heads)
+        attended = functional.scaled_dot_product_attention(
+            query, key, value, attn_mask=seen, scale=scale
+        )
+        attended = attended.transpose(1, 2).contiguous().reshape(count, length, width)
+        output = self._linear(f"{name}.attention.output.dense", attended)
+        vectors = self._normed(f"{name}.attention.output", output + vectors)
+        inner = functional.gelu(self._linear(f"{name}.intermediate.dense", vectors))
+        return self._normed(f"{name}.output", self._linear(f"{name}.output.dense", inner) + vectors)
+
+    def _linear(self, name: str, vectors: Any) -> Any:
+        weights = self._weights
+        return self._torch.nn.functional.linear(
+            vectors, weights[f"{name}.weight"], weights[f"{name}.bias"]
+        )
+
+    def _normed(self, name: str, vectors: Any) -> Any:
+        weight = self._weights[f"{name}.LayerNorm.weight"]
+        bias = self._weights[f"{name}.LayerNorm.bias"]
+        return self._torch.nn.functional.layer_norm(
+            vectors, weight.shape, weight, bias, self._epsilon
+        )
+
+
+def _best_device(torch: Any) -> str:
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
