@@ -10,31 +10,35 @@ scorer loads what it needs when it is made.
 
 from __future__ import annotations
 
-from ._guard import Guard
-from ._metrics import GuardMetrics
-from ._options import GuardOptions
-from ._signal import Request, Signal, Veto
-from .contracts import (
-    Confidence,
-    ConfidenceEstimator,
-    ConflictDetector,
-    Generation,
-    LanguageModel,
-    RelevanceScorer,
-)
-from .decision import Decision, Mode, OnError, Reason, Route, Scenario
-from .errors import (
-    FingerprintMismatchError,
-    InputError,
-    KnowgateError,
-    LanguageModelError,
-    MissingDependencyError,
-    PolicyError,
-    QuestionError,
-    SignalError,
-    SignalTimeoutError,
-)
-from .policy import Fingerprint, Guarantee, Policy
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._guard import Guard
+    from ._metrics import GuardMetrics
+    from ._options import GuardOptions
+    from ._signal import Request, Signal, Veto
+    from .contracts import (
+        Confidence,
+        ConfidenceEstimator,
+        ConflictDetector,
+        Generation,
+        LanguageModel,
+        RelevanceScorer,
+    )
+    from .decision import Decision, Mode, OnError, Reason, Route, Scenario
+    from .errors import (
+        FingerprintMismatchError,
+        InputError,
+        KnowgateError,
+        LanguageModelError,
+        MissingDependencyError,
+        PolicyError,
+        QuestionError,
+        SignalError,
+        SignalTimeoutError,
+    )
+    from .policy import Fingerprint, Guarantee, Policy
 
 __all__ = [
     "Confidence",
@@ -68,3 +72,49 @@ __all__ = [
     "SignalTimeoutError",
     "Veto",
 ]
+
+# Imported on first use: the command line and the adapters need a part of them only.
+_MODULES = {
+    **dict.fromkeys(("Guard",), "_guard"),
+    **dict.fromkeys(("GuardMetrics",), "_metrics"),
+    **dict.fromkeys(("GuardOptions",), "_options"),
+    **dict.fromkeys(("Request", "Signal", "Veto"), "_signal"),
+    **dict.fromkeys(
+        (
+            "Confidence",
+            "ConfidenceEstimator",
+            "ConflictDetector",
+            "Generation",
+            "LanguageModel",
+            "RelevanceScorer",
+        ),
+        "contracts",
+    ),
+    **dict.fromkeys(("Decision", "Mode", "OnError", "Reason", "Route", "Scenario"), "decision"),
+    **dict.fromkeys(
+        (
+            "FingerprintMismatchError",
+            "InputError",
+            "KnowgateError",
+            "LanguageModelError",
+            "MissingDependencyError",
+            "PolicyError",
+            "QuestionError",
+            "SignalError",
+            "SignalTimeoutError",
+        ),
+        "errors",
+    ),
+    **dict.fromkeys(("Fingerprint", "Guarantee", "Policy"), "policy"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import the module that holds `name` (PEP 562)."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

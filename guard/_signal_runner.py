@@ -12,16 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
+from ._deadline_errors import AllWorkersBusyError, DeadlineExceededError, TaskBrokeOffError
 from ._metrics import GuardMetrics
 from ._signal import Signal
-from .deadlines import (
-    AllWorkersBusyError,
-    DeadlineExceededError,
-    DeadlineRunner,
-    TaskBrokeOffError,
-    asked_to_stop,
-    within,
-)
+from .deadlines import DeadlineRunner, asked_to_stop, within
 from .errors import (
     KnowgateError,
     SignalError,

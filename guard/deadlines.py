@@ -19,6 +19,8 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
+from ._deadline_errors import AllWorkersBusyError, DeadlineExceededError, TaskBrokeOffError
+
 __all__ = [
     "AllWorkersBusyError",
     "DeadlineExceededError",
@@ -28,18 +30,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-
-
-class DeadlineExceededError(Exception):
-    """The call was still running at its deadline."""
-
-
-class AllWorkersBusyError(Exception):
-    """No worker thread became free for the call before its deadline, or all are stuck."""
-
-
-class TaskBrokeOffError(Exception):
-    """The call ended with `SystemExit` or another exception that asyncio cannot carry."""
 
 
 class _Call:

@@ -30,7 +30,7 @@ from collections.abc import Iterator, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from .deadlines import DeadlineExceededError
+from ._deadline_errors import DeadlineExceededError
 
 if TYPE_CHECKING:
     from .contracts import Generation

@@ -13,12 +13,14 @@ import typer
 
 from ..._version import __version__
 from ...guard.errors import KnowgateError
+from ._command_group import CommandGroup
 from ._console import err, out
 
 # Typer carries its own copy of click or uses the installed one: this is either's.
 _UsageError: Any = typer.BadParameter.__base__
 
 app = typer.Typer(
+    cls=CommandGroup,
     name="knowgate",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

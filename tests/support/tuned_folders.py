@@ -8,8 +8,8 @@ import torch
 
 from knowgate.calibration.training.sufficiency import TrainableEncoder
 from knowgate.guard.signals.relevance import MatchModel
-from knowgate.guard.signals.relevance._match_model import FEATURES, SeveralMix, SingleMix
 
+FEATURES = MatchModel.all_features
 TRAINED = tuple(name for name in FEATURES if name.startswith("trained."))
 
 
@@ -25,16 +25,16 @@ def random_adapter(seed: int, *, rank: int = 2) -> TrainableEncoder:
 def some_mix(features: tuple[str, ...], *, bias: float = -3.0) -> MatchModel:
     """Different weights for every feature, so that none can be taken for another."""
     count = range(1, len(features) + 1)
-    return MatchModel(
+    return MatchModel.of(
+        [bias, *(0.5 + 0.25 * i for i in count)],
+        [
+            bias,
+            *(0.5 + 0.125 * i for i in count),
+            *(0.375 * i for i in count),
+            *(1.0 + 0.5 * i for i in count),
+        ],
         features=features,
         length_penalty=0.06,
-        single=SingleMix(bias=bias, top=tuple(0.5 + 0.25 * i for i in count)),
-        several=SeveralMix(
-            bias=bias,
-            top=tuple(0.5 + 0.125 * i for i in count),
-            margin=tuple(0.375 * i for i in count),
-            gain=tuple(1.0 + 0.5 * i for i in count),
-        ),
     )
 
 

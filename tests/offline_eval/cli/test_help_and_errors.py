@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 
 from knowgate import __version__
 from knowgate.offline_eval.cli._app import app
+from knowgate.offline_eval.cli._command_group import COMMANDS, import_commands
 from knowgate.offline_eval.suites import suite_names
 from tests.offline_eval.cli.commands import Knowgate, refused
 
@@ -26,6 +28,7 @@ def _commands(app: typer.Typer, before: tuple[str, ...] = ()) -> Iterator[tuple[
         yield from _commands(group.typer_instance, (*before, str(group.name)))
 
 
+import_commands()
 _COMMANDS = sorted({*_commands(app), *(("eval", name) for name in suite_names())})
 
 
@@ -36,6 +39,19 @@ def test_every_command_explains_itself_with_an_example(command: tuple[str, ...])
     assert found.exit_code == 0
     assert f"knowgate {' '.join(command)}" in " ".join(found.output.split("Example")[-1].split())
     assert "Example" in found.output
+
+
+def test_the_help_lists_every_command_with_its_own_summary() -> None:
+    root: Any = typer.main.get_command(app)
+    context = typer.Context(root, info_name="knowgate")
+    registered = typer.main.get_group(app).commands
+
+    assert set(registered) == set(COMMANDS)
+    for name, entry in COMMANDS.items():
+        summary = str(registered[name].help).partition("\n\n")[0]
+        assert " ".join(summary.split()) == entry.summary
+        assert root.get_command(context, name).name == name
+    assert root.get_command(context, "evaluate") is None
 
 
 def test_all_commands_are_there() -> None:

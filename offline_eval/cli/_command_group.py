@@ -1,0 +1,124 @@
+"""The commands by name: each is imported when it is asked for.
+
+`knowgate --help` then answers at once, where importing all commands takes seconds. The
+summaries stand here a second time, because the help needs them; a test compares them with
+those of the commands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One command or group of commands.
+
+    Attributes:
+        summary: its line in the help.
+        modules: of this package; importing them registers it.
+    """
+
+    summary: str
+    modules: tuple[str, ...]
+
+
+COMMANDS = MappingProxyType(
+    {
+        "abstained": Entry(
+            "Tell replies that abstain from replies that answer, without a language model.",
+            ("_abstained",),
+        ),
+        "calibrate": Entry(
+            "Choose the thresholds that keep the risk below the bound, with a guarantee.",
+            ("_calibrate",),
+        ),
+        "demo": Entry(
+            "Guard a small RAG chain, calibrate it and report: offline, without a key.",
+            ("_demo",),
+        ),
+        "doctor": Entry(
+            "Check the installation: packages, embedded weights, scorers, device.",
+            ("_doctor",),
+        ),
+        "drift": Entry(
+            "Compare live decisions with the calibration set, and feedback with the promise.",
+            ("_drift",),
+        ),
+        "judge": Entry(
+            "Judge every reply of a run: abstention, factuality, how it fails, or what you ask.",
+            ("_judge",),
+        ),
+        "label": Entry(
+            "Label replies in the browser, settle disagreements, print agreement, export.",
+            ("_label",),
+        ),
+        "measure": Entry(
+            "Measure signals to calibrate on: what the guard would see, with the answer and "
+            "without.",
+            ("_measure",),
+        ),
+        "recalibrate": Entry(
+            "Keep a policy's promise up to date: same bound, δ, loss and routes, newer questions.",
+            ("_recalibrate",),
+        ),
+        "report": Entry("Write the report of a run, and check gates against it.", ("_report",)),
+        "route": Entry("Decide from logged signals exactly as the guard would.", ("_route",)),
+        "score": Entry("Score how far passages suffice to answer a question.", ("_score",)),
+        "import": Entry("Make a run of replies from files that other tools wrote.", ("_import",)),
+        "export": Entry("Write a run of replies as files that other tools read.", ("_export",)),
+        "kb": Entry("From documents to questions for `knowgate measure`.", ("_kb", "_kb_filter")),
+        "kg": Entry("From a knowledge graph to questions for `knowgate eval uaqfact`.", ("_kg",)),
+        "eval": Entry("Run a suite of cases into a run folder.", ("_suite_command",)),
+        "microworld": Entry(
+            "The bundled language model, of which it is known fact by fact what it knows.",
+            ("_microworld",),
+        ),
+        "tune": Entry("Adapt a part of the guard to your own data.", ("_tune", "_tune_scenarios")),
+    }
+)
+
+
+def import_commands(*names: str) -> None:
+    """Import the modules of the commands, of all by default; each registers itself."""
+    for name in names or COMMANDS:
+        for module in COMMANDS[name].modules:
+            import_module(f".{module}", __package__)
+
+
+class CommandGroup(TyperGroup):
+    """The root of the command line."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands, in the order of the help."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command after importing it; None where there is none of that name."""
+        if cmd_name not in COMMANDS:
+            return None
+        import_commands(cmd_name)
+        from ._app import app
+
+        return typer.main.get_group(app).commands.get(cmd_name)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help from the summaries, without importing a command."""
+        listed = TyperGroup(
+            name=self.name,
+            commands={
+                name: TyperCommand(name, help=entry.summary) for name, entry in COMMANDS.items()
+            },
+            params=self.params,
+            help=self.help,
+            epilog=self.epilog,
+            rich_markup_mode=self.rich_markup_mode,
+            rich_help_panel=self.rich_help_panel,
+        )
+        listed.format_help(ctx, formatter)
