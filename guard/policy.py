@@ -55,6 +55,8 @@ if TYPE_CHECKING:
 __all__ = [
     "AGGREGATOR_NAMES",
     "Calibrator",
+    "Fingerprint",
+    "Guarantee",
     "GuaranteedRisk",
     "Histogram",
     "IdentityCalibrator",

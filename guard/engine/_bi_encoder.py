@@ -189,6 +189,11 @@ class LoadedEncoder:
     weights_sha256: str
     tokenizer_sha256: str | None
 
+    @property
+    def embedded(self) -> bool:
+        """Whether it is the embedded model, which runs without sentence-transformers."""
+        return isinstance(self.model, MiniLM)
+
 
 def load_encoder(model: str | os.PathLike[str] | None, device: str | None) -> LoadedEncoder:
     """Load a sentence-transformers folder or hub model; None for the embedded one.

@@ -35,7 +35,6 @@ from ..text import clean_text
 from ._bi_encoder import CHARACTERS_PER_TOKEN, free_tokenizer, load_encoder
 from ._language import is_readable
 from ._loading import merge_adapter
-from ._minilm import MiniLM
 
 MAX_WINDOWS = 16
 # Three quarters of a window: no stretch of a quarter window is ever cut in two.
@@ -96,8 +95,8 @@ class TokenEncoder:
         loaded = load_encoder(model, device)
         self._model: Any = loaded.model
         if adapter is not None:
-            is_own = isinstance(loaded.model, MiniLM)
-            merge_adapter(self._model if is_own else self._model[0].auto_model, Path(adapter))
+            bert = self._model if loaded.embedded else self._model[0].auto_model
+            merge_adapter(bert, Path(adapter))
         self._torch: Any = optional_import("torch")
         self._on_cpu = self._model.device.type == "cpu"
         self._max_length = loaded.max_length
