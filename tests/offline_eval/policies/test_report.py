@@ -27,17 +27,21 @@ def write_calibration_report(found: Calibrated, page: Path) -> ReportPaths:
     return writer.write(calibration_document(found))
 
 
+@pytest.fixture(scope="module")
+def written(calibrated: Calibrated, tmp_path_factory: pytest.TempPathFactory) -> ReportPaths:
+    """The report of that calibration, read by several tests."""
+    return write_calibration_report(calibrated, tmp_path_factory.mktemp("report") / "page.html")
+
+
 def _text(path: Path) -> str:
     return Page(path.read_text(encoding="utf-8")).text.replace("\u00a0", " ")
 
 
 @pytest.mark.slow
 def test_the_page_says_what_is_promised_for_whom_and_what_is_not(
-    calibrated: Calibrated, tmp_path: Path
+    calibrated: Calibrated, written: ReportPaths
 ) -> None:
-    paths = write_calibration_report(calibrated, tmp_path / "page.html")
-
-    text = _text(paths.html)
+    text = _text(written.html)
     assert "Certified with confidence 90 %: at most 25 % of what it lets through is wrong." in text
     assert calibrated.policy.guarantee is not None
     assert calibrated.policy.guarantee.statement in text
@@ -47,10 +51,8 @@ def test_the_page_says_what_is_promised_for_whom_and_what_is_not(
 
 
 @pytest.mark.slow
-def test_the_page_needs_nothing_from_outside_and_no_script(
-    calibrated: Calibrated, tmp_path: Path
-) -> None:
-    html = write_calibration_report(calibrated, tmp_path / "page.html").html.read_text("utf-8")
+def test_the_page_needs_nothing_from_outside_and_no_script(written: ReportPaths) -> None:
+    html = written.html.read_text("utf-8")
 
     page = Page(html)
     assert "script" not in page.tags
@@ -65,9 +67,9 @@ def test_the_page_needs_nothing_from_outside_and_no_script(
 
 @pytest.mark.slow
 def test_points_of_every_kind_are_told_apart_and_counted(
-    calibrated: Calibrated, tmp_path: Path
+    calibrated: Calibrated, written: ReportPaths
 ) -> None:
-    html = write_calibration_report(calibrated, tmp_path / "page.html").html.read_text("utf-8")
+    html = written.html.read_text("utf-8")
 
     counts = {
         name: int(count)
@@ -82,14 +84,14 @@ def test_points_of_every_kind_are_told_apart_and_counted(
 
 
 @pytest.mark.slow
-def test_the_json_holds_the_numbers_of_the_page(calibrated: Calibrated, tmp_path: Path) -> None:
-    paths = write_calibration_report(calibrated, tmp_path / "page.html")
-
+def test_the_json_holds_the_numbers_of_the_page(
+    calibrated: Calibrated, written: ReportPaths
+) -> None:
     def refuse(constant: str) -> None:
         raise ValueError(constant)
 
-    value = json.loads(paths.json.read_text(encoding="utf-8"), parse_constant=refuse)
-    assert paths.json == tmp_path / "page.json"
+    value = json.loads(written.json.read_text(encoding="utf-8"), parse_constant=refuse)
+    assert written.json == written.html.with_name("page.json")
     assert (value["schema_version"], value["kind"]) == (1, "calibration")
     assert sum(part["questions"] for part in value["parts"].values()) == 400
     assert calibrated.rates is not None
@@ -110,12 +112,13 @@ def test_the_json_holds_the_numbers_of_the_page(calibrated: Calibrated, tmp_path
 
 
 @pytest.mark.slow
-def test_the_same_calibration_gives_the_same_bytes(calibrated: Calibrated, tmp_path: Path) -> None:
-    one = write_calibration_report(calibrated, tmp_path / "1.html")
-    two = write_calibration_report(calibrated, tmp_path / "2.html")
+def test_the_same_calibration_gives_the_same_bytes(
+    calibrated: Calibrated, written: ReportPaths, tmp_path: Path
+) -> None:
+    again = write_calibration_report(calibrated, tmp_path / "2.html")
 
-    assert one.html.read_bytes() == two.html.read_bytes()
-    assert one.json.read_bytes() == two.json.read_bytes()
+    assert again.html.read_bytes() == written.html.read_bytes()
+    assert again.json.read_bytes() == written.json.read_bytes()
 
 
 @pytest.mark.slow
@@ -162,13 +165,12 @@ def test_a_policy_that_nothing_certifies_is_reported_too(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_what_is_bounded_is_called_by_its_name(tmp_path: Path) -> None:
+def test_what_is_bounded_is_called_by_its_name(written: ReportPaths, tmp_path: Path) -> None:
     loss = LossTable(wrong_follow=1.0, wrong_answer=1.0, false_abstention=0.2)
     of_cost = calibrate_records(drawn(400), risk_targets(0.35, loss), delta=0.1)
-    of_wrong = calibrate_records(drawn(400), risk=0.25, delta=0.1)
 
     costs = _text(write_calibration_report(of_cost, tmp_path / "cost.html").html)
-    wrong = _text(write_calibration_report(of_wrong, tmp_path / "wrong.html").html)
+    wrong = _text(written.html)
 
     assert "Mean cost" in costs
     for words in ("Of those wrong", "what the promise is about", "the points of the declared path"):
