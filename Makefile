@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Processes that run the tests; each loads torch and takes about a gigabyte.
+# Processes that run the tests or check types; each of the tests' takes about a gigabyte.
 WORKERS ?= 2
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
@@ -43,7 +43,7 @@ test-fast: $(VENV)/.dev  ## the tests that answer within a minute
 lint: $(VENV)/.dev  ## formatting, style, types, layers
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers $(WORKERS)
 	$(BIN)/lint-imports
 
 format: $(VENV)/.dev

@@ -78,7 +78,7 @@ def test_a_model_without_structured_output_is_asked_for_json(
 ) -> None:
     prompts: list[str] = []
 
-    def script(messages: Sequence[BaseMessage]) -> str:
+    def script(messages: Sequence[BaseMessage]) -> Mapping[str, Any]:
         prompts.append(messages[0].text)
         return f"Sure!\n```json\n{json.dumps(scripted_facts(messages))}\n```\nAnything else?"
 
@@ -349,7 +349,7 @@ def test_a_folder_with_something_else_in_it_is_refused(documents: Path, tmp_path
 def slow_build(documents: Path, out: Path, log: Path) -> None:
     """Build with a model that notes every answer and often fails."""
 
-    def script(messages: Sequence[BaseMessage]) -> str:
+    def script(messages: Sequence[BaseMessage]) -> Mapping[str, Any]:
         with log.open("a") as stream:
             stream.write("x\n")
         return scripted_facts(messages)
