@@ -37,5 +37,6 @@ def test_the_help_desk_is_calibrated_on_its_own_chain(
             assert len(row.retrieved) == 5
     assert Policy.load(folder / "policy.json").guarantee is not None
     assert after >= before
-    values = json.loads(write_report(folder, tmp_path / "report")["json"].read_text())
+    written = write_report(folder, out_dir=tmp_path / "report")
+    values = json.loads(written.json.read_text(encoding="utf-8"))
     assert values["served"]["sources_found_by"] == {"metadata": 30}

@@ -88,13 +88,8 @@ def records_from_ookb(run: str | os.PathLike[str]) -> CalibrationSet:
             log only.
     """
     found: MeasuredRun = MeasuredRun.read(run, with_calibration=False)
-    # Rows whose source nobody knows are no evidence: neither failures nor cases.
-    rows = [
-        row
-        for row in found.rows
-        if row.kind is not CaseKind.LIVE
-        and (row.error is None or row.error.type != "SourceNotFoundError")
-    ]
+    # Questions whose source nobody knows are no evidence.
+    rows = [row for row in found.rows if row.kind is not CaseKind.LIVE]
     if not rows:
         raise InputError(
             "nothing is known of where the answers of its questions are, so there is nothing to "

@@ -229,9 +229,8 @@ def _require_complete(
             where=str(root / "rows.jsonl"),
             hint=_RUN_AGAIN,
         )
-    failed = {row.question_id for row in rows if row.error is not None}
     for question in questions.values():
-        if not question.passage_id and question.question_id not in live | failed:
+        if not question.passage_id and question.question_id not in live:
             # A guess could count questions on one passage as independent.
             raise InputError(
                 f"question {question.question_id!r}: field 'passage_id' is missing",

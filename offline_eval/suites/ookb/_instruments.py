@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from langchain_core.documents import Document
 from ....guard import Guard, GuardOptions
 from ....guard.contracts import RelevanceScorer
 from ....guard.engine import BiEncoderScorer
-from ....guard.errors import InputError, SignalError
+from ....guard.errors import InputError, KnowgateError, SignalError
 from ....guard.policy import Policy
 from ....guard.signals.relevance import (
     DEFAULT_SCORER,
@@ -21,17 +21,18 @@ from ....guard.signals.relevance import (
     default_calibrator,
     load_scorer,
 )
-from ...data import Encoder, KnowledgeBase, QuestionRecord
+from ...data import Encoder, KnowledgeBase, QuestionRecord, load_chunks
 from ...run import (
     CaseKind,
     FoundBy,
     MeasuredRun,
+    SourceRow,
     StoredPassage,
 )
 from ...systems import Case, PassageIndex, ServedChain, load_chain
 from ..base import System
 from ._signals_summary import SERVED
-from ._sources import Source, SourceNotFoundError, chunk_id, find_source, source_row
+from ._sources import Source, chunk_id, find_source, source_row
 
 if TYPE_CHECKING:
     from ._measure import MeasureSettings
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 # Documents retrieved to find a question's source among them, and to fill up a left-out case.
 _WIDE = 50
 _WIDEST = 1600
-_PROBED = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +148,10 @@ class ServedInstruments(Instruments):
         chain: finds the documents.
         aggregator: of the chain's own guard; empty for the scorer's.
         details: what the manifest says besides, e.g. how documents were cut into chunks.
+
+    Attributes:
+        chain: as given.
+        located: the sources that `locate` found.
     """
 
     def __init__(
@@ -161,7 +165,8 @@ class ServedInstruments(Instruments):
         super().__init__(scorer, encoder=None)  # type: ignore[arg-type] # the chain has its own
         self.chain, self._aggregator, self._details = chain, aggregator, details or {}
         self._served = 0
-        self._last: tuple[str, list[Document], list[Document], Source] | None = None
+        self._sources: dict[str, Source] = {}
+        self.located: list[SourceRow] = []
 
     def aggregator(self, settings: MeasureSettings) -> str:
         """Return the aggregator: as asked for, of the chain's guard, or of the scorer."""
@@ -178,70 +183,81 @@ class ServedInstruments(Instruments):
             **self._details,
         }
 
-    def probe(self, cases: Sequence[MeasuredCase], key: str) -> None:
-        """Ask the chain a few questions, to learn how many documents it serves.
+    def locate(self, cases: Sequence[MeasuredCase], key: str) -> None:
+        """Ask the chain every question, to learn where its answer is and how much is served.
 
         Raises:
-            InputError: it fails, or the sources that the questions name occur in none of the
-                documents that it finds.
+            InputError: the chain fails on the first question, or the sources that the
+                questions name occur in none of the documents that it finds.
         """
-        records = list({one.record.question_id: one.record for one in cases}.values())[:_PROBED]
+        records = {one.record.question_id: one.record for one in cases}
         labels: dict[str, None] = {}
-        seen = named = 0
-        for record in records:
+        for record in records.values():
             try:
-                self._served = max(self._served, len(self.chain.documents(record.question)))
-                wide = self.chain.documents(record.question, _WIDE)
-            except Exception as error:
-                raise InputError(
-                    f"asked the first questions, it failed: {error}", where=self.chain.name
-                ) from error
+                served = self.chain.documents(record.question)
+                wide = self.chain.documents(record.question, max(_WIDE, 4 * len(served)))
+            except KnowgateError as error:
+                if not self._sources:
+                    raise InputError(
+                        f"asked the first question, it failed: {error}", where=self.chain.name
+                    ) from error
+                served = wide = []
+            self._served = max(self._served, len(served))
+            found = self._sources[record.question_id] = find_source(record, wide, key)
+            if found.found_by is not FoundBy.UNKNOWN:
+                self.located.append(source_row(record, found, wide))
             labels.update(dict.fromkeys(str(one.metadata.get(key)) for one in wide))
-            if record.source and not record.passage:
-                named += 1
-                found = find_source(record, wide, key).found_by
-                seen += found in (FoundBy.METADATA, FoundBy.ANSWER)
-        if named and not seen:
-            wanted = next(record.source for record in records if record.source)
+        self._require_labels(records, list(labels), key)
+
+    def _require_labels(
+        self, records: Mapping[str, QuestionRecord], labels: Sequence[str], key: str
+    ) -> None:
+        named = [name for name, record in records.items() if record.source]
+        unknown = [self._sources[name].found_by is FoundBy.UNKNOWN for name in named]
+        if named and all(unknown):
             raise InputError(
-                f"the questions name sources such as {wanted!r}, and no document that was found "
-                f"has it in its metadata {key!r} (there: {', '.join(list(labels)[:3])})",
+                f"the questions name sources such as {records[named[0]].source!r}, and no document "
+                f"that was found has it in its metadata {key!r} (there: {', '.join(labels[:3])})",
                 where=self.chain.name,
                 hint="name the field that holds the source with --source-key",
             )
+
+    def planned(self, cases: Sequence[MeasuredCase]) -> list[MeasuredCase]:
+        """Return the cases that can be measured: one of a question whose source is not known."""
+        unknown = {name for name, one in self._sources.items() if one.found_by is FoundBy.UNKNOWN}
+        known = [one for one in cases if one.case.question_id not in unknown]
+        live = {
+            one.case.question_id: replace(
+                one,
+                case=replace(
+                    one.case,
+                    case_id=f"{one.case.question_id}/{CaseKind.LIVE}",
+                    kind=CaseKind.LIVE,
+                ),
+            )
+            for one in cases
+            if one.case.question_id in unknown
+        }
+        order = {one.case.question_id: place for place, one in enumerate(cases)}
+        return sorted([*known, *live.values()], key=lambda one: order[one.case.question_id])
 
     def found(self, asked: MeasuredCase) -> Found:
         """Retrieve for a case; where the source is left out, as many documents as are served.
 
         Raises:
             RetrievalError: the chain failed.
-            SourceNotFoundError: it is not known which documents hold the answer.
         """
-        case = asked.case
-        served, wide, source = self._retrieved_for(asked.record)
-        missed = False
-        if case.kind is CaseKind.LIVE:
-            chosen = served
-        elif source.found_by is FoundBy.UNKNOWN:
-            raise SourceNotFoundError(asked.record.source)
-        elif case.kind is CaseKind.IN_KB:
-            chosen, missed = served, not any(map(source.answers, served))
-        else:
-            chosen = self._without(source, asked.record.question, served, wide)
-        key = self.settings.source_key
-        self._store(asked.record, source, wide, chosen)
-        return Found(tuple(chunk_id(one, key) for one in chosen), tuple(chosen), missed)
-
-    def _retrieved_for(
-        self, record: QuestionRecord
-    ) -> tuple[list[Document], list[Document], Source]:
-        """Return documents as served and many of them; the cases of a question share both."""
-        if self._last is None or self._last[0] != record.question_id:
-            served = self.chain.documents(record.question)
+        case, record = asked.case, asked.record
+        source = self._sources[record.question_id]
+        served = self.chain.documents(record.question)
+        missed = case.kind is CaseKind.IN_KB and not any(map(source.answers, served))
+        chosen, wide = served, served
+        if case.kind is CaseKind.LEFT_OUT:
             wide = self.chain.documents(record.question, max(_WIDE, 4 * len(served)))
-            source = find_source(record, wide, self.settings.source_key)
-            self._last = (record.question_id, served, wide, source)
-        return self._last[1:]
+            chosen = self._without(source, record.question, served, wide)
+        key = self.settings.source_key
+        self._store(chosen)
+        return Found(tuple(chunk_id(one, key) for one in chosen), tuple(chosen), missed)
 
     def _without(
         self, source: Source, question: str, served: list[Document], wide: list[Document]
@@ -258,27 +274,18 @@ class ServedInstruments(Instruments):
             kept, asked = _others(source, more), len(more)
         return kept[: len(served)]
 
-    def _store(
-        self,
-        record: QuestionRecord,
-        source: Source,
-        wide: Sequence[Document],
-        chosen: Sequence[Document],
-    ) -> None:
-        """Keep the texts that were judged, and how the source was found, with the run."""
+    def _store(self, chosen: Sequence[Document]) -> None:
+        """Keep the texts that were judged with the run."""
         assert self.run is not None
         key = self.settings.source_key
-        texts = {chunk_id(one, key): one for one in chosen}
         self.run[MeasuredRun.PASSAGES].extend(
             StoredPassage(
                 passage_id=name,
                 text=one.page_content,
                 source=str(one.metadata[key]) if key in one.metadata else None,
             )
-            for name, one in texts.items()
+            for name, one in {chunk_id(one, key): one for one in chosen}.items()
         )
-        if source.found_by is not FoundBy.UNKNOWN:
-            self.run[MeasuredRun.SOURCES].extend([source_row(record, source, wide)])
 
 
 def _others(source: Source, documents: Iterable[Document]) -> list[Document]:
@@ -315,8 +322,6 @@ def _over_documents(
     """Make a chain over the chunks of a folder, searched by embeddings in memory."""
     assert settings.documents is not None
     size, shared = settings.chunk_size, settings.chunk_overlap
-    from ...data import load_chunks
-
     chunks = load_chunks(settings.documents, chunk_size=size, chunk_overlap=shared)
     texts = {f"{number}": one.page_content for number, one in enumerate(chunks)}
     encoder = scorer if isinstance(scorer, BiEncoderScorer) else BiEncoderScorer()

@@ -168,7 +168,8 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
         (instruments,) = systems
         assert isinstance(instruments, Instruments)
         if isinstance(instruments, ServedInstruments):
-            instruments.probe(cases, settings.source_key)
+            instruments.locate(cases, settings.source_key)
+            cases = instruments.planned(cases)
         return MeasuredManifest.new(
             # The suite whose questions are measured.
             suite="ookb",
@@ -183,8 +184,14 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
         )
 
     def prepare(self, work: Work[MeasureSettings, MeasuredCase]) -> None:
-        """Store the questions, or again where they were lost."""
-        _store_questions(work)
+        """Store the questions, or again where they were lost, and where their answers are."""
+        (instruments,) = work.systems
+        if isinstance(instruments, ServedInstruments):
+            work.cases = instruments.planned(work.cases)
+            work.run[MeasuredRun.SOURCES].extend(instruments.located)
+        path, text = work.run.folder / "questions.jsonl", _question_lines(work)
+        if not path.exists() or read_text(path) != text:
+            write_text(path, text)
 
     def answer(self, cases: Sequence[MeasuredCase], system: System) -> list[MeasuredRow]:
         """Retrieve, and measure the relevance of what was found."""
@@ -197,9 +204,8 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
         return _row(case.case, error=RowError.of(error))
 
     def finish(self, work: Work[MeasureSettings, MeasuredCase]) -> None:
-        """Put rows that were measured again in the order of the cases; name what was left out."""
+        """Put rows that were measured again in the order of the cases."""
         work.run[self.rows].sort([case.case_id for case in work.cases])
-        _store_questions(work)
 
     def check(self, run: SuiteRun[MeasuredRow]) -> None:
         """Leave the checks to `score`, which reads the run with its questions."""
@@ -241,13 +247,6 @@ def _served_cases(record: QuestionRecord) -> list[MeasuredCase]:
         )
         for kind in (CaseKind.twins() if known else (CaseKind.LIVE,))
     ]
-
-
-def _store_questions(work: Work[MeasureSettings, MeasuredCase]) -> None:
-    """Write the questions with the passage or source that holds their answer, if it is known."""
-    path, text = work.run.folder / "questions.jsonl", _question_lines(work)
-    if not path.exists() or read_text(path) != text:
-        write_text(path, text)
 
 
 def _question_lines(work: Work[MeasureSettings, MeasuredCase]) -> str:

@@ -13,9 +13,10 @@ def headline(summary: OokbSummary) -> list[str]:
     if summary.errors == summary.cases:
         cases = counted(summary.cases, "case")
         return [f"Nothing could be measured: all {cases} of this run ended in an error."]
-    if summary.served is not None and summary.served.live == summary.cases - summary.errors:
+    found = {} if summary.served is None else summary.served.sources_found_by
+    if set(found) == {"unknown"}:
         return [
-            f"{counted(summary.served.live, 'question')} of a live log were measured. Nothing is "
+            f"{counted(found['unknown'], 'question')} of a live log were measured. Nothing is "
             "known of where their answers are, so nothing can be said about leak or false "
             "abstention: such a run serves to watch for drift, and not to calibrate on."
         ]
@@ -116,7 +117,7 @@ def warnings(summary: OokbSummary) -> list[str]:
 _FOUND_BY = {
     "metadata": "by the source in the metadata",
     "passage": "by the passage that the question names",
-    "answer": "by the answer standing in them word for word, which is a guess",
+    "answer": "by the answer standing in them, which is a guess",
     "unknown": "not at all; these count in no rate",
 }
 
@@ -144,11 +145,6 @@ def _of_served(summary: OokbSummary) -> list[str]:
             f"In {counted(served.answer_elsewhere, 'case')} with the source left out a document "
             "still contains the whole answer. The knowledge base says it twice: letting such a "
             "question pass is right, and counts as a leak."
-        )
-    if served.live:
-        lines.append(
-            f"Of {counted(served.live, 'question')} nothing is known: neither answer, passage nor "
-            "source. They count in no rate."
         )
     return lines
 

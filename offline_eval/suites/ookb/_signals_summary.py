@@ -19,7 +19,6 @@ from ...data.diversity import words_of
 from ...report import REPORT_SCHEMA_VERSION
 from ...run import (
     CaseKind,
-    FoundBy,
     InputFile,
     MeasuredRow,
     MeasuredRun,
@@ -227,19 +226,17 @@ class ServedSummary(_Summary):
 
     Attributes:
         sources_found_by: number of questions by how the documents that hold their answer were
-            told from others; `unknown` could not be measured.
+            told from others. `unknown` ones were measured as they are: they tell drift, and
+            nothing about leak and false abstention.
         short_contexts: left-out cases with fewer documents than are served, since the chain
             could not be asked for more; they are easier than real ones.
         answer_elsewhere: left-out cases in which a retrieved document still contains the whole
             answer, of at least four words: they are no left-out cases.
-        live: questions of which nothing is known; they tell drift, and nothing about leak and
-            false abstention.
     """
 
     sources_found_by: dict[str, int]
     short_contexts: int
     answer_elsewhere: int
-    live: int
 
 
 class OokbSummary(_Summary):
@@ -328,17 +325,15 @@ def summarise(run: MeasuredRun, cases: Sequence[Case]) -> OokbSummary:
 def _served(run: MeasuredRun) -> ServedSummary:
     rows = [row for row in run.rows if row.error is None]
     left_out = [row for row in rows if row.kind is CaseKind.LEFT_OUT]
-    measured = {row.question_id for row in rows if row.kind is not CaseKind.LIVE}
-    found = Counter(run.sources[name].found_by.value for name in measured if name in run.sources)
-    lost = {row.question_id for row in run.rows if row.kind is not CaseKind.LIVE} - measured
-    if lost:
-        found[FoundBy.UNKNOWN.value] = len(lost)
+    found = Counter(one.found_by.value for one in run.sources.values())
+    live = [row for row in run.rows if row.kind is CaseKind.LIVE]
+    if live:
+        found["unknown"] = len(live)
     served = {row.question_id: len(row.retrieved) for row in rows if row.kind is CaseKind.IN_KB}
     return ServedSummary(
         sources_found_by=dict(found),
         short_contexts=sum(len(row.retrieved) < served.get(row.question_id, 0) for row in left_out),
         answer_elsewhere=sum(_answer_stands_in(run, row) for row in left_out),
-        live=sum(row.kind is CaseKind.LIVE for row in rows),
     )
 
 

@@ -10,7 +10,6 @@ from pathlib import PurePosixPath
 
 from langchain_core.documents import Document
 
-from ....guard.errors import KnowgateError
 from ...data import QuestionRecord
 from ...data.diversity import words_of
 from ...run import FoundBy, SourceRow
@@ -23,18 +22,6 @@ _EVERYWHERE = 0.5
 _LINE = re.compile(r"(?:#.*|:\d+(?:-\d+)?)$")
 
 
-class SourceNotFoundError(KnowgateError):
-    """It is not known which documents hold the answer of a question."""
-
-    def __init__(self, named: str | None) -> None:
-        super().__init__(
-            "no document that was found is known to hold the answer: name a source that the "
-            "documents carry in their metadata, the passage, or the answer as it stands there"
-            if named is None
-            else "no document that was found has the source that the question names"
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class Source:
     """Where the answer of a question stands.
@@ -43,7 +30,7 @@ class Source:
         found_by: what it is known from.
         label: of the document in its metadata; empty where another way was taken.
         passage: words of the named passage; empty where there is none.
-        answer: words of the answer, where some chunk of the source holds them as they are.
+        answer: words of the answer, where some chunk of the source holds it.
         key: of the metadata.
     """
 
@@ -72,7 +59,7 @@ class Source:
         words = words_of(document.page_content)
         if self.passage:
             return overlap(self.passage, words)
-        return bool(self.answer) and _contains(words, self.answer)
+        return bool(self.answer) and holds_answer(words, self.answer)
 
     def _labelled(self, document: Document) -> bool:
         return same_source(document.metadata.get(self.key), self.label)
@@ -82,8 +69,8 @@ def find_source(record: QuestionRecord, wide: Sequence[Document], key: str) -> S
     """Return how the source of a question is known.
 
     The label in the metadata comes first, if a retrieved document carries it; then the passage
-    that the question names; then chunks that contain the whole answer word for word, unless
-    half of what is retrieved does.
+    that the question names; then chunks that hold the answer (see `holds_answer`), unless half of
+    what is retrieved does.
 
     Args:
         record: the question.
@@ -95,11 +82,11 @@ def find_source(record: QuestionRecord, wide: Sequence[Document], key: str) -> S
     named = record.source or ""
     own = [one for one in wide if same_source(one.metadata.get(key), named)]
     if own:
-        verbatim = any(_contains(words_of(one.page_content), answer) for one in own)
-        return Source(FoundBy.METADATA, named, passage, answer if verbatim else (), key)
+        stands = any(holds_answer(words_of(one.page_content), answer) for one in own)
+        return Source(FoundBy.METADATA, named, passage, answer if stands else (), key)
     if passage:
         return Source(FoundBy.PASSAGE, passage=passage, key=key)
-    holding = sum(_contains(words_of(one.page_content), answer) for one in wide) if answer else 0
+    holding = sum(holds_answer(words_of(one.page_content), answer) for one in wide) if answer else 0
     if 0 < holding <= max(1, int(_EVERYWHERE * len(wide))):
         return Source(FoundBy.ANSWER, answer=answer, key=key)
     return Source(FoundBy.UNKNOWN, key=key)
@@ -150,8 +137,18 @@ def _grams(words: Sequence[str], size: int) -> set[tuple[str, ...]]:
     return {tuple(words[at : at + size]) for at in range(len(words) - size + 1)}
 
 
-def _contains(words: Sequence[str], wanted: Sequence[str]) -> bool:
-    return f" {' '.join(wanted)} " in f" {' '.join(words)} "
+def holds_answer(words: Sequence[str], answer: Sequence[str]) -> bool:
+    """Return whether a text probably holds an answer.
+
+    An answer of fewer than four words must stand there word for word; of a longer one all
+    numbers, and at least half of its pairs of neighbouring words.
+    """
+    if len(answer) < _GRAM:
+        return bool(answer) and f" {' '.join(answer)} " in f" {' '.join(words)} "
+    if not {word for word in answer if any(map(str.isdigit, word))} <= set(words):
+        return False
+    pairs = _grams(answer, 2)
+    return len(pairs & _grams(words, 2)) >= _SHARED * len(pairs)
 
 
 def _digest(text: str) -> str:
