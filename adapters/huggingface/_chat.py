@@ -20,7 +20,7 @@ from ._lm import HuggingFaceLM
 
 _ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
 _CALL_OPTIONS = frozenset({"temperature", "seed", "max_new_tokens", "max_tokens", "logprobs"})
-# What LangChain itself puts among a call's options.
+# Options that LangChain itself adds to a call.
 _LANGCHAIN_OPTIONS = frozenset({"stream", "ls_structured_output_format"})
 
 
@@ -184,7 +184,7 @@ def _text(message: BaseMessage) -> str:
     """A message's text.
 
     Raises:
-        InputError: it holds something else, which a text model would silently miss.
+        InputError: it holds something else, which a text model would ignore.
         LanguageModelError: it is not valid text.
     """
     blocks = [] if isinstance(message.content, str) else message.content

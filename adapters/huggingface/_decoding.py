@@ -89,9 +89,9 @@ def _join(parts: Sequence[Prefilled]) -> Prefilled:
         masks = [_pad(part.mask[:, :, None], longest)[:, :, 0] for part in parts]
         cache = parts[0].cache
         for number, layer in enumerate(cache.layers):
-            twins = [part.cache.layers[number] for part in parts]
-            layer.keys = torch.cat([_pad(twin.keys, longest) for twin in twins])
-            layer.values = torch.cat([_pad(twin.values, longest) for twin in twins])
+            layers = [part.cache.layers[number] for part in parts]
+            layer.keys = torch.cat([_pad(one.keys, longest) for one in layers])
+            layer.values = torch.cat([_pad(one.values, longest) for one in layers])
         return Prefilled(
             cache,
             torch.cat([part.logits for part in parts]),
@@ -167,7 +167,7 @@ class StopStrings:
         return text[: min(places)] if places else text
 
     def safe(self, text: str) -> str:
-        """The part of an unfinished answer that no further token can take back."""
+        """The part of an unfinished answer that no further token can change."""
         text = self.cut(text).rstrip(_PART_OF_A_CHARACTER)
         held = 0
         for string in self.strings:
@@ -184,12 +184,12 @@ Result = TypeVar("Result")
 
 @dataclass(slots=True)
 class Answer:
-    """One answer as it grows.
+    """One answer, while it is generated.
 
     Attributes:
         ids: every generated token, the one that ended the answer included.
         logprobs: natural-log probability of each of them at temperature 1.
-        finish: why it ended: `stop` (end token or stop string) or `length`.
+        finish: why it ended, `stop` (end token or stop string) or `length`; None before.
         ended_by_token: whether the last id is an end token.
     """
 
@@ -200,7 +200,7 @@ class Answer:
 
     @property
     def text_ids(self) -> list[int]:
-        """The ids that carry text: all but an end token."""
+        """All ids but an end token."""
         return self.ids[:-1] if self.ended_by_token else self.ids
 
 
@@ -319,7 +319,7 @@ class Decoder:
         return all(answer.finish is not None for answer in self.answers)
 
     def run(self) -> list[Answer]:
-        """Decode to the end and give the answers in the order of `owners`."""
+        """Decode to the end; returns the answers in the order of `owners`."""
         for _ in self.steps():
             pass
         return self.answers
@@ -399,7 +399,7 @@ class Decoder:
         except AttributeError as error:
             raise LanguageModelError(
                 f"the cache of this kind of model ({type(self._cache).__name__}) cannot be "
-                "divided by rows"
+                "split by rows"
             ) from error
         self._logits, self._mask = self._logits[index], self._mask[index]
         self._positions = self._positions[index]
@@ -429,9 +429,9 @@ def run_in_batches(
     """Run `work` on consecutive batches, halving the batch whenever memory runs out.
 
     Args:
-        items: what to work on.
+        items: all items.
         size: items per batch, at least 1; it stays halved for the rest of the call.
-        work: gives one result per item.
+        work: returns one result per item.
         what: the device, for the message.
 
     Raises:
@@ -446,7 +446,7 @@ def run_in_batches(
             results += work(batch)
             continue
         except torch.OutOfMemoryError:
-            # Handled below: only outside this block are the failed batch's tensors free.
+            # Handled below: the failed batch's tensors are freed only outside this block.
             size = len(batch) // 2
         if size == 0:
             raise LanguageModelError(f"one prompt alone does not fit into the memory of {what}")

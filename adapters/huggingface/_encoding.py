@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 # No tokenizer packs this many characters into each token of a whole prompt, so a
-# longer prompt is refused before it is tokenized.
+# longer prompt is rejected before it is tokenized.
 _MOST_CHARACTERS_PER_TOKEN = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class RenderedPrompt:
-    """A prompt as the tokenizer is to see it.
+    """A prompt as it is given to the tokenizer.
 
     Attributes:
         text: the whole prompt.
@@ -91,12 +91,12 @@ class PromptEncoder:
             )
         except jinja2.TemplateError as error:
             raise LanguageModelError(
-                f"the chat template refuses these messages: {error}"
+                f"the chat template rejects these messages: {error}"
             ) from error
         return RenderedPrompt(text, special=False)
 
     def encode(self, prompts: Sequence[RenderedPrompt]) -> list[list[int]]:
-        """Token ids of each prompt, every one checked before any is computed with.
+        """Token ids of each prompt; all prompts are checked first.
 
         Raises:
             LanguageModelError: a prompt is not valid text, or gives no tokens.
@@ -121,8 +121,8 @@ class PromptEncoder:
     def continuation(self, prompt: RenderedPrompt, ids: list[int], text: str) -> list[int]:
         """Token ids of `text` as it continues a prompt of token ids `ids`.
 
-        Prompt and continuation are tokenized together, and apart only where the
-        tokenizer would merge across the seam.
+        Prompt and continuation are tokenized together, and separately only where the
+        tokenizer would merge across the boundary.
         """
         whole = self._ids(prompt.text + text, special=prompt.special)
         if self._drops_end and prompt.special and whole[-1:] == [self._tokenizer.eos_token_id]:
@@ -168,7 +168,7 @@ class PromptEncoder:
         if ids and max(ids) >= self._vocabulary:
             raise LanguageModelError(
                 f"the tokenizer gives token {max(ids)}, but the model knows {self._vocabulary}: "
-                "they do not belong together"
+                "they are of different models"
             )
 
     def _too_long(self, number: int, size: str) -> PromptTooLongError:

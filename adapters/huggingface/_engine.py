@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What one call asks for.
+    """Settings of one call.
 
     Attributes:
         max_new_tokens: at least 1.
@@ -56,10 +56,10 @@ class Settings:
 
 
 def at_least_one(value: int, where: str) -> int:
-    """`value`, once it is found to be a positive whole number.
+    """Return `value` if it is a positive whole number.
 
     Raises:
-        InputError: it is not.
+        InputError: it is anything else.
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise InputError(f"{value!r} is out of range", where=where, hint="use 1 or more")
@@ -68,7 +68,7 @@ def at_least_one(value: int, where: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """One answer to be made: token ids per stream, and where its random numbers come from."""
+    """One answer to generate: token ids per stream, and the source of its random numbers."""
 
     prompt: int
     streams: tuple[list[int], ...]
@@ -110,7 +110,7 @@ class Engine:
         settings: Settings,
         cancelled: threading.Event | None = None,
     ) -> list[list[Answer]]:
-        """`settings.n` answers per prompt; a greedy answer is made once and given n times."""
+        """`settings.n` answers per prompt; a greedy one is computed once and repeated."""
         greedy = settings.temperature == 0
         per_prompt = 1 if greedy else settings.n
         seed = secrets.randbits(63) if settings.seed is None else settings.seed
@@ -127,8 +127,8 @@ class Engine:
                 return choose_greedily
             uniforms = np.stack(
                 [
-                    # As if sample k alone were drawn with seed + k: waves go on where the
-                    # one before ended, and give the samples that one call would give.
+                    # As if sample k alone were drawn with seed + k, so that several waves
+                    # give the samples that one call would give.
                     row_uniforms(seed + t.sample, prompts[t.prompt].text, t.occurrence, budget)
                     for t in batch
                 ]
@@ -184,7 +184,7 @@ class Engine:
         for answer in self._growing_answer(ids, budget, choose, stops):
             text = self.encoder.text_of(answer.text_ids)
             safe = stops.cut(text) if answer.finish else stops.safe(text)
-            # A tokenizer may rewrite its last characters; they wait until they hold.
+            # A tokenizer may rewrite its last characters; they are held back until final.
             fresh = safe[len(shown) :] if safe.startswith(shown) else ""
             shown += fresh
             yield fresh, answer
@@ -192,7 +192,7 @@ class Engine:
     def _growing_answer(
         self, ids: list[int], budget: int, choose: Chooser, stops: StopStrings
     ) -> Iterator[Answer]:
-        """The same answer again after each of its tokens."""
+        """Yield the answer after each of its tokens."""
         import torch
 
         try:
@@ -220,7 +220,7 @@ class Engine:
         chooser: Callable[[Sequence[_Task], int], Chooser],
         cancelled: threading.Event | None,
     ) -> list[Answer]:
-        """Answers in the order of `tasks`, computed longest prompt first to waste no padding."""
+        """Answers in the order of `tasks`, computed longest prompt first to save padding."""
         stops = self._stop_strings(settings.stop)
         order = sorted(
             range(len(tasks)), key=lambda at: (-len(tasks[at].streams[0]), tasks[at].prompt)
@@ -247,7 +247,7 @@ class Engine:
         return [by_place[place] for place in range(len(tasks))]
 
     def _budget(self, streams: Sequence[Sequence[int]], settings: Settings) -> int:
-        """Tokens that an answer may have: as asked, or up to the end of the context window."""
+        """Most tokens of an answer: as asked, or up to the end of the context window."""
         window = self.encoder.window
         if window is None:
             return settings.max_new_tokens

@@ -50,7 +50,7 @@ class HuggingFaceLM:
 
     Args:
         path_or_name: a folder, or a hub name.
-        device: `auto` (CUDA when there), `cpu`, `cuda`, `cuda:N` or `mps`.
+        device: `auto` (CUDA where available), `cpu`, `cuda`, `cuda:N` or `mps`.
         dtype: `auto` (float32 on the CPU, as stored elsewhere), or a torch name.
         max_new_tokens: the most tokens an answer may have; fewer where the context
             window ends before.
@@ -62,7 +62,7 @@ class HuggingFaceLM:
     Raises:
         ModelFolderError: no such model, no weights or tokenizer, a wrong sha256, or an
             invalid adapter or one of another model.
-        DeviceError: the device or precision is not there.
+        DeviceError: the device or precision is not available.
         InputError: an argument is out of its range.
     """
 
@@ -106,9 +106,9 @@ class HuggingFaceLM:
         """Wrap a loaded causal LM, which is put into evaluation mode, and its tokenizer.
 
         Args:
-            model: a transformers causal LM, left on its device.
-            tokenizer: its tokenizer, left unchanged.
-            name: what messages and metadata call it.
+            model: a transformers causal LM; it stays on its device.
+            tokenizer: its tokenizer; it is not changed.
+            name: used in messages and metadata.
             max_new_tokens: as in the constructor, like all that follow.
             stop: strings that end an answer.
             batch_size: rows computed at one time.
@@ -205,18 +205,18 @@ class HuggingFaceLM:
         Args:
             prompts: the prompts.
             n: answers per prompt.
-            temperature: 0 for the greedy answer (made once, given `n` times).
+            temperature: 0 for the greedy answer (computed once, repeated `n` times).
             seed: a sample depends on its prompt and on the seed plus its number only,
                 so it stays the same however prompts are batched, up to the rounding of
-                the precision; None draws afresh. Sample k is the first one of seed + k:
-                waves can go on where others ended, and independent sets need seeds at
+                the precision; None draws afresh. Sample k is the first one of seed + k, so
+                that later waves can continue earlier ones; independent sets need seeds at
                 least n apart. No global random state is used.
             stop: stop strings in place of the instance's own.
             max_new_tokens: in place of the instance's own.
 
         Returns:
             One list of `n` generations per prompt. `token_logprobs` has every
-            generated token, the one that ended the answer included, so that its sum
+            generated token, including the one that ended the answer, so that its sum
             is the log-probability of exactly this answer.
 
         Raises:
@@ -308,7 +308,7 @@ class HuggingFaceLM:
         max_new_tokens: int | None = None,
         stop: Sequence[str] | None = None,
     ) -> list[list[int]]:
-        """As `generate_contrastive`, but every generated token id, an end token included."""
+        """As `generate_contrastive`, but returns every generated token id, also an end token."""
         settings = self.settings(stop=stop, max_new_tokens=max_new_tokens)
         prompts, rule = (with_context, without_context), (method, alpha, lam)
         answers = self._contrast(prompts, rule, settings)

@@ -1,4 +1,4 @@
-"""From a folder or a hub name to a checked model and its tokenizer.
+"""Load a model and its tokenizer from a folder or by hub name, after checks.
 
 Only safetensors weights are read, and no code from the folder is ever run.
 """
@@ -23,12 +23,12 @@ _DTYPES = ("bfloat16", "float16", "float32", "float64")
 
 
 def choose_device(asked: str) -> torch.device:
-    """The device behind `auto`, `cpu`, `cuda`, `cuda:N` or `mps`.
+    """Return the torch device for `auto`, `cpu`, `cuda`, `cuda:N` or `mps`.
 
-    `auto` is the first CUDA device when there is one, otherwise the CPU.
+    `auto` is the first CUDA device, or the CPU where there is none.
 
     Raises:
-        DeviceError: the device is not there, or its name is unknown.
+        DeviceError: the device is not available, or its name is unknown.
     """
     import torch
 
@@ -63,7 +63,7 @@ def _cuda_device(index: int) -> torch.device:
 
 
 def choose_dtype(asked: str, device: torch.device) -> torch.dtype | str:
-    """The precision to load in, or `"auto"` for the one the weights are stored in.
+    """Return the precision to load in; `"auto"` is the one the weights are stored in.
 
     `auto` is float32 on the CPU, where 16-bit arithmetic is slow or inexact, and
     the stored precision elsewhere.
@@ -93,7 +93,7 @@ _CHUNK = 1 << 22
 
 
 def find_folder(path_or_name: str | Path, *, local_files_only: bool) -> Path:
-    """The folder of a model given by path or by hub name.
+    """Return the folder of a model, downloaded if need be.
 
     Args:
         path_or_name: a folder, or a hub name such as `org/model`.
@@ -124,12 +124,12 @@ def find_folder(path_or_name: str | Path, *, local_files_only: bool) -> Path:
             else "check the name and the connection"
         )
         raise ModelFolderError(
-            "there is no such folder and no such model could be had", where=name, hint=hint
+            "there is no such folder, and no such model could be loaded", where=name, hint=hint
         ) from error
 
 
 def check_folder(folder: Path) -> list[Path]:
-    """The weight files of a model folder, in name order, once the folder is found complete.
+    """Check that a model folder is complete; returns its weight files in name order.
 
     Raises:
         ModelFolderError: without config, safetensors weights or tokenizer.
@@ -201,10 +201,10 @@ def weights_sha256(files: list[Path]) -> str:
 
 
 def check_sha256(files: list[Path], expected: str) -> str:
-    """The sha256 of the weights, once it is found to be `expected`.
+    """Check the sha256 of the weights, and return it.
 
     Raises:
-        ModelFolderError: it is another.
+        ModelFolderError: it is not `expected`.
     """
     found = weights_sha256(files)
     if found != expected.strip().lower():
@@ -217,7 +217,7 @@ def check_sha256(files: list[Path], expected: str) -> str:
 
 
 def load_model(folder: Path, device: torch.device, dtype: torch.dtype | str) -> tuple[Any, Any]:
-    """The causal LM in `folder` on `device`, in evaluation mode, and its tokenizer.
+    """Load the causal LM in `folder` in evaluation mode, with its tokenizer.
 
     Raises:
         ModelFolderError: the files cannot be read as a causal LM with a tokenizer, or
@@ -268,7 +268,7 @@ def load_model(folder: Path, device: torch.device, dtype: torch.dtype | str) -> 
 
 
 def state_sha256(model: Any) -> str:
-    """sha256 over a model's tensors, names and shapes, for one that came from no folder."""
+    """sha256 over the tensors, names and shapes of a model that was not loaded from files."""
     import torch
 
     digest = hashlib.sha256()
@@ -280,7 +280,7 @@ def state_sha256(model: Any) -> str:
 
 
 def tokenizer_sha256(tokenizer: Any) -> str:
-    """sha256 of what a tokenizer does: vocabulary, rules and chat template."""
+    """sha256 of a tokenizer's vocabulary, rules and chat template."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     rules: dict[str, Any] = (
         json.loads(backend.to_str()) if backend is not None else {"vocab": tokenizer.get_vocab()}
@@ -297,11 +297,11 @@ class ModelIdentity:
     """Hashes of a model, each computed on first use.
 
     Args:
-        model: the model, hashed itself when it came from no files.
+        model: hashed itself where it was not loaded from files.
         tokenizer: its tokenizer.
-        weight_files: where the weights came from, in name order.
-        known_sha256: their sha256 where it was computed already.
-        adapter: what was merged into the weights, None without one.
+        weight_files: files of the weights, in name order; None for a model in memory.
+        known_sha256: their sha256, if it is known already.
+        adapter: merged into the weights; None without one.
     """
 
     def __init__(
@@ -313,7 +313,7 @@ class ModelIdentity:
         *,
         adapter: AdapterFolder | None = None,
     ) -> None:
-        # Hashed at once: the folder may hold another adapter by the time it is asked for.
+        # Hashed now: the folder may hold another adapter later.
         self._adapter = None if adapter is None else adapter.sha256()
         self._model, self._tokenizer, self._files = model, tokenizer, weight_files
         self._weights, self._rules = known_sha256, ""
@@ -329,7 +329,7 @@ class ModelIdentity:
             return self._weights
 
     def fingerprint(self, settings: dict[str, Any]) -> str:
-        """One line that changes with the weights, an adapter, the tokenizer or `settings`."""
+        """Return text that changes with the weights, an adapter, the tokenizer or `settings`."""
         weights = self.weights_sha256()
         with self._lock:
             self._rules = self._rules or tokenizer_sha256(self._tokenizer)
@@ -372,9 +372,9 @@ def open_model(
     *,
     local_files_only: bool,
 ) -> tuple[Any, Any, ModelIdentity]:
-    """Model, tokenizer and identity; all is checked before anything is loaded.
+    """Load model, tokenizer and identity, after all checks.
 
-    The arguments and what is raised are those of `HuggingFaceLM`.
+    Arguments and errors are those of `HuggingFaceLM`.
     """
     chosen_device = choose_device(device)
     chosen_dtype = choose_dtype(dtype, chosen_device)

@@ -26,7 +26,7 @@ WEIGHTS_FILE = "adapter_model.safetensors"
 TRAINING_FILE = "training.json"
 
 _HINT = "write it with `knowgate tune scenarios`, or with peft's save_pretrained"
-# What decides the sums; all else is either without effect here or refused below.
+# Fields that decide the merged weights; others have no effect here or are rejected below.
 _TAKEN = (
     "r",
     "lora_alpha",
@@ -40,8 +40,8 @@ _TAKEN = (
     "layers_to_transform",
     "layers_pattern",
 )
-# What would change the model in other ways than by adding low-rank matrices.
-_REFUSED = (
+# Fields that change the model in other ways than by adding low-rank matrices.
+_REJECTED = (
     "alora_invocation_tokens",
     "arrow_config",
     "layer_replication",
@@ -68,7 +68,7 @@ class AdapterFolder:
 
     Attributes:
         path: the folder.
-        config: the fields of its configuration that decide the sums.
+        config: the fields of its configuration that decide the merged weights.
         base_sha256: of the base model's weights, None where the folder does not say.
     """
 
@@ -86,11 +86,11 @@ class AdapterFolder:
 
 
 def check_adapter(folder: Path) -> AdapterFolder:
-    """The adapter in `folder`, its weights not yet read.
+    """Check the adapter in `folder`, without reading its weights.
 
     Raises:
-        ModelFolderError: no LoRA adapter with safetensors weights, or one of a kind that
-            is more than a LoRA adapter.
+        ModelFolderError: no LoRA adapter with safetensors weights, or one that changes
+            more than a LoRA adapter does.
     """
     where = str(folder)
     if not folder.is_dir():
@@ -120,7 +120,7 @@ def _checked_config(folder: Path) -> dict[str, Any]:
         raise ModelFolderError(error.what, where=error.where, hint=_HINT) from None
     if not isinstance(config, dict) or config.get("peft_type") != "LORA":
         raise ModelFolderError("does not describe a LoRA adapter", where=where, hint=_HINT)
-    beyond = sorted(name for name in _REFUSED if config.get(name))
+    beyond = sorted(name for name in _REJECTED if config.get(name))
     if config.get("bias", "none") != "none":
         beyond.append("bias")
     if config.get("init_lora_weights", True) not in _PLAIN_STARTS:
@@ -151,7 +151,7 @@ def _check_values(config: dict[str, Any], where: str) -> None:
             _REPEATED_GROUP.search(pattern) or len(_REPEATS.findall(pattern)) > _MOST_REPEATS
         ):
             raise ModelFolderError(
-                "a pattern of module names is too intricate",
+                "a pattern of module names is too complex",
                 where=where,
                 hint="list the modules by name",
             )
@@ -176,19 +176,19 @@ def _base_sha256(folder: Path) -> str | None:
 
 
 def merge_adapter(model: Any, adapter: AdapterFolder, weights_sha256: Callable[[], str]) -> Any:
-    """`model` with the adapter's products added to its weights.
+    """Add the adapter's products to the weights of `model`, and return it.
 
     Args:
         model: the base model; its weights change.
-        adapter: checked before.
-        weights_sha256: of the base model's files; asked for only where the adapter says
-            which it needs.
+        adapter: as `check_adapter` returned it.
+        weights_sha256: returns that of the base model's files; called only where the
+            adapter names its base model.
 
     Raises:
         ModelFolderError: weights that cannot be read, are not finite, or belong to
             another model.
     """
-    where, hint = str(adapter.path), "use it with the model that it was made for"
+    where, hint = str(adapter.path), "use it with the model that it was trained on"
     if adapter.base_sha256 is not None and adapter.base_sha256 != weights_sha256():
         raise ModelFolderError(
             f"was trained on other weights (sha256 {adapter.base_sha256[:12]}…)",
@@ -197,7 +197,7 @@ def merge_adapter(model: Any, adapter: AdapterFolder, weights_sha256: Callable[[
         )
     torch, peft = optional_import("torch"), optional_import("peft")
     tensors = _tensors(adapter.path / WEIGHTS_FILE)
-    _refuse_tied(model, tensors, where)
+    _reject_tied(model, tensors, where)
     try:
         with warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
             warnings.simplefilter("ignore")
@@ -237,8 +237,8 @@ def _tensors(path: Path) -> dict[str, Any]:
     return tensors
 
 
-def _refuse_tied(model: Any, tensors: dict[str, Any], where: str) -> None:
-    """Merging into the output layer would change the embeddings that share its weights."""
+def _reject_tied(model: Any, tensors: dict[str, Any], where: str) -> None:
+    """Reject an adapter of an output layer that shares its weights with the embeddings."""
     output = model.get_output_embeddings()
     if output is None or output.weight is not model.get_input_embeddings().weight:
         return

@@ -1,9 +1,9 @@
-"""Ray: one call, made in workers all over a cluster, asked by one driver.
+"""Ray: workers all over a cluster that make calls for one driver.
 
     driver: ask(item) ─► the worker with the least to do ─► call(item) ─► result
-                  └─ it died: another one is asked, and another worker takes its place
+                  └─ it died: another worker is asked, and the dead one is replaced
 
-Only the driver knows what the results are for. Ray is imported with the first pool.
+Ray is imported with the first pool.
 """
 
 from __future__ import annotations

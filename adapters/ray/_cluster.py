@@ -1,4 +1,4 @@
-"""Joining a Ray cluster, or starting one on this machine."""
+"""Connect to a Ray cluster, or start one on this machine."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class WorkerStartError(KnowgateError):
 
 
 class NoWorkersLeftError(KnowgateError):
-    """All workers died, and as many were replaced as may be."""
+    """All workers died, and no more may be replaced."""
 
 
 class WorkerLostError(KnowgateError):
-    """Several workers in a row died while they were at one item."""
+    """Several workers in a row died while they processed one item."""
 
 
 class RemoteCallError(KnowgateError):
@@ -52,8 +52,8 @@ class Worker(Generic[Item, Result]):
 
     Args:
         factory: makes the call, in the worker.
-        may_pass: whether trying again may help after an error; asked here, since what
-            an error was raised from does not travel.
+        may_pass: whether trying again may help after an error; called here, since the
+            cause of an error is not sent.
     """
 
     def __init__(
@@ -65,17 +65,17 @@ class Worker(Generic[Item, Result]):
         self._call: Callable[[Item], Awaitable[Result]] | None = None
 
     async def start(self) -> Exception | None:
-        """Make the call; None, or why that failed."""
+        """Make the call; returns None, or the error."""
         try:
             self._call = self._factory()
         except Exception as error:  # noqa: BLE001 - the driver decides
             return self._portable(error)
-        # What it imports, it imports now: later, calls under way would stand still.
+        # Its imports happen now: later they would block calls under way.
         self._may_pass(ValueError())
         return None
 
     async def ask(self, item: Item) -> tuple[Result | None, Exception | None]:
-        """The result for an item, or why there is none."""
+        """The result for an item, or the error."""
         assert self._call is not None, "start() comes first"
         try:
             return await self._call(item), None
@@ -83,7 +83,7 @@ class Worker(Generic[Item, Result]):
             return None, self._portable(error)
 
     def _portable(self, error: Exception) -> Exception:
-        """The error as it will arrive; one that cannot travel is replaced by its name."""
+        """The error as it is sent; one that cannot be pickled is replaced by its name."""
         retryable = self._may_pass(error)
         if arrives(error):
             with contextlib.suppress(AttributeError, TypeError):
@@ -93,9 +93,9 @@ class Worker(Generic[Item, Result]):
 
 
 def arrives(error: Exception) -> bool:
-    """Whether another process would get this error in its own type.
+    """Whether this error can be pickled and unpickled as its own type.
 
-    Not a matter of course: exceptions with several arguments often cannot be made again.
+    Exceptions with several arguments often cannot.
     """
     travel: Any = optional_import("ray").cloudpickle
     try:
@@ -107,7 +107,7 @@ def arrives(error: Exception) -> bool:
 # Ray's name for it; elsewhere than on Linux it binds to loopback anyway.
 _OFF_LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 _OBJECT_STORE_BYTES = 128 * 1024 * 1024
-_KNOCK_SECONDS = 10.0
+_CONNECT_SECONDS = 10.0
 
 
 @contextlib.contextmanager
@@ -144,7 +144,7 @@ def ray_cluster(address: str | None, cpus: int) -> Iterator[Any]:
             }
         try:
             if address is not None:
-                _knock(address)
+                _try_connecting(address)
             with _own_sigterm():
                 ray.init(**options, log_to_driver=False, logging_level="ERROR")
         except Exception as error:
@@ -156,12 +156,12 @@ def ray_cluster(address: str | None, cpus: int) -> Iterator[Any]:
         ray.shutdown()
 
 
-def _knock(address: str) -> None:
-    """Whether anybody listens there: Ray itself would try for minutes."""
+def _try_connecting(address: str) -> None:
+    """Connect once, to fail early: Ray itself would try for minutes."""
     place = re.fullmatch(r"(?:ray://)?\[?(?P<host>[^\[\]]+)\]?:(?P<port>\d{1,5})", address)
     if place:
         host, port = place["host"], int(place["port"])
-        socket.create_connection((host, port), timeout=_KNOCK_SECONDS).close()
+        socket.create_connection((host, port), timeout=_CONNECT_SECONDS).close()
 
 
 def _no_cluster(address: str | None, detail: str) -> InputError:
@@ -180,7 +180,7 @@ def _no_cluster(address: str | None, detail: str) -> InputError:
 
 @contextlib.contextmanager
 def _loopback_only() -> Iterator[None]:
-    """While Ray is imported and started: on Linux it would listen on all interfaces."""
+    """Make Ray listen on loopback; on Linux it would listen on all interfaces."""
     if "ray" in sys.modules or _OFF_LOOPBACK in os.environ:
         yield
         return
@@ -193,7 +193,7 @@ def _loopback_only() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _own_sigterm() -> Iterator[None]:
-    """Ray takes SIGTERM for itself; this restores the previous handler."""
+    """Restore the handler of SIGTERM, which Ray replaces."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield

@@ -20,7 +20,7 @@ from ._cluster import (
     ray_cluster,
 )
 
-# The last time an item is alone with its worker, so that no other is taken for the culprit.
+# The last time, an item has its worker for itself, so that no other item can be the cause.
 _MOST_DEATHS_PER_ITEM = 3
 
 
@@ -36,8 +36,8 @@ class PoolSize:
         cpus_per_worker: that Ray sets aside for each.
         gpus_per_worker: likewise.
         start_timeout: seconds until a worker must have made its call.
-        grace: seconds that a call which was given up may take to end; a worker where
-            one does not end is taken for stuck, and replaced.
+        grace: seconds that a cancelled call may take to end; a worker whose call does
+            not end is replaced.
 
     Raises:
         InputError: a number is out of range.
@@ -65,7 +65,7 @@ class PoolSize:
 
 
 class _Member:
-    """One worker as the driver sees it."""
+    """One worker, in the driver."""
 
     def __init__(self, actor: Any) -> None:
         self.actor = actor
@@ -74,7 +74,7 @@ class _Member:
 
 @dataclass(frozen=True, slots=True)
 class _Seat:
-    """Room that an item takes at a worker: all of it where it must be alone."""
+    """Capacity of a worker that an item takes: all of it where it must be alone."""
 
     member: _Member
     room: int
@@ -129,7 +129,7 @@ class WorkerPool(Generic[Item, Result]):
             LanguageModelTimeoutError: it took longer than the timeout.
             WorkerLostError: several workers in a row died over this item.
             NoWorkersLeftError: no worker is left to ask.
-            Exception: what the call raised; `RemoteCallError` where that cannot travel.
+            Exception: what the call raised; `RemoteCallError` where that cannot be pickled.
         """
         for deaths in range(_MOST_DEATHS_PER_ITEM):
             alone = deaths == _MOST_DEATHS_PER_ITEM - 1
@@ -142,7 +142,7 @@ class WorkerPool(Generic[Item, Result]):
             if error is not None:
                 raise error
             return cast("Result", result)
-        raise WorkerLostError(f"{_MOST_DEATHS_PER_ITEM} workers died while they were at it")
+        raise WorkerLostError(f"{_MOST_DEATHS_PER_ITEM} workers died while they processed it")
 
     async def close(self) -> None:
         """End all workers."""
@@ -188,7 +188,7 @@ class WorkerPool(Generic[Item, Result]):
         self._members.append(member)
 
     async def _free_seat(self, *, alone: bool) -> _Seat:
-        """Room at the worker with the least to do, once there is some; it is taken."""
+        """Wait for capacity at the worker with the least to do, and take it."""
         room = self._size.in_flight if alone else 1
         async with self._changed:
             self._wanting_alone += alone
@@ -197,7 +197,8 @@ class WorkerPool(Generic[Item, Result]):
                     if not self._members and not self._starting:
                         raise NoWorkersLeftError("all workers died; rows so far are stored")
                     chosen = min(self._members, key=lambda m: m.at_work, default=None)
-                    # Who wants to be alone goes first, or would wait for the run's end.
+                    # Items that need a worker for themselves go first, or they would wait
+                    # for the end of the run.
                     first = alone or not self._wanting_alone
                     if chosen and first and chosen.at_work + room <= self._size.in_flight:
                         chosen.at_work += room
@@ -211,7 +212,7 @@ class WorkerPool(Generic[Item, Result]):
         try:
             reference = seat.member.actor.ask.remote(item)
         except BaseException:
-            await self._leave(seat)  # the item cannot travel
+            await self._leave(seat)  # the item cannot be pickled
             raise
         waiting = asyncio.wrap_future(reference.future())
         waiting.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -230,12 +231,12 @@ class WorkerPool(Generic[Item, Result]):
         return answer
 
     def _give_up(self, seat: _Seat, reference: Any, waiting: asyncio.Future[Any]) -> None:
-        with contextlib.suppress(Exception):  # the worker may be gone
+        with contextlib.suppress(Exception):  # the worker may have ended
             self._ray.cancel(reference)
         self._in_background(self._wait_out(seat, waiting))
 
     async def _wait_out(self, seat: _Seat, waiting: asyncio.Future[Any]) -> None:
-        """A worker has room again when its call has really ended; one that never does goes."""
+        """Free the capacity once the call has really ended; replace a worker where it does not."""
         done, _ = await asyncio.wait({waiting}, timeout=self._size.grace)
         if done:
             await self._leave(seat)
@@ -248,7 +249,7 @@ class WorkerPool(Generic[Item, Result]):
             self._changed.notify_all()
 
     async def _replace(self, member: _Member) -> None:
-        """Another worker for a dead one; several calls may notice the same death."""
+        """Replace a dead worker; several calls may notice the same death."""
         if member not in self._members:
             return
         self._members.remove(member)
@@ -270,7 +271,7 @@ class WorkerPool(Generic[Item, Result]):
                         return
                     self._restarts_left -= 1
                 except WorkerStartError:
-                    return  # the others go on; without any, whoever waits is told
+                    return  # the others go on; without any, waiting items fail
                 else:
                     return
         finally:
@@ -279,7 +280,7 @@ class WorkerPool(Generic[Item, Result]):
                 self._changed.notify_all()
 
     def _kill(self, member: _Member) -> None:
-        with contextlib.suppress(Exception):  # it may be gone
+        with contextlib.suppress(Exception):  # it may have ended
             self._ray.kill(member.actor)
 
     def _in_background(self, work: Any) -> None:
@@ -299,8 +300,7 @@ async def worker_pool(
 ) -> AsyncIterator[WorkerPool[Item, Result]]:
     """Workers on the cluster at `address`, or on one started here for them.
 
-    What was started here is ended here: the workers always, the cluster if there was
-    none before.
+    The workers are ended in the end, and so is a cluster that was started here.
 
     Args:
         factory: makes the call in each worker; takes nothing and must be picklable.
@@ -309,7 +309,7 @@ async def worker_pool(
         address: of a running cluster, as for `ray.init`; None starts one on this machine.
         may_pass: whether trying again may help after an error; picklable. The verdict
             arrives as the error's `is_retryable`.
-        timeout: seconds per answer, from when a worker has got the item.
+        timeout: seconds per answer, from when a worker has received the item.
 
     Raises:
         MissingDependencyError: Ray is not installed.

@@ -227,7 +227,7 @@ def test_tokenizer_and_weights_that_do_not_belong_together_are_refused(
     lm = HuggingFaceLM.from_objects(model, larger, max_new_tokens=3)
 
     assert lm.generate(["plain"])
-    with pytest.raises(LanguageModelError, match="do not belong together"):
+    with pytest.raises(LanguageModelError, match="are of different models"):
         lm.generate(["a §new§ one"])
 
 

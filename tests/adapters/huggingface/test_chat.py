@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import PromptTemplate
 
 from knowgate.adapters.huggingface import HuggingFaceChatModel, HuggingFaceLM
+from knowgate.adapters.langchain import ChatModelLM
 from knowgate.guard import InputError, LanguageModelError
 
 
@@ -152,3 +155,21 @@ def test_a_message_that_is_not_valid_text_is_a_language_model_error(
 ) -> None:
     with pytest.raises(LanguageModelError, match="surrogate"):
         chat.invoke([HumanMessage("\ud800")])
+
+
+def test_a_chat_model_is_identified_by_its_weights_and_not_by_its_folder(
+    folder: Path, copy_of: Callable[..., Path], make_model: Any, tmp_path: Path
+) -> None:
+    other = copy_of()
+    trained = tmp_path / "trained"
+    make_model(seed=1).save_pretrained(trained)
+    for file in folder.glob("tokenizer*"):
+        (trained / file.name).write_bytes(file.read_bytes())
+
+    def identity(path: Path, **settings: Any) -> str:
+        chat = HuggingFaceChatModel(lm=HuggingFaceLM(path), **settings)
+        return ChatModelLM(chat).fingerprint
+
+    assert identity(folder) == identity(other)
+    assert identity(folder) != identity(trained)
+    assert identity(folder) != identity(folder, temperature=0.5)
