@@ -3,10 +3,11 @@
     OMP_NUM_THREADS=1 python benchmarks/default_threshold.py choose --data ../shared/data
     OMP_NUM_THREADS=1 python benchmarks/default_threshold.py measure --data ../shared/data
 
-`choose` reads 15 sites of questions and answers (`faq_pack`), at most 80 questions each. Every
-question is asked once with the best three, and once with the best five answers of its site by
-the bi-encoder; then again with its own answer left out. Chosen is the threshold with the highest
-mean over the sites of (1 - false abstention + 1 - leak) / 2.
+`choose` reads `faq_pack`: 15 sites of questions and answers, at most 80 questions each, and nine
+regulations, at most 40 questions each. Every question is asked once with the best three, and once
+with the best five passages of its site or regulation by the bi-encoder; then again with its own
+passage left out. Chosen is the threshold with the highest mean over sites and regulations of
+(1 - false abstention + 1 - leak) / 2.
 
 `measure` asks `Guard.default()` on data that the threshold was not chosen on, and to which no
 weight of the scorer was fitted: leaks are insufficient sets that it follows, false abstentions
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import lzma
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +33,7 @@ from knowgate.guard import GuardOptions, Route
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.files import read_jsonl
 from knowgate.guard.policy import default_calibrator
-from knowgate.guard.signals.relevance import DEFAULT_SCORER, load_scorer
+from knowgate.guard.signals.relevance import FusedScorer
 
 SITES = (
     "ada", "arxiv", "azure_management", "azure_security", "bitcoin", "btcpay",
@@ -42,6 +44,7 @@ MEASURED = (
     "BTT-answers", "BTT-questions", "CPF-answers", "CPF-questions", "XQuAD-en-top5", "RGB-en",
     "microworld-subject",
 )  # fmt: skip
+REGULATIONS = (36, 31, 5, 34, 33, 30, 4, 40, 19)
 MOST, TOPS = 80, (3, 5)
 GRID = tuple(step / 100 for step in range(30, 91))
 
@@ -59,39 +62,66 @@ class Site:
         return float(followed + np.mean(self.left_out < threshold)) / 2
 
 
-def site(path: Path, retrieval: BiEncoderScorer, top: int) -> Site:
-    """Relevance on one file of question-answer pairs."""
+@dataclass(frozen=True)
+class KnowledgeBase:
+    """Passages, and questions with the passage that answers each."""
+
+    passages: list[str]
+    questions: list[tuple[str, int]]
+
+
+def faq_site(path: Path) -> KnowledgeBase:
+    """Question-answer pairs: the answers are the passages."""
     rows = [row for _, row in read_jsonl(path)]
-    questions = [row["question"] for row in rows]
-    answers = [row["answer"] for row in rows]
-    similar = retrieval.embed(questions) @ retrieval.embed(answers).T
-    order = list(range(len(rows)))
-    Random(0).shuffle(order)
-    scorer = load_scorer(DEFAULT_SCORER)
+    questions = [(row["question"], at) for at, row in enumerate(rows)]
+    Random(0).shuffle(questions)
+    return KnowledgeBase([row["answer"] for row in rows], questions[:MOST])
+
+
+def regulation(folder: Path, document: int) -> KnowledgeBase:
+    """One regulation of ObliQA: questions with a single gold passage."""
+    rows = {}
+    for name in ("obliqa", "obliqa_passages"):
+        with lzma.open(folder / f"{name}.jsonl.xz", "rt", encoding="utf-8") as stream:
+            rows[name] = [row for row in map(json.loads, stream) if row["document"] == document]
+    passages = list(dict.fromkeys(row["text"] for row in rows["obliqa_passages"]))
+    questions = [
+        (row["question"], passages.index(row["passages"][0]))
+        for row in rows["obliqa"]
+        if len(row["passages"]) == 1 and row["passages"][0] in passages and "documents" not in row
+    ]
+    Random(0).shuffle(questions)
+    return KnowledgeBase(passages, questions[: MOST // 2])
+
+
+def asked(base: KnowledgeBase, retrieval: BiEncoderScorer, scorer: FusedScorer, top: int) -> Site:
+    """Relevance on one knowledge base."""
     calibrator = default_calibrator(scorer.fingerprint)
+    embedded = retrieval.embed(base.passages)
     sides: tuple[list[float], list[float]] = ([], [])
-    for at in order[:MOST]:
-        ranked = np.argsort(-similar[at], kind="stable").tolist()
-        others = [i for i in ranked if answers[i] != answers[at]][:top]
+    for question, own in base.questions:
+        similar = embedded @ retrieval.embed([question])[0]
+        ranked = np.argsort(-similar, kind="stable").tolist()
+        others = [i for i in ranked if base.passages[i] != base.passages[own]][:top]
         for side, chosen in zip(sides, (ranked[:top], others), strict=True):
-            if side is sides[0] and at not in chosen:
+            if side is sides[0] and own not in chosen:
                 continue  # a retrieval miss says nothing about the scorer
-            joint = scorer.score_set(questions[at], [answers[i] for i in chosen]).joint
+            joint = scorer.score_set(question, [base.passages[i] for i in chosen]).joint
             side.append(calibrator.apply(joint))
     return Site(np.asarray(sides[0]), np.asarray(sides[1]))
 
 
 def choose(data: Path) -> None:
     """Print the chosen threshold, and the curve around it."""
-    retrieval = BiEncoderScorer()
-    sites = [
-        site(data / "faq_pack" / f"{name}.jsonl", retrieval, top) for name in SITES for top in TOPS
-    ]
+    folder, retrieval, scorer = data / "faq_pack", BiEncoderScorer(), FusedScorer()
+    bases = [faq_site(folder / f"{name}.jsonl") for name in SITES]
+    bases += [regulation(folder, document) for document in REGULATIONS]
+    sites = [asked(base, retrieval, scorer, top) for base in bases for top in TOPS]
     curve = {t: float(np.mean([one.balanced(t) for one in sites])) for t in GRID}
     best = max(curve, key=lambda t: (curve[t], -t))
     cases = sum(len(one.sufficient) + len(one.left_out) for one in sites)
-    print(f"{len(SITES)} sites, {cases} cases: threshold {best:.2f}, balanced {curve[best]:.3f}")
-    for threshold in GRID[10:50:5]:
+    print(f"{len(bases)} bases, {cases} cases: threshold {best:.2f}, balanced {curve[best]:.3f}")
+    for threshold in GRID[20:41:5]:
         leak = np.mean([np.mean(one.left_out >= threshold) for one in sites])
         lost = np.mean([np.mean(one.sufficient < threshold) for one in sites])
         print(f"  {threshold:.2f}: leak {leak:.3f}, false abstention {lost:.3f}")

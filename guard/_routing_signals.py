@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from ._fingerprint import Fingerprint
-from ._scorer_defaults import output_scale
+from ._scorer_defaults import JOINT, output_scale
 from ._signal import Measured, Request, Signal, plain
 from .contracts import (
     BatchConfidenceEstimator,
@@ -25,7 +25,7 @@ from .contracts import (
 )
 from .decision import SignalName
 from .errors import KnowgateError, PolicyError, SignalValueError, UnsupportedLanguageError
-from .policy import JOINT, IdentityCalibrator, Policy, aggregator, finite_or_none
+from .policy import IdentityCalibrator, Policy, aggregator, finite_or_none
 from .text import clean_text
 
 

@@ -54,7 +54,7 @@ def default_threshold(fingerprint: Fingerprint) -> float | None:
     return DEFAULT_THRESHOLDS.get(fingerprint.kind)
 
 
-DEFAULT_THRESHOLDS = {"fused": 0.59}
+DEFAULT_THRESHOLDS = {"fused": 0.58}
 
 
 def misfit(fingerprint: Fingerprint, aggregator: str, calibrator: str) -> str:

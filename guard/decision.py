@@ -18,11 +18,10 @@ from pydantic import (
 )
 
 from .contracts import Answerability, View
+from .text import passage_name
 
 # Further names of this module are listed by the package.
-__all__ = [
-    "SignalName",
-]
+__all__ = ["Found", "SignalName"]
 
 
 class Route(StrEnum):
@@ -98,6 +97,33 @@ class SignalName(StrEnum):
     CONFLICT = "conflict"
 
 
+class Found(BaseModel):
+    """What was retrieved for a question from which the guard abstains, nearest first.
+
+    Attributes:
+        documents: the passages that have text, as they were given.
+        scores: the raw score of each; None where relevance was not measured.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    documents: tuple[Any, ...]
+    scores: tuple[float | None, ...]
+
+    @property
+    def suggestions(self) -> tuple[str, ...]:
+        """Names of the nearest pages, at most three: `title`, or else `source`, of each.
+
+        They are read from the documents' metadata; a document without either is passed
+        over, and a page that was retrieved in several passages is named once.
+        """
+        names = filter(None, map(passage_name, self.documents))
+        return tuple(dict.fromkeys(names))[:_MOST_SUGGESTIONS]
+
+
+_MOST_SUGGESTIONS = 3
+
+
 class Decision(BaseModel):
     """The guard's decision for one question; immutable.
 
@@ -115,8 +141,11 @@ class Decision(BaseModel):
         answerability: what the premise check found; None without one.
         vetoes: strength of each other veto that was measured, by name; left out of the
             serialised decision when there is none.
-        kept: indices of the passages that belong into the prompt; empty unless
-            the route is `follow_context`.
+        kept: indices of the passages that belong into the prompt, those whose own score
+            shows that they do not bear on the question left out where the policy has a
+            `kept_margin`; empty unless the route is `follow_context`.
+        found: the nearest passages of an abstention; None where nothing was retrieved. It
+            holds the documents themselves and is left out of the serialised decision.
         raw_relevance: the question's relevance before calibration, on the scorer's own
             scale: the aggregate of `scores`, or the scorer's joint value; None when it
             was not measured, failed, or there was nothing to score.
@@ -144,6 +173,7 @@ class Decision(BaseModel):
     answerability: Answerability | None = None
     vetoes: dict[str, float] = Field(default_factory=dict)
     kept: tuple[int, ...] = ()
+    found: Found | None = Field(default=None, exclude=True, repr=False)
     scores: tuple[float | None, ...] = ()
     closed_book_answer: str | None = None
     views: tuple[View, ...] = ()

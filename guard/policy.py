@@ -6,7 +6,7 @@ import json
 import math
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -65,6 +65,7 @@ __all__ = [
     "StepCalibrator",
     "TemperatureCalibrator",
     "aggregator",
+    "kept_margin_of",
 ]
 
 
@@ -293,6 +294,8 @@ class Policy(Artefact):
         histograms: signal name → its distribution over the calibration set.
         vetoes: those that the guard must be given; left out of the file when empty.
         note: what its reader must know; left out of the file when empty.
+        kept_margin: a passage whose own raw score lies further than this below the best
+            passage's is left out of the prompt; None keeps all. See `kept_margin_of`.
 
     Raises:
         PolicyError: calibrator or aggregator does not fit the scorer's output, e.g. log-odds
@@ -317,14 +320,15 @@ class Policy(Artefact):
     histograms: dict[str, Histogram] = Field(default_factory=dict)
     vetoes: tuple[VetoBinding, ...] = ()
     note: str = ""
+    kept_margin: Annotated[FiniteFloat, Field(ge=0)] | None = None
 
     @model_serializer(mode="wrap")
     def _without_empty_fields(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         # An older knowgate rejects fields it does not know, so those that say nothing stay out.
         fields: dict[str, Any] = handler(self)
-        for name in ("vetoes", "note"):
-            if name in fields and not fields[name]:
-                del fields[name]
+        for name in ("vetoes", "note", "kept_margin"):
+            if fields.get(name) in ((), [], "", None):
+                fields.pop(name, None)
         return fields
 
     @model_validator(mode="after")
@@ -429,6 +433,23 @@ class Policy(Artefact):
         """Whether the model's own answer takes part in the look for a conflict."""
         return self.check_conflict and self.conflict_between != "passages"
 
+    def kept(self, scores: Sequence[float | None]) -> list[int]:
+        """Indices of the passages that bear on the question by their own raw scores.
+
+        Args:
+            scores: of the passages; None for one that was not scored, which is left out
+                where others were scored.
+
+        Returns:
+            All indices where the policy has no `kept_margin`, or nothing was scored.
+        """
+        known = [score for score in scores if score is not None]
+        if self.kept_margin is None or not known:
+            return list(range(len(scores)))
+        best, margin = max(known), self.kept_margin
+        # As `kept_margin_of` computes it, to the last bit.
+        return [i for i, score in enumerate(scores) if score is not None and best - score <= margin]
+
     def with_veto(self, veto: Veto[Any], *, threshold: float | None = None) -> Policy:
         """A copy that is bound to `veto` too, in place of one with the same name.
 
@@ -528,6 +549,26 @@ class Policy(Artefact):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write `policy.json` atomically."""
         write_text(path, self.to_json())
+
+
+def kept_margin_of(sets: Iterable[tuple[Sequence[float], Sequence[int]]]) -> float | None:
+    """The smallest `kept_margin` that breaks no sufficient set of the calibration questions.
+
+    Args:
+        sets: per question that is answered from its context: the raw scores of its passages,
+            and the indices of those that hold the answer.
+
+    Returns:
+        How far below the best passage one that holds the answer lies at most; None without
+        a question. Of n exchangeable questions, a further one loses such a passage with
+        probability at most 1 / (n + 1).
+
+    Example:
+        >>> kept_margin_of([([2.0, 1.5, -1.0], [1]), ([0.5, 0.0], [0])])
+        0.5
+    """
+    gaps = [max(scores) - min(scores[i] for i in needed) for scores, needed in sets if needed]
+    return max(gaps, default=None)
 
 
 def _first_fault(error: ValidationError) -> str:

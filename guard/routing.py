@@ -14,12 +14,13 @@ cannot disagree on the decision.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ._signal import Request, Signal
-from .decision import Decision, Mode, OnError, Reason, Route, Scenario, SignalName
+from .decision import Decision, Found, Mode, OnError, Reason, Route, Scenario, SignalName
 from .errors import KnowgateError, QuestionError, UnsupportedLanguageError
 from .policy import Policy, finite_or_none
 from .text import passage_list, passage_text, question_text
@@ -298,12 +299,38 @@ class _Flow:
             relevance=self.signals.relevance,
             confidence=self.signals.confidence,
             conflict=self.signals.conflict,
-            kept=self.request.positions if follows else (),
+            kept=self._kept() if follows else (),
+            found=self._found() if verdict.route is Route.ABSTAIN else None,
             failed_signals=tuple(sorted(failed)),
             mode=self.settings.mode,
             timings=self.seconds,
             **({"scores": (None,) * self.request.given} | self.fields),
         )
+
+    def _kept(self) -> tuple[int, ...]:
+        """Positions of the passages that belong into the prompt."""
+        positions = self.request.positions
+        policy = self.settings.policy
+        if policy.kept_margin is None or self.signals.conflict:
+            return positions  # the views of a conflict speak of all of them
+        return tuple(positions[i] for i in policy.kept(self._scores()))
+
+    def _found(self) -> Found | None:
+        """The passages of a question that is not answered, nearest first."""
+        documents, scores = self.request.documents, self._scores()
+        if not documents:
+            return None
+        # Ties, and passages that were not scored, stay in the order given.
+        ranks = [-math.inf if score is None else score for score in scores]
+        order = sorted(range(len(documents)), key=lambda i: -ranks[i])
+        return Found(
+            documents=tuple(documents[i] for i in order), scores=tuple(scores[i] for i in order)
+        )
+
+    def _scores(self) -> list[float | None]:
+        """The raw score of each passage that has text; None where it was not measured."""
+        scores = self.fields.get("scores")
+        return [None if scores is None else scores[i] for i in self.request.positions]
 
 
 def decision_flow(settings: FlowSettings, question: object, passages: object) -> Flow:

@@ -7,7 +7,7 @@ from typing import Any
 
 from .errors import QuestionError
 
-__all__ = ["clean_text", "passage_text"]
+__all__ = ["clean_text", "passage_name", "passage_text"]
 
 _TEXT_FIELDS = ("page_content", "text", "content")
 
@@ -64,6 +64,22 @@ def passage_text(passage: object) -> str:
         )
         if isinstance(found, str | bytes):
             return clean_text(found)
+    return ""
+
+
+def passage_name(passage: object) -> str:
+    """The `title`, or else the `source`, in the metadata of a passage; empty without one."""
+    metadata: Any = (
+        passage.get("metadata")
+        if isinstance(passage, Mapping)
+        else getattr(passage, "metadata", None)
+    )
+    if not isinstance(metadata, Mapping):
+        return ""
+    for field in ("title", "source"):
+        found = metadata.get(field)
+        if isinstance(found, str) and found.strip():
+            return " ".join(clean_text(found).split())
     return ""
 
 

@@ -14,7 +14,7 @@ from ...guard.contracts import View
 from ...guard.decision import Decision, Reason, Route
 from ...guard.errors import InputError
 from ...guard.prompts import Prompt
-from ...guard.text import clean_text
+from ...guard.text import passage_name
 
 Language = Literal["en", "zh"]
 
@@ -133,14 +133,8 @@ class Replies:
         return self._filled(name, answer=answer, sources=sources)
 
     def _name(self, passages: Sequence[object], index: int) -> str:
-        document: Any = passages[index] if index < len(passages) else None
-        metadata = getattr(document, "metadata", None)
-        if isinstance(metadata, Mapping):
-            for field in ("title", "source"):
-                found = metadata.get(field)
-                if isinstance(found, str) and found.strip():
-                    return " ".join(clean_text(found).split())
-        return self._filled("passage", number=str(index + 1))
+        name = passage_name(passages[index]) if index < len(passages) else ""
+        return name or self._filled("passage", number=str(index + 1))
 
     def _filled(self, name: str, **values: str) -> str:
         return Prompt(name, self._templates[name]).fill(**values)

@@ -190,9 +190,9 @@ class LoadedEncoder:
     tokenizer_sha256: str | None
 
     @property
-    def embedded(self) -> bool:
-        """Whether it is the embedded model, which runs without sentence-transformers."""
-        return isinstance(self.model, MiniLM)
+    def bert(self) -> Any:
+        """The part that has the weights."""
+        return self.model if isinstance(self.model, MiniLM) else self.model[0].auto_model
 
 
 def load_encoder(model: str | os.PathLike[str] | None, device: str | None) -> LoadedEncoder:

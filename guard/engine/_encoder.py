@@ -95,8 +95,7 @@ class TokenEncoder:
         loaded = load_encoder(model, device)
         self._model: Any = loaded.model
         if adapter is not None:
-            bert = self._model if loaded.embedded else self._model[0].auto_model
-            merge_adapter(bert, Path(adapter))
+            merge_adapter(loaded.bert, Path(adapter))
         self._torch: Any = optional_import("torch")
         self._on_cpu = self._model.device.type == "cpu"
         self._max_length = loaded.max_length
