@@ -17,7 +17,6 @@ from pydantic import (
     field_serializer,
     field_validator,
 )
-from pydantic_core import to_json, to_jsonable_python
 
 from ...guard.decision import Decision, Reason, Route
 from ...guard.errors import KnowgateError
@@ -44,6 +43,7 @@ class RetrievalError(KnowgateError):
     """The retriever returned something that is not a collection of documents."""
 
 
+_ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
 _MESSAGE: TypeAdapter[BaseMessage] = TypeAdapter(AnyMessage)
 # Keys of every message in JSON.
 _OF_MESSAGES = {"type", "content", "additional_kwargs", "response_metadata"}
@@ -172,7 +172,7 @@ class GuardedAnswer(AIMessage):
 
     @field_serializer("documents", "output", when_used="json")
     def _in_json(self, value: Any) -> Any:
-        return to_jsonable_python(value, fallback=str)
+        return _ANYTHING.dump_python(value, mode="json", fallback=str)
 
     @field_validator("output", mode="before")
     @classmethod
@@ -203,7 +203,7 @@ def answer_text(output: object) -> str:
     if isinstance(output, BaseMessage):
         return str(output.text)
     if isinstance(output, BaseModel | Mapping | list | tuple) or is_dataclass(output):
-        return to_json(output, fallback=str).decode()
+        return _ANYTHING.dump_json(output, fallback=str).decode()
     return str(output)
 
 
