@@ -39,6 +39,10 @@ _QUESTION_PROMPT = typer.Option(
 _STRUCTURED = typer.Option(help="Use the model's structured output where it has it.")
 _SENTENCES = typer.Option(min=1, max=100, help="Most sentences in one request for facts.")
 _REPAIRS = typer.Option(min=0, help="How often a faulty reply is sent back.")
+_CHUNK_SIZE = typer.Option(
+    min=1, help="Words per chunk at most; the passage of a question is the chunk that holds it."
+)
+_CHUNK_OVERLAP = typer.Option(min=0, help="Words that a chunk shares with the one before it.")
 _CONCURRENCY = typer.Option(min=1, help="Requests at a time.")
 _RATE = typer.Option(help="Most requests a second; by default no limit.")
 _TIMEOUT = typer.Option(help="Seconds for one request.")
@@ -62,6 +66,8 @@ def build(
     structured: Annotated[bool, _STRUCTURED] = True,
     sentences_per_call: Annotated[int, _SENTENCES] = 12,
     max_repairs: Annotated[int, _REPAIRS] = 2,
+    chunk_size: Annotated[int, _CHUNK_SIZE] = 150,
+    chunk_overlap: Annotated[int, _CHUNK_OVERLAP] = 0,
     concurrency: Annotated[int, _CONCURRENCY] = 8,
     rate: Annotated[float | None, _RATE] = None,
     timeout: Annotated[float, _TIMEOUT] = 60.0,
@@ -69,7 +75,7 @@ def build(
     retry_failed: Annotated[bool, _RETRY] = False,
     dry_run: Annotated[bool, _DRY_RUN] = False,
 ) -> None:
-    """Documents to questions with answers, each with the sentences it stands on.
+    """Documents to questions with answers, each with the chunk of its document that holds it.
 
     With a model: atomic facts with citations, then one question and answer a fact.
     Without: definitions as questions, other sentences with a blank to fill in. Pairs
@@ -87,6 +93,8 @@ def build(
         structured=structured,
         sentences_per_call=sentences_per_call,
         max_repairs=max_repairs,
+        chunk_size=chunk_size,
+        chunk_overlap=chunk_overlap,
     )
     if dry_run:
         out.print(str(estimate_build(documents, out_dir, settings=settings)), markup=False)

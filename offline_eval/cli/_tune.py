@@ -37,9 +37,12 @@ def relevance(
     ],
     out_dir: Annotated[Path, typer.Option("--out", help="Folder to write; new or empty.")],
     passage: Annotated[
-        PassageKind,
-        typer.Option(help="What stands in a passage of your knowledge base."),
-    ] = PassageKind.ANSWER,
+        PassageKind | None,
+        typer.Option(
+            help="What a passage of your knowledge base holds.  [default: passage where every "
+            "question has one, else answer]"
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Random seed of splits and draws.")] = 0,
 ) -> None:
     """Fine-tune the fused relevance scorer on a knowledge base's own questions.
@@ -65,7 +68,7 @@ def relevance(
 
 
 def _training_questions(
-    records: list[QuestionRecord], passage: PassageKind, *, where: str
+    records: list[QuestionRecord], passage: PassageKind | None, *, where: str
 ) -> list[TrainingQuestion]:
     knowledge_base = build_knowledge_base(records, passage, where=where)
     if len(records) < MIN_QUESTIONS:

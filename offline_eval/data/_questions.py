@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -221,12 +221,17 @@ class PassageKind(StrEnum):
     """The content of a passage.
 
     With the question inside, a passage is easy to tell apart (AUROC ≥ .97 where
-    answers alone give .86), so the harder kind is the default.
+    answers alone give .86).
     """
 
     ANSWER = "answer"
     QUESTION_ANSWER = "question_answer"
     PASSAGE = "passage"
+
+    @classmethod
+    def of(cls, questions: Iterable[QuestionRecord]) -> PassageKind:
+        """Return the default: the questions' own passages if all have one, else their answers."""
+        return cls.PASSAGE if all(one.passage for one in questions) else cls.ANSWER
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,14 +242,16 @@ class KnowledgeBase:
         passages: passage id → text; the id is that of the first question whose
             passage it is.
         passage_of: question id → passage id.
+        kind: what the passages hold.
     """
 
     passages: dict[str, str]
     passage_of: dict[str, str]
+    kind: PassageKind = PassageKind.PASSAGE
 
 
 def build_knowledge_base(
-    questions: Sequence[QuestionRecord], kind: PassageKind, *, where: str
+    questions: Sequence[QuestionRecord], kind: PassageKind | None, *, where: str
 ) -> KnowledgeBase:
     """Build the knowledge base that `questions` are asked against.
 
@@ -254,12 +261,13 @@ def build_knowledge_base(
 
     Args:
         questions: at least two.
-        kind: what goes into a passage.
+        kind: what goes into a passage; None for the default, see `PassageKind.of`.
         where: named in errors.
 
     Raises:
         InputError: fewer than two distinct passages, or a record lacks its passage.
     """
+    kind = kind or PassageKind.of(questions)
     first: dict[str, str] = {}
     passages: dict[str, str] = {}
     passage_of: dict[str, str] = {}
@@ -274,7 +282,7 @@ def build_knowledge_base(
             where=where,
             hint="leaving one out needs at least two different passages",
         )
-    return KnowledgeBase(passages, passage_of)
+    return KnowledgeBase(passages, passage_of, kind)
 
 
 def _passage_text(record: QuestionRecord, kind: PassageKind, where: str) -> str:

@@ -93,12 +93,13 @@ class FactRow(Stored):
 
 
 class QuestionRow(Stored):
-    """A line of `questions.jsonl`, as `knowledge_base.read_questions` reads it.
+    """A line of `questions.jsonl`, as `read_questions` reads it.
 
     Attributes:
         id: that of the fact.
-        passage: the cited sentences.
+        passage: the chunk of the document that holds the answer.
         source: the document.
+        chunk: position of the chunk in its document, from 0.
         fact: the fact that is asked for.
         origin: `model`, `cloze`, or `document` for a pair that stands there as such.
     """
@@ -108,6 +109,7 @@ class QuestionRow(Stored):
     answer: Name
     passage: Name
     source: Name
+    chunk: Count = 0
     topic: str | None = None
     fact: str = ""
     citations: tuple[Count, ...] = ()

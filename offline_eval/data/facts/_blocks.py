@@ -184,3 +184,19 @@ def _is_heading(line: str) -> bool:
         and len(line.split()) <= 10
         and not line.endswith((".", "?", "!"))
     )
+
+
+def check_sizes(chunk_size: int, chunk_overlap: int) -> None:
+    """Check that chunks can be cut.
+
+    Raises:
+        InputError: a size is out of range.
+    """
+    if chunk_size < 1:
+        raise InputError("must be at least 1", where="chunk_size", hint="150 does well")
+    if not 0 <= chunk_overlap < chunk_size:
+        raise InputError(
+            "must be at least 0 and less than the size of a chunk",
+            where="chunk_overlap",
+            hint="0 for none",
+        )

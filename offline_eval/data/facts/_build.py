@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from langchain_core.documents import Document
 from langchain_core.runnables import Runnable
 from pydantic import BaseModel
 
@@ -28,6 +29,7 @@ from ._asking import (
     question_request,
     questions_of,
 )
+from ._chunks import chunks_of
 from ._cloze import cloze_facts
 from ._documents import ReadDocument, find_documents, read_document
 from ._fact_requests import Stretch, UniqueNames, fact_request, facts_of, stretches
@@ -42,6 +44,7 @@ from ._folder import (
     build_manifest,
     calls_of,
 )
+from ._passages import with_chunks
 from ._records import BuildSettings
 from ._requests import FactsReply, QuestionReply
 from ._sentences import sentences_of
@@ -240,6 +243,10 @@ class ReadBase:
     questions: tuple[QuestionRow, ...]
     failures: tuple[FailureRow, ...]
 
+    def chunks(self, settings: BuildSettings) -> list[Document]:
+        """Cut the documents into chunks."""
+        return chunks_of(self.documents, settings.chunk_size, settings.chunk_overlap)
+
 
 def read_base(
     places: Sequence[str | os.PathLike[str]], *, without: str | os.PathLike[str] | None = None
@@ -317,7 +324,8 @@ def build_questions(
                 on_progress=on_progress,
             )
             facts, made, failures = _asked(run, stages, base, settings)
-        made_of = _Made(facts, [*base.questions, *made], [*base.failures, *failures])
+        asked, cut = with_chunks([*base.questions, *made], base.sentences, base.chunks(settings))
+        made_of = _Made(facts, asked, [*base.failures, *failures, *cut])
         totals = _finished(run, base, made_of, stages.spent if stages else ())
         run.rewrite_manifest(build_manifest(**head, complete=True, **_counts(totals)))
     return totals
@@ -424,6 +432,8 @@ def _manifest_head(settings: BuildSettings, base: ReadBase) -> dict[str, Any]:
             "structured": settings.structured,
             "sentences_per_call": settings.sentences_per_call,
             "max_repairs": settings.max_repairs,
+            "chunk_size": settings.chunk_size,
+            "chunk_overlap": settings.chunk_overlap,
         },
         "inputs": tuple(
             InputFile(name=document.name, sha256=document.sha256) for document in base.documents

@@ -10,10 +10,8 @@ from itertools import pairwise
 from langchain_core.documents import Document
 
 from ....guard.errors import InputError, MissingDependencyError
-from ._blocks import Block, BlockKind, Content
+from ._blocks import Block, BlockKind, Content, check_sizes
 from ._documents import ReadDocument, find_documents, read_document
-
-CHUNK_SIZE, CHUNK_OVERLAP = 150, 0
 
 # Tried in this order: section, paragraph, line, sentence, word.
 _SECTION, _PARAGRAPH, _LINE = "\n\n\n", "\n\n", "\n"
@@ -25,8 +23,8 @@ _RECORDS = ("table", "records")
 
 def load_chunks(
     folder: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-    chunk_size: int = CHUNK_SIZE,
-    chunk_overlap: int = CHUNK_OVERLAP,
+    chunk_size: int = 150,
+    chunk_overlap: int = 0,
 ) -> list[Document]:
     """Read documents and cut them into chunks, ready for a LangChain vector store.
 
@@ -60,8 +58,8 @@ def load_chunks(
 
 def chunks_of(
     documents: Sequence[ReadDocument],
-    chunk_size: int = CHUNK_SIZE,
-    chunk_overlap: int = CHUNK_OVERLAP,
+    chunk_size: int = 150,
+    chunk_overlap: int = 0,
 ) -> list[Document]:
     """Cut documents that were read; see `load_chunks`."""
     check_sizes(chunk_size, chunk_overlap)
@@ -91,22 +89,6 @@ def chunks_of(
             for number, part in enumerate(parts)
         ]
     return found
-
-
-def check_sizes(chunk_size: int, chunk_overlap: int) -> None:
-    """Check that chunks can be cut.
-
-    Raises:
-        InputError: a size is out of range.
-    """
-    if chunk_size < 1:
-        raise InputError("must be at least 1", where="chunk_size", hint=f"{CHUNK_SIZE} does well")
-    if not 0 <= chunk_overlap < chunk_size:
-        raise InputError(
-            "must be at least 0 and less than the size of a chunk",
-            where="chunk_overlap",
-            hint="0 for none",
-        )
 
 
 def _texts(content: Content) -> Iterator[str]:

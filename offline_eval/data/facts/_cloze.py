@@ -206,6 +206,8 @@ _CLAUSE = re.compile(
     r"\b(?:(?:approach|becom|cross|pass|reach)es?|becomes?|(?:turn|stop|remain|appear|enter|leave|move|"
     r"start|begin|come|change|fail|break|seem|get|want|happen|occur|slow|look)s)\b"
 )
+_LETTER, _DIGIT = re.compile(r"[^\W\d_]"), re.compile(r"\d")
+_HASH = re.compile(r"\b[0-9a-f]{32,}\b")
 _FEWEST_WORDS_BESIDE = 8
 _SHORT_BEFORE = 60
 _SCORES = {"date": 6.0, "quantity": 5.0, "quoted": 4.0, "name": 3.0, "phrase": 1.0}
@@ -267,7 +269,7 @@ def best_blank(text: str, corpus: Corpus) -> tuple[int, int] | None:
     words = words_of(_POSSESSIVE.sub("", text))
     for kind, start, end in _candidates(text, corpus):
         answer = words_of(_POSSESSIVE.sub("", text[start:end]))
-        if not answer or all(word in _DULL for word in answer) or not _once(answer, words):
+        if all(word in _DULL | _FUNCTION for word in answer) or not _once(answer, words):
             continue
         rarest = min((corpus.words[word] or 1 for word in answer), default=1)
         # Towards the end: what is new usually stands there, and something precedes it.
@@ -292,7 +294,24 @@ def last_cell(line: str) -> tuple[int, int] | None:
     if start < 2 or colon < 0:
         return None
     value = line[colon + 2 :]
-    return (colon + 2, len(line)) if value.strip() and len(value.split()) <= 8 else None
+    fits = _LETTER.search(value) or _DIGIT.search(value)
+    if not fits or len(value.split()) > 8 or _HASH.search(value) or not _says_something(line):
+        return None
+    return colon + 2, len(line)
+
+
+def _says_something(line: str) -> bool:
+    """Whether a row of a table is about something, and more than a row of measurements.
+
+    Example:
+        >>> _says_something("Class: 3A; Minimum age: 18 years")
+        True
+        >>> _says_something("found, open: 48; false alarm, open: .1; false alarm, closed: .9")
+        False
+    """
+    values = [cell.partition(": ")[2] or cell for cell in line.split("; ")]
+    numbers = sum(not _LETTER.search(value) for value in values[1:])
+    return bool(_LETTER.search(values[0])) and 2 * numbers <= max(2, len(values[1:]))
 
 
 def _candidates(text: str, corpus: Corpus) -> Iterator[tuple[str, int, int]]:

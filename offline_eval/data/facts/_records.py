@@ -13,7 +13,7 @@ from typing import Any, Self
 from ....guard.errors import InputError
 from ....guard.prompts import load_prompt
 from ....guard.text import clean_text
-from ._blocks import Block, BlockKind, Content, DocumentError, Pair, joined
+from ._blocks import Block, BlockKind, Content, DocumentError, Pair, check_sizes, joined
 from ._html import table_line
 from ._requests import BuildPrompts
 
@@ -31,6 +31,8 @@ class BuildSettings:
         structured: use structured output where the model has it.
         sentences_per_call: most sentences in one request for facts.
         max_repairs: how often a faulty reply is sent back.
+        chunk_size: most words in a chunk, the passage of a question; see `load_chunks`.
+        chunk_overlap: most words that two neighbouring chunks share.
 
     Raises:
         InputError: a number is out of range.
@@ -41,6 +43,8 @@ class BuildSettings:
     structured: bool = True
     sentences_per_call: int = 12
     max_repairs: int = 2
+    chunk_size: int = 150
+    chunk_overlap: int = 0
 
     @classmethod
     def of_prompts(
@@ -66,6 +70,7 @@ class BuildSettings:
         return self.model != NO_MODEL
 
     def __post_init__(self) -> None:
+        check_sizes(self.chunk_size, self.chunk_overlap)
         if not 1 <= self.sentences_per_call <= 100:
             raise InputError(
                 "must be between 1 and 100", where="sentences_per_call", hint="12 does well"

@@ -66,7 +66,7 @@ class AskedBase:
 
 def read_bases(
     paths: Sequence[str | os.PathLike[str]],
-    passage: PassageKind = PassageKind.ANSWER,
+    passage: PassageKind | None = None,
     *,
     limit: int | None = None,
 ) -> tuple[AskedBase, ...]:
@@ -78,7 +78,7 @@ def read_bases(
 
     Args:
         paths: see `read_questions`.
-        passage: what stands in a passage.
+        passage: what stands in a passage; None for the default, over all files together.
         limit: ask at most so many questions per base, the first ones; its passages stay
             whole.
 
@@ -96,6 +96,7 @@ def read_bases(
                 hint="rename the file, or its field 'knowledge_base_identifier'",
             )
     found = [read_questions(path) for path in paths]
+    kind = passage or PassageKind.of(record for records in found for record in records)
     count = Counter(record.question_id for records in found for record in records)
     bases = []
     for name, path, records in zip(names, paths, found, strict=True):
@@ -111,7 +112,7 @@ def read_bases(
                 records=renamed,
                 asked=renamed[:limit],
                 original_ids=ids,
-                knowledge_base=build_knowledge_base(renamed, passage, where=os.fspath(path)),
+                knowledge_base=build_knowledge_base(renamed, kind, where=os.fspath(path)),
                 file=InputFile.of(path),
             )
         )

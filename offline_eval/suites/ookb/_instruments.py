@@ -94,13 +94,15 @@ class Instruments(System):
         """Return the aggregator, by default the one that the scorer goes with."""
         return settings.aggregator or default_aggregator(self.scorer.fingerprint.kind)
 
-    def described(self, settings: MeasureSettings) -> dict[str, Any]:
+    def described(self, settings: MeasureSettings, cases: Sequence[MeasuredCase]) -> dict[str, Any]:
         """Return what the manifest says about retrieval."""
+        base = cases[0].knowledge_base
+        assert base is not None
         return {
             "retriever": self.encoder.fingerprint,
             "retrieval": "basic_rag",
             "top_k": settings.top_k,
-            "passage": settings.passage.value,
+            "passage": base.kind.value,
         }
 
     def found(self, asked: MeasuredCase) -> Found:
@@ -172,8 +174,9 @@ class ServedInstruments(Instruments):
         """Return the aggregator: as asked for, of the chain's guard, or of the scorer."""
         return settings.aggregator or self._aggregator or super().aggregator(settings)
 
-    def described(self, settings: MeasureSettings) -> dict[str, Any]:
+    def described(self, settings: MeasureSettings, cases: Sequence[MeasuredCase]) -> dict[str, Any]:
         """Return what the manifest says about retrieval."""
+        del cases
         return {
             "retrieval": SERVED,
             "top_k": max(1, self._served),

@@ -42,7 +42,7 @@ class MeasureSettings(SuiteSettings):
     Attributes:
         questions: see `read_questions`.
         scorer: name or folder, for `load_scorer`.
-        passage: what a passage holds.
+        passage: what a passage holds; None for the default, see `PassageKind.of`.
         top_k: passages retrieved per case.
         aggregator: how passage scores become one value; None for the scorer's own.
         chain: as it is served: `module:attribute`, see `load_chain`.
@@ -74,10 +74,10 @@ class MeasureSettings(SuiteSettings):
         description="Scorer by name, or a tuned or sentence-transformers folder; by default "
         f"that of the chain's guard, else {DEFAULT_SCORER}.",
     )
-    passage: PassageKind = Field(
-        PassageKind.ANSWER,
+    passage: PassageKind | None = Field(
+        None,
         description="What a passage holds: the answer (hard), question and answer, or the "
-        "record's own passage",
+        "record's own passage.  [default: passage where every question has one, else answer]",
     )
     top_k: int = Field(5, ge=1, description="Passages retrieved per case.")
     aggregator: str | None = Field(
@@ -176,7 +176,7 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
             settings={
                 "scorer": instruments.scorer.fingerprint,
                 "aggregator": instruments.aggregator(settings),
-                **instruments.described(settings),
+                **instruments.described(settings, cases),
             },
             inputs=(InputFile.of(settings.questions),),
             questions=len({case.case.question_id for case in cases}),

@@ -9,6 +9,7 @@ from typing import Any
 from langchain_core.runnables import Runnable
 
 from ....guard.errors import InputError
+from ...data import PassageKind
 from ...run import (
     CaseKind,
     InputFile,
@@ -102,6 +103,12 @@ class Prepared:
         everything = {q.question_id: q for q in [*asked, *made_up, *self.replay.questions]}
         needed = {case.question_id for case in self.reply_cases()}
         return [q for name, q in everything.items() if name in needed]
+
+    @property
+    def passage_kind(self) -> PassageKind:
+        """What passages hold; the answers where logs alone are in the run."""
+        known = self.settings.passage or PassageKind.ANSWER
+        return self.bases[0].knowledge_base.kind if self.bases else known
 
     def passages(self) -> list[StoredPassage]:
         """The passages of all knowledge bases, and of logged contexts."""

@@ -33,10 +33,10 @@ class OokbSettings(SuiteSettings):
         None,
         description="Scorer of the guards, by name or folder.  [default: what each policy names]",
     )
-    passage: PassageKind = Field(
-        PassageKind.ANSWER,
+    passage: PassageKind | None = Field(
+        None,
         description="What a passage holds: the answer (hard), question and answer, or the "
-        "record's own passage",
+        "record's own passage.  [default: passage where every question has one, else answer]",
     )
     top_k: int = Field(5, ge=1, description="Passages retrieved per case.")
     models: tuple[str, ...] = _option(

@@ -224,6 +224,7 @@ class OokbSuite(Suite[OokbSettings, OokbCase, ReplyRow, RepliesSummary]):
         searches = run.searches(prepared.items())
         stored = {
             **settings.manifest(),
+            "passage": prepared.passage_kind.value,
             "scorer": settings.scorer,
             "writer": settings.writer,
             "models": run.systems.fingerprints(),

@@ -68,7 +68,7 @@ def test_every_fact_has_its_sentences_and_its_question(documents: Path, tmp_path
     assert row.question == "How does “Stop at …” go on?"
     assert (row.answer, row.passage, row.source) == (
         "the red light",
-        "Stop at the red light.",
+        "Keep left on every road. Stop at the red light. Give way to all pedestrians.",
         "rules.txt",
     )
 

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data import load_chunks
+from knowgate.offline_eval.data import (
+    PassageKind,
+    build_knowledge_base,
+    load_chunks,
+    read_questions,
+)
+from knowgate.offline_eval.data.facts import BuildSettings, build_questions
+from tests.offline_eval.cli.commands import read_lines
 
 PAGE = """---
 title: hidden
@@ -30,6 +39,11 @@ plan --basic
 |---|---|
 | Basic | 3 |
 | Pro | 20 |
+"""
+
+LONG = """The ferry to Old Quay leaves from pier 3 every 20 minutes on weekdays.
+
+The company that runs the ferry was founded in 1921 by the harbour master.
 """
 
 
@@ -133,3 +147,50 @@ def test_a_folder_without_any_text_is_rejected(tmp_path: Path) -> None:
 def test_sizes_out_of_range_are_rejected(tmp_path: Path, size: int, overlap: int) -> None:
     with pytest.raises(InputError, match="must be at least"):
         load_chunks(folder_with(tmp_path, page_txt="Text."), size, overlap)
+
+
+def built(folder: Path, tmp_path: Path, chunk_size: int) -> list[dict[str, Any]]:
+    build_questions([folder], tmp_path / "kb", settings=BuildSettings(chunk_size=chunk_size))
+    return read_lines(tmp_path / "kb" / "questions.jsonl")
+
+
+def test_the_passage_of_a_question_is_the_chunk_that_holds_its_answer(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path, plans_md=PAGE, long_md=LONG)
+
+    rows = built(folder, tmp_path, chunk_size=20)
+
+    chunks = {
+        (one.metadata["source"], one.metadata["chunk"]): one.page_content
+        for one in load_chunks(folder, 20)
+    }
+    assert {row["origin"] for row in rows} == {"cloze", "document"}
+    for row in rows:
+        assert row["passage"] == chunks[row["source"], row["chunk"]]
+        assert row["origin"] == "document" or row["answer"] in row["passage"]
+    assert [row["chunk"] for row in rows if row["source"] == "long.md"] == [1]
+
+
+def test_a_question_whose_answer_no_single_chunk_states_is_a_failure(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path, long_md=LONG)
+
+    rows = built(folder, tmp_path, chunk_size=6)
+
+    assert rows == []
+    failures = read_lines(tmp_path / "kb" / "failures.jsonl")
+    assert {row["type"] for row in failures} == {"in_several_chunks"}
+
+
+def test_the_questions_own_passages_are_the_default_where_all_have_one(tmp_path: Path) -> None:
+    path = tmp_path / "kb.jsonl"
+    rows = [
+        {"question": "Why?", "answer": "So.", "passage": "It is so."},
+        {"question": "How?", "answer": "Well.", "passage": "It goes well."},
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    records = read_questions(path)
+
+    assert PassageKind.of(records) is PassageKind.PASSAGE
+    assert PassageKind.of([*records, replace(records[0], passage=None)]) is PassageKind.ANSWER
+    found = build_knowledge_base(records, None, where="kb.jsonl")
+    assert list(found.passages.values()) == ["It is so.", "It goes well."]
+    assert found.kind is PassageKind.PASSAGE

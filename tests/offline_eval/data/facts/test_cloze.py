@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from knowgate.offline_eval.data import read_questions
 from knowgate.offline_eval.data.facts import build_questions
-from knowgate.offline_eval.data.facts._cloze import cloze_facts
+from knowgate.offline_eval.data.facts._cloze import Corpus, best_blank, cloze_facts, last_cell
 from knowgate.offline_eval.data.facts._documents import ReadDocument, read_content
 from knowgate.offline_eval.data.facts._requests import answer_in_question
 from knowgate.offline_eval.data.facts._sentences import sentences_of
@@ -195,3 +195,24 @@ def test_the_blank_is_the_whole_answer_and_nothing_more(sentence: str, answer: s
     ((_, found),) = asked(sentence)
 
     assert found == answer
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "language: en; type: inter; found: 48 %; alarm: .1; found, closed: 90; alarm, closed: .9",
+        "route: abstain; what runs: nothing; its input: –",
+        f"file: weights; sha256: {'0123456789abcdef' * 4}",
+        "12: 3; 4: Anna",
+    ],
+)
+def test_a_row_of_a_table_that_asks_nothing_gives_no_question(line: str) -> None:
+    assert last_cell(line) is None
+
+
+def test_a_word_without_a_meaning_of_its_own_is_never_asked_for() -> None:
+    text = "Many readers know that the library calls its magazine “The” in every issue."
+
+    found = best_blank(text, Corpus.of([text]))
+
+    assert found is None or text[slice(*found)].casefold() != "the"
