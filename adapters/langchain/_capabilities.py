@@ -10,7 +10,13 @@ from langchain_core.exceptions import ContextOverflowError
 from langchain_core.globals import get_llm_cache
 from langchain_core.language_models import BaseChatModel, BaseLanguageModel
 from langchain_core.messages import BaseMessage
-from langchain_core.runnables import Runnable, RunnableBinding, RunnableConfig, RunnableSequence
+from langchain_core.runnables import (
+    Runnable,
+    RunnableBinding,
+    RunnableConfig,
+    RunnableSequence,
+    RunnableWithFallbacks,
+)
 from langchain_core.runnables.base import RunnableBindingBase
 from langchain_core.runnables.config import ensure_config, merge_configs
 
@@ -35,11 +41,14 @@ class Capabilities:
         self._name = class_name(model)
         chat = _chat_model(model)
         fields = {} if chat is None else type(chat).model_fields
-        # The other interface of OpenAI has neither option.
+        # The other interface of OpenAI has neither option. Other classes mean other things by
+        # these names, or their servers take one reply only.
         plain = not getattr(chat, "use_responses_api", None)
-        self._several = plain and "n" in fields and not getattr(chat, "streaming", False)
-        told = _told(model, "logprobs") if "logprobs" in fields else None
-        self._logprobs = plain and "logprobs" in fields and told is None
+        several = "n" in fields and "root_client" in fields
+        self._several = plain and several and not getattr(chat, "streaming", False)
+        on_or_off = "logprobs" in fields and fields["logprobs"].annotation in (bool, bool | None)
+        told = _told(model, "logprobs") if on_or_off else None
+        self._logprobs = plain and on_or_off and told is None
         self._told = bool(told)
         # One word is written at a time, by any thread, and never taken back.
         self._rejected: set[str] = set()
@@ -247,7 +256,7 @@ def class_name(model: Runnable[Any, Any]) -> str:
 def uncached(model: Runnable[Any, Any]) -> Runnable[Any, Any]:
     """`model` as it is where no cache is in use, else a copy that asks none.
 
-    Looks through bindings and sequences; the caller's model is never changed.
+    Looks through bindings, sequences and fallbacks; the caller's model is never changed.
     """
 
     def copied(one: BaseLanguageModel[Any]) -> BaseLanguageModel[Any]:
@@ -294,7 +303,7 @@ def _single_attempt(model: BaseLanguageModel[Any]) -> BaseLanguageModel[Any] | N
 def _with_models(
     model: Runnable[Any, Any], change: Callable[[BaseLanguageModel[Any]], BaseLanguageModel[Any]]
 ) -> Runnable[Any, Any]:
-    """`model` with its language models changed, in bindings and sequences too."""
+    """`model` with its language models changed, in bindings, sequences and fallbacks too."""
     if isinstance(model, BaseLanguageModel):
         return change(model)
     if isinstance(model, RunnableBindingBase):
@@ -305,4 +314,10 @@ def _with_models(
         if all(new is old for new, old in zip(steps, model.steps, strict=True)):
             return model
         return RunnableSequence(*steps, name=model.name)
+    if isinstance(model, RunnableWithFallbacks):
+        changed = {
+            "runnable": _with_models(model.runnable, change),
+            "fallbacks": [_with_models(one, change) for one in model.fallbacks],
+        }
+        return model.model_copy(update=changed)
     return model

@@ -146,6 +146,25 @@ async def test_samples_do_not_come_from_a_response_cache(cache: None, asynchrono
     assert {found.text for found in samples} == {"Rome", "Oslo", "Bern", "Riga"}
 
 
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_samples_of_fallbacks_do_not_come_from_a_cache(
+    cache: None, asynchronous: bool
+) -> None:
+    guesses = iter(["Rome", "Oslo", "Bern", "Riga"])
+
+    def fails(prompt: str) -> str:
+        raise ConnectionError
+
+    model = TalkingModel(speak=fails).with_fallbacks(
+        [TalkingModel(speak=lambda prompt: next(guesses))]
+    )
+    lm = ChatModelLM(model, limits=ChatLimits(max_concurrency=1))
+
+    [samples] = await draw(lm, asynchronous, "q", n=4, temperature=1.0)
+
+    assert {found.text for found in samples} == {"Rome", "Oslo", "Bern", "Riga"}
+
+
 # -- what comes back ------------------------------------------------------------------
 
 

@@ -16,6 +16,7 @@ from knowgate.adapters.langchain import ChatLimits, ChatModelLM
 from knowgate.adapters.langchain._calls import retry_after
 from knowgate.guard import LanguageModelError
 from knowgate.guard.signals.confidence import SampledConsistency, Sampling
+from tests.adapters.langchain.fakes import TalkingModel
 from tests.support.openai_style import Server, busy, chat_model, rejecting, serving
 
 pytestmark = pytest.mark.enable_socket
@@ -158,6 +159,21 @@ async def test_a_trace_that_streams_does_not_mix_the_replies(server: Server) -> 
     assert [one.text for one in found[0]] == ["answer 0", "answer 1", "answer 2"]
 
 
+class OtherModel(TalkingModel):
+    """A class that has options of these names and means something else by them."""
+
+    n: int = 1
+    logprobs: int | None = None
+
+
+def test_other_classes_are_not_asked_for_what_they_mean_otherwise() -> None:
+    model = OtherModel(speak=lambda prompt: "said")
+
+    ChatModelLM(model).generate(["q"], n=2, temperature=0.7)
+
+    assert model.record.options == [{"temperature": 0.7}] * 2
+
+
 # -- log-probabilities -----------------------------------------------------------------------
 
 
@@ -292,6 +308,16 @@ def test_a_client_that_cannot_be_told_leaves_one_attempt_to_the_guard(server: Se
         ChatModelLM(model).generate(["q"])
 
     assert len(server.bodies) == 2
+
+
+def test_fallbacks_do_not_multiply_attempts_either(server: Server) -> None:
+    server.fault = busy(100)
+    model = chat_model(server).with_fallbacks([chat_model(server, model="gpt-other")])
+
+    with pytest.raises(LanguageModelError):
+        ChatModelLM(model, limits=ChatLimits(first_wait=0)).generate(["q"])
+
+    assert [body["model"] for body in server.bodies] == ["gpt-4o-mini", "gpt-other"] * 3
 
 
 @WAYS
