@@ -82,7 +82,9 @@ def decode_row(line: bytes, where: str) -> dict[str, Any]:
     """
     try:
         value = json.loads(line)
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise InputError("the row is nested too deeply", where=where, hint=_HINT) from None
+    except ValueError as error:
         detail = "not UTF-8" if isinstance(error, UnicodeDecodeError) else "broken JSON"
         raise InputError(f"the row is damaged ({detail})", where=where, hint=_HINT) from None
     if not isinstance(value, dict):
