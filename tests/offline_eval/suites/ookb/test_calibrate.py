@@ -189,9 +189,7 @@ def test_a_row_that_was_tampered_with_is_named_by_line(
         ("a question less", "do not belong together"),
     ],
 )
-def test_rows_that_do_not_fit_the_questions_are_refused(
-    toy: Path, fault: str, words: str
-) -> None:
+def test_rows_that_do_not_fit_the_questions_are_refused(toy: Path, fault: str, words: str) -> None:
     name = "questions.jsonl" if fault == "a question less" else "rows.jsonl"
     path = toy / "run" / name
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
