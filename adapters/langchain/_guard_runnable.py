@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from ...guard import Guard
 from ...guard.decision import Decision
 from ...guard.errors import InputError, KnowgateError
 from ._planning import required
+
+if TYPE_CHECKING:
+    from ...guard import Guard
 
 # A question as given, and what was retrieved for it.
 Asked = tuple[Any, Iterable[object] | None]
@@ -66,7 +68,7 @@ class GuardRunnable(Runnable[GuardInput, Decision]):
 
     Example:
         >>> from langchain_core.runnables import RunnablePassthrough
-        >>> from knowgate.guard import Policy
+        >>> from knowgate.guard import Guard, Policy
         >>> from knowgate.guard.testing import FakeScorer
         >>> scorer = FakeScorer({"nine": 0.9})
         >>> policy = Policy(scorer=scorer.fingerprint, relevance_threshold=0.5)

@@ -20,7 +20,6 @@ from langchain_core.runnables.config import patch_config
 from langchain_core.runnables.utils import ConfigurableFieldSpec, get_unique_config_specs
 from langchain_core.utils.aiter import aclosing
 
-from ...guard import Guard
 from ...guard.decision import Mode, Reason
 from ...guard.errors import InputError
 from ._answer import GuardedAnswer, TextOfChunks, joined
@@ -33,6 +32,8 @@ from ._replies import Replies
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
     from pydantic import BaseModel
+
+    from ...guard import Guard
 
 DECISION_EVENT = "knowgate_decision"
 _Result = TypeVar("_Result")

@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from langchain_core.documents import Document
 
-from ...guard import Guard
 from ...guard.decision import Decision, Mode, Reason, Route
 from ...guard.errors import InputError
 from ...guard.text import clean_text, passage_text
@@ -19,6 +18,9 @@ from ._answer import AbstainedError, GuardedAnswer, RetrievalError, answer_text
 from ._conversation import OnRewriteError, Turns, rewritten
 from ._flow import Flow, Need, Stage
 from ._replies import Replies
+
+if TYPE_CHECKING:
+    from ...guard import Guard
 
 RagInput = str | Mapping[str, Any]
 
