@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from ._metrics import GuardMetrics, Observer, Observers
+from ._metrics import GuardMetrics, MetricsOfGuard, Observer, Observers
 from ._options import GuardOptions
 from ._routing_signals import routing_signals
 from ._signal import Veto
@@ -75,7 +75,8 @@ class Guard:
             policy, signals, bound, options.actions(names, measured), Mode(options.mode)
         )
         self._observers = Observers(observers)
-        self._metrics = GuardMetrics.on() if metrics is True else metrics or None
+        shared = GuardMetrics.on() if metrics is True else metrics or None
+        self._metrics = None if shared is None else shared.of(options.name)
         self._runner = SignalRunner(
             options.seconds(names, measured), options.max_concurrency, self._metrics
         )
@@ -160,8 +161,8 @@ class Guard:
         return self._settings.mode
 
     @property
-    def metrics(self) -> GuardMetrics | None:
-        """What decisions are counted in; None under `metrics=False`."""
+    def metrics(self) -> MetricsOfGuard | None:
+        """What this guard has counted; None under `metrics=False`."""
         return self._metrics
 
     @property

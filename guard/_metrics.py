@@ -87,11 +87,18 @@ _SECONDS_BUCKETS = (
 )  # fmt: skip
 
 
+# Guards of one registry that have a label of their own; further ones share the last.
+_MOST_GUARDS = 32
+_FURTHER_GUARDS = "other"
+
+
 class GuardMetrics:
-    """Counters and histograms of one registry.
+    """Counters and histograms of one registry, labelled by guard.
 
     Guards that share a registry share its metrics: `GuardMetrics.on(registry)`
-    gives the same object for the same registry.
+    gives the same object for the same registry. The label `guard` is the `name` in a
+    guard's options; the first 32 names have a label of their own, further ones share
+    `other`.
 
     Args:
         registry: where the metrics are registered.
@@ -101,49 +108,50 @@ class GuardMetrics:
     _lock = threading.Lock()
 
     def __init__(self, registry: CollectorRegistry) -> None:
+        self._names: set[str] = set()
         self.decisions = Counter(
             "knowgate_decisions_total",
             "Decisions by route, scenario, reason and mode.",
-            ("route", "scenario", "reason", "mode"),
+            ("guard", "route", "scenario", "reason", "mode"),
             registry=registry,
         )
         self.relevance = Histogram(
             "knowgate_relevance",
             "Calibrated probability that the passages suffice.",
+            ("guard",),
             buckets=_PROBABILITY_BUCKETS,
             registry=registry,
         )
         self.confidence = Histogram(
             "knowgate_confidence",
             "Calibrated probability that the closed-book answer is right.",
+            ("guard",),
             buckets=_PROBABILITY_BUCKETS,
             registry=registry,
         )
         self.seconds = Histogram(
             "knowgate_stage_seconds",
             "Seconds spent per stage of a decision.",
-            ("stage",),
+            ("guard", "stage"),
             buckets=_SECONDS_BUCKETS,
             registry=registry,
         )
         self.errors = Counter(
             "knowgate_errors_total",
             "Signals that failed, by kind of failure.",
-            ("signal", "kind"),
+            ("guard", "signal", "kind"),
             registry=registry,
         )
-
         self.guards = Counter(
             "knowgate_guards_total",
             "Guards made, by whether their policy was calibrated.",
-            ("calibrated",),
+            ("guard", "calibrated"),
             registry=registry,
         )
-
         self.turns = Counter(
             "knowgate_conversation_turns_total",
             "Messages of conversations, by what was done with them.",
-            ("turn",),
+            ("guard", "turn"),
             registry=registry,
         )
 
@@ -157,46 +165,69 @@ class GuardMetrics:
                 found = cls._by_registry[chosen] = cls(chosen)
             return found
 
+    def of(self, name: str) -> MetricsOfGuard:
+        """The metrics of a new guard with this name; its abstention rate starts at nothing."""
+        with self._lock:
+            if name not in self._names and len(self._names) >= _MOST_GUARDS:
+                name = _FURTHER_GUARDS
+            self._names.add(name)
+        return MetricsOfGuard(self, name)
+
+
+class MetricsOfGuard:
+    """What one guard counts.
+
+    Args:
+        shared: the metrics of its registry.
+        label: value of the label `guard`.
+    """
+
+    def __init__(self, shared: GuardMetrics, label: str) -> None:
+        self._shared, self._label = shared, label
+        self._lock = threading.Lock()
+        self._decided = self._abstained = 0
+
     def count_guard(self, *, calibrated: bool) -> None:
         """Count a guard that was made with a calibrated policy, or with another one."""
-        self.guards.labels("true" if calibrated else "false").inc()
+        self._shared.guards.labels(self._label, "true" if calibrated else "false").inc()
 
     def count_turn(self, turn: str) -> None:
         """Count one message of a conversation; small talk is no decision of the guard."""
-        self.turns.labels(turn).inc()
+        self._shared.turns.labels(self._label, turn).inc()
 
     def count_decision(self, decision: Decision) -> None:
         """Count one decision and observe its signals and timings."""
-        self.decisions.labels(
+        shared, label = self._shared, self._label
+        shared.decisions.labels(
+            label,
             decision.route.value,
             "undetermined" if decision.scenario is None else decision.scenario.value,
             str(decision.reason),
             decision.mode.value,
         ).inc()
         if decision.relevance is not None:
-            self.relevance.observe(decision.relevance)
+            shared.relevance.labels(label).observe(decision.relevance)
         if decision.confidence is not None:
-            self.confidence.observe(decision.confidence)
+            shared.confidence.labels(label).observe(decision.confidence)
         for stage, seconds in decision.timings.items():
-            self.seconds.labels(stage).observe(seconds)
+            shared.seconds.labels(label, stage).observe(seconds)
+        with self._lock:
+            self._decided += 1
+            self._abstained += decision.route is Route.ABSTAIN
 
     def abstention_rate(self) -> float | None:
-        """Share of all decisions counted so far that abstained; None before the first.
+        """Share of this guard's decisions so far that abstained; None before the first.
 
         In Prometheus, over the last five minutes:
-        `sum(rate(knowgate_decisions_total{route="abstain"}[5m]))
-        / sum(rate(knowgate_decisions_total[5m]))`.
+        `sum(rate(knowgate_decisions_total{guard="default",route="abstain"}[5m]))
+        / sum(rate(knowgate_decisions_total{guard="default"}[5m]))`.
         """
-        [family] = self.decisions.collect()
-        counted = [sample for sample in family.samples if sample.name.endswith("_total")]
-        total = sum(sample.value for sample in counted)
-        if not total:
-            return None
-        return sum(s.value for s in counted if s.labels["route"] == Route.ABSTAIN.value) / total
+        with self._lock:
+            return self._abstained / self._decided if self._decided else None
 
     def count_error(self, signal: str, error: KnowgateError) -> None:
         """Count one failed measurement of the signal with this name."""
-        self.errors.labels(signal, error_kind(error)).inc()
+        self._shared.errors.labels(self._label, signal, error_kind(error)).inc()
 
 
 ERROR_KINDS = ("timeout", "overload", "value", "language_model", "missing", "other")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -11,6 +12,7 @@ from ._signal import Signal
 from .decision import Mode, OnError
 from .errors import InputError
 
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 # What can fail besides signals: reading the input, and a question in an unknown language.
 _OTHER_FAILURES = ("input", "language")
 _Choice = TypeVar("_Choice", Mode, OnError)
@@ -30,6 +32,8 @@ class GuardOptions:
         deadlines: seconds by signal name, in place of the signal's own; None waits for
             ever and runs a sync call on the caller's own thread.
         max_concurrency: language-model questions under way at once in a batch.
+        name: of the guard, the value of the metrics' label `guard`; at most 40 lower-case
+            letters, digits, hyphens and underscores.
 
     Raises:
         InputError: an option has a value that it cannot have.
@@ -39,6 +43,7 @@ class GuardOptions:
     on_error: OnError | str | Mapping[str, OnError | str] = OnError.ABSTAIN
     deadlines: Mapping[str, float | None] = field(default_factory=dict)
     max_concurrency: int = 8
+    name: str = "default"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mode", _choice(Mode, self.mode, "mode"))
@@ -57,6 +62,12 @@ class GuardOptions:
             is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
             if seconds is not None and not (is_number and 0 < seconds < math.inf):
                 raise InputError(f"the deadline of {name} must be positive seconds or None")
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            raise InputError(
+                "the name of a guard becomes a metric label",
+                where="name",
+                hint="use at most 40 lower-case letters, digits, hyphens and underscores",
+            )
         if not isinstance(self.max_concurrency, int) or self.max_concurrency < 1:
             raise InputError("max_concurrency must be a whole number, at least 1")
 

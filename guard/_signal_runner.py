@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import logging
 import math
+import re
 import time
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from ._deadline_errors import AllWorkersBusyError, DeadlineExceededError, TaskBrokeOffError
-from ._metrics import GuardMetrics
-from ._signal import Signal
+from ._metrics import MetricsOfGuard
+from ._signal import Request, Signal
 from .deadlines import DeadlineRunner, asked_to_stop, within
 from .errors import (
     KnowgateError,
@@ -28,6 +29,9 @@ from .routing import Failure, Need, Outcome
 
 _logger = logging.getLogger("knowgate.guard")
 _QUESTIONS_PER_CALL = 32
+_MOST_LOGGED = 300
+# Shorter words tell nothing, and stand in most messages.
+_WORD = re.compile(r"\w{4,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,7 @@ class SignalRunner:
         self,
         deadlines: Mapping[str, float | None],
         max_concurrency: int,
-        metrics: GuardMetrics | None,
+        metrics: MetricsOfGuard | None,
     ) -> None:
         self._deadlines = deadlines
         self._max_concurrency, self._metrics = max_concurrency, metrics
@@ -164,7 +168,7 @@ class SignalRunner:
                 self._deadlines[signal.name],
             )
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - all become outcomes
-            value = self._failed(signal, error)
+            value = self._failed(signal, error, request)
         return value, time.perf_counter() - started
 
     # -- many needs -------------------------------------------------------------------
@@ -224,29 +228,31 @@ class SignalRunner:
             return None
         share = (time.perf_counter() - started) / len(needs)
         return [
-            (self._failed(signal, value) if isinstance(value, Exception) else value, share)
-            for value in values
+            (
+                self._failed(signal, value, request) if isinstance(value, Exception) else value,
+                share,
+            )
+            for value, request in zip(values, requests, strict=True)
         ]
 
     def _one_by_one(self, needs: Sequence[Need]) -> _Steps[list[Outcome]]:
         outcomes: list[Outcome] = []
         for need in needs:
             if _keeps_hanging(outcomes):
-                outcomes.append((self._failed(need.signal, DeadlineExceededError()), 0.0))
+                failure = self._failed(need.signal, DeadlineExceededError(), need.request)
+                outcomes.append((failure, 0.0))
             else:
                 outcomes.append((yield from self._single(need)))
         return outcomes
 
     # -- failures ---------------------------------------------------------------------
 
-    def _failed(self, signal: Signal[Any], error: BaseException) -> Failure:
-        """The typed failure for whatever a signal raised; logged without its text."""
+    def _failed(self, signal: Signal[Any], error: BaseException, request: Request) -> Failure:
+        """The typed failure for whatever a signal raised; logged without a word of the user."""
         if isinstance(error, UnsupportedLanguageError):
             return Failure(error)  # the signal works, so this does not count as its failure
         typed = _typed(signal.name, error)
-        _logger.warning(
-            "%s signal failed: %s", signal.name, type(typed.__cause__ or typed).__name__
-        )
+        _logger.warning("%s signal failed: %s", signal.name, _told(typed, request))
         if self._metrics is not None:
             self._metrics.count_error(signal.name, typed)
         return Failure(typed)
@@ -282,6 +288,16 @@ def _typed(signal: str, error: BaseException) -> KnowgateError:
     typed = SignalError(signal, detail)
     typed.__cause__ = cause
     return typed
+
+
+def _told(error: KnowgateError, request: Request) -> str:
+    """Type and message of an error; the type alone where the message may quote the user."""
+    message = error.detail if isinstance(error, SignalError) else str(error)
+    given = " ".join((request.question, request.closed_book_answer, *request.passages))
+    name = type(error).__name__
+    if set(_WORD.findall(message.casefold())) & set(_WORD.findall(given.casefold())):
+        return name
+    return f"{name}: {' '.join(message.split())[:_MOST_LOGGED]}"
 
 
 def _keeps_hanging(outcomes: Sequence[Outcome]) -> bool:

@@ -181,6 +181,12 @@ class Decision(BaseModel):
     mode: Mode = Mode.ENFORCE
     timings: dict[str, float] = Field(default_factory=dict)
 
+    def __eq__(self, other: object) -> bool:
+        """Whether both decide the same; what an abstention carries along does not count."""
+        if not isinstance(other, Decision):
+            return NotImplemented
+        return {**self.__dict__, "found": None} == {**other.__dict__, "found": None}
+
     @model_serializer(mode="wrap")
     def _plainly(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields: dict[str, Any] = _plain(handler(self))

@@ -96,7 +96,7 @@ async def test_a_missed_deadline_is_typed_and_counted(gate: threading.Event) -> 
         guard.decide("q", ["hang"])
     with pytest.raises(SignalTimeoutError):
         await guard.adecide("q", ["hang"])
-    labels = {"signal": "relevance", "kind": "timeout"}
+    labels = {"guard": "default", "signal": "relevance", "kind": "timeout"}
     assert registry.get_sample_value("knowgate_errors_total", labels) == 2
 
 

@@ -57,7 +57,12 @@ def test_the_default_guard_decides_and_says_that_it_is_not_calibrated(
     assert "not calibrated on your data" in guard.policy.note
     assert not guard.policy.calibrated
     assert guard.policy.guarantee is None
-    assert registry.get_sample_value("knowgate_guards_total", {"calibrated": "false"}) == 1
+    assert (
+        registry.get_sample_value(
+            "knowgate_guards_total", {"guard": "default", "calibrated": "false"}
+        )
+        == 1
+    )
     said = [one for one in caplog.records if "not calibrated on your data" in one.getMessage()]
     assert len(said) == 1
 
@@ -77,4 +82,9 @@ def test_a_guard_with_a_calibrated_policy_is_counted_as_such() -> None:
     )
     Guard(policy, scorer=scorer, metrics=GuardMetrics(registry))
 
-    assert registry.get_sample_value("knowgate_guards_total", {"calibrated": "true"}) == 1
+    assert (
+        registry.get_sample_value(
+            "knowgate_guards_total", {"guard": "default", "calibrated": "true"}
+        )
+        == 1
+    )

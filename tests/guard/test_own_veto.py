@@ -116,7 +116,7 @@ def test_the_veto_has_metric_labels_of_its_own() -> None:
     guard.decide("When?", [Document("Undated.", metadata={"date": "2024-99-99"})])
 
     def sample(name: str, **labels: str) -> float | None:
-        return registry.get_sample_value(name, labels)
+        return registry.get_sample_value(name, {"guard": "default"} | labels)
 
     abstained = {"route": "abstain", "scenario": "undetermined", "mode": "enforce"}
     assert sample("knowgate_decisions_total", reason="passage_too_old", **abstained) == 1

@@ -13,6 +13,8 @@ from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 from knowgate.guard import (
     Guard,
     GuardMetrics,
+    GuardOptions,
+    InputError,
     LanguageModelError,
     MissingDependencyError,
     Mode,
@@ -30,7 +32,7 @@ MARKER = "Xylophone-4711"
 
 
 def sample(registry: CollectorRegistry, name: str, **labels: str) -> float | None:
-    return registry.get_sample_value(name, labels)
+    return registry.get_sample_value(name, {"guard": "default"} | labels)
 
 
 def counted_guard(registry: CollectorRegistry | None, **changes: Any) -> Guard:
@@ -69,10 +71,56 @@ def test_two_guards_on_one_registry_share_its_metrics() -> None:
     assert sample(registry, "knowgate_stage_seconds_count", stage="total") == 2
 
 
+def test_guards_with_names_are_counted_apart_and_each_starts_at_nothing() -> None:
+    registry = CollectorRegistry()
+    first, second = counted_guard(registry), counted_guard(registry, name="faq")
+    first.decide("q", [])
+    assert first.metrics is not None
+    assert second.metrics is not None
+    assert (first.metrics.abstention_rate(), second.metrics.abstention_rate()) == (1.0, None)
+
+    second.decide("q", [])
+    seconds = "knowgate_stage_seconds_count"
+    assert sample(registry, seconds, stage="total") == 1
+    assert sample(registry, seconds, stage="total", guard="faq") == 1
+    again = counted_guard(registry).metrics
+    assert again is not None
+    assert again.abstention_rate() is None
+
+
+def test_the_names_of_guards_are_few() -> None:
+    registry = CollectorRegistry()
+    for number in range(40):
+        counted_guard(registry, name=f"guard-{number}").decide("q", [])
+    count = "knowgate_stage_seconds_count"
+    assert sample(registry, count, stage="total", guard="guard-31") == 1
+    assert sample(registry, count, stage="total", guard="guard-32") is None
+    assert sample(registry, count, stage="total", guard="other") == 8
+
+
+@pytest.mark.parametrize("name", ["", "Default", "a b", "x" * 41, 7, "ä"])
+def test_a_name_that_cannot_be_a_label_is_rejected(name: Any) -> None:
+    with pytest.raises(InputError, match="metric label"):
+        GuardOptions(name=name)
+
+
+def test_the_message_of_a_typed_error_is_logged_and_of_a_foreign_one_the_type(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    errors = [SignalValueError("confidence", "no number"), RuntimeError(MARKER)]
+    for error in (*errors, LanguageModelTimeoutError("no answer within 5 s")):
+        guard_with(estimator=FakeEstimator(error=error)).decide("q", [])
+    assert [record.getMessage() for record in caplog.records] == [
+        "confidence signal failed: SignalValueError: no number",
+        "confidence signal failed: SignalError: raised RuntimeError",
+        "confidence signal failed: LanguageModelTimeoutError: no answer within 5 s",
+    ]
+
+
 def test_the_default_registry_is_prometheus_clients_own() -> None:
-    before = REGISTRY.get_sample_value("knowgate_stage_seconds_count", {"stage": "total"}) or 0
+    before = sample(REGISTRY, "knowgate_stage_seconds_count", stage="total") or 0
     counted_guard(None).decide("q", [])
-    after = REGISTRY.get_sample_value("knowgate_stage_seconds_count", {"stage": "total"})
+    after = sample(REGISTRY, "knowgate_stage_seconds_count", stage="total")
     assert after == before + 1
     assert GuardMetrics.on() is GuardMetrics.on(REGISTRY)
 
@@ -127,6 +175,7 @@ def test_labels_stay_few_whatever_is_passed_in() -> None:
         "mode": {mode.value for mode in Mode},
         "kind": set(ERROR_KINDS),
         "calibrated": {"true", "false"},
+        "guard": {"default"},
         "stage": {"relevance", "confidence", "conflict", "total"},
         "signal": {"relevance", "confidence", "conflict"},
     }

@@ -46,7 +46,10 @@ def test_the_metrics_example_serves_and_prints_the_abstention_rate() -> None:
     printed = run("-c", FETCH)
 
     assert "abstention rate 0.67" in printed
-    assert 'knowgate_decisions_total{mode="enforce",reason="sufficient_context"' in printed
+    assert (
+        'knowgate_decisions_total{guard="default",mode="enforce",reason="sufficient_context"'
+        in printed
+    )
 
 
 @pytest.mark.slow
