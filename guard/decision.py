@@ -181,6 +181,9 @@ class Decision(BaseModel):
     mode: Mode = Mode.ENFORCE
     timings: dict[str, float] = Field(default_factory=dict)
 
+    # It holds dictionaries.
+    __hash__ = None  # type: ignore[assignment]
+
     def __eq__(self, other: object) -> bool:
         """Whether both decide the same; what an abstention carries along does not count."""
         if not isinstance(other, Decision):
