@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from knowgate.calibration import UNDEFINED, Interval, wilson_interval
+from knowgate.calibration import Interval, wilson_interval
 
 RESAMPLES, SEED = 4_000, 0
 Floats = NDArray[np.float64]
@@ -58,7 +58,7 @@ def clustered(found: Sequence[Counted]) -> Interval:
     index: dict[str, int] = {}
     rows = [index.setdefault(one.question, len(index)) for one in found if one.of]
     if not rows:
-        return UNDEFINED
+        return Interval()
     counted = [one for one in found if one.of]
     hits, of = np.zeros(len(index)), np.zeros(len(index))
     np.add.at(hits, rows, [one.hits for one in counted])

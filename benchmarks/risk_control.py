@@ -21,16 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.progress import Progress
 
-from knowgate.calibration import CalibrationRecord
+from knowgate.calibration import CalibrationRecord, holm_adjusted
 from knowgate.calibration.risk import (
     Evidence,
     PathPoint,
     RiskTarget,
-    bonferroni,
     certify,
     fit_policy,
     grid_path,
-    holm,
 )
 
 Floats = NDArray[np.float64]
@@ -100,8 +98,12 @@ def measure(
                 Evidence.of(records), grid, [RiskTarget("selective", risk)], delta=DELTA
             ).points
             p_values = [point.p_value for point in tested]
-            for name, procedure in (("Holm", holm), ("Bonferroni", bonferroni)):
-                passed = [tested[i] for i in procedure(p_values, DELTA)]
+            adjusted = {
+                "Holm": holm_adjusted(p_values),
+                "Bonferroni": [p * len(p_values) for p in p_values],
+            }
+            for name, values in adjusted.items():
+                passed = [point for point, p in zip(tested, values, strict=True) if p <= DELTA]
                 best = max(passed, key=lambda point: point.let_through, default=None)
                 chosen = PathPoint(None, None) if best is None else best.point
                 others[name].append(truth.outcome(chosen.relevance, chosen.confidence)[0])

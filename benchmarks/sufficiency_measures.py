@@ -14,8 +14,12 @@ from typing import Any
 
 from sufficiency_cases import Case, CaseSet
 
-from knowgate.calibration import Interval, bootstrap_auroc, expected_calibration_error
-from knowgate.calibration.risk import false_abstention_at_leak
+from knowgate.calibration import (
+    Interval,
+    bootstrap_auroc,
+    expected_calibration_error,
+    false_abstention_at_leak,
+)
 from knowgate.calibration.training.sufficiency import TrainingQuestion, tune_relevance
 from knowgate.guard import RelevanceScorer
 from knowgate.guard.policy import aggregator

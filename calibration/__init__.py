@@ -30,8 +30,8 @@ from ._probability_quality import (
     expected_calibration_error,
     reliability_diagram,
 )
-from ._question_resamples import QuestionResamples, difference_interval, share_interval
-from ._records import CalibrationEvidence, CalibrationRecord, leave_one_out_pair
+from ._question_resamples import QuestionResamples
+from ._records import CalibrationRecord, leave_one_out_pair
 from ._selective_metrics import (
     OperatingPoint,
     SelectiveCurve,
@@ -39,25 +39,20 @@ from ._selective_metrics import (
     aurc,
     coverage_at_risk,
     excess_aurc,
+    false_abstention_at_leak,
     risk_coverage_curve,
     selective_curve,
 )
 from ._statistics import (
-    SMALLEST_PROBABILITY,
-    UNDEFINED,
     Interval,
     bootstrap_interval,
     holm_adjusted,
     mcnemar_p_value,
     paired_difference,
-    questions_needed,
     wilson_interval,
 )
 
 __all__ = [
-    "SMALLEST_PROBABILITY",
-    "UNDEFINED",
-    "CalibrationEvidence",
     "CalibrationRecord",
     "CalibratorChoice",
     "Interval",
@@ -76,9 +71,9 @@ __all__ = [
     "cohens_kappa",
     "coverage_at_risk",
     "debiased_calibration_error",
-    "difference_interval",
     "excess_aurc",
     "expected_calibration_error",
+    "false_abstention_at_leak",
     "fit_cascade_bands",
     "fit_hidden_state_probe",
     "fit_platt",
@@ -89,11 +84,9 @@ __all__ = [
     "mcnemar_p_value",
     "paired_difference",
     "prediction_powered_rate",
-    "questions_needed",
     "reliability_diagram",
     "risk_coverage_curve",
     "rogan_gladen",
     "selective_curve",
-    "share_interval",
     "wilson_interval",
 ]

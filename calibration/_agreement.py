@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._arrays import Floats
-from ._statistics import UNDEFINED, Interval, wilson_interval
+from ._statistics import Interval, wilson_interval
 
 Ratings = Sequence[Sequence[str | None]]
 """Per item the labels that it got; None stands for one that is missing."""
@@ -127,7 +127,7 @@ def fleiss_kappa(
         raise ValueError("Fleiss' kappa needs equally many labels for each item")
     each = float(sizes[0]) if len(sizes) else 0.0
     if each < 2:
-        return UNDEFINED
+        return Interval()
     agreeing = (counts * (counts - 1)).sum(axis=1, keepdims=True) / (each * (each - 1))
 
     def disagreement(sums: Floats) -> tuple[Floats, Floats, Floats]:
@@ -237,7 +237,7 @@ def _with_interval(
         raise ValueError("level must be in (0, 1), and there must be a resample")
     n = len(features)
     if n == 0:
-        return UNDEFINED
+        return Interval()
     observed, expected, largest = disagreement(features.sum(axis=0, keepdims=True))
     if not _positive(expected)[0]:
         return Interval(None, None, None, n)

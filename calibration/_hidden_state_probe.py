@@ -114,13 +114,7 @@ def fit_hidden_state_probe(
         raise InputError("hold nothing to choose from", where="layers and penalties")
     by_choice = _cross_validated(states, known, owners, choices, folds, seed)
     layer, penalty = _best(by_choice)
-    held_out = np.full(len(known), np.nan)
-    for inside, outside in _folds(known, owners, folds, seed):
-        part = {number: matrix[inside] for number, matrix in states.items()}
-        inner = _cross_validated(part, known[inside], owners[inside], choices, folds, seed + 1)
-        best_layer, best_penalty = _best(inner)
-        fitted = _fitted(part[best_layer], known[inside], best_penalty)
-        held_out[outside] = _logits(fitted, states[best_layer][outside])
+    held_out = _held_out_logits(states, known, owners, choices, folds, seed)
     found = bootstrap_auroc(_by_group(held_out, known, owners), seed=seed)
     mean, scale, weights, bias = _fitted(states[layer], known, penalty)
     probe = FittedProbe(
@@ -137,6 +131,25 @@ def fit_hidden_state_probe(
         auroc=found.value,
     )
     return ProbeFit(probe, found, by_choice)
+
+
+def _held_out_logits(
+    states: Mapping[int, _Matrix],
+    known: NDArray[Any],
+    owners: NDArray[Any],
+    choices: Sequence[_Choice],
+    folds: int,
+    seed: int,
+) -> _Matrix:
+    """Each question's logit by a probe that was neither chosen nor fitted on its fold."""
+    held_out = np.full(len(known), np.nan)
+    for inside, outside in _folds(known, owners, folds, seed):
+        part = {number: matrix[inside] for number, matrix in states.items()}
+        inner = _cross_validated(part, known[inside], owners[inside], choices, folds, seed + 1)
+        layer, penalty = _best(inner)
+        fitted = _fitted(part[layer], known[inside], penalty)
+        held_out[outside] = _logits(fitted, states[layer][outside])
+    return held_out
 
 
 def _check(questions: Sequence[str], known: NDArray[Any], owners: NDArray[Any], folds: int) -> None:

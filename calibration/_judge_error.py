@@ -11,9 +11,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ._arrays import Floats, Numbers
-from ._statistics import UNDEFINED, Interval, wilson_interval
+from ._statistics import Interval, wilson_interval
 
 
 def rogan_gladen(
@@ -69,18 +70,30 @@ def rogan_gladen(
     _check_counts(positives, n, true_positives, human_positives, true_negatives, human_negatives)
     z = _z(level)
     if not n or human_positives <= 0 or human_negatives <= 0:
-        return UNDEFINED
+        return Interval()
     sensitivity, specificity = true_positives / human_positives, true_negatives / human_negatives
     if sensitivity + specificity <= 1.0:
-        return UNDEFINED
+        return Interval()
     value = _unit((positives / n + specificity - 1) / (sensitivity + specificity - 1))
     # Pseudo-observations: z² for the rate, two each for sensitivity and specificity.
     apparent = (positives + z * z / 2) / (n + z * z)
     more, less = human_positives + 2, human_negatives + 2
     sensitivity, specificity = (true_positives + 1) / more, (true_negatives + 1) / less
+    if sensitivity + specificity <= 1.0:
+        return Interval()
+    centre, half = _lang_reiczigel((apparent, n), (sensitivity, more), (specificity, less), z)
+    return Interval(value, min(value, _unit(centre - half)), max(value, _unit(centre + half)), n)
+
+
+def _lang_reiczigel(
+    rate: tuple[float, int],
+    sensitive: tuple[float, float],
+    specific: tuple[float, float],
+    z: float,
+) -> tuple[float, float]:
+    """Centre and half width of the interval; each share comes with the number it rests on."""
+    (apparent, n), (sensitivity, more), (specificity, less) = rate, sensitive, specific
     spread = sensitivity + specificity - 1
-    if spread <= 0:
-        return UNDEFINED
     centre = (apparent + specificity - 1) / spread
     missed = sensitivity * (1 - sensitivity) / more
     alarms = specificity * (1 - specificity) / less
@@ -90,8 +103,7 @@ def rogan_gladen(
         + alarms * (1 - centre) * (1 - centre)
     )
     centre += 2 * z * z * (centre * missed - (1 - centre) * alarms)
-    half = z * math.sqrt(variance) / spread
-    return Interval(value, min(value, _unit(centre - half)), max(value, _unit(centre + half)), n)
+    return centre, z * math.sqrt(variance) / spread
 
 
 def prediction_powered_rate(
@@ -161,18 +173,14 @@ def prediction_powered_rate(
     shares = _shares(weights, len(truth))
     units = _units(groups, groups_unlabelled, len(truth), len(other))
     if not len(truth):
-        return UNDEFINED
+        return Interval()
     everything = np.concatenate([labelled, other])
     tuned = _power(truth, labelled, other, shares, tuning=power_tuning)
     difference = truth - tuned * labelled
     value = _unit(tuned * float(everything.mean()) + float(shares @ difference))
     if len(truth) < 2:
         return Interval(value, None, None, len(truth))
-    # What each reply adds to the error; the two kinds are centred apart.
-    part = tuned * everything / len(everything)
-    mine = part[: len(truth)] + shares * (difference - shares @ difference)
-    error = np.concatenate([mine - mine.mean(), part[len(truth) :] - _mean(part[len(truth) :])])
-    variance = float(np.sum(np.bincount(units, weights=error) ** 2))
+    variance = _clustered_variance(tuned * everything / len(everything), shares, difference, units)
     effective = min(1 / float(shares @ shares), len(np.unique(units[: len(truth)])))
     if effective < 2:
         return Interval(value, None, None, len(truth))
@@ -185,6 +193,24 @@ def prediction_powered_rate(
     return Interval(
         value, min(value, _unit(centre - half)), max(value, _unit(centre + half)), len(truth)
     )
+
+
+def _clustered_variance(
+    part: Floats, shares: Floats, difference: Floats, units: NDArray[np.intp]
+) -> float:
+    """Variance of the rate over units, from what each reply adds to its error.
+
+    Args:
+        part: what the judgement of each reply adds to the rate, labelled ones first.
+        shares: weight of each labelled reply.
+        difference: between people and judge, likewise.
+        units: number of the unit of each reply.
+    """
+    n = len(difference)
+    # The two kinds are centred apart.
+    mine = part[:n] + shares * (difference - shares @ difference)
+    error = np.concatenate([mine - mine.mean(), part[n:] - _mean(part[n:])])
+    return float(np.sum(np.bincount(units, weights=error) ** 2))
 
 
 def _with_rare_disagreements(

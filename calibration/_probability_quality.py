@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._arrays import Numbers, Outcomes, equal_mass_bins, stated_cases
-from ._statistics import UNDEFINED, Interval, wilson_interval
+from ._statistics import Interval, wilson_interval
 
 
 def brier_score(probabilities: Numbers, outcomes: Outcomes) -> float | None:
@@ -191,7 +191,7 @@ def bootstrap_auroc(
     negatives = np.asarray([s for _, n in questions for s in n], dtype=np.float64)
     value = auroc(positives.tolist(), negatives.tolist())
     if value is None:
-        return UNDEFINED
+        return Interval()
     owner_p = np.repeat(np.arange(len(questions)), [len(p) for p, _ in questions])
     owner_n = np.repeat(np.arange(len(questions)), [len(n) for _, n in questions])
     rng = np.random.default_rng(seed)

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from ._arrays import Floats
-from ._statistics import UNDEFINED, Interval, wilson_interval
+from ._statistics import Interval, wilson_interval
 
 _CONFIDENCE = 0.95
 _CHUNK = 100
@@ -63,42 +63,42 @@ class QuestionResamples:
         ]
         return np.concatenate(parts)
 
+    @staticmethod
+    def share_interval(value: float, draws: Floats, n: int) -> Interval:
+        """Give a share in [0, 1] the 95 % percentile interval of its draws.
 
-def share_interval(value: float, draws: Floats, n: int) -> Interval:
-    """Give a share in [0, 1] the 95 % percentile interval of its draws.
+        Where all draws agree, resampling says nothing about chance and a width of zero would
+        claim certainty: the Wilson interval of the value's count among n questions stands in.
 
-    Where all draws agree, resampling says nothing about chance and a width of zero would
-    claim certainty: the Wilson interval of the value's count among n questions stands in.
+        Args:
+            value: the estimate; NaN where nothing was observed.
+            draws: of the same number; NaN where a draw held no case.
+            n: questions it rests on.
+        """
+        if n == 0 or math.isnan(value):
+            return Interval()
+        low, high = _ends(value, draws)
+        if low == high:
+            # Exactly full counts must not slip past the next whole number by rounding.
+            near = round(value * n, 9)
+            lower = wilson_interval(math.floor(near), n, _CONFIDENCE).low
+            return Interval(value, lower, wilson_interval(math.ceil(near), n, _CONFIDENCE).high, n)
+        return Interval(value, low, high, n)
 
-    Args:
-        value: the estimate; NaN where nothing was observed.
-        draws: of the same number; NaN where a draw held no case.
-        n: questions it rests on.
-    """
-    if n == 0 or math.isnan(value):
-        return UNDEFINED
-    low, high = _ends(value, draws)
-    if low == high:
-        # Exactly full counts must not slip past the next whole number by rounding.
-        near = round(value * n, 9)
-        lower = wilson_interval(math.floor(near), n, _CONFIDENCE).low
-        return Interval(value, lower, wilson_interval(math.ceil(near), n, _CONFIDENCE).high, n)
-    return Interval(value, low, high, n)
+    @staticmethod
+    def difference_interval(value: float, draws: Floats, n: int) -> Interval:
+        """Give a difference of two shares, in [-1, 1], its 95 % percentile interval.
 
-
-def difference_interval(value: float, draws: Floats, n: int) -> Interval:
-    """Give a difference of two shares, in [-1, 1], its 95 % percentile interval.
-
-    Where all draws agree, the interval is as wide as that of a share of 0 among n.
-    """
-    if n == 0 or math.isnan(value):
-        return UNDEFINED
-    low, high = _ends(value, draws)
-    if low == high:
-        width = wilson_interval(0, n, _CONFIDENCE).high
-        assert width is not None  # n is positive here
-        return Interval(value, max(-1.0, value - width), min(1.0, value + width), n)
-    return Interval(value, low, high, n)
+        Where all draws agree, the interval is as wide as that of a share of 0 among n.
+        """
+        if n == 0 or math.isnan(value):
+            return Interval()
+        low, high = _ends(value, draws)
+        if low == high:
+            width = wilson_interval(0, n, _CONFIDENCE).high
+            assert width is not None  # n is positive here
+            return Interval(value, max(-1.0, value - width), min(1.0, value + width), n)
+        return Interval(value, low, high, n)
 
 
 def _ends(value: float, draws: Floats) -> tuple[float, float]:

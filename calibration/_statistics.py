@@ -7,7 +7,7 @@ which the two differ.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -87,7 +87,7 @@ def _require_probability(**values: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An estimate with its confidence interval.
+    """An estimate with its confidence interval; `Interval()` where nothing was observed.
 
     Attributes:
         value: the estimate, None where nothing was observed.
@@ -96,17 +96,14 @@ class Interval:
         n: independent units (questions) it rests on.
     """
 
-    value: float | None
-    low: float | None
-    high: float | None
-    n: int
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    n: int = 0
 
     def to_dict(self) -> dict[str, float | int | None]:
         """The four fields, as reports store them."""
         return asdict(self)
-
-
-UNDEFINED = Interval(None, None, None, 0)
 
 
 def wilson_interval(successes: int, n: int, confidence: float = 0.95) -> Interval:
@@ -129,7 +126,7 @@ def wilson_interval(successes: int, n: int, confidence: float = 0.95) -> Interva
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence must be between 0 and 1, not {confidence}")
     if n == 0:
-        return UNDEFINED
+        return Interval()
     from scipy.stats import norm
 
     z = float(norm.ppf(0.5 + confidence / 2))
@@ -205,18 +202,25 @@ def bootstrap_interval(
         raise ValueError(f"{len(first)} cases, {len(second)} outcomes, {len(names)} groups")
     value = statistic(first, second)
     if value is None or not len(first):
-        return UNDEFINED
+        return Interval()
     _, owner, sizes = np.unique(names, return_inverse=True, return_counts=True)
     members = np.split(np.argsort(owner, kind="stable"), np.cumsum(sizes)[:-1])
     rng = np.random.default_rng(seed)
-    drawn: list[float] = []
+    drawn = (
+        statistic(first[cases], second[cases])
+        for cases in _resampled(members, resamples, rng, alone=groups is None)
+    )
+    found = [one for one in drawn if one is not None]
+    return _interval(value, found, len(members), level)
+
+
+def _resampled(
+    members: Sequence[NDArray[np.intp]], resamples: int, rng: np.random.Generator, *, alone: bool
+) -> Iterator[NDArray[np.intp]]:
+    """Cases of each draw of units with replacement; `alone`: each case is a unit of its own."""
     for _ in range(resamples):
         picked = rng.integers(0, len(members), len(members))
-        cases = picked if groups is None else np.concatenate([members[i] for i in picked])
-        found = statistic(first[cases], second[cases])
-        if found is not None:
-            drawn.append(found)
-    return _interval(value, drawn, len(members), level)
+        yield picked if alone else np.concatenate([members[i] for i in picked])
 
 
 def _interval(value: float, drawn: list[float], n: int, level: float) -> Interval:
@@ -316,7 +320,7 @@ def paired_difference(
     if len(first) != len(second) or (groups is not None and len(groups) != len(first)):
         raise ValueError("pairs and groups must be equally many")
     if not len(above):
-        return UNDEFINED
+        return Interval()
     position = {key: index for index, key in enumerate(dict.fromkeys(groups or ()))}
     owner = np.arange(len(above)) if groups is None else np.array([position[key] for key in groups])
     sums = np.bincount(owner, weights=above).astype(np.float64)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...guard.decision import Route
 from ...guard.errors import InputError
 from ...guard.policy import Histogram, Policy
-from .. import UNDEFINED, Interval
+from .. import Interval
 from ._distance import (
     Counts,
     Distance,
@@ -151,7 +151,7 @@ def compare_with_mixture(
     sizes = int(a.sum()), int(b.sum()), int(live.sum())
     if not all(sizes):
         nothing = Distance(None, None, None, None, None, min(sizes[:2]), sizes[2])
-        return MixtureComparison(UNDEFINED, nothing, nothing)
+        return MixtureComparison(Interval(), nothing, nothing)
     occupied = (a + b + live) > 0
     share, psi, ks = _fitted(a, b, live, occupied)
     drawn = _without_drift(a, b, sizes, float(share), occupied, draws, seed)

@@ -13,20 +13,17 @@
 
 from __future__ import annotations
 
-from ._certificate import Certificate, Evidence, certify, route_codes
+from ._certificate import Evidence, certify, route_codes
 from ._fit import UNNAMED, Fit, PolicyBinding
-from ._leak import false_abstention_at_leak
 from ._learned_path import learn_path
 from ._path import PathPoint, grid_path
 from ._policy_fit import fit_policy
 from ._risks import LEARN_CALIBRATORS, Coverage, Leak, LossTable, Risk, RiskTarget, risk_targets
-from ._tests import bonferroni, holm
 from ._units import one_per_question, split_questions
 
 __all__ = [
     "LEARN_CALIBRATORS",
     "UNNAMED",
-    "Certificate",
     "Coverage",
     "Evidence",
     "Fit",
@@ -36,12 +33,9 @@ __all__ = [
     "PolicyBinding",
     "Risk",
     "RiskTarget",
-    "bonferroni",
     "certify",
-    "false_abstention_at_leak",
     "fit_policy",
     "grid_path",
-    "holm",
     "learn_path",
     "one_per_question",
     "risk_targets",

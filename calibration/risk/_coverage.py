@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 from ...guard.policy import Guarantee, GuaranteedRisk, PolicyPoint
-from .. import SMALLEST_PROBABILITY, CalibrationRecord
-from .._statistics import binomial_p_value
+from .. import CalibrationRecord
+from .._statistics import SMALLEST_PROBABILITY, binomial_p_value
 from ._certificate import Certificate, Evidence, certify
 from ._fit import Fit, FitSettings, policy_at
 from ._learned_path import Forecast, forecast_path

@@ -11,8 +11,9 @@ import numpy as np
 from ...guard.contracts import ConflictBetween
 from ...guard.decision import Route
 from ...guard.policy import Calibrator, Fingerprint, Guarantee, IdentityCalibrator, Policy
-from .. import SMALLEST_PROBABILITY, CalibrationRecord
+from .. import CalibrationRecord
 from .._records import records_sha256
+from .._statistics import SMALLEST_PROBABILITY
 from ..monitoring import calibration_histograms
 from ._certificate import Certificate
 from ._path import PathPoint

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from ...guard.contracts import ConflictBetween
 from ...guard.decision import Route
 from ...guard.policy import Guarantee, GuaranteedRisk, PolicyPoint
-from .. import CalibrationEvidence, CalibrationRecord
-from .._records import as_calibration_records
+from .. import CalibrationRecord
+from .._records import CalibrationEvidence, as_calibration_records
 from ._certificate import Certificate, Evidence, PointResult, TargetResult, certify
 from ._coverage import fit_coverage
 from ._fit import ALL_ROUTES, Fit, FitSettings, PolicyBinding, policy_at

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from numbers import Real
 from typing import Literal, get_args
 
-from .. import SMALLEST_PROBABILITY
+from .._statistics import SMALLEST_PROBABILITY
 
 RiskKind = Literal[
     "selective", "follow", "answer", "false_abstention", "cost", "abstention", "leak"

@@ -86,31 +86,3 @@ def fixed_sequence(p_values: Sequence[float], delta: float) -> list[int]:
             break
         found.append(index)
     return found
-
-
-def bonferroni(p_values: Sequence[float], delta: float) -> list[int]:
-    """Indices rejected when each is tested at δ divided by their number.
-
-    Example:
-        >>> bonferroni([0.01, 0.04, 0.2, 0.01], 0.1)
-        [0, 3]
-    """
-    return [i for i, p_value in enumerate(p_values) if p_value <= delta / len(p_values)]
-
-
-def holm(p_values: Sequence[float], delta: float) -> list[int]:
-    """Indices rejected by Holm's step-down procedure; never fewer than Bonferroni's.
-
-    Source: Holm 1979, A simple sequentially rejective multiple test procedure.
-
-    Example:
-        >>> holm([0.01, 0.04, 0.2, 0.01], 0.1)
-        [0, 1, 3]
-    """
-    order = sorted(range(len(p_values)), key=lambda i: (p_values[i] != p_values[i], p_values[i]))
-    found = []
-    for rank, index in enumerate(order):
-        if not p_values[index] <= delta / (len(p_values) - rank):
-            break
-        found.append(index)
-    return sorted(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Literal
 
-from ...calibration import UNDEFINED, Interval, prediction_powered_rate, rogan_gladen
+from ...calibration import Interval, prediction_powered_rate, rogan_gladen
 from ..run import RepliesRun
 from ._validation import LabelsLike, labels_for, weights_for
 
@@ -60,7 +60,7 @@ def corrected_rate(
         if name in verdicts
     }
     if not people:
-        return UNDEFINED
+        return Interval()
     weighing = weights_for(labels, weights, people) or dict.fromkeys(people, 1.0)
     if method == "rogan_gladen":
         return _rogan_gladen(verdicts, people, weighing)

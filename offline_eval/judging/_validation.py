@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...calibration import (
-    UNDEFINED,
     Interval,
     bootstrap_interval,
     cohens_kappa,
@@ -157,7 +156,7 @@ class _Pairs:
         """Share of `right` among `among`, by question where questions repeat."""
         chosen = [index for index, is_in in enumerate(among) if is_in]
         if not chosen:
-            return UNDEFINED
+            return Interval()
         questions = [self.questions[index] for index in chosen]
         hits = [right[index] for index in chosen]
         if not self.weighted and len(set(questions)) == len(questions):

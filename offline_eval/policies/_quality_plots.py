@@ -120,17 +120,7 @@ def draw_p_values(
     def draw(figure: Figure) -> None:
         axes: Axes = figure.subplots()
         axes.set_yscale("log")
-        for tested, marker, colour, words in (
-            (True, "o", Colour.BLUE, "tested"),
-            (False, "x", Colour.GREY, "not tested"),
-        ):
-            of = [step for step in steps if step.tested is tested]
-            if of:
-                axes.plot(
-                    [step.number for step in of],
-                    [max(_SMALLEST_DRAWN, step.p_value) for step in of],
-                    marker=marker, color=colour, linestyle="none", markersize=5, label=words,
-                )  # fmt: skip
+        _plot_steps(axes, steps)
         axes.axhline(
             level,
             color=Colour.VERMILION,
@@ -140,9 +130,7 @@ def draw_p_values(
         )
         for step in steps:
             if step.chosen:
-                axes.plot(
-                    [step.number], [max(_SMALLEST_DRAWN, step.p_value)], label="chosen", **_POINT
-                )
+                axes.plot([step.number], [_drawn(step)], label="chosen", **_POINT)
         axes.set_xlim(0, len(steps) + 1)
         axes.set_ylim(_SMALLEST_DRAWN / 2, 2)
         axes.set_xlabel(f"point of the path, {order}")
@@ -159,6 +147,25 @@ def draw_p_values(
         size=(5.0, 5.2),
         half=True,
     )
+
+
+def _plot_steps(axes: Axes, steps: Sequence[PathStep]) -> None:
+    """Tested points as dots, the others as crosses."""
+    for tested, marker, colour, words in (
+        (True, "o", Colour.BLUE, "tested"),
+        (False, "x", Colour.GREY, "not tested"),
+    ):
+        of = [step for step in steps if step.tested is tested]
+        if of:
+            numbers, p_values = [step.number for step in of], [_drawn(step) for step in of]
+            axes.plot(
+                numbers, p_values, marker=marker, color=colour, linestyle="none", markersize=5,
+                label=words,
+            )  # fmt: skip
+
+
+def _drawn(step: PathStep) -> float:
+    return max(_SMALLEST_DRAWN, step.p_value)
 
 
 _POINT: dict[str, Any] = {

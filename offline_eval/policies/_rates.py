@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...calibration import UNDEFINED, CalibrationRecord, Interval, wilson_interval
+from ...calibration import CalibrationRecord, Interval, wilson_interval
 from ...guard.decision import Route
 from ...guard.policy import Policy
 from ...guard.routing import Signals, decide_route
@@ -160,7 +160,7 @@ def clustered_rate(
         0.5
     """
     if not trials:
-        return UNDEFINED
+        return Interval()
     sums: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
     for unit, weight, true in trials:
         sums[unit][0] += weight * true

@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.calibration import expected_calibration_error, risk_coverage_curve
-from knowgate.calibration.risk import false_abstention_at_leak
+from knowgate.calibration import (
+    expected_calibration_error,
+    false_abstention_at_leak,
+    risk_coverage_curve,
+)
 
 _SCORES = st.lists(st.integers(0, 8).map(float), min_size=1, max_size=25)
 _NEGATIVES = [float(n) for n in range(20)]

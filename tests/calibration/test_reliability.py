@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from sklearn.metrics import brier_score_loss
 
 from knowgate.calibration import (
-    UNDEFINED,
     Interval,
     bootstrap_interval,
     brier_score,
@@ -69,7 +68,7 @@ def test_without_cases_nothing_is_made_up() -> None:
     assert brier_score([], []) is None
     assert debiased_calibration_error([], []) is None
     assert debiased_calibration_error([0.4], [True]) is None
-    assert bootstrap_interval(brier_score, [], []) == UNDEFINED
+    assert bootstrap_interval(brier_score, [], []) == Interval()
 
 
 @pytest.mark.parametrize(
@@ -219,7 +218,7 @@ def test_draws_where_the_statistic_is_undefined_are_left_out() -> None:
     none = bootstrap_interval(share_of_sure, [0.1], [True], resamples=10)
 
     assert found == wilson_interval(3, 3)
-    assert none == UNDEFINED
+    assert none == Interval()
 
 
 def test_a_bootstrap_that_makes_no_sense_is_refused() -> None:

@@ -12,7 +12,6 @@ from scipy.stats import binom, binomtest
 from sklearn.metrics import roc_auc_score
 
 from knowgate.calibration import (
-    UNDEFINED,
     Interval,
     auroc,
     bootstrap_auroc,
@@ -62,8 +61,8 @@ def test_wilson_holds_its_estimate_and_stays_on_the_scale(
 
 
 def test_no_trials_have_no_interval() -> None:
-    assert wilson_interval(0, 0) == UNDEFINED == Interval(None, None, None, 0)
-    assert UNDEFINED.to_dict() == {"value": None, "low": None, "high": None, "n": 0}
+    assert wilson_interval(0, 0) == Interval() == Interval(None, None, None, 0)
+    assert Interval().to_dict() == {"value": None, "low": None, "high": None, "n": 0}
 
 
 @pytest.mark.parametrize(("successes", "n", "confidence"), [(-1, 3, 0.95), (4, 3, 0.95)])
@@ -219,9 +218,9 @@ def test_the_bootstrap_resamples_questions_as_a_loop_over_scikit_learn_does() ->
 
 
 def test_the_bootstrap_without_one_kind_is_undefined() -> None:
-    assert bootstrap_auroc([]) == UNDEFINED
-    assert bootstrap_auroc([([1.0], [])]) == UNDEFINED
-    assert bootstrap_auroc([([], [1.0]), ([], [0.5])]) == UNDEFINED
+    assert bootstrap_auroc([]) == Interval()
+    assert bootstrap_auroc([([1.0], [])]) == Interval()
+    assert bootstrap_auroc([([], [1.0]), ([], [0.5])]) == Interval()
 
 
 def test_the_bootstrap_leaves_out_draws_that_lack_a_kind() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import random
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,15 +20,13 @@ from knowgate.calibration.training.sufficiency import (
     MixExample,
     SetCase,
     TrainingQuestion,
-    by_topic,
-    feature_probe,
     fit_match_model,
     mix_examples,
-    read_pairs,
     retrieval_cases,
 )
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.signals.relevance import FusedScorer, MatchModel
+from tools.sufficiency.pairs import read_pairs
 
 LENGTH_PENALTY = 0.06
 TRAINED = ("trained.cosine", "trained.idf_match", "trained.match", "trained.coverage")
@@ -80,7 +79,10 @@ def development_cases(questions: Sequence[TrainingQuestion]) -> list[SetCase]:
         rng.shuffle(chosen)
         whole = list(dict.fromkeys(t for q in chosen for t in (q.passage, *q.negatives)))
         pools: dict[str, list[str]] = {}
-        for topic, members in by_topic(chosen).items():
+        by_topic = defaultdict(list)
+        for question in chosen:
+            by_topic[question.topic].append(question)
+        for topic, members in by_topic.items():
             pool = list(dict.fromkeys(t for q in members for t in (q.passage, *q.negatives)))
             pool = pool if len(pool) >= _SMALL_TOPIC else whole
             pools[topic] = rng.sample(pool, min(_MOST_CANDIDATES, len(pool)))
@@ -90,6 +92,19 @@ def development_cases(questions: Sequence[TrainingQuestion]) -> list[SetCase]:
         )
         print(source, len(cases), flush=True)
     return cases
+
+
+def feature_probe(
+    length_penalty: float, features: Sequence[str] = MatchModel.all_features
+) -> MatchModel:
+    """A mix of all features with weights 0, to compute features with."""
+    count = len(features)
+    return MatchModel.of(
+        [0.0] * (1 + count),
+        [0.0] * (1 + 3 * count),
+        features=features,
+        length_penalty=length_penalty,
+    )
 
 
 def _restricted(example: MixExample, features: Sequence[str]) -> MixExample:

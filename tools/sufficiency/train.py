@@ -20,15 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowgate.calibration.training.sufficiency import (
-    TopicBatches,
     TrainableEncoder,
     TrainingSettings,
-    read_pairs,
     train_adapter,
 )
-from knowgate.guard.engine import TokenEncoder
 from knowgate.guard.errors import optional_import
-from knowgate.guard.signals.relevance import word_piece_idf
+from tools.sufficiency.pairs import read_pairs
 
 # Yes/no passages are told apart by topic alone, and policy labels are loose; answers
 # written as answers, as in a knowledge base of questions, are few and what matters most.
@@ -58,11 +55,7 @@ def main() -> None:
     def embed(texts: Sequence[str]) -> NDArray[np.float32]:
         return _cached(encoder, texts, arguments.cache)
 
-    batches = TopicBatches(questions, embed, seed=SEED, source_weights=SOURCE_WEIGHTS)
     print(f"{len(questions)} questions, {sum(p.numel() for p in encoder.parameters())} weights")
-    idf = word_piece_idf(TokenEncoder(cache_tokens=0))
-    if idf is None:
-        raise SystemExit("the embedded model's vocabulary is not the table's")
     started, losses = time.monotonic(), []
 
     def report(step: int, loss: float) -> bool:
@@ -73,7 +66,10 @@ def main() -> None:
             print(f"{step}: loss {recent:.3f}, {seconds:.2f} s a step", flush=True)
         return False
 
-    train_adapter(encoder, batches, idf, TrainingSettings(steps=arguments.steps), report)
+    settings = TrainingSettings(steps=arguments.steps, seed=SEED)
+    train_adapter(
+        encoder, questions, settings, embed=embed, source_weights=SOURCE_WEIGHTS, on_step=report
+    )
     arguments.out.mkdir(parents=True, exist_ok=True)
     encoder.save(arguments.out)
 

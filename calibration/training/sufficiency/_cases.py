@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import lzma
-import os
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ....guard.errors import InputError
 from ....guard.matching import normalise_answer
-from ....guard.signals.relevance import FusedScorer, MatchModel
+from ....guard.signals.relevance import FusedScorer
 from ._mix import MixExample
-
-_HINT = 'each line needs "qid", "group", "source", "question", "passage" and "label" (0 or 1)'
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,74 +39,6 @@ class TrainingQuestion:
     answer: str | None = None
     negatives: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
-
-
-def read_pairs(
-    paths: Iterable[str | os.PathLike[str]], *, language: str = "en"
-) -> list[TrainingQuestion]:
-    """Questions from JSON lines of labelled (question, passage) pairs, xz-packed or not.
-
-    Fields as in the sufficiency pack: `source`, `lang`, `qid`, `group`, `question`,
-    `passage`, `label`, `answer`. A question with several sufficient passages gives one
-    training question for each; one without any gives none.
-
-    Raises:
-        InputError: a file is missing or a line has other fields.
-    """
-    sufficient: list[dict[str, Any]] = []
-    insufficient: dict[str, list[str]] = defaultdict(list)
-    for path in paths:
-        for row in _rows(Path(path)):
-            if row.get("lang", language) != language:
-                continue
-            if row["label"] == 1:
-                sufficient.append(row)
-            else:
-                insufficient[row["qid"]].append(row["passage"])
-    passages: dict[str, list[str]] = defaultdict(list)
-    for row in sufficient:
-        passages[row["qid"]].append(row["passage"])
-    return [
-        TrainingQuestion(
-            id=row["qid"],
-            text=row["question"],
-            passage=row["passage"],
-            topic=row["group"],
-            source=row["source"],
-            answer=row.get("answer"),
-            negatives=tuple(insufficient[row["qid"]]),
-            others=tuple(p for p in passages[row["qid"]] if p != row["passage"]),
-        )
-        for row in sufficient
-    ]
-
-
-def _rows(path: Path) -> Iterable[dict[str, Any]]:
-    opener = lzma.open if path.suffix == ".xz" else open
-    try:
-        with opener(path, "rt", encoding="utf-8") as stream:
-            for number, line in enumerate(stream, start=1):
-                yield _row(line, f"{path}:{number}")
-    except OSError:
-        raise InputError("cannot be read", where=str(path), hint="check the path") from None
-    except (UnicodeDecodeError, lzma.LZMAError, EOFError):
-        raise InputError("not JSON lines", where=str(path), hint=_HINT) from None
-
-
-def _row(line: str, where: str) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
-    except ValueError:
-        row = None
-    texts = ("qid", "group", "source", "question", "passage")
-    if (
-        not isinstance(row, dict)
-        or row.get("label") not in (0, 1)
-        or not all(isinstance(row.get(name), str) for name in texts)
-        or not isinstance(row.get("answer"), str | None)
-    ):
-        raise InputError("not a labelled pair", where=where, hint=_HINT)
-    return row
 
 
 def by_topic(questions: Sequence[TrainingQuestion]) -> dict[str, list[TrainingQuestion]]:
@@ -241,19 +165,6 @@ def _compound(
 
 
 _ROUND = 16
-
-
-def feature_probe(
-    length_penalty: float, features: Sequence[str] = MatchModel.all_features
-) -> MatchModel:
-    """A mix of all features with weights 0, to compute features with."""
-    count = len(features)
-    return MatchModel.of(
-        [0.0] * (1 + count),
-        [0.0] * (1 + 3 * count),
-        features=features,
-        length_penalty=length_penalty,
-    )
 
 
 def mix_examples(

@@ -23,7 +23,7 @@ from ....guard.errors import InputError, optional_import
 from ....guard.signals.relevance import BUNDLED_FOLDER, FusedScorer, MatchModel, word_piece_idf
 from ... import Interval, auroc
 from ._batches import TopicBatches
-from ._cases import SetCase, TrainingQuestion, mix_examples, retrieval_cases
+from ._cases import Embed, SetCase, TrainingQuestion, mix_examples, retrieval_cases
 from ._encoder import (
     MAX_PASSAGE_PIECES,
     MAX_QUESTION_PIECES,
@@ -36,6 +36,8 @@ from ._mix import MixExample, fit_match_model
 
 _CLIP = 1.0
 
+OnStep = Callable[[int, float], bool]
+
 
 @dataclass(frozen=True, slots=True)
 class TrainingSettings:
@@ -47,6 +49,7 @@ class TrainingSettings:
         mix_rate: peak learning rate of the objective's own seven numbers.
         warm_up: steps of the rise.
         length_penalty: of the match features.
+        seed: of the batches.
     """
 
     steps: int
@@ -54,28 +57,53 @@ class TrainingSettings:
     mix_rate: float = 2e-2
     warm_up: int = 60
     length_penalty: float = 0.06
+    seed: int = 0
 
 
 def train_adapter(
     encoder: TrainableEncoder,
-    batches: TopicBatches,
-    idf: NDArray[np.float32],
+    questions: Sequence[TrainingQuestion],
     settings: TrainingSettings,
-    on_step: Callable[[int, float], bool] | None = None,
+    *,
+    embed: Embed | None = None,
+    source_weights: dict[str, float] | None = None,
+    on_step: OnStep | None = None,
 ) -> int:
-    """Train the encoder's adapter in place.
+    """Train the encoder's adapter in place, on batches of questions that lie close together.
 
     Args:
         encoder: whose adapter is trained.
-        batches: what on.
-        idf: weight per word-piece id.
+        questions: each with the passage that suffices.
         settings: how.
+        embed: unit-length embeddings of texts, to find neighbours with; the encoder's own by
+            default.
+        source_weights: how much more often than others a source is drawn.
         on_step: called after each step with its number (from 1) and loss; training
             stops early when it returns True.
 
     Returns:
         Steps taken.
+
+    Raises:
+        InputError: the embedded model's vocabulary is not that of the table of weights.
     """
+    idf = word_piece_idf(TokenEncoder(cache_tokens=0))
+    if idf is None:
+        raise InputError("the embedded model has another vocabulary than the table of weights")
+    batches = TopicBatches(
+        questions, embed or encoder.embed, seed=settings.seed, source_weights=source_weights
+    )
+    return train_on(encoder, batches, idf, settings, on_step)
+
+
+def train_on(
+    encoder: TrainableEncoder,
+    batches: TopicBatches,
+    idf: NDArray[np.float32],
+    settings: TrainingSettings,
+    on_step: OnStep | None = None,
+) -> int:
+    """Train on batches with this weight per word-piece id, as `train_adapter` does."""
     torch: Any = optional_import("torch")
     objective = SetObjective()
     table = torch.from_numpy(np.array(idf, dtype=np.float32))
@@ -331,7 +359,7 @@ class _Work:
             warm_up=6,
             length_penalty=self._bundled.model.length_penalty,
         )
-        train_adapter(encoder, batches, self._idf, plan, step_done)
+        train_on(encoder, batches, self._idf, plan, step_done)
         return encoder
 
     def _scorer(self, folder: Path) -> FusedScorer:

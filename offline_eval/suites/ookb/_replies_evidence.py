@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ....calibration import UNDEFINED, Interval, QuestionResamples, share_interval, wilson_interval
+from ....calibration import Interval, QuestionResamples, wilson_interval
 from ...judging import (
     judges_of,
 )
@@ -368,7 +368,7 @@ def counts_of(replies: Sequence[JudgedReply], errors: int = 0) -> ReplyCounts:
             [(reply, reply.wrong) for reply in replies if reply.wrong is not None]
         )
         if known
-        else UNDEFINED,
+        else Interval(),
     )
 
 
@@ -386,7 +386,7 @@ def rate(flagged: Sequence[tuple[JudgedReply, bool]]) -> Interval:
 def clustered_rate(flags: Sequence[bool], clusters: Sequence[Hashable]) -> Interval:
     """As `rate`, of flags and the cluster of each; `n` counts clusters."""
     if not flags:
-        return UNDEFINED
+        return Interval()
     names = list(dict.fromkeys(clusters))
     if len(names) == len(flags):
         return wilson_interval(sum(flags), len(flags))
@@ -396,7 +396,7 @@ def clustered_rate(flags: Sequence[bool], clusters: Sequence[Hashable]) -> Inter
         counts[resamples.position(cluster)] += (float(flag), 1.0)
     totals = resamples.totals(counts)
     value = sum(flags) / len(flags)
-    return share_interval(value, totals[:, 0] / totals[:, 1], len(names))
+    return QuestionResamples.share_interval(value, totals[:, 0] / totals[:, 1], len(names))
 
 
 def judge_counts(evidence: Evidence) -> dict[str, ReplyShape]:

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ....calibration import UNDEFINED, Interval, wilson_interval
+from ....calibration import Interval, wilson_interval
 
 _LEVEL = 0.95
 
@@ -59,8 +59,8 @@ class RefusalMetrics:
     r_ab: Interval
     r_delta: Interval
     accuracy: Interval
-    kpr: Interval = UNDEFINED
-    krr: Interval = UNDEFINED
+    kpr: Interval = field(default_factory=Interval)
+    krr: Interval = field(default_factory=Interval)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""
@@ -191,7 +191,7 @@ def _bootstrapped(
 ) -> Interval:
     value = statistic(counts.sum(axis=0)) if len(counts) else None
     if value is None:
-        return UNDEFINED
+        return Interval()
     seen = [found for found in map(statistic, draws) if found is not None]
     if not seen or min(seen) == max(seen):
         # All draws agree: resampling says nothing about chance.

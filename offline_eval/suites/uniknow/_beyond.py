@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ....calibration import Interval, QuestionResamples, share_interval
+from ....calibration import Interval, QuestionResamples
 from ....guard.decision import Scenario
 from ._cases import BEYOND_KINDS, ContextKind
 from ._metrics import by_method, count_rows, measured, question_keys
@@ -69,10 +69,10 @@ def _rates(rows: Sequence[UniKnowRow], resamples: QuestionResamples) -> BeyondRa
     sorted_rows = [row for row in rows if row.scenario is not None]
     wanted = count_rows(sorted_rows, resamples, lambda row: int(_as_wanted(row)), 2)
     return BeyondRates(
-        right=share_interval(*counts.share(_RIGHT), counts.questions),
-        abstained=share_interval(*counts.share(_ABSTAINED), counts.questions),
-        misled=share_interval(*counts.share(_MISLED), counts.questions),
-        wanted=share_interval(*wanted.share(1), wanted.questions),
+        right=QuestionResamples.share_interval(*counts.share(_RIGHT), counts.questions),
+        abstained=QuestionResamples.share_interval(*counts.share(_ABSTAINED), counts.questions),
+        misled=QuestionResamples.share_interval(*counts.share(_MISLED), counts.questions),
+        wanted=QuestionResamples.share_interval(*wanted.share(1), wanted.questions),
         questions=counts.questions,
         cases=counts.cases,
     )

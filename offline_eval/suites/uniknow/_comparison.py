@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from ....calibration import Interval, QuestionResamples, difference_interval
+from ....calibration import Interval, QuestionResamples
 from ._metrics import headline_shares, measured, question_keys
 from ._rows import UniKnowRow
 
@@ -113,7 +113,9 @@ def paired_difference(
         base=base,
         cases=len(shared),
         metrics={
-            name: difference_interval(value - below[name][0][0], draws - below[name][0][1], n)
+            name: QuestionResamples.difference_interval(
+                value - below[name][0][0], draws - below[name][0][1], n
+            )
             for name, ((value, draws), n) in above.items()
         },
     )

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....calibration import Interval, QuestionResamples, share_interval
+from ....calibration import Interval, QuestionResamples
 from ....guard.decision import Scenario
 from ._cases import PAPER_KINDS
 from ._outcomes import ERROR_TYPES, Outcome, outcome_of
@@ -264,10 +264,12 @@ def _scenarios(
         em = _exact_match(counts, scenario)
         if scenario in SCORED_SCENARIOS:
             single.append(em)
-        found[scenario.value] = _with_em(_shares(counts), share_interval(*em, counts.questions))
+        found[scenario.value] = _with_em(
+            _shares(counts), QuestionResamples.share_interval(*em, counts.questions)
+        )
     # Of the four, the one with the fewest questions bounds what their mean rests on.
     fewest = min(found[scenario.value].questions for scenario in SCORED_SCENARIOS)
-    mean = share_interval(*_mean(single), fewest)
+    mean = QuestionResamples.share_interval(*_mean(single), fewest)
     if fewest:
         mean = Interval(mean.value, mean.low, mean.high, overall.questions)
     found[ALL] = _with_em(overall, mean)
@@ -284,7 +286,7 @@ def _outcomes(
         len(_OUTCOMES),
     )
     return {
-        kind: share_interval(*counts.share(column), counts.questions)
+        kind: QuestionResamples.share_interval(*counts.share(column), counts.questions)
         for column, kind in enumerate(_OUTCOMES)
     }
 
@@ -322,7 +324,7 @@ def _mean(shares: Sequence[Sampled]) -> Sampled:
 
 def _shares(counts: Counts) -> Shares:
     found = {
-        name: share_interval(*sampled, counts.questions)
+        name: QuestionResamples.share_interval(*sampled, counts.questions)
         for name, sampled in _sampled(counts).items()
     }
     return Shares(**found, questions=counts.questions, cases=counts.cases)

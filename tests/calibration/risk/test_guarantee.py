@@ -10,14 +10,13 @@ from multiprocessing import get_context
 import numpy as np
 import pytest
 
+from knowgate.calibration import holm_adjusted
 from knowgate.calibration.risk import (
     Evidence,
     RiskTarget,
-    bonferroni,
     certify,
     fit_policy,
     grid_path,
-    holm,
 )
 from knowgate.calibration.risk._path import diagonal_path
 from tests.calibration.risk.populations import (
@@ -118,8 +117,12 @@ def test_coverage_is_near_the_oracle_and_above_holm_and_bonferroni(population: P
             Evidence.of(records), grid, [RiskTarget("selective", risk)], delta=DELTA
         ).points
         p_values = [point.p_value for point in tested]
-        for name, procedure in (("holm", holm), ("bonferroni", bonferroni)):
-            passed = [tested[i] for i in procedure(p_values, DELTA)]
+        adjusted = {
+            "holm": holm_adjusted(p_values),
+            "bonferroni": [p * len(p_values) for p in p_values],
+        }
+        for name, values in adjusted.items():
+            passed = [point for point, p in zip(tested, values, strict=True) if p <= DELTA]
             best = max(passed, key=lambda point: point.let_through, default=None)
             coverage = 0.0
             if best is not None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from knowgate.calibration import UNDEFINED, wilson_interval
+from knowgate.calibration import Interval, wilson_interval
 from knowgate.guard import Policy, Route
 from knowgate.guard.policy import TemperatureCalibrator
 from knowgate.offline_eval.policies._rates import clustered_rate, outcomes_under, rates_of
@@ -128,4 +128,4 @@ def test_units_that_all_went_alike_have_an_interval_all_the_same() -> None:
 
 
 def test_without_trials_nothing_is_known() -> None:
-    assert clustered_rate([]) == UNDEFINED
+    assert clustered_rate([]) == Interval()

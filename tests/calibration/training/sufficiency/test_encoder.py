@@ -12,12 +12,9 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import load_file
 
-from knowgate.calibration.training.sufficiency import (
-    TopicBatches,
-    TrainableEncoder,
-    TrainingSettings,
-    train_adapter,
-)
+from knowgate.calibration.training.sufficiency import TrainableEncoder, TrainingSettings
+from knowgate.calibration.training.sufficiency._batches import TopicBatches
+from knowgate.calibration.training.sufficiency._tuning import train_on
 from knowgate.guard.engine import TokenEncoder
 from knowgate.guard.signals.relevance import word_piece_idf
 from tests.calibration.training.sufficiency.knowledge import hash_embedding, made_up_questions
@@ -119,8 +116,8 @@ def test_training_moves_the_adapter_alike_each_time(folder: Path, idf: NDArray[n
     before = [weights.detach().clone() for weights in one.parameters()]
     settings = TrainingSettings(steps=2, warm_up=1)
     first, second = _Losses(), _Losses()
-    assert train_adapter(one, _batches(), idf, settings, first) == 2
-    assert train_adapter(again, _batches(), idf, settings, second) == 2
+    assert train_on(one, _batches(), idf, settings, first) == 2
+    assert train_on(again, _batches(), idf, settings, second) == 2
 
     assert first.seen == second.seen
     assert np.isfinite(first.seen).all()
@@ -138,7 +135,7 @@ def test_training_stops_when_it_is_told_to(
         seen.append(step)
         return step == 1
 
-    assert train_adapter(encoder, _batches(), idf, TrainingSettings(steps=9), on_step) == 1
+    assert train_on(encoder, _batches(), idf, TrainingSettings(steps=9), on_step) == 1
     assert seen == [1]
 
 
@@ -146,7 +143,7 @@ def test_a_few_steps_lower_the_loss_on_what_is_trained_on(
     folder: Path, idf: NDArray[np.float32]
 ) -> None:
     losses = _Losses()
-    train_adapter(
+    train_on(
         TrainableEncoder(folder),
         _batches(),
         idf,

@@ -11,7 +11,6 @@ from knowgate.calibration import auroc
 from knowgate.calibration.training.sufficiency import (
     MixExample,
     SetCase,
-    feature_probe,
     fit_match_model,
     mix_examples,
 )
@@ -200,9 +199,3 @@ def test_examples_hold_the_scorers_features_and_even_out_the_sources(fused: Fuse
     assert [one.weight for one in found] == pytest.approx([4 / 3] * 3 + [8.0])
     assert [one.whole for one in found] == [True, True, True, False]
     assert progress == [(4, 4)]
-
-
-def test_a_probe_has_all_features_and_says_nothing() -> None:
-    probe = feature_probe(0.06)
-    assert probe.features == MatchModel.all_features
-    assert probe.joint_score([[1.0] * 8, [0.5] * 8], [2.0] * 8) == 0.0

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.calibration import questions_needed
 from knowgate.calibration.risk import Leak
 from knowgate.guard import InputError, Policy, Route
 from knowgate.offline_eval.policies import Calibrated, LeakRates, calibrate_run
@@ -60,7 +59,7 @@ def test_too_few_questions_give_a_policy_that_abstains(toy: Path) -> None:
     rates = _rates(found)
     assert rates.left_out_abstention.value == rates.false_abstention.value == 1.0
     assert found.policy.guarantee is not None
-    assert str(questions_needed(0.01, 0.1)) in found.policy.guarantee.statement
+    assert "230" in found.policy.guarantee.statement
 
 
 @pytest.mark.parametrize("threshold", [0.7, 1, 1e-9])

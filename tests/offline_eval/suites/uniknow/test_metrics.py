@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from knowgate.calibration import (
     Interval,
     QuestionResamples,
-    difference_interval,
-    share_interval,
     wilson_interval,
 )
 from knowgate.offline_eval.suites.uniknow import ContextKind
@@ -279,8 +277,8 @@ def test_rely_lies_in_its_interval_as_often_as_promised() -> None:
 def test_where_all_draws_agree_the_interval_still_has_a_width() -> None:
     draws = np.ones(100)
 
-    assert share_interval(1.0, draws, 20) == wilson_interval(20, 20)
-    unchanged = difference_interval(0.0, np.zeros(100), 20)
+    assert QuestionResamples.share_interval(1.0, draws, 20) == wilson_interval(20, 20)
+    unchanged = QuestionResamples.difference_interval(0.0, np.zeros(100), 20)
     assert unchanged.low is not None
     assert unchanged.high is not None
     assert unchanged.low < 0 < unchanged.high

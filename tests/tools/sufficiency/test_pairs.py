@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from knowgate.calibration.training.sufficiency import TrainingQuestion, by_topic, read_pairs
+from knowgate.calibration.training.sufficiency import TrainingQuestion
 from knowgate.guard import InputError
+from tools.sufficiency.pairs import read_pairs
 
 
 def _row(qid: str, passage: str, label: int, **more: Any) -> dict[str, Any]:
@@ -81,8 +82,3 @@ def test_files_that_cannot_be_read_are_one_line(tmp_path: Path) -> None:
         with pytest.raises(InputError) as error:
             read_pairs([tmp_path / name])
         assert "\n" not in str(error.value)
-
-
-def test_questions_are_grouped_by_topic() -> None:
-    one, two, three = (TrainingQuestion(str(i), "?", "!", "ab"[i % 2]) for i in range(3))
-    assert by_topic([one, two, three]) == {"a": [one, three], "b": [two]}
