@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -221,52 +221,13 @@ def certify(
         conflict_between: as in `Policy`.
     """
     points = _tested(evidence, path, targets, conflict_between=conflict_between)
-    return _certificate(points, len(evidence), delta)
+    return sequence_certificate(points, len(evidence), delta)
 
 
-def certify_leak(
-    left_out: Floats,
-    thresholds: Floats,
-    path: Iterable[PathPoint],
-    target: RiskTarget,
-    delta: float,
+def sequence_certificate(
+    points: tuple[PointResult, ...], questions: int, delta: float
 ) -> Certificate:
-    """Test thresholds on raw relevance in order at level `delta`, until one is not certified.
-
-    The pass rate falls as the threshold rises, and the test is exact: thresholds between the
-    scores themselves may be tested. The true pass rate at an order statistic is
-    Beta(k+1, n-k), whose tail above the bound is the same binomial tail.
-
-    Points after the first that fails are left out of the certificate: they would fail too.
-
-    Args:
-        left_out: finite scores of n independent questions that must not pass.
-        thresholds: from strict to lax; a score passes from the threshold on.
-        path: the same thresholds as operating points.
-        target: the bound on the pass rate.
-        delta: probability that the chosen point breaks it by bad luck.
-
-    Source: Angelopoulos et al. 2021, Learn then Test; Wilks 1941 for tolerance limits.
-    """
-    n = len(left_out)
-    errors = n - np.searchsorted(np.sort(left_out), thresholds).astype(np.int64)
-    p_values = binomial_p_values(errors.astype(np.float64), np.full(errors.shape, n), target.bound)
-    tested = np.searchsorted(p_values > delta, True) + 1
-    points = tuple(
-        PointResult(
-            point,
-            {Route.ABSTAIN: n - wrong, Route.FOLLOW_CONTEXT: wrong, Route.ANSWER: 0},
-            wrong,
-            (TargetResult(target, n, float(wrong), p_value),),
-        )
-        for point, wrong, p_value in zip(
-            path, errors[:tested].tolist(), p_values[:tested].tolist(), strict=False
-        )
-    )
-    return _certificate(points, n, delta)
-
-
-def _certificate(points: tuple[PointResult, ...], questions: int, delta: float) -> Certificate:
+    """Test the points in order, from the first that lets enough questions through."""
     hopeless = [_too_few(point, delta) for point in points]
     first = hopeless.index(False) if False in hopeless else len(points)
     passed = fixed_sequence([point.p_value for point in points[first:]], delta)

@@ -53,7 +53,8 @@ def fit_coverage(
     )
     guarantee = _guarantee(certificate, risk, settings.delta)
     chosen = None if certificate.chosen is None else path[certificate.chosen]
-    return Fit(policy_at(chosen, guarantee, records, settings), certificate, path)
+    policy = policy_at(chosen, guarantee, records, settings)
+    return Fit(policy, certificate, path, tuple(records), risk)
 
 
 def _candidates(path: Sequence[Forecast], coverage: float) -> tuple[PathPoint, ...]:

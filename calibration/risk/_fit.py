@@ -17,6 +17,7 @@ from .._statistics import SMALLEST_PROBABILITY
 from ..monitoring import calibration_histograms
 from ._certificate import Certificate
 from ._path import PathPoint
+from ._risks import Risk
 from ._units import one_per_question
 
 UNNAMED = Fingerprint(kind="unnamed")
@@ -89,11 +90,15 @@ class Fit:
         policy: certified, or one that always abstains and says so.
         certificate: the test of each point of the path.
         path: operating points in the order of the test.
+        records: that it was fitted to.
+        risk: likewise.
     """
 
     policy: Policy
     certificate: Certificate
     path: tuple[PathPoint, ...]
+    records: tuple[CalibrationRecord, ...]
+    risk: Risk
 
 
 def policy_at(

@@ -1,14 +1,17 @@
 """Fit a policy to leave-one-out relevance: how often may a missing answer pass?
 
-left-out relevance ─► one question per passage ─► thresholds, strict to lax ─► exact test
+left-out relevance, passage by passage ─► thresholds, strict to lax ─► test ─► threshold
 all relevance ─► logistic curve that keeps the order at the chosen threshold ─► Policy
+
+Nothing is set aside: the threshold is tested on the raw scale, where a higher one never lets
+more pass, and the curve only renames it.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 
 import numpy as np
@@ -26,61 +29,55 @@ from ...guard.policy import (
 from .. import CalibrationRecord, fit_platt
 from .._records import lines_sha256
 from .._statistics import questions_needed
-from ._certificate import Certificate, certify_leak
+from ._certificate import Certificate
 from ._fit import Fit, FitSettings
-from ._path import PathPoint
+from ._leak_certificate import LeftOut, certify_leak
 from ._risks import Leak
 from ._statement import percent
-from ._units import one_per_group
 
 Floats = NDArray[np.float64]
 _LOSS = "a question whose source was left out of the knowledge base passes as sufficiently covered"
+_METHOD = "exact test of one question per passage, averaged over all ways of drawing them"
 
 
 def fit_leak(records: Sequence[CalibrationRecord], risk: Leak, settings: FitSettings) -> Fit:
     """Fit a policy that lets at most `risk.bound` of questions without an answer pass.
 
-    The certificate rests on one question per group: questions on one passage tend to pass
-    together, so counting each as evidence of its own certifies falsely more often than
-    `delta`. Which one depends on the ids alone. All questions go into the calibrator, a
+    The passage is the unit: questions on one passage tend to pass together, so counting each
+    as evidence of its own certifies falsely more often than `delta`. All of them count, as
+    one question per passage does on average. All questions go into the calibrator, a
     logistic curve of the raw score. A question whose relevance could not be measured is left
     out: a guard abstains from those, so that can only lower the pass rate. A question whose
     source the retriever missed counts as left out only, never as answerable.
     """
-    in_kb = [r.relevance for r in records if _is_answerable(r) and r.relevance is not None]
-    measured = [r for r in records if r.case == "left_out" and r.relevance is not None]
-    left_out = [r.relevance for r in measured if r.relevance is not None]
-    units = np.asarray([r.relevance for r in one_per_group(measured)], dtype=np.float64)
-    thresholds = thresholds_between(units, [*in_kb, *left_out])
-    calibrator = fit_platt(in_kb, left_out)
-    certificate = certify_leak(
-        units, thresholds, _path(calibrator, thresholds), risk.target, settings.delta
-    )
-    threshold = None
-    if certificate.chosen is not None:
-        raw = float(thresholds[certificate.chosen])
-        kept = _order_keeping(calibrator, raw, [*in_kb, *left_out])
+    in_kb = [r.relevance for r in records if is_answerable(r) and r.relevance is not None]
+    left_out = LeftOut.of([r for r in records if r.case == "left_out" and r.relevance is not None])
+    scores = [*in_kb, *left_out.scores.tolist()]
+    thresholds = thresholds_between(left_out.scores, scores)
+    calibrator = fit_platt(in_kb, left_out.scores.tolist())
+    certificate, raw = certify_leak(left_out, thresholds, calibrator, risk.target, settings.delta)
+    if raw is not None:
+        kept = _order_keeping(calibrator, raw, scores)
         if kept is not calibrator:
             calibrator = kept
-            certificate = certify_leak(
-                units, thresholds, _path(kept, thresholds), risk.target, settings.delta
-            )
-        threshold = calibrator.apply(raw)
+            certificate, raw = certify_leak(left_out, thresholds, kept, risk.target, settings.delta)
     policy = Policy(
         created_by=settings.binding.created_by,
         scorer=settings.binding.scorer,
         aggregator=settings.binding.aggregator,
         relevance_calibrator=calibrator,
-        relevance_threshold=threshold,
+        relevance_threshold=None if raw is None else calibrator.apply(raw),
         allowed_routes=(Route.FOLLOW_CONTEXT, Route.ABSTAIN),
-        guarantee=_guarantee(certificate, risk.bound, settings.delta),
+        guarantee=_guarantee(certificate, left_out, risk.bound, settings.delta),
         calibration_set_sha256=_sha256(records),
-        histograms=_histograms(calibrator, in_kb, left_out),
+        histograms=_histograms(calibrator, in_kb, left_out.scores.tolist()),
     )
-    return Fit(policy, certificate, tuple(tested.point for tested in certificate.points))
+    path = tuple(tested.point for tested in certificate.points)
+    return Fit(policy, certificate, path, tuple(records), risk)
 
 
-def _is_answerable(record: CalibrationRecord) -> bool:
+def is_answerable(record: CalibrationRecord) -> bool:
+    """Whether the record has its source in place, and it was retrieved."""
     return record.case == "in_kb" and record.context_right is True
 
 
@@ -88,7 +85,7 @@ def thresholds_between(must_not_pass: Floats, may_pass: Sequence[float]) -> Floa
     """Compute a threshold above each score that must not pass, the highest first.
 
     Args:
-        must_not_pass: one finite score per independent question.
+        must_not_pass: finite scores.
         may_pass: other scores, used only to place thresholds in the middle of the free
             gap, away from both neighbours.
 
@@ -112,10 +109,6 @@ def thresholds_between(must_not_pass: Floats, may_pass: Sequence[float]) -> Floa
     middle = below / 2 + above / 2
     found = np.where((below < middle) & (middle <= above), middle, above)
     return np.asarray(found[np.isfinite(found)])
-
-
-def _path(calibrator: Calibrator, thresholds: Floats) -> Iterator[PathPoint]:
-    return (PathPoint(calibrator.apply(raw), None) for raw in thresholds.tolist())
 
 
 def _order_keeping(calibrator: Calibrator, threshold: float, scores: Sequence[float]) -> Calibrator:
@@ -142,37 +135,74 @@ def _gentle_curve(lowest: float, highest: float) -> Calibrator | None:
     return PlattCalibrator(a=a, b=b) if 0.0 < a < math.inf and math.isfinite(b) else None
 
 
-def _guarantee(certificate: Certificate, risk: float, delta: float) -> Guarantee:
-    confidence, bound = percent(1 - Decimal(str(delta))), percent(Decimal(str(risk)))
-    n, errors = certificate.questions, 0
-    if certificate.chosen is None:
-        statement = (
-            f"No threshold certifies a pass rate of at most {bound} with confidence "
-            f"{confidence} from {n} question{'' if n == 1 else 's'} on different "
-            "passages, so this policy always abstains. At least "
-            f"{questions_needed(risk, delta)} independent questions are needed to calibrate on, "
-            "one per passage; those kept back for testing do not count."
-        )
-    else:
-        errors = certificate.points[certificate.chosen].wrong
-        statement = (
-            f"With confidence {confidence} over the draw of the {n} calibration "
-            "questions (one per passage, taken as independent draws), "
-            f"at most {bound} of questions whose answer is missing from the "
-            f"knowledge base pass as covered ({errors} of {n} did in "
-            "calibration). It holds for new questions like these, each passage counting once, "
-            "on this knowledge base, retriever and scorer, where a question that cannot be "
-            "scored is abstained from; it says nothing about another domain, another retriever "
-            "or scorer, or about how the language model uses a context that passes."
-        )
+def smallest_leak(passages: int, delta: float) -> float | None:
+    """The smallest bound that so many passages can certify, if no question passes.
+
+    Returns:
+        Rounded up to two digits, below 1; None where there is none.
+
+    Example:
+        >>> smallest_leak(15, 0.1), smallest_leak(75, 0.1), smallest_leak(0, 0.1)
+        (0.15, 0.031, None)
+    """
+    if not passages:
+        return None
+    exact = -math.expm1(math.log(delta) / passages)
+    digits = 1 - math.floor(math.log10(exact))
+    found = math.ceil(exact * 10**digits - 1e-9) / 10**digits
+    return found if found < 1.0 else None
+
+
+def _guarantee(certificate: Certificate, left_out: LeftOut, risk: float, delta: float) -> Guarantee:
+    certified = certificate.chosen is not None
+    n, passages = certificate.questions, len(left_out.sizes)
+    errors = 0 if certificate.chosen is None else certificate.points[certificate.chosen].wrong
+    more = None if certified else max(0, questions_needed(risk, delta) - passages)
     return Guarantee(
-        statement=statement,
+        statement=_certified(n, passages, errors, risk, delta)
+        if certified
+        else _uncertified(n, passages, risk, delta),
         risk=risk,
         delta=delta,
-        certified=certificate.chosen is not None,
+        certified=certified,
         loss=_LOSS,
         n=n,
         errors=errors,
+        method=_METHOD if passages < n else "",
+        more_questions=more,
+    )
+
+
+def _certified(n: int, passages: int, errors: int, risk: float, delta: float) -> str:
+    drawn = f"the {n} calibration questions (one per passage, taken as independent draws)"
+    if passages < n:
+        drawn = (
+            f"the {passages} passages with {n} calibration questions (the passages, not their "
+            "questions, taken as independent draws)"
+        )
+    return (
+        f"With confidence {percent(1 - Decimal(str(delta)))} over the draw of {drawn}, "
+        f"at most {percent(Decimal(str(risk)))} of questions whose answer is missing from the "
+        f"knowledge base pass as covered ({errors} of {n} did in "
+        "calibration). It holds for new questions like these, each passage counting once, "
+        "on this knowledge base, retriever and scorer, where a question that cannot be "
+        "scored is abstained from; it says nothing about another domain, another retriever "
+        "or scorer, or about how the language model uses a context that passes."
+    )
+
+
+def _uncertified(n: int, passages: int, risk: float, delta: float) -> str:
+    smallest = smallest_leak(passages, delta)
+    supported = (
+        ""
+        if smallest is None
+        else f" The smallest bound that these passages can certify is {smallest:g}."
+    )
+    return (
+        f"No threshold certifies a pass rate of at most {percent(Decimal(str(risk)))} with "
+        f"confidence {percent(1 - Decimal(str(delta)))}, so this policy always abstains. That "
+        f"takes questions on {questions_needed(risk, delta)} different passages even if none of "
+        f"them passes; here are {n} on {passages}.{supported}"
     )
 
 
@@ -182,7 +212,7 @@ def _sha256(records: Sequence[CalibrationRecord]) -> str:
         values = pairs.setdefault(
             record.question_id, [record.question_id, record.group, None, None]
         )
-        if _is_answerable(record):
+        if is_answerable(record):
             values[2] = record.relevance
         elif record.case == "left_out":
             values[3] = record.relevance

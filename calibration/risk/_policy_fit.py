@@ -129,7 +129,8 @@ def _fit_targets(
     given = len({record.question_id for record in records})
     guarantee = _guarantee(certificate, targets, settings.delta, units, given)
     chosen = None if certificate.chosen is None else points[certificate.chosen]
-    return Fit(policy_at(chosen, guarantee, records, settings), certificate, points)
+    policy = policy_at(chosen, guarantee, records, settings)
+    return Fit(policy, certificate, points, tuple(records), targets)
 
 
 def _require_allowed(points: Sequence[PathPoint], settings: FitSettings) -> None:

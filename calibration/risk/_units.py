@@ -40,26 +40,6 @@ def one_per_question(
     return kept
 
 
-def one_per_group(records: Sequence[CalibrationRecord]) -> list[CalibrationRecord]:
-    """Take one record per group, picked by a hash of its id, not by scores or order.
-
-    Example:
-        >>> twice = [CalibrationRecord(q, 0.1, None, False, None, group="p") for q in "ab"]
-        >>> len(one_per_group(twice))
-        1
-    """
-    chosen: dict[tuple[str, str], CalibrationRecord] = {}
-    for record in records:
-        rival = chosen.get(record.unit)
-        if rival is None or _id_hash(record) < _id_hash(rival):
-            chosen[record.unit] = record
-    return list(chosen.values())
-
-
-def _id_hash(record: CalibrationRecord) -> bytes:
-    return hashlib.sha256(record.question_id.encode("utf-8", "surrogatepass")).digest()
-
-
 def split_questions(
     records: Sequence[CalibrationRecord], *, share: float, seed: int = 0, by_group: bool = False
 ) -> tuple[list[CalibrationRecord], list[CalibrationRecord]]:

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 
 from knowgate.calibration import holm_adjusted
+from knowgate.calibration._statistics import questions_needed
 from knowgate.calibration.risk import (
     Evidence,
+    PathPoint,
     RiskTarget,
     certify,
     fit_policy,
     grid_path,
+    learn_path,
+    route_codes,
 )
+from knowgate.calibration.risk._certificate import let_through_wrongly
 from knowgate.calibration.risk._path import diagonal_path
+from knowgate.calibration.risk._risks import LEARN_PATH
+from knowgate.calibration.risk._tests import binomial_p_values
 from tests.calibration.risk.populations import (
     Draw,
     calibrated,
@@ -28,74 +33,85 @@ from tests.calibration.risk.populations import (
 )
 
 DELTA = 0.1
-RISKS = (0.05, 0.1, 0.2)
+_PATHS = 10
 Population = Callable[[int, np.random.Generator], Draw]
-
-
-def _failures(
-    population: Population, n: int, risk: float, draws: int, *, variants: int = 1
-) -> tuple[float, float]:
-    """Share of draws whose certified policy breaks the bound, and mean true coverage."""
-    truth = population(100_000, np.random.default_rng(1))
-    broken, coverages = 0, []
-    for draw in range(draws):
-        sample = population(n, np.random.default_rng((draw, n)))
-        policy = fit_policy(sample.records(variants=variants), risk=risk, delta=DELTA).policy
-        coverage, true_risk = truth.outcome_of(policy)
-        broken += true_risk > risk
-        coverages.append(coverage)
-    return broken / draws, float(np.mean(coverages))
 
 
 def _allowed(draws: int) -> float:
     return DELTA + 2 * math.sqrt(DELTA * (1 - DELTA) / draws)
 
 
-def _broken(n: int, draws: range) -> list[int]:
-    """How often the certified policy breaks each of `RISKS`."""
-    truth = calibrated(100_000, np.random.default_rng(1))
-    broken = [0] * len(RISKS)
-    for draw in draws:
-        records = calibrated(n, np.random.default_rng((draw, n))).records()
-        for place, risk in enumerate(RISKS):
-            policy = fit_policy(records, risk=risk, delta=DELTA).policy
-            broken[place] += truth.outcome_of(policy)[1] > risk
-    return broken
+def _broken(
+    population: Population, n: int, risk: float, path: Sequence[PathPoint], *, draws: int
+) -> int:
+    """Of so many calibration sets, how many certify a point of `path` that breaks the bound.
+
+    All sets are drawn and routed at once; the test along the path is that of `certify`.
+    """
+    sample = population(n * draws, np.random.default_rng([draws, n, round(100 * risk)]))
+    nothing = np.full(n * draws, math.nan)
+    evidence = Evidence(
+        sample.relevance,
+        sample.confidence,
+        nothing,
+        sample.context_right,
+        sample.closed_book_right,
+    )
+    codes = route_codes(evidence, path)
+    wrong = let_through_wrongly(evidence, codes).reshape(len(path), draws, n).sum(axis=2)
+    through = (codes != 0).reshape(len(path), draws, n).sum(axis=2)
+    p_values = binomial_p_values(wrong.astype(np.float64), through, risk)
+    hopeless = np.logical_and.accumulate(through <= questions_needed(risk, DELTA), axis=0)
+    passed = np.logical_and.accumulate(hopeless | (p_values <= DELTA), axis=0) & ~hopeless
+    truth = population(100_000, np.random.default_rng(1))
+    bad = [truth.outcome(point.relevance, point.confidence)[1] > risk for point in path]
+    last = len(path) - 1 - np.argmax(passed[::-1], axis=0)
+    return int((passed.any(axis=0) & np.asarray(bad)[last]).sum())
 
 
-@pytest.mark.slow
+def _share_broken(population: Population, n: int, risk: float, *, draws: int) -> float:
+    """Share of calibrations that break the bound: paths learned in turn, tested many times."""
+    learning, testing = max(1, round(n * LEARN_PATH.of(n))), n - round(n * LEARN_PATH.of(n))
+    broken = 0
+    for number in range(_PATHS):
+        records = population(learning, np.random.default_rng((number, n))).records()
+        path = learn_path(records, risk, delta=DELTA, questions=testing)
+        broken += _broken(population, testing, risk, path, draws=draws // _PATHS)
+    return broken / draws
+
+
+@pytest.mark.parametrize("risk", [0.05, 0.1, 0.2])
 @pytest.mark.parametrize("n", [100, 300, 1000])
-def test_of_a_thousand_calibrations_no_more_than_delta_break_the_bound(n: int) -> None:
-    # In processes of their own: they cannot be forked from one that has run models.
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        halves = pool.map(_broken, [n, n], [range(500), range(500, 1000)])
-    shares = [sum(counts) / 1000 for counts in zip(*halves, strict=True)]
-    assert max(shares) <= _allowed(1000), dict(zip(RISKS, shares, strict=True))
+def test_of_a_thousand_calibrations_no_more_than_delta_break_the_bound(n: int, risk: float) -> None:
+    assert _share_broken(calibrated, n, risk, draws=1000) <= _allowed(1000)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("population", [distorted, dependent, useless])
 def test_the_bound_holds_whatever_the_signals_are_worth(population: Population) -> None:
-    share, _ = _failures(population, 300, 0.2, 200)
-    assert share <= _allowed(200)
-
-
-@pytest.mark.slow
-def test_variants_of_one_question_do_not_count_as_evidence_twice() -> None:
-    share, _ = _failures(calibrated, 100, 0.2, 300, variants=5)
-    assert share <= _allowed(300)
+    assert _share_broken(population, 300, 0.2, draws=1000) <= _allowed(1000)
 
 
 def test_a_given_path_is_tested_on_all_questions_and_keeps_the_bound() -> None:
-    truth = distorted(100_000, np.random.default_rng(1))
+    path = diagonal_path()
+    assert _broken(distorted, 200, 0.2, path, draws=1000) / 1000 <= _allowed(1000)
+
+    records = distorted(200, np.random.default_rng(0)).records()
+    guarantee = fit_policy(records, risk=0.2, delta=DELTA, path=path).policy.guarantee
+    assert guarantee is not None
+    assert guarantee.questions == 200
+
+
+@pytest.mark.parametrize("variants", [1, 5])
+def test_whole_fits_keep_the_bound_and_variants_do_not_count_as_evidence_twice(
+    variants: int,
+) -> None:
+    truth = calibrated(100_000, np.random.default_rng(1))
     broken = 0
-    for draw in range(300):
-        records = distorted(200, np.random.default_rng(draw)).records()
-        policy = fit_policy(records, risk=0.2, delta=DELTA, path=diagonal_path()).policy
-        assert policy.guarantee is not None
-        assert policy.guarantee.questions == 200
+    for draw in range(60):
+        records = calibrated(100, np.random.default_rng((draw, 100))).records(variants=variants)
+        policy = fit_policy(records, risk=0.2, delta=DELTA).policy
         broken += truth.outcome_of(policy)[1] > 0.2
-    assert broken / 300 <= _allowed(300)
+    assert broken / 60 <= _allowed(60)
 
 
 @pytest.mark.slow

@@ -1,0 +1,138 @@
+"""Test thresholds on the raw relevance of questions that must not pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...guard.decision import Route
+from ...guard.policy import Calibrator
+from .. import CalibrationRecord
+from ._certificate import Certificate, PointResult, TargetResult, sequence_certificate
+from ._path import PathPoint
+from ._risks import RiskTarget
+from ._tests import binomial_p_values, subsample_e_values, subsample_p_values
+
+Floats = NDArray[np.float64]
+# Points of a long path that a certificate shows.
+_MOST_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Raw relevance of questions that must not pass.
+
+    Attributes:
+        scores: finite, shape (n,).
+        passages: number of the passage of each, from 0, shape (n,).
+        sizes: questions of each passage, shape (passages,).
+    """
+
+    scores: Floats
+    passages: NDArray[np.intp]
+    sizes: Floats
+
+    @classmethod
+    def of(cls, records: Sequence[CalibrationRecord]) -> LeftOut:
+        """From records that have a relevance."""
+        numbers: dict[tuple[str, str], int] = {}
+        owners = [numbers.setdefault(record.unit, len(numbers)) for record in records]
+        passages = np.asarray(owners, dtype=np.intp)
+        return cls(
+            np.asarray([record.relevance for record in records], dtype=np.float64),
+            passages,
+            np.bincount(passages).astype(np.float64),
+        )
+
+    def shares(self, thresholds: Floats) -> Floats:
+        """Share of each passage's questions that pass, shape (thresholds, passages)."""
+        found = [
+            np.bincount(self.passages[self.scores >= threshold], minlength=len(self.sizes))
+            for threshold in thresholds.tolist()
+        ]
+        return np.asarray(found, dtype=np.float64).reshape(-1, len(self.sizes)) / self.sizes
+
+
+def certify_leak(
+    left_out: LeftOut,
+    thresholds: Floats,
+    calibrator: Calibrator,
+    target: RiskTarget,
+    delta: float,
+) -> tuple[Certificate, float | None]:
+    """Test thresholds on raw relevance in order at level `delta`, until one is not certified.
+
+    The pass rate falls as the threshold rises, and so does each passage's share of questions
+    that pass. If some threshold whose pass rate is above the bound passes the test, so does
+    the strictest such one, and that happens with probability δ at most. So thresholds may lie
+    between the scores themselves.
+
+    With one question per passage the test is the exact binomial tail; else it averages over
+    all ways of drawing one question per passage (`subsample_p_values`).
+
+    Points after the first that fails are left out of the certificate: they would fail too.
+
+    Args:
+        left_out: what must not pass.
+        thresholds: from strict to lax; a score passes from the threshold on.
+        calibrator: turns thresholds into operating points; takes no part in the test.
+        target: the bound on the pass rate.
+        delta: probability that the chosen point breaks it by bad luck.
+
+    Returns:
+        The certificate, and the raw threshold that it chose.
+
+    Source: Angelopoulos et al. 2021, Learn then Test; Bates et al. 2021 for the risk that
+    falls along the path.
+    """
+    n = len(left_out.scores)
+    errors = n - np.searchsorted(np.sort(left_out.scores), thresholds).astype(np.int64)
+    shown, p_values = _leak_p_values(left_out, thresholds, errors, target.bound, delta)
+    points = tuple(
+        PointResult(
+            PathPoint(calibrator.apply(float(thresholds[place])), None),
+            {Route.ABSTAIN: n - wrong, Route.FOLLOW_CONTEXT: wrong, Route.ANSWER: 0},
+            wrong,
+            (TargetResult(target, n, float(wrong), p_value),),
+        )
+        for place, wrong, p_value in zip(
+            shown.tolist(), errors[shown].tolist(), p_values.tolist(), strict=True
+        )
+    )
+    found = sequence_certificate(points, n, delta)
+    return found, None if found.chosen is None else float(thresholds[shown[found.chosen]])
+
+
+def _leak_p_values(
+    left_out: LeftOut, thresholds: Floats, errors: NDArray[np.int64], bound: float, delta: float
+) -> tuple[NDArray[np.intp], Floats]:
+    """Places of the thresholds up to the first that fails, and their p-values."""
+    passages = len(left_out.sizes)
+    if passages == len(left_out.scores):
+        p_values = binomial_p_values(
+            errors.astype(np.float64), np.full(errors.shape, passages), bound
+        )
+        tested = int(np.searchsorted(p_values > delta, True)) + 1
+        return np.arange(len(thresholds))[:tested], p_values[:tested]
+    if not len(thresholds):
+        return np.arange(0), np.zeros(0)
+    e_values = subsample_e_values(passages, bound, delta)
+
+    def p_values_at(places: NDArray[np.intp]) -> Floats:
+        return subsample_p_values(left_out.shares(thresholds[places]), e_values)
+
+    passed, fails = -1, len(thresholds)
+    while fails - passed > 1:
+        middle = (passed + fails) // 2
+        if p_values_at(np.asarray([middle]))[0] <= delta:
+            passed = middle
+        else:
+            fails = middle
+    last = min(fails, len(thresholds) - 1)
+    # The path of many questions is shown in steps; the points on both sides of the end are.
+    steps = np.linspace(0, last, min(last + 1, _MOST_SHOWN)).astype(np.intp)
+    shown = np.union1d(steps, [max(0, passed), last])[: len(thresholds)]
+    return shown, p_values_at(shown)
