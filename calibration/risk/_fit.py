@@ -17,8 +17,9 @@ from .._statistics import SMALLEST_PROBABILITY
 from ..monitoring import calibration_histograms
 from ._certificate import Certificate
 from ._path import PathPoint
-from ._risks import Risk
-from ._units import one_per_question
+from ._problems import MAX_FALSE_ABSTENTION, Problem, find_problems
+from ._risks import Leak, Risk
+from ._units import is_answerable, one_per_question
 
 UNNAMED = Fingerprint(kind="unnamed")
 ALL_ROUTES = (Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN)
@@ -99,6 +100,28 @@ class Fit:
     path: tuple[PathPoint, ...]
     records: tuple[CalibrationRecord, ...]
     risk: Risk
+
+    def problems(
+        self, *, max_false_abstention: float = MAX_FALSE_ABSTENTION
+    ) -> tuple[Problem, ...]:
+        """Why the policy should not serve; empty where nothing speaks against it.
+
+        Args:
+            max_false_abstention: share of the answerable questions that it may abstain from.
+        """
+        raw, policy = isinstance(self.risk, Leak), self.policy
+        routes = []
+        for record in self.records:
+            right = is_answerable(record) if raw else record.context_right
+            if right or record.closed_book_right:
+                relevance = record.relevance
+                if raw and relevance is not None:
+                    relevance = policy.relevance_calibrator.apply(relevance)
+                routes.append(policy.route(relevance, record.confidence, record.conflict))
+        abstained = routes.count(Route.ABSTAIN) / len(routes) if routes else None
+        return find_problems(
+            policy, self.records, abstained, max_false_abstention=max_false_abstention
+        )
 
 
 def policy_at(

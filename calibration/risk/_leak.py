@@ -13,6 +13,7 @@ import json
 import math
 from collections.abc import Sequence
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,9 +32,10 @@ from .._records import lines_sha256
 from .._statistics import questions_needed
 from ._certificate import Certificate
 from ._fit import Fit, FitSettings
-from ._leak_certificate import LeftOut, certify_leak
+from ._leak_certificate import LeftOut, certify_leak, thresholds_between
 from ._risks import Leak
 from ._statement import percent
+from ._units import is_answerable
 
 Floats = NDArray[np.float64]
 _LOSS = "a question whose source was left out of the knowledge base passes as sufficiently covered"
@@ -74,41 +76,6 @@ def fit_leak(records: Sequence[CalibrationRecord], risk: Leak, settings: FitSett
     )
     path = tuple(tested.point for tested in certificate.points)
     return Fit(policy, certificate, path, tuple(records), risk)
-
-
-def is_answerable(record: CalibrationRecord) -> bool:
-    """Whether the record has its source in place, and it was retrieved."""
-    return record.case == "in_kb" and record.context_right is True
-
-
-def thresholds_between(must_not_pass: Floats, may_pass: Sequence[float]) -> Floats:
-    """Compute a threshold above each score that must not pass, the highest first.
-
-    Args:
-        must_not_pass: finite scores.
-        may_pass: other scores, used only to place thresholds in the middle of the free
-            gap, away from both neighbours.
-
-    Returns:
-        Shape (distinct scores that must not pass,); one less where nothing can lie above the
-        highest of them.
-
-    Example:
-        >>> thresholds_between(np.array([0.1, 0.1, 0.5]), [0.9, 0.2]).round(2).tolist()
-        [0.7, 0.15]
-    """
-    below = np.unique(must_not_pass)[::-1]
-    levels = np.unique(np.concatenate([below, np.asarray(may_pass, dtype=np.float64)]))
-    # Where there is nothing above, the next number up.
-    levels = np.append(levels, math.inf)
-    above = levels[np.searchsorted(levels, below, side="right")]
-    with np.errstate(over="ignore"):
-        above = np.where(np.isinf(above), np.nextafter(below, math.inf), above)
-    # The middle of the gap, so that the last bit of a score never decides; halved first,
-    # because the sum of two huge scores would be infinite.
-    middle = below / 2 + above / 2
-    found = np.where((below < middle) & (middle <= above), middle, above)
-    return np.asarray(found[np.isfinite(found)])
 
 
 def _order_keeping(calibrator: Calibrator, threshold: float, scores: Sequence[float]) -> Calibrator:
@@ -157,7 +124,10 @@ def _guarantee(certificate: Certificate, left_out: LeftOut, risk: float, delta: 
     certified = certificate.chosen is not None
     n, passages = certificate.questions, len(left_out.sizes)
     errors = 0 if certificate.chosen is None else certificate.points[certificate.chosen].wrong
-    more = None if certified else max(0, questions_needed(risk, delta) - passages)
+    # What says nothing stays out of the file.
+    more: dict[str, Any] = {"method": _METHOD} if passages < n else {}
+    if not certified:
+        more["more_questions"] = max(0, questions_needed(risk, delta) - passages)
     return Guarantee(
         statement=_certified(n, passages, errors, risk, delta)
         if certified
@@ -168,8 +138,7 @@ def _guarantee(certificate: Certificate, left_out: LeftOut, risk: float, delta: 
         loss=_LOSS,
         n=n,
         errors=errors,
-        method=_METHOD if passages < n else "",
-        more_questions=more,
+        **more,
     )
 
 

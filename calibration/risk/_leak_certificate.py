@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -136,3 +137,33 @@ def _leak_p_values(
     steps = np.linspace(0, last, min(last + 1, _MOST_SHOWN)).astype(np.intp)
     shown = np.union1d(steps, [max(0, passed), last])[: len(thresholds)]
     return shown, p_values_at(shown)
+
+
+def thresholds_between(must_not_pass: Floats, may_pass: Sequence[float]) -> Floats:
+    """Compute a threshold above each score that must not pass, the highest first.
+
+    Args:
+        must_not_pass: finite scores.
+        may_pass: other scores, used only to place thresholds in the middle of the free
+            gap, away from both neighbours.
+
+    Returns:
+        Shape (distinct scores that must not pass,); one less where nothing can lie above the
+        highest of them.
+
+    Example:
+        >>> thresholds_between(np.array([0.1, 0.1, 0.5]), [0.9, 0.2]).round(2).tolist()
+        [0.7, 0.15]
+    """
+    below = np.unique(must_not_pass)[::-1]
+    levels = np.unique(np.concatenate([below, np.asarray(may_pass, dtype=np.float64)]))
+    # Where there is nothing above, the next number up.
+    levels = np.append(levels, math.inf)
+    above = levels[np.searchsorted(levels, below, side="right")]
+    with np.errstate(over="ignore"):
+        above = np.where(np.isinf(above), np.nextafter(below, math.inf), above)
+    # The middle of the gap, so that the last bit of a score never decides; halved first,
+    # because the sum of two huge scores would be infinite.
+    middle = below / 2 + above / 2
+    found = np.where((below < middle) & (middle <= above), middle, above)
+    return np.asarray(found[np.isfinite(found)])

@@ -40,6 +40,11 @@ def one_per_question(
     return kept
 
 
+def is_answerable(record: CalibrationRecord) -> bool:
+    """Whether the record has its source in place, and it was retrieved."""
+    return record.case == "in_kb" and record.context_right is True
+
+
 def split_questions(
     records: Sequence[CalibrationRecord], *, share: float, seed: int = 0, by_group: bool = False
 ) -> tuple[list[CalibrationRecord], list[CalibrationRecord]]:

@@ -10,28 +10,31 @@ from typing import Annotated
 
 import typer
 
-from ...calibration import SMALLEST_PROBABILITY
-from ...calibration.risk import Coverage, Leak, Risk, risk_targets
+from ...calibration.risk import MAX_FALSE_ABSTENTION, Coverage, Leak, Risk, risk_targets
 from ...guard.errors import InputError
 from ._app import app
 from ._calibration_output import (
+    MaxFalseAbstention,
     PolicyOut,
     Records,
     Report,
     Run,
     Seed,
     Share,
-    print_lines,
+    WriteAnyway,
     promise_lines,
     rate_lines,
     read_calibration_set,
+    require_in_range,
     require_one_source,
-    require_share_and_seed,
     threshold_line,
+    write_or_explain,
 )
 from ._console import out
 
 _DEFAULT_RISK = 0.05
+# As in `fit_policy`: below that no number of questions helps.
+_LEAST = 1e-9
 
 
 class Promise(StrEnum):
@@ -48,7 +51,7 @@ class _Asked:
     promise: Promise | None
     risk: float | None
     delta: float
-    share: float | None
+    share: float
     seed: int
     answer_from_memory: float | None
     per_route: bool
@@ -56,6 +59,8 @@ class _Asked:
     cost: str | None
     report: Path | None
     records: Path | None
+    max_false_abstention: float
+    write_anyway: bool
 
     def require_in_range(self) -> None:
         """Reject numbers that are out of range.
@@ -66,7 +71,7 @@ class _Asked:
         shares = {"--risk": self.risk, "--delta": self.delta, "--coverage": self.coverage}
         for name, value in shares.items():
             _require_inside(name, value)
-        require_share_and_seed(self.share, self.seed)
+        require_in_range(self.share, self.max_false_abstention, self.seed)
         memory = self.answer_from_memory
         if memory is not None and not 0 < memory <= 1:
             raise InputError(
@@ -90,7 +95,6 @@ class _Asked:
         risk = _DEFAULT_RISK if self.risk is None else self.risk
         if promise is Promise.LEAK:
             self._reject("per_route", "coverage", "cost", "report", "records", promise=promise)
-            _require_inside("--share", self.share)
             return Leak(risk)
         self._reject("answer_from_memory", promise=promise)
         if self.coverage is None:
@@ -121,7 +125,7 @@ class _Asked:
 
 
 def _require_inside(name: str, value: float | None) -> None:
-    if value is not None and not SMALLEST_PROBABILITY <= value <= 1 - SMALLEST_PROBABILITY:
+    if value is not None and not _LEAST <= value <= 1 - _LEAST:
         raise InputError(
             f"must be between 0 and 1, not {value:g}", where=name, hint="name one such as 0.1"
         )
@@ -146,7 +150,7 @@ def calibrate(
     delta: Annotated[
         float, typer.Option(help="Probability δ that the bound fails by bad luck in the draw.")
     ] = 0.1,
-    share: Share = None,
+    share: Share = 1.0,
     seed: Seed = 0,
     answer_from_memory: Annotated[
         float | None,
@@ -175,23 +179,26 @@ def calibrate(
         ),
     ] = None,
     report: Report = None,
+    max_false_abstention: MaxFalseAbstention = MAX_FALSE_ABSTENTION,
+    write_anyway: WriteAnyway = False,
 ) -> None:
     """Choose the thresholds that keep the risk below the bound, with a guarantee.
 
-    One part of the questions chooses, the other one is reported. Where no
-    threshold meets the bound, the policy always abstains and says so.
+    All questions count, and each is reported as the others would have it. Exit code 3,
+    and no policy, where no threshold meets the bound, no signal tells what can be answered,
+    too much of it would be abstained from, or the retriever misses too much.
 
     Example: `knowgate calibrate --run run --risk 0.1 --delta 0.1 --out policy.json`
     """
     asked = _Asked(
         promise, risk, delta, share, seed, answer_from_memory, per_route, coverage, cost, report,
-        records,
+        records, max_false_abstention, write_anyway,
     )  # fmt: skip
     _calibrate(asked, run, policy_out)
 
 
 def _calibrate(asked: _Asked, run: Path | None, policy_out: Path) -> None:
-    from ..policies import calibrate_records, require_apart, write_calibrated
+    from ..policies import calibrate_records, require_apart
 
     require_one_source(run, asked.records)
     asked.require_in_range()
@@ -204,9 +211,9 @@ def _calibrate(asked: _Asked, run: Path | None, policy_out: Path) -> None:
         share=asked.share,
         seed=asked.seed,
         confidence_threshold=asked.answer_from_memory,
+        max_false_abstention=asked.max_false_abstention,
     )
-    write_calibrated(found, policy_out, asked.report)
     lines = [*promise_lines(found), threshold_line(found), *rate_lines(found)]
-    print_lines(lines, policy_out, asked.report)
+    write_or_explain(found, lines, policy_out, asked.report, anyway=asked.write_anyway)
     if run is not None and isinstance(found.risk, Leak):
         out.print(f"next: knowgate report {quote(str(run))}", markup=False)

@@ -9,7 +9,7 @@ import typer
 
 from ...calibration import Interval
 from ...guard.errors import InputError
-from ._console import out
+from ._console import err, out
 
 if TYPE_CHECKING:
     from ..policies import Calibrated, CalibrationSet, LeakRates, Rates
@@ -24,11 +24,22 @@ Records = Annotated[
 ]
 PolicyOut = Annotated[Path, typer.Option("--out", help="Where policy.json goes.")]
 Share = Annotated[
-    float | None,
+    float,
     typer.Option(
-        help="Share of the questions to fit on; the rest is held out for reporting.  "
-        "[default: 0.5 for leak, 0.8 for selective]"
+        help="Share of the questions to fit on; the rest is held out for reporting. With all of "
+        "them each part is reported as the others would have it."
     ),
+]
+MaxFalseAbstention = Annotated[
+    float,
+    typer.Option(
+        help="Write no policy that abstains from a larger share of the questions that it could "
+        "answer."
+    ),
+]
+WriteAnyway = Annotated[
+    bool,
+    typer.Option("--write-anyway", help="Write the policy whatever speaks against it."),
 ]
 Seed = Annotated[int, typer.Option(help="Random seed of the split, 0 or more.")]
 Report = Annotated[
@@ -62,26 +73,52 @@ def require_one_source(run: Path | None, records: Path | None) -> None:
         raise InputError("exactly one is needed", where="--run, --records", hint="name one of both")
 
 
-def require_share_and_seed(share: float | None, seed: int) -> None:
+_LEAST_SHARE = 1e-9
+
+
+def require_in_range(share: float, max_false_abstention: float, seed: int) -> None:
     """Reject a share or a seed that is out of range.
 
     Raises:
         InputError: one of them is.
     """
-    if share is not None and not 0 < share <= 1:
-        raise InputError(
-            f"must be above 0 and at most 1, not {share:g}",
-            where="--share",
-            hint="name a share such as 0.8",
-        )
+    for name, value in (("--share", share), ("--max-false-abstention", max_false_abstention)):
+        if not _LEAST_SHARE <= value <= 1:
+            raise InputError(
+                f"must be above 0 and at most 1, not {value:g}",
+                where=name,
+                hint="name a share such as 0.8",
+            )
     if seed < 0:
         raise InputError(f"must not be below 0, not {seed}", where="--seed", hint="name 0 or more")
+
+
+def pair_line(found: Calibrated) -> str:
+    """What is let through of what is missing, and abstained from of what is there."""
+    guarantee = found.policy.guarantee
+    if guarantee is None or not guarantee.certified:
+        return "abstains from everything: nothing could be certified"
+    sure = f"(confidence {1 - guarantee.delta:g})"
+    abstains = f"abstains from about {rate_text(found.false_abstention)}"
+    if found.leak_rates is not None:
+        return (
+            f"lets through at most {guarantee.risk:g} of what is missing {sure}; {abstains} of "
+            "what is there"
+        )
+    if any(risk.kind == "cost" for risk in guarantee.risks):
+        return f"costs at most {guarantee.risk:g} per question {sure}; {abstains} of what it knows"
+    return (
+        f"answers at most {guarantee.risk:.3g} of what it lets through wrongly {sure}; {abstains} "
+        "of what it could answer"
+    )
 
 
 def promise_lines(found: Calibrated) -> list[str]:
     """What is guaranteed, for whom, what is not, and where the thresholds are."""
     policy = found.policy
-    lines = [] if policy.guarantee is None else [policy.guarantee.statement]
+    lines = [pair_line(found)]
+    if policy.guarantee is not None and policy.guarantee.certified:
+        lines.append(policy.guarantee.statement)
     if found.learn:
         lines.append(
             f"population: {found.measured.population or 'questions like those of the records'}"
@@ -112,23 +149,24 @@ def threshold_line(found: Calibrated) -> str:
 
 
 def rate_lines(found: Calibrated) -> list[str]:
-    """How the policy did on the held-out questions."""
+    """How the policy does on questions that its thresholds do not rest on."""
+    judged = "that were held out" if found.test else "judged by what the others give"
     if found.leak_rates is not None:
-        return [_leak_line(found.leak_rates, answers=found.policy.may_answer)]
-    return [] if found.rates is None else _selective_lines(found.rates)
+        return [_leak_line(found.leak_rates, judged, answers=found.policy.may_answer)]
+    return [] if found.rates is None else _selective_lines(found.rates, judged)
 
 
-def _leak_line(rates: LeakRates, *, answers: bool) -> str:
+def _leak_line(rates: LeakRates, judged: str, *, answers: bool) -> str:
     verb = "keeps the context from" if answers else "abstains from"
     return (
-        f"on the held-out questions: {verb} {rate_text(rates.left_out_abstention)} of left-out "
+        f"on questions {judged}: {verb} {rate_text(rates.left_out_abstention)} of left-out "
         f"ones, and from {rate_text(rates.false_abstention)} of those it could answer"
     )
 
 
-def _selective_lines(rates: Rates) -> list[str]:
+def _selective_lines(rates: Rates, judged: str) -> list[str]:
     return [
-        f"on {_counted(rates.questions, 'held-out question')}: lets through "
+        f"on {_counted(rates.questions, 'question')} {judged}: lets through "
         f"{rate_text(rates.coverage)} of cases, of those wrong {rate_text(rates.risk)}",
         "abstains although context or memory was right: " + rate_text(rates.false_abstention),
     ]
@@ -148,9 +186,39 @@ def _counted(n: int, noun: str) -> str:
     return f"{n} {noun}{'' if n == 1 else 's'}"
 
 
-def print_lines(lines: list[str], policy_out: Path, report: Path | None) -> None:
-    """Print the lines, and where the files went."""
-    written = [f"policy → {policy_out}"]
+def write_or_explain(
+    found: Calibrated, lines: list[str], policy_out: Path, report: Path | None, *, anyway: bool
+) -> None:
+    """Write the policy and print the lines, or say why it should not serve.
+
+    Raises:
+        typer.Exit: with code 3, if the policy has a problem and `anyway` is False.
+    """
+    from ..policies import write_calibrated
+
+    if not found.problems or anyway:
+        write_calibrated(found, policy_out, report)
+    out.print("\n".join(lines), markup=False)
+    for problem in found.problems:
+        err.print(f"problem: {problem.what}", markup=False)
+        err.print(f"  next: {problem.hint}", markup=False)
+    if found.problems and not anyway:
+        for line in _shortfall_lines(found):
+            err.print(line, markup=False)
+        err.print(f"{policy_out} was not written (--write-anyway writes it).", markup=False)
+        raise typer.Exit(3)
+    out.print(f"policy → {policy_out}", markup=False)
     if report is not None:
-        written.append(f"report → {report}")
-    out.print("\n".join([*lines, *written]), markup=False)
+        out.print(f"report → {report}", markup=False)
+
+
+def _shortfall_lines(found: Calibrated) -> list[str]:
+    """Where the questions went, and the smallest bound that they support."""
+    guarantee = found.policy.guarantee
+    if guarantee is None or guarantee.certified:
+        return []
+    lines = [f"  questions: {', '.join(found.spent())}"]
+    smallest = found.smallest_risk()
+    if smallest is not None:
+        lines.append(f"  with these questions: --risk {smallest:g} or more")
+    return lines

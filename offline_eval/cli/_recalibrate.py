@@ -7,25 +7,27 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...calibration.risk import Leak
+from ...calibration.risk import MAX_FALSE_ABSTENTION, Leak
 from ...guard.errors import InputError
 from ...guard.policy import Policy
 from ._app import app
 from ._calibration_output import (
+    MaxFalseAbstention,
     PolicyOut,
     Records,
     Report,
     Run,
     Seed,
     Share,
-    print_lines,
+    WriteAnyway,
     promise_lines,
     rate_lines,
     rate_text,
     read_calibration_set,
+    require_in_range,
     require_one_source,
-    require_share_and_seed,
     threshold_line,
+    write_or_explain,
 )
 
 if TYPE_CHECKING:
@@ -38,40 +40,49 @@ def recalibrate(
     policy_out: PolicyOut,
     run: Run = None,
     records: Records = None,
-    share: Share = None,
+    share: Share = 1.0,
     seed: Seed = 0,
     report: Report = None,
+    max_false_abstention: MaxFalseAbstention = MAX_FALSE_ABSTENTION,
+    write_anyway: WriteAnyway = False,
 ) -> None:
     """Keep a policy's promise up to date: same bound, δ, loss and routes, newer questions.
 
     Data that another scorer, estimator or aggregator measured is rejected: thresholds
-    on one scale say nothing on another.
+    on one scale say nothing on another. Exit code 3, and no policy, where it should not
+    serve.
 
     Example: `knowgate recalibrate --policy old.json --run run --out policy.json`
     """
     from ..policies import recalibrate as refit
-    from ..policies import require_apart, write_calibrated
+    from ..policies import require_apart
 
     require_one_source(run, records)
     old = Policy.load(policy)
-    require_share_and_seed(share, seed)
+    require_in_range(share, max_false_abstention, seed)
     if policy_out.resolve() == policy.resolve():
         raise InputError(
             "is the old policy", where=str(policy_out), hint="keep it, and choose another --out"
         )
     require_apart(policy_out, run=run, records=records, report=report, old_policy=policy)
     measured = read_calibration_set(run, records)
-    found = refit(old, measured, where=policy, share=share, seed=seed)
+    found = refit(
+        old,
+        measured,
+        where=policy,
+        share=share,
+        seed=seed,
+        max_false_abstention=max_false_abstention,
+    )
     if report is not None and isinstance(found.new.risk, Leak):
         raise InputError(
             "does not go with this policy's promise",
             where="--report",
             hint="leave it out, and run `knowgate report` on the run",
         )
-    write_calibrated(found.new, policy_out, report)
     new = found.new
     lines = [*promise_lines(new), threshold_line(new), *rate_lines(new), *_changes(found)]
-    print_lines(lines, policy_out, report)
+    write_or_explain(new, lines, policy_out, report, anyway=write_anyway)
 
 
 def _changes(found: Recalibrated) -> list[str]:

@@ -1,10 +1,11 @@
-"""From calibration records to a policy with a guarantee, in parts that share no question.
+"""From calibration records to a policy with a guarantee.
 
     learn ─► calibrators, path of thresholds ─┐
     certify ──────────────────────────────────┴─► certificate ─► policy
-    test ─► rates that are reported
+    all, fold by fold ─► rates that are reported
 
-A leak needs no path that is learned: its records are parted in two, by their groups.
+Nothing is set aside for the report: each fold of the questions is judged by what the others
+give. A leak needs no path that is learned, so that all its questions certify.
 """
 
 from __future__ import annotations
@@ -13,26 +14,42 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..._version import __version__
-from ...calibration import CalibrationRecord, CalibratorChoice, choose_calibrator
+from ...calibration import CalibrationRecord, CalibratorChoice, Interval
 from ...calibration.risk import (
     LEARN_CALIBRATORS,
+    MAX_FALSE_ABSTENTION,
     UNNAMED,
     Coverage,
     Fit,
     Leak,
+    LeakFold,
     PolicyBinding,
+    Problem,
     Risk,
+    find_problems,
     fit_policy,
+    leak_folds,
     learn_path,
     one_per_question,
+    smallest_leak,
     split_questions,
 )
 from ...guard.decision import Route
 from ...guard.errors import InputError
-from ...guard.policy import Calibrator, Guarantee, IdentityCalibrator, Policy
+from ...guard.policy import Guarantee, Policy
+from ._calibrators import calibrated_records, calibrator_of, choose_calibrators
 from ._cautions import cautions, limits
-from ._quality import SIGNALS, PathStep, signal_values, steps_of
-from ._rates import LeakRates, Rates, leak_rates_of, outcomes_under, rates_of
+from ._cross_fit import cross_fitted
+from ._promise import smallest_selective
+from ._quality import PathStep, steps_of
+from ._rates import (
+    LeakRates,
+    Rates,
+    cross_fitted_leak_rates,
+    leak_rates_of,
+    outcomes_under,
+    rates_of,
+)
 from ._records import CalibrationSet
 
 _ALL_ROUTES = (Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN)
@@ -48,11 +65,15 @@ class Calibrated:
         risk: what the policy was fitted to.
         learn: records that calibrators and path were fitted on; empty for a leak.
         certify: records that the certificate rests on.
-        test: records held out for reporting; may be empty.
+        test: records held out for reporting; empty unless asked for.
+        folds: for a leak without held-out records, the questions with the thresholds that
+            they are judged by; else empty.
         choices: signal name → its calibrator and why that one; empty for a leak.
         steps: the declared path as it was tested.
-        rates: how the policy did on `test`; None for a leak, and where nothing was held out.
+        rates: how the policy did on `test`; where nothing was held out, cross-fitted. None
+            for a leak.
         leak_rates: likewise for a leak; None for any other risk.
+        problems: why the policy should not serve; empty where nothing speaks against it.
         seed: of the split and of all resampling.
         warnings: what to know before trusting the promise; often nothing.
         not_promised: what the guarantee does not cover, as phrases.
@@ -64,10 +85,12 @@ class Calibrated:
     learn: tuple[CalibrationRecord, ...]
     certify: tuple[CalibrationRecord, ...]
     test: tuple[CalibrationRecord, ...]
+    folds: tuple[LeakFold, ...]
     choices: Mapping[str, CalibratorChoice]
     steps: tuple[PathStep, ...]
     rates: Rates | None
     leak_rates: LeakRates | None
+    problems: tuple[Problem, ...]
     seed: int
     warnings: tuple[str, ...]
     not_promised: tuple[str, ...]
@@ -76,6 +99,39 @@ class Calibrated:
     def unseen(self) -> tuple[CalibrationRecord, ...]:
         """Records that neither calibrators nor path were fitted on."""
         return (*self.certify, *self.test)
+
+    @property
+    def false_abstention(self) -> Interval:
+        """Share of the questions that could be answered which the policy abstains from."""
+        rates = self.rates or self.leak_rates
+        return Interval() if rates is None else rates.false_abstention
+
+    def spent(self) -> list[str]:
+        """Where the questions went, as phrases with numbers."""
+        parts = [(self.learn, "to learn the path on"), (self.test, "held out for reporting")]
+        phrases = [f"{len({r.question_id for r in part})} {what}" for part, what in parts if part]
+        unmeasured = {
+            r.question_id for r in self.certify if r.relevance is None and r.case != "in_kb"
+        }
+        certify = {r.question_id for r in self.certify}
+        units = len({r.unit for r in self.certify})
+        phrases.insert(0, f"{self.measured.questions} in all")
+        phrases.append(f"{len(certify)} on {units} passages or groups to certify on")
+        if unmeasured:
+            phrases.append(f"{len(unmeasured)} of them without a relevance")
+        return phrases
+
+    def smallest_risk(self) -> float | None:
+        """About the smallest bound that these questions could certify; None: none at all."""
+        guarantee = self.policy.guarantee
+        if guarantee is None or self.coverage is not None:
+            return None
+        if isinstance(self.risk, Leak):
+            left_out = {
+                r.unit for r in self.certify if r.case == "left_out" and r.relevance is not None
+            }
+            return smallest_leak(len(left_out), guarantee.delta)
+        return smallest_selective(guarantee)
 
     @property
     def coverage(self) -> float | None:
@@ -95,10 +151,11 @@ def calibrate_records(
     risk: Risk,
     *,
     delta: float,
-    share: float | None = None,
+    share: float = 1.0,
     seed: int = 0,
     allowed_routes: Sequence[Route] = _ALL_ROUTES,
     confidence_threshold: float | None = None,
+    max_false_abstention: float = MAX_FALSE_ABSTENTION,
 ) -> Calibrated:
     """Fit a policy that lets through as much as it can while its risk stays under a bound.
 
@@ -107,23 +164,25 @@ def calibrate_records(
         risk: as for `fit_policy`.
         delta: probability δ that the promise fails by bad luck, in (0, 1).
         share: of the questions to fit on, in (0, 1]; the rest is held out for reporting.
-            None: a half for a leak, 0.8 otherwise.
+            By default all are fitted on, and the reported rates are cross-fitted.
         seed: of the split and of all resampling, 0 or more.
         allowed_routes: which routes the policy may take; without any confidence it never
             answers from memory.
         confidence_threshold: for a leak: where the context does not pass, answer from memory
             from this confidence on, in (0, 1]; declared by you, not certified. None: never.
+        max_false_abstention: a policy that abstains from a larger share of the questions
+            that it could answer has a problem.
 
     Raises:
         InputError: too few questions to split, or no signal in them.
         ValueError: an argument is out of its range.
     """
-    share = default_share(risk) if share is None else share
     if not 0.0 < share <= 1.0:
         raise ValueError(f"share must be above 0 and at most 1, not {share}")
     if isinstance(risk, Leak):
         parts = _two_parts(measured, share, seed)
-        return _calibrate_leak(measured, risk, delta, seed, parts, confidence_threshold)
+        found = _calibrate_leak(measured, risk, delta, seed, parts, confidence_threshold)
+        return _judged(found, max_false_abstention)
     if confidence_threshold is not None:
         raise ValueError("confidence_threshold is for a leak; other risks certify their own")
     # Which record stands for its question must not depend on the order of a file.
@@ -133,27 +192,39 @@ def calibrate_records(
     choices = choose_calibrators(parts.learn, seed=seed)
     routes = _possible_routes(measured, allowed_routes)
     fit = _fit(measured, risk, delta, seed, parts, choices, routes)
-    tested = rates_of(outcomes_under(fit.policy, parts.test), seed=seed) if parts.test else None
-    return Calibrated(
+    tested = outcomes_under(fit.policy, parts.test)
+    if not parts.test:
+        tested = cross_fitted(fit, measured, routes, seed=seed)
+    found = Calibrated(
         policy=fit.policy,
         measured=measured,
         risk=risk,
         learn=tuple(parts.learn),
         certify=tuple(parts.certify),
         test=tuple(parts.test),
+        folds=(),
         choices=choices,
         steps=tuple(steps_of(fit)),
-        rates=tested,
+        rates=rates_of(tested, seed=seed),
         leak_rates=None,
+        problems=(),
         seed=seed,
         warnings=tuple(cautions(measured, parts.certify, fit.policy, share=share)),
         not_promised=tuple(limits(fit.policy)),
     )
+    return _judged(found, max_false_abstention)
 
 
-def default_share(risk: Risk) -> float:
-    """Share of the questions that is fitted on by default."""
-    return 0.5 if isinstance(risk, Leak) else 0.8
+def _judged(found: Calibrated, max_false_abstention: float) -> Calibrated:
+    problems = find_problems(
+        found.policy,
+        found.measured.records,
+        # Whoever asks for a coverage has said how much may be abstained from.
+        None if found.coverage is not None else found.false_abstention.value,
+        max_false_abstention=max_false_abstention,
+        seed=found.seed,
+    )
+    return replace(found, problems=problems)
 
 
 def _fit(
@@ -173,10 +244,10 @@ def _fit(
         confidence_calibrator=calibrator_of(choices, "confidence"),
         created_by=f"knowgate {__version__}",
     )
-    records, path = _calibrated(parts.certify, binding), None
+    records, path = calibrated_records(parts.certify, binding), None
     if not isinstance(risk, Coverage | Leak):
         path = learn_path(
-            _calibrated(parts.learn, binding),
+            calibrated_records(parts.learn, binding),
             risk,
             delta=delta,
             questions=len(one_per_question(records, seed=seed)),
@@ -210,7 +281,7 @@ def _calibrate_leak(
         created_by=f"knowgate {__version__}",
     )
     fit = fit_policy(parts.certify, risk, delta=delta, seed=seed, binding=binding)
-    policy = fit.policy
+    policy, folds = fit.policy, () if parts.test else leak_folds(fit, seed=seed)
     if confidence_threshold is not None:
         policy = _with_answers_from_memory(policy, confidence_threshold)
     return Calibrated(
@@ -220,10 +291,14 @@ def _calibrate_leak(
         learn=(),
         certify=tuple(parts.certify),
         test=tuple(parts.test),
+        folds=folds,
         choices={},
         steps=tuple(steps_of(fit)),
         rates=None,
-        leak_rates=leak_rates_of(policy, parts.test),
+        leak_rates=cross_fitted_leak_rates(folds, seed=seed)
+        if folds
+        else leak_rates_of(policy, parts.test, seed=seed),
+        problems=(),
         seed=seed,
         warnings=(),
         not_promised=(),
@@ -234,7 +309,7 @@ def _two_parts(measured: CalibrationSet, share: float, seed: int) -> _Parts:
     """Deal the groups to fit on and to report.
 
     Raises:
-        InputError: a part would be empty, or no source was left out.
+        InputError: nothing is left to fit on, or no source was left out.
     """
     if not measured.leaves_out:
         raise InputError(
@@ -243,7 +318,7 @@ def _two_parts(measured: CalibrationSet, share: float, seed: int) -> _Parts:
             hint="name a run of the ookb suite",
         )
     fit_on, test = split_questions(measured.records, share=share, seed=seed, by_group=True)
-    if not fit_on or not test:
+    if not fit_on or (not test and share < 1.0):
         raise InputError(
             "too few distinct passages to split into two parts",
             where=measured.source,
@@ -290,49 +365,6 @@ def _possible_routes(measured: CalibrationSet, allowed: Sequence[Route]) -> tupl
             hint="measure one of them",
         )
     return routes
-
-
-def choose_calibrators(
-    records: Sequence[CalibrationRecord], *, seed: int = 0
-) -> dict[str, CalibratorChoice]:
-    """Choose a calibrator for the raw values of each signal that was measured.
-
-    Relevance is calibrated to "the reply from the context is right", confidence to "the
-    reply from memory is right"; not known counts as wrong.
-    """
-    found: dict[str, CalibratorChoice] = {}
-    for name in SIGNALS:
-        values = signal_values(name, records)
-        if values.raw:
-            found[name] = choose_calibrator(
-                values.raw, values.came_true, groups=values.units, seed=seed
-            )
-    return found
-
-
-def calibrator_of(choices: Mapping[str, CalibratorChoice], name: str) -> Calibrator:
-    """The calibrator of a signal; the identity where it was never measured."""
-    return choices[name].calibrator if name in choices else IdentityCalibrator()
-
-
-def _calibrated(
-    records: Sequence[CalibrationRecord], binding: PolicyBinding
-) -> list[CalibrationRecord]:
-    """The records with calibrated signals; without passages relevance is 0, no context right."""
-    relevance, confidence = binding.relevance_calibrator, binding.confidence_calibrator
-    return [
-        replace(
-            record,
-            relevance=0.0 if record.nothing_retrieved else _applied(relevance, record.relevance),
-            confidence=_applied(confidence, record.confidence),
-            context_right=None if record.nothing_retrieved else record.context_right,
-        )
-        for record in records
-    ]
-
-
-def _applied(calibrator: Calibrator, raw: float | None) -> float | None:
-    return None if raw is None else calibrator.apply(raw)
 
 
 def _with_answers_from_memory(policy: Policy, threshold: float) -> Policy:

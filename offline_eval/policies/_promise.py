@@ -91,4 +91,29 @@ def _target(risk: GuaranteedRisk) -> RiskTarget:
     return RiskTarget(kind, risk.bound, LossTable(**(risk.losses or {})))
 
 
+def smallest_selective(guarantee: Guarantee) -> float | None:
+    """About the smallest bound on wrong answers that some point of the path could certify.
+
+    Returns:
+        Rounded up to two digits; None for other bounds, and where no point could.
+    """
+    from scipy.stats import beta
+
+    if any(risk.kind != "selective" for risk in guarantee.risks):
+        return None
+    bounds = [
+        # One question fewer: the test passes over points that only just could be certified.
+        float(
+            beta.ppf(1.0 - guarantee.delta, point.errors + 1, point.let_through - 1 - point.errors)
+        )
+        for point in guarantee.path
+        if point.let_through - 1 > point.errors
+    ]
+    if not bounds:
+        return None
+    digits = 1 - math.floor(math.log10(min(bounds)))
+    found = math.ceil(min(bounds) * 10**digits - 1e-9) / 10**digits
+    return found if found < 1.0 else None
+
+
 _SELECTIVE = "a question is let through and answered wrongly"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...calibration import CalibrationRecord, Interval, wilson_interval
+from ...calibration.risk import LeakFold
 from ...guard.decision import Route
 from ...guard.policy import Policy
 from ...guard.routing import Signals, decide_route
@@ -201,11 +202,12 @@ def _students_error(hits: Floats, totals: Floats) -> float:
 
 @dataclass(frozen=True, slots=True)
 class LeakRates:
-    """How a policy did on held-out questions, each with its source in place and left out.
+    """How a policy does on questions that it does not rest on, with 95 % intervals over passages.
 
     Attributes:
         left_out_abstention: share of left-out questions whose context does not pass, so
-            that the policy abstains, or answers from memory where that is allowed.
+            that the policy abstains, or answers from memory where that is allowed; each
+            passage counting once.
         false_abstention: the same share of questions with their source retrieved.
     """
 
@@ -213,18 +215,41 @@ class LeakRates:
     false_abstention: Interval
 
 
-def leak_rates_of(policy: Policy, records: Sequence[CalibrationRecord]) -> LeakRates:
-    """Compute the rates, with Wilson intervals; records without relevance are left out."""
-
-    def abstention(case: str, *, retrieved: bool) -> Interval:
-        # Without confidence a policy never answers from memory.
-        routes = [
-            policy.route(policy.relevance_calibrator.apply(record.relevance), None)
+def leak_rates_of(
+    policy: Policy, records: Sequence[CalibrationRecord], *, seed: int = 0
+) -> LeakRates:
+    """Compute the rates on held-out records; those without relevance are left out."""
+    # Without confidence a policy never answers from memory.
+    return _leak_rates(
+        [
+            (record, policy.route(policy.relevance_calibrator.apply(raw), None) is Route.ABSTAIN)
             for record in records
-            if record.case == case
-            and record.relevance is not None
-            and bool(record.context_right) is retrieved
-        ]
-        return wilson_interval(routes.count(Route.ABSTAIN), len(routes))
+            if (raw := record.relevance) is not None
+        ],
+        seed,
+    )
 
-    return LeakRates(abstention("left_out", retrieved=False), abstention("in_kb", retrieved=True))
+
+def cross_fitted_leak_rates(folds: Sequence[LeakFold], *, seed: int = 0) -> LeakRates:
+    """Compute the rates of questions that are judged by thresholds from the others."""
+    return _leak_rates(
+        [
+            (record, fold.threshold is None or record.relevance < fold.threshold)
+            for fold in folds
+            for record in fold.records
+            if record.relevance is not None
+        ],
+        seed,
+    )
+
+
+def _leak_rates(judged: Sequence[tuple[CalibrationRecord, bool]], seed: int) -> LeakRates:
+    """Rates of cases with whether each is abstained from."""
+    left_out = [(r, abstained) for r, abstained in judged if r.case == "left_out"]
+    in_kb = [(r, out) for r, out in judged if r.case == "in_kb" and r.context_right]
+    sizes = Counter(record.unit for record, _ in left_out)
+    return LeakRates(
+        # Each passage counts once, as in the certificate.
+        clustered_rate([(r.unit, 1.0 / sizes[r.unit], out) for r, out in left_out], seed=seed),
+        clustered_rate([(r.unit, 1.0, out) for r, out in in_kb], seed=seed),
+    )

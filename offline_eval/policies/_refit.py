@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from ...calibration.risk import UNNAMED, Leak
+from ...calibration.risk import MAX_FALSE_ABSTENTION, UNNAMED, Leak
 from ...guard.errors import FingerprintMismatchError, InputError
 from ...guard.policy import Policy
 from ._fit import Calibrated, calibrate_records
@@ -35,8 +35,9 @@ def recalibrate(
     measured: CalibrationSet,
     *,
     where: str | os.PathLike[str],
-    share: float | None = None,
+    share: float = 1.0,
     seed: int = 0,
+    max_false_abstention: float = MAX_FALSE_ABSTENTION,
 ) -> Recalibrated:
     """Fit a policy with the bound, δ, loss and routes of an old one to new records.
 
@@ -46,6 +47,7 @@ def recalibrate(
         where: path of the old policy, for error messages.
         share: as for `calibrate_records`.
         seed: likewise.
+        max_false_abstention: likewise.
 
     Raises:
         FingerprintMismatchError: other instruments measured the cases.
@@ -76,10 +78,13 @@ def recalibrate(
         seed=seed,
         allowed_routes=old.allowed_routes,
         confidence_threshold=old.confidence_threshold if leak and old.may_answer else None,
+        max_false_abstention=max_false_abstention,
     )
     rates = None
     if new.rates is not None:
-        rates = rates_of(outcomes_under(old, new.test), seed=seed), new.rates
+        # The old policy rests on none of these, so all of them are new to it.
+        asked = new.test or measured.records
+        rates = rates_of(outcomes_under(old, asked), seed=seed), new.rates
     return Recalibrated(old, new, rates)
 
 

@@ -71,7 +71,7 @@ def calibration_document(found: Calibrated) -> Document:
         subtitle=f"{found.measured.questions} questions, {len(found.measured.records)} cases, "
         f"{found.measured.groups} independent units · {found.policy.created_by}",
         headline=_headline(found),
-        warnings=found.warnings,
+        warnings=(*(problem.what for problem in found.problems), *found.warnings),
         sections=(
             Section("Results", (_results(found),)),
             Section("The policy", (_regions(found),)),
@@ -94,11 +94,16 @@ def _headline(found: Calibrated) -> list[str]:
     if guarantee is not None and guarantee.certified:
         lines = [f"Certified with confidence {percent(1 - guarantee.delta)}: {_bound(found)}."]
     if rates is not None and rates.coverage.value is not None:
-        line = f"On held-out questions it lets {percent(rates.coverage.value)} of cases through"
+        line = f"{_judged(found)} it lets {percent(rates.coverage.value)} of cases through"
         if rates.risk.value is not None:
             line += f", of which {percent(rates.risk.value)} are wrong"
         lines.append(f"{line}.")
     return lines
+
+
+def _judged(found: Calibrated) -> str:
+    """Which questions the rates are about."""
+    return "On held-out questions" if found.test else "On questions judged by what the others give"
 
 
 def _bounds_a_cost(guarantee: Guarantee | None) -> bool:
@@ -131,10 +136,10 @@ def _population(found: Calibrated) -> str:
 
 def _results(found: Calibrated) -> Figures | str:
     if found.rates is None:
-        return "No questions were held out, so nothing is reported on unseen questions."
+        return "Nothing was measured on questions that the policy does not rest on."
     return Figures(
         _figures(found.rates, promised=not _bounds_a_cost(found.policy.guarantee)),
-        name="On held-out questions",
+        name=_judged(found),
         unit="Independent units",
     )
 
@@ -395,7 +400,9 @@ def _values(
         },
         "policy": found.policy.model_dump(mode="json"),
         "path": [asdict(step) for step in found.steps],
-        "held_out": None if found.rates is None else asdict(found.rates),
+        "held_out": asdict(found.rates) if found.rates and found.test else None,
+        "cross_fitted": asdict(found.rates) if found.rates and not found.test else None,
+        "problems": [asdict(problem) for problem in found.problems],
         "signals": {quality.name: _signal(quality) for quality in signals},
         "rankings": {quality.name: _ranking(quality) for quality in rankings},
         "warnings": list(found.warnings),

@@ -33,21 +33,25 @@ def calibrate_run(
     risk: Risk,
     *,
     delta: float,
-    share: float | None = None,
+    share: float = 1.0,
     seed: int = 0,
     confidence_threshold: float | None = None,
+    write_anyway: bool = False,
 ) -> Calibrated:
-    """Fit a policy to a finished run and write it.
+    """Fit a policy to a finished run, and write it unless it has a problem.
 
     Args:
-        run: folder; for a `Leak` `calibration.json` is written into it, so that the run's
-            report is about the held-out questions.
+        run: folder; for a `Leak` `calibration.json` is written into it, for the run's report.
         policy_out: where `policy.json` goes.
         risk: as for `calibrate_records`, like all further arguments.
         delta: likewise.
         share: likewise.
         seed: likewise.
         confidence_threshold: likewise.
+        write_anyway: write a policy that should not serve too.
+
+    Returns:
+        The policy with its evidence; `problems` says why nothing was written.
 
     Raises:
         InputError: the run cannot be used, or `policy_out` is one of its files.
@@ -61,7 +65,8 @@ def calibrate_run(
         seed=seed,
         confidence_threshold=confidence_threshold,
     )
-    write_calibrated(found, policy_out)
+    if write_anyway or not found.problems:
+        write_calibrated(found, policy_out)
     return found
 
 
@@ -99,6 +104,13 @@ def _note(found: Calibrated) -> dict[str, Any]:
         "seed": found.seed,
         "calibration_questions": list(dict.fromkeys(r.question_id for r in found.certify)),
         "test_questions": list(dict.fromkeys(r.question_id for r in found.test)),
+        "folds": [
+            {
+                "threshold": fold.threshold,
+                "questions": list(dict.fromkeys(r.question_id for r in fold.records)),
+            }
+            for fold in found.folds
+        ],
     }
 
 

@@ -11,7 +11,7 @@ from ._event_loop import run_interruptibly
 from ._generation import each_or_error, generate_each
 from ._limits import CallLimits
 from ._manifest import InputFile, Manifest, Stored
-from ._measured_run import MeasuredRun
+from ._measured_run import MeasuredRun, RunCalibration
 from ._progress import OnProgress, OnStep, Progress, RunTotals, Tally
 from ._questions import (
     CaseKind,
@@ -61,6 +61,7 @@ __all__ = [
     "ReplySystem",
     "RowError",
     "Run",
+    "RunCalibration",
     "RunTotals",
     "SharedLog",
     "SourceRow",

@@ -33,19 +33,27 @@ _CALIBRATE_AGAIN = "run `knowgate calibrate` on this run again"
 
 @dataclass(frozen=True, slots=True)
 class RunCalibration:
-    """A policy fitted on one part of a run's questions.
+    """A policy fitted on a run's questions.
 
     Attributes:
         policy: the fitted policy.
         risk: the bound that was asked for, None where nothing was.
         calibration_questions: ids it was fitted on.
         test_questions: ids held out for reporting.
+        thresholds: where nothing was held out, by question the threshold on raw relevance
+            that other questions gave; None: nothing passes.
     """
 
     policy: Policy
     risk: float | None
     calibration_questions: frozenset[str]
     test_questions: frozenset[str]
+    thresholds: Mapping[str, float | None]
+
+    @property
+    def reported_questions(self) -> frozenset[str]:
+        """Ids of the questions that the rates are about."""
+        return self.test_questions or frozenset(self.thresholds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +266,8 @@ def _read_calibration(
             hint=_CALIBRATE_AGAIN,
         )
     fitted, held_out = frozenset(file.calibration_questions), frozenset(file.test_questions)
-    if stray := sorted((fitted | held_out) - questions.keys()):
+    thresholds = {name: fold.threshold for fold in file.folds for name in fold.questions}
+    if stray := sorted((fitted | held_out | thresholds.keys()) - questions.keys()):
         raise InputError(
             f"question {stray[0]!r} is not part of this run", where=where, hint=_CALIBRATE_AGAIN
         )
@@ -268,4 +277,4 @@ def _read_calibration(
             where=where,
             hint=_CALIBRATE_AGAIN,
         )
-    return RunCalibration(policy, file.risk, fitted, held_out)
+    return RunCalibration(policy, file.risk, fitted, held_out, thresholds)

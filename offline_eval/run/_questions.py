@@ -171,6 +171,18 @@ class SourceRow(Stored):
     source: Identifier
 
 
+class CalibrationFold(Stored):
+    """Questions, and the threshold on raw relevance that the other questions give.
+
+    Attributes:
+        threshold: a score passes from it on; None: nothing passes.
+        questions: ids.
+    """
+
+    threshold: FiniteFloat | None
+    questions: tuple[str, ...]
+
+
 class CalibrationFile(Stored):
     """`calibration.json`; the policy in it is parsed apart.
 
@@ -179,6 +191,7 @@ class CalibrationFile(Stored):
         delta: the probability that the bound fails, None likewise.
         calibration_questions: ids of what the policy was fitted on.
         test_questions: ids of what was held out for reporting.
+        folds: where nothing was held out, how each calibration question is judged.
     """
 
     policy: dict[str, Any]
@@ -186,3 +199,4 @@ class CalibrationFile(Stored):
     delta: Annotated[float, Field(gt=0, lt=1)] | None = None
     calibration_questions: tuple[str, ...]
     test_questions: tuple[str, ...]
+    folds: tuple[CalibrationFold, ...] = ()

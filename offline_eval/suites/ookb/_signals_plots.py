@@ -103,7 +103,7 @@ def _roc(run: MeasuredRun, cases: Sequence[Case], summary: OokbSummary) -> Plot 
 
     half, point = "", ""
     if run.calibration is not None:
-        half, point = ", calibration half included", " The dot is the policy’s threshold."
+        half, point = ", those calibrated on included", " The dot is the policy’s threshold."
     return Plot(
         name="roc",
         title="ROC curve",

@@ -50,16 +50,13 @@ def _ranking(summary: OokbSummary) -> str:
 
 
 def _how_to_calibrate() -> str:
-    return (
-        "There is no threshold yet, hence no abstention rate: 'knowgate calibrate' chooses one "
-        "on half of the questions and leaves the other half for this report."
-    )
+    return "There is no threshold yet, hence no abstention rate: 'knowgate calibrate' chooses one."
 
 
 def _abstained(summary: OokbSummary) -> str:
     left_out = summary.left_out
     if left_out.abstained is None or not left_out.tested:
-        return "No held-out question with its answer left out could be measured."
+        return "No question with its answer left out could be measured."
     return (
         f"Of {counted(left_out.tested, 'question')} whose answer had been left out of the "
         f"knowledge base, the guard abstained from {left_out.abstained} "
@@ -70,7 +67,7 @@ def _abstained(summary: OokbSummary) -> str:
 def _falsely_abstained(summary: OokbSummary) -> str:
     in_kb = summary.in_kb
     if in_kb.abstained is None or not in_kb.tested:
-        return "No held-out question with its answer retrieved could be measured."
+        return "No question with its answer retrieved could be measured."
     return (
         f"Of {counted(in_kb.tested, 'question')} whose answer was in the knowledge base and was "
         f"retrieved, it falsely abstained from {in_kb.abstained} "
@@ -163,7 +160,7 @@ def _policy_warnings(summary: OokbSummary) -> list[str]:
         lines.append("Nothing is certified: " + policy.words)
     if 0 < tested < _FEW:
         lines.append(
-            f"Only {counted(tested, 'question')} held out: consider the width of the intervals "
-            "before comparing two runs."
+            f"The rates rest on {counted(tested, 'question')} only: consider the width of the "
+            "intervals before comparing two runs."
         )
     return lines

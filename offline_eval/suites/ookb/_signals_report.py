@@ -200,7 +200,10 @@ def _facts(policy: PolicySummary) -> list[tuple[str, str]]:
     return [
         *facts,
         ("questions it was calibrated on", str(policy.calibration_questions)),
-        ("questions held out for this report", str(policy.test_questions)),
+        (
+            "questions that the rates are about, none judged by a threshold from itself",
+            str(policy.test_questions),
+        ),
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -23,6 +23,7 @@ from ...run import (
     MeasuredRow,
     MeasuredRun,
     Question,
+    RunCalibration,
 )
 
 
@@ -36,8 +37,9 @@ class Case:
         score: raw relevance; where nothing was retrieved, a value below all others, so
             that ranking needs no special case.
         relevance: calibrated, in [0, 1]; None without a policy.
-        passes: whether the policy lets the context pass; None without a policy.
-        held_out: whether the policy has not seen the question; False without a policy.
+        passes: whether the context passes, by the policy or, where nothing was held out, by
+            the threshold that the other questions give; None without a policy.
+        held_out: whether that threshold does not rest on the question; False without a policy.
     """
 
     row: MeasuredRow
@@ -45,7 +47,7 @@ class Case:
     score: float
     relevance: float | None
     passes: bool | None
-    held_out: bool
+    held_out: bool = False
 
     @property
     def found(self) -> bool:
@@ -69,11 +71,19 @@ def measured_cases(run: MeasuredRun) -> tuple[Case, ...]:
     scores = [row.raw_relevance for row in rows if row.raw_relevance is not None and row.retrieved]
     lowest = min(scores, default=0.0) - 1.0
     gate = None if run.calibration is None else relevance_gate(run.calibration.policy)
-    held_out = frozenset() if run.calibration is None else run.calibration.test_questions
-    return tuple(
-        _case(row, run.questions[row.question_id], gate, lowest, row.question_id in held_out)
-        for row in rows
-    )
+    found = [_case(row, run.questions[row.question_id], gate, lowest) for row in rows]
+    if run.calibration is None:
+        return tuple(found)
+    return tuple(_reported(case, run.calibration) for case in found)
+
+
+def _reported(case: Case, calibration: RunCalibration) -> Case:
+    """The case with whether the rates are about it, and as they take it."""
+    name, passes = case.row.question_id, case.passes
+    if name in calibration.thresholds:
+        threshold, raw = calibration.thresholds[name], case.row.raw_relevance
+        passes = threshold is not None and raw is not None and raw >= threshold
+    return replace(case, passes=passes, held_out=name in calibration.reported_questions)
 
 
 def relevance_gate(policy: Policy) -> Policy:
@@ -106,17 +116,15 @@ def replayed_decisions(run: MeasuredRun, policy: Policy) -> Iterator[Decision]:
         yield Decision(route=found.route, reason=found.reason, relevance=relevance)
 
 
-def _case(
-    row: MeasuredRow, question: Question, gate: Policy | None, lowest: float, held_out: bool
-) -> Case:
+def _case(row: MeasuredRow, question: Question, gate: Policy | None, lowest: float) -> Case:
     raw = row.raw_relevance if row.retrieved else None
     score = lowest if raw is None else raw
     if gate is None:
-        return Case(row, question, score, None, None, held_out)
+        return Case(row, question, score, None, None)
     relevance = 0.0 if raw is None else gate.relevance_calibrator.apply(raw)
     signals = Signals.replay(gate, relevance, None, nothing_retrieved=raw is None)
     passes = decide_route(gate, signals).route is Route.FOLLOW_CONTEXT
-    return Case(row, question, score, relevance, passes, held_out)
+    return Case(row, question, score, relevance, passes)
 
 
 SERVED = "served"
@@ -127,7 +135,7 @@ _SHORT_ANSWER = 4
 _SEED = 0
 
 NOTE_NOT_CALIBRATED = "'knowgate calibrate' on this run gives it"
-NOTE_NOTHING_HELD_OUT = "no held-out test question could be measured"
+NOTE_NOTHING_HELD_OUT = "no question that the rates are about could be measured"
 NOTE_NOTHING_MEASURED = "no case of this kind could be measured"
 
 
@@ -205,7 +213,8 @@ class PolicySummary(_Summary):
         guarantee: what was certified, None for a policy written by hand.
         words: the guarantee as a text.
         calibration_questions: number of questions that the policy was fitted on.
-        test_questions: number of held-out questions.
+        test_questions: number of questions that the rates are about: held out, or judged
+            by a threshold that the others give.
         memory_threshold: confidence from which it answers from memory, declared and not
             certified; None: never.
         measures_more: the policy also needs confidence or conflict, which this suite does
@@ -413,7 +422,7 @@ def _policy(run: MeasuredRun) -> PolicySummary | None:
         guarantee=None if guarantee is None else guarantee.model_dump(mode="json"),
         words=_words(policy),
         calibration_questions=len(run.calibration.calibration_questions),
-        test_questions=len(run.calibration.test_questions),
+        test_questions=len(run.calibration.reported_questions),
         memory_threshold=policy.confidence_threshold if policy.may_answer else None,
         measures_more=policy.needs_estimator,
     )

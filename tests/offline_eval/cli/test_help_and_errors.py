@@ -93,7 +93,7 @@ def test_a_command_line_that_cannot_be_read_is_one_line(
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [(o, v) for o in ("--risk", "--delta", "--share") for v in ("0", "1", "2", "nan", "-1")]
+    [(o, v) for o in ("--risk", "--delta") for v in ("0", "1", "2", "nan", "-1")]
     + [("--seed", "-1"), ("--risk", "1e-320")]
     + [("--answer-from-memory", value) for value in ("0", "1.01", "nan", "-1")],
 )
@@ -232,7 +232,7 @@ def test_calibrate_says_what_it_certified(knowgate: Knowgate, workplace: Path) -
 
     assert outcome.code == 0
     assert outcome.err == ""
-    assert "With confidence 90% over the draw of the 30 calibration questions" in outcome.out
+    assert "With confidence 90% over the draw of the 60 calibration questions" in outcome.out
     assert "at most 20% of questions" in outcome.out
     assert re.search(r"thresholds: follow the context from relevance 0\.\d{3}\n", outcome.out)
     assert out.read_bytes() == (workplace / "policy.json").read_bytes()
@@ -272,14 +272,24 @@ def test_a_report_before_calibrating_says_how_to_get_the_rates(
         assert isinstance(value["auroc"][number], float | int)
 
 
-def test_calibrate_without_a_threshold_is_a_result(knowgate: Knowgate, workplace: Path) -> None:
+def test_calibrate_without_a_threshold_is_exit_code_3_with_what_is_missing(
+    knowgate: Knowgate, workplace: Path
+) -> None:
     out = workplace / "new.json"
 
     outcome = knowgate("calibrate", "--run", workplace / "run", "--risk", "0.01", "--out", out)
 
-    assert outcome.code == 0
+    assert outcome.code == 3
     assert "thresholds: none" in outcome.out
     assert "always abstains" in outcome.out
+    assert "takes questions on 230 different passages" in outcome.err
+    assert "with these questions: --risk 0.0" in outcome.err
+    assert not out.exists()
+
+    again = knowgate(
+        "calibrate", "--run", workplace / "run", "--risk", "0.01", "--out", out, "--write-anyway"
+    )
+    assert again.code == 0
     assert json.loads(out.read_text(encoding="utf-8"))["relevance_threshold"] is None
 
 

@@ -56,7 +56,7 @@ def test_it_says_what_changed_on_the_same_questions(knowgate: Knowgate, old: Pat
     # Contexts that are right far less often than the scorer has come to know.
     outcome = _recalibrate(knowgate, old, drawn(400, seed=1, shift=-2.0))
 
-    assert outcome.code == 0
+    assert outcome.code in (0, 3)
     for words in (
         "changed, each on its own calibrators' scale:",
         "relevance threshold: 0.",

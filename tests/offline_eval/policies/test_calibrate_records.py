@@ -2,8 +2,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from knowgate.calibration import CalibrationRecord, leave_one_out_pair
 from knowgate.calibration.risk import Coverage, Leak
 from knowgate.guard import InputError, Policy, Route
 from knowgate.offline_eval.policies import CalibrationSet, calibrate_records
@@ -18,7 +20,7 @@ def _true_rates(policy: Policy, population: CalibrationSet) -> tuple[float, floa
 
 
 def test_no_question_is_used_for_two_things() -> None:
-    found = calibrate_records(drawn(300, variants=2), risk=0.2, delta=0.1)
+    found = calibrate_records(drawn(300, variants=2), risk=0.2, delta=0.1, share=0.8)
 
     parts = [{c.question_id for c in part} for part in (found.learn, found.certify, found.test)]
     assert all(parts)
@@ -50,17 +52,129 @@ def test_what_a_step_says_is_what_a_policy_with_its_point_does() -> None:
 
 
 def test_the_rates_are_those_of_questions_that_nothing_was_fitted_on() -> None:
-    found = calibrate_records(drawn(400), risk=0.2, delta=0.1)
+    found = calibrate_records(drawn(400), risk=0.2, delta=0.1, share=0.8)
 
     assert found.rates == rates_of(outcomes_under(found.policy, found.test), seed=0)
     assert found.rates is not None
     assert found.rates.questions == len(found.test)
 
 
-def test_nothing_kept_back_gives_no_rates() -> None:
-    found = calibrate_records(drawn(200), risk=0.3, delta=0.1, share=1.0)
+def test_by_default_nothing_is_set_aside_and_the_rates_are_cross_fitted() -> None:
+    found = calibrate_records(drawn(600), risk=0.3, delta=0.1)
 
-    assert (found.test, found.rates) == ((), None)
+    assert found.test == ()
+    assert found.rates is not None
+    assert found.rates.questions == 600
+    coverage, risk = _true_rates(found.policy, CalibrationSet(drawn(4000, seed=5).records, ""))
+    assert found.rates.coverage.value == pytest.approx(coverage, abs=0.06)
+    assert found.rates.risk.value == pytest.approx(risk, abs=0.06)
+
+
+def test_cross_fitted_rates_do_not_flatter_signals_that_say_nothing() -> None:
+    rng = np.random.default_rng(0)
+    records = tuple(
+        CalibrationRecord(str(i), float(rng.random()), None, bool(rng.random() < 0.5), None)
+        for i in range(200)
+    )
+
+    found = calibrate_records(CalibrationSet(records, ""), risk=0.7, delta=0.1)
+
+    assert found.rates is not None
+    assert found.rates.risk.low is not None
+    assert found.rates.risk.low < 0.5 < (found.rates.risk.high or 0.0)
+
+
+def _leave_one_out(
+    apart: float, *, questions: int = 80, missed: float = 0.0, seed: int = 0
+) -> CalibrationSet:
+    """Questions whose source in place raises relevance by `apart` standard deviations."""
+    rng = np.random.default_rng(seed)
+    records: list[CalibrationRecord] = []
+    for i in range(questions):
+        without, with_it = rng.normal(), rng.normal() + apart
+        pair = leave_one_out_pair(f"q{i}", with_it, without, group=f"p{i // 2}")
+        if rng.random() < missed:
+            pair = (replace(pair[0], context_right=False), pair[1])
+        records += pair
+    return CalibrationSet(tuple(records), "drawn", leaves_out=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "measured", "risk"),
+    [
+        ("uncertified", _leave_one_out(3.0, questions=20), 0.1),
+        ("blind", _leave_one_out(0.0), 0.2),
+        ("abstains", _leave_one_out(1.0), 0.1),
+        ("misses", _leave_one_out(4.0, missed=0.6), 0.2),
+    ],
+)
+def test_a_policy_that_should_not_serve_says_why(
+    kind: str, measured: CalibrationSet, risk: float
+) -> None:
+    found = calibrate_records(measured, Leak(risk), delta=0.1)
+
+    assert kind in {problem.kind for problem in found.problems}
+    for problem in found.problems:
+        assert problem.what.endswith(".")
+        assert problem.hint
+
+
+def test_useless_signals_of_records_are_a_problem_too() -> None:
+    rng = np.random.default_rng(3)
+    blind = tuple(
+        replace(record, relevance=float(rng.random()))
+        for record in drawn(400, confidence=False).records
+    )
+
+    found = calibrate_records(CalibrationSet(blind, "drawn"), risk=0.7, delta=0.1)
+
+    assert [problem.kind for problem in found.problems] == ["blind"]
+
+
+def test_more_abstention_can_be_allowed() -> None:
+    measured = _leave_one_out(1.5)
+    strict = calibrate_records(measured, Leak(0.2), delta=0.1, max_false_abstention=0.05)
+    lax = calibrate_records(measured, Leak(0.2), delta=0.1, max_false_abstention=0.9)
+
+    assert [problem.kind for problem in strict.problems] == ["abstains"]
+    assert lax.problems == ()
+    assert lax.policy == strict.policy
+
+
+def test_what_few_passages_lack_is_told_in_numbers() -> None:
+    found = calibrate_records(_leave_one_out(3.0, questions=30), Leak(0.1), delta=0.1)
+
+    assert found.spent() == ["30 in all", "30 on 15 passages or groups to certify on"]
+    smallest = found.smallest_risk()
+    assert smallest == 0.15
+    again = calibrate_records(found.measured, Leak(smallest), delta=0.1)
+    assert again.policy.guarantee is not None
+    assert again.policy.guarantee.certified
+
+
+def test_cross_fitted_leak_rates_are_near_the_truth() -> None:
+    differences = []
+    for seed in range(8):
+        found = calibrate_records(
+            _leave_one_out(2.0, questions=120, seed=seed), Leak(0.2), delta=0.1
+        )
+        truth = outcomes_under(found.policy, _leave_one_out(2.0, questions=3000, seed=99).records)
+        rates = found.leak_rates
+        assert rates is not None
+        for interval, kind in (
+            (rates.left_out_abstention, "left_out"),
+            (rates.false_abstention, "in_kb"),
+        ):
+            of_kind = [not outcome.passes for outcome in truth if outcome.case.case == kind]
+            assert interval.value is not None
+            differences.append(interval.value - sum(of_kind) / len(of_kind))
+
+    assert abs(np.mean(differences[::2])) < 0.05
+    assert abs(np.mean(differences[1::2])) < 0.05
+
+
+def test_a_policy_that_may_serve_has_no_problem() -> None:
+    assert calibrate_records(drawn(600), risk=0.3, delta=0.1).problems == ()
 
 
 def test_what_went_right_among_the_certifying_questions_moves_neither_calibrators_nor_path() -> (

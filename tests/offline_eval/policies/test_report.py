@@ -80,7 +80,7 @@ def test_points_of_every_kind_are_told_apart_and_counted(
         )
     }
     assert len(counts) == 5
-    assert sum(counts.values()) == len(calibrated.test)
+    assert sum(counts.values()) == len(calibrated.certify)
 
 
 @pytest.mark.slow
@@ -95,7 +95,8 @@ def test_the_json_holds_the_numbers_of_the_page(
     assert (value["schema_version"], value["kind"]) == (1, "calibration")
     assert sum(part["questions"] for part in value["parts"].values()) == 400
     assert calibrated.rates is not None
-    assert value["held_out"]["risk"]["value"] == calibrated.rates.risk.value
+    assert value["held_out"] is None
+    assert value["cross_fitted"]["risk"]["value"] == calibrated.rates.risk.value
     assert [step["number"] for step in value["path"] if step["chosen"]]
     for signal in ("relevance", "confidence"):
         assert 0 <= value["signals"][signal]["after"]["brier"]["value"] <= 1
@@ -147,12 +148,12 @@ def test_without_confidence_relevance_alone_is_drawn(tmp_path: Path) -> None:
     assert set(json.loads(paths.json.read_text("utf-8"))["signals"]) == {"relevance"}
 
 
-def test_without_held_out_questions_the_page_says_so(tmp_path: Path) -> None:
+def test_without_held_out_questions_the_page_says_how_they_are_judged(tmp_path: Path) -> None:
     found = calibrate_records(drawn(300), risk=0.2, delta=0.1, share=1.0)
 
     text = _text(write_calibration_report(found, tmp_path / "page.html").html)
 
-    assert "No questions were held out, so nothing is reported on unseen questions." in text
+    assert "On questions judged by what the others give" in text
     assert "Questions that the certificate rests on" in text
 
 

@@ -62,7 +62,7 @@ def test_each_part_of_a_calibration_is_a_sample_of_all_documents() -> None:
         for i in range(1100)
     )
 
-    found = calibrate_records(CalibrationSet(cases, "drawn"), risk=0.5, delta=0.1)
+    found = calibrate_records(CalibrationSet(cases, "drawn"), risk=0.5, delta=0.1, share=0.8)
 
     for part in (found.learn, found.certify, found.test):
         assert len({case.group for case in part}) == 12

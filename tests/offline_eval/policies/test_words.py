@@ -52,7 +52,7 @@ def test_where_nothing_is_certified_there_are_no_limits_of_a_promise() -> None:
 def test_the_number_of_further_questions_is_also_told_of_all_and_not_of_those_that_certify() -> (
     None
 ):
-    found = calibrate_records(drawn(100), risk=0.02, delta=0.1)
+    found = calibrate_records(drawn(100), risk=0.02, delta=0.1, share=0.8)
 
     assert found.policy.guarantee is not None
     more = found.policy.guarantee.more_questions

@@ -10,9 +10,8 @@ import pytest
 from knowgate.calibration.risk import Leak
 from knowgate.guard import InputError, Policy, Route
 from knowgate.offline_eval.policies import Calibrated, LeakRates, calibrate_run
-from knowgate.offline_eval.run import (
-    MeasuredRun,
-)
+from knowgate.offline_eval.run import MeasuredRun
+from knowgate.offline_eval.suites.ookb._signals_summary import summarise_ookb
 
 _RUN_FILES = ("manifest.json", "questions.jsonl", "rows.jsonl")
 
@@ -23,7 +22,9 @@ def _rates(found: Calibrated) -> LeakRates:
 
 
 def test_the_policy_rests_on_one_part_and_is_reported_on_the_other(toy: Path) -> None:
-    found = calibrate_run(toy / "run", toy / "policy.json", Leak(0.1), delta=0.1)
+    found = calibrate_run(
+        toy / "run", toy / "policy.json", Leak(0.1), delta=0.1, share=0.5, write_anyway=True
+    )
 
     run = MeasuredRun.read(toy / "run")
     assert run.calibration is not None
@@ -42,10 +43,44 @@ def test_the_policy_rests_on_one_part_and_is_reported_on_the_other(toy: Path) ->
     assert (abstention.value, abstention.n) == (kept / 30, 30)
 
 
+def test_by_default_all_questions_are_fitted_on_and_each_is_judged_by_the_others(
+    toy: Path,
+) -> None:
+    found = calibrate_run(toy / "run", toy / "policy.json", Leak(0.1), delta=0.1, write_anyway=True)
+
+    run = MeasuredRun.read(toy / "run")
+    assert run.calibration is not None
+    assert run.calibration.calibration_questions == set(run.questions)
+    assert run.calibration.test_questions == set()
+    assert run.calibration.reported_questions == set(run.questions)
+    kept = sum(
+        (threshold := run.calibration.thresholds[row.question_id]) is None
+        or row.raw_relevance is None
+        or row.raw_relevance < threshold
+        for row in run.rows
+        if row.kind == "left_out"
+    )
+    abstention = _rates(found).left_out_abstention
+    assert (abstention.value, abstention.n) == (kept / 60, 60)
+    summary = summarise_ookb(toy / "run")
+    assert summary.left_out.abstained == kept
+    assert summary.left_out.tested == 60
+
+
+def test_a_policy_that_should_not_serve_is_not_written(toy: Path) -> None:
+    found = calibrate_run(toy / "run", toy / "policy.json", Leak(0.01), delta=0.1)
+
+    assert [problem.kind for problem in found.problems] == ["uncertified"]
+    assert not (toy / "policy.json").exists()
+    assert not (toy / "run" / "calibration.json").exists()
+
+
 def test_calibrating_twice_gives_the_same_bytes_and_another_seed_another_part(toy: Path) -> None:
     contents = []
     for name, seed in (("a", 0), ("b", 0), ("c", 1)):
-        calibrate_run(toy / "run", toy / name, Leak(0.2), delta=0.1, seed=seed)
+        calibrate_run(
+            toy / "run", toy / name, Leak(0.2), delta=0.1, seed=seed, share=0.5, write_anyway=True
+        )
         contents.append(((toy / name).read_bytes(), (toy / "run/calibration.json").read_bytes()))
 
     assert contents[0] == contents[1]

@@ -1,0 +1,89 @@
+"""Thresholds for reporting: each part of the questions is judged by what the others give."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import CalibrationRecord
+from ._fit import Fit
+from ._leak_certificate import LeftOut, thresholds_between
+from ._units import is_answerable
+
+Floats = NDArray[np.float64]
+_MOST_FOLDS = 20
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class LeakFold:
+    """Questions, and the threshold that the other questions give.
+
+    Attributes:
+        records: all cases of these questions; whole passages.
+        threshold: on raw relevance; None where the policy lets nothing pass.
+    """
+
+    records: tuple[CalibrationRecord, ...]
+    threshold: float | None
+
+
+def leak_folds(fit: Fit, *, seed: int = 0) -> tuple[LeakFold, ...]:
+    """Deal the passages of a `Leak` fit to folds, with a threshold for each from the others.
+
+    A policy judged on the questions that chose its threshold looks better than it is. So each
+    fold's threshold lets the same share of the other folds' left-out questions pass, each
+    passage counting once, as the policy's does of all.
+
+    Args:
+        fit: to a `Leak`.
+        seed: of the deal.
+
+    Returns:
+        At most 20 folds, fewer of fewer passages; one without a threshold where nothing was
+        certified.
+    """
+    if fit.certificate.chosen is None:
+        return (LeakFold(fit.records, None),)
+    measured = [r for r in fit.records if r.case == "left_out" and r.relevance is not None]
+    share = _share_passing(fit, measured)
+    units = sorted({record.unit for record in fit.records})
+    dealt = np.random.default_rng(seed).permutation(len(units)) % min(_MOST_FOLDS, len(units))
+    fold_of = dict(zip(units, dealt.tolist(), strict=True))
+    found = []
+    for number in range(int(dealt.max(initial=0)) + 1):
+        inside = tuple(r for r in fit.records if fold_of[r.unit] == number)
+        others = [r for r in fit.records if fold_of[r.unit] != number]
+        found.append(LeakFold(inside, _threshold(others, share)))
+    return tuple(found)
+
+
+def _share_passing(fit: Fit, measured: Sequence[CalibrationRecord]) -> float:
+    assert fit.certificate.chosen is not None
+    wrong = fit.certificate.points[fit.certificate.chosen].wrong
+    order = np.argsort([-(r.relevance or 0.0) for r in measured], kind="stable")
+    weights = _weights(LeftOut.of(measured))
+    return float(weights[order[:wrong]].sum())
+
+
+def _weights(left_out: LeftOut) -> Floats:
+    """Of each question, such that every passage counts once; their sum is 1."""
+    return np.asarray(1.0 / left_out.sizes[left_out.passages] / len(left_out.sizes))
+
+
+def _threshold(records: Sequence[CalibrationRecord], share: float) -> float | None:
+    """The laxest threshold at which no more than `share` of left-out questions pass."""
+    measured = [r for r in records if r.case == "left_out" and r.relevance is not None]
+    if not measured:
+        return None
+    left_out = LeftOut.of(measured)
+    in_kb = [r.relevance for r in records if is_answerable(r) and r.relevance is not None]
+    thresholds = thresholds_between(left_out.scores, [*in_kb, *left_out.scores.tolist()])
+    order = np.argsort(-left_out.scores, kind="stable")
+    passing = np.concatenate([[0.0], np.cumsum(_weights(left_out)[order])])
+    passing = passing[len(order) - np.searchsorted(left_out.scores[order[::-1]], thresholds)]
+    allowed = np.flatnonzero(passing <= share + _ROUNDING)
+    return float(thresholds[allowed[-1]]) if len(allowed) else None
