@@ -172,7 +172,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         "ookb-models",
         _steps(
             "measure --questions in/questions.jsonl --scorer lexical --out signals",
-            "calibrate --run signals --risk 0.4 --delta 0.3 --out policy.json",
+            "calibrate --run signals --risk 0.4 --delta 0.3 --share 0.5 --write-anyway "
+            "--out policy.json",
             f"eval ookb --questions in/few.jsonl --model embedded --model {_CHAT} --prompt basic "
             "--prompt conservative --retrieval basic_rag --retrieval direct --guard off "
             "--guard policy.json --limit 2 --concurrency 1 --out run",
@@ -300,7 +301,8 @@ SCENARIOS: tuple[Scenario, ...] = (
             "--tasks CK --evidence NC,HPC --out replayed",
             "report replayed --format json",
             "measure --questions in/questions.jsonl --scorer lexical --out signals",
-            "calibrate --run signals --risk 0.4 --delta 0.3 --out policy.json",
+            "calibrate --run signals --risk 0.4 --delta 0.3 --share 0.5 --write-anyway "
+            "--out policy.json",
             "eval conflict --data in/conflict.jsonl --tasks PK,RAG "
             "--guard policy.json --out guarded",
             "report guarded --format json",
