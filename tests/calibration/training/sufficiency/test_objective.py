@@ -19,7 +19,7 @@ from knowgate.calibration.training.sufficiency._encoder import (
     similarities,
 )
 from knowgate.guard.engine import EncodedText, TokenEncoder
-from knowgate.guard.signals.relevance import FEATURES, FusedScorer, word_piece_idf
+from knowgate.guard.signals.relevance import FusedScorer, MatchModel, word_piece_idf
 
 QUESTIONS = ["When does the library open?", "What is it?", "How much is a ferry ticket to Kos?"]
 PASSAGES = [
@@ -33,7 +33,7 @@ NAMES = ("cosine", "idf_match", "match", "coverage")
 
 def _serving(fused: FusedScorer) -> NDArray[np.float64]:
     """The trained encoder's features of every passage for every question."""
-    places = [FEATURES.index(f"trained.{name}") for name in NAMES]
+    places = [MatchModel.all_features.index(f"trained.{name}") for name in NAMES]
     found = fused.match_features(QUESTIONS, [PASSAGES] * len(QUESTIONS))
     return np.asarray([vectors for vectors, _ in found])[:, :, places]
 
