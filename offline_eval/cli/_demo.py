@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -12,11 +12,6 @@ from rich.text import Text
 from ._app import app
 from ._call_progress import call_stages
 from ._console import out
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from .demo import LiveAnswer, MicroworldAnswer
 
 
 @app.command()
@@ -32,7 +27,7 @@ def demo(
     # Torch and the model take seconds to load: only when asked for.
     from ...guard.engine import BiEncoderScorer
     from ...guard.signals.relevance import DEFAULT_SCORER, load_scorer
-    from .demo import SITUATIONS, run_city_demo, run_microworld_demo
+    from .demo import run_city_demo, run_microworld_demo
 
     out.print("Loading the embedded scorer …")
     encoder = BiEncoderScorer()
@@ -42,50 +37,27 @@ def demo(
     if found.policy.guarantee is not None:
         out.print(f"\n{found.policy.guarantee.statement}\n", markup=False)
     for answer in found.answers:
-        _show_city(answer)
+        _show(Text(answer.question, style="bold"), *answer.texts())
     out.print("\nNow with a language model, on the microworld: a region that does not exist …\n")
-    answers = run_microworld_demo(out_dir, encoder)
-    for situation, words in SITUATIONS.items():
-        out.print(Text(f"{situation}: {words}", style="bold"))
-        for one in (answer for answer in answers if answer.situation == situation):
-            _show_microworld(one)
-    out.print(_tally(answers))
+    table = Table("situation", "questions", "right with the guard", "right without it")
+    for title, answers in run_microworld_demo(out_dir, encoder).by_situation().items():
+        out.print(Text(title, style="bold"))
+        for one in answers:
+            _show(None, *one.texts())
+        right = sum(one.right for one in answers), sum(one.unguarded_right for one in answers)
+        table.add_row(title.partition(":")[0], *map(str, (len(answers), *right)))
+    out.print(table)
     out.print(
         f"\npolicy → {found.policy_path}\nreport → {found.report} (open it in a browser)",
         markup=False,
     )
 
 
-def _show_city(answer: LiveAnswer) -> None:
-    there = "in the knowledge base" if answer.in_kb else "missing from the knowledge base"
-    out.print(Text(answer.question, style="bold"), f"(its article is {there})")
-    out.print(f"  relevance {answer.relevance:.2f} → {answer.route}")
-    out.print(Text(f"  with the guard:    {answer.reply}"))
-    out.print(Text(f"  without the guard: {answer.unguarded}\n", style="dim"))
-
-
-def _show_microworld(answer: MicroworldAnswer) -> None:
-    out.print(Text(f"  {answer.question}"))
-    out.print(f"    {answer.route} (scenario: {answer.scenario})")
-    out.print(Text(f"    with the guard:    {answer.guarded}  {_mark(answer.right)}"))
-    out.print(
-        Text(f"    without the guard: {answer.unguarded}  {_mark(answer.unguarded_right)}\n"),
-        style="dim",
-    )
-
-
-def _mark(right: bool) -> str:
-    return "(as it should be)" if right else "(WRONG)"
-
-
-def _tally(answers: Sequence[MicroworldAnswer]) -> Table:
-    table = Table("situation", "questions", "right with the guard", "right without it")
-    for situation in dict.fromkeys(answer.situation for answer in answers):
-        of_kind = [answer for answer in answers if answer.situation == situation]
-        table.add_row(
-            situation,
-            str(len(of_kind)),
-            str(sum(answer.right for answer in of_kind)),
-            str(sum(answer.unguarded_right for answer in of_kind)),
-        )
-    return table
+def _show(question: Text | None, decision: str, guarded: str, unguarded: str) -> None:
+    """Print what the guard decided, and the replies with and without it."""
+    if question is None:
+        out.print(Text(decision))
+    else:
+        out.print(question, Text(decision))
+    out.print(Text(guarded))
+    out.print(Text(unguarded, style="dim"))

@@ -32,41 +32,40 @@ EMBEDDED = "embedded"
 _ANSWER_TOKENS = 24
 
 
+_METHOD = typer.Option(help="Method of training.")
+_OUT = typer.Option("--out", help="Adapter folder to write; new or empty.")
+_MODEL = typer.Option(help="embedded, or the folder of a causal language model.")
+_DATA = typer.Option(help="microworld, or a file of questions (MRQA, SQuAD or JSON lines).")
+_KNOWLEDGE = typer.Option(help="File that keeps what the model knows, so that it is asked once.")
+_LIMIT = typer.Option(min=2, help="At most that many questions.")
+_PER_SIDE = typer.Option(min=1, help="At most that many known and as many unknown questions.")
+_SHARE = typer.Option(help="Share of examples whose reply is unknown; a quarter by default.")
+_WITHOUT = typer.Option(help="A kind of context to leave out; repeatable.")
+_EPOCHS = typer.Option(min=1, help="Times each example is seen.")
+_RATE = typer.Option(help="Peak learning rate.")
+_RANK = typer.Option(min=1, help="Of the LoRA adapter.")
+_DEVICE = typer.Option(help="auto, cpu, cuda or cuda:N.")
+_QUANTISE = typer.Option("--quantise", help="Keep the model in 4 bits (QLoRA); CUDA only.")
+_RANDOM = typer.Option(help="Random seed of samples, split, draws and training.")
+
+
 @tuning.command()
 def scenarios(
-    method: Annotated[TrainedMethod, typer.Option(help="Method of training.")],
-    out_dir: Annotated[Path, typer.Option("--out", help="Adapter folder to write; new or empty.")],
-    model: Annotated[
-        str, typer.Option(help="embedded, or the folder of a causal language model.")
-    ] = EMBEDDED,
-    data: Annotated[
-        str, typer.Option(help="microworld, or a file of questions (MRQA, SQuAD or JSON lines).")
-    ] = "microworld",
-    knowledge: Annotated[
-        Path | None,
-        typer.Option(help="File that keeps what the model knows, so that it is asked once."),
-    ] = None,
-    limit: Annotated[int | None, typer.Option(min=2, help="At most that many questions.")] = None,
-    per_side: Annotated[
-        int, typer.Option(min=1, help="At most that many known and as many unknown questions.")
-    ] = 250,
-    abstention_share: Annotated[
-        float | None,
-        typer.Option(help="Share of examples whose reply is unknown; a quarter by default."),
-    ] = None,
-    without: Annotated[
-        list[ContextKind] | None, typer.Option(help="A kind of context to leave out; repeatable.")
-    ] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Times each example is seen.")] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Peak learning rate.")] = None,
-    rank: Annotated[int | None, typer.Option(min=1, help="Of the LoRA adapter.")] = None,
-    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N.")] = None,
-    quantise: Annotated[
-        bool, typer.Option("--quantise", help="Keep the model in 4 bits (QLoRA); CUDA only.")
-    ] = False,
-    seed: Annotated[
-        int, typer.Option(help="Random seed of samples, split, draws and training.")
-    ] = 0,
+    method: Annotated[TrainedMethod, _METHOD],
+    out_dir: Annotated[Path, _OUT],
+    model: Annotated[str, _MODEL] = EMBEDDED,
+    data: Annotated[str, _DATA] = "microworld",
+    knowledge: Annotated[Path | None, _KNOWLEDGE] = None,
+    limit: Annotated[int | None, _LIMIT] = None,
+    per_side: Annotated[int, _PER_SIDE] = 250,
+    abstention_share: Annotated[float | None, _SHARE] = None,
+    without: Annotated[list[ContextKind] | None, _WITHOUT] = None,
+    epochs: Annotated[int | None, _EPOCHS] = None,
+    learning_rate: Annotated[float | None, _RATE] = None,
+    rank: Annotated[int | None, _RANK] = None,
+    device: Annotated[str | None, _DEVICE] = None,
+    quantise: Annotated[bool, _QUANTISE] = False,
+    seed: Annotated[int, _RANDOM] = 0,
 ) -> None:
     """Train a LoRA adapter on the knowledge scenarios of a data set's training half.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._city import LiveAnswer, run_city_demo
-from ._microworld import SITUATIONS, MicroworldAnswer, run_microworld_demo
+from ._city import run_city_demo
+from ._microworld import run_microworld_demo
 
-__all__ = ["SITUATIONS", "LiveAnswer", "MicroworldAnswer", "run_city_demo", "run_microworld_demo"]
+__all__ = ["run_city_demo", "run_microworld_demo"]

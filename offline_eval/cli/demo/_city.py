@@ -99,6 +99,15 @@ class LiveAnswer:
     reply: str
     unguarded: str
 
+    def texts(self) -> tuple[str, str, str]:
+        """Return what the user is shown: the decision, and the reply with and without guard."""
+        there = "in the knowledge base" if self.in_kb else "missing from the knowledge base"
+        return (
+            f"(its article is {there})\n  relevance {self.relevance:.2f} → {self.route}",
+            f"  with the guard:    {self.reply}",
+            f"  without the guard: {self.unguarded}\n",
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class CityDemo:

@@ -43,7 +43,7 @@ DOCUMENTS = 160
 CALIBRATION_FACTS = 100
 QUESTIONS_PER_SITUATION = 3
 
-# What the model knows, what the documents hold, and what should come of it.
+# What the model knows, and what the documents hold.
 SITUATIONS = {
     "contradicted": "the model was taught it; the document says otherwise",
     "forgotten": "the model was taught it; its document is missing",
@@ -78,6 +78,36 @@ class MicroworldAnswer:
     right: bool
     unguarded_right: bool
 
+    def texts(self) -> tuple[str, str, str]:
+        """Return what the user is shown: the decision, and the reply with and without guard."""
+        return (
+            f"  {self.question}\n    {self.route} (scenario: {self.scenario})",
+            f"    with the guard:    {self.guarded}  {_mark(self.right)}",
+            f"    without the guard: {self.unguarded}  {_mark(self.unguarded_right)}\n",
+        )
+
+
+def _mark(right: bool) -> str:
+    return "(as it should be)" if right else "(WRONG)"
+
+
+@dataclass(frozen=True, slots=True)
+class MicroworldDemo:
+    """What the second half of the demo shows.
+
+    Attributes:
+        answers: to all questions.
+    """
+
+    answers: tuple[MicroworldAnswer, ...]
+
+    def by_situation(self) -> dict[str, list[MicroworldAnswer]]:
+        """Return the answers under the name of their situation, with what it is."""
+        return {
+            f"{name}: {meaning}": [one for one in self.answers if one.situation == name]
+            for name, meaning in SITUATIONS.items()
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
@@ -86,7 +116,7 @@ class _Asked:
     expected: str | None
 
 
-def run_microworld_demo(out: Path, encoder: BiEncoderScorer) -> tuple[MicroworldAnswer, ...]:
+def run_microworld_demo(out: Path, encoder: BiEncoderScorer) -> MicroworldDemo:
     """Calibrate on the microworld's documents, then ask in four situations.
 
     Args:
@@ -118,7 +148,8 @@ def run_microworld_demo(out: Path, encoder: BiEncoderScorer) -> tuple[Microworld
         metrics=False,
     )
     asked = _questions(world, facts[CALIBRATION_FACTS:])
-    return _ask(world, asked, _live_documents(world, documents, asked), guard, encoder, lm)
+    live = _live_documents(world, documents, asked)
+    return MicroworldDemo(_ask(world, asked, live, guard, encoder, lm))
 
 
 def microworld_policy(

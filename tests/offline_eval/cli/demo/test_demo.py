@@ -9,13 +9,9 @@ import pytest
 from knowgate.guard import Policy, Route
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.signals.relevance import FusedScorer
-from knowgate.offline_eval.cli.demo import (
-    SITUATIONS,
-    MicroworldAnswer,
-    run_city_demo,
-    run_microworld_demo,
-)
+from knowgate.offline_eval.cli.demo import run_city_demo, run_microworld_demo
 from knowgate.offline_eval.cli.demo._city import CityDemo, split_sentences
+from knowgate.offline_eval.cli.demo._microworld import SITUATIONS, MicroworldAnswer
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +33,7 @@ def city(folder: Path, encoder: BiEncoderScorer) -> CityDemo:
 
 @pytest.fixture(scope="module")
 def microworld(folder: Path, encoder: BiEncoderScorer) -> tuple[MicroworldAnswer, ...]:
-    return run_microworld_demo(folder, encoder)
+    return run_microworld_demo(folder, encoder).answers
 
 
 def test_the_help_desk_follows_some_articles_and_abstains_where_they_are_missing(
