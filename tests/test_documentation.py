@@ -162,6 +162,7 @@ def resolves(dotted: str) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", GUIDES, ids=name)
 def test_every_command_exists_with_these_options(page: Path) -> None:
     for line in typed_commands(page):
@@ -229,6 +230,7 @@ def stand_ins(
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page", [page for page in GUIDES if any(not b.skip for b in blocks(page, "python"))], ids=name
 )
@@ -242,6 +244,7 @@ def test_the_python_of_a_page_runs(page: Path, stand_ins: dict[str, Any]) -> Non
         stand_ins["monitor"].close()
 
 
+@pytest.mark.slow
 def test_the_metrics_example_of_the_readme_shows_the_abstention_rate() -> None:
     [example] = [b.text for b in blocks(README, "python") if "start_http_server" in b.text]
 

@@ -150,6 +150,7 @@ def modules(*folders: str) -> Iterator[str]:
             )
 
 
+@pytest.mark.slow
 def test_every_tracked_file_of_the_packages_is_in_the_wheel(wheel: Path) -> None:
     listed = git("ls-files", "--", *PACKAGES, "knowgate").split()
     tracked = {
@@ -165,6 +166,7 @@ def test_every_tracked_file_of_the_packages_is_in_the_wheel(wheel: Path) -> None
     assert not [name for name in packed if not name.startswith("knowgate")]
 
 
+@pytest.mark.slow
 def test_without_extras_a_chain_is_guarded_by_the_embedded_scorer(python: Path) -> None:
     done = run_in(python, "-c", GUARDED_CHAIN)
 
@@ -174,6 +176,7 @@ def test_without_extras_a_chain_is_guarded_by_the_embedded_scorer(python: Path) 
     assert Path(file).is_relative_to(python.parents[1])
 
 
+@pytest.mark.slow
 def test_without_extras_everything_but_the_offline_evaluation_can_be_imported(
     python: Path,
 ) -> None:

@@ -384,6 +384,7 @@ def ended(bench: Any, monkeypatch: pytest.MonkeyPatch, *given: object) -> int:
     return 0
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_table_and_writes_all_figures(
     bench: Any,
     tmp_path: Path,

@@ -127,6 +127,7 @@ def test_folds_spread_each_kind_and_keep_repeats_together(routing: Any) -> None:
     assert np.bincount(folds[30:50]).tolist() == [2] * 10
 
 
+@pytest.mark.slow
 def test_a_telling_column_is_used(routing: Any) -> None:
     difference, rng, groups = world(300, seed=0)
     column = difference + rng.normal(scale=0.5, size=300)

@@ -29,6 +29,7 @@ def sufficiency() -> Iterator[tuple[Any, Any]]:
             sys.modules.pop(name, None)
 
 
+@pytest.mark.slow
 def test_the_source_takes_the_fifth_place_where_it_was_not_retrieved(
     sufficiency: tuple[Any, Any],
 ) -> None:

@@ -118,7 +118,7 @@ class Scenario:
         steps: done one after another.
         keep: patterns of files in the folder that are kept.
         without: names of fields that are left out of them, where they are too much.
-        slow: takes more than ten seconds.
+        slow: takes a second or more.
     """
 
     name: str

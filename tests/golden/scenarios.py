@@ -57,7 +57,11 @@ def _steps(*lines: str) -> list[Step]:
 
 
 SCENARIOS: tuple[Scenario, ...] = (
-    Scenario("help", [Step(f"{name} --help".strip(), options=True) for name in COMMANDS]),
+    Scenario(
+        "help",
+        [Step(f"{name} --help".strip(), options=True) for name in COMMANDS],
+        slow=True,
+    ),
     Scenario(
         "refusals",
         _steps(
@@ -91,8 +95,9 @@ SCENARIOS: tuple[Scenario, ...] = (
             "tune scenarios --method dpo --out in",
         ),
         keep=("*.json", "*.jsonl", "run/*"),
+        slow=True,
     ),
-    Scenario("guard", [Step(call=snippets.guards)]),
+    Scenario("guard", [Step(call=snippets.guards)], slow=True),
     Scenario(
         "guard-parts",
         [
@@ -167,6 +172,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             "--risk 0.01 --feedback in/feedback.jsonl",
         ),
         keep=("[a-f].json", "page-a.json", "drift.json", "*.jsonl", "*.html"),
+        slow=True,
     ),
     Scenario(
         "ookb-models",
@@ -246,6 +252,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             "unknown/*",
             "documents/*",
         ),
+        slow=True,
     ),
     Scenario(
         "interop",
@@ -291,6 +298,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             "report replayed --format json",
         ),
         keep=("replayed/*.json*", "counts.json", "set/**/*", "run/*"),
+        slow=True,
     ),
     Scenario(
         "conflict",
@@ -310,6 +318,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             "--out bias.json",
         ),
         keep=("bias.json", "run/*", "replayed/*", "guarded/*"),
+        slow=True,
     ),
     Scenario(
         "microworld",

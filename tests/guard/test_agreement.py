@@ -97,6 +97,7 @@ async def assert_all_agree(guard: Guard, cases: list[tuple[Any, Any]]) -> list[D
     return single
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [everything_asked, follows_on_error, scripted_model, no_threshold])
 async def test_all_four_forms_agree_on_mixed_questions(make: Callable[[], Guard]) -> None:
     decisions = await assert_all_agree(make(), mixed_questions())

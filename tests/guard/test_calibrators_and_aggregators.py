@@ -51,6 +51,7 @@ def test_a_calibrator_never_decreases_and_stays_within_zero_and_one(
     assert 0.0 <= calibrator.apply(low) <= calibrator.apply(high) <= 1.0
 
 
+@pytest.mark.slow
 @given(st.floats(-745, 745), st.sampled_from([0.0, math.inf]))
 @settings(max_examples=1000, deadline=None)
 def test_neighbouring_scores_are_never_turned_round(score: float, towards: float) -> None:
@@ -130,6 +131,7 @@ def test_scores_are_aggregated_as_worked_out_by_hand(
     assert aggregator(name)(scores) == pytest.approx(value, abs=1e-15)
 
 
+@pytest.mark.slow
 @given(st.sampled_from(sorted(AGGREGATORS)), st.lists(finite, min_size=1, max_size=6), st.data())
 @settings(max_examples=300, deadline=None)
 def test_a_better_passage_never_makes_the_whole_worse(

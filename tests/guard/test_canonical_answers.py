@@ -164,6 +164,7 @@ phrases = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join) | st.lists(
 texts = st.text() | phrases
 
 
+@pytest.mark.slow
 @given(texts)
 @settings(max_examples=600, deadline=None)
 def test_the_canonical_form_is_its_own(text: str) -> None:
@@ -172,6 +173,7 @@ def test_the_canonical_form_is_its_own(text: str) -> None:
     assert normalise_answer(canonical) == canonical
 
 
+@pytest.mark.slow
 @given(texts, texts)
 @settings(max_examples=300, deadline=None)
 def test_sameness_is_symmetric_and_every_answer_is_its_own(first: str, second: str) -> None:

@@ -123,6 +123,7 @@ def test_calls_one_after_the_other_use_one_thread() -> None:
     assert len(signal_threads() - before) == 1
 
 
+@pytest.mark.slow
 def test_the_threads_end_with_the_guard() -> None:
     before = signal_threads()
     guard = guard_with(scorer=FakeScorer(default=0.9))

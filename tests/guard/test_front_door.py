@@ -25,6 +25,7 @@ print(json.dumps([before, Guard.__module__, GuardedRAG.__module__, knowgate.__al
 """
 
 
+@pytest.mark.slow
 def test_importing_knowgate_loads_nothing_until_a_name_is_used() -> None:
     root = Path(__file__).resolve().parents[2]
     output = subprocess.check_output([sys.executable, "-c", PROGRAM], cwd=root)
@@ -67,6 +68,7 @@ def test_the_default_guard_decides_and_says_that_it_is_not_calibrated(
     assert len(said) == 1
 
 
+@pytest.mark.slow
 def test_the_note_is_kept_in_the_policy_file(tmp_path: Path) -> None:
     path = tmp_path / "policy.json"
     Guard.default(metrics=False).policy.save(path)

@@ -110,6 +110,7 @@ def _quiet() -> Any:
     logger.disabled = before
 
 
+@pytest.mark.slow
 def test_ten_thousand_hostile_inputs_all_end_in_a_route() -> None:
     guard = unreliable_guard(deadlines=NO_DEADLINES)
     routes, reasons = set(), set()

@@ -235,6 +235,7 @@ def test_a_file_that_is_no_json_is_refused(tmp_path: Path, content: str) -> None
         Policy.load(path)
 
 
+@pytest.mark.slow
 def test_a_policy_nested_beyond_reason_is_refused() -> None:
     deep: list[Any] = []
     for _ in range(100_000):

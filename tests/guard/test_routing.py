@@ -161,6 +161,7 @@ def test_more_relevance_never_leads_away_from_the_context(
         assert policy.route(high, confidence, conflict) is F
 
 
+@pytest.mark.slow
 @given(policies, maybe, maybe, st.none() | st.booleans(), st.booleans())
 @settings(max_examples=300, deadline=None)
 def test_no_route_is_taken_that_the_policy_does_not_allow(
@@ -209,6 +210,7 @@ class Told:
         return self.examine(question, closed_book_answer, passages)
 
 
+@pytest.mark.slow
 @given(policies, maybe, maybe, st.none() | st.booleans(), st.booleans())
 @settings(max_examples=200, deadline=None)
 def test_a_replay_equals_what_the_guard_decided(

@@ -45,6 +45,7 @@ def greedy_ids(lm: HuggingFaceLM, prompts: list[str]) -> list[list[int]]:
     return [answer.ids for [answer] in lm.engine.complete(rendered, lm.settings())]
 
 
+@pytest.mark.slow
 def test_running_out_of_memory_halves_the_batch_and_changes_no_answer(
     lm: HuggingFaceLM, model: Any, prompts: list[str]
 ) -> None:

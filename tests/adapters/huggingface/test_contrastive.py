@@ -100,6 +100,7 @@ def test_impossible_tokens_stay_impossible_and_give_no_nan(rule: Any) -> None:
     assert scores[:, 4].isfinite().all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["cad", "coiecd"])
 def test_decoding_equals_model_generate_with_a_logits_processor(
     lm: HuggingFaceLM, model: Any, tokenizer: Any, method: Any

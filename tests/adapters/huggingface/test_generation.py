@@ -53,6 +53,7 @@ def test_greedy_equals_transformers_generate_on_200_prompts(
     assert any(answer.ended_by_token for [answer] in answers), "no prompt met the end token"
 
 
+@pytest.mark.slow
 def test_left_padding_does_not_change_greedy_answers(lm: HuggingFaceLM, prompts: list[str]) -> None:
     batched = lm.generate(prompts[:40])
 
@@ -285,6 +286,7 @@ def test_arguments_out_of_range_are_refused(
         lm.generate(["prompt"], **options)
 
 
+@pytest.mark.slow
 def test_threads_get_the_answers_that_one_thread_gets(
     lm: HuggingFaceLM, prompts: list[str]
 ) -> None:

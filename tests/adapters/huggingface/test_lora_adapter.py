@@ -72,6 +72,7 @@ def change(folder: Path, **fields: Any) -> None:
     path.write_text(json.dumps(config | fields), encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_served_adapter_gives_the_tokens_of_the_one_in_memory(
     served: HuggingFaceLM, in_memory: HuggingFaceLM, lm: HuggingFaceLM
 ) -> None:

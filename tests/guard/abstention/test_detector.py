@@ -41,6 +41,7 @@ def test_a_real_answer_is_no_abstention(reply: str) -> None:
     assert not _DETECTOR.detect(reply).abstained
 
 
+@pytest.mark.slow
 @given(reply=_REPLIES)
 @settings(max_examples=150, deadline=None, derandomize=True)
 def test_any_text_gets_the_same_probability_each_time(reply: str) -> None:

@@ -49,6 +49,7 @@ def _matrix(rows: list[dict[str, Any]], with_citation: bool) -> np.ndarray[Any, 
     return np.asarray([[f[name] for name in FEATURE_NAMES] for f in found])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_citation", [True, False])
 def test_weights_fitted_on_one_domain_agree_with_the_judge_on_the_other(
     logs: dict[str, list[dict[str, Any]]], with_citation: bool

@@ -69,6 +69,7 @@ def _refused(model: Any, folder: Path, words: str) -> None:
     assert all(torch.equal(p, before[name]) for name, p in model.named_parameters())
 
 
+@pytest.mark.slow
 def test_merging_gives_the_hidden_states_of_pefts_own_merged_model(
     folder: Path, base_model: Any
 ) -> None:
@@ -81,6 +82,7 @@ def test_merging_gives_the_hidden_states_of_pefts_own_merged_model(
     assert (_hidden(ours) - _hidden(base_model)).abs().max() > 0.01
 
 
+@pytest.mark.slow
 def test_an_encoder_with_an_adapter_reads_texts_by_the_merged_weights(
     folder: Path, trained: TokenEncoder
 ) -> None:

@@ -143,6 +143,7 @@ def test_the_cache_keeps_the_last_used_texts_only() -> None:
     assert np.array_equal(first[0], first[3])
 
 
+@pytest.mark.slow
 def test_many_threads_get_the_scores_that_one_gets(bi_encoder: BiEncoderScorer) -> None:
     passages = [f"passage {i} " * (i + 1) for i in range(6)]
     expected = bi_encoder.score("q", passages).tolist()

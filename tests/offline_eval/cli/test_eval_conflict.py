@@ -61,6 +61,7 @@ def test_logged_replies_are_run(knowgate: Knowgate, questions: Path, tmp_path: P
     assert json.loads((run / "manifest.json").read_text())["settings"]["beliefs"] == "given"
 
 
+@pytest.mark.slow
 def test_the_embedded_model_is_asked_by_default(knowgate: Knowgate, tmp_path: Path) -> None:
     run = tmp_path / "run"
     found = knowgate("eval", "conflict", "--limit", "2", "--tasks", "CK,PK", "--out", run)

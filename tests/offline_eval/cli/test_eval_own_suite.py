@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from knowgate.offline_eval.suites import System, run_suite
 from tests.offline_eval.cli.commands import Knowgate, refused
 from tests.offline_eval.suites import arithmetic
@@ -35,6 +37,7 @@ def test_the_report_comes_in_every_format_and_a_gate_fails(
     assert "gate failed" in failed.err
 
 
+@pytest.mark.slow
 def test_settings_become_options(knowgate: Knowgate, tmp_path: Path) -> None:
     counts = tmp_path / "counts.json"
 

@@ -178,6 +178,7 @@ def test_the_folder_of_the_questions_is_never_taken_for_a_run_folder(
     assert (folder / "questions.jsonl").read_bytes() == content
 
 
+@pytest.mark.slow
 def test_a_run_is_gone_on_with_only_under_the_same_settings(
     knowgate: Knowgate, workplace: Path
 ) -> None:
@@ -256,6 +257,7 @@ def test_calibrate_may_declare_when_to_answer_from_memory(
     assert policy["allowed_routes"] == ["follow_context", "answer", "abstain"]
 
 
+@pytest.mark.slow
 def test_a_report_before_calibrating_says_how_to_get_the_rates(
     knowgate: Knowgate, workplace: Path
 ) -> None:
@@ -334,6 +336,7 @@ def test_doctor_finds_everything_and_says_so_as_json(knowgate: Knowgate) -> None
     )
 
 
+@pytest.mark.slow
 def test_doctor_exits_with_one_where_something_is_missing(
     knowgate: Knowgate, monkeypatch: pytest.MonkeyPatch
 ) -> None:

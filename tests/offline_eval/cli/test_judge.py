@@ -51,6 +51,7 @@ def run(tmp_path: Path) -> Path:
     return replies_run(tmp_path / "run", {"right": ANSWER, "refused": REFUSAL, "failed": None})
 
 
+@pytest.mark.slow
 def test_the_offline_judges_are_the_default(knowgate: Knowgate, run: Path) -> None:
     outcome = knowgate("judge", run)
     assert (outcome.code, outcome.err) == (0, "")
@@ -148,6 +149,7 @@ def test_a_judge_that_follows_its_beliefs_is_warned_of(
         assert "follows its own beliefs against the context" in (run / name).read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_nothing_is_said_of_an_unbiased_judge(
     knowgate: Knowgate, run: Path, tmp_path: Path
 ) -> None:

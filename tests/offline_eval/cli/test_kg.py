@@ -24,6 +24,7 @@ def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_microworld_becomes_a_set_that_the_suite_reads(
     knowgate: Knowgate, tmp_path: Path
 ) -> None:
@@ -83,6 +84,7 @@ def test_options_reach_the_generator(knowgate: Knowgate, people: Path, tmp_path:
     assert str(tmp_path) not in json.dumps(manifest)
 
 
+@pytest.mark.slow
 @pytest.mark.enable_socket
 def test_an_endpoint_becomes_a_set(knowgate: Knowgate, tmp_path: Path) -> None:
     store = pyoxigraph.Store()

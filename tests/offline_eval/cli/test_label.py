@@ -76,6 +76,7 @@ def test_agreement_is_printed_with_intervals(knowgate: Knowgate, run: RepliesRun
     assert re.search(r"\d\.\d{3} to \d\.\d{3}", outcome.out)
 
 
+@pytest.mark.slow
 def test_a_label_that_is_no_outcome_is_refused_with_its_line(
     knowgate: Knowgate, run: RepliesRun
 ) -> None:

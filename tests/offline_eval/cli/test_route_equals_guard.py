@@ -179,6 +179,7 @@ def test_a_replay_equals_the_guard_on_every_combination_of_policy_and_signal(
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_conflict_counts_for_the_guard_as_for_the_replay_by_its_kind(
     knowgate: Knowgate,
 ) -> None:

@@ -210,6 +210,7 @@ _VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(
     derandomize=True,
     deadline=None,

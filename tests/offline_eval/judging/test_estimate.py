@@ -44,6 +44,7 @@ def failure(judge: EstimateJudge, reply: str, said: str, **changed: object) -> s
     return asyncio.run(judge.judge("failure", material(reply, **changed), known)).outcome
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reply", "expected"),
     [

@@ -19,6 +19,7 @@ def _true_rates(policy: Policy, population: CalibrationSet) -> tuple[float, floa
     return rates.coverage.value, rates.risk.value
 
 
+@pytest.mark.slow
 def test_no_question_is_used_for_two_things() -> None:
     found = calibrate_records(drawn(300, variants=2), risk=0.2, delta=0.1, share=0.8)
 
@@ -213,6 +214,7 @@ def test_without_confidence_memory_never_answers() -> None:
     assert not any("each route" in line for line in found.not_promised)
 
 
+@pytest.mark.slow
 def test_a_coverage_that_is_asked_for_comes_with_the_bound_that_it_costs() -> None:
     population = drawn(4000, seed=999)
     asked = {}

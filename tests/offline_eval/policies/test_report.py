@@ -148,6 +148,7 @@ def test_without_confidence_relevance_alone_is_drawn(tmp_path: Path) -> None:
     assert set(json.loads(paths.json.read_text("utf-8"))["signals"]) == {"relevance"}
 
 
+@pytest.mark.slow
 def test_without_held_out_questions_the_page_says_how_they_are_judged(tmp_path: Path) -> None:
     found = calibrate_records(drawn(300), risk=0.2, delta=0.1, share=1.0)
 
@@ -157,6 +158,7 @@ def test_without_held_out_questions_the_page_says_how_they_are_judged(tmp_path: 
     assert "Questions that the certificate rests on" in text
 
 
+@pytest.mark.slow
 def test_a_policy_that_nothing_certifies_is_reported_too(tmp_path: Path) -> None:
     found = calibrate_records(drawn(30), risk=0.01, delta=0.05)
 

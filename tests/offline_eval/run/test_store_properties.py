@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -49,6 +50,7 @@ def test_any_rows_come_back_as_they_were(rows: list[dict[str, Any]]) -> None:
             assert list(store.done) == [row["key"] for row in rows]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(rows=_ROWS, data=st.data())
 def test_after_any_cut_exactly_the_whole_rows_are_left_and_the_rest_can_follow(

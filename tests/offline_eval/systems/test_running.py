@@ -221,6 +221,7 @@ def test_passing_failures_are_tried_again(workplace: Path, tmp_path: Path) -> No
     assert model.failed_calls > 0
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_where_it_stopped(workplace: Path, tmp_path: Path) -> None:
     class StoppedError(Exception):
         pass

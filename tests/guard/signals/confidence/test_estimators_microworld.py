@@ -84,6 +84,7 @@ def test_estimators_tell_known_from_unknown(
     assert all(0.0 <= row.value <= 1.0 for row in found)
 
 
+@pytest.mark.slow
 def test_a_probe_fitted_on_some_subjects_works_on_others(lm: HuggingFaceLM) -> None:
     right = [
         same_answer(row.answer, fact.value)
@@ -108,6 +109,7 @@ def test_a_probe_fitted_on_some_subjects_works_on_others(lm: HuggingFaceLM) -> N
     assert probe.requirement is Requirement.WEIGHTS
 
 
+@pytest.mark.slow
 def test_single_questions_get_what_batches_get(lm: HuggingFaceLM) -> None:
     for name in set(estimator_names()) - {"hidden_state_probe", "verbalized"}:
         estimator = loaded(name, lm)

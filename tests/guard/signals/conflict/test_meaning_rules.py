@@ -132,6 +132,7 @@ texts = st.text(max_size=40) | st.lists(
 ).map(" ".join)  # fmt: skip
 
 
+@pytest.mark.slow
 @given(texts, texts)
 @example("0B", "0#0")
 @settings(max_examples=400, deadline=None)
@@ -149,6 +150,7 @@ def test_two_numbers_are_the_same_exactly_if_they_are_equal(first: int, second: 
 _CONFLICTS = SHARED_DATA / "conflictqa/strategyqa_chatgpt.jsonl"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not _CONFLICTS.is_file(), reason="the public conflictqa data is not here")
 def test_published_contradictions_are_seen_by_rule() -> None:
     with _CONFLICTS.open(encoding="utf-8") as stream:

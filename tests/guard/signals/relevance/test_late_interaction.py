@@ -41,6 +41,7 @@ def scorer() -> LateInteractionScorer:
     return LateInteractionScorer(TokenEncoder(device="cpu"))
 
 
+@pytest.mark.slow
 def test_what_answers_scores_above_what_does_not(scorer: LateInteractionScorer) -> None:
     library, _, pool, _, nothing = scorer.score("When does the library open?", PASSAGES)
     assert library > pool > nothing
@@ -83,6 +84,7 @@ def test_every_way_of_scoring_agrees_to_the_last_bit(
     assert -1.0 <= max(judged.scores) <= judged.joint + 1e-12 <= 1.0 + 1e-12
 
 
+@pytest.mark.slow
 def test_the_end_of_a_long_passage_is_read(scorer: LateInteractionScorer) -> None:
     hidden = "Dogs must be registered. " * 150 + "The library opens at nine."
     with_it, without = scorer.score("When does the library open?", [hidden, hidden[:-26]])
@@ -134,6 +136,7 @@ def test_a_table_that_was_tampered_with_is_refused(
         _idf_table()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("aggregator", ["joint", "max"])
 async def test_single_and_batch_decisions_are_equal_to_the_last_bit(
     scorer: LateInteractionScorer, aggregator: str

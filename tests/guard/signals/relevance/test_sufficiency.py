@@ -84,6 +84,7 @@ def test_the_score_is_the_mix_of_the_match_features(
     assert fused.match_features([QUESTION], [PASSAGES[:2]]) == [([first, second], together)]
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(chosen=st.lists(st.sampled_from(PASSAGES), min_size=1, max_size=6), data=st.data())
 def test_every_way_of_scoring_agrees_to_the_last_bit(
@@ -171,6 +172,7 @@ def test_the_fingerprint_changes_with_the_mix_and_nothing_else_of_the_call(
     assert fused.fingerprint.kind == "fused"
 
 
+@pytest.mark.slow
 def test_the_fingerprint_changes_with_the_adapter_and_its_scale(
     folder: Path, fused: FusedScorer, base: TokenEncoder, trained: TokenEncoder, tmp_path: Path
 ) -> None:
@@ -188,6 +190,7 @@ def test_the_fingerprint_changes_with_the_adapter_and_its_scale(
     assert len({one.model_dump_json() for one in found}) == 3
 
 
+@pytest.mark.slow
 def test_two_adapters_give_two_scores(
     fused: FusedScorer, base: TokenEncoder, tmp_path: Path
 ) -> None:
@@ -195,6 +198,7 @@ def test_two_adapters_give_two_scores(
     assert other.score(QUESTION, PASSAGES[:1]) != fused.score(QUESTION, PASSAGES[:1])
 
 
+@pytest.mark.slow
 def test_a_tuned_folder_is_loaded_by_its_path(folder: Path, fused: FusedScorer) -> None:
     found = load_scorer(str(folder))
     assert isinstance(found, FusedScorer)
@@ -260,6 +264,7 @@ def test_bundled_files_that_are_not_those_shipped_are_refused(tmp_path: Path, da
         require_bundled(copy)
 
 
+@pytest.mark.slow
 def test_the_bundled_scorers_tell_an_answer_from_its_neighbours(base: TokenEncoder) -> None:
     fused = load_scorer("fused")
     assert isinstance(fused, FusedScorer)

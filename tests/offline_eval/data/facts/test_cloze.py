@@ -135,6 +135,7 @@ def test_sentences_that_only_differ_in_what_is_asked_are_ambiguous(tmp_path: Pat
     assert totals.facts == 4
 
 
+@pytest.mark.slow
 def test_the_driving_handbook_gives_the_same_questions_every_time(
     shared_data: Path, tmp_path: Path
 ) -> None:

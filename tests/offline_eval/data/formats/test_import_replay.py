@@ -91,6 +91,7 @@ def _counts(run: RepliesRun) -> dict[str, tuple[int, ...]]:
     }
 
 
+@pytest.mark.slow
 def test_the_logged_counts_come_out_exactly(policybench: RepliesRun) -> None:
     assert _counts(policybench) == _LOGGED
 

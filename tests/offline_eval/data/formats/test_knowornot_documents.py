@@ -203,6 +203,7 @@ def test_any_json_is_a_document_or_an_input_error(
     json.dumps(document.model_dump(mode="json"), ensure_ascii=False).encode()
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_a_document_with_any_one_value_changed_is_read_or_refused(

@@ -97,6 +97,7 @@ def test_published_artefacts_become_one_system_with_the_published_counts(
     assert {len(run.context_passages(reply)) for reply in run.replies.values()} == {5}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [(2, 1, 0), (1, 2), (2,)])
 def test_documents_of_one_experiment_may_come_in_any_order(
     artefacts: list[Path], tmp_path: Path, order: tuple[int, ...]

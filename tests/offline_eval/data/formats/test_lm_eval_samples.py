@@ -197,6 +197,7 @@ def test_a_line_that_is_no_sample_is_named(
     assert caught.value.where == f"{path}:2"
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.dictionaries(st.sampled_from(sorted(GENERATION)), _JSON, max_size=4), st.booleans())
 def test_any_json_is_a_sample_or_an_input_error(

@@ -174,6 +174,7 @@ def test_an_empty_log_and_a_missing_one_are_refused(tmp_path: Path) -> None:
         read_replay_log(tmp_path / "none.jsonl")
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(

@@ -65,6 +65,7 @@ def wikidata_store(wikidata_triples: str) -> pyoxigraph.Store:
     return store_of(wikidata_triples)
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_pages_and_fails_gives_the_questions_of_the_file(
     wikidata_store: pyoxigraph.Store, wikidata_graph: KnowledgeGraph
 ) -> None:
@@ -94,6 +95,7 @@ def test_an_endpoint_that_pages_and_fails_gives_the_questions_of_the_file(
     }
 
 
+@pytest.mark.slow
 def test_the_commonest_properties_are_found_and_dated_facts_with_them(
     world_store: pyoxigraph.Store,
 ) -> None:

@@ -39,6 +39,7 @@ def write_out(made: GeneratedSet, graph: KnowledgeGraph, folder: Path) -> dict[s
     }
 
 
+@pytest.mark.slow
 def test_what_is_written_reads_back_as_it_was(
     world_set: GeneratedSet, world_graph: KnowledgeGraph, tmp_path: Path
 ) -> None:
@@ -303,6 +304,7 @@ def test_in_a_met_window_exactly_its_values_hold_all_the_time(
         assert possible[year] == set(values)
 
 
+@pytest.mark.slow
 @given(st.lists(_SPAN, min_size=1, max_size=6), st.integers(0, 10**6), st.integers(0, 30))
 def test_in_an_unmet_window_nothing_can_hold(spans: list[Span], seed: int, length: int) -> None:
     latest = max(year for span in spans for year in (span.start, span.end) if year is not None)

@@ -50,6 +50,7 @@ def empty_pairs(graph: KnowledgeGraph) -> set[tuple[str, str]]:
     return found
 
 
+@pytest.mark.slow
 def test_what_another_fact_or_name_may_connect_is_not_called_unconnected(tmp_path: Path) -> None:
     doubtful = {("A", "B"), ("C", "D"), ("E", "F")}
     assert doubtful <= empty_pairs(plays(tmp_path))

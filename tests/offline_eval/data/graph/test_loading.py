@@ -252,6 +252,7 @@ def test_what_is_no_graph_is_refused(tmp_path: Path) -> None:
 _NODES = st.integers(0, 6)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(_NODES, st.integers(0, 2), _NODES), max_size=30), st.randoms())
 def test_look_ups_are_those_of_the_triples_in_any_order(
     tmp_path_factory: pytest.TempPathFactory,

@@ -209,6 +209,7 @@ def test_a_taken_port_is_refused(run: RepliesRun, url: str) -> None:
         LabelServer(open_session(run, open_sample(run), "bob"), urlsplit(url).port or 0)
 
 
+@pytest.mark.slow
 def test_parallel_requests_of_two_annotators_lose_no_label(run: RepliesRun, serve: Serve) -> None:
     sample = open_sample(run)
     urls = [serve(open_session(run, sample, name)) for name in ("anna", "bob")]

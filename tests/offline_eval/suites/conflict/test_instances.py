@@ -67,6 +67,7 @@ def test_each_letter_is_right_equally_often(seed: int) -> None:
     assert sum(one.agreeing_first for one in made) == 4
 
 
+@pytest.mark.slow
 def test_the_microworlds_letters_are_balanced_to_the_last_block() -> None:
     made = instances(microworld_items()[:102])
     counts = Counter(

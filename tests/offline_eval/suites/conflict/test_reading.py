@@ -145,6 +145,7 @@ def test_an_id_twice_is_refused(tmp_path: Path) -> None:
         read_conflict_set(write(tmp_path / "set.jsonl", line, line))
 
 
+@pytest.mark.slow
 def test_the_public_files_are_read(shared_data: Path) -> None:
     found = read_conflict_set(shared_data / "conflictqa")
     assert len(found.items) == 1245 + 671 + 559 - 2

@@ -77,6 +77,7 @@ def test_the_numbers_stand_in_the_json(run: Path) -> None:
     assert len(set(found["right_letters"].values())) == 1
 
 
+@pytest.mark.slow
 def test_hostile_text_stays_text(run: Path) -> None:
     paths = write_report(run)
     page = Page(paths.html.read_text(encoding="utf-8"))
@@ -88,6 +89,7 @@ def test_hostile_text_stays_text(run: Path) -> None:
     assert "\u202e" not in paths.html.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_same_run_gives_the_same_bytes(run: Path, tmp_path: Path) -> None:
     first, second = (write_report(run, out_dir=tmp_path / name) for name in "ab")
     for name in ("html", "markdown", "json"):
@@ -102,6 +104,7 @@ def test_the_page_says_what_removing_the_passage_does(tmp_path: Path) -> None:
     assert "Fewer than 30 questions" in text
 
 
+@pytest.mark.slow
 def test_what_a_guard_decided_is_told_apart_from_removing_always(tmp_path: Path) -> None:
     guards = {"mine": Remover()}
     out = run_conflict(ScoringModel(), small_set(8), tmp_path / "run", guards=guards)

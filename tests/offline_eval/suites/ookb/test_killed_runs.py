@@ -143,6 +143,7 @@ def test_a_run_with_another_retriever_is_refused_and_left_as_it_is(toy: Path) ->
     assert _contents(toy / "run") == before
 
 
+@pytest.mark.slow
 def test_a_run_from_before_the_retriever_was_noted_is_read_but_not_gone_on_with(
     toy: Path,
 ) -> None:

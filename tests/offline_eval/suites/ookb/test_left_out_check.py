@@ -65,6 +65,7 @@ def test_another_number_makes_another_fact() -> None:
     assert [(own, other) for own, other, _ in _check(pairs)] == [("1", "2"), ("2", "1")]
 
 
+@pytest.mark.slow
 def test_restatements_are_found_by_the_bundled_encoder() -> None:
     pairs = [
         ("What is the penalty for speeding?", "It is considered an offence."),
@@ -86,6 +87,7 @@ def test_an_index_that_is_there_is_used() -> None:
     assert encoder.seen == []
 
 
+@pytest.mark.slow
 def test_many_passages_are_checked_without_comparing_all_words() -> None:
     draw = random.Random(0)
     letters = "abcdefghijklmnopqrstuvwxyz"

@@ -96,6 +96,7 @@ def test_the_headline_of_one_system_gives_counts_rates_and_intervals(tmp_path: P
     assert "the labels that came with the replies" in text
 
 
+@pytest.mark.slow
 def test_the_page_shows_every_section(tmp_path: Path) -> None:
     run = mixed(tmp_path / "run", planned=40)
     old = mixed(tmp_path / "old")
@@ -129,6 +130,7 @@ def test_the_page_shows_every_section(tmp_path: Path) -> None:
     assert html.count("<svg") == 2
 
 
+@pytest.mark.slow
 def test_the_page_needs_nothing_from_outside_and_no_script(tmp_path: Path) -> None:
     html = write_report(mixed(tmp_path / "run")).html.read_text(encoding="utf-8")
 
@@ -140,6 +142,7 @@ def test_the_page_needs_nothing_from_outside_and_no_script(tmp_path: Path) -> No
     assert len(page.ids) == len(set(page.ids))
 
 
+@pytest.mark.slow
 def test_text_of_others_cannot_become_markup(tmp_path: Path) -> None:
     paths = write_report(hostile(tmp_path / "run"), formats=ALL)
 
@@ -159,6 +162,7 @@ def test_text_of_others_cannot_become_markup(tmp_path: Path) -> None:
     assert len(rows) == 7
 
 
+@pytest.mark.slow
 def test_the_same_run_gives_the_same_bytes_wherever_it_lies(tmp_path: Path) -> None:
     run = mixed(tmp_path / "run")
     moved = shutil.copytree(run, tmp_path / "elsewhere" / "run")

@@ -106,6 +106,7 @@ def test_without_the_embedded_model_words_stand_in(
     assert len(found.topics) > 1
 
 
+@pytest.mark.slow
 def test_the_embedded_model_groups_alike_questions() -> None:
     found = breakdown(questions(21))
 

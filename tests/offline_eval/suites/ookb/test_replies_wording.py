@@ -60,6 +60,7 @@ def test_of_a_guard_that_has_seen_all_questions_nothing_is_said(tmp_path: Path) 
     assert "The guard against none" not in text
 
 
+@pytest.mark.slow
 def test_a_guard_is_not_praised_for_a_knowledge_base_that_it_was_calibrated_on(
     tmp_path: Path,
 ) -> None:
@@ -186,6 +187,7 @@ def test_a_new_policy_is_compared_with_the_old_one_of_another_name(tmp_path: Pat
     assert found[1]["abstention"]["difference"]["value"] == 1.0
 
 
+@pytest.mark.slow
 def test_a_title_names_a_few_knowledge_bases_only(tmp_path: Path) -> None:
     run = write_replies_run(tmp_path / "run", [toy(f"q{n}", base=f"kb{n}") for n in range(40)])
 

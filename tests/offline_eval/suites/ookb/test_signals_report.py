@@ -32,6 +32,7 @@ def calibrated(write_run: WriteRun, **changes: object) -> Path:
     return write_run(rows, test_questions=["q0", "q1", "q2", "q4"], **changes)
 
 
+@pytest.mark.slow
 def test_the_headline_gives_counts_rates_and_intervals(write_run: WriteRun) -> None:
     paths = write_report(calibrated(write_run))
 
@@ -57,6 +58,7 @@ def test_the_page_needs_nothing_from_outside_and_no_script(write_run: WriteRun) 
     assert len(page.ids) == len(set(page.ids))
 
 
+@pytest.mark.slow
 def test_three_plots_stand_in_the_page_with_the_threshold(write_run: WriteRun) -> None:
     html = write_report(calibrated(write_run)).html.read_text(encoding="utf-8")
 
@@ -86,6 +88,7 @@ def test_text_of_a_knowledge_base_cannot_become_markup(write_run: WriteRun) -> N
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in rows} == {3, 6}
 
 
+@pytest.mark.slow
 def test_the_same_run_gives_the_same_bytes_wherever_it_lies(
     write_run: WriteRun, tmp_path: Path
 ) -> None:
@@ -100,6 +103,7 @@ def test_the_same_run_gives_the_same_bytes_wherever_it_lies(
     assert second.json == tmp_path / "out" / "report.json"
 
 
+@pytest.mark.slow
 def test_the_json_file_holds_the_summary(write_run: WriteRun) -> None:
     run = calibrated(write_run)
 
@@ -123,6 +127,7 @@ def test_the_ten_worst_cases_come_in_order(write_run: WriteRun) -> None:
     assert re.findall(r"q(\d+)/in_kb", markdown) == fooled
 
 
+@pytest.mark.slow
 def test_retrieval_misses_are_no_worst_cases(write_run: WriteRun) -> None:
     markdown = write_report(calibrated(write_run)).markdown.read_text(encoding="utf-8")
 
@@ -148,6 +153,7 @@ def test_one_question_without_passages_still_makes_a_report(write_run: WriteRun)
     assert "Nothing was retrieved." in text
 
 
+@pytest.mark.slow
 def test_an_uncertified_policy_is_named_as_such(write_run: WriteRun) -> None:
     run = calibrated(write_run, calibration={"policy": policy(None)})
 
@@ -222,6 +228,7 @@ def test_a_place_that_cannot_be_written_is_an_input_error(
         write_report(run, out_dir=tmp_path / "file")
 
 
+@pytest.mark.slow
 def test_a_policy_by_hand_promises_nothing(write_run: WriteRun) -> None:
     run = calibrated(write_run, calibration={"policy": policy(None, guarantee=None)})
 
@@ -240,6 +247,7 @@ def test_a_passage_without_text_has_no_score(write_run: WriteRun) -> None:
     assert "- – · (text not stored in the run) (q1)" in text
 
 
+@pytest.mark.slow
 def test_the_bound_that_was_asked_for_is_not_rounded(write_run: WriteRun) -> None:
     fields = policy()
     fields["guarantee"] |= {"risk": 0.025, "delta": 0.125}

@@ -43,6 +43,7 @@ def run(tmp_path: Path) -> Path:
     )
 
 
+@pytest.mark.slow
 def test_the_numbers_stand_in_the_json(run: Path) -> None:
     paths = write_report(run)
     found = json.loads(paths.json.read_text())
@@ -54,6 +55,7 @@ def test_the_numbers_stand_in_the_json(run: Path) -> None:
     assert {line["r_ua"]["value"] for line in guarded if line["type"] == "all"} == {1.0}
 
 
+@pytest.mark.slow
 def test_hostile_text_stays_text(run: Path) -> None:
     paths = write_report(run)
     page = Page(paths.html.read_text(encoding="utf-8"))
@@ -71,6 +73,7 @@ def test_the_same_run_gives_the_same_bytes(run: Path, tmp_path: Path) -> None:
         assert getattr(first, name).read_bytes() == getattr(second, name).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_gate_can_ask_for_its_numbers(run: Path) -> None:
     gates = write_report(run, gates=["accuracy<0.9", "r_ua<0"]).gates
     assert [gate.failed for gate in gates] == [True, False]

@@ -47,6 +47,7 @@ def refuses(reply: str) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_the_published_rules_are_reproduced_on_five_thousand_replies(shared_data: Path) -> None:
     items = [one for one in read_layout(shared_data / "uaqfact").items if not one.unanswerable]
     rng = random.Random(7)

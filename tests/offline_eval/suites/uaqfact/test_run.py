@@ -46,6 +46,7 @@ def rows(run: Path) -> list[UaqRow]:
     return TableSpec("rows", UaqRow, "row_id").read(run)
 
 
+@pytest.mark.slow
 def test_every_question_is_put_in_every_form(folder: Path, tmp_path: Path) -> None:
     lm = ScoringModel(default="##None##")
     run = run_uaqfact(lm, folder, tmp_path / "run", **ALL_FORMS)

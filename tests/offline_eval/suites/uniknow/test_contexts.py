@@ -182,6 +182,7 @@ def test_an_editor_that_fails_is_a_problem_of_each_question(towers: Dataset) -> 
     assert len(built.problems) == len(towers.questions)
 
 
+@pytest.mark.slow
 def test_the_microworld_brings_its_own_contexts(microworld: tuple[Dataset, ContextSet]) -> None:
     dataset, built = microworld
     world = dataset.world
@@ -261,6 +262,7 @@ def test_arguments_out_of_range_are_refused(towers: Dataset) -> None:
         split_questions(towers, {}, evaluation_share=1.0)
 
 
+@pytest.mark.slow
 def test_xquad_gets_an_original_and_irrelevant_contexts_throughout(shared_data: Path) -> None:
     dataset = read_dataset(shared_data / "xquad" / "xquad.en.even.json", limit=250)
 

@@ -258,6 +258,7 @@ def test_asking_the_same_question_many_times_makes_no_interval_narrower() -> Non
     assert (first.cases, again.cases) == (100, 800)
 
 
+@pytest.mark.slow
 def test_rely_lies_in_its_interval_as_often_as_promised() -> None:
     rng = np.random.default_rng(7)
     acc, declined = 0.5, 0.2

@@ -121,6 +121,7 @@ def test_the_page_shows_all_plots_and_says_what_was_tested(written: Path) -> Non
         assert words in text
 
 
+@pytest.mark.slow
 def test_the_opening_says_what_the_guard_costs(tmp_path: Path) -> None:
     cases = simulated_cases(60)
     habits = dict.fromkeys(("naive", "guard_naive"), HABITS["naive"])
@@ -158,6 +159,7 @@ def test_a_second_report_has_the_same_bytes(full_run: Path, written: Path, tmp_p
         assert path.read_bytes() == (written / path.name).read_bytes()
 
 
+@pytest.mark.slow
 def test_text_of_questions_replies_and_names_cannot_become_markup(tmp_path: Path) -> None:
     cases = simulated_cases(8, text=TEXT)
     habits = {"naive": HABITS["naive"], "<script>x": HABITS["kaft"]}
@@ -256,6 +258,7 @@ def test_a_lone_surrogate_in_a_reply_stops_no_report(tmp_path: Path) -> None:
     assert "a\ufffdb" in paths.html.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_guards_for_which_nothing_was_certified_are_not_praised(tmp_path: Path) -> None:
     cases = simulated_cases(12)
     rows = simulated_rows(cases, {name: HABITS[name] for name in ("naive", "guard_naive")})

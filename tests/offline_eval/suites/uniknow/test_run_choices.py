@@ -40,6 +40,7 @@ def test_training_without_anything_to_train_on_is_refused_before_any_row(
     assert not (tmp_path / "run" / "rows.jsonl").exists()
 
 
+@pytest.mark.slow
 def test_all_leaves_out_what_has_nothing_to_be_trained_on_and_says_so(
     tmp_path: Path, lm: HuggingFaceLM
 ) -> None:
