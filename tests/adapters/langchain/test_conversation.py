@@ -22,7 +22,7 @@ from knowgate.adapters.langchain import (
     SmallTalk,
 )
 from knowgate.adapters.langchain._conversation import history_text, small_talk_pattern
-from knowgate.guard import InputError, Reason, Route
+from knowgate.guard import Decision, InputError, Reason, Route
 from knowgate.guard.prompts import Prompt, bundled_prompt, load_prompt
 from tests.adapters.langchain.fakes import CONTEXT_PROMPT, RunsHandler, Setting, collector
 from tests.adapters.langchain.test_guarded_rag_ways import WAYS, essence
@@ -437,3 +437,34 @@ def test_a_retriever_that_fails_on_a_rewritten_question_abstains() -> None:
     answer = chain.invoke(FOLLOW_UP)
 
     assert answer.decision.reason is Reason.RETRIEVAL_FAILED
+
+
+def test_a_graph_keeps_the_conversation_as_messages() -> None:
+    graph = pytest.importorskip("langgraph.graph")
+    memory = pytest.importorskip("langgraph.checkpoint.memory")
+    jsonplus = pytest.importorskip("langgraph.checkpoint.serde.jsonplus")
+    asked, rewrites = rewriter()
+    conversation = Conversation(rewrites, SmallTalk(reply="Any time!"))
+    chain = Setting(conversation=conversation).chain
+
+    def ask(state: dict[str, Any]) -> dict[str, Any]:
+        *history, last = state["messages"]
+        return {"messages": [chain.invoke({"question": last.text, "chat_history": history})]}
+
+    builder = graph.StateGraph(graph.MessagesState)
+    builder.add_node("ask", ask)
+    builder.add_edge(graph.START, "ask")
+    types = [GuardedAnswer, Decision]
+    serializer = jsonplus.JsonPlusSerializer(allowed_msgpack_modules=types)
+    app = builder.compile(checkpointer=memory.InMemorySaver(serde=serializer))
+    config: Any = {"configurable": {"thread_id": "1"}}
+
+    for text in ("How much is the grounded plan?", "what about yearly?", "thanks!"):
+        state = app.invoke({"messages": [HumanMessage(text)]}, config)
+
+    answers = [message for message in state["messages"] if isinstance(message, GuardedAnswer)]
+    assert [answer.small_talk for answer in answers] == [False, False, True]
+    assert [answer.standalone_question for answer in answers] == [None, STANDALONE, None]
+    assert [history_text(given["chat_history"]) for given in asked] == [
+        f"Human: How much is the grounded plan?\nAI: {answers[0].answer}"
+    ]
