@@ -46,14 +46,22 @@ def report(
             metavar="EXPRESSION",
             help="A gate: exit code 1 where this holds, or is undefined, such as "
             "'abstention_rate<0.9' or 'abstention_rate.low<85%'. NAME OP NUMBER, where NAME is "
-            "a path in report.json. May be given more than once.",
+            "a path in report.json. May be given more than once. If more than 5 % of the rows "
+            "failed, that is a failed gate, too, unless an expression names 'failed'.",
+        ),
+    ] = None,
+    system: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Check the gates against the numbers of this system, not of all together: "
+            "its id in report.json. May be given more than once."
         ),
     ] = None,
 ) -> None:
     """Write the report of a run, and check gates against it.
 
-    Of a run of replies, of relevance signals or of the UniKnow suite; comparing and csv
-    are for runs of replies.
+    Comparing and csv are for runs of replies. Where some systems of such a run have a guard,
+    its rates over all systems are those of the systems with a guard.
 
     Examples: `knowgate report run` ·
     `knowgate report run --compare last-release --fail-if 'abstention_rate<0.9'`
@@ -68,6 +76,7 @@ def report(
         compare=compare or (),
         formats=[name.strip() for name in formats.split(",") if name.strip()],
         gates=fail_if or (),
+        systems=system or (),
     )
     for path in reversed(paths.written):
         out.print(f"report → {path}", markup=False)

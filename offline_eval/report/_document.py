@@ -14,7 +14,7 @@ never escapes, and a text from a knowledge base can stand anywhere.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ..._version import __version__
@@ -178,7 +178,7 @@ class Section:
     Attributes:
         title: its heading; empty for none.
         blocks: in their order; a `str` is a paragraph, None is skipped.
-        folded: shown by its heading until it is opened; for nested sections.
+        folded: only its heading is shown until it is opened.
     """
 
     title: str
@@ -242,6 +242,7 @@ class Document:
             the suite has no CSV.
         checks: gives the test cases of the JUnit file where no gate is given; None where the
             suite has none.
+        systems: numbers of each system under test by its name, for gates about one of them.
     """
 
     name: str
@@ -253,3 +254,4 @@ class Document:
     values: Mapping[str, Any]
     rows: Callable[[], Iterable[Sequence[object]]] | None = None
     checks: Callable[[], Sequence[Check]] | None = None
+    systems: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

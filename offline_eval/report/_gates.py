@@ -190,26 +190,37 @@ class GateResult:
         gate: as read.
         value: the report's number; None where it is undefined.
         failed: the condition holds, or the number is undefined: an unknown number never passes.
+        system: whose number it is; empty for the whole run.
     """
 
     gate: Gate
     value: float | None
     failed: bool
+    system: str = ""
 
     @property
     def text(self) -> str:
         """What was found, in one line."""
+        name = f"{self.system}: {self.gate.name}" if self.system else self.gate.name
         if self.value is None:
-            return f"{self.gate.name} is undefined: nothing was measured that it rests on"
-        return f"{self.gate.name} is {self.value:.6g}"
+            return f"{name} is undefined: nothing was measured that it rests on"
+        return f"{name} is {self.value:.6g}"
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
-        return {"fail_if": self.gate.text, "value": self.value, "failed": self.failed}
+        own = {"system": self.system} if self.system else {}
+        return {**own, "fail_if": self.gate.text, "value": self.value, "failed": self.failed}
+
+
+# Where more calls failed, the other numbers say little: gates fail unless one names `failed`.
+_MOST_FAILED = parse_gate("failed>5%")
 
 
 def check_gates(report: Mapping[str, Any], expressions: Sequence[str]) -> tuple[GateResult, ...]:
     """Check each gate, in the order given.
+
+    If more than 5 % of the rows failed, that is a failed gate, too, unless a gate of the user's
+    names `failed`.
 
     Args:
         report: what `report.json` holds, of any suite.
@@ -218,11 +229,51 @@ def check_gates(report: Mapping[str, Any], expressions: Sequence[str]) -> tuple[
     Raises:
         InputError: an expression cannot be read, or names no number of the report.
     """
+    return _checked([("", report)], expressions)
+
+
+def check_system_gates(
+    systems: Mapping[str, Mapping[str, Any]], chosen: Sequence[str], expressions: Sequence[str]
+) -> tuple[GateResult, ...]:
+    """Check each gate against the numbers of each chosen system; as `check_gates`.
+
+    Args:
+        systems: numbers by the name of the system.
+        chosen: names of systems.
+        expressions: see the package.
+
+    Raises:
+        InputError: there is no such system, or as `check_gates`.
+    """
+    if not expressions:
+        raise InputError("is for gates", where="--system", hint="add --fail-if, or leave it out")
+    for name in chosen:
+        if name not in systems:
+            near = difflib.get_close_matches(name, systems, n=3, cutoff=0.3)
+            raise InputError(
+                f"the run has no system {name[:80]!r}",
+                where="--system",
+                hint=f"name one of: {', '.join(near or list(systems)[:_SHOWN])}"
+                if systems
+                else "runs of this suite have one system",
+            )
+    return _checked([(name, systems[name]) for name in chosen], expressions)
+
+
+def _checked(
+    scopes: Sequence[tuple[str, Mapping[str, Any]]], expressions: Sequence[str]
+) -> tuple[GateResult, ...]:
     gates = [parse_gate(text) for text in expressions]
-    found = [(gate, look_up(report, gate)) for gate in gates]
-    return tuple(
-        GateResult(gate, value, value is None or gate.fails(value)) for gate, value in found
-    )
+    found = []
+    for system, numbers in scopes:
+        for gate in gates:
+            value = look_up(numbers, gate)
+            found.append(GateResult(gate, value, value is None or gate.fails(value), system))
+        if gates and "failed" in numbers and all(gate.path[0] != "failed" for gate in gates):
+            share = look_up(numbers, _MOST_FAILED)
+            if share is not None and _MOST_FAILED.fails(share):
+                found.append(GateResult(_MOST_FAILED, share, True, system))
+    return tuple(found)
 
 
 def gate_table(results: Sequence[GateResult]) -> Table:

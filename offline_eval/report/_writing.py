@@ -11,7 +11,7 @@ from ...guard.errors import InputError
 from ...guard.files import write_json, write_text
 from ._csv import render_csv
 from ._document import Document
-from ._gates import GateResult, check_gates, parse_gate
+from ._gates import GateResult, check_gates, check_system_gates, parse_gate
 from ._html import render_html
 from ._junit import render_junit
 from ._markdown import render_markdown
@@ -58,6 +58,7 @@ class ReportWriter:
         formats: some of `html`, `md`, `json`, `csv` and `junit`.
         gates: expressions that must not hold, see the package.
         page: name of the page; the other files have its stem if it is given.
+        systems: whose numbers the gates are about; empty for the run as a whole.
 
     Raises:
         InputError: a format is unknown, or a gate cannot be read.
@@ -67,6 +68,7 @@ class ReportWriter:
     formats: Sequence[str] = ("html", "md", "json")
     gates: Sequence[str] = ()
     page: str = ""
+    systems: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         hint = "choose some of html, md, json, csv, junit"
@@ -85,7 +87,10 @@ class ReportWriter:
             InputError: the document has no such format, a gate names no number of it, or a
                 file cannot be written.
         """
-        gates = check_gates(document.values, self.gates)
+        if self.systems:
+            gates = check_system_gates(document.systems, self.systems, self.gates)
+        else:
+            gates = check_gates(document.values, self.gates)
         texts = {
             name: _text(document, name, gates)
             for name in _FILES

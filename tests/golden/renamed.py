@@ -83,4 +83,9 @@ RENAMED: tuple[Rename, ...] = (
 
 # What is there now and was not: patterns of SCENARIO/files/FILE/KEYS, with indices, such as
 # "ookb-*/files/run/report.json/tokens".
-ADDED: tuple[str, ...] = ()
+ADDED: tuple[str, ...] = (
+    # Shares of rows with an error, and which systems the figures over all systems are of.
+    "*/files/*report.json/failed",
+    "*/files/*report.json/systems/*/failed",
+    "*/files/*report.json/pooled",
+)

@@ -19,8 +19,71 @@ _MOST_BASES = 4
 _MOST_COMPARED = 2
 
 
+def lead(summary: RepliesSummary) -> str:
+    """Write the one sentence that opens a report of several systems; empty if nothing fits.
+
+    With guards: what the best of them changes. Without: which system answers wrongly least
+    often, or abstains most often where nobody judged answers.
+    """
+    names = labels(tuple(summary.evidence.run.systems.values()))
+    return _best_guard(summary, names) or next(iter(_extremes(summary, None, names)[::-1]), "")
+
+
+def _best_guard(summary: RepliesSummary, names: Mapping[str, str]) -> str:
+    systems, found = summary.evidence.run.systems, []
+    by_id = {one.system.system_id: one for one in summary.systems}
+    for one in summary.differences:
+        guarded = one.factor == "guard" and systems[one.base].guard == OFF and not one.run
+        shape = by_id[one.other].fair(None) if guarded else None
+        if shape is not None:
+            wrong, abstained = shape.out_of_kb.wrong_answer_rate, shape.out_of_kb.abstention_rate
+            rank = (1.0 if wrong.value is None else wrong.value, -(abstained.value or 0.0))
+            found.append((rank, names[one.other], one, shape))
+    if not found:
+        return ""
+    _, name, comparison, shape = min(found, key=lambda each: each[:2])
+    parts = [
+        f"{words} {percent(rate.value)} of the questions {asked} ({_against(comparison, measure)})"
+        for words, rate, asked, measure in (
+            (
+                "answers wrongly in",
+                shape.out_of_kb.wrong_answer_rate,
+                "that the knowledge base does not answer",
+                "wrong_answer",
+            ),
+            (
+                "abstains falsely in",
+                shape.in_kb.abstention_rate,
+                "that it does answer",
+                "false_abstention",
+            ),
+        )
+        if rate.value is not None and _against(comparison, measure)
+    ]
+    if not parts:
+        rate = shape.out_of_kb.abstention_rate
+        against = _against(comparison, "abstention")
+        if rate.value is None or not against:
+            return ""
+        asked = "of the questions that the knowledge base does not answer"
+        parts = [f"abstains from {percent(rate.value)} {asked} ({against})"]
+    return f"With its guard, “{name}” {' and '.join(parts)}."
+
+
+def _against(comparison: Comparison, measure: str) -> str:
+    """Write a difference to the same system without its guard; empty if there is none."""
+    one = comparison.differences.get(measure)
+    if one is None or one.difference.value is None:
+        return ""
+    change = 100 * one.difference.value
+    if round(abs(change), 1) == 0:
+        return "as without it"
+    side = "more" if change > 0 else "fewer"
+    return f"{abs(change):.1f} percentage points {side} than without it"
+
+
 def headline(summary: RepliesSummary) -> list[str]:
-    """Write the opening sentences, the most important one first."""
+    """Write the sentences on the results, the most important one first."""
     if not summary.evidence.replies:
         return [_nothing(summary)]
     names = labels(tuple(summary.evidence.run.systems.values()))
@@ -154,12 +217,18 @@ def _false_abstentions(shape: ReplyShape) -> str:
 
 def _every(summary: RepliesSummary) -> list[str]:
     found = summary.shape.out_of_kb
-    systems = f"{len(summary.systems)} systems"
+    number = len(summary.systems)
+    systems = f"{number} systems together"
+    if summary.pooled == "guarded":
+        number = sum(one.system.guard != OFF for one in summary.systems)
+        systems = (
+            "1 system with a guard" if number == 1 else f"{number} systems with guards together"
+        )
     if not found.n or found.abstained is None:
         return [_abstained(found)]
     judged = found.n - found.unjudged_abstention
     lines = [
-        f"{systems} together gave {counted(judged, 'reply', 'replies')} to questions whose "
+        f"{systems} gave {counted(judged, 'reply', 'replies')} to questions whose "
         f"answer is not in the knowledge base, and abstained in {found.abstained} "
         f"({_rate(found.abstention_rate)})."
     ]

@@ -5,7 +5,8 @@ run folder ─► judged replies ─► summarise_replies ─► replies_documen
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ...report import (
     Case,
@@ -28,12 +29,13 @@ from ._replies_evidence import CriterionCounts, ReplyCounts, ReplyShape
 from ._replies_labels import label_blocks
 from ._replies_names import labels, shared_factors, varying
 from ._replies_plots import base_plots, shown_bases
-from ._replies_prose import headline, judge_words, judged_words
+from ._replies_prose import headline, judge_words, judged_words, lead
 from ._replies_summary import RepliesSummary
 from ._replies_tables import (
     comparison_tables,
     cost_table,
     criterion_table,
+    glance_table,
     heading_of,
     judge_table,
     metered,
@@ -101,13 +103,20 @@ def replies_document(summary: RepliesSummary) -> Document:
         name=_SUITE,
         title=_title(summary),
         subtitle=_subtitle(summary),
-        headline=headline(summary),
+        headline=_headline(summary),
         warnings=warnings(summary),
         sections=_sections(summary, labels(tuple(run.systems.values()))),
         values=summary.to_dict(),
+        systems={one.system.system_id: one.numbers() for one in summary.systems},
         rows=lambda: reply_rows(summary.evidence),
         checks=lambda: system_checks(summary),
     )
+
+
+def _headline(summary: RepliesSummary) -> list[str]:
+    lines = headline(summary)
+    opening = lead(summary) if len(summary.systems) > 1 and summary.evidence.replies else ""
+    return [opening] if opening else lines
 
 
 def system_checks(summary: RepliesSummary) -> list[Check]:
@@ -170,7 +179,7 @@ def _subtitle(summary: RepliesSummary) -> str:
 
 def _sections(summary: RepliesSummary, names: Mapping[str, str]) -> list[Section]:
     manifest = summary.evidence.run.manifest
-    sections = (
+    sections: Sequence[Section | None] = (
         _tested(summary),
         _results(summary, names),
         Section(
@@ -192,7 +201,29 @@ def _sections(summary: RepliesSummary, names: Mapping[str, str]) -> list[Section
         _costs(summary, names),
         Section.of_run(manifest.settings, manifest.inputs, manifest.created_by),
     )
-    return [section for section in sections if section is not None]
+    found = [section for section in sections if section is not None]
+    if len(summary.systems) < 2 or not summary.evidence.replies:
+        return found
+    # One sentence, one table, one plot; the rest is there for those who open it.
+    return [_glance(summary, names), *(replace(section, folded=True) for section in found)]
+
+
+def _glance(summary: RepliesSummary, names: Mapping[str, str]) -> Section:
+    heading = heading_of(summary.evidence, varying(tuple(summary.evidence.run.systems.values())))
+    systems = {names[one.system.system_id]: one for one in summary.systems}
+    known = any(one.held_out is not None for one in summary.systems)
+    note = (
+        "KB: knowledge base. ★ is the best number of its column; Results by system has the "
+        "intervals, which tell whether systems differ at all."
+    )
+    if known:
+        note += " Questions known from a guard’s calibration do not count for it."
+    bases = shown_bases(summary)
+    scatter = base_plots(summary, None, 0)[0] if bases == [None] else None
+    return Section(
+        "At a glance",
+        (glance_table(heading, systems), Prose((note,), small=True), scatter),
+    )
 
 
 def _tested(summary: RepliesSummary) -> Section:
@@ -234,6 +265,8 @@ def _results(summary: RepliesSummary, names: Mapping[str, str]) -> Section:
             title = f"{name}: {counted(most, 'question')}"
         table = shape_table(heading, shapes)
         scatter, bars = base_plots(summary, base, number)
+        if base is None and len(summary.systems) > 1:
+            scatter = None  # opens the report
         blocks = (scatter, table if table.columns else None, bars)
         parts.append(Section(title, tuple(block for block in blocks if block is not None)))
     held_out = {
@@ -244,9 +277,12 @@ def _results(summary: RepliesSummary, names: Mapping[str, str]) -> Section:
     if held_out:
         table = shape_table("Guarded system", held_out)
         parts.append(Section("Without the questions known from the guard’s calibration", (table,)))
+    words = headline(summary)
+    said = Prose(tuple(words), bullets=True) if _headline(summary) != words else None
     return Section(
         "Results by system",
         (
+            said,
             *parts,
             Prose(
                 explained("abstained_not_in_kb", "right_of_answered", "wrong_of_all", "best"),
@@ -307,7 +343,8 @@ def _topics(summary: RepliesSummary) -> Section | None:
     if not topics:
         return None
     more = len(topics) - _MOST_TOPICS
-    note = f"All systems together. {_TOPICS[summary.topics.how]}"
+    who = "All systems" if summary.pooled == "all" else "All systems with a guard"
+    note = f"{who} together. {_TOPICS[summary.topics.how]}"
     if more > 0:
         note += f" Not shown: {more} smaller ones."
     return Section("By topic", (topic_table(topics[:_MOST_TOPICS]), Prose((note,), small=True)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...._version import __version__
@@ -28,6 +28,7 @@ from ._replies_evidence import (
     shape_of,
 )
 from ._replies_labels import AnsweredElsewhere, LabelsSummary, read_left_out_check, summarise_labels
+from ._replies_names import OFF
 from ._replies_topics import Embed, Topics, topics_of
 
 
@@ -66,10 +67,25 @@ class SystemSummary:
             return self.held_out if self.held_out_bases else None
         return self.held_out_bases.get(base)
 
+    @property
+    def failed(self) -> float | None:
+        """Share of the replies that ended in an error; None without replies."""
+        found = self.shape.out_of_kb, self.shape.in_kb
+        failed = sum(counts.errors for counts in found)
+        total = failed + sum(counts.n for counts in found)
+        return failed / total if total else None
+
+    def numbers(self) -> dict[str, Any]:
+        """Return the system's numbers under the names that the report has for the whole run."""
+        shape = self.shape.to_dict()
+        false_abstention = shape["in_kb"]["false_abstention_rate"]
+        return {**shape, "false_abstention_rate": false_abstention, **self.to_dict()}
+
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
         return {
             **self.system.model_dump(mode="json"),
+            "failed": self.failed,
             "replies": self.shape.to_dict(),
             "knowledge_bases": {
                 name: shape.to_dict() for name, shape in self.knowledge_bases.items()
@@ -84,7 +100,9 @@ class RepliesSummary:
 
     Attributes:
         evidence: what all this was computed from.
-        shape: of all systems together.
+        pooled: `all` systems are counted together, or `guarded` ones alone where some have a
+            guard and some have none.
+        shape: of these systems together; likewise knowledge bases, judges and topics.
         knowledge_bases: the same by name.
         judges: the same counts by each judge alone.
         systems: in the order of the run.
@@ -99,6 +117,7 @@ class RepliesSummary:
     """
 
     evidence: Evidence
+    pooled: str
     shape: ReplyShape
     knowledge_bases: Mapping[str, ReplyShape]
     judges: Mapping[str, ReplyShape]
@@ -138,6 +157,7 @@ class RepliesSummary:
             "cases": manifest.cases,
             "replies_planned": manifest.replies,
             "replies_missing": self.missing,
+            "pooled": self.pooled,
             "errors": len(self.evidence.failed),
             "errors_by_type": error_types(self.evidence.failed),
             "abstention_rate": replies["abstention_rate"],
@@ -191,16 +211,18 @@ def summarise_replies(
     others = [(read_evidence(other), os.path.basename(os.path.abspath(other))) for other in compare]
     between, left_out = compare_systems(evidence.replies, tuple(evidence.run.systems.values()))
     runs = [found for other, name in others for found in compare_runs(evidence, other, name)]
+    pooled, together = _pooled(evidence)
     return RepliesSummary(
         evidence=evidence,
-        shape=shape_of(evidence.replies, evidence.failed),
-        knowledge_bases=_by_knowledge_base(evidence.replies, evidence.failed),
-        judges=judge_counts(evidence),
+        pooled=pooled,
+        shape=shape_of(together.replies, together.failed),
+        knowledge_bases=_by_knowledge_base(together.replies, together.failed),
+        judges=judge_counts(together),
         systems=tuple(_system(evidence, system) for system in evidence.run.systems.values()),
         criteria=tuple(criterion_counts(evidence)),
         differences=tuple(with_holm([*runs, *between])),
         differences_left_out=left_out,
-        topics=topics_of(evidence.run.questions, evidence.replies, embed=embed),
+        topics=topics_of(evidence.run.questions, together.replies, embed=embed),
         costs=reply_costs(evidence),
         judge_costs=judge_costs(evidence),
         labels=summarise_labels(evidence),
@@ -208,12 +230,25 @@ def summarise_replies(
     )
 
 
+def _pooled(evidence: Evidence) -> tuple[str, Evidence]:
+    """Return the replies that are counted together: never those with and without a guard."""
+    guarded = {name for name, one in evidence.run.systems.items() if one.guard != OFF}
+    if not 0 < len(guarded) < len(evidence.run.systems):
+        return "all", evidence
+
+    def kept(replies: Sequence[JudgedReply]) -> tuple[JudgedReply, ...]:
+        return tuple(reply for reply in replies if reply.system.system_id in guarded)
+
+    own = replace(evidence, replies=kept(evidence.replies), failed=kept(evidence.failed))
+    return "guarded", own
+
+
 def _system(evidence: Evidence, system: ReplySystem) -> SystemSummary:
     replies = [reply for reply in evidence.replies if reply.system is system]
     failed = [reply for reply in evidence.failed if reply.system is system]
     unseen = [reply for reply in replies if reply.case.held_out is not False]
     unseen_failed = [reply for reply in failed if reply.case.held_out is not False]
-    guarded = system.guard != "off" and len(unseen) < len(replies)
+    guarded = system.guard != OFF and len(unseen) < len(replies)
     return SystemSummary(
         system=system,
         shape=shape_of(replies, failed),

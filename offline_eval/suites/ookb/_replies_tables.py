@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ....calibration import Interval
 from ...report import Cell, Line, Table, one_line, percent, shortened
@@ -12,6 +13,7 @@ from ._replies_differences import MEASURES, Comparison
 from ._replies_evidence import CriterionCounts, Evidence, ReplyCounts, ReplyShape
 from ._replies_names import FACTORS, OFF, SEPARATOR, change, distinct, varying
 from ._replies_prose import judge_words, p_words
+from ._replies_summary import SystemSummary
 from ._replies_topics import Topic
 
 _LONGEST = 60
@@ -49,6 +51,31 @@ def shape_table(first: str, shapes: Mapping[str, ReplyShape], *, best: bool = Tr
     return Table.from_columns(first, list(shapes), columns)
 
 
+def glance_table(first: str, systems: Mapping[str, SystemSummary]) -> Table:
+    """Make the short table that opens a report of several systems: a number per question.
+
+    Args:
+        first: heading of the names.
+        systems: by name, in the order of the lines.
+    """
+    shapes = [one.fair(None) or one.shape for one in systems.values()]
+    out, in_kb = [shape.out_of_kb for shape in shapes], [shape.in_kb for shape in shapes]
+    columns = [
+        ("Wrong answers, answer not in KB", [found.wrong_answer_rate for found in out], -1),
+        ("Abstains, answer not in KB", [found.abstention_rate for found in out], 1),
+        ("Abstains falsely, answer in KB", [found.abstention_rate for found in in_kb], -1),
+    ]
+    shown: list[tuple[str, Sequence[Cell]]] = [
+        (heading, [replace(cell, under="") for cell in Cell.column(rates, better=better)])
+        for heading, rates, better in columns
+        if any(rate.value is not None for rate in rates)
+    ]
+    failed = [one.failed for one in systems.values()]
+    if any(failed):
+        shown.append(("Failed replies", [Cell(percent(share)) for share in failed]))
+    return Table.from_columns(first, list(systems), shown)
+
+
 def comparison_tables(
     comparisons: Sequence[Comparison],
     names: Mapping[str, str],
@@ -78,7 +105,7 @@ def comparison_tables(
 
 
 def topic_table(topics: Sequence[Topic]) -> Table:
-    """A line per topic, all systems together."""
+    """Make a line per topic, the systems that are counted together."""
     shapes = {f"{topic.name} ({topic.questions})": topic.shape for topic in topics}
     return shape_table("Topic (questions)", shapes, best=False)
 

@@ -160,6 +160,23 @@ def test_a_question_asked_of_several_systems_is_one_piece_of_evidence(tmp_path: 
     assert pooled["high"] - pooled["low"] > 0.95 * (alone["high"] - alone["low"])
 
 
+def test_systems_with_and_without_a_guard_are_never_counted_together(tmp_path: Path) -> None:
+    questions = [
+        Toy(f"q{number}", {"s": "3", "g": "yes"}, topic=f"T{number % 2}") for number in range(8)
+    ]
+    run = write_replies_run(tmp_path / "run", questions, [SYSTEM, GUARDED])
+
+    found = values(run)
+
+    assert found["pooled"] == "guarded"
+    assert found["abstention_rate"]["value"] == found["replies"]["judges"]["given"][
+        "abstention_rate"
+    ]["value"] == 1.0  # fmt: skip
+    assert (sum(one["replies"]["n"] for one in found["topics"]), found["replies"]["n"]) == (8, 8)
+    alone = write_replies_run(tmp_path / "alone", questions, [SYSTEM])
+    assert (values(alone)["pooled"], values(alone)["replies"]["tier_3"]) == ("all", 8)
+
+
 def test_systems_and_knowledge_bases_have_counts_of_their_own(tmp_path: Path) -> None:
     questions = [
         Toy("a", {"s": "yes", "t": "3"}, base="A"),
@@ -174,6 +191,7 @@ def test_systems_and_knowledge_bases_have_counts_of_their_own(tmp_path: Path) ->
     assert first["knowledge_bases"]["A"]["abstained"] == 1
     assert second["knowledge_bases"]["A"]["tier_3"] == 1
     assert second["replies"]["errors"] == 1
+    assert (first["failed"], second["failed"]) == (0.0, 0.5)
     assert found["knowledge_bases"]["B"]["n"] == 1
     assert found["cost"]["systems"]["t"]["errors"] == {"LanguageModelTimeoutError": 1}
 

@@ -205,7 +205,10 @@ def test_what_a_guard_changes_comes_first_and_two_guards_are_no_guard_against_no
     paths = write_report(write_replies_run(tmp_path / "run", questions, [SYSTEM, GUARDED, other]))
 
     lines = paths.markdown.read_text(encoding="utf-8").splitlines()
-    assert lines[4].startswith("**With the guard (“guard policy”, 4 cases in both)")
+    assert lines[4] == (
+        "**With its guard, “guard policy” answers wrongly in 0 % of the questions that the "
+        "knowledge base does not answer (100.0 percentage points fewer than without it).**"
+    )
     assert sum("With the guard (" in line for line in lines) == 2
     assert lines.count("### The guard against none") == lines.count("### Another guard") == 1
 
