@@ -231,6 +231,12 @@ class WithDeadline(Runnable[Any, Any]):
     def __init__(self, runnable: Runnable[Any, Any], seconds: float | None) -> None:
         self._runnable, self._seconds = runnable, seconds
         self._runner = DeadlineRunner()
+        # The async form of a plain function only moves it to a thread of the event loop, which
+        # cannot be given up: stuck calls would keep the program from ending.
+        bound: Any = runnable
+        while isinstance(bound, RunnableBindingBase):
+            bound = bound.bound
+        self._blocks = isinstance(bound, RunnableLambda) and not hasattr(bound, "afunc")
 
     @property
     def config_specs(self) -> list[ConfigurableFieldSpec]:
@@ -249,6 +255,10 @@ class WithDeadline(Runnable[Any, Any]):
 
     async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """As `invoke`, without blocking the event loop."""
+        if self._blocks:
+            return await self._runner.acall(
+                lambda: self._runnable.invoke(input, config, **kwargs), self._seconds
+            )
         return await within(self._runnable.ainvoke(input, config, **kwargs), self._seconds)
 
 

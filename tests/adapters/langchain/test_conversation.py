@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable
@@ -232,6 +233,23 @@ async def test_a_rewriter_that_fails_leads_to_an_abstention(
     assert setting.counted("rewriting_failed") == 1
     assert "the rewriter failed" in caplog.text
     assert "yearly" not in caplog.text
+
+
+async def test_an_async_rewriter_that_hangs_is_cancelled() -> None:
+    ended: list[str] = []
+
+    async def hangs(inputs: Any) -> str:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append("cancelled")
+        return STANDALONE
+
+    chain = Setting(conversation=Conversation(RunnableLambda(hangs), timeout=0.05)).chain
+
+    answer = await chain.ainvoke(FOLLOW_UP)
+
+    assert (answer.decision.reason, ended) == (Reason.REWRITING_FAILED, ["cancelled"])
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
