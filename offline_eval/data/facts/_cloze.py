@@ -399,6 +399,8 @@ def _once(answer: list[str], words: list[str]) -> bool:
 
 _ASKED = {"en": "Complete from the knowledge base: “{text}”", "zh": "请根据知识库填空：“{text}”"}
 _FEWEST_WORDS_LEFT = 5
+# Of shorter rows, such as "extra: eval; for: …", a scorer cannot tell what they ask.
+_FEWEST_WORDS_IN_ROW = 8
 
 
 def cloze_facts(
@@ -481,6 +483,7 @@ def _question(row: SentenceRow, corpus: Corpus) -> tuple[str, str] | None:
     start, end = found
     answer = row.text[start:end]
     left = f"{row.text[:start]}{BLANK}{row.text[end:]}"
-    if (not table and len(words_of(left)) < _FEWEST_WORDS_LEFT) or answer_in_question(left, answer):
+    fewest = _FEWEST_WORDS_IN_ROW if table else _FEWEST_WORDS_LEFT
+    if len(words_of(left)) < fewest or answer_in_question(left, answer):
         return None
     return _ASKED.get(language_of(row.text), _ASKED["en"]).format(text=left), answer

@@ -89,9 +89,19 @@ def test_a_sentence_that_leans_on_others_or_has_no_piece_of_its_own_is_not(sente
     assert asked(sentence) == []
 
 
+def test_a_row_of_a_few_words_asks_nothing() -> None:
+    assert asked("extra,for\nlangchain,models by provider\n", ".csv") == []
+
+
 def test_the_row_of_a_table_is_asked_for_its_last_value() -> None:
-    assert asked("Class,Minimum age\n3A,18 years\n", ".csv") == [
-        ("Complete from the knowledge base: “Class: 3A; Minimum age: ____”", "18 years")
+    table = "Class,Vehicle,Weight,Minimum age\n3A,automatic car,up to 3 tonnes,18 years\n"
+
+    assert asked(table, ".csv") == [
+        (
+            "Complete from the knowledge base: “Class: 3A; Vehicle: automatic car; "
+            "Weight: up to 3 tonnes; Minimum age: ____”",
+            "18 years",
+        )
     ]
 
 
