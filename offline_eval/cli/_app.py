@@ -29,7 +29,7 @@ app = typer.Typer(
     help=(
         "A guard for RAG: follow the context, answer from memory, or abstain.\n\n"
         "Exit codes: 0 done · 1 a gate or rows of a run failed · 2 bad input (one line says "
-        "what, where and how to fix it)."
+        "what, where and how to fix it) · 3 nothing could be certified, or not well enough."
     ),
 )
 

@@ -101,12 +101,14 @@ def warnings(summary: OokbSummary) -> list[str]:
             f"count in no rate ({kinds})."
         )
     lines += _of_served(summary)
-    if summary.passages < summary.questions:
+    unknown = 0 if summary.served is None else summary.served.sources_found_by.get("unknown", 0)
+    known = summary.questions - unknown
+    if summary.passages < known:
         lines.append(
-            f"{counted(summary.questions, 'question')} have their answers in "
+            f"{counted(known, 'question')} have their answers in "
             f"{counted(summary.passages, 'passage')}. Questions on one passage tend to have the "
             "same outcome, and the intervals take each for independent, so they are too narrow. "
-            "The certificate counts each passage once."
+            "The certificate takes passages for independent, not their questions."
         )
     return lines + _policy_warnings(summary)
 

@@ -310,12 +310,13 @@ def summarise_ookb(run_dir: str | os.PathLike[str]) -> OokbSummary:
 def summarise(run: MeasuredRun, cases: Sequence[Case]) -> OokbSummary:
     """Summarise a run; `cases` as `measured_cases` gives them."""
     failed = [row for row in run.rows if row.error is not None]
+    known = [row for row in run.rows if row.kind is not CaseKind.LIVE]
     types = Counter(row.error.type for row in failed if row.error is not None)
     return OokbSummary(
         created_by=f"knowgate {__version__}",
         run_created_by=run.manifest.created_by,
         questions=len({row.question_id for row in run.rows}),
-        passages=len({run.questions[row.question_id].own_passage for row in run.rows}),
+        passages=len({run.questions[row.question_id].own_passage for row in known}),
         cases=len(run.rows),
         cases_planned=run.manifest.cases,
         errors=len(failed),
