@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import functools
+import fcntl
 import json
+import os
 import subprocess
 import sys
-import tempfile
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.support.any_rows import any_rows
 from tests.support.paths import ROOT
@@ -35,24 +36,29 @@ class RayOutcomes:
     times_asked: Counter[str]
 
 
-@functools.cache
-def ray_outcomes() -> RayOutcomes:
-    """Run the program; once per session, however many tests ask."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        done = subprocess.run(
-            [*PROGRAM, str(folder), "many"],
-            cwd=ROOT,
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=180,
-        )
-        assert done.returncode == 0, done.stderr
-        rows = any_rows(folder / "rows")
-        asked = (folder / "asked").read_text(encoding="utf-8").split("\n")[:-1]
+def ray_outcomes(temporary: pytest.TempPathFactory) -> RayOutcomes:
+    """Run the program, or read what it left: once for all processes that run tests."""
+    base = temporary.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "ray"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "said").exists():
+            done = subprocess.run(
+                [*PROGRAM, str(folder), "many"],
+                cwd=ROOT,
+                check=False,
+                capture_output=True,
+                text=True,
+                timeout=180,
+            )
+            assert done.returncode == 0, done.stderr
+            (folder / "said").write_text(done.stdout, encoding="utf-8")
+    rows = any_rows(folder / "rows")
+    asked = (folder / "asked").read_text(encoding="utf-8").split("\n")[:-1]
+    said = (folder / "said").read_text(encoding="utf-8")
     return RayOutcomes(
-        said=json.loads(done.stdout.strip().split("\n")[-1]),
+        said=json.loads(said.strip().split("\n")[-1]),
         rows={row["id"]: row for row in rows},
         times_stored=Counter(row["id"] for row in rows),
         times_asked=Counter(asked),

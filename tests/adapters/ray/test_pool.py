@@ -19,8 +19,8 @@ _needs_ray = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def said() -> dict[str, Any]:
-    found = ray_outcomes().said
+def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    found = ray_outcomes(tmp_path_factory).said
     pools: dict[str, Any] = found["pools"]
     return found | pools
 
@@ -36,6 +36,7 @@ def test_an_item_that_kills_every_worker_is_given_up_and_no_other_with_it(
 
 
 @_needs_ray
+@pytest.mark.slow
 def test_an_answer_that_takes_too_long_is_given_up_and_its_worker_goes_on(
     said: dict[str, Any],
 ) -> None:
@@ -43,21 +44,25 @@ def test_an_answer_that_takes_too_long_is_given_up_and_its_worker_goes_on(
 
 
 @_needs_ray
+@pytest.mark.slow
 def test_a_worker_that_is_stuck_is_replaced(said: dict[str, Any]) -> None:
     assert said["blocking"] == ["LanguageModelTimeoutError", "A"]
 
 
 @_needs_ray
+@pytest.mark.slow
 def test_an_item_that_cannot_travel_is_an_error_of_its_own(said: dict[str, Any]) -> None:
     assert said["cannot travel"] == ["A", "TypeError", "B"]
 
 
 @_needs_ray
+@pytest.mark.slow
 def test_without_any_worker_left_nobody_waits_for_one(said: dict[str, Any]) -> None:
     assert said["no restarts"] == ["NoWorkersLeftError"]
 
 
 @_needs_ray
+@pytest.mark.slow
 def test_a_worker_that_cannot_make_its_call_says_why(said: dict[str, Any]) -> None:
     (line,) = said["no model"]
     assert line.startswith("WorkerStartError: a worker could not make its call")
@@ -65,11 +70,13 @@ def test_a_worker_that_cannot_make_its_call_says_why(said: dict[str, Any]) -> No
 
 
 @_needs_ray
+@pytest.mark.slow
 def test_a_worker_that_dies_at_once_is_not_started_for_ever(said: dict[str, Any]) -> None:
     assert said["dies at start"] == ["WorkerStartError: a worker died while it was started"]
 
 
 @_needs_ray
+@pytest.mark.slow
 def test_more_workers_than_the_cluster_has_room_for_are_an_error_in_time(
     said: dict[str, Any],
 ) -> None:
@@ -79,6 +86,7 @@ def test_more_workers_than_the_cluster_has_room_for_are_an_error_in_time(
 
 
 @_needs_ray
+@pytest.mark.slow
 def test_a_cluster_that_was_there_before_is_left_and_its_workers_are_not(
     said: dict[str, Any],
 ) -> None:

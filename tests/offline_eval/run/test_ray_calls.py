@@ -24,8 +24,8 @@ _needs_ray = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def killed_run() -> RayOutcomes:
-    return ray_outcomes()
+def killed_run(tmp_path_factory: pytest.TempPathFactory) -> RayOutcomes:
+    return ray_outcomes(tmp_path_factory)
 
 
 @_needs_ray
@@ -37,6 +37,7 @@ def test_every_item_is_stored_once_although_a_worker_was_killed(killed_run: RayO
 
 
 @_needs_ray
+@pytest.mark.slow
 def test_another_worker_takes_the_place_of_the_killed_one(killed_run: RayOutcomes) -> None:
     workers = {row["worker"] for row in killed_run.rows.values() if "worker" in row}
 
@@ -45,6 +46,7 @@ def test_another_worker_takes_the_place_of_the_killed_one(killed_run: RayOutcome
 
 
 @_needs_ray
+@pytest.mark.slow
 def test_only_what_was_under_way_at_the_killed_worker_is_asked_twice(
     killed_run: RayOutcomes,
 ) -> None:
@@ -56,6 +58,7 @@ def test_only_what_was_under_way_at_the_killed_worker_is_asked_twice(
 
 
 @_needs_ray
+@pytest.mark.slow
 def test_failures_in_workers_are_rows_of_their_own_type(killed_run: RayOutcomes) -> None:
     failures = {item: row["error"] for item, row in killed_run.rows.items() if "error" in row}
 
@@ -70,6 +73,7 @@ def test_failures_in_workers_are_rows_of_their_own_type(killed_run: RayOutcomes)
 
 
 @_needs_ray
+@pytest.mark.slow
 def test_whether_trying_again_may_help_is_known_although_the_cause_stays_behind(
     killed_run: RayOutcomes,
 ) -> None:
@@ -80,11 +84,13 @@ def test_whether_trying_again_may_help_is_known_although_the_cause_stays_behind(
 
 
 @_needs_ray
+@pytest.mark.slow
 def test_a_finished_run_asks_nobody(killed_run: RayOutcomes) -> None:
     assert killed_run.said["run"]["again"] == 0
 
 
 @_needs_ray
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere Ray sees to it by itself")
 def test_a_cluster_that_is_started_here_stays_on_loopback(killed_run: RayOutcomes) -> None:
     assert killed_run.said["addresses"] == ["127.0.0.1"]
