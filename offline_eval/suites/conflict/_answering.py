@@ -137,8 +137,6 @@ def instance_letters(instance: Instance, roles: frozenset[str]) -> tuple[str, ..
     )
 
 
-# Where both views are wanted, an option counts as chosen from its even share on.
-EVEN_SHARE = 0.25
 _FINAL = re.compile(r"(?:\bfinal\s+)?\banswers?\b\W{0,4}:\W{0,4}|答案\W{0,2}[:：]", re.IGNORECASE)
 # A short answer's likelihood is that of giving it; among sentences the shortest would win.
 _SENTENCE_WORDS = 5

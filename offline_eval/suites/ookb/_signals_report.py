@@ -5,7 +5,6 @@ run folder ─► read_measured_run ─► summarise ─► signals_document ─
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 from ...report import (
@@ -52,16 +51,6 @@ _HOW_TO_READ = (
 _NO_POLICY = (
     "There is no policy yet. 'knowgate calibrate' on this run folder fits one; then report again."
 )
-
-
-def signals_report(run_dir: str | os.PathLike[str]) -> Document:
-    """Make the report of a run of relevance signals, finished or not.
-
-    Raises:
-        InputError: a file of the run is missing, broken, empty or written by a newer
-            knowgate.
-    """
-    return signals_document(MeasuredRun.read(run_dir, unfinished=True))
 
 
 def signals_document(run: MeasuredRun) -> Document:

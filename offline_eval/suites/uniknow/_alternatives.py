@@ -1,4 +1,4 @@
-"""Wrong answers of the right sort, from the other answers of the data set."""
+"""Choose wrong answers of the right kind among the other answers of the data set."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _COMPARED = 400  # answers at most that one is compared with
 _NAMES = (AnswerKind.PERSON, AnswerKind.PLACE, AnswerKind.ORGANISATION, AnswerKind.NAME)
 _LONGEST = 8  # words; longer answers are clauses, which fit nowhere else
 _NEAREST_NUMBERS = 5
-# Cosine of two answers: much the same sort of thing whatever is asked for; not far from it.
+# Least cosine of two things of one sort: in general, and where the question narrows it down.
 _LIKE, _NOT_FAR = 0.55, 0.3
 _FARTHEST = math.log(5)  # between a number and the one in its place
 _WHOLE = 100.0  # per cent
@@ -51,7 +51,7 @@ _JOINS = re.compile(r"[,&/]|\b(?:and|or|with)\b")
 
 @dataclass(frozen=True, slots=True)
 class StatedAnswer:
-    """A gold answer as it stands in its original context.
+    """A gold answer in its original context.
 
     Attributes:
         question: whose answer it is.
@@ -67,7 +67,7 @@ class StatedAnswer:
 
 
 def stated_answer(question: SuiteQuestion, window: str) -> StatedAnswer:
-    """The first occurrence of a gold answer in `window`, which must hold one."""
+    """Return the first occurrence of a gold answer in `window`, which must hold one."""
     start, end = occurrences(window, question.answers)[0]
     text = _without_stop(window[start:end])
     shape = answer_shape(question.question, text, window[:start], window[start + len(text) :])
@@ -75,14 +75,14 @@ def stated_answer(question: SuiteQuestion, window: str) -> StatedAnswer:
 
 
 def _without_stop(text: str) -> str:
-    """An answer without the punctuation mark that belongs to its sentence."""
+    """Return an answer without the punctuation mark that belongs to its sentence."""
     text = text.rstrip(",;:") or text
     # A short word with a full stop is an abbreviation.
     return text[:-1] if re.search(r"\w{5}\.$", text) else text
 
 
 class Alternatives:
-    """Proposes what could stand in the place of an answer.
+    """Propose wrong answers that can replace a right one.
 
     Args:
         stated: every answer of the data set that has an original context.
@@ -107,7 +107,7 @@ class Alternatives:
                     self._numbers[form][number] = value
 
     def plausible(self, stated: StatedAnswer, *, most: int = 8) -> list[Alternative]:
-        """Answers of the same sort and grammatical form, the best first; may be none."""
+        """Return answers of the same kind and grammatical form, the best first; may be none."""
         if stated.shape.words > _LONGEST:
             return []
         if stated.shape.kind in NUMERIC_KINDS:
@@ -148,7 +148,7 @@ class Alternatives:
         return list(found.values())[:most]
 
     def implausible(self, stated: StatedAnswer, *, most: int = 8) -> list[Alternative]:
-        """Answers of a wrong kind, in a random order; may be none."""
+        """Return answers of a wrong kind, in random order; may be none."""
         rng = Random(f"uniknow/untrue/{self._seed}/{stated.question.id}")  # noqa: S311
         wrong = _wrong_kinds(stated.shape.kind)
         pool = [one for kind in wrong for one in self._of_kind[kind] if one.shape.words <= 4]
@@ -162,7 +162,7 @@ class Alternatives:
         return found
 
     def _other_numbers(self, stated: StatedAnswer) -> Iterator[Alternative]:
-        """Numbers of like size in the place of the answer's own: the data set's, then made ones."""
+        """Return numbers of similar size: those of the data set first, then generated ones."""
         own = NUMBER.findall(stated.text)
         value = number_value(own[0]) if len(own) == 1 else None
         if value is None or is_one(own[0]):
@@ -190,7 +190,7 @@ class Alternatives:
 
 
 def is_another(stated: StatedAnswer, text: str, owner: SuiteQuestion | None = None) -> bool:
-    """Whether `text` is a wrong answer that neither question nor context mentions.
+    """Return whether `text` is a wrong answer that neither question nor context mentions.
 
     Args:
         stated: the right answer.
@@ -213,7 +213,7 @@ def is_another(stated: StatedAnswer, text: str, owner: SuiteQuestion | None = No
 
 
 def _share_a_name(kind: AnswerKind, one: str, other: str) -> bool:
-    """Whether two answers may well be one: people by a common name, Chinese by two characters."""
+    """Return whether two answers may be the same: a shared name, or two Chinese characters."""
     if kind is AnswerKind.PERSON and set(words_of(one)) & set(words_of(other)):
         return True
     if kind is AnswerKind.DATE or re.search(r"\d", one):
@@ -226,13 +226,13 @@ def _pairs(text: str) -> set[str]:
 
 
 def _within(part: str, whole: str) -> bool:
-    """Whether all words of `part` are words of `whole`."""
+    """Return whether all words of `part` are words of `whole`."""
     words = set(words_of(part))
     return bool(words) and words <= set(words_of(whole))
 
 
 def _sort_key(shape: AnswerShape) -> tuple[object, ...]:
-    """What two answers must share if one is to take the other's place."""
+    """Return what two answers must have in common if one is to replace the other."""
     if shape.kind is AnswerKind.DATE:
         return (shape.kind, shape.pattern, shape.opening)
     if shape.kind in _NAMES:
@@ -241,7 +241,7 @@ def _sort_key(shape: AnswerShape) -> tuple[object, ...]:
 
 
 def _fits_in_place(own: AnswerShape, other: AnswerShape) -> bool:
-    """Whether the neighbouring words allow the exchange."""
+    """Return whether the neighbouring words allow the exchange."""
     if abs(own.words - other.words) > (2 if own.kind in _NAMES else 1):
         return False
     if "joined" in (own.before, own.after) or "joined" in (other.before, other.after):
@@ -258,11 +258,11 @@ def _fits_in_place(own: AnswerShape, other: AnswerShape) -> bool:
 
 
 def _same_type(stated: StatedAnswer, other: StatedAnswer, likeness: float) -> bool:
-    """Whether two answers of one kind are sure enough to be the same sort of thing.
+    """Return whether two answers of one kind are surely things of the same sort.
 
-    A person can stand for any person. Of any other name and of a phrase the kind says too
-    little: both questions must ask for the same thing, or the answers must share the word
-    that says what they are, the form of their figures, or nearly their meaning.
+    Any person can replace any other. For other names and phrases the kind is not enough: both
+    questions must ask for the same thing, or the answers must share the word that says what they
+    are, the form of their figures, or almost the same meaning.
     """
     kind, own, theirs = stated.shape.kind, _thing(stated.shape.asked), _thing(other.shape.asked)
     if kind in (AnswerKind.PERSON, AnswerKind.DATE):
@@ -274,7 +274,7 @@ def _same_type(stated: StatedAnswer, other: StatedAnswer, likeness: float) -> bo
     if re.search(f"[{CJK}]", stated.text):
         return False  # what is asked for is not read there, and cosines of its short texts mislead
     if own not in _VAGUE:
-        # A river and a county are places both, so that nearness says little there.
+        # A river and a county are both places: their similarity says little.
         near = likeness >= _LIKE and theirs in _VAGUE and kind is not AnswerKind.PLACE
         return own == theirs or near
     near_enough = (own == theirs and own in {"who", "where"}) or kind is AnswerKind.PLACE
@@ -286,12 +286,12 @@ def _thing(asked: str) -> str:
 
 
 def _same_head(one: str, other: str) -> bool:
-    """Whether the word that names the sort of thing is the same: `Battle of …`, `… Bridge`."""
+    """Return whether the word for the sort of thing is the same: `Battle of …`, `… Bridge`."""
     return _head(one) == _head(other) is not None
 
 
 def _head(text: str) -> str | None:
-    """The word before `of`, else the last one; None of a single word, which is the name itself."""
+    """Return the word before `of`, else the last one; None for a single word (the name itself)."""
     words = [word.lower() for word in re.findall(r"[^\W\d_]+", text)]
     before, _, _ = " ".join(words).partition(" of ")
     named = before.split()
@@ -319,7 +319,7 @@ def _wrong_kinds(kind: AnswerKind) -> tuple[AnswerKind, ...]:
 
 
 def _made(stated: StatedAnswer, number: str, value: float) -> list[str]:
-    """Other numbers of the same form that no question of the data set needs to have."""
+    """Generate other numbers of the same form; the data set need not have them."""
     if stated.shape.kind is AnswerKind.YEAR:
         return nearby_years(value)
     share = re.search(r"%|\bper ?cent", stated.text) is not None and value <= _WHOLE

@@ -1,4 +1,4 @@
-"""What sort of thing an answer is, and the grammatical shape it has in its sentence.
+"""Classify answers: the kind of thing, and the grammatical form in their sentence.
 
 Rules over words and their neighbours, for English; in other languages without capitals
 and articles an answer falls back to its length and figures.
@@ -15,7 +15,7 @@ from ._numbers import NUMBER
 
 
 class AnswerKind(StrEnum):
-    """What an answer is."""
+    """Kind of thing that an answer names."""
 
     PERSON = "person"
     PLACE = "place"
@@ -29,7 +29,7 @@ class AnswerKind(StrEnum):
 
 
 def listed(words: str) -> frozenset[str]:
-    """The words of a text between spaces."""
+    """Return the words of a text between spaces."""
     return frozenset(words.split())
 
 
@@ -79,22 +79,22 @@ _NO_PEOPLE = listed(
     "number order river letter color water tower power factor other paper computer year matter "
     "chapter center newspaper border weather disaster theater corridor super earlier former later"
 )
-# What they say of is what is asked for: `what type of school`, `the name of the team`.
+# The noun after them is what is asked for: `what type of school`, `the name of the team`.
 _SORTS = listed("type types kind kinds sort form name names")
 _STANDS_BEFORE = listed("other main last only next own")
 _NO_SUPERLATIVES = listed("forest west guest priest request protest interest test contest")
 _YEAR = re.compile(r"(?<![\d,.$£€])(?:1\d{3}|20\d{2})(?![\d,.%]\d|\d)")
-# Neither a list nor a title with an article.
+# Excludes lists, and titles with an article.
 _ONE_NAME = re.compile(r"(?!(?:[Tt]he|[Aa]n?) )[^&,/\d]+")
 _CJK_CHARACTER = re.compile(f"[{CJK}]")
-# First name and surname of a foreigner in Chinese, with a dot between them; no battle or city.
+# A foreign first name and surname in Chinese, with a dot between them; no battle or city.
 _TRANSCRIBED = re.compile(f"[{CJK}]+(?:[·•・][{CJK}]+)+(?<![战役会奖市县州国队案桥河山岛])")
 _ADJECTIVES = ("al", "ic", "ive", "ous", "able", "ible", "ful", "less", "ish", "ary", "ian", "ern")
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerShape:
-    """An answer as it stands in its sentence.
+    """An answer with its kind and grammatical form.
 
     Attributes:
         kind: what it is.
@@ -120,11 +120,11 @@ class AnswerShape:
 
 
 def answer_shape(question: str, answer: str, before: str = "", after: str = "") -> AnswerShape:
-    """The shape of `answer`.
+    """Classify an answer.
 
     Args:
         question: what is asked.
-        answer: as it stands in the text.
+        answer: as the text has it.
         before: the text before it.
         after: the text after it.
 
@@ -190,7 +190,7 @@ def _name_kind(answer: str, asked: str) -> AnswerKind:
 
 
 def _asked(question: str) -> str:
-    """The question word, or the head noun after `what` and `which`."""
+    """Return the question word, or the head noun after `what` and `which`."""
     spelt: list[str] = re.findall(r"[^\W\d_]+", question)
     words = [word.lower() for word in spelt]
     for index, word in enumerate(words):
@@ -207,7 +207,7 @@ def _asked(question: str) -> str:
 
 
 def _thing_asked(spelt: list[str], start: int) -> str:
-    """The noun in `which city`, `what is the city`, `the name of the city`, `what kind of city`."""
+    """Return the noun of `which city`, `what is the city`, `what kind of city` and the like."""
     words = [word.lower() for word in spelt]
     noun, end = _noun_after(spelt, start)
     verb, article = [*words[start : start + 2], "", ""][:2]
@@ -222,7 +222,7 @@ def _thing_asked(spelt: list[str], start: int) -> str:
 
 
 def _noun_after(spelt: list[str], start: int) -> tuple[str, int]:
-    """The head of `German city is` from `start`, and where it ends; empty without one."""
+    """Return the head noun of `German city is` from `start`, and its end; empty without one."""
     stops = (
         _BE
         | _PREPOSITIONS
@@ -288,7 +288,7 @@ def _ending(word: str) -> str:
 
 
 def _neighbour(words: list[str], edge: str) -> str:
-    """Class of the word next to the answer; `edge` is the character that touches it."""
+    """Return the class of the word next to the answer; `edge` is the adjacent character."""
     if not words:
         return "end"
     lower = words[0].lower().strip("\"'“”‘’()[]")
@@ -311,7 +311,7 @@ def _neighbour(words: list[str], edge: str) -> str:
 
 
 def word_count(text: str) -> int:
-    """Words between spaces, every two Chinese characters counted as one.
+    """Count words between spaces; every two Chinese characters count as one.
 
     Example:
         >>> word_count("New York"), word_count("法国国王")

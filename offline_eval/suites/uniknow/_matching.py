@@ -12,13 +12,13 @@ from ....guard.matching import canonical_answer, normalise_answer
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _CJK_CHARACTER = re.compile(f"[{CJK}]")
-# One character each, so that places stay where they are.
+# Each maps to one character, so that positions do not change.
 _ALIKE = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "–": "-", "—": "-", "\u00a0": " "})
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 
 
 def is_right(answer: str, accepted: Sequence[str]) -> bool:
-    """Whether an answer equals an accepted one; an empty one never does.
+    """Return whether an answer equals an accepted one; an empty one never does.
 
     Compared in lower case, without punctuation and articles, with single spaces.
     Punctuation may stand for nothing, as in "U.S.", or for a space, as in "long-term".
@@ -42,11 +42,11 @@ def _closed(text: str) -> str:
 
 
 def occurrences(text: str, answers: Iterable[str]) -> list[tuple[int, int]]:
-    """Start and end of each place where an answer stands, in order and without overlap.
+    """Return start and end of each occurrence of an answer, in order and without overlap.
 
     Case, kind of quotation mark and dash, and the width of spaces do not matter. An answer
-    stands for itself only where it is no part of a longer word or number; of two that
-    overlap the longer one counts.
+    counts only if it is not part of a longer word or number; of two that overlap the longer
+    one counts.
 
     Example:
         >>> occurrences("Nineteen or nine? 9.5, or Nine.", ["nine"])
@@ -76,7 +76,7 @@ def _pattern(answer: str) -> re.Pattern[str] | None:
 
 
 def _stands_alone(text: str, start: int, end: int) -> bool:
-    """Whether what is found is no part of a longer word or number."""
+    """Return whether a match is not part of a longer word or number."""
     before, after = text[max(0, start - 2) : start], text[end : end + 2]
     if _is_word(text[start]) and _is_word(before[-1:]):
         return False
@@ -88,12 +88,12 @@ def _stands_alone(text: str, start: int, end: int) -> bool:
 
 
 def _is_word(character: str) -> bool:
-    # Beside Chinese a Latin word or a figure needs no space.
+    # Next to Chinese a Latin word or a number needs no space.
     return (character.isalnum() or character == "_") and not _CJK_CHARACTER.match(character)
 
 
 def holds_answer(text: str, answers: Iterable[str]) -> bool:
-    """Whether any answer can be read in `text`, in whatever spelling.
+    """Return whether any answer occurs in `text`, in any spelling.
 
     Beyond `occurrences`, accents, punctuation and thousands separators do not matter, and
     numbers in words and dates count as those in figures.
@@ -120,12 +120,12 @@ def holds_answer(text: str, answers: Iterable[str]) -> bool:
 
 @lru_cache(maxsize=16384)
 def _folded(text: str) -> str:
-    """The words of a text between single spaces, one at each end."""
+    """Return the words of a text between single spaces, with a space at each end."""
     return f" {' '.join(words_of(text))} "
 
 
 def words_of(text: str) -> list[str]:
-    """Words without case, accents and punctuation; each Chinese character is one.
+    """Return words without case, accents and punctuation; each Chinese character is one.
 
     Example:
         >>> words_of("Beyoncé's 1,200 fans")
@@ -141,7 +141,7 @@ def words_of(text: str) -> list[str]:
 
 
 def stands_in(answer: str, text: str) -> bool:
-    """Whether the answer's words stand in the text, in a row, after normalisation.
+    """Return whether the answer's words occur in the text in sequence, after normalisation.
 
     Example:
         >>> stands_in("the Red House.", "A red house burnt."), stands_in("Red", "reddish")

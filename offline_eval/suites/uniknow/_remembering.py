@@ -1,8 +1,8 @@
-"""A scorer and an estimator that keep what they measured.
+"""A scorer and an estimator that cache what they measured.
 
-Four contexts and two guards ask about the same question: what is known is not measured
-again, within one run or after a kill. Fingerprints stay those of what is wrapped, for a
-remembered value is the value.
+Four contexts and two guards ask about the same question: no value is measured twice, within a
+run or after a kill. Fingerprints are those of the wrapped scorer and estimator, because a cached
+value is the same value.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _Passages = tuple[str, ...]
 
 
 class RememberingScorer:
-    """A scorer without joint values, see `over`.
+    """A scorer of single passages that caches its scores, see `over`.
 
     Args:
         scorer: what measures.
@@ -34,34 +34,34 @@ class RememberingScorer:
 
     @classmethod
     def over(cls, scorer: RelevanceScorer) -> RememberingScorer:
-        """One that judges sets where `scorer` does."""
+        """Wrap a scorer; the result scores sets of passages if `scorer` does."""
         sets = all(callable(getattr(scorer, name, None)) for name in ("score_set", "score_sets"))
         return RememberingSetScorer(scorer) if sets else cls(scorer)
 
     @property
     def fingerprint(self) -> Fingerprint:
-        """That of the scorer itself."""
+        """The fingerprint of the scorer itself."""
         return self._scorer.fingerprint
 
     def supports(self, question: str) -> bool:
-        """Whether the scorer knows the question's language."""
+        """Return whether the scorer knows the question's language."""
         supports = getattr(self._scorer, "supports", None)
         return True if supports is None else supports(question)
 
     def remember(
         self, question: str, passages: Sequence[str], scores: Sequence[float], joint: float
     ) -> None:
-        """Take over what was measured before."""
+        """Add values that were measured before."""
         self._joint[question, tuple(passages)] = joint
         for passage, score in zip(passages, scores, strict=True):
             self._scores[question, passage] = score
 
     def score(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
-        """Scores of shape (len(passages),)."""
+        """Return scores of shape (len(passages),)."""
         return self.score_pairs([(question, passage) for passage in passages])
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
-        """Scores of shape (len(pairs),)."""
+        """Return scores of shape (len(pairs),)."""
         new = [pair for pair in dict.fromkeys(pairs) if pair not in self._scores]
         if new:
             found = self._scorer.score_pairs(new)
@@ -70,17 +70,17 @@ class RememberingScorer:
 
 
 class RememberingSetScorer(RememberingScorer):
-    """A scorer that also judges several passages together."""
+    """A caching scorer that also scores several passages together."""
 
     def score_set(self, question: str, passages: Sequence[str]) -> SetScore:
-        """The scores of at least one passage, and their joint value."""
+        """Return the scores of one or more passages, and their joint score."""
         [found] = self.score_sets([question], [passages])
         return found
 
     def score_sets(
         self, questions: Sequence[str], passages: Sequence[Sequence[str]]
     ) -> list[SetScore]:
-        """`score_set` for each question with its passages."""
+        """Return `score_set` of each question with its passages."""
         sets = [(q, tuple(some)) for q, some in zip(questions, passages, strict=True)]
         new = [one for one in dict.fromkeys(sets) if one not in self._joint]
         if new:
@@ -95,7 +95,7 @@ class RememberingSetScorer(RememberingScorer):
 
 
 class RememberingEstimator:
-    """A confidence estimator that asks about each question once; failures are not kept.
+    """A confidence estimator that asks about each question once; failures are not cached.
 
     Args:
         estimator: what measures.
@@ -107,21 +107,21 @@ class RememberingEstimator:
 
     @property
     def fingerprint(self) -> Fingerprint:
-        """That of the estimator itself."""
+        """The fingerprint of the estimator itself."""
         return self._estimator.fingerprint
 
     def remember(self, question: str, confidence: Confidence) -> None:
-        """Take over what was measured before."""
+        """Add values that were measured before."""
         self._found[question] = confidence
 
     def estimate(self, question: str) -> Confidence:
-        """Confidence in the closed-book answer to `question`."""
+        """Return the confidence in the closed-book answer to `question`."""
         if question not in self._found:
             self._found[question] = self._estimator.estimate(question)
         return self._found[question]
 
     async def aestimate(self, question: str) -> Confidence:
-        """As `estimate`, without blocking the event loop."""
+        """Do as `estimate`, without blocking the event loop."""
         if question not in self._found:
             self._found[question] = await self._estimator.aestimate(question)
         return self._found[question]
@@ -129,7 +129,7 @@ class RememberingEstimator:
     def estimate_many(
         self, questions: Sequence[str], *, on_error: Literal["raise", "return"] = "raise"
     ) -> list[Confidence | KnowgateError]:
-        """One confidence per question; under "return" an error in its place."""
+        """Return one confidence per question; with "return" errors take the place of values."""
         new = [question for question in dict.fromkeys(questions) if question not in self._found]
         failed = self._ask(new, on_error) if new else {}
         return [failed.get(question) or self._found[question] for question in questions]
@@ -137,7 +137,7 @@ class RememberingEstimator:
     async def aestimate_many(
         self, questions: Sequence[str], *, on_error: Literal["raise", "return"] = "raise"
     ) -> list[Confidence | KnowgateError]:
-        """As `estimate_many`, question by question."""
+        """Do as `estimate_many`, question by question."""
         found: list[Confidence | KnowgateError] = []
         for question in questions:
             try:

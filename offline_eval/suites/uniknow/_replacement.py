@@ -1,4 +1,4 @@
-"""Putting another answer in the place of the right one, so that the sentences stay right."""
+"""Replace the right answer in a text by another one, and keep the grammar correct."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _VOWEL_SOUND = re.compile(r"[aeiou]|8|11(?!\d)|18(?!\d)|honest|honou?r|hour|heir
 _CONSONANT_SOUND = re.compile(
     r"eu|uni(?!n|m)|us[aeiu]|ut[ei]|ubi|one\b|once\b|U[A-Z]|[B-DGJKPQTV-Z][A-Z]"
 )
-# Initials are spelt out: an FBI agent.
+# Initials are pronounced letter by letter: an FBI agent.
 _VOWEL_LETTER = re.compile(r"[AEFHILMNORSX](?:[A-Z]|\b)(?![a-z])")
 
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """What is to stand in the place of an answer.
+    """The answer that replaces another one.
 
     Attributes:
         text: the whole answer.
@@ -44,7 +44,7 @@ class Alternative:
 def replace_answer(
     text: str, answers: tuple[str, ...], alternative: Alternative, kind: AnswerKind
 ) -> str | None:
-    """`text` with every occurrence of every answer replaced.
+    """Return `text` with every occurrence of every answer replaced.
 
     Articles before and at the beginning of the answer, capitals at the beginning of a
     sentence, and the surname of a person that stands alone are corrected.
@@ -52,12 +52,12 @@ def replace_answer(
     Args:
         text: holds one of `answers`.
         answers: the right answer and its aliases.
-        alternative: what comes in their place.
-        kind: what the right answer is.
+        alternative: replaces them.
+        kind: kind of the right answer.
 
     Returns:
-        The new text; None where a right answer could still be read in it, or where the
-        alternative does not fit an occurrence.
+        The new text; None if it still contains a right answer, or if the alternative does not
+        fit an occurrence.
 
     Example:
         >>> other = Alternative("orange", ("orange",))
@@ -76,14 +76,14 @@ def replace_answer(
         position = end
     pieces.append(text[position:])
     if kind is AnswerKind.PERSON:
-        # Between the occurrences only: the new name may share a word with the old one.
+        # Only between the occurrences: the new name may share a word with the old one.
         pieces[::2] = [_other_surname(piece, answers, alternative.text) for piece in pieces[::2]]
     replaced = "".join(pieces)
     return None if not position or holds_answer(replaced, answers) else replaced
 
 
 def _in_place(before: str, stated: str, alternative: Alternative, kind: AnswerKind) -> str | None:
-    """What is written for one occurrence, which said `stated`."""
+    """Return the text that replaces one occurrence of `stated`."""
     if alternative.number is not None:
         if len(NUMBER.findall(stated)) != 1:
             return None
@@ -100,12 +100,12 @@ def _in_place(before: str, stated: str, alternative: Alternative, kind: AnswerKi
             new += "."
     if _SENTENCE_BEFORE.search(before):
         return new[:1].upper() + new[1:] if stated[:1].isupper() else new
-    # "The" began a sentence where the alternative comes from.
+    # In its own source the alternative stands at the beginning of a sentence.
     return new[:1].lower() + new[1:] if _LEADING.match(new) and stated[:1].islower() else new
 
 
 def _spelt_like(found: re.Match[str], number: str) -> str:
-    """A number word with a capital only where the one it replaces has one."""
+    """Return a number word, with a capital only if the word it replaces has one."""
     return number.capitalize() if found.group()[:1].isupper() else number.lower()
 
 
@@ -118,9 +118,9 @@ def _corrected_own_article(text: str) -> str:
 
 
 def _corrected_article(before: str, new: str) -> str:
-    """The text before an answer, with `a` or `an` as the new answer wants it."""
+    """Return the text before an answer, with `a` or `an` to suit the new answer."""
     found = _ARTICLE_BEFORE.search(before)
-    # A capital that begins no sentence is a name, such as "vitamin A".
+    # A capital within a sentence is a name, such as "vitamin A".
     if not found or (
         found.group(1) == "A" and not _SENTENCE_BEFORE.search(before[: found.start()])
     ):
@@ -130,7 +130,7 @@ def _corrected_article(before: str, new: str) -> str:
 
 
 def takes_an(text: str) -> bool:
-    """Whether the indefinite article before `text` is `an`, by how it sounds.
+    """Return whether the indefinite article before `text` is `an`, by its sound.
 
     Example:
         >>> [takes_an(word) for word in ("hour", "unit", "FBI agent", "8", "uncle", "UN envoy")]
@@ -143,7 +143,7 @@ def takes_an(text: str) -> bool:
 
 
 def _other_surname(text: str, answers: tuple[str, ...], alternative: str) -> str:
-    """Surnames of the right person that stand alone, changed as well."""
+    """Replace the right person's surname where it occurs without the first name."""
     new = alternative.split()
     if len(new) < 2:
         return text

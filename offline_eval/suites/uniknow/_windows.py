@@ -1,4 +1,4 @@
-"""Windows of about 100 words around an answer, and which of them supports it best."""
+"""Cut windows of about 100 words around an answer, and choose the one that supports it best."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ._matching import CJK, occurrences, words_of
 
 
 class NearestPassages:
-    """Passages by falling cosine with a question.
+    """Ranks passages by their cosine with a question.
 
     Args:
         passages: what is ranked; equal texts are kept once.
@@ -45,7 +45,7 @@ class NearestPassages:
         self._queries = dict(zip(asked, vectors[len(self.passages) :], strict=True))
 
     def ranked(self, question: str) -> Iterator[str]:
-        """All passages, the nearest first; equally near ones in their given order."""
+        """Return all passages, the nearest first; ties in their given order."""
         if not self.passages:
             return
         cosines = self._matrix @ self._queries[question]
@@ -53,7 +53,7 @@ class NearestPassages:
             yield self.passages[int(index)]
 
     def likeness(self, text: str, others: Sequence[str]) -> NDArray[np.float32]:
-        """Cosines of one of the questions or short texts with others, of shape (len(others),)."""
+        """Return the cosines of a short text with others, of shape (len(others),)."""
         rows = np.stack([self._queries[other] for other in others])
         return np.asarray(rows @ self._queries[text], dtype=np.float32)
 
@@ -67,7 +67,7 @@ _SENTENCE_END = re.compile(r"[.!?。！？]['\")\]”’」]*$")
 
 
 class WordWeights:
-    """How rare words are among texts.
+    """Weights words by how rare they are among texts.
 
     Args:
         texts: counted once each.
@@ -81,13 +81,13 @@ class WordWeights:
             self._texts += 1
 
     def support(self, question: str, text: str) -> float:
-        """Share of the question's words that stand in `text`, rare words counting more.
+        """Return the share of the question's words that occur in `text`, weighted by rarity.
 
         In [0, 1]; 0.0 for a question without words, which no text supports.
         """
         there = set(words_of(text))
         weights = {word: self._weight(word) for word in set(words_of(question))}
-        # Summed in one order: sets have none, and sums of floats depend on it.
+        # Summed in a fixed order: sums of floats depend on it, and sets have none.
         total = math.fsum(weights.values())
         return (
             math.fsum(w for word, w in weights.items() if word in there) / total if total else 0.0
@@ -98,7 +98,7 @@ class WordWeights:
 
 
 def window_around(text: str, span: tuple[int, int], *, words: int = WINDOW_WORDS) -> str:
-    """The part of `text` around `span` that is about `words` words long.
+    """Return the part of `text` around `span` that is about `words` words long.
 
     Args:
         text: any text; a Chinese or Japanese character counts as 0.6 words.
@@ -150,7 +150,7 @@ def _length(unit: str) -> float:
 
 
 class _Grown:
-    """A window that grows from the answer; `left` and `right` are its outermost units."""
+    """A window that grows from the answer; `left` and `right` are its first and last units."""
 
     def __init__(
         self, text: str, units: list[tuple[int, int, float]], first: int, last: int, words: int
@@ -161,12 +161,12 @@ class _Grown:
         self._length = math.fsum(unit[2] for unit in units[first : last + 1])
 
     def grow(self) -> None:
-        """As far as there is room, evenly on both sides while both have text."""
+        """Grow to the full length, evenly on both sides while both have text."""
         while self._add(self.left - 1) | self._add(self.right + 1):
             pass
 
     def begin_with_a_sentence(self) -> None:
-        """Drop the part of a sentence at the beginning and grow at the end instead."""
+        """Remove a partial sentence at the beginning, and grow at the end instead."""
         if self._begins_a_sentence(self.left):
             return
         for start in range(self.left + 1, self._first + 1):
@@ -181,7 +181,7 @@ class _Grown:
                 return
 
     def end_with_a_sentence(self) -> None:
-        """Drop the part of a sentence at the end unless too little would be left."""
+        """Remove a partial sentence at the end, unless too little would remain."""
         for end in range(self.right, self._last - 1, -1):
             if self._ends_a_sentence(end):
                 if self._length - self._between(end + 1, self.right + 1) >= (
@@ -205,7 +205,7 @@ class _Grown:
 
     def _ends_a_sentence(self, index: int) -> bool:
         start, end, _ = self._units[index]
-        # Chinese punctuation is a unit of its own, or hangs on to what follows it.
+        # Chinese punctuation is a unit of its own, or part of the unit after it.
         return index == len(self._units) - 1 or bool(_SENTENCE_END.search(self._text[start:end]))
 
     def _begins_a_sentence(self, index: int) -> bool:
