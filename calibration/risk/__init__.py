@@ -19,6 +19,7 @@ from ._leak import smallest_leak
 from ._leak_folds import LeakFold, leak_folds
 from ._learned_path import learn_path
 from ._path import PathPoint, grid_path
+from ._plan import LeakPlan, plan_leak, simulate_leak
 from ._policy_fit import fit_policy
 from ._problems import MAX_FALSE_ABSTENTION, Problem, find_problems
 from ._risks import LEARN_CALIBRATORS, Coverage, Leak, LossTable, Risk, RiskTarget, risk_targets
@@ -33,6 +34,7 @@ __all__ = [
     "Fit",
     "Leak",
     "LeakFold",
+    "LeakPlan",
     "LossTable",
     "PathPoint",
     "PolicyBinding",
@@ -46,8 +48,10 @@ __all__ = [
     "leak_folds",
     "learn_path",
     "one_per_question",
+    "plan_leak",
     "risk_targets",
     "route_codes",
+    "simulate_leak",
     "smallest_leak",
     "split_questions",
 ]

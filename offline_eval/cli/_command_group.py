@@ -64,6 +64,10 @@ COMMANDS = MappingProxyType(
             "without.",
             ("_measure",),
         ),
+        "plan": Entry(
+            "Say what can be certified with these questions, and with 20 to 1,000 like them.",
+            ("_plan",),
+        ),
         "recalibrate": Entry(
             "Keep a policy's promise up to date: same bound, δ, loss and routes, newer questions.",
             ("_recalibrate",),

@@ -41,6 +41,7 @@ COMMANDS = (
     "microworld",
     "microworld check",
     "microworld path",
+    "plan",
     "recalibrate",
     "report",
     "route",

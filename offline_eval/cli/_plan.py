@@ -1,0 +1,114 @@
+"""`knowgate plan`: what can be certified with so many questions, before anything is measured."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ...guard.errors import InputError
+from ...guard.files import write_json
+from ..data import PassageKind, build_knowledge_base, read_questions
+from ._app import app
+from ._console import out
+
+if TYPE_CHECKING:
+    from ...calibration.risk import LeakPlan
+
+_TABLE = (20, 30, 50, 75, 100, 150, 200, 300, 500, 1000)
+
+
+@app.command()
+def plan(
+    questions: Annotated[
+        Path, typer.Option(help="KnowOrNot question document (.json), or JSON lines (.jsonl).")
+    ],
+    risk: Annotated[float, typer.Option(help="Bound α on the leak that is wanted.")] = 0.1,
+    delta: Annotated[
+        float, typer.Option(help="Probability δ that the bound fails by bad luck in the draw.")
+    ] = 0.1,
+    passage: Annotated[
+        PassageKind | None,
+        typer.Option(
+            help="What a passage holds, as for `measure`; questions that share one count "
+            "as one piece of evidence. Not used where every question names its source."
+        ),
+    ] = None,
+    json_path: Annotated[
+        Path | None, typer.Option("--json", help="Write the figures here.")
+    ] = None,
+) -> None:
+    """Say what can be certified with these questions, and with 20 to 1,000 like them.
+
+    What counts is how many passages (or sources) the questions are about. The numbers come
+    from the test of the certificate; what a policy would abstain from needlessly comes from
+    the same test on simulated scores. Nothing is measured and no model is asked.
+
+    Example: `knowgate plan --questions kb.jsonl --risk 0.1`
+    """
+    from ...calibration.risk import plan_leak
+
+    for name, value in (("--risk", risk), ("--delta", delta)):
+        if not 1e-9 <= value <= 1 - 1e-9:
+            raise InputError(
+                f"must be between 0 and 1, not {value:g}", where=name, hint="name one such as 0.1"
+            )
+    sizes = _sizes(questions, passage)
+    found = plan_leak(sizes, risk, delta=delta)
+    rows = [plan_leak(_like(sizes, count), risk, delta=delta) for count in _TABLE]
+    for line in [_verdict(found, risk, delta), "", *_table(found, rows)]:
+        out.print(line, markup=False)
+    if json_path is not None:
+        write_json(json_path, {"plan": asdict(found), "table": [asdict(row) for row in rows]})
+
+
+def _sizes(path: Path, kind: PassageKind | None) -> list[int]:
+    """Questions of each source or passage."""
+    records = read_questions(path)
+    if kind is None and all(record.source for record in records):
+        return list(Counter(record.source for record in records).values())
+    base = build_knowledge_base(records, kind, where=str(path))
+    return list(Counter(base.passage_of.values()).values())
+
+
+def _like(sizes: list[int], questions: int) -> list[int]:
+    """So many questions, as many to a passage as there are on average."""
+    passages = max(1, round(questions * len(sizes) / sum(sizes)))
+    each, more = divmod(questions, passages)
+    return [each + (place < more) for place in range(passages)]
+
+
+def _verdict(found: LeakPlan, risk: float, delta: float) -> str:
+    counts = f"{found.questions} questions on {found.passages} passages"
+    sure = f"with confidence {1 - delta:g}"
+    if found.passages < found.needed:
+        offer = "" if found.smallest is None else f"; they can certify --risk {found.smallest:g}"
+        return (
+            f"{counts} cannot certify a leak of at most {risk:g} {sure}, whatever is measured: "
+            f"that takes {found.needed} passages{offer}."
+        )
+    return (
+        f"{counts} can certify a leak of at most {risk:g} {sure} (it takes {found.needed} "
+        "passages at least); how much a policy then abstains from without need depends on how "
+        "well the scorer tells the cases apart:"
+    )
+
+
+def _table(found: LeakPlan, rows: list[LeakPlan]) -> list[str]:
+    """Yours first, then 20 to 1,000 questions with as many to a passage."""
+    known = [row.false_abstention for row in rows if row.false_abstention]
+    separations = list(known[-1]) if known else []
+    head = f"{'questions':>9} {'passages':>9} {'smallest --risk':>16}"
+    head += "".join(f" {f'abstains, AUROC {value:g}':>21}" for value in separations)
+    lines = [head]
+    for row, note in [(found, "  ← yours"), *((row, "") for row in rows)]:
+        smallest = "none" if row.smallest is None else f"{row.smallest:g}"
+        line = f"{row.questions:>9} {row.passages:>9} {smallest:>16}"
+        for value in separations:
+            share = row.false_abstention.get(value)
+            line += f" {'all' if share is None else f'{share:.0%}':>21}"
+        lines.append(line + note)
+    return lines

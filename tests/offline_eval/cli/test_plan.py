@@ -1,0 +1,78 @@
+"""`knowgate plan`: what can be certified, said before anything is measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from knowgate.calibration.risk import Leak, plan_leak
+from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
+
+
+def _questions(path: Path, count: int, per_source: int) -> Path:
+    rows = [
+        {"question": f"What is {i}?", "answer": f"It is {i}.", "source": f"page {i // per_source}"}
+        for i in range(count)
+    ]
+    return write_lines(path / "q.jsonl", rows)
+
+
+def test_it_says_that_few_passages_cannot_certify_and_which_bound_they_can(
+    knowgate: Knowgate, tmp_path: Path
+) -> None:
+    outcome = knowgate("plan", "--questions", _questions(tmp_path, 60, 4), "--risk", "0.1")
+
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.startswith(
+        "60 questions on 15 passages cannot certify a leak of at most 0.1 with confidence 0.9"
+    )
+    assert "that takes 22 passages; they can certify --risk 0.15." in outcome.out
+
+
+def test_the_table_goes_from_20_to_1000_questions_like_these(
+    knowgate: Knowgate, tmp_path: Path
+) -> None:
+    outcome = knowgate(
+        "plan", "--questions", _questions(tmp_path, 60, 4), "--risk", "0.2",
+        "--json", tmp_path / "plan.json",
+    )  # fmt: skip
+
+    assert "60 questions on 15 passages can certify" in outcome.out
+    assert "← yours" in outcome.out
+    value = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))
+    assert [row["questions"] for row in value["table"]][::9] == [20, 1000]
+    assert [row["passages"] for row in value["table"]][::9] == [5, 250]
+    shares = [row["false_abstention"].get("0.9", 1.0) for row in value["table"]]
+    assert shares == sorted(shares, reverse=True)
+
+
+def test_without_sources_questions_that_share_an_answer_share_a_passage(
+    knowgate: Knowgate, tmp_path: Path
+) -> None:
+    rows = [{"question": f"What is {i}?", "answer": f"It is {i // 2}."} for i in range(40)]
+
+    outcome = knowgate("plan", "--questions", write_lines(tmp_path / "q.jsonl", rows))
+
+    assert outcome.out.startswith("40 questions on 20 passages cannot")
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--risk", "0"), ("--delta", "1"), ("--risk", "nan")]
+)
+def test_numbers_off_their_scale_are_rejected(
+    knowgate: Knowgate, tmp_path: Path, option: str, value: str
+) -> None:
+    outcome = knowgate("plan", "--questions", _questions(tmp_path, 9, 3), option, value)
+
+    refused(outcome, f"{option}: must be between 0 and 1")
+
+
+def test_a_plan_keeps_its_word() -> None:
+    # The smallest bound that is named is certified where nothing passes, and no smaller one.
+    found = plan_leak([3] * 20, 0.1)
+    assert found.smallest is not None
+    assert plan_leak([3] * 20, found.smallest).needed <= 20
+    assert plan_leak([3] * 20, found.smallest - 0.01).needed > 20
+    assert Leak(found.smallest).bound == 0.11
