@@ -78,7 +78,7 @@ def test_a_model_without_structured_output_is_asked_for_json(
 ) -> None:
     prompts: list[str] = []
 
-    def script(messages: Sequence[BaseMessage]) -> Mapping[str, Any]:
+    def script(messages: Sequence[BaseMessage]) -> str:
         prompts.append(messages[0].text)
         return f"Sure!\n```json\n{json.dumps(scripted_facts(messages))}\n```\nAnything else?"
 
