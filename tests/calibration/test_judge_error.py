@@ -182,6 +182,7 @@ def test_prediction_powered_intervals_cover_the_truth_where_the_judges_own_do_no
     print(f"rate {rate} spec {specificity} n {labelled}: {right / DRAWS:.3f}, {naive / DRAWS:.3f}")
 
 
+@pytest.mark.slow
 def test_weights_make_up_for_a_sample_with_unequal_chances() -> None:
     rng = np.random.default_rng(29)
     right = unweighted = 0

@@ -179,6 +179,7 @@ def test_repeated_cases_of_one_group_make_the_interval_no_narrower() -> None:
         assert found == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("statistic", "least"), [(brier_score, 0.8), (debiased_calibration_error, 0.75)]
 )

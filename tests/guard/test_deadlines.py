@@ -25,12 +25,8 @@ from knowgate.guard import (
     Route,
     SignalTimeoutError,
 )
-from knowgate.guard.deadlines import (
-    AllWorkersBusyError,
-    DeadlineExceededError,
-    DeadlineRunner,
-    TaskBrokeOffError,
-)
+from knowgate.guard._deadline_errors import TaskBrokeOffError
+from knowgate.guard.deadlines import AllWorkersBusyError, DeadlineExceededError, DeadlineRunner
 from knowgate.guard.errors import SignalOverloadError
 from knowgate.guard.testing import FakeEstimator, FakeScorer, SlowScorer
 from tests.support.guards import guard_with, policy_with

@@ -140,6 +140,7 @@ def sliding_window(_: Make) -> Any:
         return model.eval()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [learned_positions, sliding_window])
 def test_other_kinds_of_models_decode_alike_alone_batched_and_in_transformers(
     build: Make, make_model: Make, tokenizer: Any, prompts: list[str]

@@ -175,6 +175,7 @@ def test_a_stop_string_ends_the_answer_and_is_left_out(
     assert any(letter in text for text in free)
 
 
+@pytest.mark.slow
 def test_a_stop_string_of_several_tokens_is_found(lm: HuggingFaceLM, prompts: list[str]) -> None:
     free = [row[0].text for row in lm.generate(prompts)]
     number, stop = next(

@@ -66,6 +66,7 @@ VIEWS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["enforce", "shadow"])
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 async def test_every_way_to_call_gives_the_answers_of_invoke(way: Any, mode: str) -> None:

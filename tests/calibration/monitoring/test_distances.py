@@ -112,6 +112,7 @@ def test_the_gap_is_scipys_on_values_at_bin_resolution() -> None:
         assert found.value <= ks_2samp(first, second).statistic + 1e-12
 
 
+@pytest.mark.slow
 def test_false_alarms_without_drift_are_as_rare_as_stated() -> None:
     draws = 300
     alarms = np.zeros(2)
@@ -125,6 +126,7 @@ def test_false_alarms_without_drift_are_as_rare_as_stated() -> None:
     assert np.all(alarms / draws >= 0.01)
 
 
+@pytest.mark.slow
 def test_a_shift_is_found_and_the_intervals_cover_it() -> None:
     p, q = shares_of(2, 2), shares_of(3, 2)
     index = float(np.sum((q - p) * np.log(q / p)))
@@ -147,6 +149,7 @@ def test_a_shift_is_found_and_the_intervals_cover_it() -> None:
     assert np.all(covered / draws >= 0.93)
 
 
+@pytest.mark.slow
 def test_a_mixture_of_both_calibration_kinds_is_no_drift_and_its_share_is_found() -> None:
     draws, share = 100, 0.7
     alarms, covered = 0, 0

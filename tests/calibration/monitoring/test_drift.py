@@ -141,11 +141,13 @@ def test_a_shift_of_relevance_is_told_and_named() -> None:
     assert "relevance: drifted in 500 values" in report.words
 
 
+@pytest.mark.slow
 def test_a_sure_but_small_shift_is_slight() -> None:
     policy = calibrated_policy(20_000)
     assert verdicts(policy, questions(1, 20_000, relevance=3.15))[0] is DriftVerdict.SLIGHT
 
 
+@pytest.mark.slow
 def test_false_verdicts_on_any_signal_are_as_rare_as_alpha() -> None:
     policy = policy_with()
     draws, wrong = 80, 0

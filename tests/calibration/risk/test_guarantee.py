@@ -80,12 +80,14 @@ def _share_broken(population: Population, n: int, risk: float, *, draws: int) ->
     return broken / draws
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("risk", [0.05, 0.1, 0.2])
 @pytest.mark.parametrize("n", [100, 300, 1000])
 def test_of_a_thousand_calibrations_no_more_than_delta_break_the_bound(n: int, risk: float) -> None:
     assert _share_broken(calibrated, n, risk, draws=1000) <= _allowed(1000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("population", [distorted, dependent, useless])
 def test_the_bound_holds_whatever_the_signals_are_worth(population: Population) -> None:
     assert _share_broken(population, 300, 0.2, draws=1000) <= _allowed(1000)
@@ -101,6 +103,7 @@ def test_a_given_path_is_tested_on_all_questions_and_keeps_the_bound() -> None:
     assert guarantee.questions == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variants", [1, 5])
 def test_whole_fits_keep_the_bound_and_variants_do_not_count_as_evidence_twice(
     variants: int,

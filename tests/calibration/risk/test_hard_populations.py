@@ -126,6 +126,7 @@ def test_ties_bad_tops_and_missing_signals_break_no_bound(population: Population
     assert broken / draws <= _allowed(draws)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("population", [five_levels, conflicts])
 def test_per_route_no_route_breaks_the_bound(population: Population) -> None:
     truth = population(20_000, np.random.default_rng(1))
@@ -168,6 +169,7 @@ def test_a_path_whose_points_do_not_contain_one_another_breaks_no_bound() -> Non
     assert broken / draws <= _allowed(draws)
 
 
+@pytest.mark.slow
 def test_questions_with_many_partly_alike_variants_break_no_bound() -> None:
     risk, draws, broken = 0.3, 15, 0
     truth = _variants(3000, np.random.default_rng(10**6))

@@ -247,6 +247,7 @@ def test_a_path_of_your_own_does_not_go_with_a_leak() -> None:
         fit_policy([], Leak(0.1), delta=0.1, path=[(0.5, None)])
 
 
+@pytest.mark.slow
 @settings(derandomize=True, deadline=None, max_examples=150)
 @given(st.lists(_FLOATS, min_size=11, max_size=40), st.lists(_FLOATS, min_size=40, max_size=40))
 def test_through_the_calibrator_no_more_pass_than_were_certified(

@@ -177,6 +177,7 @@ def test_a_threshold_that_lets_too_much_pass_is_certified_no_more_often_than_del
     assert certified.mean() <= _DELTA + 2 * math.sqrt(_DELTA * (1 - _DELTA) / _DRAWS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "risk"), [(100, 0.1), (300, 0.05)])
 def test_without_ties_the_promise_is_broken_as_often_as_the_tail_says(n: int, risk: float) -> None:
     # The true pass rate above the (k+1)-th of n uniform scores is Beta(k+1, n-k).

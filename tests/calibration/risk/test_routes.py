@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +25,7 @@ records = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(
     st.lists(records, min_size=1, max_size=8),

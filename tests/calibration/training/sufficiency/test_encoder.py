@@ -75,6 +75,7 @@ def test_texts_are_cut_and_padded(encoder: TrainableEncoder) -> None:
     assert (found.ids[~found.mask] == 0).all()
 
 
+@pytest.mark.slow
 def test_a_saved_adapter_is_half_precision_names_no_place_and_goes_on_where_it_was(
     encoder: TrainableEncoder, folder: Path
 ) -> None:
@@ -139,6 +140,7 @@ def test_training_stops_when_it_is_told_to(
     assert seen == [1]
 
 
+@pytest.mark.slow
 def test_a_few_steps_lower_the_loss_on_what_is_trained_on(
     folder: Path, idf: NDArray[np.float32]
 ) -> None:
