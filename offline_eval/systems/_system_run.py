@@ -149,7 +149,12 @@ class SystemRun:
 
     def remote(self, replier: Replier) -> Callable[[], Replier]:
         """Return what makes the same replier in another process; models are loaded there."""
-        return partial(Replier, replace(replier.material, models=self._named))
+        models = {
+            # Loaded already, to know whether it takes a prompt; its name is enough there.
+            name: ModelUnderTest(name) if name.startswith(PYTHON) else model
+            for name, model in self._named.items()
+        }
+        return partial(Replier, replace(replier.material, models=models))
 
     def _wanted(self, items: Sequence[Asked]) -> list[Wanted]:
         """Contexts to be found: one per case and retrieval, whatever the prompts.
