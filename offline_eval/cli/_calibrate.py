@@ -22,6 +22,7 @@ from ._calibration_output import (
     Seed,
     Share,
     WriteAnyway,
+    margin_lines,
     promise_lines,
     rate_lines,
     read_calibration_set,
@@ -213,7 +214,12 @@ def _calibrate(asked: _Asked, run: Path | None, policy_out: Path) -> None:
         confidence_threshold=asked.answer_from_memory,
         max_false_abstention=asked.max_false_abstention,
     )
-    lines = [*promise_lines(found), threshold_line(found), *rate_lines(found)]
+    lines = [
+        *promise_lines(found),
+        threshold_line(found),
+        *margin_lines(found),
+        *rate_lines(found),
+    ]
     write_or_explain(found, lines, policy_out, asked.report, anyway=asked.write_anyway)
     if run is not None and isinstance(found.risk, Leak):
         out.print(f"next: knowgate report {quote(str(run))}", markup=False)

@@ -148,6 +148,19 @@ def threshold_line(found: Calibrated) -> str:
     return f"thresholds: {', else '.join(parts) or 'none, it always abstains'}"
 
 
+def margin_lines(found: Calibrated) -> list[str]:
+    """Which passages are left out of the prompt; nothing where all are kept."""
+    dropped = found.left_out_of_prompts()
+    if dropped is None:
+        return []
+    sets = len(found.measured.kept_sets)
+    return [
+        f"passages: {dropped:.0%} are left out of the prompt, those more than "
+        f"{found.policy.kept_margin:.3f} below the best; none of {sets} questions lost its "
+        f"passage, a further one does with probability 1/{sets + 1} at most"
+    ]
+
+
 def rate_lines(found: Calibrated) -> list[str]:
     """How the policy does on questions that its thresholds do not rest on."""
     judged = "that were held out" if found.test else "judged by what the others give"

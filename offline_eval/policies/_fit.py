@@ -36,7 +36,7 @@ from ...calibration.risk import (
 )
 from ...guard.decision import Route
 from ...guard.errors import InputError
-from ...guard.policy import Guarantee, Policy
+from ...guard.policy import Guarantee, Policy, kept_margin_of
 from ._calibrators import calibrated_records, calibrator_of, choose_calibrators
 from ._cautions import cautions, limits
 from ._cross_fit import cross_fitted
@@ -52,6 +52,8 @@ from ._rates import (
 )
 from ._records import CalibrationSet
 
+# Fewer say too little of how far below the best a passage with the answer may lie.
+_FEWEST_SETS = 20
 _ALL_ROUTES = (Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN)
 
 
@@ -132,6 +134,16 @@ class Calibrated:
             }
             return smallest_leak(len(left_out), guarantee.delta)
         return smallest_selective(guarantee)
+
+    def left_out_of_prompts(self) -> float | None:
+        """Share of the retrieved passages of answerable questions that the policy drops.
+
+        None where it keeps all.
+        """
+        if self.policy.kept_margin is None:
+            return None
+        sets = [scores for scores, _ in self.measured.kept_sets]
+        return 1.0 - sum(len(self.policy.kept(s)) for s in sets) / sum(map(len, sets))
 
     @property
     def coverage(self) -> float | None:
@@ -281,7 +293,8 @@ def _calibrate_leak(
         created_by=f"knowgate {__version__}",
     )
     fit = fit_policy(parts.certify, risk, delta=delta, seed=seed, binding=binding)
-    policy, folds = fit.policy, () if parts.test else leak_folds(fit, seed=seed)
+    policy, folds = _with_margin(fit.policy, measured), leak_folds(fit, seed=seed)
+    folds = () if parts.test else folds
     if confidence_threshold is not None:
         policy = _with_answers_from_memory(policy, confidence_threshold)
     return Calibrated(
@@ -303,6 +316,16 @@ def _calibrate_leak(
         warnings=(),
         not_promised=(),
     )
+
+
+def _with_margin(policy: Policy, measured: CalibrationSet) -> Policy:
+    """Let `policy` leave out of the prompt what lies far below the best passage.
+
+    The margin breaks no set of the calibration questions that holds the answer.
+    """
+    if not policy.may_follow or len(measured.kept_sets) < _FEWEST_SETS:
+        return policy
+    return policy.model_copy(update={"kept_margin": kept_margin_of(measured.kept_sets)})
 
 
 def _two_parts(measured: CalibrationSet, share: float, seed: int) -> _Parts:

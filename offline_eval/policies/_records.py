@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,8 @@ class CalibrationSet:
         aggregator: how passage scores became one value.
         population: what kind of questions and cases these are, as a phrase; may be "".
         conflict_between: what the records' `conflict` compares, as in `Policy`.
+        kept_sets: of each question whose passage was retrieved, the raw scores of what was
+            retrieved and the places of those that hold the answer, for `kept_margin_of`.
         leaves_out: each question has a record `in_kb` and a record `left_out`, as `Leak` needs.
     """
 
@@ -47,6 +50,7 @@ class CalibrationSet:
     population: str = ""
     conflict_between: ConflictBetween = "memory"
     leaves_out: bool = False
+    kept_sets: tuple[tuple[tuple[float, ...], tuple[int, ...]], ...] = ()
 
     @property
     def name(self) -> str:
@@ -105,7 +109,20 @@ def records_from_ookb(run: str | os.PathLike[str]) -> CalibrationSet:
         aggregator=found.manifest.settings.aggregator,
         population=_POPULATION,
         leaves_out=True,
+        kept_sets=tuple(_kept_sets(found)),
     )
+
+
+def _kept_sets(run: MeasuredRun) -> Iterator[tuple[tuple[float, ...], tuple[int, ...]]]:
+    for row in run.rows:
+        if row.kind is not CaseKind.IN_KB or row.error is not None or row.retrieval_miss:
+            continue
+        own = run.questions[row.question_id].own_passage
+        pairs = zip(row.retrieved, row.scores, strict=True)
+        scored = [(name, score) for name, score in pairs if score is not None]
+        needed = tuple(i for i, (name, _) in enumerate(scored) if name == own)
+        if needed:
+            yield tuple(score for _, score in scored), needed
 
 
 def _ookb_record(run: MeasuredRun, row: MeasuredRow) -> CalibrationRecord:
