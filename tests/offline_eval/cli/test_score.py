@@ -199,5 +199,5 @@ def test_an_aggregator_that_the_scorer_has_not_is_refused(
 ) -> None:
     write_lines(tmp_path / "in.jsonl", [{"question": "q", "passages": ["p"]}])
     outcome = _score(knowgate, tmp_path, "--aggregator", "joint")
-    refused(outcome, "LexicalScorer has no score_set")
+    refused(outcome, "has no joint value")
     assert not (tmp_path / "out.jsonl").exists()
