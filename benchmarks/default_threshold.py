@@ -32,8 +32,7 @@ from knowgate.calibration import wilson_interval
 from knowgate.guard import GuardOptions, Route
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.files import read_jsonl
-from knowgate.guard.policy import default_calibrator
-from knowgate.guard.signals.relevance import FusedScorer
+from knowgate.guard.signals.relevance import FusedScorer, default_calibrator
 
 SITES = (
     "ada", "arxiv", "azure_management", "azure_security", "bitcoin", "btcpay",

@@ -181,6 +181,7 @@ INSTALL_HINTS = MappingProxyType(
             (
                 "bs4",
                 "jinja2",
+                "langchain_text_splitters",
                 "lxml",
                 "markdown_it",
                 "markupsafe",

@@ -7,8 +7,8 @@ out-of-knowledge base robustness".
 from __future__ import annotations
 
 from ._instruments import Instruments, served_instruments
-from ._measure import MEASURE, MeasureSettings
-from ._settings import OokbSettings
+from ._measure import MEASURE
+from ._settings import MeasureSettings, OokbSettings
 from ._signals_summary import replayed_decisions
 from ._suite import OokbSuite
 

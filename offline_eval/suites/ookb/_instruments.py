@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from langchain_core.documents import Document
 
@@ -31,11 +31,9 @@ from ...run import (
 )
 from ...systems import Case, PassageIndex, ServedChain, load_chain
 from ..base import System
+from ._settings import MeasureSettings
 from ._signals_summary import SERVED
 from ._sources import Source, chunk_id, find_source, source_row
-
-if TYPE_CHECKING:
-    from ._measure import MeasureSettings
 
 # Documents retrieved to find a question's source among them, and to fill up a left-out case.
 _WIDE = 50

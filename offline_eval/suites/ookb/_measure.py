@@ -10,14 +10,12 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from pydantic import Field, model_validator
-
 from ....guard.engine import BiEncoderScorer
 from ....guard.errors import KnowgateError, SignalValueError
 from ....guard.files import read_text, write_text
 from ....guard.policy import aggregator as require_aggregator
 from ....guard.signals.relevance import DEFAULT_SCORER, load_scorer
-from ...data import PassageKind, QuestionRecord, build_knowledge_base, read_questions
+from ...data import QuestionRecord, build_knowledge_base, read_questions
 from ...report import Document
 from ...run import (
     CaseKind,
@@ -29,75 +27,11 @@ from ...run import (
     TableSpec,
 )
 from ...systems import Case
-from ..base import ModelChoice, Suite, SuiteRun, SuiteSettings, System, Work
+from ..base import ModelChoice, Suite, SuiteRun, System, Work
 from ._cases import build_cases
 from ._instruments import Instruments, MeasuredCase, ServedInstruments, served_instruments
+from ._settings import MeasureSettings
 from ._signals_report import signals_document
-from ._sources import DEFAULT_KEY
-
-
-class MeasureSettings(SuiteSettings):
-    """What decides the rows of a run.
-
-    Attributes:
-        questions: see `read_questions`.
-        scorer: name or folder, for `load_scorer`.
-        passage: what a passage holds; None for the default, see `PassageKind.of`.
-        top_k: passages retrieved per case.
-        aggregator: how passage scores become one value; None for the scorer's own.
-        chain: as it is served: `module:attribute`, see `load_chain`.
-        documents: folder of the documents of the knowledge base, cut into chunks.
-        chunk_size: of a chunk, words at most.
-        chunk_overlap: words that a chunk shares with the one before it.
-        source_key: field of a document's metadata that names its source.
-    """
-
-    questions: Path = Field(
-        description="KnowOrNot question document (.json), or JSON lines (.jsonl)."
-    )
-    chain: str | None = Field(
-        None,
-        description="module:attribute of what is served: a GuardedRAG, a retriever, or any "
-        "runnable or function from a question to documents. Its own chunks are measured, each "
-        "question once as it is and once without its source.",
-    )
-    documents: Path | None = Field(
-        None, description="In place of --chain: a folder of documents, cut into chunks."
-    )
-    chunk_size: int = Field(150, ge=1, description="With --documents: words per chunk at most.")
-    chunk_overlap: int = Field(0, ge=0, description="With --documents: words shared by chunks.")
-    source_key: str = Field(
-        DEFAULT_KEY, description="Field of a document's metadata that names its source."
-    )
-    scorer: str | None = Field(
-        None,
-        description="Scorer by name, or a tuned or sentence-transformers folder; by default "
-        f"that of the chain's guard, else {DEFAULT_SCORER}.",
-    )
-    passage: PassageKind | None = Field(
-        None,
-        description="What a passage holds: the answer (hard), question and answer, or the "
-        "record's own passage.  [default: passage where every question has one, else answer]",
-    )
-    top_k: int = Field(5, ge=1, description="Passages retrieved per case.")
-    aggregator: str | None = Field(
-        None,
-        description="Passage scores to one value; by default the scorer's: joint for fused and "
-        "sufficiency, max for others.",
-    )
-
-    @property
-    def served(self) -> bool:
-        """Whether a chain or documents are asked, in place of the passages of the questions."""
-        return self.chain is not None or self.documents is not None
-
-    @model_validator(mode="after")
-    def _one_of_both(self) -> MeasureSettings:
-        if self.chain is not None and self.documents is not None:
-            raise ValueError("--chain and --documents are mutually exclusive — name one of both")
-        if self.chunk_overlap >= self.chunk_size:
-            raise ValueError("--chunk-overlap must be below --chunk-size — name a smaller one")
-        return self
 
 
 class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun]):

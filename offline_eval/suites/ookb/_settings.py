@@ -1,16 +1,18 @@
-"""Settings that decide the replies of a run."""
+"""Settings that decide the rows of a run: of replies, and of measured signals."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
+from ....guard.signals.relevance import DEFAULT_SCORER
 from ...data import PassageKind
 from ...run import CaseKind
 from ...systems import DEFAULT_JUDGES
 from ..base import SuiteSettings
+from ._sources import DEFAULT_KEY
 
 _AskedKind = Literal[CaseKind.LEFT_OUT, CaseKind.IN_KB, CaseKind.SYNTHETIC]
 _SYSTEMS = "Systems under test"
@@ -101,3 +103,67 @@ class OokbSettings(SuiteSettings):
         """Return what the manifest holds of the settings, besides systems and inputs."""
         names = {"cases", "passage", "top_k", "context_chars", "seed", "limit"}
         return self.model_dump(mode="json", include=names)
+
+
+class MeasureSettings(SuiteSettings):
+    """What decides the rows of a run.
+
+    Attributes:
+        questions: see `read_questions`.
+        scorer: name or folder, for `load_scorer`.
+        passage: what a passage holds; None for the default, see `PassageKind.of`.
+        top_k: passages retrieved per case.
+        aggregator: how passage scores become one value; None for the scorer's own.
+        chain: as it is served: `module:attribute`, see `load_chain`.
+        documents: folder of the documents of the knowledge base, cut into chunks.
+        chunk_size: of a chunk, words at most.
+        chunk_overlap: words that a chunk shares with the one before it.
+        source_key: field of a document's metadata that names its source.
+    """
+
+    questions: Path = Field(
+        description="KnowOrNot question document (.json), or JSON lines (.jsonl)."
+    )
+    chain: str | None = Field(
+        None,
+        description="module:attribute of what is served: a GuardedRAG, a retriever, or any "
+        "runnable or function from a question to documents. Its own chunks are measured, each "
+        "question once as it is and once without its source.",
+    )
+    documents: Path | None = Field(
+        None, description="In place of --chain: a folder of documents, cut into chunks."
+    )
+    chunk_size: int = Field(150, ge=1, description="With --documents: words per chunk at most.")
+    chunk_overlap: int = Field(0, ge=0, description="With --documents: words shared by chunks.")
+    source_key: str = Field(
+        DEFAULT_KEY, description="Field of a document's metadata that names its source."
+    )
+    scorer: str | None = Field(
+        None,
+        description="Scorer by name, or a tuned or sentence-transformers folder; by default "
+        f"that of the chain's guard, else {DEFAULT_SCORER}.",
+    )
+    passage: PassageKind | None = Field(
+        None,
+        description="What a passage holds: the answer (hard), question and answer, or the "
+        "record's own passage.  [default: passage where every question has one, else answer]",
+    )
+    top_k: int = Field(5, ge=1, description="Passages retrieved per case.")
+    aggregator: str | None = Field(
+        None,
+        description="Passage scores to one value; by default the scorer's: joint for fused and "
+        "sufficiency, max for others.",
+    )
+
+    @property
+    def served(self) -> bool:
+        """Whether a chain or documents are asked, in place of the passages of the questions."""
+        return self.chain is not None or self.documents is not None
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> MeasureSettings:
+        if self.chain is not None and self.documents is not None:
+            raise ValueError("--chain and --documents are mutually exclusive — name one of both")
+        if self.chunk_overlap >= self.chunk_size:
+            raise ValueError("--chunk-overlap must be below --chunk-size — name a smaller one")
+        return self
