@@ -98,18 +98,18 @@ def pair_line(found: Calibrated) -> str:
     guarantee = found.policy.guarantee
     if guarantee is None or not guarantee.certified:
         return "abstains from everything: nothing could be certified"
-    sure = f"(confidence {1 - guarantee.delta:g})"
+    sure = f"(confidence {100 * (1 - guarantee.delta):g}%)"
     abstains = f"abstains from about {rate_text(found.false_abstention)}"
     if found.leak_rates is not None:
         return (
-            f"lets through at most {guarantee.risk:g} of what is missing {sure}; {abstains} of "
-            "what is there"
+            f"lets through at most {100 * guarantee.risk:.3g}% of what is missing {sure}; "
+            f"{abstains} of what is there"
         )
     if any(risk.kind == "cost" for risk in guarantee.risks):
         return f"costs at most {guarantee.risk:g} per question {sure}; {abstains} of what it knows"
     return (
-        f"answers at most {guarantee.risk:.3g} of what it lets through wrongly {sure}; {abstains} "
-        "of what it could answer"
+        f"answers at most {100 * guarantee.risk:.3g}% of what it lets through wrongly {sure}; "
+        f"{abstains} of what it could answer"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,8 @@ from ...calibration import CalibrationRecord
 from ...guard.contracts import ConflictBetween
 from ...guard.errors import InputError
 from ...guard.policy import Fingerprint
-from ..run import (
-    CaseKind,
-    Manifest,
-    MeasuredRow,
-    MeasuredRun,
-)
+from ..data.diversity import words_of
+from ..run import CaseKind, Manifest, MeasuredRow, MeasuredRun, Question
 from ..suites.uniknow import UniKnowSignal, uniknow_signals
 
 
@@ -117,12 +113,28 @@ def _kept_sets(run: MeasuredRun) -> Iterator[tuple[tuple[float, ...], tuple[int,
     for row in run.rows:
         if row.kind is not CaseKind.IN_KB or row.error is not None or row.retrieval_miss:
             continue
-        own = run.questions[row.question_id].own_passage
+        question = run.questions[row.question_id]
         pairs = zip(row.retrieved, row.scores, strict=True)
         scored = [(name, score) for name, score in pairs if score is not None]
-        needed = tuple(i for i, (name, _) in enumerate(scored) if name == own)
+        holding = _holding(run, question, [name for name, _ in scored])
+        needed = tuple(i for i, (name, _) in enumerate(scored) if name in holding)
         if needed:
             yield tuple(score for _, score in scored), needed
+
+
+def _holding(run: MeasuredRun, question: Question, names: Sequence[str]) -> set[str]:
+    """The passages that hold the answer: the own one, or the chunks of the own document.
+
+    Of several chunks those that have the answer word for word, if there are such.
+    """
+    own = question.own_passage
+    found = {name for name in names if name == own or name.startswith(f"{own}#")}
+    answer = f" {' '.join(words_of(question.answer))} "
+    stored = [name for name in found if name in run.passages]
+    verbatim = {
+        name for name in stored if answer in f" {' '.join(words_of(run.passages[name].text))} "
+    }
+    return verbatim if answer.strip() and verbatim else found
 
 
 def _ookb_record(run: MeasuredRun, row: MeasuredRow) -> CalibrationRecord:

@@ -42,7 +42,7 @@ def test_it_says_what_is_promised_for_whom_and_what_is_not(
     assert policy.guarantee is not None
     assert policy.guarantee.certified
     first = outcome.out.splitlines()[0]
-    assert first.startswith("answers at most 0.25 of what it lets through wrongly (confidence 0.9)")
+    assert first.startswith("answers at most 25% of what it lets through wrongly (confidence 90%)")
     assert "; abstains from about " in first
     for words in (
         policy.guarantee.statement,
