@@ -18,13 +18,16 @@ from ._pairs import text_pairs
 
 _DIGITS = re.compile(r"\d+")
 _MARGIN_LINES, _PAGE_WORDS = 2, 3
+# Beyond these a file is taken for an attack, or for no text to ask about.
+_MOST_PAGES, _MOST_OBJECTS, _MOST_CHARACTERS = 5_000, 500_000, 50_000_000
 
 
 def read_pdf(raw: bytes) -> Content:
     """The content of a PDF; what repeats at the margins of its pages is left out.
 
     Raises:
-        DocumentError: `encrypted`, `broken` or `empty` (also a scan without text).
+        DocumentError: `encrypted`, `broken`, `too_large` (pages, objects or text), or `empty`
+            (also a scan without text).
     """
     try:
         with _quiet():
@@ -49,7 +52,20 @@ def _pages(raw: bytes) -> list[list[str]]:
     reader = PdfReader(io.BytesIO(raw))
     if reader.is_encrypted and not reader.decrypt(""):
         raise DocumentError("encrypted", "the file asks for a password")
-    return [clean_text(page.extract_text()).split("\n") for page in reader.pages]
+    objects = sum(map(len, reader.xref.values())) + len(reader.xref_objStm)
+    if objects > _MOST_OBJECTS:
+        raise DocumentError("too_large", f"{objects:,} objects, more than {_MOST_OBJECTS:,}")
+    pages: list[list[str]] = []
+    characters = 0
+    for page in reader.pages:
+        text = clean_text(page.extract_text())
+        characters += len(text)
+        if len(pages) >= _MOST_PAGES:
+            raise DocumentError("too_large", f"more than {_MOST_PAGES:,} pages")
+        if characters > _MOST_CHARACTERS:
+            raise DocumentError("too_large", f"more than {_MOST_CHARACTERS:,} characters of text")
+        pages.append(text.split("\n"))
+    return pages
 
 
 @contextlib.contextmanager

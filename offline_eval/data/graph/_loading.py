@@ -20,6 +20,13 @@ from ._sparql import EndpointSettings
 MICROWORLD = "microworld"
 _EXTENSIONS = ("nt", "nq", "ttl", "trig", "n3", "rdf", "xml", "jsonld", "owl")
 _STEP = 20_000
+# RDF/XML: its entities can be declared to stand for gigabytes.
+_XML = ("rdf", "xml", "owl")
+_COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
+_END = re.compile(rb"\]\s*>")
+_MOST_PROLOG = 1 << 20
+# What a packed file may grow to: this much in any case, and this many times its size.
+_UNPACKED_BYTES, _UNPACKED_RATIO = 1 << 30, 200
 _ADDRESS = re.compile(r"https?://", re.IGNORECASE)
 Progress = Callable[[int], None]
 
@@ -97,14 +104,57 @@ def _parsed(oxigraph: Any, path: Path) -> Iterator[Any]:
     shape = oxigraph.RdfFormat.from_extension("rdf" if extension == "owl" else extension)
     # Relative addresses are resolved; what stands before them makes no difference.
     base = "http://example.invalid/"
+    packed = path.name.endswith(".gz")
     try:
-        if path.name.endswith(".gz"):
+        if extension in _XML:
+            with gzip.open(path, "rb") if packed else path.open("rb") as stream:
+                _require_no_entities(stream, path)
+        if packed:
             with gzip.open(path, "rb") as stream:
-                yield oxigraph.parse(stream, shape, base_iri=base)
+                bounded: Any = _Bounded(stream, path)
+                yield oxigraph.parse(bounded, shape, base_iri=base)
         else:
             yield oxigraph.parse(path=path, format=shape, base_iri=base)
-    except OSError as error:
+    except (OSError, EOFError) as error:
         raise _unreadable(path, error) from None
+
+
+def _require_no_entities(stream: Any, path: Path) -> None:
+    """Reject XML that declares entities: a small file can stand for gigabytes.
+
+    Raises:
+        InputError: it does, or its declarations do not end within a megabyte.
+    """
+    # Without the zeros, text of two bytes per character is searched like any other.
+    head = _COMMENT.sub(b"", stream.read(_MOST_PROLOG).replace(b"\0", b""))
+    doctype = head.find(b"<!DOCTYPE")
+    endless = doctype >= 0 and b"[" in head[doctype:] and _END.search(head, doctype) is None
+    if b"<!ENTITY" in head or endless:
+        raise InputError(
+            "declares XML entities, which are not read",
+            where=str(path),
+            hint="convert it, e.g. `riot --output=ttl FILE`, and name the new file",
+        )
+
+
+class _Bounded:
+    """A packed file that ends with an error once it has grown out of all proportion."""
+
+    def __init__(self, stream: Any, path: Path) -> None:
+        self._stream, self._path = stream, path
+        self._left = max(_UNPACKED_BYTES, _UNPACKED_RATIO * path.stat().st_size)
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes.
+
+        Raises:
+            ValueError: more was unpacked than is allowed.
+        """
+        found: bytes = self._stream.read(size)
+        self._left -= len(found)
+        if self._left < 0:
+            raise ValueError("too much was unpacked")
+        return found
 
 
 def _feed(builder: GraphBuilder, quads: Any, where: str, on_progress: Progress | None) -> None:

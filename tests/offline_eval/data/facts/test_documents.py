@@ -259,3 +259,26 @@ def test_an_unreadable_file_is_a_failure_and_no_error(tmp_path: Path) -> None:
         "unreadable",
         "is no ordinary file",
     )
+
+
+@pytest.mark.parametrize(
+    ("limit", "most", "detail"),
+    [
+        ("_MOST_PAGES", 2, "more than 2 pages"),
+        ("_MOST_OBJECTS", 5, "objects, more than 5"),
+        ("_MOST_CHARACTERS", 20, "more than 20 characters"),
+    ],
+)
+def test_a_pdf_beyond_a_limit_is_too_large(
+    monkeypatch: pytest.MonkeyPatch, limit: str, most: int, detail: str
+) -> None:
+    from knowgate.offline_eval.data.facts import _pdf
+
+    raw = pdf_bytes([["A page with some words."], ["Another page."], ["A third page."]])
+    monkeypatch.setattr(_pdf, limit, most)
+
+    with pytest.raises(DocumentError) as caught:
+        read_content(raw, ".pdf")
+
+    assert caught.value.type == "too_large"
+    assert detail in caught.value.detail

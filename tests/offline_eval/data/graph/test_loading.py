@@ -277,3 +277,48 @@ def test_look_ups_are_those_of_the_triples_in_any_order(
             holders = {s for s, q, o in triples if o == number and q == p}
             assert [int(first.nodes[o][-1]) for o in found.values(at)] == sorted(values)
             assert [int(first.nodes[s][-1]) for s in found.holders(at)] == sorted(holders)
+
+
+_ENTITIES = """<?xml version="1.0"?>
+<!DOCTYPE rdf:RDF [{padding}<!ATTLIST r a CDATA "<b">
+  <!ENTITY a "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>
+<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">
+<rdf:Description rdf:about="http://example.org/x"><rdf:value>&b;</rdf:value></rdf:Description>
+</rdf:RDF>
+"""
+
+
+@pytest.mark.parametrize("ending", ["rdf", "xml", "owl", "rdf.gz"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+@pytest.mark.parametrize("padding", ["", "<!-- x -->", "<!ELEMENT r ANY>" * 80_000])
+def test_xml_that_declares_entities_is_rejected_before_it_is_parsed(
+    tmp_path: Path, ending: str, encoding: str, padding: str
+) -> None:
+    raw = _ENTITIES.replace("{padding}", padding).encode(encoding)
+    path = tmp_path / f"bomb.{ending}"
+    path.write_bytes(gzip.compress(raw) if ending.endswith("gz") else raw)
+
+    with pytest.raises(InputError, match="declares XML entities"):
+        load_graph(path)
+
+
+def test_a_doctype_without_entities_is_read(tmp_path: Path) -> None:
+    text = _ENTITIES.replace("{padding}", "").replace("&b;", "text")
+    start, end = text.index("<!ATTLIST"), text.index("]>")
+    path = tmp_path / "plain.rdf"
+    path.write_text(text[:start] + text[end:], encoding="utf-8")
+
+    assert load_graph(path).triples == 1
+
+
+def test_a_packed_file_that_grows_out_of_proportion_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from knowgate.offline_eval.data.graph import _loading
+
+    monkeypatch.setattr(_loading, "_UNPACKED_BYTES", 10_000)
+    path = tmp_path / "bomb.nt.gz"
+    path.write_bytes(gzip.compress(b"# " + b"x" * 10_000_000))
+
+    with pytest.raises(InputError, match="cannot be read"):
+        load_graph(path)
