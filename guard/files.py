@@ -64,8 +64,12 @@ def read_text(path: str | os.PathLike[str]) -> str:
         raise InputError("no such path", where=repr(where), hint="check the path") from None
 
 
-def read_json(path: str | os.PathLike[str]) -> Any:
+def read_json(path: str | os.PathLike[str], *, unique: bool = False) -> Any:
     """Read a JSON file.
+
+    Args:
+        path: of the file.
+        unique: reject objects in which a key stands twice; otherwise the last one counts.
 
     Raises:
         InputError: as `read_text`, or the content is not JSON (with the line).
@@ -74,7 +78,13 @@ def read_json(path: str | os.PathLike[str]) -> Any:
     if not text.strip():
         raise InputError("the file is empty", where=os.fspath(path), hint="expected JSON")
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_unique if unique else None)
+    except _RepeatedKeyError as error:
+        raise InputError(
+            f"the key {str(error)[:60]!r} stands twice in one object",
+            where=os.fspath(path),
+            hint="fix the file or write it again",
+        ) from None
     except json.JSONDecodeError as error:
         raise InputError(
             f"broken JSON ({error.msg}, column {error.colno})",
@@ -89,6 +99,19 @@ def read_json(path: str | os.PathLike[str]) -> Any:
         raise InputError(
             "a number has too many digits", where=os.fspath(path), hint="fix the file"
         ) from None
+
+
+class _RepeatedKeyError(Exception):
+    """A key stands twice in one object."""
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _RepeatedKeyError(key)
+        found[key] = value
+    return found
 
 
 def read_jsonl(path: str | os.PathLike[str]) -> Iterator[tuple[int, dict[str, Any]]]:

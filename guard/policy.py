@@ -320,9 +320,10 @@ class Policy(Artefact):
         Raises:
             PolicyVersionError: a newer knowgate wrote it.
             PolicyError: a field is missing, unknown or out of range.
-            InputError: the file is missing or not JSON.
+            InputError: the file is missing or not JSON, or a key stands twice in it.
         """
-        return cls.parse(read_json(path), where=os.fspath(path))
+        # Of two thresholds, a reader may see one and the guard take the other.
+        return cls.parse(read_json(path, unique=True), where=os.fspath(path))
 
     @classmethod
     def parse(cls, value: Any, *, where: str) -> Policy:

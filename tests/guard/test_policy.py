@@ -293,3 +293,15 @@ def test_a_part_that_the_policy_needs_must_be_given(changes: dict[str, Any], mis
 
     with pytest.raises(PolicyError, match=missing):
         guard_with(policy_with(check_conflict=True), **changes)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_file_in_which_a_key_stands_twice_is_rejected(tmp_path: Path, nested: bool) -> None:
+    path = tmp_path / "policy.json"
+    text = Policy(scorer=FakeScorer().fingerprint, relevance_threshold=0.5).to_json()
+    field = '"kind":' if nested else '"relevance_threshold":'
+    value = '"other",' if nested else "0.1,"
+    path.write_text(text.replace(field, f"{field} {value} {field}", 1), encoding="utf-8")
+
+    with pytest.raises(InputError, match="stands twice"):
+        Policy.load(path)
