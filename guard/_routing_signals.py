@@ -196,12 +196,16 @@ class RelevanceSignal(RoutingSignal[Relevance]):
         return UnsupportedLanguageError(self.name, detail)
 
     def _scores(self, scores: Any, count: int) -> list[float]:
+        # A mapping gives its keys, a set any order, bytes their codes, a generator no end.
+        ordered = isinstance(scores, Sequence) and not isinstance(scores, str | bytes | bytearray)
+        if not ordered and getattr(scores, "ndim", None) != 1:
+            raise self._wrong(f"the scorer returned a {type(scores).__name__}, not a sequence")
+        if len(scores) != count:
+            raise self._wrong(f"{len(scores)} scores for {count} passages")
         try:
             values = [_number(score) for score in scores]
         except (TypeError, ValueError, OverflowError):
             raise self._wrong("the scorer did not return numbers") from None
-        if len(values) != count:
-            raise self._wrong(f"{len(values)} scores for {count} passages")
         if not all(map(math.isfinite, values)):
             raise self._wrong("the scorer returned NaN or infinity")
         return values

@@ -191,3 +191,39 @@ def test_a_megabyte_is_decided_as_its_beginning_is(bi_encoder: BiEncoderScorer) 
     long, short = ("word " * 200_000, "word " * 5_000)
     first, second = guard.decide("word", [long]), guard.decide("word", [short])
     assert without_timings(first) == without_timings(second)
+
+
+class _Returns(FakeScorer):
+    """Returns one thing, whatever it is asked."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__()
+        self._value = value
+
+    def score(self, question: str, passages: Any) -> Any:
+        return self._value() if callable(self._value) else self._value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{0.9: "a"}, {0.9}, frozenset({0.9}), b"\x01", bytearray(b"\x01"), "1", lambda: iter([0.9]),
+     lambda: (0.9 for _ in iter(int, 1)), np.array(0.9), np.array([[0.9]]), [True], range(1, 3)],
+    ids=str,
+)  # fmt: skip
+def test_scores_that_are_no_sequence_of_numbers_are_a_failed_signal(value: Any) -> None:
+    scorer = _Returns(value)
+    policy = Policy(scorer=scorer.fingerprint, relevance_threshold=0.5)
+
+    decision = Guard(policy, scorer=scorer, metrics=False).decide("When?", ["At nine."])
+
+    assert (decision.route, decision.reason) == (Route.ABSTAIN, Reason.RELEVANCE_FAILED)
+
+
+@pytest.mark.parametrize("value", [[0.9], (0.9,), np.array([0.9]), [np.float32(0.9)]], ids=str)
+def test_sequences_and_arrays_of_numbers_are_scores(value: Any) -> None:
+    scorer = _Returns(value)
+    policy = Policy(scorer=scorer.fingerprint, relevance_threshold=0.5)
+
+    decision = Guard(policy, scorer=scorer, metrics=False).decide("When?", ["At nine."])
+
+    assert decision.route is Route.FOLLOW_CONTEXT
