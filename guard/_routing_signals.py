@@ -320,6 +320,7 @@ class ConflictSignal(RoutingSignal[ConflictFinding | bool]):
         self._examiner = detector if isinstance(detector, ConflictExaminer) else None
         self._detector = detector
         self._between = policy.conflict_between
+        self._shows_views = policy.on_conflict == "show_both"
         if policy.check_conflict and policy.may_follow:
             self._require_fit(policy)
 
@@ -372,7 +373,10 @@ class ConflictSignal(RoutingSignal[ConflictFinding | bool]):
             if not all(isinstance(index, int) and 0 <= index < count for index in view.passages):
                 raise SignalValueError(self.name, f"a view of a passage beyond the {count} given")
             views.append(replace(view, answer=clean_text(view.answer)))
-        return replace(value, conflict=self._flag(value.conflict), views=tuple(views))
+        found = replace(value, conflict=self._flag(value.conflict), views=tuple(views))
+        if self._shows_views and self.level(found) and not any(v.answer.strip() for v in views):
+            raise SignalValueError(self.name, "a conflict without the answers that are to be shown")
+        return found
 
     def level(self, value: ConflictFinding | bool) -> bool:
         """Whether there is a conflict of the kind that the policy looks for."""

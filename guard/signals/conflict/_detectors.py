@@ -16,7 +16,13 @@ from ...contracts import (
     checked_language_model,
 )
 from ...engine import quiet_loading
-from ...errors import DeviceError, InputError, ModelFolderError, optional_import
+from ...errors import (
+    DeviceError,
+    InputError,
+    LanguageModelError,
+    ModelFolderError,
+    optional_import,
+)
 from ...files import file_sha256
 from ...matching import is_refusal, same_answer
 from ...prompts import Prompt, bundled_prompt
@@ -96,7 +102,7 @@ class ExaminingDetector(ABC):
         """The answers there are, with what supports each.
 
         Raises:
-            LanguageModelError: the model did not answer.
+            LanguageModelError: the model did not answer, or with nothing.
         """
         prompts = self._prompts(question, passages)
         drawn = self._language_model.generate(list(prompts)) if prompts else []
@@ -117,6 +123,9 @@ class ExaminingDetector(ABC):
         prompts: Mapping[str, Sequence[int]],
         drawn: Sequence[Sequence[Generation]],
     ) -> ConflictFinding:
+        if not all(found.text.strip() for [found] in drawn):
+            # Taken for no view, it would pass for agreement.
+            raise LanguageModelError("an empty reply to the question whether there is a conflict")
         said: list[Said] = [
             (found.text, tuple(indices), False)
             for indices, [found] in zip(prompts.values(), drawn, strict=True)

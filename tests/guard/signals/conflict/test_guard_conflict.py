@@ -197,3 +197,36 @@ def test_the_policy_alone_routes_as_the_guard_does() -> None:
     assert policy.route(0.9, None, True) is Route.ABSTAIN
     assert policy.route(0.9, None, False) is Route.FOLLOW_CONTEXT
     assert policy.route(0.9, None, None) is Route.ABSTAIN
+
+
+async def test_an_empty_reply_about_a_conflict_is_a_failed_signal() -> None:
+    guard = guard_with(
+        policy_with(check_conflict=True, conflict_between="both", on_conflict="follow_context"),
+        scorer=FakeScorer({"good": 0.9}),
+        estimator=FakeEstimator({"sure": 0.9}, answers={"sure": "noon"}, default=0.1),
+        conflict_detector=PassageConflict(Scripted({**SAID, "good ten": " "}), same=SameMeaning()),
+    )
+
+    decision = await in_every_way(guard, "When?", PASSAGES)
+
+    assert (decision.route, decision.reason) == (Route.ABSTAIN, Reason.CONFLICT_FAILED)
+
+
+class _WithoutViews(FakeConflictDetector):
+    """Finds a conflict and no answers."""
+
+    def examine(self, question: str, closed_book_answer: str, passages: Any) -> ConflictFinding:
+        return ConflictFinding(conflict=True, kind="memory", views=())
+
+
+async def test_a_conflict_without_the_answers_to_show_is_a_failed_signal() -> None:
+    guard = guard_with(
+        policy_with(check_conflict=True, conflict_between="memory", on_conflict="show_both"),
+        scorer=FakeScorer({"good": 0.9}),
+        estimator=FakeEstimator({"When?": 0.9}, answers={"When?": "noon"}, default=0.1),
+        conflict_detector=_WithoutViews(["When?"]),
+    )
+
+    decision = await in_every_way(guard, "When?", PASSAGES)
+
+    assert (decision.route, decision.reason) == (Route.ABSTAIN, Reason.CONFLICT_FAILED)
