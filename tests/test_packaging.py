@@ -183,11 +183,11 @@ def test_inside_the_packages_imports_are_relative() -> None:
                 assert (node.module or "").split(".")[0] != "knowgate", (path, node.lineno)
 
 
-def test_no_file_is_longer_than_five_hundred_lines() -> None:
+def test_no_file_is_longer_than_six_hundred_lines() -> None:
     long = {
         str(path.relative_to(ROOT)): count
         for path in modules()
-        if (count := len(path.read_text(encoding="utf-8").splitlines())) > 500
+        if (count := len(path.read_text(encoding="utf-8").splitlines())) > 600
     }
     assert long == {}
 

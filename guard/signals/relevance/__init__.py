@@ -6,8 +6,8 @@ Add a scorer by matching the `RelevanceScorer` protocol and calling
 
 from __future__ import annotations
 
-from ..._calibrators import default_calibrator
 from ..._scorer_defaults import default_aggregator
+from ...policy import default_calibrator
 from ._late_interaction import best_cosines, token_weights, word_piece_idf
 from ._lexical import LexicalScorer
 from ._match_model import MatchModel

@@ -43,7 +43,8 @@ def test_logged_replies_are_run_and_reported(
     ]
     log.write_text("".join(json.dumps(line) + "\n" for line in lines))
     arguments = ["--data", str(folder), "--model", "replay", "--replies", str(log)]
-    assert knowgate("eval", "uaqfact", *arguments, "--tasks", "1,2", "--out", str(run)).code == 0
+    done = knowgate("eval", "uaqfact", *arguments, "--tasks", "1,2", "--out", str(run))
+    assert (done.code, "6 of 9 rows failed" in done.err) == (1, True)
     assert len(read_uaqfact_run(run).rows) == 9
     assert knowgate("report", str(run)).code == 0
     found = json.loads((run / "report.json").read_text())
@@ -62,7 +63,7 @@ def test_the_embedded_model_is_asked(knowgate: Knowgate, folder: Path, tmp_path:
     [
         (["--tasks", "4"], "no task '4'"),
         (["--forms", "prose"], "no form 'prose'"),
-        (["--lang", "zh"], "'zh'"),
+        (["--lang", "zh", "--out", "x"], "'zh'"),
         (["--lang", ","], "names no language"),
         (["--guard", "p.json", "--tasks", "1", "--out", "x"], "--tasks"),
         (["--scorer", "lexical", "--out", "x"], "--guard"),
