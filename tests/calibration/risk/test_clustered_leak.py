@@ -33,7 +33,7 @@ def correlated(passages: int, rate: float, rng: np.random.Generator, *, rho: flo
     shared = rng.normal(size=(DRAWS, passages, 1))
     own = rng.normal(size=(DRAWS, passages, 4))
     scores = math.sqrt(rho) * shared + math.sqrt(1 - rho) * own
-    return (scores >= norm.isf(rate)).mean(axis=2)
+    return np.asarray((scores >= norm.isf(rate)).mean(axis=2), dtype=np.float64)
 
 
 def unequal(passages: int, rate: float, rng: np.random.Generator) -> Floats:
