@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
+import re
 import threading
 from collections.abc import Callable, Iterable
-from typing import ClassVar
+from functools import wraps
+from typing import ClassVar, ParamSpec
 from weakref import WeakKeyDictionary
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram
@@ -64,7 +65,9 @@ class Observers:
         for position, observer in enumerate(self._observers):
             try:
                 observer(decision)
-            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - no say in it
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # noqa: BLE001 - not even SystemExit has a say in it
                 self._log_once(position, observer, error)
 
     def _log_once(self, position: int, observer: Observer, error: BaseException) -> None:
@@ -90,6 +93,9 @@ _SECONDS_BUCKETS = (
 # Guards of one registry that have a label of their own; further ones share the last.
 _MOST_GUARDS = 32
 _FURTHER_GUARDS = "other"
+_MOST_STAGES = 64
+_STAGE = re.compile(r"[\w.-]{1,64}", re.ASCII)
+_P = ParamSpec("_P")
 
 
 class GuardMetrics:
@@ -109,6 +115,7 @@ class GuardMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._names: set[str] = set()
+        self._stages: set[str] = set()
         self.decisions = Counter(
             "knowgate_decisions_total",
             "Decisions by route, scenario, reason and mode.",
@@ -165,6 +172,15 @@ class GuardMetrics:
                 found = cls._by_registry[chosen] = cls(chosen)
             return found
 
+    def knows_stage(self, stage: str) -> bool:
+        """Return whether a stage has a label: the first 64 do, those from outside do not."""
+        if stage in self._stages:
+            return True
+        with self._lock:
+            if len(self._stages) < _MOST_STAGES and _STAGE.fullmatch(stage):
+                self._stages.add(stage)
+        return stage in self._stages
+
     def of(self, name: str) -> MetricsOfGuard:
         """The metrics of a new guard with this name; its abstention rate starts at nothing."""
         with self._lock:
@@ -174,8 +190,30 @@ class GuardMetrics:
         return MetricsOfGuard(self, name)
 
 
+def _quietly(count: Callable[_P, None]) -> Callable[_P, None]:
+    """Make a method that counts log its failure once in place of raising it.
+
+    A full disk or a missing folder of the multi-process mode must not cost an answer.
+    """
+    logged: set[type[Exception]] = set()
+
+    @wraps(count)
+    def counted(*args: _P.args, **kwargs: _P.kwargs) -> None:
+        try:
+            count(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - see above
+            if type(error) not in logged:
+                logged.add(type(error))
+                _logger.warning(
+                    "metrics: counting raised %s; answers go on, and this is logged once",
+                    type(error).__name__,
+                )
+
+    return counted
+
+
 class MetricsOfGuard:
-    """What one guard counts.
+    """What one guard counts; counting never raises.
 
     Args:
         shared: the metrics of its registry.
@@ -187,16 +225,22 @@ class MetricsOfGuard:
         self._lock = threading.Lock()
         self._decided = self._abstained = 0
 
+    @_quietly
     def count_guard(self, *, calibrated: bool) -> None:
         """Count a guard that was made with a calibrated policy, or with another one."""
         self._shared.guards.labels(self._label, "true" if calibrated else "false").inc()
 
+    @_quietly
     def count_turn(self, turn: str) -> None:
         """Count one message of a conversation; small talk is no decision of the guard."""
         self._shared.turns.labels(self._label, turn).inc()
 
+    @_quietly
     def count_decision(self, decision: Decision) -> None:
         """Count one decision and observe its signals and timings."""
+        with self._lock:
+            self._decided += 1
+            self._abstained += decision.route is Route.ABSTAIN
         shared, label = self._shared, self._label
         shared.decisions.labels(
             label,
@@ -210,10 +254,8 @@ class MetricsOfGuard:
         if decision.confidence is not None:
             shared.confidence.labels(label).observe(decision.confidence)
         for stage, seconds in decision.timings.items():
-            shared.seconds.labels(label, stage).observe(seconds)
-        with self._lock:
-            self._decided += 1
-            self._abstained += decision.route is Route.ABSTAIN
+            if shared.knows_stage(stage):
+                shared.seconds.labels(label, stage).observe(seconds)
 
     def abstention_rate(self) -> float | None:
         """Share of this guard's decisions so far that abstained; None before the first.
@@ -225,6 +267,7 @@ class MetricsOfGuard:
         with self._lock:
             return self._abstained / self._decided if self._decided else None
 
+    @_quietly
     def count_error(self, signal: str, error: KnowgateError) -> None:
         """Count one failed measurement of the signal with this name."""
         self._shared.errors.labels(self._label, signal, error_kind(error)).inc()

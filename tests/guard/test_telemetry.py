@@ -11,6 +11,7 @@ import pytest
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 
 from knowgate.guard import (
+    Decision,
     Guard,
     GuardMetrics,
     GuardOptions,
@@ -260,3 +261,60 @@ def test_the_abstention_rate_is_unknown_before_the_first_decision_and_right_afte
 
     assert before is None
     assert guard.metrics.abstention_rate() == 0.75
+
+
+class _Broken(GuardMetrics):
+    """Metrics whose files cannot be written."""
+
+    def __init__(self) -> None:
+        super().__init__(CollectorRegistry())
+
+        def fails(*_: object) -> Any:
+            raise OSError("no space left on device")
+
+        for name in ("decisions", "relevance", "seconds", "errors", "guards", "turns"):
+            getattr(self, name).labels = fails
+
+
+def test_counting_that_fails_costs_no_answer(caplog: pytest.LogCaptureFixture) -> None:
+    scorer = FakeScorer({"nine": 0.9})
+    policy = Policy(scorer=scorer.fingerprint, relevance_threshold=0.5)
+    guard = Guard(policy, scorer=scorer, metrics=_Broken())
+
+    for _ in range(3):
+        assert guard.decide("When?", ["At nine."]).route is Route.FOLLOW_CONTEXT
+    assert guard.metrics is not None
+    assert guard.metrics.abstention_rate() == 0.0
+    lines = [one.message for one in caplog.records if "counting raised OSError" in one.message]
+    assert 1 <= len(lines) <= 2
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), GeneratorExit(), ValueError("text")])
+def test_an_observer_cannot_end_the_process(error: BaseException) -> None:
+    def leaving(decision: Decision) -> None:
+        raise error
+
+    scorer = FakeScorer({"nine": 0.9})
+    policy = Policy(scorer=scorer.fingerprint, relevance_threshold=0.5)
+    guard = Guard(policy, scorer=scorer, observers=[leaving], metrics=False)
+
+    assert guard.decide("When?", ["At nine."]).route is Route.FOLLOW_CONTEXT
+
+
+def test_stages_from_outside_become_no_labels() -> None:
+    registry = CollectorRegistry()
+    metrics = GuardMetrics.on(registry).of("default")
+    for number in range(200):
+        timings = {f"stage{number}": 0.1, "a user's text": 0.1, "x" * 1000: 0.1}
+        metrics.count_decision(
+            Decision(route=Route.ABSTAIN, reason=Reason.NOTHING_RETRIEVED, timings=timings)
+        )
+
+    stages = {
+        sample.labels["stage"]
+        for family in registry.collect()
+        for sample in family.samples
+        if "stage" in sample.labels
+    }
+    assert len(stages) == 64
+    assert not stages & {"a user's text", "x" * 1000}

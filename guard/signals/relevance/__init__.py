@@ -14,6 +14,7 @@ from ._match_model import MatchModel
 from ._registry import (
     DEFAULT_SCORER,
     load_scorer,
+    register_scorer,
     scorer_names,
 )
 from ._sufficiency import BUNDLED_FOLDER, FusedScorer
@@ -28,6 +29,7 @@ __all__ = [
     "default_aggregator",
     "default_calibrator",
     "load_scorer",
+    "register_scorer",
     "scorer_names",
     "token_weights",
     "word_piece_idf",

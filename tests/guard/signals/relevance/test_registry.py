@@ -14,9 +14,9 @@ from knowgate.guard.signals.relevance import (
     default_aggregator,
     default_calibrator,
     load_scorer,
+    register_scorer,
     scorer_names,
 )
-from knowgate.guard.signals.relevance._registry import register_scorer
 from knowgate.guard.signals.relevance._sufficiency import SufficiencyScorer
 
 
