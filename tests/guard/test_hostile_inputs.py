@@ -208,7 +208,8 @@ class _Returns(FakeScorer):
     "value",
     [{0.9: "a"}, {0.9}, frozenset({0.9}), b"\x01", bytearray(b"\x01"), "1", lambda: iter([0.9]),
      lambda: (0.9 for _ in iter(int, 1)), np.array(0.9), np.array([[0.9]]), [True], range(1, 3)],
-    ids=str,
+    ids=["dict", "set", "frozenset", "bytes", "bytearray", "text", "iterator", "endless",
+         "scalar", "column", "bool", "range"],
 )  # fmt: skip
 def test_scores_that_are_no_sequence_of_numbers_are_a_failed_signal(value: Any) -> None:
     scorer = _Returns(value)
@@ -219,7 +220,11 @@ def test_scores_that_are_no_sequence_of_numbers_are_a_failed_signal(value: Any) 
     assert (decision.route, decision.reason) == (Route.ABSTAIN, Reason.RELEVANCE_FAILED)
 
 
-@pytest.mark.parametrize("value", [[0.9], (0.9,), np.array([0.9]), [np.float32(0.9)]], ids=str)
+@pytest.mark.parametrize(
+    "value",
+    [[0.9], (0.9,), np.array([0.9]), [np.float32(0.9)]],
+    ids=["list", "tuple", "array", "numpy"],
+)
 def test_sequences_and_arrays_of_numbers_are_scores(value: Any) -> None:
     scorer = _Returns(value)
     policy = Policy(scorer=scorer.fingerprint, relevance_threshold=0.5)
