@@ -113,11 +113,11 @@ def _of_provider(name: str) -> BaseChatModel:
     return found
 
 
-def load_object(name: str) -> Any:
-    """Load the object that `python:module:attribute` names; a plain function is called.
+def import_object(name: str) -> Any:
+    """Import the object that `python:module:attribute` names, as it is.
 
     Raises:
-        InputError: there is no such module or attribute, or it cannot be made.
+        InputError: there is no such module or attribute.
     """
     module_name, _, attribute = name.removeprefix(PYTHON).rpartition(":")
     if not name.startswith(PYTHON) or not module_name or not attribute:
@@ -134,6 +134,16 @@ def load_object(name: str) -> Any:
             where=name,
             hint="check module and attribute; modules in the current folder can be imported",
         ) from None
+    return found
+
+
+def load_object(name: str) -> Any:
+    """Load the object that `python:module:attribute` names; a plain function is called.
+
+    Raises:
+        InputError: there is no such module or attribute, or it cannot be made.
+    """
+    found = import_object(name)
     if callable(found) and not hasattr(found, "invoke") and not isinstance(found, type):
         try:
             return found()

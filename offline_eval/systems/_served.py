@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import inspect
-import os
-import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from langchain_core.documents import Document
@@ -25,7 +23,7 @@ from ...adapters.langchain import GuardedRAG, RetrievalError
 from ...guard import Guard
 from ...guard.errors import InputError, KnowgateError
 from ...guard.text import passage_text
-from ._factory import PYTHON, load_object
+from ._factory import PYTHON, import_object, load_object
 
 _ATTEMPTS = 3
 _INNER = ("base_retriever", "retriever")
@@ -99,13 +97,7 @@ class ServedChain:
         Raises:
             RetrievalError: it failed three times, or returned something else than documents.
         """
-        asked: Callable[[], Any]
-        if k is not None and self._function is not None:
-            function = self._function
-            wide: Runnable[Any, Any] = RunnableLambda(lambda text: function(text, k=k))
-        else:
-            wide = self._chain if k is None else _widened(self._chain, k) or self._chain
-        asked = lambda: _invoked(wide, question)  # noqa: E731
+        wide = self._chain if k is None else self._wider(k)
         attempts = Retrying(
             stop=stop_after_attempt(_ATTEMPTS),
             wait=wait_random_exponential(multiplier=0.2, max=5),
@@ -113,13 +105,18 @@ class ServedChain:
             reraise=True,
         )
         try:
-            found = attempts(asked)
+            found = attempts(_invoked, wide, question)
         except KnowgateError:
             raise
         except Exception as error:
             # A foreign message may quote the question: only its type is kept.
             raise RetrievalError(f"the retriever raised {type(error).__name__}") from error
         return _documents(found)
+
+    def _wider(self, k: int) -> Runnable[Any, Any]:
+        if self._function is not None:
+            return RunnableLambda(partial(self._function, k=k))
+        return _widened(self._chain, k) or self._chain
 
 
 def load_chain(name: str) -> ServedChain:
@@ -133,29 +130,21 @@ def load_chain(name: str) -> ServedChain:
         InputError: there is no such object, or it is no chain.
     """
     path = name.removeprefix(PYTHON)
-    module, _, attribute = path.rpartition(":")
-    if module and attribute:
-        if os.getcwd() not in sys.path:
-            sys.path.insert(0, os.getcwd())
-        try:
-            found: Any = importlib.import_module(module)
-            for part in attribute.split("."):
-                found = getattr(found, part)
-        except (ImportError, AttributeError):
-            pass  # `load_object` says what is wrong
-        else:
-            if inspect.isroutine(found) and _positional(found):
-                return ServedChain(found, name=path)
-    return ServedChain(load_object(f"{PYTHON}{path}"), name=path)
+    full = f"{PYTHON}{path}"
+    found = import_object(full)
+    takes_question = inspect.isroutine(found) and _needs_argument(found)
+    return ServedChain(found if takes_question else load_object(full), name=path)
 
 
-def _positional(function: Callable[..., Any]) -> int:
-    """Return how many arguments a function must be given."""
-    needed = inspect.Parameter.empty
-    return sum(
-        one.default is needed and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
-        for one in inspect.signature(function).parameters.values()
-    )
+def _needs_argument(function: Callable[..., Any]) -> bool:
+    """Return whether a function cannot be called without arguments."""
+    try:
+        inspect.signature(function).bind()
+    except TypeError:
+        return True
+    except ValueError:  # a builtin that does not tell its parameters
+        return True
+    return False
 
 
 def _takes_k(function: Callable[..., Any]) -> bool:

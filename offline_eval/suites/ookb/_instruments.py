@@ -10,6 +10,7 @@ from typing import Any
 
 from langchain_core.documents import Document
 
+from ....adapters.langchain import RetrievalError
 from ....guard import Guard, GuardOptions
 from ....guard.contracts import RelevanceScorer
 from ....guard.engine import BiEncoderScorer
@@ -202,7 +203,7 @@ class ServedInstruments(Instruments):
                     raise InputError(
                         f"asked the first question, it failed: {error}", where=self.chain.name
                     ) from error
-                served = wide = []
+                continue  # its cases become rows with an error
             self._served = max(self._served, len(served))
             found = self._sources[record.question_id] = find_source(record, wide, key)
             if found.found_by is not FoundBy.UNKNOWN:
@@ -213,7 +214,7 @@ class ServedInstruments(Instruments):
     def _require_labels(
         self, records: Mapping[str, QuestionRecord], labels: Sequence[str], key: str
     ) -> None:
-        named = [name for name, record in records.items() if record.source]
+        named = [name for name in self._sources if records[name].source]
         unknown = [self._sources[name].found_by is FoundBy.UNKNOWN for name in named]
         if named and all(unknown):
             raise InputError(
@@ -249,7 +250,9 @@ class ServedInstruments(Instruments):
             RetrievalError: the chain failed.
         """
         case, record = asked.case, asked.record
-        source = self._sources[record.question_id]
+        source = self._sources.get(record.question_id)
+        if source is None:
+            raise RetrievalError("the chain failed when it was asked where the answer is")
         served = self.chain.documents(record.question)
         missed = case.kind is CaseKind.IN_KB and not any(map(source.answers, served))
         chosen, wide = served, served

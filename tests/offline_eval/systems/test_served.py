@@ -48,6 +48,10 @@ def _searching(question: str, k: int = 3) -> list[str]:
     return TEXTS[:k]
 
 
+async def _asynchronous_k(question: str, k: int = 3) -> list[str]:
+    return TEXTS[:k]
+
+
 async def _asynchronous(question: str) -> list[Document]:
     return [Document(text) for text in TEXTS[:3]]
 
@@ -67,8 +71,9 @@ def _fixed(question: str) -> list[Document]:
         (_searching, 9),
         (_fixed, 3),
         (_asynchronous, 3),
+        (_asynchronous_k, 9),
     ],
-    ids=["store", "k", "wrapped", "sequence", "bound", "function", "fixed", "async"],
+    ids=["store", "k", "wrapped", "sequence", "bound", "function", "fixed", "async", "async k"],
 )
 def test_every_kind_serves_its_own_number_and_more_where_it_can(chain: Any, widest: int) -> None:
     served = ServedChain(chain)

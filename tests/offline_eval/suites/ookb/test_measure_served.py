@@ -21,7 +21,7 @@ from knowgate.offline_eval.run import (
     FoundBy,
     MeasuredRun,
 )
-from knowgate.offline_eval.suites import run_suite
+from knowgate.offline_eval.suites import RunOptions, run_suite
 from knowgate.offline_eval.suites.ookb import MEASURE, MeasureSettings, served_instruments
 from knowgate.offline_eval.suites.ookb._sources import find_source, overlap, same_source
 from knowgate.offline_eval.systems import ServedChain
@@ -154,6 +154,40 @@ def test_a_run_is_resumed_to_the_same_files(tmp_path: Path) -> None:
 
     after = {p.name: p.read_bytes() for p in (tmp_path / "run").glob("*.json*")}
     assert after == before
+
+
+def test_a_question_that_cannot_be_retrieved_is_a_failed_row_and_can_be_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tenacity.nap.time.sleep", lambda seconds: None)
+    path = tmp_path / "q.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in QUESTIONS[:3]), encoding="utf-8")
+    settings = MeasureSettings(questions=path, chain="kb", scorer="lexical")
+    broken = [QUESTIONS[1]["question"]]
+
+    def search(question: str, k: int = 2) -> list[Document]:
+        if question in broken:
+            raise ConnectionError
+        return _search(question, k)
+
+    def run(*, retry_failed: bool = False) -> Any:
+        chain = served_instruments(settings, ServedChain(search, name="kb"))
+        return run_suite(
+            MEASURE, settings, tmp_path / "run", [chain], RunOptions(retry_failed=retry_failed)
+        )
+
+    first = run()
+    failed = [row for row in MeasuredRun.read(first.folder).rows if row.error is not None]
+    broken.clear()
+    again = run(retry_failed=True)
+
+    assert first.failed == 2
+    assert {(row.question_id, row.kind) for row in failed} == {
+        ("limit", CaseKind.IN_KB),
+        ("limit", CaseKind.LEFT_OUT),
+    }
+    assert again.failed == 0
+    assert MeasuredRun.read(again.folder).sources["limit"].found_by is FoundBy.ANSWER
 
 
 def test_a_policy_is_fitted_in_one_call(tmp_path: Path) -> None:
