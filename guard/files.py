@@ -14,7 +14,6 @@ import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import IO, Any
 from uuid import uuid4
 
@@ -156,41 +155,43 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
     Raises:
         InputError: the folder cannot be made or written to.
     """
+    written: Path | None = None
     try:
-        target = Path(os.path.realpath(path))
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if target.is_dir():
-            raise IsADirectoryError(21, "is a folder")
-        # Replacing /dev/null by a file would be a bad surprise.
-        inherited = _inherited_descriptor(path)
-        direct = inherited is not None or (Path(path).exists() and not Path(path).is_file())
-        written = Path(path) if direct else target.parent / f".knowgate-{uuid4().hex}.tmp"
-        if inherited is not None:
-            descriptor = os.dup(inherited)
-        else:
-            # Not mkstemp: its files are private, where an artefact gets the usual permissions.
-            flags = os.O_WRONLY | (0 if direct else os.O_CREAT | os.O_EXCL)
-            descriptor = os.open(written, flags, 0o666)
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"cannot be written ({getattr(error, 'strerror', None) or 'no such path'})",
-            where=os.fsdecode(path),
-            hint="choose another place",
-        ) from None
-    try:
+        try:
+            target = Path(os.path.realpath(path))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if target.is_dir():
+                raise IsADirectoryError(21, "is a folder")
+            # Replacing /dev/null by a file would be a bad surprise.
+            inherited = _inherited_descriptor(path)
+            if inherited is not None:
+                descriptor = os.dup(inherited)
+            elif Path(path).exists() and not Path(path).is_file():
+                descriptor = os.open(path, os.O_WRONLY)
+            else:
+                # The name is known before the file is there: a signal may come in between.
+                written = target.parent / f".knowgate-{uuid4().hex}.tmp"
+                # Not mkstemp: its files are private, where an artefact gets the usual permissions.
+                descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"cannot be written ({getattr(error, 'strerror', None) or 'no such path'})",
+                where=os.fsdecode(path),
+                hint="choose another place",
+            ) from None
         with os.fdopen(
             descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="\n"
         ) as stream:
             yield stream
             stream.flush()
-            if not direct:
+            if written is not None:
                 os.fsync(stream.fileno())
-        if not direct:
+        if written is not None:
             with contextlib.suppress(FileNotFoundError):
                 written.chmod(stat.S_IMODE(target.stat().st_mode))
             written.replace(target)
     except BaseException:
-        if not direct:
+        if written is not None:
             with contextlib.suppress(OSError):
                 written.unlink()
         raise
@@ -253,14 +254,18 @@ def new_folder(folder: str | os.PathLike[str], *, last: str = "") -> Iterator[Pa
     require_new_folder(place)
     there = place.exists()
     room = place if there else place.parent
+    # The name is known before the folder is there: a signal may come in between.
+    work = room / f".knowgate.{uuid4().hex}"
     try:
-        room.mkdir(parents=True, exist_ok=True)
-        work = Path(mkdtemp(prefix=".knowgate.", dir=room))
-    except OSError as error:
-        raise InputError(
-            f"cannot be written ({error.strerror})", where=str(place), hint="choose another place"
-        ) from None
-    try:
+        try:
+            room.mkdir(parents=True, exist_ok=True)
+            work.mkdir(mode=0o700)
+        except OSError as error:
+            raise InputError(
+                f"cannot be written ({error.strerror})",
+                where=str(place),
+                hint="choose another place",
+            ) from None
         yield work
         if there:
             for path in sorted(work.iterdir(), key=lambda one: one.name == last):

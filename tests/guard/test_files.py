@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import itertools
 import json
 import os
 import stat
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 
-from knowgate.guard import InputError
+from knowgate.guard import InputError, files
 from knowgate.guard.files import (
     atomic_writer,
     file_sha256,
@@ -251,3 +255,52 @@ def test_a_new_folder_has_nothing_in_it_and_can_be_written(tmp_path: Path) -> No
         require_new_folder(tmp_path)
     with pytest.raises(InputError, match="is a file, not a folder"):
         require_new_folder(tmp_path / "file" / "one")
+
+
+@pytest.mark.parametrize("make", [atomic_writer, new_folder])
+def test_a_signal_at_any_moment_leaves_the_whole_or_nothing(
+    make: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    """A handler that raises, as that of SIGTERM does, after every bytecode in turn."""
+    left: set[tuple[str, ...]] = set()
+    for moment in itertools.count(1):
+        place = tmp_path / str(moment)
+        place.mkdir()
+        finished = _interrupted_at(moment, lambda: _fill(make, place / "whole"))  # noqa: B023
+        left.add(tuple(sorted(path.name for path in place.iterdir())))
+        if finished:
+            break
+
+    assert left == {(), ("whole",)}
+
+
+def _fill(make: Callable[[Path], Any], path: Path) -> None:
+    with make(path) as place:
+        if isinstance(place, Path):
+            (place / "inside").write_text("text")
+
+
+def _interrupted_at(moment: int, work: Callable[[], None]) -> bool:
+    """Run `work` until that many of our own bytecodes are done; whether it came to its end."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal count
+        if frame.f_code.co_filename not in (files.__file__, contextlib.__file__):
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            count += 1
+            if count == moment:
+                raise SystemExit
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    except SystemExit:
+        return False
+    finally:
+        sys.settrace(before)
+    return True
