@@ -29,7 +29,7 @@ def main() -> None:
     rows = [row for row in rows if row["lang"] == "en"]
     random.Random(0).shuffle(rows)
     rows = rows[:PAIRS]
-    scorer = BiEncoderScorer(cache_size=1)
+    scorer = BiEncoderScorer(cache_bytes=0)
     scores = scorer.score_pairs([(row["question"], row["passage"]) for row in rows])
     positives = [s for s, row in zip(scores.tolist(), rows, strict=True) if row["label"] == 1]
     negatives = [s for s, row in zip(scores.tolist(), rows, strict=True) if row["label"] == 0]

@@ -104,7 +104,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="the folder of public data")
     parser.add_argument("--json", type=Path, help="where the numbers go too")
     given = parser.parse_args()
-    encoder = BiEncoderScorer(cache_size=200_000)
+    encoder = BiEncoderScorer(cache_bytes=400 * 2**20)
     nq = given.data / "nq_open"
     dev = nq_pairs(nq / "NQ-open.dev.jsonl", encoder)
     threshold = chosen(dev, encoder)

@@ -45,7 +45,7 @@ from knowgate.guard.signals.relevance import load_scorer, scorer_names
 
 SCORERS = ("lexical", "bi_encoder", "late_interaction", "sufficiency", "fused")
 ADAPTED = "fused+adapted"
-CACHED_TEXTS = 100_000
+CACHE_BYTES = 200 * 2**20
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
@@ -120,7 +120,7 @@ def run(given: argparse.Namespace) -> None:
     """Measure, print the tables and write what was asked for."""
     started = time.perf_counter()
     torch.set_num_threads(1)
-    bi_encoder = BiEncoderScorer(device="cpu", cache_size=CACHED_TEXTS)
+    bi_encoder = BiEncoderScorer(device="cpu", cache_bytes=CACHE_BYTES)
     builder = Builder(given.data, bi_encoder, given.most)
     scorers = chosen(given.scorers, known_scorers(), "scorer")
     worst = given.examples_of or scorers[-1]

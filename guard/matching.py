@@ -9,8 +9,9 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
-from functools import lru_cache
+from sys import getsizeof
 
+from ._byte_cache import ByteCache
 from .contracts import TextEmbedder
 from .errors import InputError
 from .policy import Fingerprint
@@ -273,7 +274,6 @@ def _is_punctuation(character: str) -> bool:
     return unicodedata.category(character).startswith("P")
 
 
-@lru_cache(maxsize=4096)
 def canonical_answer(text: str) -> str:
     """As `normalise_answer`, with numbers, dates and initials each in one form besides.
 
@@ -281,6 +281,9 @@ def canonical_answer(text: str) -> str:
         >>> canonical_answer("Twenty-three"), canonical_answer("July 4th, 1776")
         ('23', '1776 07 04')
     """
+    if (known := _CANONICAL.get(text)) is not None:
+        return known
+    given = text
     for _ in range(_PASSES):
         joined = _INITIALS.sub(lambda found: re.sub("[. ]", "", found.group()), _folded(text))
         figures = _PERCENT.sub("%", numerals_as_digits(joined))
@@ -288,7 +291,11 @@ def canonical_answer(text: str) -> str:
         if canonical == text:
             break
         text = canonical
+    _CANONICAL.keep({given: text})
     return text
+
+
+_CANONICAL: ByteCache[str, str] = ByteCache(4 * 2**20, getsizeof)
 
 
 def same_answer(first: str, second: str) -> bool:

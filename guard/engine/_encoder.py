@@ -18,8 +18,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,8 +26,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._byte_cache import CACHE_BYTES, ByteCache, content_key
 from .._model_files import EMBEDDED_SHA256
-from ..errors import InputError, ModelFolderError, optional_import
+from ..errors import ModelFolderError, optional_import
 from ..policy import Fingerprint
 from ..text import clean_text
 from ._bi_encoder import CHARACTERS_PER_TOKEN, free_tokenizer, load_encoder
@@ -37,6 +36,8 @@ from ._language import is_readable
 from ._loading import merge_adapter
 
 MAX_WINDOWS = 16
+# The objects around the numbers of one window.
+_BYTES_PER_WINDOW = 600
 # Three quarters of a window: no stretch of a quarter window is ever cut in two.
 _STRIDE_SHARE = 0.75
 _GPU_BATCH = 64
@@ -69,13 +70,13 @@ class TokenEncoder:
         model: a sentence-transformers folder or hub id; None for the embedded
             all-MiniLM-L6-v2, whose sha256 is checked.
         device: `cpu`, `cuda`, `cuda:N`; None picks CUDA where there is one.
-        cache_tokens: word pieces kept in memory, least recently used texts dropped
-            first; each takes 1.5 kB at 384 dimensions, a passage of 100 words about
-            200 kB. 0 keeps nothing.
+        cache_bytes: of the encoded texts kept in memory, least recently used dropped
+            first; a passage of 100 words takes about 200 kB at 384 dimensions. 0 keeps
+            nothing.
         adapter: folder of a LoRA adapter that is added to the model's weights.
 
     Raises:
-        InputError: `cache_tokens` is negative.
+        InputError: `cache_bytes` is negative.
         ModelFolderError: the folder has no safetensors weights or the wrong ones, or a
             tokenizer without [CLS] and [SEP].
         DeviceError: the device is not there.
@@ -87,11 +88,10 @@ class TokenEncoder:
         model: str | os.PathLike[str] | None = None,
         *,
         device: str | None = None,
-        cache_tokens: int = 1_000_000,
+        cache_bytes: int = CACHE_BYTES,
         adapter: str | os.PathLike[str] | None = None,
     ) -> None:
-        if cache_tokens < 0:
-            raise InputError("must not be negative", where="cache_tokens")
+        self._cache: ByteCache[bytes, list[EncodedText]] = ByteCache(cache_bytes, _bytes_of)
         loaded = load_encoder(model, device)
         self._model: Any = loaded.model
         if adapter is not None:
@@ -104,9 +104,6 @@ class TokenEncoder:
         self._tokenizer, self._first, self._last, self._unknown = marks
         self._weights_sha256 = loaded.weights_sha256
         self._tokenizer_sha256 = loaded.tokenizer_sha256
-        self._cache: OrderedDict[bytes, list[EncodedText]] = OrderedDict()
-        self._cache_tokens, self._tokens_kept = cache_tokens, 0
-        self._lock = threading.Lock()
 
     @property
     def max_length(self) -> int:
@@ -175,8 +172,8 @@ class TokenEncoder:
                 [1, `MAX_WINDOWS`].
         """
         limit = min(max(1, max_windows), MAX_WINDOWS)
-        keys = [_key(text, limit) for text in texts]
-        found = self._cached(keys)
+        keys = [content_key(text, limit) for text in texts]
+        found = self._cache.found(keys)
         missing = {k: t for k, t in zip(keys, texts, strict=True) if k not in found}
         if missing:
             windows = [self._windows(text, limit) for text in missing.values()]
@@ -186,7 +183,7 @@ class TokenEncoder:
                 for key, text in zip(missing, windows, strict=True)
             }
             found.update(fresh)
-            self._keep(fresh)
+            self._cache.keep(fresh)
         return [found[key] for key in keys]
 
     def encode_first(self, texts: Sequence[str]) -> list[EncodedText]:
@@ -196,26 +193,6 @@ class TokenEncoder:
     def pieces(self, text: str) -> list[int]:
         """The word-piece ids of a text's first window, without [CLS] and [SEP]."""
         return self._windows(text, 1)[0][1:-1]
-
-    def _cached(self, keys: list[bytes]) -> dict[bytes, list[EncodedText]]:
-        found: dict[bytes, list[EncodedText]] = {}
-        with self._lock:
-            for key in keys:
-                if key in self._cache:
-                    self._cache.move_to_end(key)
-                    found[key] = self._cache[key]
-        return found
-
-    def _keep(self, fresh: dict[bytes, list[EncodedText]]) -> None:
-        with self._lock:
-            for key, windows in fresh.items():
-                # Another thread may have encoded the same text meanwhile.
-                if key not in self._cache:
-                    self._cache[key] = windows
-                    self._tokens_kept += _tokens(windows)
-            while self._tokens_kept > self._cache_tokens:
-                _, dropped = self._cache.popitem(last=False)
-                self._tokens_kept -= _tokens(dropped)
 
     def _windows(self, text: str, limit: int) -> list[list[int]]:
         """Word-piece ids of each window, with [CLS] and [SEP]."""
@@ -273,18 +250,16 @@ class TokenEncoder:
         ]
 
 
-def _tokens(windows: list[EncodedText]) -> int:
-    return sum(len(window.ids) for window in windows)
+def _bytes_of(windows: list[EncodedText]) -> int:
+    return sum(
+        _BYTES_PER_WINDOW + window.ids.nbytes + window.vectors.nbytes + window.embedding.nbytes
+        for window in windows
+    )
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:
     array.setflags(write=False)
     return array
-
-
-def _key(text: str, limit: int) -> bytes:
-    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-    return digest + bytes([limit])
 
 
 def _tokenizer(model: Any, folder: Any) -> tuple[Any, int, int, int | None]:

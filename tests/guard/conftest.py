@@ -14,7 +14,7 @@ from tests.support.tuned_folders import write_folder
 @pytest.fixture(scope="session")
 def bi_encoder() -> BiEncoderScorer:
     """The embedded scorer on the CPU; without a cache, so that every call computes anew."""
-    return BiEncoderScorer(device="cpu", cache_size=0)
+    return BiEncoderScorer(device="cpu", cache_bytes=0)
 
 
 @pytest.fixture(scope="session")

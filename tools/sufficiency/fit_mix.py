@@ -72,7 +72,7 @@ def development_cases(questions: Sequence[TrainingQuestion]) -> list[SetCase]:
     sources: dict[str, list[TrainingQuestion]] = {}
     for question in questions:
         sources.setdefault(question.source, []).append(question)
-    embedder = BiEncoderScorer(cache_size=100_000)
+    embedder = BiEncoderScorer(cache_bytes=200 * 2**20)
     cases: list[SetCase] = []
     for source in sorted(sources):
         chosen = sources[source]

@@ -87,7 +87,7 @@ def train_adapter(
     Raises:
         InputError: the embedded model's vocabulary is not that of the table of weights.
     """
-    idf = word_piece_idf(TokenEncoder(cache_tokens=0))
+    idf = word_piece_idf(TokenEncoder(cache_bytes=0))
     if idf is None:
         raise InputError("the embedded model has another vocabulary than the table of weights")
     batches = TopicBatches(
@@ -252,7 +252,7 @@ class _Work:
         folds: int,
     ) -> None:
         self._settings = settings
-        self._embed = BiEncoderScorer(cache_size=100_000).embed
+        self._embed = BiEncoderScorer(cache_bytes=200 * 2**20).embed
         self._base = TokenEncoder()
         topics = {question.topic for question in questions}
         pools = {topic: [q.passage for q in questions if q.topic == topic] for topic in topics}

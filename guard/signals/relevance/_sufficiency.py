@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._byte_cache import CACHE_BYTES
 from ..._model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS, BUNDLED_SHA256
 from ...contracts import SetScore
 from ...engine import TokenEncoder
@@ -51,7 +52,7 @@ class _MatchScorer:
         folder: str | os.PathLike[str] | None = None,
         *,
         device: str | None = None,
-        cache_tokens: int = 1_000_000,
+        cache_bytes: int = CACHE_BYTES,
         base_encoder: TokenEncoder | None = None,
         trained_encoder: TokenEncoder | None = None,
         model: MatchModel | None = None,
@@ -72,7 +73,7 @@ class _MatchScorer:
         for name in self._encoders_used:
             adapter = self._folder if name == "trained" else None
             self._encoders[name] = given[name] or TokenEncoder(
-                device=device, cache_tokens=cache_tokens, adapter=adapter
+                device=device, cache_bytes=cache_bytes, adapter=adapter
             )
         self._idf = {name: self._weights(encoder) for name, encoder in self._encoders.items()}
         # The scale of the adapter stands in its configuration.
@@ -211,7 +212,7 @@ class SufficiencyScorer(_MatchScorer):
     Args:
         folder: adapter and mix; None for the bundled ones.
         device: `cpu`, `cuda`, `cuda:N`; None picks CUDA where there is one.
-        cache_tokens: word pieces kept in memory.
+        cache_bytes: of the encoded texts that each encoder keeps in memory.
         base_encoder, trained_encoder: shared with other scorers.
         model: another mix than the folder's.
 

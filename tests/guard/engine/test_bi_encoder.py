@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from knowgate.guard import InputError, MissingDependencyError
+from knowgate.guard._byte_cache import content_key
 from knowgate.guard.engine import EMBEDDED_SHA256, BiEncoderScorer, embedded_model_path
 from knowgate.guard.engine import _loading as _embedded
 from knowgate.guard.errors import DeviceError, ModelFolderError
@@ -87,9 +88,9 @@ def test_a_device_that_does_not_exist_anywhere_is_refused() -> None:
         BiEncoderScorer(device="abacus")
 
 
-def test_a_negative_cache_is_refused() -> None:
-    with pytest.raises(InputError, match="cache_size"):
-        BiEncoderScorer(cache_size=-1)
+def test_a_negative_cache_is_rejected() -> None:
+    with pytest.raises(InputError, match="cache_bytes"):
+        BiEncoderScorer(cache_bytes=-1)
 
 
 def test_the_fingerprint_names_weights_precision_and_length(bi_encoder: BiEncoderScorer) -> None:
@@ -132,13 +133,16 @@ def test_a_score_does_not_depend_on_its_neighbours(bi_encoder: BiEncoderScorer) 
 
 
 def test_the_cache_keeps_the_last_used_texts_only() -> None:
-    scorer = BiEncoderScorer(device="cpu", cache_size=2)
+    scorer = BiEncoderScorer(device="cpu", cache_bytes=4_000)  # two embeddings
     first = scorer.embed(["a", "b", "c", "a"])
     assert len(scorer._cache) == 2
     scorer.embed(["b"])
     scorer.embed(["d"])
-    kept = list(scorer._cache.values())
-    assert np.array_equal(kept[0], first[1])  # b was used after c, so c had to go
+    kept = scorer._cache.found(map(content_key, "abcd"))
+    assert list(kept) == [content_key("b"), content_key("d")]  # b was used after c
+    assert np.array_equal(kept[content_key("b")], first[1])
+    # A row of a larger array would keep all of it in memory.
+    assert all(embedding.base is None for embedding in kept.values())
     assert np.array_equal(scorer.embed(["a"])[0], first[0])
     assert np.array_equal(first[0], first[3])
 

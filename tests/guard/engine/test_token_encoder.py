@@ -20,7 +20,7 @@ TEXTS = ["short", LONG, "a middling passage " * 9, "", "图书馆 naïve \ud800 
 @pytest.fixture(scope="module")
 def encoder() -> TokenEncoder:
     """Without a cache, so that every call computes anew."""
-    return TokenEncoder(device="cpu", cache_tokens=0)
+    return TokenEncoder(device="cpu", cache_bytes=0)
 
 
 def same(first: EncodedText, second: EncodedText) -> bool:
@@ -114,8 +114,9 @@ def test_only_the_first_window_of_a_question_is_read(encoder: TokenEncoder) -> N
     assert same(encoder.encode_first([LONG])[0], whole[0])
 
 
-def test_the_cache_keeps_the_last_used_texts_within_its_tokens() -> None:
-    encoder = TokenEncoder(device="cpu", cache_tokens=12)
+def test_the_cache_keeps_the_last_used_texts_within_its_bytes() -> None:
+    # Room for three texts of four word pieces each.
+    encoder = TokenEncoder(device="cpu", cache_bytes=27_000)
     first = encoder.encode(["one two", "three four", "five six"])  # of four word pieces each
     again = encoder.encode(["one two"])
     assert again[0] is first[0]
@@ -124,19 +125,18 @@ def test_the_cache_keeps_the_last_used_texts_within_its_tokens() -> None:
     renewed = encoder.encode(["three four"])
     assert renewed[0] is not first[1]
     assert all_same(renewed, [first[1]])
-    assert encoder._tokens_kept <= 12
-    assert encoder._tokens_kept == sum(len(w.ids) for ws in encoder._cache.values() for w in ws)
+    assert encoder._cache.bytes_kept <= 27_000
+    assert len(encoder._cache) == 3
 
 
 def test_a_text_larger_than_the_cache_is_encoded_and_not_kept() -> None:
-    encoder = TokenEncoder(device="cpu", cache_tokens=3)
+    encoder = TokenEncoder(device="cpu", cache_bytes=3_000)
     encoder.encode(["one two"])
-    assert not encoder._cache
-    assert encoder._tokens_kept == 0
+    assert len(encoder._cache) == encoder._cache.bytes_kept == 0
 
 
 def test_many_threads_get_what_one_gets() -> None:
-    encoder = TokenEncoder(device="cpu", cache_tokens=40)
+    encoder = TokenEncoder(device="cpu", cache_bytes=90_000)
     texts = [f"passage {i} " * (i + 1) for i in range(6)]
     expected = encoder.encode(texts)
     found: list[list[list[EncodedText]]] = []
@@ -149,12 +149,12 @@ def test_many_threads_get_what_one_gets() -> None:
         thread.join(60)
     assert len(found) == 6
     assert all(all_same(one, expected) for one in found)
-    assert encoder._tokens_kept == sum(len(w.ids) for ws in encoder._cache.values() for w in ws)
+    assert 0 < encoder._cache.bytes_kept <= 90_000
 
 
-def test_a_negative_cache_is_refused() -> None:
-    with pytest.raises(InputError, match="cache_tokens"):
-        TokenEncoder(cache_tokens=-1)
+def test_a_negative_cache_is_rejected() -> None:
+    with pytest.raises(InputError, match="cache_bytes"):
+        TokenEncoder(cache_bytes=-1)
 
 
 def test_fingerprints_name_weights_windows_and_settings(encoder: TokenEncoder) -> None:

@@ -109,7 +109,7 @@ def test_the_trained_scorer_alone_agrees_with_itself(sufficiency: SufficiencySco
 
 @pytest.mark.slow
 def test_a_cold_cache_gives_the_same_bits_as_a_warm_one(fused: FusedScorer, folder: Path) -> None:
-    cold = FusedScorer(folder, device="cpu", cache_tokens=0)
+    cold = FusedScorer(folder, device="cpu", cache_bytes=0)
     assert cold.score_set(QUESTION, PASSAGES) == fused.score_set(QUESTION, PASSAGES)
 
 

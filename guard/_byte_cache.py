@@ -1,0 +1,96 @@
+"""A cache bounded in bytes, the least recently used values dropped first."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from sys import getsizeof
+from typing import Generic, TypeVar
+
+from .errors import InputError
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+# Of the encoded texts that one encoder keeps.
+CACHE_BYTES = 256 * 2**20
+# What the dictionary itself and the number of bytes take per value.
+_BYTES_PER_ENTRY = 300
+
+
+class ByteCache(Generic[Key, Value]):
+    """Values that together take at most so many bytes; for many threads.
+
+    Long texts are best kept under their `content_key`, so that the cache does not hold them.
+
+    Args:
+        most_bytes: of all keys and values together; 0 keeps nothing.
+        size: the bytes of one value, what it refers to included.
+
+    Raises:
+        InputError: `most_bytes` is negative.
+
+    Example:
+        >>> cache = ByteCache(1_000, len)
+        >>> cache.keep({"a": b"x" * 400, "b": b"y" * 400})
+        >>> cache.found(["a", "b"]).keys()
+        dict_keys(['b'])
+    """
+
+    def __init__(self, most_bytes: int, size: Callable[[Value], int]) -> None:
+        if most_bytes < 0:
+            raise InputError("must not be negative", where="cache_bytes")
+        self._most_bytes, self._size = most_bytes, size
+        self._values: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @property
+    def bytes_kept(self) -> int:
+        """What keys and values take together."""
+        return self._bytes
+
+    def get(self, key: Key) -> Value | None:
+        """The value of one key, which counts as used; None where there is none."""
+        with self._lock:
+            if (entry := self._values.get(key)) is None:
+                return None
+            self._values.move_to_end(key)
+            return entry[0]
+
+    def found(self, keys: Iterable[Key]) -> dict[Key, Value]:
+        """The values that are there, by key; each counts as used."""
+        values: dict[Key, Value] = {}
+        with self._lock:
+            for key in keys:
+                if (entry := self._values.get(key)) is not None:
+                    self._values.move_to_end(key)
+                    values[key] = entry[0]
+        return values
+
+    def keep(self, fresh: Mapping[Key, Value]) -> None:
+        """Add values; one that is larger than the whole cache is not kept."""
+        sizes = {
+            key: self._size(value) + getsizeof(key) + _BYTES_PER_ENTRY
+            for key, value in fresh.items()
+        }
+        with self._lock:
+            for key, value in fresh.items():
+                # Another thread may have added the same one meanwhile.
+                if key not in self._values and sizes[key] <= self._most_bytes:
+                    self._values[key] = value, sizes[key]
+                    self._bytes += sizes[key]
+            while self._bytes > self._most_bytes:
+                _, (_, dropped) = self._values.popitem(last=False)
+                self._bytes -= dropped
+
+
+def content_key(text: str, kind: int = 0) -> bytes:
+    """A key of 17 bytes for a text, `kind` telling apart what is kept of it, in [0, 255]."""
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return digest + bytes([kind])
