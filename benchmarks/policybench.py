@@ -43,7 +43,7 @@ from policybench_rates import shown
 
 from knowgate.guard import KnowgateError, Policy
 from knowgate.guard.files import write_json
-from knowgate.guard.signals.relevance import load_scorer
+from knowgate.guard.signals.relevance import load_scorer, registered_scorer
 from knowgate.offline_eval.data import PassageKind
 
 HEAD = (
@@ -157,7 +157,8 @@ def run(given: argparse.Namespace) -> None:
     import torch  # takes seconds: not before what was given has been read
 
     torch.set_num_threads(1)
-    scorer = load_scorer(given.scorer or policy.scorer.kind)
+    named = given.scorer
+    scorer = load_scorer(named) if named else registered_scorer(policy.scorer.kind)
     # Before the retriever's model is loaded, which takes seconds.
     policy.require_scorer(scorer.fingerprint)
     asked = Asked(policy, judges_of(scorer), document, shorten=not given.all_passages)

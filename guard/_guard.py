@@ -122,8 +122,9 @@ class Guard:
     ) -> Guard:
         """A guard from `policy.json`, its scorer loaded by the name in the policy.
 
-        Arguments as for the class; a `scorer` given here takes the place of the
-        one that would be loaded, if it has the same fingerprint.
+        Only registered scorers are loaded by name; one in a folder must be given. Arguments
+        as for the class; a `scorer` given here takes the place of the one that would be
+        loaded, if it has the same fingerprint.
 
         Raises:
             InputError: the policy cannot be read or used (see `Policy.load`).
@@ -131,9 +132,9 @@ class Guard:
         """
         loaded = policy if isinstance(policy, Policy) else Policy.load(policy)
         if scorer is None:
-            from .signals.relevance import load_scorer
+            from .signals.relevance import registered_scorer
 
-            scorer = load_scorer(loaded.scorer.kind)
+            scorer = registered_scorer(loaded.scorer.kind)
         return cls(
             loaded,
             scorer=scorer,

@@ -1,9 +1,10 @@
-"""Names and hashes of the files that hold the trained relevance scorer."""
+"""Names and hashes of the files of models."""
 
 from __future__ import annotations
 
 from types import MappingProxyType
 
+WEIGHTS = "model.safetensors"
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
 ADAPTER_CONFIG = "adapter_config.json"
 BUNDLED_SHA256 = MappingProxyType(
@@ -16,5 +17,15 @@ BUNDLED_SHA256 = MappingProxyType(
         "sufficiency.json": ("2fb4655984fa88ee8f6ab7a6e21d66409d5278eb40ab017337a75382cbc537cd"),
     }
 )
-# Of the weights of all-MiniLM-L6-v2 that are embedded.
+# Of the embedded all-MiniLM-L6-v2: its weights, and whatever else decides its vectors.
 EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+EMBEDDED_FILES = MappingProxyType(
+    {
+        "model.safetensors": EMBEDDED_SHA256,
+        "config.json": ("953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41"),
+        "sentence_bert_config.json": (
+            "fc1993fde0a95c24ec6c022539d41cf6e2f7c9721e5415d6fb6897472a9cd4b7"
+        ),
+        "tokenizer.json": ("be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"),
+    }
+)

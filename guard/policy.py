@@ -484,7 +484,7 @@ class Policy(Artefact):
         """
         what = "scorer it was calibrated on (one in a folder by its path: `--scorer DIR`, "
         what += "`scorer=load_scorer(DIR)`)"
-        hint = f"use the {what}, or calibrate again with this one"
+        hint = f"use the {what}, or calibrate this one with `knowgate calibrate`"
         require_fingerprint(self.scorer, fingerprint, "scorer", hint)
 
     def require_estimator(self, fingerprint: Fingerprint) -> None:
@@ -495,7 +495,7 @@ class Policy(Artefact):
         """
         if self.estimator is not None:
             what = "confidence estimator"
-            hint = f"use the {what} it was calibrated on, or calibrate again with this one"
+            hint = f"use the {what} it was calibrated on, or run `knowgate calibrate` with this one"
             require_fingerprint(self.estimator, fingerprint, what, hint)
 
     @classmethod

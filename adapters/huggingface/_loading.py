@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...guard.engine import quiet_loading
+from ...guard.engine import quiet_loading, require_no_code
 from ...guard.errors import DeviceError, ModelFolderError
 from ._lora import AdapterFolder, check_adapter, merge_adapter
 
@@ -132,7 +132,8 @@ def check_folder(folder: Path) -> list[Path]:
     """Check that a model folder is complete; returns its weight files in name order.
 
     Raises:
-        ModelFolderError: without config, safetensors weights or tokenizer.
+        ModelFolderError: without config, safetensors weights or tokenizer, or with a
+            configuration that names code.
     """
     where = str(folder)
     weights = sorted(folder.glob("*.safetensors"))
@@ -159,6 +160,7 @@ def check_folder(folder: Path) -> list[Path]:
             hint="save the model with save_pretrained",
         )
     _check_shards(folder)
+    require_no_code(folder)
     if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
         raise ModelFolderError(
             "has no tokenizer",

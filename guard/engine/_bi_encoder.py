@@ -21,6 +21,7 @@ from ..text import clean_text
 from ._language import is_readable
 from ._loading import embedded_model_path, quiet_loading, weights_file
 from ._minilm import MiniLM
+from ._model_folder import configuration_sha256, encoder_parts, model_folder
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -50,7 +51,7 @@ class BiEncoderScorer:
 
     Raises:
         InputError: `cache_bytes` is negative.
-        ModelFolderError: the folder has no safetensors weights or the wrong ones.
+        ModelFolderError: the folder has no safetensors weights or the wrong ones, or names code.
         DeviceError: the device is not there.
         MissingDependencyError: sentence-transformers is not installed.
     """
@@ -74,6 +75,7 @@ class BiEncoderScorer:
             dtype="float32",
             max_length=loaded.max_length,
             tokenizer_sha256=loaded.tokenizer_sha256,
+            settings=loaded.settings,
         )
         self._tokenizer = free_tokenizer(self._model)
 
@@ -143,27 +145,6 @@ def _shortened(text: str, limit: int) -> str:
     return text if len(text) <= limit else " ".join(text.split())[:limit]
 
 
-def model_folder(model: str | os.PathLike[str]) -> Path:
-    """The folder `model`, or that of a model from the hub.
-
-    Raises:
-        ModelFolderError: it is neither.
-    """
-    folder = Path(model)
-    if os.path.isdir(folder):
-        return folder
-    hub: Any = optional_import("huggingface_hub")
-    try:
-        return Path(hub.snapshot_download(os.fspath(model)))
-    except Exception as error:  # noqa: BLE001 - the hub library raises many kinds
-        raise ModelFolderError(
-            f"neither a model folder nor a model that can be had from the hub "
-            f"({type(error).__name__})",
-            where=os.fspath(model),
-            hint="check the path, or download the model first",
-        ) from None
-
-
 @dataclass(frozen=True, slots=True)
 class LoadedEncoder:
     """An encoder, ready to be run, and what fingerprints record of it."""
@@ -173,6 +154,13 @@ class LoadedEncoder:
     max_length: int
     weights_sha256: str
     tokenizer_sha256: str | None
+    configuration_sha256: str | None
+
+    @property
+    def settings(self) -> dict[str, str | int | float | bool | None]:
+        """What else changes its vectors; nothing for the embedded model, which is always one."""
+        found = self.configuration_sha256
+        return {} if found is None else {"configuration_sha256": found}
 
     @property
     def bert(self) -> Any:
@@ -184,13 +172,15 @@ def load_encoder(model: str | os.PathLike[str] | None, device: str | None) -> Lo
     """Load a sentence-transformers folder or hub model; None for the embedded one.
 
     Raises:
-        ModelFolderError: no safetensors weights, or they cannot be loaded.
+        ModelFolderError: no safetensors weights, they cannot be loaded, or the folder names code.
         DeviceError: the device is not there.
         MissingDependencyError: sentence-transformers is not installed.
     """
     embedded = model is None
     folder = embedded_model_path() if model is None else model_folder(model)
     weights = weights_file(folder)
+    # Before any library that could import what the folder names.
+    parts = [] if embedded else encoder_parts(folder)
     torch: Any = optional_import("torch")
     if device is not None and device.startswith("cuda") and not torch.cuda.is_available():
         raise DeviceError(f"device {device!r} was asked for, but there is no CUDA device here")
@@ -202,6 +192,7 @@ def load_encoder(model: str | os.PathLike[str] | None, device: str | None) -> Lo
         int(loaded.max_seq_length or 512),
         EMBEDDED_SHA256 if embedded else file_sha256(weights),
         file_sha256(tokenizer) if tokenizer.is_file() else None,
+        None if embedded else configuration_sha256(folder, parts),
     )
 
 
@@ -213,6 +204,7 @@ def _sentence_transformer(folder: Path, device: str | None) -> SentenceTransform
             device=device,
             model_kwargs={"use_safetensors": True},
             local_files_only=True,
+            trust_remote_code=False,
         )
     return model.eval()
 

@@ -104,6 +104,7 @@ class TokenEncoder:
         self._tokenizer, self._first, self._last, self._unknown = marks
         self._weights_sha256 = loaded.weights_sha256
         self._tokenizer_sha256 = loaded.tokenizer_sha256
+        self._settings = loaded.settings
 
     @property
     def max_length(self) -> int:
@@ -158,7 +159,12 @@ class TokenEncoder:
             dtype="float32",
             max_length=self._max_length,
             tokenizer_sha256=self._tokenizer_sha256,
-            settings={"max_windows": MAX_WINDOWS, "stride": self._stride, **settings},
+            settings={
+                "max_windows": MAX_WINDOWS,
+                "stride": self._stride,
+                **self._settings,
+                **settings,
+            },
         )
 
     def encode(

@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from .._model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS, EMBEDDED_SHA256
+from .._model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS, EMBEDDED_FILES, WEIGHTS
 from ..errors import MissingDependencyError, ModelFolderError, optional_import
 from ..files import file_sha256, read_json
 
@@ -43,7 +43,7 @@ def embedded_model_path() -> Path:
 
     Raises:
         MissingDependencyError: the package that carries it is not installed.
-        ModelFolderError: its weights are not the expected ones.
+        ModelFolderError: one of its files is not the expected one.
     """
     spec = importlib.util.find_spec(EMBEDDED_PACKAGE)
     if spec is None or spec.origin is None:
@@ -59,8 +59,9 @@ def embedded_model_path() -> Path:
 
 @lru_cache(maxsize=4)
 def _checked_once(folder: Path, changed: int, size: int) -> None:
-    """Check the embedded weights once per process, and again when the file changes."""
-    require_sha256(folder, EMBEDDED_SHA256)
+    """Check the embedded model once per process, and again when the weights change."""
+    for name, expected in EMBEDDED_FILES.items():
+        require_sha256(folder / name, expected)
 
 
 def weights_file(folder: Path) -> Path:
@@ -71,27 +72,27 @@ def weights_file(folder: Path) -> Path:
     """
     if not folder.is_dir():
         raise ModelFolderError("no such model folder", where=str(folder), hint="check the path")
-    weights = folder / "model.safetensors"
+    weights = folder / WEIGHTS
     if not weights.is_file():
         raise ModelFolderError(
-            "no model.safetensors in the model folder",
+            f"no {WEIGHTS} in the model folder; pickled weights are not loaded",
             where=str(folder),
             hint="save the model as one safetensors file",
         )
     return weights
 
 
-def require_sha256(folder: Path, expected: str) -> None:
-    """Reject weights other than the expected ones.
+def require_sha256(path: Path, expected: str) -> None:
+    """Reject a file other than the expected one.
 
     Raises:
-        ModelFolderError: no weights, or another sha256.
+        ModelFolderError: there is no such file, or it has another sha256.
     """
-    found = file_sha256(weights_file(folder))
+    found = file_sha256(path) if path.is_file() else "none"
     if found != expected:
         raise ModelFolderError(
-            f"the weights' sha256 is {found[:12]}…, expected {expected[:12]}…",
-            where=str(folder),
+            f"the sha256 is {found[:12]}…, expected {expected[:12]}…",
+            where=str(path),
             hint="reinstall the package that carries the model",
         )
 

@@ -20,6 +20,7 @@ from ...guard.signals.relevance import (
     default_aggregator,
     default_calibrator,
     load_scorer,
+    registered_scorer,
 )
 from ._app import app
 from ._console import checked_id, json_line, out, progress_bar
@@ -66,8 +67,11 @@ def score(
     if aggregator is not None:
         require_aggregator(aggregator)
     loaded = Policy.load(policy) if policy is not None else None
-    named = scorer or (DEFAULT_SCORER if loaded is None else loaded.scorer.kind)
-    guard = _guard(load_scorer(named), loaded, aggregator, where=str(policy))
+    if scorer is None and loaded is not None:
+        chosen = registered_scorer(loaded.scorer.kind)
+    else:
+        chosen = load_scorer(scorer or DEFAULT_SCORER)
+    guard = _guard(chosen, loaded, aggregator, where=str(policy))
     with atomic_writer(output) as stream, progress_bar("scoring") as advance:
         for done, (value, decision) in enumerate(_decisions(guard, lines), start=1):
             stream.write(json_line(_result(value, decision)))

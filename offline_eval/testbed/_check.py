@@ -10,7 +10,7 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from ...guard.engine import quiet_loading
+from ...guard.engine import quiet_loading, require_no_code
 from ...guard.errors import ModelFolderError
 from ...guard.files import file_sha256
 from ._build import default_world
@@ -61,9 +61,13 @@ class Answerer:
     def __init__(self, path: Path, *, device: str = "cpu") -> None:
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
-        self._tokenizer: Any = AutoTokenizer.from_pretrained(str(path), local_files_only=True)
+        require_no_code(path)
+        safe = {"local_files_only": True, "trust_remote_code": False}
+        self._tokenizer: Any = AutoTokenizer.from_pretrained(str(path), **safe)
         with quiet_loading():
-            model: Any = AutoModelForCausalLM.from_pretrained(str(path), local_files_only=True)
+            model: Any = AutoModelForCausalLM.from_pretrained(
+                str(path), use_safetensors=True, **safe
+            )
         self._model = model.eval().to(device)
         self._device = device
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ....guard.engine import quiet_loading
+from ....guard.engine import quiet_loading, require_no_code
 from ....guard.errors import DeviceError, ModelFolderError, optional_import
 from ....guard.files import file_sha256, read_json, write_json
 from ._batches import end_ids
@@ -40,7 +40,8 @@ def base_weights(folder: Path) -> list[Path]:
     """The safetensors files of a model folder, in name order.
 
     Raises:
-        ModelFolderError: no folder, no config, or no safetensors weights.
+        ModelFolderError: no folder, no config, no safetensors weights, or a configuration
+            that names code.
     """
     where = str(folder)
     if not folder.is_dir():
@@ -56,6 +57,7 @@ def base_weights(folder: Path) -> list[Path]:
             where=where,
             hint="save the model with save_pretrained; pickled weights are not loaded",
         )
+    require_no_code(folder)
     return files
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from ..._model_files import WEIGHTS
 from ...contracts import (
     ConflictFinding,
     Generation,
@@ -15,7 +17,7 @@ from ...contracts import (
     View,
     checked_language_model,
 )
-from ...engine import quiet_loading
+from ...engine import configuration_sha256, quiet_loading, require_no_code
 from ...errors import (
     DeviceError,
     InputError,
@@ -219,9 +221,6 @@ class PassageConflict(ExaminingDetector):
         return prompts
 
 
-_WEIGHTS = "model.safetensors"
-
-
 class CrossEncoderEntailment:
     """Whether one text follows from another, by a Hugging Face sequence classifier.
 
@@ -235,7 +234,8 @@ class CrossEncoderEntailment:
         max_length: tokens of both texts together; what lies beyond is cut.
 
     Raises:
-        ModelFolderError: no such folder, no safetensors weights, or no such label.
+        ModelFolderError: no such folder, no safetensors weights, no such label, or a
+            configuration that names code.
         DeviceError: the device is not there.
         MissingDependencyError: transformers is not installed.
         InputError: the threshold is off its scale.
@@ -252,10 +252,11 @@ class CrossEncoderEntailment:
         if not 0.0 <= threshold <= 1.0:
             raise InputError("must be a number from 0 to 1", where="threshold")
         path = Path(folder)
-        if not (path / _WEIGHTS).is_file():
+        if not (path / WEIGHTS).is_file():
             raise ModelFolderError(
-                f"no {_WEIGHTS} there", where=str(path), hint="name the folder of an NLI model"
+                f"no {WEIGHTS} there", where=str(path), hint="name the folder of an NLI model"
             )
+        require_no_code(path)
         self._torch: Any = optional_import("torch")
         self._device = _device(self._torch, device)
         self._tokenizer, self._model = _load(path)
@@ -263,7 +264,8 @@ class CrossEncoderEntailment:
         self._label = _entailment_label(self._model.config.id2label, path)
         self._threshold = threshold
         self._max_length = max_length
-        self.fingerprint = f"cross_encoder:{file_sha256(path / _WEIGHTS)}"
+        parts = (file_sha256(path / WEIGHTS), configuration_sha256(path), str(max_length))
+        self.fingerprint = f"cross_encoder:{hashlib.sha256(' '.join(parts).encode()).hexdigest()}"
 
     def entails(self, premise: str, hypothesis: str) -> bool:
         """Whether `hypothesis` follows from `premise`."""
@@ -296,9 +298,10 @@ def _load(folder: Path) -> tuple[Any, Any]:
     library: Any = optional_import("transformers")
     try:
         with quiet_loading():
-            tokenizer = library.AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+            safe = {"local_files_only": True, "trust_remote_code": False}
+            tokenizer = library.AutoTokenizer.from_pretrained(str(folder), **safe)
             model = library.AutoModelForSequenceClassification.from_pretrained(
-                str(folder), local_files_only=True, use_safetensors=True
+                str(folder), use_safetensors=True, **safe
             )
     except (OSError, ValueError, KeyError) as error:
         raise ModelFolderError(

@@ -1,0 +1,225 @@
+"""Checks of model folders, made before any library reads them.
+
+The files of a model can name code: module types, `auto_map`, kernels from a hub, arguments of
+the loaders, pickled weights. Libraries import or run some of it on loading. A folder is
+rejected that names any code but the few classes that are known to be data only; Python files
+that lie in it are never looked at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from .._model_files import ADAPTER_CONFIG, WEIGHTS
+from ..errors import ModelFolderError, optional_import
+from ..files import file_sha256, read_json
+
+# What a download may fetch: weights, settings and tokenizer files, no code and no pickles.
+_DOWNLOADED = ["*.safetensors", "*.json", "*.txt", "*.model", "*.jinja"]
+_MODULES = "modules.json"
+_CODE_KEYS = frozenset(
+    {"allow_all_kernels", "auto_map", "custom_pipelines", "kernel_config", "trust_remote_code"}
+    | {"use_kernels"}
+)
+_ATTENTION_KEYS = frozenset(
+    {"attn_implementation", "_attn_implementation", "experts_implementation"}
+    | {"_attn_implementation_internal", "_experts_implementation_internal"}
+)
+_LOADER_KEYS = ("config", "model", "processor", "tokenizer")
+_LOADER_ARGUMENTS = frozenset(
+    {"add_pooling_layer", "attn_implementation", "do_lower_case", "dtype", "max_length"}
+    | {"model_max_length", "padding_side", "torch_dtype", "truncation_side", "use_fast"}
+)
+_TRANSFORMER = "Transformer"
+_WITH_WEIGHTS = frozenset({"Dense", "LayerNorm"})
+# Module types by the names that versions 2 to 6 of sentence-transformers write.
+_MODULE_TYPES = {
+    **{
+        f"sentence_transformers.models.{name}": name
+        for name in (_TRANSFORMER, "Pooling", "Normalize", "Dense", "LayerNorm")
+    },
+    "sentence_transformers.base.modules.dense.Dense": "Dense",
+    "sentence_transformers.base.modules.normalize.Normalize": "Normalize",
+    "sentence_transformers.base.modules.transformer.Transformer": _TRANSFORMER,
+    "sentence_transformers.sentence_transformer.modules.layer_norm.LayerNorm": "LayerNorm",
+    "sentence_transformers.sentence_transformer.modules.pooling.Pooling": "Pooling",
+}
+_ACTIVATION = re.compile(
+    r"torch\.nn\.modules\.(activation\.(ELU|GELU|LeakyReLU|Mish|ReLU|ReLU6|SELU|SiLU|Sigmoid|Tanh)"
+    r"|linear\.Identity)"
+)
+
+
+def model_folder(model: str | os.PathLike[str]) -> Path:
+    """The folder `model`, or that of a model from the hub.
+
+    Raises:
+        ModelFolderError: it is neither.
+    """
+    folder = Path(model)
+    if os.path.isdir(folder):
+        return folder
+    hub: Any = optional_import("huggingface_hub")
+    try:
+        return Path(hub.snapshot_download(os.fspath(model), allow_patterns=_DOWNLOADED))
+    except Exception as error:  # noqa: BLE001 - the hub library raises many kinds
+        raise ModelFolderError(
+            f"neither a model folder nor a model that can be had from the hub "
+            f"({type(error).__name__})",
+            where=os.fspath(model),
+            hint="check the path, or download the model first",
+        ) from None
+
+
+def require_no_code(folder: Path) -> None:
+    """Reject a model folder whose configuration names code, before a library reads it.
+
+    Raises:
+        ModelFolderError: naming the file and the setting.
+        InputError: a configuration file is not JSON.
+    """
+    if (folder / ADAPTER_CONFIG).exists():
+        raise ModelFolderError(
+            "holds an adapter beside the model, which would take its place",
+            where=str(folder),
+            hint=f"merge the adapter, or move {ADAPTER_CONFIG} to a folder of its own",
+        )
+    for path in sorted(folder.glob("*config*.json")):
+        for key, value in _settings(read_json(path)):
+            named = key in _CODE_KEYS and bool(value)
+            if named or (key in _ATTENTION_KEYS and "/" in json.dumps(value)):
+                raise _rejected(path, f"names code to load (field {key!r})")
+
+
+def encoder_parts(folder: Path) -> list[Path]:
+    """Check a sentence-transformers folder, and return the folders of its modules.
+
+    Raises:
+        ModelFolderError: a module is of a type that is not known, lies outside the folder, has
+            no safetensors weights, or is given arguments that could load code.
+        InputError: a configuration file is not JSON.
+    """
+    require_no_code(folder)
+    path = folder / "config_sentence_transformers.json"
+    if path.is_file():
+        value = read_json(path)
+        kind = value.get("model_type") if isinstance(value, dict) else None
+        if kind not in (None, "SentenceTransformer"):
+            raise _rejected(path, f"describes a {kind}, not a SentenceTransformer")
+    for path in sorted(folder.glob("sentence_*_config.json")):
+        _require_plain_arguments(path)
+    path = folder / _MODULES
+    return _modules(path) if path.is_file() else [folder]
+
+
+def configuration_sha256(folder: Path, parts: list[Path] | None = None) -> str:
+    """Hash whatever in a model folder changes its numbers, but for the weights file.
+
+    JSON is hashed by its content without the names and versions of what wrote it, other files
+    by their bytes; file names count.
+
+    Args:
+        folder: of the model.
+        parts: folders of its modules, whose weights count too; None for the folder alone.
+    """
+    lines: list[str] = []
+    for part in dict.fromkeys([folder, *(parts or ())]):
+        for path in sorted(part.iterdir()):
+            weights = path.suffix == ".safetensors" and part != folder
+            if path.is_file() and (weights or path.suffix in (".json", ".txt", ".model", ".jinja")):
+                name = f"{part.relative_to(folder)}/{path.name}"
+                lines.append(f"{name} {_content_sha256(path)}")
+    return hashlib.sha256("\n".join(lines).encode("utf-8")).hexdigest()
+
+
+# Of configuration files: who wrote them.
+_PROVENANCE = frozenset({"__version__", "_name_or_path", "transformers_version"})
+
+
+def _content_sha256(path: Path) -> str:
+    if path.suffix != ".json" or "config" not in path.name:
+        return file_sha256(path)
+    value = read_json(path)
+    if isinstance(value, dict):
+        value = {name: one for name, one in value.items() if name not in _PROVENANCE}
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode("utf-8")).hexdigest()
+
+
+def _settings(value: Any) -> Iterator[tuple[str, Any]]:
+    """The fields of a JSON value and of all objects in it."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            yield from one.items()
+            waiting.extend(one.values())
+        elif isinstance(one, list):
+            waiting.extend(one)
+
+
+def _require_plain_arguments(path: Path) -> None:
+    for key, value in _settings(read_json(path)):
+        name, _, rest = key.rpartition("_")
+        if rest in ("args", "kwargs") and name in _LOADER_KEYS and value:
+            given = value if isinstance(value, dict) else {"?": value}
+            unknown = sorted(given.keys() - _LOADER_ARGUMENTS)
+            if unknown:
+                raise _rejected(path, f"has an argument that is not known ({key}.{unknown[0]})")
+        elif key == "tokenizer_name_or_path" and value:
+            raise _rejected(path, "takes its tokenizer from elsewhere")
+        elif key == "method" and value != "forward":
+            raise _rejected(path, f"calls the method {value!r}, not 'forward'")
+
+
+def _modules(path: Path) -> list[Path]:
+    found = read_json(path)
+    if not isinstance(found, list) or not found:
+        raise _rejected(path, "is not a list of modules")
+    parts: list[Path] = []
+    for place, module in enumerate(found):
+        fields = module if isinstance(module, dict) else {}
+        named, where = fields.get("type"), fields.get("path")
+        kind = _MODULE_TYPES.get(named) if isinstance(named, str) else None
+        if kind is None:
+            raise _rejected(path, f"module type {named!r} is not one of those that are loaded")
+        plain = isinstance(where, str) and re.fullmatch(r"[A-Za-z0-9_-]*", where)
+        if not plain or (kind == _TRANSFORMER) != (place == 0) or (place == 0) != (where == ""):
+            raise _rejected(
+                path, f"module {place} ({kind}) has the path {where!r}, or is out of place"
+            )
+        part = path.parent / where
+        if kind in _WITH_WEIGHTS:
+            _require_weights(part, kind)
+        if part.is_dir():
+            parts.append(part)
+    return parts
+
+
+def _require_weights(part: Path, kind: str) -> None:
+    if not (part / WEIGHTS).is_file():
+        raise ModelFolderError(
+            f"no {WEIGHTS} for the module {kind}; pickled weights are not loaded",
+            where=str(part),
+            hint="save the model as safetensors",
+        )
+    path = part / "config.json"
+    value = read_json(path)
+    activation = value.get("activation_function") if isinstance(value, dict) else None
+    if activation is not None and not (
+        isinstance(activation, str) and _ACTIVATION.fullmatch(activation)
+    ):
+        raise _rejected(path, f"activation {activation!r} is not one of those that are loaded")
+
+
+def _rejected(path: Path, what: str) -> ModelFolderError:
+    return ModelFolderError(
+        what,
+        where=str(path),
+        hint="use a model of plain modules; code from model folders is never loaded",
+    )
