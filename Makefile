@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: demo test test-fast lint format wheel clean
+.PHONY: demo test test-fast attack lint format wheel clean
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -39,6 +39,9 @@ test: $(VENV)/.dev  ## the whole test suite
 
 test-fast: $(VENV)/.dev  ## the tests that answer within a minute
 	$(PYTEST) -m 'not slow' --hypothesis-profile fast tests
+
+attack: $(VENV)/.dev  ## attack the guard and print what got through (10 minutes)
+	$(BIN)/python -m tools.attack.run
 
 lint: $(VENV)/.dev  ## formatting, style, types, layers
 	$(BIN)/ruff format --check .
