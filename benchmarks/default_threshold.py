@@ -28,7 +28,7 @@ import numpy as np
 from sufficiency_cases import Builder, Case
 
 from knowgate import Guard
-from knowgate.calibration import wilson_interval
+from knowgate.calibration import Interval
 from knowgate.guard import GuardOptions, Route
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.files import read_jsonl
@@ -175,7 +175,7 @@ def followed(guard: Guard, questions: list[str], passages: list[tuple[str, ...]]
 
 def shown(count: int, of: int) -> str:
     """A share with its interval."""
-    interval = wilson_interval(count, of)
+    interval = Interval.wilson(count, of)
     return f"{count / of:.1%} [{interval.low:.1%}, {interval.high:.1%}]"
 
 

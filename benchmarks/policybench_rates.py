@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from knowgate.calibration import Interval, wilson_interval
+from knowgate.calibration import Interval
 
 RESAMPLES, SEED = 4_000, 0
 Floats = NDArray[np.float64]
@@ -46,7 +46,7 @@ def share(found: Sequence[Counted], *, pooled: bool) -> Interval:
     """
     if pooled:
         return clustered(found)
-    return wilson_interval(sum(one.hits for one in found), sum(one.of for one in found))
+    return Interval.wilson(sum(one.hits for one in found), sum(one.of for one in found))
 
 
 def clustered(found: Sequence[Counted]) -> Interval:
@@ -65,7 +65,7 @@ def clustered(found: Sequence[Counted]) -> Interval:
     np.add.at(of, rows, [one.of for one in counted])
     value = float(hits.sum() / of.sum())
     if value in (0.0, 1.0):
-        ends = wilson_interval(round(value * len(index)), len(index))
+        ends = Interval.wilson(round(value * len(index)), len(index))
         return Interval(value, ends.low, ends.high, len(counted))
     weights = resamples(len(index))
     low, high = np.quantile((weights @ hits) / (weights @ of), [0.025, 0.975])

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from knowgate.calibration import Interval, wilson_interval
+from knowgate.calibration import Interval
 from knowgate.guard import InputError, KnowgateError
 from knowgate.guard.files import read_jsonl, write_json
 from knowgate.guard.matching import is_refusal, normalise_answer
@@ -360,7 +360,7 @@ def compared(log: Sequence[LoggedQuestion], label: str, repeats: int) -> dict[st
         ("always RAG", rag),
         ("oracle", closed_book | rag),
     ):
-        print(f"{name:<29}{_shown(wilson_interval(int(right.sum()), len(log)))}")
+        print(f"{name:<29}{_shown(Interval.wilson(int(right.sum()), len(log)))}")
     groups = [normalise_answer(row.question) for row in log]
     by_features = {}
     for name, blocks in feature_sets(log).items():

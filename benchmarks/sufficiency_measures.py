@@ -14,12 +14,7 @@ from typing import Any
 
 from sufficiency_cases import Case, CaseSet
 
-from knowgate.calibration import (
-    Interval,
-    bootstrap_auroc,
-    expected_calibration_error,
-    false_abstention_at_leak,
-)
+from knowgate.calibration import Interval, OperatingPoint, ReliabilityDiagram, bootstrap_auroc
 from knowgate.calibration.training.sufficiency import TrainingQuestion, tune_relevance
 from knowgate.guard import RelevanceScorer
 from knowgate.guard.policy import aggregator
@@ -221,9 +216,9 @@ def cell(
         set_name=case_set.name,
         auroc=bootstrap_auroc(list(questions.values())),
         false_abstention={
-            leak: false_abstention_at_leak(positives, negatives, leak) for leak in LEAKS
+            leak: OperatingPoint.false_abstention(positives, negatives, leak) for leak in LEAKS
         },
-        ece=expected_calibration_error(
+        ece=ReliabilityDiagram.expected_error(
             [one.relevance for one in judgements], [one.sufficient for one in judgements]
         ),
         unsupported=unsupported,

@@ -70,68 +70,75 @@ class CalibratorChoice:
     folds: int
     reason: str
 
+    @classmethod
+    def among(
+        cls,
+        scores: Numbers,
+        outcomes: Outcomes,
+        *,
+        groups: Sequence[str] | None = None,
+        kinds: Sequence[str] = ("platt", "isotonic", "temperature", "venn_abers"),
+        folds: int = 5,
+        seed: int = 0,
+    ) -> CalibratorChoice:
+        """The simplest kind whose cross-validated log loss is as good as the best, by chance.
 
-def choose_calibrator(
-    scores: Numbers,
-    outcomes: Outcomes,
-    *,
-    groups: Sequence[str] | None = None,
-    kinds: Sequence[str] = ("platt", "isotonic", "temperature", "venn_abers"),
-    folds: int = 5,
-    seed: int = 0,
-) -> CalibratorChoice:
-    """The simplest kind whose cross-validated log loss is as good as the best, by chance.
+        Every kind is fitted on all folds but one and judged on that one; a group never lies in
+        two folds. The kind of smallest mean log loss sets the mark. The choice is the simplest
+        kind (identity, temperature, Platt, isotonic, Venn–Abers, in this order) whose loss is
+        above it by no more than one standard error of the difference, taken pairwise over
+        groups. Then it is fitted on all the data.
 
-    Every kind is fitted on all folds but one and judged on that one; a group never lies in
-    two folds. The kind of smallest mean log loss sets the mark. The choice is the simplest
-    kind (identity, temperature, Platt, isotonic, Venn–Abers, in this order) whose loss is
-    above it by no more than one standard error of the difference, taken pairwise over
-    groups. Then it is fitted on all the data.
+        Log loss is measured with probabilities held within [1e-6, 1 - 1e-6]. The identity and
+        the temperature take scores as probabilities: where a score lies outside [0, 1] they
+        are left out.
 
-    Log loss is measured with probabilities held within [1e-6, 1 - 1e-6]. The identity and
-    the temperature take scores as probabilities: where a score lies outside [0, 1] they
-    are left out.
+        With fewer than 20 groups, or an outcome that only one group has, nothing can be
+        compared: then the choice is Platt where it is among the kinds, else the simplest. Where
+        an outcome is missing altogether the calibrator is the identity.
 
-    With fewer than 20 groups, or an outcome that only one group has, nothing can be
-    compared: then the choice is Platt where it is among the kinds, else the simplest. Where
-    an outcome is missing altogether the calibrator is the identity.
+        Args:
+            scores: finite raw scores or probabilities.
+            outcomes: whether each case came true, as many.
+            groups: cases of one group are no independent evidence; by default each is its own.
+            kinds: among those named above.
+            folds: at least 2; never more than there are groups.
+            seed: of the deal of groups to folds.
 
-    Args:
-        scores: finite raw scores or probabilities.
-        outcomes: whether each case came true, as many.
-        groups: cases of one group are no independent evidence; by default each is its own.
-        kinds: among those named above.
-        folds: at least 2; never more than there are groups.
-        seed: of the deal of groups to folds.
+        Raises:
+            ValueError: lengths differ, a score is NaN or infinite, an outcome is neither true
+                nor false, a kind is unknown or none suits the scores, `folds` is below 2.
 
-    Raises:
-        ValueError: lengths differ, a score is NaN or infinite, an outcome is neither true
-            nor false, a kind is unknown or none suits the scores, `folds` is below 2.
+        Source: the one-standard-error rule is from Breiman et al. 1984, Classification and
+        regression trees.
 
-    Source: the one-standard-error rule is from Breiman et al. 1984, Classification and
-    regression trees.
+        Example:
+            >>> choice = CalibratorChoice.among([0.1, 0.9], [False, True])
+            >>> choice.kind, choice.folds, choice.losses
+            ('platt', 0, {})
+        """
+        numbers, came_true = scored_cases(scores, outcomes)
+        if folds < 2:
+            raise ValueError(f"there must be two folds, not {folds}")
+        unit = _units(groups, len(numbers))
+        suiting = _suiting_kinds(kinds, numbers)
+        n = int(unit.max(initial=-1)) + 1
+        few = _why_nothing_is_compared(unit, came_true, n)
+        if few:
+            kind = "platt" if "platt" in suiting else suiting[0]
+            calibrator, kind = _fitted(kind, numbers, came_true)
+            return cls(calibrator, kind, {}, {}, {}, n, 0, few)
+        fold = deal_to_folds(unit, came_true, min(folds, n), seed)
+        return _compared(suiting, numbers, came_true, unit, fold)
 
-    Example:
-        >>> choice = choose_calibrator([0.1, 0.9], [False, True])
-        >>> choice.kind, choice.folds, choice.losses
-        ('platt', 0, {})
-    """
-    numbers, came_true = scored_cases(scores, outcomes)
-    if folds < 2:
-        raise ValueError(f"there must be two folds, not {folds}")
-    if groups is not None and len(groups) != len(numbers):
-        raise ValueError(f"{len(numbers)} scores for {len(groups)} groups")
-    names = np.arange(len(numbers)) if groups is None else np.asarray([str(g) for g in groups])
-    unit = np.unique(names, return_inverse=True)[1].astype(np.int64)
-    suiting = _suiting_kinds(kinds, numbers)
-    n = int(unit.max(initial=-1)) + 1
-    few = _why_nothing_is_compared(unit, came_true, n)
-    if few:
-        kind = "platt" if "platt" in suiting else suiting[0]
-        calibrator, kind = _fitted(kind, numbers, came_true)
-        return CalibratorChoice(calibrator, kind, {}, {}, {}, n, 0, few)
-    fold = deal_to_folds(unit, came_true, min(folds, n), seed)
-    return _compared(suiting, numbers, came_true, unit, fold)
+
+def _units(groups: Sequence[str] | None, cases: int) -> NDArray[np.int64]:
+    """Number of the independent unit of each case."""
+    if groups is not None and len(groups) != cases:
+        raise ValueError(f"{cases} scores for {len(groups)} groups")
+    names = np.arange(cases) if groups is None else np.asarray([str(group) for group in groups])
+    units: NDArray[np.int64] = np.unique(names, return_inverse=True)[1].astype(np.int64)
+    return units
 
 
 def _compared(
@@ -193,9 +200,9 @@ def _held_out(
     """Per case the probability by a calibrator that saw none of the case's fold."""
     stated = np.zeros_like(scores)
     for part in np.unique(fold):
-        kept_back = fold == part
-        calibrator = fit(scores[~kept_back], outcomes[~kept_back])
-        stated[kept_back] = [calibrator.apply(score) for score in scores[kept_back].tolist()]
+        held_out = fold == part
+        calibrator = fit(scores[~held_out], outcomes[~held_out])
+        stated[held_out] = [calibrator.apply(score) for score in scores[held_out].tolist()]
     return stated
 
 

@@ -81,15 +81,14 @@ def fit_hidden_state_probe(
 ) -> ProbeFit:
     """Fit a logistic regression of the label on the state of each prompt's last token.
 
-    Layer and penalty are chosen by cross-validation within groups; the AUROC that is
-    reported comes from a further one around it. The same inputs give the same probe.
+    Layer and penalty are chosen by cross-validation within groups; the reported AUROC comes
+    from a further one around it.
 
     Args:
         language_model: whose states are read.
         questions: at least two per label and fold, as they will be asked.
         labels: whether the model's own closed-book answer is right, one per question.
-        groups: questions of one group, e.g. about one subject, are never on both sides
-            of a fold; each question is its own group when None.
+        groups: questions of one group are never on both sides of a fold; None: each alone.
         search: layers and penalties to choose from, and the number of folds.
         prompt: closed-book prompt with a `{question}` slot, as the estimator gets it.
         seed: of the folds.
@@ -101,14 +100,12 @@ def fit_hidden_state_probe(
     """
     prompt = prompt or bundled_prompt("closed_book")
     search = search or ProbeSearch()
-    layers, folds = search.layers, search.folds
+    folds = search.folds
     known = np.asarray(labels, dtype=bool)
     owners = _numbered(range(len(questions)) if groups is None else groups)
     _check(questions, known, owners, folds)
     prompts = [prompt.fill(question=question) for question in questions]
-    if layers is None:
-        layers = _spread_layers(language_model, prompts[0])
-    states = {layer: _states(language_model, prompts, layer) for layer in dict.fromkeys(layers)}
+    states = _states_by_layer(language_model, prompts, search.layers)
     choices = list(itertools.product(states, dict.fromkeys(search.penalties)))
     if not choices:
         raise InputError("hold nothing to choose from", where="layers and penalties")
@@ -185,6 +182,14 @@ def _spread_layers(language_model: ProbedLanguageModel, prompt: str) -> list[int
     if not depth:
         raise InputError("the model has no layers", where="language_model")
     return sorted({round(at) for at in np.linspace(1, depth, min(depth, _MOST_LAYERS))})
+
+
+def _states_by_layer(
+    language_model: ProbedLanguageModel, prompts: Sequence[str], layers: Sequence[int] | None
+) -> dict[int, _Matrix]:
+    if layers is None:
+        layers = _spread_layers(language_model, prompts[0])
+    return {layer: _states(language_model, prompts, layer) for layer in dict.fromkeys(layers)}
 
 
 def _states(language_model: ProbedLanguageModel, prompts: Sequence[str], layer: int) -> _Matrix:

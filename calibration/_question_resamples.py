@@ -8,7 +8,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from ._arrays import Floats
-from ._statistics import Interval, wilson_interval
+from ._statistics import Interval
 
 _CONFIDENCE = 0.95
 _CHUNK = 100
@@ -81,8 +81,8 @@ class QuestionResamples:
         if low == high:
             # Exactly full counts must not slip past the next whole number by rounding.
             near = round(value * n, 9)
-            lower = wilson_interval(math.floor(near), n, _CONFIDENCE).low
-            return Interval(value, lower, wilson_interval(math.ceil(near), n, _CONFIDENCE).high, n)
+            lower = Interval.wilson(math.floor(near), n, _CONFIDENCE).low
+            return Interval(value, lower, Interval.wilson(math.ceil(near), n, _CONFIDENCE).high, n)
         return Interval(value, low, high, n)
 
     @staticmethod
@@ -95,7 +95,7 @@ class QuestionResamples:
             return Interval()
         low, high = _ends(value, draws)
         if low == high:
-            width = wilson_interval(0, n, _CONFIDENCE).high
+            width = Interval.wilson(0, n, _CONFIDENCE).high
             assert width is not None  # n is positive here
             return Interval(value, max(-1.0, value - width), min(1.0, value + width), n)
         return Interval(value, low, high, n)

@@ -84,24 +84,24 @@ class CalibrationRecord:
         """What the record is evidence about: its group, or the question on its own."""
         return ("group", self.group) if self.group else ("question", self.question_id)
 
+    @classmethod
+    def leave_one_out_pair(
+        cls, question_id: str, in_kb: float | None, left_out: float | None, *, group: str = ""
+    ) -> tuple[CalibrationRecord, CalibrationRecord]:
+        """Make the two records of one question for a `Leak`: source in place, and left out.
 
-def leave_one_out_pair(
-    question_id: str, in_kb: float | None, left_out: float | None, *, group: str = ""
-) -> tuple[CalibrationRecord, CalibrationRecord]:
-    """Make the two records of one question for a `Leak`: source in place, and left out.
-
-    Args:
-        question_id: unique.
-        in_kb: raw relevance with the source in the knowledge base; None when the scorer
-            failed or the retriever missed the source.
-        left_out: raw relevance with the source left out; None when the scorer failed.
-        group: the passage; questions on one passage are one piece of evidence.
-    """
-    right = in_kb is not None
-    return (
-        CalibrationRecord(question_id, in_kb, None, right, None, group=group, case="in_kb"),
-        CalibrationRecord(question_id, left_out, None, False, None, group=group, case="left_out"),
-    )
+        Args:
+            question_id: unique.
+            in_kb: raw relevance with the source in the knowledge base; None when the scorer
+                failed or the retriever missed the source.
+            left_out: raw relevance with the source left out; None when the scorer failed.
+            group: the passage; questions on one passage are one piece of evidence.
+        """
+        right = in_kb is not None
+        return (
+            cls(question_id, in_kb, None, right, None, group=group, case="in_kb"),
+            cls(question_id, left_out, None, False, None, group=group, case="left_out"),
+        )
 
 
 _HASHED = attrgetter(
@@ -210,7 +210,7 @@ def _signal(value: object, name: str, number: int, *, raw: bool) -> float | None
     if not 0.0 <= found <= 1.0:
         raise ValueError(
             f"record {number}: {name} {found:g} is not within [0, 1]; "
-            "make probabilities of raw scores first, e.g. with choose_calibrator"
+            "make probabilities of raw scores first, e.g. with CalibratorChoice.among"
         )
     return found
 

@@ -29,78 +29,78 @@ class OperatingPoint:
     coverage: float
     risk: float
 
+    @classmethod
+    def curve(
+        cls, may_pass: Sequence[float], must_not_pass: Sequence[float]
+    ) -> list[OperatingPoint]:
+        """Operating points at every distinct score, the strictest first.
 
-def risk_coverage_curve(
-    may_pass: Sequence[float], must_not_pass: Sequence[float]
-) -> list[OperatingPoint]:
-    """Operating points at every distinct score, the strictest first.
+        Empty where either kind is missing.
 
-    Empty where either kind is missing.
+        Raises:
+            ValueError: a score is NaN.
 
-    Raises:
-        ValueError: a score is NaN.
+        Example:
+            >>> [(p.coverage, p.risk) for p in OperatingPoint.curve([0.9, 0.4], [0.5])]
+            [(0.5, 0.0), (0.5, 1.0), (1.0, 1.0)]
+        """
+        if not len(may_pass) or not len(must_not_pass):
+            return []
+        good = np.sort(np.asarray(may_pass, dtype=np.float64))
+        bad = np.sort(np.asarray(must_not_pass, dtype=np.float64))
+        if np.isnan(good).any() or np.isnan(bad).any():
+            raise ValueError("scores must not be NaN")
+        thresholds = np.unique(np.concatenate([good, bad]))[::-1]
+        coverage = 1 - np.searchsorted(good, thresholds, side="left") / len(good)
+        risk = 1 - np.searchsorted(bad, thresholds, side="left") / len(bad)
+        return [
+            cls(float(t), float(c), float(r))
+            for t, c, r in zip(thresholds, coverage, risk, strict=True)
+        ]
 
-    Example:
-        >>> [(p.coverage, p.risk) for p in risk_coverage_curve([0.9, 0.4], [0.5])]
-        [(0.5, 0.0), (0.5, 1.0), (1.0, 1.0)]
-    """
-    if not len(may_pass) or not len(must_not_pass):
-        return []
-    good = np.sort(np.asarray(may_pass, dtype=np.float64))
-    bad = np.sort(np.asarray(must_not_pass, dtype=np.float64))
-    if np.isnan(good).any() or np.isnan(bad).any():
-        raise ValueError("scores must not be NaN")
-    thresholds = np.unique(np.concatenate([good, bad]))[::-1]
-    coverage = 1 - np.searchsorted(good, thresholds, side="left") / len(good)
-    risk = 1 - np.searchsorted(bad, thresholds, side="left") / len(bad)
-    return [
-        OperatingPoint(float(t), float(c), float(r))
-        for t, c, r in zip(thresholds, coverage, risk, strict=True)
-    ]
+    @staticmethod
+    def false_abstention(
+        positives: Sequence[float], negatives: Sequence[float], leak: float
+    ) -> float | None:
+        """Share of positives abstained from where at most `leak` of the negatives pass.
+
+        A case passes from the threshold on. The threshold is the most lenient one at which
+        `leak · len(negatives)` negatives, rounded down, or fewer pass; a positive that ties with
+        a negative passes only where that negative may pass too.
+
+        Args:
+            positives: scores of the cases that should pass.
+            negatives: scores of the cases that should not.
+            leak: share of negatives that may pass, in [0, 1].
+
+        Returns:
+            A share in [0, 1]; None where either kind is missing. Positives and negatives that
+            cannot be told apart give about `1 - leak`.
+
+        Raises:
+            ValueError: a score is NaN, or `leak` is out of range.
+
+        Example:
+            >>> OperatingPoint.false_abstention([0.9, 0.6, 0.4, 0.2], [0.5, 0.3, 0.1, 0.0], 0.25)
+            0.25
+        """
+        if not 0.0 <= leak <= 1.0:
+            raise ValueError(f"leak must be between 0 and 1, not {leak}")
+        good = np.asarray(positives, dtype=np.float64)
+        bad = np.sort(np.asarray(negatives, dtype=np.float64))[::-1]
+        if np.isnan(good).any() or np.isnan(bad).any():
+            raise ValueError("scores must not be NaN")
+        if not len(good) or not len(bad):
+            return None
+        may_pass = math.floor(leak * len(bad) + _ROUNDING)
+        if may_pass >= len(bad):
+            return 0.0
+        # The best negative that must not pass: the threshold is the next score above it.
+        return float(np.mean(good <= bad[may_pass]))
 
 
 # A product such as 0.29 · 100 falls short of the whole number that it means.
 _ROUNDING = 1e-9
-
-
-def false_abstention_at_leak(
-    positives: Sequence[float], negatives: Sequence[float], leak: float
-) -> float | None:
-    """Share of positives abstained from where at most `leak` of the negatives pass.
-
-    A case passes from the threshold on. The threshold is the most lenient one at which
-    `leak · len(negatives)` negatives, rounded down, or fewer pass; a positive that ties with
-    a negative passes only where that negative may pass too.
-
-    Args:
-        positives: scores of the cases that should pass.
-        negatives: scores of the cases that should not.
-        leak: share of negatives that may pass, in [0, 1].
-
-    Returns:
-        A share in [0, 1]; None where either kind is missing. Positives and negatives that
-        cannot be told apart give about `1 - leak`.
-
-    Raises:
-        ValueError: a score is NaN, or `leak` is out of range.
-
-    Example:
-        >>> false_abstention_at_leak([0.9, 0.6, 0.4, 0.2], [0.5, 0.3, 0.1, 0.0], 0.25)
-        0.25
-    """
-    if not 0.0 <= leak <= 1.0:
-        raise ValueError(f"leak must be between 0 and 1, not {leak}")
-    good = np.asarray(positives, dtype=np.float64)
-    bad = np.sort(np.asarray(negatives, dtype=np.float64))[::-1]
-    if np.isnan(good).any() or np.isnan(bad).any():
-        raise ValueError("scores must not be NaN")
-    if not len(good) or not len(bad):
-        return None
-    may_pass = math.floor(leak * len(bad) + _ROUNDING)
-    if may_pass >= len(bad):
-        return 0.0
-    # The best negative that must not pass: the threshold is the next score above it.
-    return float(np.mean(good <= bad[may_pass]))
 
 
 Losses = Sequence[float] | Sequence[bool] | Floats
@@ -123,143 +123,144 @@ class SelectiveCurve:
     risks: tuple[float, ...]
     n: int
 
+    @classmethod
+    def of(cls, confidence: Numbers, losses: Losses) -> SelectiveCurve:
+        """Coverage and selective risk at every threshold that tells cases apart.
 
-def selective_curve(confidence: Numbers, losses: Losses) -> SelectiveCurve:
-    """Coverage and selective risk at every threshold that tells cases apart.
+        Cases of equal confidence are accepted together. Without cases the curve is empty.
 
-    Cases of equal confidence are accepted together. Without cases the curve is empty.
+        Raises:
+            ValueError: lengths differ, a confidence is NaN, a loss is negative or not finite.
 
-    Raises:
-        ValueError: lengths differ, a confidence is NaN, a loss is negative or not finite.
+        Source: El-Yaniv & Wiener 2010, On the foundations of noise-free selective
+        classification.
 
-    Source: El-Yaniv & Wiener 2010, On the foundations of noise-free selective
-    classification.
+        Example:
+            >>> curve = SelectiveCurve.of([0.9, 0.5, 0.5, 0.1], [0, 1, 0, 1])
+            >>> curve.coverages, [round(risk, 3) for risk in curve.risks]
+            ((0.25, 0.75, 1.0), [0.0, 0.333, 0.5])
+        """
+        ranked, summed = _ranked(confidence, losses)
+        if not len(ranked):
+            return cls((), (), (), 0)
+        # The last case of every run of equal confidence.
+        last = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))
+        accepted = last + 1
+        return cls(
+            tuple(ranked[last].tolist()),
+            tuple((accepted / len(ranked)).tolist()),
+            tuple((summed[last] / accepted).tolist()),
+            len(ranked),
+        )
 
-    Example:
-        >>> curve = selective_curve([0.9, 0.5, 0.5, 0.1], [0, 1, 0, 1])
-        >>> curve.coverages, [round(risk, 3) for risk in curve.risks]
-        ((0.25, 0.75, 1.0), [0.0, 0.333, 0.5])
-    """
-    ranked, summed = _ranked(confidence, losses)
-    if not len(ranked):
-        return SelectiveCurve((), (), (), 0)
-    # The last case of every run of equal confidence.
-    last = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))
-    accepted = last + 1
-    return SelectiveCurve(
-        tuple(ranked[last].tolist()),
-        tuple((accepted / len(ranked)).tolist()),
-        tuple((summed[last] / accepted).tolist()),
-        len(ranked),
-    )
+    @staticmethod
+    def aurc(confidence: Numbers, losses: Losses) -> float | None:
+        """Area under the risk-coverage curve: the mean risk over accepting 1, 2, … n cases.
 
+        Cases of equal confidence are accepted in every order, and the mean over all orders is
+        given: each counts with their mean loss. Lower is better; it depends on how often the
+        cases are wrong at all, which `SelectiveCurve.excess_aurc` takes off.
 
-def aurc(confidence: Numbers, losses: Losses) -> float | None:
-    """Area under the risk-coverage curve: the mean risk over accepting 1, 2, … n cases.
+        Returns:
+            At least 0, at most the largest loss; None without cases.
 
-    Cases of equal confidence are accepted in every order, and the mean over all orders is
-    given: each counts with their mean loss. Lower is better; it depends on how often the
-    cases are wrong at all, which `excess_aurc` takes off.
+        Raises:
+            ValueError: lengths differ, a confidence is NaN, a loss is negative or not finite.
 
-    Returns:
-        At least 0, at most the largest loss; None without cases.
+        Source: Geifman & El-Yaniv 2017, Selective classification for deep neural networks.
 
-    Raises:
-        ValueError: lengths differ, a confidence is NaN, a loss is negative or not finite.
+        Example:
+            >>> SelectiveCurve.aurc([0.9, 0.8, 0.1], [False, False, True])
+            0.1111111111111111
+        """
+        _, summed = _ranked(confidence, losses)
+        return _mean_risk(summed) if len(summed) else None
 
-    Source: Geifman & El-Yaniv 2017, Selective classification for deep neural networks.
+    @staticmethod
+    def excess_aurc(confidence: Numbers, losses: Losses) -> float | None:
+        """AURC less that of a confidence that ranks every smaller loss before a larger one.
 
-    Example:
-        >>> aurc([0.9, 0.8, 0.1], [False, False, True])
-        0.1111111111111111
-    """
-    _, summed = _ranked(confidence, losses)
-    return _mean_risk(summed) if len(summed) else None
+        0 when the ranking cannot be better: confidence then never puts a larger loss before or
+        level with a smaller one. Costs that are fractions may leave a rounding error above it.
 
+        Returns:
+            At least 0; None without cases.
 
-def excess_aurc(confidence: Numbers, losses: Losses) -> float | None:
-    """AURC less that of a confidence that ranks every smaller loss before a larger one.
+        Raises:
+            ValueError: lengths differ, a confidence is NaN, a loss is negative or not finite.
 
-    0 when the ranking cannot be better: confidence then never puts a larger loss before or
-    level with a smaller one. Costs that are fractions may leave a rounding error above it.
+        Source: Geifman, Uziel & El-Yaniv 2019, Bias-reduced uncertainty estimation for deep
+        neural classifiers, with the empirical oracle in place of its approximation.
 
-    Returns:
-        At least 0; None without cases.
+        Example:
+            >>> SelectiveCurve.excess_aurc([0.9, 0.8, 0.1], [False, False, True])
+            0.0
+        """
+        _, summed = _ranked(confidence, losses)
+        if not len(summed):
+            return None
+        oracle = np.cumsum(np.sort(np.asarray(losses, dtype=np.float64)))
+        # Rounding must not put anything below the best there is.
+        return max(0.0, _mean_risk(summed) - _mean_risk(oracle))
 
-    Raises:
-        ValueError: lengths differ, a confidence is NaN, a loss is negative or not finite.
+    @staticmethod
+    def augrc(confidence: Numbers, losses: Losses) -> float | None:
+        """Area under the generalised risk-coverage curve, in [0, 1/2] for 0/1 losses.
 
-    Source: Geifman, Uziel & El-Yaniv 2019, Bias-reduced uncertainty estimation for deep
-    neural classifiers, with the empirical oracle in place of its approximation.
+        The generalised risk at a threshold is the mean over all cases of the loss where
+        accepted: the joint probability of "wrong and accepted". Averaged over all coverages
+        it is the risk of undetected failure. The area is taken by trapezoids from coverage 0,
+        so that for 0/1 losses with error rate e it equals (1 - AUROC)·e·(1 - e) + e²/2, AUROC
+        being that of confidence for right against wrong. Never above the AURC. Lower is better.
 
-    Example:
-        >>> excess_aurc([0.9, 0.8, 0.1], [False, False, True])
-        0.0
-    """
-    _, summed = _ranked(confidence, losses)
-    if not len(summed):
-        return None
-    oracle = np.cumsum(np.sort(np.asarray(losses, dtype=np.float64)))
-    # Rounding must not put anything below the best there is.
-    return max(0.0, _mean_risk(summed) - _mean_risk(oracle))
+        Returns:
+            At least 0, at most e - e²/2 for 0/1 losses; None without cases.
 
+        Raises:
+            ValueError: lengths differ, a confidence is NaN, a loss is negative or not finite.
 
-def augrc(confidence: Numbers, losses: Losses) -> float | None:
-    """Area under the generalised risk-coverage curve, in [0, 1/2] for 0/1 losses.
+        Source: Traub et al. 2024, Overcoming common flaws in the evaluation of selective
+        classification systems.
 
-    The generalised risk at a threshold is the mean over all cases of the loss where
-    accepted: the joint probability of "wrong and accepted". Averaged over all coverages
-    it is the risk of undetected failure. The area is taken by trapezoids from coverage 0,
-    so that for 0/1 losses with error rate e it equals (1 - AUROC)·e·(1 - e) + e²/2, AUROC
-    being that of confidence for right against wrong. Never above the AURC. Lower is better.
+        Example:
+            >>> SelectiveCurve.augrc([0.9, 0.1], [False, True])
+            0.125
+        """
+        _, summed = _ranked(confidence, losses)
+        if not len(summed):
+            return None
+        return float((summed - np.diff(summed, prepend=0.0) / 2).mean() / len(summed))
 
-    Returns:
-        At least 0, at most e - e²/2 for 0/1 losses; None without cases.
+    @classmethod
+    def coverage_at_risk(cls, confidence: Numbers, losses: Losses, risk: float) -> float | None:
+        """The largest share of cases that a threshold accepts at no more than this risk.
 
-    Raises:
-        ValueError: lengths differ, a confidence is NaN, a loss is negative or not finite.
+        What was seen in these cases, not a promise about others: the threshold is picked where
+        the cases are good, so the risk of new cases is often higher. For an interval count
+        "no threshold" as a coverage of 0, as bootstrap draws of None would be left out.
 
-    Source: Traub et al. 2024, Overcoming common flaws in the evaluation of selective
-    classification systems.
+        Args:
+            confidence: one per case.
+            losses: one per case.
+            risk: the largest mean loss of the accepted cases that will do.
 
-    Example:
-        >>> augrc([0.9, 0.1], [False, True])
-        0.125
-    """
-    _, summed = _ranked(confidence, losses)
-    if not len(summed):
-        return None
-    return float((summed - np.diff(summed, prepend=0.0) / 2).mean() / len(summed))
+        Returns:
+            A share in (0, 1]; None where no threshold stays within the risk, and without cases.
 
+        Raises:
+            ValueError: lengths differ, a confidence is NaN, a loss is negative or not finite,
+                or `risk` is negative or NaN.
 
-def coverage_at_risk(confidence: Numbers, losses: Losses, risk: float) -> float | None:
-    """The largest share of cases that a threshold accepts at no more than this risk.
-
-    What was seen in these cases, not a promise about others: the threshold is picked where
-    the cases are good, so the risk of new cases is often higher. For an interval count
-    "no threshold" as a coverage of 0, as bootstrap draws of None would be left out.
-
-    Args:
-        confidence: one per case.
-        losses: one per case.
-        risk: the largest mean loss of the accepted cases that will do.
-
-    Returns:
-        A share in (0, 1]; None where no threshold stays within the risk, and without cases.
-
-    Raises:
-        ValueError: lengths differ, a confidence is NaN, a loss is negative or not finite,
-            or `risk` is negative or NaN.
-
-    Example:
-        >>> coverage_at_risk([0.9, 0.8, 0.7, 0.1], [False, False, True, True], 0.4)
-        0.75
-    """
-    if not risk >= 0.0:
-        raise ValueError(f"risk must not be negative, nor {risk}")
-    curve = selective_curve(confidence, losses)
-    within = [c for c, r in zip(curve.coverages, curve.risks, strict=True) if r <= risk]
-    return max(within, default=None)
+        Example:
+            >>> confidence, wrong = [0.9, 0.8, 0.7, 0.1], [False, False, True, True]
+            >>> SelectiveCurve.coverage_at_risk(confidence, wrong, 0.4)
+            0.75
+        """
+        if not risk >= 0.0:
+            raise ValueError(f"risk must not be negative, nor {risk}")
+        curve = SelectiveCurve.of(confidence, losses)
+        within = [c for c, r in zip(curve.coverages, curve.risks, strict=True) if r <= risk]
+        return max(within, default=None)
 
 
 def _ranked(confidence: Numbers, losses: Losses) -> tuple[Floats, Floats]:

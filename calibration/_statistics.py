@@ -89,6 +89,11 @@ def _require_probability(**values: float) -> None:
 class Interval:
     """An estimate with its confidence interval; `Interval()` where nothing was observed.
 
+    Nominal 90 % bootstrap intervals covered the truth in 88 to 92 % of simulated samples of
+    200 and 1,000 cases for `brier_score` and in 80 to 90 % for
+    `ReliabilityDiagram.debiased_error`. Those of `ReliabilityDiagram.expected_error` lie too
+    high where probabilities are nearly right (down to 0 %): resampling adds chance to chance.
+
     Attributes:
         value: the estimate, None where nothing was observed.
         low: lower end, None likewise.
@@ -105,113 +110,176 @@ class Interval:
         """The four fields, as reports store them."""
         return asdict(self)
 
+    @classmethod
+    def wilson(cls, successes: int, n: int, confidence: float = 0.95) -> Interval:
+        """Wilson score interval of a proportion.
 
-def wilson_interval(successes: int, n: int, confidence: float = 0.95) -> Interval:
-    """Wilson score interval of a proportion.
+        Args:
+            successes: between 0 and n.
+            n: independent trials; with 0 the interval is undefined (None), never 0.0.
+            confidence: coverage in (0, 1).
 
-    Args:
-        successes: between 0 and n.
-        n: independent trials; with 0 the interval is undefined (None), never 0.0.
-        confidence: coverage in (0, 1).
+        Source: Wilson 1927, Probable inference, the law of succession.
 
-    Source: Wilson 1927, Probable inference, the law of succession.
+        Example:
+            >>> rate = Interval.wilson(9, 10)
+            >>> rate.value, round(rate.low, 3), round(rate.high, 3)
+            (0.9, 0.596, 0.982)
+        """
+        if not 0 <= successes <= n:
+            raise ValueError(f"{successes} successes of {n} trials")
+        if not 0.0 < confidence < 1.0:
+            raise ValueError(f"confidence must be between 0 and 1, not {confidence}")
+        if n == 0:
+            return cls()
+        from scipy.stats import norm
 
-    Example:
-        >>> rate = wilson_interval(9, 10)
-        >>> rate.value, round(rate.low, 3), round(rate.high, 3)
-        (0.9, 0.596, 0.982)
-    """
-    if not 0 <= successes <= n:
-        raise ValueError(f"{successes} successes of {n} trials")
-    if not 0.0 < confidence < 1.0:
-        raise ValueError(f"confidence must be between 0 and 1, not {confidence}")
-    if n == 0:
-        return Interval()
-    from scipy.stats import norm
+        z = float(norm.ppf(0.5 + confidence / 2))
+        share = successes / n
+        scale = 1 + z * z / n
+        centre = (share + z * z / (2 * n)) / scale
+        half = z / scale * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+        # Rounding must not push an end past the estimate or off the scale.
+        low = 0.0 if successes == 0 else max(0.0, centre - half)
+        high = 1.0 if successes == n else min(1.0, centre + half)
+        return cls(share, min(low, share), max(high, share), n)
 
-    z = float(norm.ppf(0.5 + confidence / 2))
-    share = successes / n
-    scale = 1 + z * z / n
-    centre = (share + z * z / (2 * n)) / scale
-    half = z / scale * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    # Rounding must not push an end past the estimate or off the scale.
-    low = 0.0 if successes == 0 else max(0.0, centre - half)
-    high = 1.0 if successes == n else min(1.0, centre + half)
-    return Interval(share, min(low, share), max(high, share), n)
+    @classmethod
+    def bootstrap(
+        cls,
+        statistic: Statistic,
+        probabilities: Numbers,
+        outcomes: Sequence[float] | Sequence[bool] | Floats,
+        *,
+        groups: Sequence[str] | None = None,
+        resamples: int = 1000,
+        seed: int = 0,
+        level: float = 0.95,
+    ) -> Interval:
+        """A statistic with its percentile bootstrap interval over independent units.
+
+        The units are groups where they are given (say, all case variants of one question, or
+        all questions of one document), else the cases. Units are drawn with replacement and
+        keep all their cases. Draws where the statistic is None are left out.
+
+        The interval always holds the value. Where every draw gives the same value, it is the
+        Wilson interval of value·n successes in n units for a value in [0, 1], else undefined.
+
+        Args:
+            statistic: such as `brier_score`; a lambda fixes further arguments.
+            probabilities: its first argument, one per case.
+            outcomes: its second argument, one per case.
+            groups: the unit of each case.
+            resamples: draws, at least 1.
+            seed: of the draws.
+            level: coverage in (0, 1).
+
+        Returns:
+            The interval; `n` counts units. Undefined where the statistic is.
+
+        Raises:
+            ValueError: lengths differ, or an argument is out of range.
+
+        Source: Efron & Tibshirani 1993, An introduction to the bootstrap, chapter 13.
+
+        Example:
+            >>> from knowgate.calibration import brier_score
+            >>> found = Interval.bootstrap(brier_score, [0.2, 0.8, 0.6], [False, True, False])
+            >>> round(found.value, 3), found.n
+            (0.147, 3)
+        """
+        if not 0.0 < level < 1.0 or resamples < 1:
+            raise ValueError("level must be in (0, 1), and there must be a resample")
+        first = np.asarray(probabilities, dtype=np.float64)
+        second = np.asarray(outcomes, dtype=np.float64)
+        members = _members(groups, len(first))
+        if first.shape != second.shape:
+            raise ValueError(f"{len(first)} cases, {len(second)} outcomes")
+        value = statistic(first, second)
+        if value is None or not len(first):
+            return cls()
+        rng = np.random.default_rng(seed)
+        drawn = (
+            statistic(first[cases], second[cases])
+            for cases in _resampled(members, resamples, rng, alone=groups is None)
+        )
+        found = [one for one in drawn if one is not None]
+        return _interval(value, found, len(members), level)
+
+    @classmethod
+    def paired_difference(
+        cls,
+        first: Sequence[bool] | Numbers,
+        second: Sequence[bool] | Numbers,
+        *,
+        groups: Sequence[Hashable] | None = None,
+        resamples: int = 2000,
+        seed: int = 0,
+        confidence: float = 0.95,
+    ) -> Interval:
+        """Mean of `first` minus mean of `second`, with a paired percentile bootstrap interval.
+
+        Whole groups are drawn, the same for both: what makes a question hard for both cancels.
+
+        Where all draws agree, resampling says nothing about chance and a width of zero would
+        claim certainty: the interval is then as wide on either side as that of a share of 0.
+
+        Args:
+            first: one value per pair, a share or a truth value.
+            second: of the same pairs.
+            groups: what each pair belongs to, say a question; None: each pair for itself.
+            resamples: draws, at least 1.
+            seed: of the draws.
+            confidence: coverage in (0, 1).
+
+        Returns:
+            The difference; `n` counts groups. Undefined without pairs.
+
+        Raises:
+            ValueError: lengths differ, or an argument is out of range.
+
+        Source: Efron & Tibshirani 1993, An introduction to the bootstrap, chapter 13.
+
+        Example:
+            >>> found = Interval.paired_difference([1, 1, 1, 0, 1, 1], [0, 1, 0, 0, 1, 0])
+            >>> found.value, found.low, found.high
+            (0.5, 0.16666666666666666, 0.8333333333333334)
+        """
+        if not 0.0 < confidence < 1.0 or resamples < 1:
+            raise ValueError("confidence must be in (0, 1), and there must be a resample")
+        above = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
+        if len(first) != len(second) or (groups is not None and len(groups) != len(first)):
+            raise ValueError("pairs and groups must be equally many")
+        if not len(above):
+            return cls()
+        position = {key: index for index, key in enumerate(dict.fromkeys(groups or ()))}
+        owner = (
+            np.arange(len(above)) if groups is None else np.array([position[key] for key in groups])
+        )
+        sums = np.bincount(owner, weights=above).astype(np.float64)
+        sizes = np.bincount(owner)
+        drawn = _drawn_means(sums, sizes, resamples, np.random.default_rng(seed))
+        value, count = float(above.mean()), len(sums)
+        tail = (1 - confidence) / 2
+        low, high = (float(end) for end in np.quantile(drawn, [tail, 1 - tail]))
+        if low == high:
+            width = Interval.wilson(0, count, confidence).high
+            assert width is not None  # there is a pair
+            return cls(value, max(-1.0, value - width), min(1.0, value + width), count)
+        return cls(value, min(low, value), max(high, value), count)
 
 
 Statistic = Callable[[Floats, Floats], float | None]
 """A number of probabilities and outcomes, or of confidences and losses; None = undefined."""
 
 
-def bootstrap_interval(
-    statistic: Statistic,
-    probabilities: Numbers,
-    outcomes: Sequence[float] | Sequence[bool] | Floats,
-    *,
-    groups: Sequence[str] | None = None,
-    resamples: int = 1000,
-    seed: int = 0,
-    level: float = 0.95,
-) -> Interval:
-    """A statistic with its percentile bootstrap interval over independent units.
-
-    The units are groups where they are given (say, all case variants of one question, or
-    all questions of one document), else the cases. Units are drawn with replacement and
-    keep all their cases. Draws where the statistic is None are left out.
-
-    The interval always holds the value. Nominal 90 % intervals covered the truth in 88 to
-    92 % of simulated samples of 200 and 1,000 cases for `brier_score` and in 80 to 90 % for
-    `debiased_calibration_error`. Those of `expected_calibration_error` lie too high where
-    probabilities are nearly right (down to 0 %): resampling adds chance to chance.
-
-    Where every draw gives the same value, resampling says nothing about chance. Then, as
-    in `bootstrap_auroc`, the Wilson interval of value·n successes in n units stands in for
-    a value in [0, 1], an honest order of magnitude; otherwise there is no interval.
-
-    Args:
-        statistic: such as `brier_score`, `aurc`, or a lambda that fixes further arguments.
-        probabilities: its first argument, one per case.
-        outcomes: its second argument, one per case.
-        groups: the unit of each case.
-        resamples: draws, at least 1.
-        seed: of the draws.
-        level: coverage in (0, 1).
-
-    Returns:
-        The interval; `n` counts units. Undefined where the statistic is.
-
-    Raises:
-        ValueError: lengths differ, an argument is out of range, or what the statistic
-            itself raises.
-
-    Source: Efron & Tibshirani 1993, An introduction to the bootstrap, chapter 13.
-
-    Example:
-        >>> from knowgate.calibration import brier_score
-        >>> found = bootstrap_interval(brier_score, [0.2, 0.8, 0.6], [False, True, False])
-        >>> round(found.value, 3), found.n
-        (0.147, 3)
-    """
-    if not 0.0 < level < 1.0 or resamples < 1:
-        raise ValueError("level must be in (0, 1), and there must be a resample")
-    first = np.asarray(probabilities, dtype=np.float64)
-    second = np.asarray(outcomes, dtype=np.float64)
-    names = np.arange(len(first)) if groups is None else np.asarray([str(g) for g in groups])
-    if first.shape != second.shape or len(names) != len(first):
-        raise ValueError(f"{len(first)} cases, {len(second)} outcomes, {len(names)} groups")
-    value = statistic(first, second)
-    if value is None or not len(first):
-        return Interval()
+def _members(groups: Sequence[str] | None, cases: int) -> list[NDArray[np.intp]]:
+    """Indices of the cases of each independent unit."""
+    if groups is not None and len(groups) != cases:
+        raise ValueError(f"{cases} cases, {len(groups)} groups")
+    names = np.arange(cases) if groups is None else np.asarray([str(group) for group in groups])
     _, owner, sizes = np.unique(names, return_inverse=True, return_counts=True)
-    members = np.split(np.argsort(owner, kind="stable"), np.cumsum(sizes)[:-1])
-    rng = np.random.default_rng(seed)
-    drawn = (
-        statistic(first[cases], second[cases])
-        for cases in _resampled(members, resamples, rng, alone=groups is None)
-    )
-    found = [one for one in drawn if one is not None]
-    return _interval(value, found, len(members), level)
+    return np.split(np.argsort(owner, kind="stable"), np.cumsum(sizes)[:-1])
 
 
 def _resampled(
@@ -230,8 +298,8 @@ def _interval(value: float, drawn: list[float], n: int, level: float) -> Interva
         return Interval(value, min(value, float(low)), max(value, float(high)), n)
     if not 0.0 <= value <= 1.0:
         return Interval(value, None, None, n)
-    below = wilson_interval(math.floor(value * n), n, level).low
-    return Interval(value, below, wilson_interval(math.ceil(value * n), n, level).high, n)
+    below = Interval.wilson(math.floor(value * n), n, level).low
+    return Interval(value, below, Interval.wilson(math.ceil(value * n), n, level).high, n)
 
 
 # From here on the exact distribution and its approximation agree in four digits.
@@ -274,66 +342,6 @@ def mcnemar_p_value(first_only: int, second_only: int, *, exact: bool | None = N
 
     excess = max(0, abs(first_only - second_only) - 1)
     return float(chi2.sf(excess**2 / pairs, 1))
-
-
-def paired_difference(
-    first: Sequence[bool] | Numbers,
-    second: Sequence[bool] | Numbers,
-    *,
-    groups: Sequence[Hashable] | None = None,
-    resamples: int = 2000,
-    seed: int = 0,
-    confidence: float = 0.95,
-) -> Interval:
-    """Mean of `first` minus mean of `second`, with a paired percentile bootstrap interval.
-
-    Whole groups are drawn, and both systems see the same draws: what makes a question hard
-    for both cancels out.
-
-    Where all draws agree, resampling says nothing about chance and a width of zero would
-    claim certainty: the interval is then as wide on either side as that of a share of 0.
-
-    Args:
-        first: one value per pair, a share or a truth value.
-        second: of the same pairs.
-        groups: what each pair belongs to, say a question; None: each pair for itself.
-        resamples: draws, at least 1.
-        seed: of the draws.
-        confidence: coverage in (0, 1).
-
-    Returns:
-        The difference; `n` counts groups. Undefined without pairs.
-
-    Raises:
-        ValueError: lengths differ, or an argument is out of range.
-
-    Source: Efron & Tibshirani 1993, An introduction to the bootstrap, chapter 13.
-
-    Example:
-        >>> found = paired_difference([1, 1, 1, 0, 1, 1], [0, 1, 0, 0, 1, 0])
-        >>> found.value, found.low, found.high
-        (0.5, 0.16666666666666666, 0.8333333333333334)
-    """
-    if not 0.0 < confidence < 1.0 or resamples < 1:
-        raise ValueError("confidence must be in (0, 1), and there must be a resample")
-    above = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
-    if len(first) != len(second) or (groups is not None and len(groups) != len(first)):
-        raise ValueError("pairs and groups must be equally many")
-    if not len(above):
-        return Interval()
-    position = {key: index for index, key in enumerate(dict.fromkeys(groups or ()))}
-    owner = np.arange(len(above)) if groups is None else np.array([position[key] for key in groups])
-    sums = np.bincount(owner, weights=above).astype(np.float64)
-    sizes = np.bincount(owner)
-    drawn = _drawn_means(sums, sizes, resamples, np.random.default_rng(seed))
-    value, count = float(above.mean()), len(sums)
-    tail = (1 - confidence) / 2
-    low, high = (float(end) for end in np.quantile(drawn, [tail, 1 - tail]))
-    if low == high:
-        width = wilson_interval(0, count, confidence).high
-        assert width is not None  # there is a pair
-        return Interval(value, max(-1.0, value - width), min(1.0, value + width), count)
-    return Interval(value, min(low, value), max(high, value), count)
 
 
 def _drawn_means(

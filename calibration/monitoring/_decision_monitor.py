@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from ...guard.decision import Decision, Route
 from ...guard.errors import InputError
 from ...guard.policy import Policy
-from .. import wilson_interval
+from .. import Interval
 from ._drift import LEAST_VALUES, DriftReport, SignalCounter, compare_counts, require_alpha
 from ._rate_change import RateChangeDetector
 from ._report import AbstentionState, MonitorCollector, MonitorReport, RiskState
@@ -230,7 +230,7 @@ class DecisionMonitor:
             last, judged = self._last, self._judged
             block = self._block.copy() if last is None else last  # a full one is left alone
             abstention = AbstentionState.of(
-                wilson_interval(block.abstained, block.signals.decisions),
+                Interval.wilson(block.abstained, block.signals.decisions),
                 self._detector,
                 self._run_length,
             )

@@ -159,14 +159,14 @@ def _observed(
 
 def _whole(report: MonitorReport, drift: DriftReport, counted: Counter[Route]) -> MonitorReport:
     """`report` with drift and abstention over all decisions, not over the last block."""
-    from ...calibration import wilson_interval
+    from ...calibration import Interval
 
     return dataclasses.replace(
         report,
         complete=True,
         drift=drift,
         abstention=dataclasses.replace(
-            report.abstention, rate=wilson_interval(counted[Route.ABSTAIN], counted.total())
+            report.abstention, rate=Interval.wilson(counted[Route.ABSTAIN], counted.total())
         ),
     )
 

@@ -16,6 +16,7 @@ matching the `Judge` protocol.
 
 from __future__ import annotations
 
+from ._chance_agreement import cohens_kappa
 from ._contract import FunctionJudge, Judge, JudgedReply, Verdict
 from ._correction import corrected_rate
 from ._criterion import Criterion, NoVerdictError, parse_tag
@@ -38,6 +39,7 @@ __all__ = [
     "LLMJudge",
     "NoVerdictError",
     "Verdict",
+    "cohens_kappa",
     "corrected_rate",
     "judge_run",
     "judges_of",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Literal
 
-from ...calibration import Interval, prediction_powered_rate, rogan_gladen
+from ...calibration import Interval
 from ..run import RepliesRun
+from ._judge_error import prediction_powered_rate, rogan_gladen
 from ._validation import LabelsLike, labels_for, weights_for
 
 Correction = Literal["prediction_powered", "rogan_gladen"]
@@ -47,12 +48,9 @@ def corrected_rate(
     wanted = {outcome} if isinstance(outcome, str) else set(outcome)
     chosen = None if among is None else set(among)
     verdicts = {
-        found.reply_id: found.outcome in wanted
-        for found in run.judgements.values()
-        if found.judge == judge
-        and found.criterion == criterion
-        and found.outcome is not None
-        and (chosen is None or found.reply_id in chosen)
+        name: found in wanted
+        for name, found in _outcomes(run, judge, criterion).items()
+        if chosen is None or name in chosen
     }
     people = {
         name: label in wanted
@@ -73,6 +71,15 @@ def corrected_rate(
         groups=[_question(run, name) for name in people],
         groups_unlabelled=[_question(run, name) for name in rest],
     )
+
+
+def _outcomes(run: RepliesRun, judge: str, criterion: str) -> dict[str, str]:
+    """Reply id → the judge's verdict, where there is one."""
+    return {
+        found.reply_id: found.outcome
+        for found in run.judgements.values()
+        if found.judge == judge and found.criterion == criterion and found.outcome is not None
+    }
 
 
 def _rogan_gladen(

@@ -10,16 +10,12 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from ...calibration import (
-    Interval,
-    bootstrap_interval,
-    cohens_kappa,
-    wilson_interval,
-)
+from ...calibration import Interval
 from ..run import (
     Judgement,
     RepliesRun,
 )
+from ._chance_agreement import cohens_kappa
 from ._judges import DetectorJudge, EstimateJudge
 from ._llm_judge import LLMJudge
 
@@ -160,14 +156,14 @@ class _Pairs:
         questions = [self.questions[index] for index in chosen]
         hits = [right[index] for index in chosen]
         if not self.weighted and len(set(questions)) == len(questions):
-            return wilson_interval(sum(hits), len(hits))
+            return Interval.wilson(sum(hits), len(hits))
         weights = self.weights[chosen]
 
         def share(picked: Floats, _: Floats) -> float | None:
             index = picked.astype(np.intp)
             return float(np.average(np.asarray(hits, float)[index], weights=weights[index]))
 
-        return bootstrap_interval(
+        return Interval.bootstrap(
             share, np.arange(len(hits), dtype=np.float64), hits, groups=questions
         )
 
@@ -184,7 +180,7 @@ class _Pairs:
             index = picked.astype(np.intp)
             return weighted_kappa(human[index], judge[index], self.weights[index], len(names))
 
-        return bootstrap_interval(
+        return Interval.bootstrap(
             agreement,
             np.arange(len(human), dtype=np.float64),
             np.zeros(len(human)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ...calibration import CalibrationRecord, CalibratorChoice, choose_calibrator
+from ...calibration import CalibrationRecord, CalibratorChoice
 from ...calibration.risk import PolicyBinding
 from ...guard.policy import Calibrator, IdentityCalibrator
 from ._quality import SIGNALS, signal_values
@@ -23,7 +23,7 @@ def choose_calibrators(
     for name in SIGNALS:
         values = signal_values(name, records)
         if values.raw:
-            found[name] = choose_calibrator(
+            found[name] = CalibratorChoice.among(
                 values.raw, values.came_true, groups=values.units, seed=seed
             )
     return found

@@ -11,16 +11,8 @@ from ...calibration import (
     Interval,
     ReliabilityDiagram,
     SelectiveCurve,
-    augrc,
-    aurc,
     auroc,
-    bootstrap_interval,
     brier_score,
-    coverage_at_risk,
-    debiased_calibration_error,
-    excess_aurc,
-    reliability_diagram,
-    selective_curve,
 )
 from ...calibration.risk import Fit
 from ...guard.policy import Calibrator, Policy
@@ -140,7 +132,7 @@ def signal_quality(
 
     def stated(probabilities: Sequence[float]) -> StatedProbabilities:
         def interval(statistic: Callable[..., float | None]) -> Interval:
-            return bootstrap_interval(
+            return Interval.bootstrap(
                 statistic,
                 probabilities,
                 values.came_true,
@@ -150,8 +142,8 @@ def signal_quality(
             )
 
         return StatedProbabilities(
-            reliability_diagram(probabilities, values.came_true),
-            interval(debiased_calibration_error),
+            ReliabilityDiagram.of(probabilities, values.came_true),
+            interval(ReliabilityDiagram.debiased_error),
             interval(brier_score),
         )
 
@@ -231,7 +223,7 @@ def selective_qualities(
             wrong: Sequence[bool] = wrong,
             units: Sequence[str] = units,
         ) -> Interval:
-            return bootstrap_interval(
+            return Interval.bootstrap(
                 statistic, sure, wrong, groups=units, resamples=_RESAMPLES, seed=seed
             )
 
@@ -239,11 +231,11 @@ def selective_qualities(
             SelectiveQuality(
                 name=name,
                 cases=len(ranked),
-                curve=selective_curve(sure, wrong),
-                aurc=interval(aurc),
-                excess=interval(excess_aurc),
-                augrc=interval(augrc),
-                coverage=coverage_at_risk(sure, wrong, risk),
+                curve=SelectiveCurve.of(sure, wrong),
+                aurc=interval(SelectiveCurve.aurc),
+                excess=interval(SelectiveCurve.excess_aurc),
+                augrc=interval(SelectiveCurve.augrc),
+                coverage=SelectiveCurve.coverage_at_risk(sure, wrong, risk),
             )
         )
     return found

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...calibration import CalibrationRecord, Interval, wilson_interval
+from ...calibration import CalibrationRecord, Interval
 from ...calibration.risk import LeakFold
 from ...guard.decision import Route
 from ...guard.policy import Policy
@@ -183,7 +183,7 @@ def clustered_rate(
                 value, max(0.0, min(low, value - off)), min(1.0, max(high, value + off)), n
             )
     # As if each unit were one trial: resampling units that all went alike says nothing.
-    near = wilson_interval(round(value * n), n)
+    near = Interval.wilson(round(value * n), n)
     low, high = near.low or 0.0, 1.0 if near.high is None else near.high
     return Interval(value, min(low, value), max(high, value), n)
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from knowgate.calibration import wilson_interval
+from knowgate.calibration import Interval
 from knowgate.guard import Fingerprint, FingerprintMismatchError, Guard, Policy, Route
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.guard.testing import FakeScorer, FakeSetScorer
@@ -117,18 +117,18 @@ def test_replies_are_counted_without_and_with_the_guard(bench: Any, tmp_path: Pa
 
     direct, rag = found.runs
     assert (direct.name, direct.has_context) == ("T_DIRECT_basic", False)
-    assert direct.figures.unsafe_without == wilson_interval(4, 4)
-    assert direct.figures.unsafe_with == wilson_interval(0, 4)
-    assert direct.figures.stopped == wilson_interval(4, 4)
+    assert direct.figures.unsafe_without == Interval.wilson(4, 4)
+    assert direct.figures.unsafe_with == Interval.wilson(0, 4)
+    assert direct.figures.stopped == Interval.wilson(4, 4)
     assert direct.false_abstention is None
-    assert rag.figures.model_abstained == wilson_interval(1, 4)
-    assert rag.figures.unsafe_without == wilson_interval(2, 4)
-    assert rag.figures.unsafe_with == wilson_interval(2, 4)
-    assert rag.figures.stopped == wilson_interval(1, 4)
-    assert rag.figures.unsafe_stopped == wilson_interval(0, 2)
-    assert rag.figures.right_stopped == wilson_interval(0, 1)
+    assert rag.figures.model_abstained == Interval.wilson(1, 4)
+    assert rag.figures.unsafe_without == Interval.wilson(2, 4)
+    assert rag.figures.unsafe_with == Interval.wilson(2, 4)
+    assert rag.figures.stopped == Interval.wilson(1, 4)
+    assert rag.figures.unsafe_stopped == Interval.wilson(0, 2)
+    assert rag.figures.right_stopped == Interval.wilson(0, 1)
     # With its source added, each of the four contexts holds the harbour.
-    assert rag.false_abstention == wilson_interval(0, 4)
+    assert rag.false_abstention == Interval.wilson(0, 4)
     assert found.pooled.replies == 8
     assert found.pooled.questions == 4
     assert found.pooled.unsafe_without.value == 6 / 8
@@ -234,8 +234,8 @@ def test_a_missed_source_is_no_false_abstention(bench: Any, tmp_path: Path) -> N
 
     found = bench.measures.measured(runs, [part]).retrieved
 
-    assert found.missed == wilson_interval(3, 4)
-    assert found.false_abstention == wilson_interval(1, 1)
+    assert found.missed == Interval.wilson(3, 4)
+    assert found.false_abstention == Interval.wilson(1, 1)
 
 
 def test_questions_of_another_part_do_not_count(bench: Any, tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_questions_of_another_part_do_not_count(bench: Any, tmp_path: Path) -> N
 
     assert found.pooled.replies == 3
     assert found.pooled.stopped.value == pytest.approx(1 / 3)
-    assert found.retrieved.passed == wilson_interval(2, 3)
+    assert found.retrieved.passed == Interval.wilson(2, 3)
 
 
 # ---- intervals
@@ -300,7 +300,7 @@ def test_where_nothing_varies_the_interval_is_that_of_the_questions(bench: Any) 
 
     found = bench.rates.clustered(counted)
 
-    questions = wilson_interval(0, 10)
+    questions = Interval.wilson(0, 10)
     assert (found.value, found.low, found.high, found.n) == (0.0, 0.0, questions.high, 70)
     assert bench.rates.clustered([bench.rates.Counted("a", 0, 0)]).value is None
 
@@ -479,12 +479,14 @@ def test_other_weights_than_the_policy_names_end_in_one_line_and_exit_code_2(
 
 
 def test_halves_test_every_question_on_a_policy_that_has_not_seen_it(bench: Any) -> None:
-    from knowgate.calibration import leave_one_out_pair
+    from knowgate.calibration import CalibrationRecord
 
     records = tuple(
         record
         for n in range(60)
-        for record in leave_one_out_pair(f"q{n}", 0.6 + n / 1e3, n / 1e3, group=f"q{n}")
+        for record in CalibrationRecord.leave_one_out_pair(
+            f"q{n}", 0.6 + n / 1e3, n / 1e3, group=f"q{n}"
+        )
     )
     domain = SimpleNamespace(records=records)
     judges = SimpleNamespace(scorer=FakeScorer(default=0.3))

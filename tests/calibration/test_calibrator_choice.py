@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GroupKFold, cross_val_predict
 
-from knowgate.calibration import choose_calibrator
+from knowgate.calibration import CalibratorChoice
 from knowgate.calibration._calibrators import clustered_standard_error, deal_to_folds
 from knowgate.guard.policy import (
     IdentityCalibrator,
@@ -29,7 +29,7 @@ def test_overconfident_probabilities_get_a_temperature() -> None:
     log_odds = rng.normal(size=1500) * 3
     outcomes = rng.random(1500) < _sigmoid(log_odds / 3)
 
-    found = choose_calibrator(_sigmoid(log_odds).tolist(), outcomes.tolist())
+    found = CalibratorChoice.among(_sigmoid(log_odds).tolist(), outcomes.tolist())
 
     assert found.kind == "temperature"
     assert isinstance(found.calibrator, TemperatureCalibrator)
@@ -44,7 +44,7 @@ def test_a_logistic_raw_score_gets_platts_curve() -> None:
     scores = rng.normal(size=1500)
     outcomes = rng.random(1500) < _sigmoid(2 * scores - 1)
 
-    found = choose_calibrator(scores.tolist(), outcomes.tolist())
+    found = CalibratorChoice.among(scores.tolist(), outcomes.tolist())
 
     assert found.kind == "platt"
     assert isinstance(found.calibrator, PlattCalibrator)
@@ -57,7 +57,7 @@ def test_a_curve_of_steps_gets_a_table() -> None:
     scores = rng.random(2000)
     outcomes = rng.random(2000) < np.select([scores < 0.3, scores < 0.9], [0.05, 0.5], 0.98)
 
-    found = choose_calibrator(scores.tolist(), outcomes.tolist())
+    found = CalibratorChoice.among(scores.tolist(), outcomes.tolist())
 
     assert found.kind in ("isotonic", "venn_abers")
     assert isinstance(found.calibrator, StepCalibrator)
@@ -69,7 +69,7 @@ def test_probabilities_that_are_right_stay_as_they_are_where_that_is_allowed() -
     stated = rng.random(1000)
     outcomes = rng.random(1000) < stated
 
-    found = choose_calibrator(
+    found = CalibratorChoice.among(
         stated.tolist(), outcomes.tolist(), kinds=("identity", "platt", "venn_abers")
     )
 
@@ -82,7 +82,7 @@ def test_the_simplest_within_one_standard_error_wins() -> None:
         scores = rng.random(120)
         outcomes = rng.random(120) < scores**1.5
 
-        found = choose_calibrator(scores.tolist(), outcomes.tolist(), seed=seed)
+        found = CalibratorChoice.among(scores.tolist(), outcomes.tolist(), seed=seed)
 
         best = min(found.losses, key=found.losses.__getitem__)
         within = [
@@ -107,7 +107,7 @@ def test_platts_loss_is_that_of_scikit_learns_cross_validation() -> None:
         method="predict_proba",
     )
 
-    found = choose_calibrator(
+    found = CalibratorChoice.among(
         scores.tolist(), outcomes.tolist(), groups=[f"q{g}" for g in groups], kinds=["platt"]
     )
 
@@ -147,10 +147,10 @@ def test_variants_of_one_question_do_not_leak_into_its_own_judgement() -> None:
     outcomes = np.repeat(rng.random(60) < 0.5, 10)
     groups = [str(i) for i in np.repeat(np.arange(60), 10)]
 
-    kept = choose_calibrator(
+    kept = CalibratorChoice.among(
         scores.tolist(), outcomes.tolist(), groups=groups, kinds=["venn_abers"]
     )
-    leaked = choose_calibrator(scores.tolist(), outcomes.tolist(), kinds=["venn_abers"])
+    leaked = CalibratorChoice.among(scores.tolist(), outcomes.tolist(), kinds=["venn_abers"])
 
     assert kept.losses["venn_abers"] > 0.65
     assert leaked.losses["venn_abers"] < kept.losses["venn_abers"] - 0.02
@@ -168,7 +168,7 @@ def test_variants_of_one_question_do_not_leak_into_its_own_judgement() -> None:
 def test_with_too_little_to_compare_the_choice_is_platt_and_says_so(
     scores: list[float], outcomes: list[bool], groups: list[str] | None
 ) -> None:
-    found = choose_calibrator(scores, outcomes, groups=groups)
+    found = CalibratorChoice.among(scores, outcomes, groups=groups)
 
     assert found.kind == "platt"
     assert (found.losses, found.brier_scores, found.folds) == ({}, {}, 0)
@@ -178,14 +178,14 @@ def test_with_too_little_to_compare_the_choice_is_platt_and_says_so(
 def test_without_platt_among_the_kinds_the_simplest_stands_in() -> None:
     scores, outcomes = [0.2, 0.3, 0.8, 0.9], [False, False, True, True]
 
-    found = choose_calibrator(scores, outcomes, kinds=("venn_abers", "isotonic"))
+    found = CalibratorChoice.among(scores, outcomes, kinds=("venn_abers", "isotonic"))
 
     assert found.kind == "isotonic"
 
 
 @pytest.mark.parametrize("outcomes", [[], [True] * 50, [False] * 50], ids=["no", "true", "false"])
 def test_without_both_outcomes_the_calibrator_is_the_identity(outcomes: list[bool]) -> None:
-    found = choose_calibrator([0.01 * i for i in range(len(outcomes))], outcomes)
+    found = CalibratorChoice.among([0.01 * i for i in range(len(outcomes))], outcomes)
 
     assert (found.kind, found.calibrator) == ("identity", IdentityCalibrator())
     assert found.losses == {}
@@ -196,20 +196,20 @@ def test_the_choice_is_deterministic_and_its_seed_counts() -> None:
     scores = rng.random(200).tolist()
     outcomes = (rng.random(200) < scores).tolist()
 
-    first = choose_calibrator(scores, outcomes, seed=1)
+    first = CalibratorChoice.among(scores, outcomes, seed=1)
 
-    assert first == choose_calibrator(scores, outcomes, seed=1)
-    assert first.losses != choose_calibrator(scores, outcomes, seed=2).losses
+    assert first == CalibratorChoice.among(scores, outcomes, seed=1)
+    assert first.losses != CalibratorChoice.among(scores, outcomes, seed=2).losses
 
 
 def test_arguments_that_make_no_sense_are_refused() -> None:
     with pytest.raises(ValueError, match="no calibrator of kind 'beta'"):
-        choose_calibrator([0.1, 0.2], [True, False], kinds=["beta"])
+        CalibratorChoice.among([0.1, 0.2], [True, False], kinds=["beta"])
     with pytest.raises(ValueError, match="suits"):
-        choose_calibrator([1.5, 0.2], [True, False], kinds=["temperature"])
+        CalibratorChoice.among([1.5, 0.2], [True, False], kinds=["temperature"])
     with pytest.raises(ValueError, match="two folds"):
-        choose_calibrator([0.1, 0.2], [True, False], folds=1)
+        CalibratorChoice.among([0.1, 0.2], [True, False], folds=1)
     with pytest.raises(ValueError, match="2 scores for 1 groups"):
-        choose_calibrator([0.1, 0.2], [True, False], groups=["a"])
+        CalibratorChoice.among([0.1, 0.2], [True, False], groups=["a"])
     with pytest.raises(ValueError, match="finite"):
-        choose_calibrator([math.nan, 0.2], [True, False])
+        CalibratorChoice.among([math.nan, 0.2], [True, False])

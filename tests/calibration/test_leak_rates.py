@@ -9,11 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.calibration import (
-    expected_calibration_error,
-    false_abstention_at_leak,
-    risk_coverage_curve,
-)
+from knowgate.calibration import OperatingPoint, ReliabilityDiagram
 
 _SCORES = st.lists(st.integers(0, 8).map(float), min_size=1, max_size=25)
 _NEGATIVES = [float(n) for n in range(20)]
@@ -30,23 +26,23 @@ _NEGATIVES = [float(n) for n in range(20)]
     ],
 )
 def test_false_abstention_by_hand(leak: float, expected: float) -> None:
-    assert false_abstention_at_leak([3.0, 17.5, 18.5, 20.0], _NEGATIVES, leak) == expected
+    assert OperatingPoint.false_abstention([3.0, 17.5, 18.5, 20.0], _NEGATIVES, leak) == expected
 
 
 def test_a_positive_that_ties_with_a_negative_passes_only_together_with_it() -> None:
-    assert false_abstention_at_leak([19.0], _NEGATIVES, 0.0) == 1.0
-    assert false_abstention_at_leak([19.0], _NEGATIVES, 0.05) == 0.0
+    assert OperatingPoint.false_abstention([19.0], _NEGATIVES, 0.0) == 1.0
+    assert OperatingPoint.false_abstention([19.0], _NEGATIVES, 0.05) == 0.0
     # Where two negatives tie, letting one pass lets both pass, which is over the budget.
-    assert false_abstention_at_leak([1.0], [1.0, 1.0, 0.0, 0.0], 0.25) == 1.0
-    assert false_abstention_at_leak([1.0], [1.0, 1.0, 0.0, 0.0], 0.5) == 0.0
+    assert OperatingPoint.false_abstention([1.0], [1.0, 1.0, 0.0, 0.0], 0.25) == 1.0
+    assert OperatingPoint.false_abstention([1.0], [1.0, 1.0, 0.0, 0.0], 0.5) == 0.0
 
 
 def test_a_share_that_floats_round_down_still_counts_as_the_whole_number() -> None:
     negatives = [float(n) for n in range(100)]
 
     assert 0.29 * 100 < 29
-    assert false_abstention_at_leak([71.0], negatives, 0.29) == 0.0
-    assert false_abstention_at_leak([70.0], negatives, 0.29) == 1.0
+    assert OperatingPoint.false_abstention([71.0], negatives, 0.29) == 0.0
+    assert OperatingPoint.false_abstention([70.0], negatives, 0.29) == 1.0
 
 
 @settings(derandomize=True, deadline=None)
@@ -54,31 +50,31 @@ def test_a_share_that_floats_round_down_still_counts_as_the_whole_number() -> No
 def test_false_abstention_is_one_minus_the_best_coverage_within_the_leak(
     positives: list[float], negatives: list[float], leak: float
 ) -> None:
-    within = [p for p in risk_coverage_curve(positives, negatives) if p.risk <= leak + 1e-9]
+    within = [p for p in OperatingPoint.curve(positives, negatives) if p.risk <= leak + 1e-9]
     best = max((point.coverage for point in within), default=0.0)
 
-    assert false_abstention_at_leak(positives, negatives, leak) == pytest.approx(1 - best)
+    assert OperatingPoint.false_abstention(positives, negatives, leak) == pytest.approx(1 - best)
 
 
 def test_false_abstention_without_one_kind_is_none() -> None:
-    assert false_abstention_at_leak([], [1.0], 0.05) is None
-    assert false_abstention_at_leak([1.0], [], 0.05) is None
+    assert OperatingPoint.false_abstention([], [1.0], 0.05) is None
+    assert OperatingPoint.false_abstention([1.0], [], 0.05) is None
 
 
 @pytest.mark.parametrize("leak", [-0.01, 1.01, math.nan])
 def test_a_leak_off_its_scale_is_refused(leak: float) -> None:
     with pytest.raises(ValueError, match="leak"):
-        false_abstention_at_leak([1.0], [0.0], leak)
+        OperatingPoint.false_abstention([1.0], [0.0], leak)
 
 
 def test_a_nan_score_has_no_leak_rate() -> None:
     with pytest.raises(ValueError, match="NaN"):
-        false_abstention_at_leak([math.nan], [0.0], 0.05)
+        OperatingPoint.false_abstention([math.nan], [0.0], 0.05)
 
 
 def test_the_calibration_error_by_hand() -> None:
     # Bins {.1, .2}, {.3, .9} and {1.}: gaps |.15 - 0|, |.6 - .5| and |1 - 1|, weights 2, 2, 1.
-    found = expected_calibration_error(
+    found = ReliabilityDiagram.expected_error(
         [0.9, 0.1, 1.0, 0.2, 0.3], [True, False, True, False, False], bins=3
     )
 
@@ -90,7 +86,7 @@ def test_probabilities_that_come_true_as_often_as_stated_have_no_error() -> None
     came_true = [True] * 2 + [False] * 8 + [True] * 8 + [False] * 2
 
     for bins in (1, 2, 4, 10):
-        found = expected_calibration_error(stated, came_true, bins=bins)
+        found = ReliabilityDiagram.expected_error(stated, came_true, bins=bins)
         assert found == pytest.approx(0.0, abs=1e-12)
 
 
@@ -99,23 +95,23 @@ def test_the_order_of_the_cases_does_not_change_the_calibration_error() -> None:
     cases = [(rng.choice([0.1, 0.5, 0.6]), rng.random() < 0.4) for _ in range(37)]
     shuffled = rng.sample(cases, len(cases))
 
-    there = expected_calibration_error([p for p, _ in cases], [o for _, o in cases])
-    again = expected_calibration_error([p for p, _ in shuffled], [o for _, o in shuffled])
+    there = ReliabilityDiagram.expected_error([p for p, _ in cases], [o for _, o in cases])
+    again = ReliabilityDiagram.expected_error([p for p, _ in shuffled], [o for _, o in shuffled])
 
     assert there is not None
     assert there == pytest.approx(again)
 
 
 def test_one_case_falls_into_one_bin_and_none_has_no_error() -> None:
-    assert expected_calibration_error([0.7], [True]) == pytest.approx(0.3)
-    assert expected_calibration_error([], []) is None
+    assert ReliabilityDiagram.expected_error([0.7], [True]) == pytest.approx(0.3)
+    assert ReliabilityDiagram.expected_error([], []) is None
 
 
 def test_what_is_no_probability_is_refused() -> None:
     for bad in (-0.1, 1.1, math.nan):
         with pytest.raises(ValueError, match="probabilities"):
-            expected_calibration_error([bad], [True])
+            ReliabilityDiagram.expected_error([bad], [True])
     with pytest.raises(ValueError, match="2 probabilities for 1"):
-        expected_calibration_error([0.5, 0.5], [True])
+        ReliabilityDiagram.expected_error([0.5, 0.5], [True])
     with pytest.raises(ValueError, match="bin"):
-        expected_calibration_error([0.5], [True], bins=0)
+        ReliabilityDiagram.expected_error([0.5], [True], bins=0)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from knowgate.calibration import holm_adjusted, mcnemar_p_value, paired_difference
+from knowgate.calibration import Interval, holm_adjusted, mcnemar_p_value
 
 # statsmodels 0.15.0: mcnemar([[7, b], [c, 9]], exact=True) and (exact=False, correction=True).
 STATSMODELS = (
@@ -57,7 +57,7 @@ def test_holm_refuses_what_is_no_p_value(value: float) -> None:
 
 
 def test_the_paired_difference_is_that_of_the_means_and_its_interval_holds_it() -> None:
-    found = paired_difference([1, 1, 0, 1, 0], [0, 1, 0, 0, 1])
+    found = Interval.paired_difference([1, 1, 0, 1, 0], [0, 1, 0, 0, 1])
 
     assert found.value == pytest.approx(0.2)
     assert found.low is not None
@@ -67,8 +67,8 @@ def test_the_paired_difference_is_that_of_the_means_and_its_interval_holds_it() 
 
 
 def test_pairs_of_one_group_count_once() -> None:
-    alone = paired_difference([1, 0] * 20, [0, 1] * 10 + [0, 0] * 10)
-    grouped = paired_difference(
+    alone = Interval.paired_difference([1, 0] * 20, [0, 1] * 10 + [0, 0] * 10)
+    grouped = Interval.paired_difference(
         [1, 0] * 20, [0, 1] * 10 + [0, 0] * 10, groups=[i // 4 for i in range(40)]
     )
 
@@ -77,7 +77,7 @@ def test_pairs_of_one_group_count_once() -> None:
 
 
 def test_without_a_difference_the_interval_still_has_a_width() -> None:
-    found = paired_difference([1] * 20, [1] * 20)
+    found = Interval.paired_difference([1] * 20, [1] * 20)
 
     assert found.value == 0.0
     assert found.low is not None
@@ -87,7 +87,7 @@ def test_without_a_difference_the_interval_still_has_a_width() -> None:
 
 
 def test_no_pairs_have_no_difference() -> None:
-    found = paired_difference([], [])
+    found = Interval.paired_difference([], [])
 
     assert found.value is None
     assert found.n == 0
@@ -106,13 +106,15 @@ def test_arguments_that_do_not_fit_are_refused(
     second: list[int], changes: dict[str, object]
 ) -> None:
     with pytest.raises(ValueError, match="must"):
-        paired_difference([1, 0], second, **changes)  # type: ignore[arg-type]
+        Interval.paired_difference([1, 0], second, **changes)  # type: ignore[arg-type]
 
 
 def test_the_same_seed_gives_the_same_interval() -> None:
     first, second = [1, 0, 1, 1, 0, 1, 0], [0, 0, 1, 0, 0, 1, 1]
 
-    assert paired_difference(first, second, seed=3) == paired_difference(first, second, seed=3)
+    assert Interval.paired_difference(first, second, seed=3) == Interval.paired_difference(
+        first, second, seed=3
+    )
 
 
 def test_intervals_cover_the_true_difference_as_often_as_they_say() -> None:
@@ -123,7 +125,7 @@ def test_intervals_cover_the_true_difference_as_often_as_they_say() -> None:
         hard = rng.random(size)
         first = hard < 0.6
         second = (hard < 0.5) ^ (rng.random(size) < 0.1)
-        found = paired_difference(
+        found = Interval.paired_difference(
             first.astype(float), second.astype(float), resamples=400, seed=trial
         )
         assert found.low is not None

@@ -12,15 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import brier_score_loss
 
-from knowgate.calibration import (
-    Interval,
-    bootstrap_interval,
-    brier_score,
-    debiased_calibration_error,
-    expected_calibration_error,
-    reliability_diagram,
-    wilson_interval,
-)
+from knowgate.calibration import Interval, ReliabilityDiagram, brier_score
 from knowgate.calibration._statistics import Statistic
 
 _CASES = st.lists(
@@ -33,7 +25,7 @@ _PEER_OUTCOMES = [p**1.6 + (0.6180339887498949 * i) % 1 > 1 for i, p in enumerat
 
 
 def test_bins_of_equal_mass_by_hand() -> None:
-    found = reliability_diagram(
+    found = ReliabilityDiagram.of(
         [0.9, 0.1, 0.3, 0.6, 0.2, 0.8], [True, False, True, False, False, True], bins=3
     )
 
@@ -43,7 +35,7 @@ def test_bins_of_equal_mass_by_hand() -> None:
         (0.8, 0.9, 2),
     ]
     assert [b.mean_probability for b in found.bins] == pytest.approx([0.15, 0.45, 0.85])
-    assert [b.share for b in found.bins] == [wilson_interval(k, 2) for k in (0, 1, 2)]
+    assert [b.share for b in found.bins] == [Interval.wilson(k, 2) for k in (0, 1, 2)]
     assert found.n == 6
 
 
@@ -54,7 +46,7 @@ def test_every_case_lies_in_one_bin_and_equal_probabilities_in_the_same(
 ) -> None:
     stated = [p for p, _ in cases]
 
-    found = reliability_diagram(stated, [o for _, o in cases], bins=bins).bins
+    found = ReliabilityDiagram.of(stated, [o for _, o in cases], bins=bins).bins
 
     assert sum(b.n for b in found) == len(cases)
     assert len(found) <= bins
@@ -64,11 +56,11 @@ def test_every_case_lies_in_one_bin_and_equal_probabilities_in_the_same(
 
 
 def test_without_cases_nothing_is_made_up() -> None:
-    assert reliability_diagram([], []).bins == ()
+    assert ReliabilityDiagram.of([], []).bins == ()
     assert brier_score([], []) is None
-    assert debiased_calibration_error([], []) is None
-    assert debiased_calibration_error([0.4], [True]) is None
-    assert bootstrap_interval(brier_score, [], []) == Interval()
+    assert ReliabilityDiagram.debiased_error([], []) is None
+    assert ReliabilityDiagram.debiased_error([0.4], [True]) is None
+    assert Interval.bootstrap(brier_score, [], []) == Interval()
 
 
 @pytest.mark.parametrize(
@@ -88,15 +80,15 @@ def test_the_debiased_error_agrees_with_the_peer(bins: int, digits: int, peer: f
     # get_calibration_error(p, y, p=2, debias=True) is that of 15 bins.
     stated = [round(p, digits) for p in _PEER_STATED]
 
-    found = debiased_calibration_error(stated, _PEER_OUTCOMES, bins=bins)
+    found = ReliabilityDiagram.debiased_error(stated, _PEER_OUTCOMES, bins=bins)
 
     assert found == pytest.approx(peer, rel=1e-9)
 
 
 def test_the_debiased_error_by_hand() -> None:
     # One bin: gap .5 - .75, less .75 × .25 / 3. Two: gaps .2 and .1, the shares being 1 and 0.
-    assert debiased_calibration_error([0.5] * 4, [True, True, True, False]) == 0.0
-    assert debiased_calibration_error(
+    assert ReliabilityDiagram.debiased_error([0.5] * 4, [True, True, True, False]) == 0.0
+    assert ReliabilityDiagram.debiased_error(
         [0.1, 0.1, 0.8, 0.8], [False, False, True, True], bins=2
     ) == pytest.approx(math.sqrt((0.01 + 0.04) / 2))
 
@@ -107,8 +99,8 @@ def test_the_debiased_error_of_right_probabilities_has_no_floor() -> None:
     for _ in range(200):
         stated = rng.random(200)
         outcomes = (rng.random(200) < stated).astype(np.float64)
-        squares.append(debiased_calibration_error(stated, outcomes))
-        plain.append(expected_calibration_error(stated, outcomes))
+        squares.append(ReliabilityDiagram.debiased_error(stated, outcomes))
+        plain.append(ReliabilityDiagram.expected_error(stated, outcomes))
 
     # About half of the draws lie at or below zero before the cut; the plain gap never does.
     assert np.median([value for value in squares if value is not None]) < 0.03
@@ -121,7 +113,9 @@ def test_the_brier_score_is_scikit_learns() -> None:
     assert found == pytest.approx(brier_score_loss(_PEER_OUTCOMES, _PEER_STATED), rel=1e-12)
 
 
-@pytest.mark.parametrize("measure", [brier_score, debiased_calibration_error, reliability_diagram])
+@pytest.mark.parametrize(
+    "measure", [brier_score, ReliabilityDiagram.debiased_error, ReliabilityDiagram.of]
+)
 def test_cases_off_their_scale_are_refused(measure: Callable[..., object]) -> None:
     for bad in (-0.1, 1.1, math.nan, math.inf):
         with pytest.raises(ValueError, match="between 0 and 1"):
@@ -134,18 +128,18 @@ def test_cases_off_their_scale_are_refused(measure: Callable[..., object]) -> No
 
 def test_a_diagram_without_a_bin_is_refused() -> None:
     with pytest.raises(ValueError, match="must be a bin"):
-        reliability_diagram([0.5], [True], bins=0)
+        ReliabilityDiagram.of([0.5], [True], bins=0)
     with pytest.raises(ValueError, match="must be a bin"):
-        debiased_calibration_error([0.5], [True], bins=0)
+        ReliabilityDiagram.debiased_error([0.5], [True], bins=0)
 
 
 def test_the_bootstrap_is_deterministic_and_its_seed_counts() -> None:
-    first = bootstrap_interval(brier_score, _PEER_STATED, _PEER_OUTCOMES, seed=1, resamples=200)
+    first = Interval.bootstrap(brier_score, _PEER_STATED, _PEER_OUTCOMES, seed=1, resamples=200)
 
-    assert first == bootstrap_interval(
+    assert first == Interval.bootstrap(
         brier_score, _PEER_STATED, _PEER_OUTCOMES, seed=1, resamples=200
     )
-    assert first != bootstrap_interval(
+    assert first != Interval.bootstrap(
         brier_score, _PEER_STATED, _PEER_OUTCOMES, seed=2, resamples=200
     )
     assert first.n == 300
@@ -155,7 +149,7 @@ def test_the_interval_of_a_mean_is_the_normal_one() -> None:
     values = (np.asarray(_PEER_STATED) - np.asarray(_PEER_OUTCOMES)) ** 2
     half = 1.96 * values.std(ddof=1) / math.sqrt(len(values))
 
-    found = bootstrap_interval(brier_score, _PEER_STATED, _PEER_OUTCOMES, resamples=2000)
+    found = Interval.bootstrap(brier_score, _PEER_STATED, _PEER_OUTCOMES, resamples=2000)
 
     assert found.value == pytest.approx(values.mean())
     assert found.low == pytest.approx(values.mean() - half, abs=0.004)
@@ -164,9 +158,9 @@ def test_the_interval_of_a_mean_is_the_normal_one() -> None:
 
 def test_repeated_cases_of_one_group_make_the_interval_no_narrower() -> None:
     groups = [f"q{i}" for i in range(300)]
-    plain = bootstrap_interval(brier_score, _PEER_STATED, _PEER_OUTCOMES, groups=groups)
+    plain = Interval.bootstrap(brier_score, _PEER_STATED, _PEER_OUTCOMES, groups=groups)
 
-    fourfold = bootstrap_interval(
+    fourfold = Interval.bootstrap(
         brier_score, _PEER_STATED * 4, _PEER_OUTCOMES * 4, groups=groups * 4
     )
 
@@ -181,7 +175,7 @@ def test_repeated_cases_of_one_group_make_the_interval_no_narrower() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("statistic", "least"), [(brier_score, 0.8), (debiased_calibration_error, 0.75)]
+    ("statistic", "least"), [(brier_score, 0.8), (ReliabilityDiagram.debiased_error, 0.75)]
 )
 def test_a_ninety_percent_interval_holds_the_truth_about_that_often(
     statistic: Statistic, least: float
@@ -194,7 +188,7 @@ def test_a_ninety_percent_interval_holds_the_truth_about_that_often(
     for _ in range(60):
         stated = rng.random(300)
         outcomes = (rng.random(300) < stated**2).astype(np.float64)
-        found = bootstrap_interval(statistic, stated, outcomes, resamples=80, level=0.9)
+        found = Interval.bootstrap(statistic, stated, outcomes, resamples=80, level=0.9)
         assert found.low is not None
         assert found.high is not None
         held += found.low <= truth <= found.high
@@ -203,10 +197,10 @@ def test_a_ninety_percent_interval_holds_the_truth_about_that_often(
 
 
 def test_draws_without_spread_claim_no_certainty() -> None:
-    perfect = bootstrap_interval(brier_score, [1.0] * 20, [True] * 20, resamples=50)
-    beyond = bootstrap_interval(lambda _p, _o: 7.0, [1.0] * 20, [True] * 20, resamples=50)
+    perfect = Interval.bootstrap(brier_score, [1.0] * 20, [True] * 20, resamples=50)
+    beyond = Interval.bootstrap(lambda _p, _o: 7.0, [1.0] * 20, [True] * 20, resamples=50)
 
-    assert perfect == wilson_interval(0, 20)
+    assert perfect == Interval.wilson(0, 20)
     assert beyond == Interval(7.0, None, None, 20)
 
 
@@ -215,17 +209,17 @@ def test_draws_where_the_statistic_is_undefined_are_left_out() -> None:
         sure = stated > 0.5
         return float(outcomes[sure].mean()) if sure.any() else None
 
-    found = bootstrap_interval(share_of_sure, [0.9, 0.1, 0.1], [True, False, True], resamples=100)
-    none = bootstrap_interval(share_of_sure, [0.1], [True], resamples=10)
+    found = Interval.bootstrap(share_of_sure, [0.9, 0.1, 0.1], [True, False, True], resamples=100)
+    none = Interval.bootstrap(share_of_sure, [0.1], [True], resamples=10)
 
-    assert found == wilson_interval(3, 3)
+    assert found == Interval.wilson(3, 3)
     assert none == Interval()
 
 
 def test_a_bootstrap_that_makes_no_sense_is_refused() -> None:
     with pytest.raises(ValueError, match="level"):
-        bootstrap_interval(brier_score, [0.5], [True], level=1.0)
+        Interval.bootstrap(brier_score, [0.5], [True], level=1.0)
     with pytest.raises(ValueError, match="resample"):
-        bootstrap_interval(brier_score, [0.5], [True], resamples=0)
+        Interval.bootstrap(brier_score, [0.5], [True], resamples=0)
     with pytest.raises(ValueError, match="2 groups"):
-        bootstrap_interval(brier_score, [0.5], [True], groups=["a", "b"])
+        Interval.bootstrap(brier_score, [0.5], [True], groups=["a", "b"])

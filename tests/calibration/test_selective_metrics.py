@@ -13,15 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
-from knowgate.calibration import (
-    SelectiveCurve,
-    augrc,
-    aurc,
-    bootstrap_interval,
-    coverage_at_risk,
-    excess_aurc,
-    selective_curve,
-)
+from knowgate.calibration import Interval, SelectiveCurve
 
 _CASES = st.lists(
     st.tuples(
@@ -35,7 +27,7 @@ _PEER_WRONG = [(0.6180339887498949 * i) % 1 > c - 0.1 for i, c in enumerate(_PEE
 
 
 def test_a_curve_by_hand_accepts_ties_together() -> None:
-    found = selective_curve([0.5, 0.9, 0.1, 0.5], [True, False, True, False])
+    found = SelectiveCurve.of([0.5, 0.9, 0.1, 0.5], [True, False, True, False])
 
     assert found == SelectiveCurve((0.9, 0.5, 0.1), (0.25, 0.75, 1.0), (0.0, 1 / 3, 0.5), 4)
 
@@ -44,16 +36,18 @@ def test_areas_by_hand() -> None:
     # Risks after 1 … 4 cases: 0, 1/2, 1/3, 2/4; the best order gives 0, 0, 1/3, 2/4.
     confidence, wrong = [0.9, 0.8, 0.7, 0.1], [False, True, False, True]
 
-    assert aurc(confidence, wrong) == pytest.approx((0 + 1 / 2 + 1 / 3 + 1 / 2) / 4)
-    assert excess_aurc(confidence, wrong) == pytest.approx(1 / 8)
+    assert SelectiveCurve.aurc(confidence, wrong) == pytest.approx((0 + 1 / 2 + 1 / 3 + 1 / 2) / 4)
+    assert SelectiveCurve.excess_aurc(confidence, wrong) == pytest.approx(1 / 8)
     # Generalised risks 0, 0, 1/4, 1/4, 2/4 at coverages 0, 1/4, …: trapezoids.
-    assert augrc(confidence, wrong) == pytest.approx((0 + 1 / 8 + 1 / 4 + 3 / 8) / 4)
+    assert SelectiveCurve.augrc(confidence, wrong) == pytest.approx((0 + 1 / 8 + 1 / 4 + 3 / 8) / 4)
 
 
 def test_costs_may_take_the_place_of_wrong_answers() -> None:
-    assert aurc([0.9, 0.1], [0.5, 2.0]) == pytest.approx((0.5 + 1.25) / 2)
-    assert excess_aurc([0.9, 0.1], [2.0, 0.5]) == pytest.approx((2.0 - 0.5) / 2)
-    assert augrc([0.9, 0.1], [0.5, 2.0]) == pytest.approx((0.25 / 2 + (0.25 + 1.25) / 2) / 2)
+    assert SelectiveCurve.aurc([0.9, 0.1], [0.5, 2.0]) == pytest.approx((0.5 + 1.25) / 2)
+    assert SelectiveCurve.excess_aurc([0.9, 0.1], [2.0, 0.5]) == pytest.approx((2.0 - 0.5) / 2)
+    assert SelectiveCurve.augrc([0.9, 0.1], [0.5, 2.0]) == pytest.approx(
+        (0.25 / 2 + (0.25 + 1.25) / 2) / 2
+    )
 
 
 def test_ties_count_as_the_mean_over_all_their_orders() -> None:
@@ -63,7 +57,7 @@ def test_ties_count_as_the_mean_over_all_their_orders() -> None:
         for middle in itertools.permutations(wrong[1:4])
     ]
 
-    for measure in (aurc, augrc):
+    for measure in (SelectiveCurve.aurc, SelectiveCurve.augrc):
         values = [measure(c, w) for c, w in orders]
         mean = sum(v for v in values if v is not None) / len(values)
         assert measure(confidence, wrong) == pytest.approx(mean)
@@ -72,7 +66,7 @@ def test_ties_count_as_the_mean_over_all_their_orders() -> None:
 def test_the_curve_and_areas_agree_with_the_peer() -> None:
     # torch-uncertainty 0.13.0: AURC, AUGRC and CovAtxRisk of risk_coverage.py. The peer takes
     # trapezoids from a coverage of 1/n on and stretches them to a width of 1.
-    curve = selective_curve(_PEER_CONFIDENCE, _PEER_WRONG)
+    curve = SelectiveCurve.of(_PEER_CONFIDENCE, _PEER_WRONG)
     coverages, risks = np.asarray(curve.coverages), np.asarray(curve.risks)
     width = 1 - 1 / curve.n
 
@@ -80,14 +74,21 @@ def test_the_curve_and_areas_agree_with_the_peer() -> None:
     assert np.trapezoid(risks * coverages, coverages) / width == pytest.approx(
         0.13389830548047787, rel=1e-6
     )
-    found, general = aurc(_PEER_CONFIDENCE, _PEER_WRONG), augrc(_PEER_CONFIDENCE, _PEER_WRONG)
+    found, general = (
+        SelectiveCurve.aurc(_PEER_CONFIDENCE, _PEER_WRONG),
+        SelectiveCurve.augrc(_PEER_CONFIDENCE, _PEER_WRONG),
+    )
     assert found == pytest.approx(0.24927414861269495, abs=0.5 / curve.n)
     assert general == pytest.approx(
         0.13389830548047787 * width + risks[0] / curve.n**2 / 2, rel=1e-6
     )
-    assert coverage_at_risk(_PEER_CONFIDENCE, _PEER_WRONG, 0.1) is None
-    assert coverage_at_risk(_PEER_CONFIDENCE, _PEER_WRONG, 0.25) == pytest.approx(44 / 60)
-    assert coverage_at_risk(_PEER_CONFIDENCE, _PEER_WRONG, 0.3) == pytest.approx(48 / 60)
+    assert SelectiveCurve.coverage_at_risk(_PEER_CONFIDENCE, _PEER_WRONG, 0.1) is None
+    assert SelectiveCurve.coverage_at_risk(_PEER_CONFIDENCE, _PEER_WRONG, 0.25) == pytest.approx(
+        44 / 60
+    )
+    assert SelectiveCurve.coverage_at_risk(_PEER_CONFIDENCE, _PEER_WRONG, 0.3) == pytest.approx(
+        48 / 60
+    )
 
 
 @settings(derandomize=True, deadline=None, max_examples=80)
@@ -98,7 +99,7 @@ def test_the_augrc_is_that_of_auroc_and_error_rate(cases: list[tuple[float, bool
     finite = np.unique(confidence, return_inverse=True)[1]
     ranking = 1 - roc_auc_score([not w for w in wrong], finite) if 0.0 < rate < 1.0 else 0.0
 
-    found = augrc(confidence, wrong)
+    found = SelectiveCurve.augrc(confidence, wrong)
 
     # Traub et al. 2024, equation for binary losses.
     assert found == pytest.approx(ranking * rate * (1 - rate) + rate**2 / 2, abs=1e-12)
@@ -114,7 +115,10 @@ def test_areas_stay_in_their_bounds_and_are_blind_to_order(
     confidence, wrong = [c for c, _ in cases], [w for _, w in cases]
     rate = sum(wrong) / len(wrong)
 
-    area, excess, general = (m(confidence, wrong) for m in (aurc, excess_aurc, augrc))
+    area, excess, general = (
+        m(confidence, wrong)
+        for m in (SelectiveCurve.aurc, SelectiveCurve.excess_aurc, SelectiveCurve.augrc)
+    )
 
     assert area is not None
     assert excess is not None
@@ -122,7 +126,11 @@ def test_areas_stay_in_their_bounds_and_are_blind_to_order(
     assert 0.0 <= excess <= area <= 1.0 + 1e-12
     assert 0.0 <= general <= area + 1e-12
     assert rate**2 / 2 - 1e-12 <= general <= rate - rate**2 / 2 + 1e-12
-    for measure, value in ((aurc, area), (excess_aurc, excess), (augrc, general)):
+    for measure, value in (
+        (SelectiveCurve.aurc, area),
+        (SelectiveCurve.excess_aurc, excess),
+        (SelectiveCurve.augrc, general),
+    ):
         assert measure([c for c, _ in shuffled], [w for _, w in shuffled]) == pytest.approx(
             value, abs=1e-12
         )
@@ -135,8 +143,8 @@ def test_a_perfect_ranking_has_no_excess(right: int, wrong: int) -> None:
         return
     losses = [False] * right + [True] * wrong
 
-    assert excess_aurc([-float(i) for i in range(right + wrong)], losses) == 0.0
-    assert excess_aurc([1.0] * right + [0.5] * wrong, losses) == 0.0
+    assert SelectiveCurve.excess_aurc([-float(i) for i in range(right + wrong)], losses) == 0.0
+    assert SelectiveCurve.excess_aurc([1.0] * right + [0.5] * wrong, losses) == 0.0
 
 
 @settings(derandomize=True, deadline=None, max_examples=60)
@@ -150,15 +158,15 @@ def test_coverage_at_risk_is_the_best_threshold_of_all(
         if sum(accepted) / len(accepted) <= risk:
             shares.append(len(accepted) / len(cases))
 
-    found = coverage_at_risk([c for c, _ in cases], [w for _, w in cases], risk)
+    found = SelectiveCurve.coverage_at_risk([c for c, _ in cases], [w for _, w in cases], risk)
 
     assert found == max(shares, default=None)
 
 
 def test_intervals_come_from_the_bootstrap() -> None:
-    area = bootstrap_interval(aurc, _PEER_CONFIDENCE, _PEER_WRONG, resamples=200)
-    coverage = bootstrap_interval(
-        lambda c, w: coverage_at_risk(c, w, 0.25) or 0.0,
+    area = Interval.bootstrap(SelectiveCurve.aurc, _PEER_CONFIDENCE, _PEER_WRONG, resamples=200)
+    coverage = Interval.bootstrap(
+        lambda c, w: SelectiveCurve.coverage_at_risk(c, w, 0.25) or 0.0,
         _PEER_CONFIDENCE,
         _PEER_WRONG,
         resamples=200,
@@ -172,12 +180,20 @@ def test_intervals_come_from_the_bootstrap() -> None:
 
 
 def test_without_cases_there_is_no_area() -> None:
-    assert selective_curve([], []) == SelectiveCurve((), (), (), 0)
-    assert aurc([], []) is excess_aurc([], []) is augrc([], []) is None
-    assert coverage_at_risk([], [], 0.5) is None
+    assert SelectiveCurve.of([], []) == SelectiveCurve((), (), (), 0)
+    assert (
+        SelectiveCurve.aurc([], [])
+        is SelectiveCurve.excess_aurc([], [])
+        is SelectiveCurve.augrc([], [])
+        is None
+    )
+    assert SelectiveCurve.coverage_at_risk([], [], 0.5) is None
 
 
-@pytest.mark.parametrize("measure", [selective_curve, aurc, excess_aurc, augrc])
+@pytest.mark.parametrize(
+    "measure",
+    [SelectiveCurve.of, SelectiveCurve.aurc, SelectiveCurve.excess_aurc, SelectiveCurve.augrc],
+)
 def test_cases_that_cannot_be_ranked_are_refused(measure: Callable[..., object]) -> None:
     with pytest.raises(ValueError, match="NaN"):
         measure([math.nan], [True])
@@ -192,4 +208,4 @@ def test_cases_that_cannot_be_ranked_are_refused(measure: Callable[..., object])
 @pytest.mark.parametrize("risk", [-0.1, math.nan])
 def test_a_risk_that_makes_no_sense_is_refused(risk: float) -> None:
     with pytest.raises(ValueError, match="risk"):
-        coverage_at_risk([0.5], [True], risk)
+        SelectiveCurve.coverage_at_risk([0.5], [True], risk)

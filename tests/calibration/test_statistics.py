@@ -11,13 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 from sklearn.metrics import roc_auc_score
 
-from knowgate.calibration import (
-    Interval,
-    auroc,
-    bootstrap_auroc,
-    risk_coverage_curve,
-    wilson_interval,
-)
+from knowgate.calibration import Interval, OperatingPoint, auroc, bootstrap_auroc
 from knowgate.calibration._statistics import binomial_p_value, errors_allowed, questions_needed
 
 _SCORES = st.lists(st.floats(-1e6, 1e6, allow_nan=False), min_size=1, max_size=20)
@@ -30,7 +24,7 @@ def test_wilson_agrees_with_scipy(n: int, confidence: float) -> None:
     for successes in {0, 1, n // 3, n - 1, n}:
         reference = binomtest(successes, n).proportion_ci(confidence, method="wilson")
 
-        found = wilson_interval(successes, n, confidence)
+        found = Interval.wilson(successes, n, confidence)
 
         assert found.low == pytest.approx(reference.low, abs=1e-12)
         assert found.high == pytest.approx(reference.high, abs=1e-12)
@@ -38,7 +32,7 @@ def test_wilson_agrees_with_scipy(n: int, confidence: float) -> None:
 
 def test_wilson_by_hand() -> None:
     # z = 1.959964; centre (9 + z²/2)/(10 + z²), half-width z/(10 + z²)·√(10·.09 + z²/4)
-    found = wilson_interval(9, 10)
+    found = Interval.wilson(9, 10)
 
     assert (found.value, found.n) == (0.9, 10)
     assert found.low == pytest.approx(0.5958, abs=1e-4)
@@ -52,7 +46,7 @@ def test_wilson_holds_its_estimate_and_stays_on_the_scale(
 ) -> None:
     assume(successes <= n)
 
-    found = wilson_interval(successes, n, confidence)
+    found = Interval.wilson(successes, n, confidence)
 
     assert found.low is not None
     assert found.high is not None
@@ -61,20 +55,20 @@ def test_wilson_holds_its_estimate_and_stays_on_the_scale(
 
 
 def test_no_trials_have_no_interval() -> None:
-    assert wilson_interval(0, 0) == Interval() == Interval(None, None, None, 0)
+    assert Interval.wilson(0, 0) == Interval() == Interval(None, None, None, 0)
     assert Interval().to_dict() == {"value": None, "low": None, "high": None, "n": 0}
 
 
 @pytest.mark.parametrize(("successes", "n", "confidence"), [(-1, 3, 0.95), (4, 3, 0.95)])
 def test_impossible_counts_are_refused(successes: int, n: int, confidence: float) -> None:
     with pytest.raises(ValueError, match="successes"):
-        wilson_interval(successes, n, confidence)
+        Interval.wilson(successes, n, confidence)
 
 
 @pytest.mark.parametrize("confidence", [0.0, 1.0, 95.0, math.nan])
 def test_a_confidence_off_its_scale_is_refused(confidence: float) -> None:
     with pytest.raises(ValueError, match="confidence"):
-        wilson_interval(1, 3, confidence)
+        Interval.wilson(1, 3, confidence)
     with pytest.raises(ValueError, match="confidence"):
         bootstrap_auroc([([1.0], [0.0])], confidence=confidence)
 
@@ -185,7 +179,7 @@ def test_a_nan_score_is_refused_rather_than_ranked() -> None:
     with pytest.raises(ValueError, match="NaN"):
         bootstrap_auroc([([1.0], [math.nan])])
     with pytest.raises(ValueError, match="NaN"):
-        risk_coverage_curve([math.nan], [0.0])
+        OperatingPoint.curve([math.nan], [0.0])
 
 
 def test_the_bootstrap_is_deterministic_and_its_seed_counts() -> None:
@@ -226,17 +220,17 @@ def test_the_bootstrap_without_one_kind_is_undefined() -> None:
 def test_the_bootstrap_leaves_out_draws_that_lack_a_kind() -> None:
     found = bootstrap_auroc([([1.0], []), ([], [0.0])], resamples=200)
 
-    assert found == wilson_interval(2, 2)
+    assert found == Interval.wilson(2, 2)
 
 
 @pytest.mark.parametrize("n", [1, 2, 40])
 def test_a_perfect_separation_takes_the_wilson_interval_of_all_or_none(n: int) -> None:
     apart = [([1.0 + i], [-1.0 - i]) for i in range(n)]
 
-    assert bootstrap_auroc(apart, resamples=200) == wilson_interval(n, n)
+    assert bootstrap_auroc(apart, resamples=200) == Interval.wilson(n, n)
     assert bootstrap_auroc(
         [(low, high) for high, low in apart], resamples=200, confidence=0.8
-    ) == wilson_interval(0, n, 0.8)
+    ) == Interval.wilson(0, n, 0.8)
 
 
 @pytest.mark.parametrize("n", [1, 4, 5])
@@ -244,8 +238,8 @@ def test_scores_that_all_tie_have_an_interval_around_one_half(n: int) -> None:
     found = bootstrap_auroc([([0.3], [0.3])] * n, resamples=200)
 
     assert (found.value, found.n) == (0.5, n)
-    assert found.low == wilson_interval(n // 2, n).low
-    assert found.high == wilson_interval((n + 1) // 2, n).high
+    assert found.low == Interval.wilson(n // 2, n).low
+    assert found.high == Interval.wilson((n + 1) // 2, n).high
     assert found.low is not None
     assert found.high is not None
     assert found.low < 0.5 < found.high
@@ -256,7 +250,7 @@ def test_a_single_resample_claims_no_certainty_either(seed: int) -> None:
     # With half of the seeds the one draw lacks a kind and gives nothing at all.
     found = bootstrap_auroc([([1.0], []), ([], [0.0])], resamples=1, seed=seed)
 
-    assert found == wilson_interval(2, 2)
+    assert found == Interval.wilson(2, 2)
 
 
 @settings(derandomize=True, deadline=None, max_examples=50)
@@ -264,7 +258,7 @@ def test_a_single_resample_claims_no_certainty_either(seed: int) -> None:
 def test_the_risk_coverage_curve_counts_what_passes(
     may_pass: list[float], must_not_pass: list[float]
 ) -> None:
-    curve = risk_coverage_curve(may_pass, must_not_pass)
+    curve = OperatingPoint.curve(may_pass, must_not_pass)
 
     assert [p.threshold for p in curve] == sorted({*may_pass, *must_not_pass}, reverse=True)
     for point in curve:
@@ -276,5 +270,5 @@ def test_the_risk_coverage_curve_counts_what_passes(
 
 
 def test_the_risk_coverage_curve_without_one_kind_is_empty() -> None:
-    assert risk_coverage_curve([], [1.0]) == []
-    assert risk_coverage_curve([1.0], []) == []
+    assert OperatingPoint.curve([], [1.0]) == []
+    assert OperatingPoint.curve([1.0], []) == []

@@ -16,7 +16,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from ...._version import __version__
 from ....adapters.huggingface import HuggingFaceChatModel, HuggingFaceLM
 from ....adapters.langchain import GuardedRAG
-from ....calibration import CalibrationRecord, leave_one_out_pair
+from ....calibration import CalibrationRecord
 from ....calibration.risk import Leak, PolicyBinding, fit_policy
 from ....guard import Guard
 from ....guard.decision import Route
@@ -168,7 +168,9 @@ def microworld_policy(
         without = [float(score) for i, score in enumerate(row) if i != own]
         found = int(row.argmax()) == own
         in_kb = float(row[own]) if found else None
-        records += leave_one_out_pair(fact.id, in_kb, max(without), group=documents[own].id)
+        records += CalibrationRecord.leave_one_out_pair(
+            fact.id, in_kb, max(without), group=documents[own].id
+        )
     binding = PolicyBinding(scorer=encoder.fingerprint, created_by=f"knowgate {__version__}")
     return fit_policy(records, Leak(RISK), delta=DELTA, binding=binding).policy
 

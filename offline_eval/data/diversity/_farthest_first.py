@@ -49,14 +49,21 @@ def farthest_first(
         raise InputError(
             f"must be above 0 and at most 2, not {min_distance:g}", where="min_distance"
         )
-    # Exact, although nearly all work is done in matrix products: a round looks at the items
-    # whose distances may be the largest, updates them among themselves, and picks from them
-    # while the best one is certain to beat all others, whose distances only become smaller.
-    # The others are updated once per round.
     rows = _unit_rows(vectors)
     if len(rows) == 0:
         return np.zeros(0, dtype=np.int64)
-    total, least = len(rows), float(np.rint(min_distance * _STEPS))
+    return np.concatenate(_rounds(rows, float(np.rint(min_distance * _STEPS)), on_progress))
+
+
+def _rounds(rows: Floats, least: float, on_progress: OnStep | None) -> list[Integers]:
+    """Indices picked in each round.
+
+    Exact, although nearly all work is done in matrix products: a round looks at the items
+    whose distances may be the largest, updates them among themselves, and picks from them
+    while the best one is certain to beat all others, whose distances only become smaller.
+    The others are updated once per round.
+    """
+    total = len(rows)
     names = np.arange(1, total)
     picked = [np.zeros(1, dtype=np.int64)]
     rest = rows[1:]
@@ -70,7 +77,7 @@ def farthest_first(
         if on_progress is not None:
             on_progress(total - len(names), total)
         if len(names) == 0:
-            return np.concatenate(picked)
+            return picked
         front, bound = _front(distances, width)
         chosen = _picks(rest[front], distances[front], front, bound, least)
         picked.append(names[chosen])

@@ -11,10 +11,11 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from ....calibration import Interval, cohens_kappa, fleiss_kappa, krippendorff_alpha
+from ....calibration import Interval
 from ....guard.errors import InputError
 from ....guard.files import atomic_writer
 from ...run import RepliesRun
+from .._chance_agreement import cohens_kappa, fleiss_kappa, krippendorff_alpha
 from ._labels import Labels
 
 

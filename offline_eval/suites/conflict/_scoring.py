@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ....calibration import Interval, paired_difference, wilson_interval
+from ....calibration import Interval
 from ....guard.decision import Route
 from ...judging import LETTERS
 from ..base import MODEL_SYSTEM
@@ -141,9 +141,9 @@ def preferences(run: ConflictRun) -> list[Preference]:
         found.append(
             Preference(
                 kind,
-                wilson_interval(sum(chosen), len(chosen)),
-                wilson_interval(both, len(rows)),
-                wilson_interval(neither, len(rows)),
+                Interval.wilson(sum(chosen), len(chosen)),
+                Interval.wilson(both, len(rows)),
+                Interval.wilson(neither, len(rows)),
             )
         )
     return found
@@ -163,7 +163,9 @@ def plausible_preference(run: ConflictRun) -> Interval:
                 sides.setdefault(row.evidence, {})[row.key] = side
     plausible, absurd = sides.get(EvidenceKind.HPC, {}), sides.get(EvidenceKind.LPC, {})
     keys = [key for key in plausible if key in absurd]
-    return paired_difference([plausible[key] for key in keys], [absurd[key] for key in keys])
+    return Interval.paired_difference(
+        [plausible[key] for key in keys], [absurd[key] for key in keys]
+    )
 
 
 def side_of(row: ConflictRow, instance: Instance) -> bool | None:
@@ -234,10 +236,10 @@ def _suppression(
     return Suppression(
         system=system,
         evidence=kind,
-        accuracy=wilson_interval(sum(with_it), len(keys)),
-        closed_book=wilson_interval(sum(without), len(keys)),
-        score=wilson_interval(sum(right[key] for key in known), len(known)),
-        difference=paired_difference(with_it, without),
+        accuracy=Interval.wilson(sum(with_it), len(keys)),
+        closed_book=Interval.wilson(sum(without), len(keys)),
+        score=Interval.wilson(sum(right[key] for key in known), len(known)),
+        difference=Interval.paired_difference(with_it, without),
     )
 
 
@@ -254,7 +256,7 @@ def evidence_differences(run: ConflictRun) -> list[tuple[Task, EvidenceKind, Int
         for kind in CONFLICTS:
             keys = [key for key in right.get(kind, {}) if key in base]
             if keys:
-                values = paired_difference(
+                values = Interval.paired_difference(
                     [base[key] for key in keys], [right[kind][key] for key in keys]
                 )
                 found.append((task, kind, values))
@@ -318,7 +320,7 @@ def _band_share(
 
 def _share(rows: Sequence[ConflictRow]) -> Interval:
     told = [row for row in rows if row.correct is not None]
-    return wilson_interval(sum(bool(row.correct) for row in told), len(told))
+    return Interval.wilson(sum(bool(row.correct) for row in told), len(told))
 
 
 def _choice(row: ConflictRow) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from ....calibration import Interval, cohens_kappa, paired_difference, wilson_interval
+from ....calibration import Interval
+from ...judging import cohens_kappa
 from ._artefact import JudgeBias
 
 
@@ -52,10 +53,10 @@ def measure_bias(verdicts: Sequence[Verdict], *, judge: str) -> JudgeBias:
             groups=[case.key for case, _ in told],
         ),
         follows_belief=_error_rate(conflicting),
-        rejects_disbelieved=wilson_interval(
+        rejects_disbelieved=Interval.wilson(
             sum(not right for right in disbelieved), len(disbelieved)
         ),
-        accepts_believed=wilson_interval(sum(believed), len(believed)),
+        accepts_believed=Interval.wilson(sum(believed), len(believed)),
         control_errors=_error_rate(controls),
         belief_effect=_effect(conflicting, controls),
     )
@@ -66,7 +67,7 @@ _Told = Sequence[tuple[Verdict, bool]]
 
 def _error_rate(told: _Told) -> Interval:
     """Compute the share of wrong verdicts; the interval resamples whole questions."""
-    found = paired_difference(
+    found = Interval.paired_difference(
         [case.label != right for case, right in told],
         [False] * len(told),
         groups=[case.key for case, _ in told],
@@ -80,7 +81,7 @@ def _effect(conflicting: _Told, controls: _Told) -> Interval:
     """Compute errors in conflicts minus errors in controls, of questions that have both."""
     first, second = _means(conflicting), _means(controls)
     keys = [key for key in first if key in second]
-    return paired_difference([first[key] for key in keys], [second[key] for key in keys])
+    return Interval.paired_difference([first[key] for key in keys], [second[key] for key in keys])
 
 
 def _means(told: _Told) -> dict[str, float]:

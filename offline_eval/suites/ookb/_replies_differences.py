@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
-from ....calibration import Interval, holm_adjusted, mcnemar_p_value, paired_difference
+from ....calibration import Interval, holm_adjusted, mcnemar_p_value
 from ...run import (
     CaseKind,
     Judgement,
@@ -256,7 +256,7 @@ def _difference(measure: Measure, pairs: Sequence[Pair]) -> Difference | None:
         other=sum(other) / len(flags),
         base_only=base_only,
         other_only=other_only,
-        difference=paired_difference(
+        difference=Interval.paired_difference(
             other, base, groups=[question for _, _, question in flags], seed=0
         ),
         p_value=mcnemar_p_value(base_only, other_only),

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ....calibration import Interval, QuestionResamples, wilson_interval
+from ....calibration import Interval, QuestionResamples
 from ...judging import (
     judges_of,
 )
@@ -389,7 +389,7 @@ def clustered_rate(flags: Sequence[bool], clusters: Sequence[Hashable]) -> Inter
         return Interval()
     names = list(dict.fromkeys(clusters))
     if len(names) == len(flags):
-        return wilson_interval(sum(flags), len(flags))
+        return Interval.wilson(sum(flags), len(flags))
     resamples = QuestionResamples(names, resamples=_RESAMPLES, seed=_SEED)
     counts = np.zeros((len(names), 2))
     for flag, cluster in zip(flags, clusters, strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ....calibration import OperatingPoint, risk_coverage_curve
+from ....calibration import OperatingPoint
 from ...report import Colour, Plot
 from ...run import MeasuredRun
 from ._signals_summary import Case, OokbSummary
@@ -201,7 +201,7 @@ def _name_threshold(panel: Axes, threshold: float) -> None:
 
 
 def _curve(may_pass: Sequence[Case], must_not_pass: Sequence[Case]) -> list[OperatingPoint]:
-    return risk_coverage_curve(
+    return OperatingPoint.curve(
         [case.score for case in may_pass], [case.score for case in must_not_pass]
     )
 

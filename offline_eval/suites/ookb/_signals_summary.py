@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from ...._version import __version__
-from ....calibration import Interval, bootstrap_auroc, wilson_interval
+from ....calibration import Interval, bootstrap_auroc
 from ....guard.decision import Decision, Route
 from ....guard.policy import Policy
 from ....guard.routing import Signals, decide_route
@@ -391,7 +391,7 @@ def _in_kb(run: MeasuredRun, cases: Sequence[Case]) -> InKbSummary:
         abstained=_abstained(run, tested),
         false_abstention_rate=_abstention(run, tested),
         retrieval_miss_rate=_estimate(
-            wilson_interval(misses, len(measured)), NOTE_NOTHING_MEASURED
+            Interval.wilson(misses, len(measured)), NOTE_NOTHING_MEASURED
         ),
     )
 
@@ -403,7 +403,7 @@ def _abstained(run: MeasuredRun, tested: Sequence[Case]) -> int | None:
 def _abstention(run: MeasuredRun, tested: Sequence[Case]) -> Estimate:
     abstained = _abstained(run, tested)
     note = NOTE_NOT_CALIBRATED if abstained is None else NOTE_NOTHING_HELD_OUT
-    return _estimate(wilson_interval(abstained or 0, len(tested)), note)
+    return _estimate(Interval.wilson(abstained or 0, len(tested)), note)
 
 
 def _estimate(interval: Interval, note_if_undefined: str) -> Estimate:

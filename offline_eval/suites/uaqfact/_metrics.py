@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....calibration import Interval, wilson_interval
+from ....calibration import Interval
 
 _LEVEL = 0.95
 
@@ -201,4 +201,4 @@ def _bootstrapped(
 
 
 def _rate(flags: Sequence[bool]) -> Interval:
-    return wilson_interval(sum(flags), len(flags))
+    return Interval.wilson(sum(flags), len(flags))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ....calibration import Interval, wilson_interval
+from ....calibration import Interval
 from ...data.uaqfact import QuestionType, UaqItem
 from ..base import MODEL_SYSTEM
 from ._absence import (
@@ -140,8 +140,8 @@ def score_choices(run: UaqRun) -> list[ChoiceLine]:
             ChoiceLine(
                 language=language,
                 type=question_type,
-                accuracy=wilson_interval(sum(bool(row.right) for row in asked), len(asked)),
-                kpr=wilson_interval(sum(known), len(known)),
+                accuracy=Interval.wilson(sum(bool(row.right) for row in asked), len(asked)),
+                kpr=Interval.wilson(sum(known), len(known)),
                 unread=sum(row.letter is None for row in asked),
                 errors=len(chosen) - len(asked),
             )

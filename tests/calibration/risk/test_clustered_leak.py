@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binom, norm
 
-from knowgate.calibration import leave_one_out_pair
+from knowgate.calibration import CalibrationRecord
 from knowgate.calibration._statistics import binomial_p_value
 from knowgate.calibration.risk import Leak, fit_policy
 from knowgate.calibration.risk._tests import subsample_e_values, subsample_p_values
@@ -147,7 +147,9 @@ def test_the_policy_has_the_laxest_threshold_that_the_test_certifies(seed: int) 
         record
         for passage, row in enumerate(scores)
         for place, score in enumerate(row.tolist())
-        for record in leave_one_out_pair(f"{passage}-{place}", None, score, group=f"p{passage}")
+        for record in CalibrationRecord.leave_one_out_pair(
+            f"{passage}-{place}", None, score, group=f"p{passage}"
+        )
     ]
 
     fit = fit_policy(records, Leak(0.2), delta=DELTA)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.calibration import CalibrationRecord, leave_one_out_pair
+from knowgate.calibration import CalibrationRecord
 from knowgate.calibration._statistics import errors_allowed, questions_needed
 from knowgate.calibration.risk import Fit, Leak, PolicyBinding, fit_policy
 from knowgate.guard import Fingerprint, Policy, Route
@@ -36,7 +36,9 @@ def _fit(
     records = [
         record
         for i, (a, b) in enumerate(zip(in_kb, left_out, strict=True))
-        for record in leave_one_out_pair(f"q{i}", a, b, group=f"p{i // group_size}")
+        for record in CalibrationRecord.leave_one_out_pair(
+            f"q{i}", a, b, group=f"p{i // group_size}"
+        )
     ]
     return _fitted(records, risk=risk, delta=delta).policy
 
@@ -123,7 +125,11 @@ def test_a_retrieval_miss_still_counts_as_a_question_that_must_not_pass() -> Non
 
 
 def test_relevance_of_a_missed_source_is_not_that_of_an_answerable_question() -> None:
-    records = [r for i in range(40) for r in leave_one_out_pair(f"q{i}", 1 + i / 40, i / 40)]
+    records = [
+        r
+        for i in range(40)
+        for r in CalibrationRecord.leave_one_out_pair(f"q{i}", 1 + i / 40, i / 40)
+    ]
     missed = [
         replace(r, relevance=0.1, context_right=False)
         if r.case == "in_kb" and r.question_id in ("q0", "q1")
@@ -182,7 +188,9 @@ def test_the_policy_survives_its_file_to_the_last_bit(tmp_path: Path) -> None:
 
 
 def test_the_same_records_give_the_same_bytes() -> None:
-    records = [r for i in range(50) for r in leave_one_out_pair(f"q{i}", i / 50, i / 90)]
+    records = [
+        r for i in range(50) for r in CalibrationRecord.leave_one_out_pair(f"q{i}", i / 50, i / 90)
+    ]
 
     first, second = (_fitted(records, risk=0.2).policy.to_json() for _ in range(2))
 
@@ -198,7 +206,8 @@ def test_the_histograms_count_every_measured_question() -> None:
 
 def test_the_hash_knows_every_field_but_not_the_order() -> None:
     a, b = (
-        list(leave_one_out_pair(q, 0.5, left, group="g")) for q, left in (("1", None), ("2", 0.25))
+        list(CalibrationRecord.leave_one_out_pair(q, 0.5, left, group="g"))
+        for q, left in (("1", None), ("2", 0.25))
     )
 
     def sha256(records: list[CalibrationRecord]) -> str | None:
@@ -206,16 +215,20 @@ def test_the_hash_knows_every_field_but_not_the_order() -> None:
 
     assert sha256(a + b) == sha256(b + a)
     for other in (
-        leave_one_out_pair("1x", 0.5, None, group="g"),
-        leave_one_out_pair("1", 0.5, None, group="h"),
-        leave_one_out_pair("1", 0.6, None, group="g"),
-        leave_one_out_pair("1", 0.5, 0.0, group="g"),
+        CalibrationRecord.leave_one_out_pair("1x", 0.5, None, group="g"),
+        CalibrationRecord.leave_one_out_pair("1", 0.5, None, group="h"),
+        CalibrationRecord.leave_one_out_pair("1", 0.6, None, group="g"),
+        CalibrationRecord.leave_one_out_pair("1", 0.5, 0.0, group="g"),
     ):
         assert sha256([*other, *b]) != sha256(a + b)
 
 
 def test_the_certificate_tells_the_test_of_every_threshold() -> None:
-    records = [r for i in range(60) for r in leave_one_out_pair(f"q{i}", 1 + i / 60, i / 60)]
+    records = [
+        r
+        for i in range(60)
+        for r in CalibrationRecord.leave_one_out_pair(f"q{i}", 1 + i / 60, i / 60)
+    ]
 
     fit = _fitted(records, risk=0.2)
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from knowgate.calibration import prediction_powered_rate, wilson_interval
+from knowgate.calibration import Interval
 from knowgate.offline_eval.judging import DetectorJudge, JudgedReply
+from knowgate.offline_eval.judging._judge_error import prediction_powered_rate
 from knowgate.offline_eval.judging._validation import weighted_kappa
 
 
@@ -48,7 +49,7 @@ def test_the_detector_agrees_with_the_given_labels(shared_data: Path) -> None:
         groups=[questions[i] for i in mine],
         groups_unlabelled=[questions[i] for i in rest],
     )
-    truth = wilson_interval(sum(given), len(given)).value
+    truth = Interval.wilson(sum(given), len(given)).value
     assert corrected.low is not None
     assert corrected.high is not None
     assert truth is not None

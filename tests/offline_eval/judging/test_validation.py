@@ -8,13 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from knowgate.calibration import (
-    Interval,
-    cohens_kappa,
-    prediction_powered_rate,
-    rogan_gladen,
-    wilson_interval,
-)
+from knowgate.calibration import Interval
 from knowgate.offline_eval.judging import (
     DetectorJudge,
     FunctionJudge,
@@ -24,6 +18,8 @@ from knowgate.offline_eval.judging import (
     judges_of,
     validate_judges,
 )
+from knowgate.offline_eval.judging._chance_agreement import cohens_kappa
+from knowgate.offline_eval.judging._judge_error import prediction_powered_rate, rogan_gladen
 from knowgate.offline_eval.judging._validation import weighted_kappa
 from knowgate.offline_eval.judging.labelling import Labels
 from knowgate.offline_eval.run import (
@@ -75,10 +71,10 @@ def test_agreement_is_what_the_table_says(tmp_path: Path) -> None:
         ("no", "yes"): 2,
         ("no", "no"): 3,
     }
-    assert found.accuracy == wilson_interval(7, 10)
-    assert found.precision == wilson_interval(4, 6)
-    assert found.recall == wilson_interval(4, 5)
-    assert found.specificity == wilson_interval(3, 5)
+    assert found.accuracy == Interval.wilson(7, 10)
+    assert found.precision == Interval.wilson(4, 6)
+    assert found.recall == Interval.wilson(4, 5)
+    assert found.specificity == Interval.wilson(3, 5)
     # Observed .7; by chance .5 · .6 + .5 · .4 = .5.
     assert found.kappa.value == pytest.approx(0.4)
     assert found.kappa.low is not None
@@ -163,7 +159,7 @@ def test_several_replies_to_a_question_are_no_independent_evidence(tmp_path: Pat
     [found] = validate_judges(run, {"abstention": labels})
     assert (found.n, found.accuracy.n) == (30, 10)
     assert found.accuracy.value == pytest.approx(0.7)
-    naive = wilson_interval(21, 30)
+    naive = Interval.wilson(21, 30)
     assert found.accuracy.high is not None
     assert found.accuracy.low is not None
     assert found.accuracy.high - found.accuracy.low > (naive.high or 0) - (naive.low or 0)
@@ -174,10 +170,10 @@ def test_factuality_is_measured_on_what_was_answered(tmp_path: Path) -> None:
     said = ["tier_2", "tier_3", "tier_3", "tier_1", "NA", "NA"]
     run = judged(tmp_path / "run", said, criterion="factuality")
     [found] = validate_judges(run, people(human, "factuality"))
-    assert found.accuracy == wilson_interval(2, 6)
-    assert found.recall == wilson_interval(1, 2)
-    assert found.specificity == wilson_interval(1, 2)
-    assert found.precision == wilson_interval(1, 2)
+    assert found.accuracy == Interval.wilson(2, 6)
+    assert found.recall == Interval.wilson(1, 2)
+    assert found.specificity == Interval.wilson(1, 2)
+    assert found.precision == Interval.wilson(1, 2)
 
 
 def test_a_criterion_without_a_known_positive_has_no_precision(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from knowgate.calibration import CalibrationRecord, leave_one_out_pair
+from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.risk import Coverage, Leak
 from knowgate.guard import InputError, Policy, Route
 from knowgate.offline_eval.policies import CalibrationSet, calibrate_records
@@ -93,7 +93,7 @@ def _leave_one_out(
     records: list[CalibrationRecord] = []
     for i in range(questions):
         without, with_it = rng.normal(), rng.normal() + apart
-        pair = leave_one_out_pair(f"q{i}", with_it, without, group=f"p{i // 2}")
+        pair = CalibrationRecord.leave_one_out_pair(f"q{i}", with_it, without, group=f"p{i // 2}")
         if rng.random() < missed:
             pair = (replace(pair[0], context_right=False), pair[1])
         records += pair

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from knowgate.calibration import Interval, wilson_interval
+from knowgate.calibration import Interval
 from knowgate.guard import Policy, Route
 from knowgate.guard.policy import TemperatureCalibrator
 from knowgate.offline_eval.policies._rates import clustered_rate, outcomes_under, rates_of
@@ -56,7 +56,7 @@ def test_nothing_retrieved_is_a_relevance_of_zero_whatever_the_calibrator_says()
 def test_with_one_case_per_unit_the_interval_is_wilsons() -> None:
     trials = [(("question", str(i)), 2.0, i < 3) for i in range(10)]
 
-    assert clustered_rate(trials) == wilson_interval(3, 10)
+    assert clustered_rate(trials) == Interval.wilson(3, 10)
 
 
 def test_cases_of_one_question_are_no_evidence_of_their_own() -> None:
@@ -124,7 +124,7 @@ def test_the_interval_of_few_units_covers_the_true_rate_too() -> None:
 def test_units_that_all_went_alike_have_an_interval_all_the_same() -> None:
     rate = clustered_rate([(("group", str(i // 2)), 1.0, False) for i in range(20)])
 
-    assert (rate.value, rate.low, rate.high) == (0.0, 0.0, wilson_interval(0, 10).high)
+    assert (rate.value, rate.low, rate.high) == (0.0, 0.0, Interval.wilson(0, 10).high)
 
 
 def test_without_trials_nothing_is_known() -> None:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from knowgate.calibration import Interval, wilson_interval
+from knowgate.calibration import Interval
 from knowgate.offline_eval.report import Document, Figure, Figures, Section
 from knowgate.offline_eval.run import RowError, Stored
 from knowgate.offline_eval.suites import Suite, SuiteRun, SuiteSettings, System
@@ -80,7 +80,7 @@ class Sums(Suite[Settings, Sum, Row, Summary]):
         """Share of right answers; failures count as wrong."""
         right = sum(bool(row.right) for row in run.rows)
         failed = sum(row.error is not None for row in run.rows)
-        accuracy = wilson_interval(right, len(run.rows))
+        accuracy = Interval.wilson(right, len(run.rows))
         return Summary(accuracy=accuracy, failed=failed, settings=run.manifest.settings)
 
     def report(self, summary: Summary) -> Document:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.calibration import cohens_kappa
 from knowgate.guard import InputError
+from knowgate.offline_eval.judging._chance_agreement import cohens_kappa
 from knowgate.offline_eval.judging.labelling import (
     Labels,
     LabelSession,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from knowgate.calibration import wilson_interval
+from knowgate.calibration import Interval
 from knowgate.offline_eval.run import CaseKind, ReplySystem
 from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.ookb._replies_summary import summarise_replies
@@ -56,9 +56,9 @@ def test_counts_and_rates_of_one_system(tmp_path: Path) -> None:
     assert [replies[name] for name in ("tier_1", "tier_2", "tier_3")] == [1, 1, 1]
     assert replies["judge"] == {"abstention": "given", "factuality": "given"}
     assert replies["judges"]["given"]["tier_3"] == 1
-    assert found["abstention_rate"] == wilson_interval(3, 6).to_dict()
-    assert found["factuality_rate"] == wilson_interval(2, 3).to_dict()
-    assert found["wrong_answer_rate"] == wilson_interval(1, 6).to_dict()
+    assert found["abstention_rate"] == Interval.wilson(3, 6).to_dict()
+    assert found["factuality_rate"] == Interval.wilson(2, 3).to_dict()
+    assert found["wrong_answer_rate"] == Interval.wilson(1, 6).to_dict()
     assert found["false_abstention_rate"]["value"] is None
     assert found["labels"] is None
     assert (found["suite"], found["holds"], found["schema_version"]) == ("ookb", "replies", 1)
@@ -74,7 +74,7 @@ def test_answers_in_the_knowledge_base_are_counted_apart(tmp_path: Path) -> None
 
     assert (found["replies"]["n"], found["replies"]["abstained"]) == (4, 3)
     assert (found["replies"]["in_kb"]["n"], found["replies"]["in_kb"]["abstained"]) == (3, 1)
-    assert found["false_abstention_rate"] == wilson_interval(1, 3).to_dict()
+    assert found["false_abstention_rate"] == Interval.wilson(1, 3).to_dict()
     assert found["false_abstention_rate"] == found["replies"]["in_kb"]["false_abstention_rate"]
 
 
@@ -87,7 +87,7 @@ def test_errors_and_missing_verdicts_count_in_no_rate(tmp_path: Path) -> None:
     assert (found["replies"]["n"], found["replies"]["errors"], found["errors"]) == (4, 1, 1)
     assert found["replies"]["unjudged"] == {"abstention": 1, "factuality": 2}
     assert found["abstention_rate"]["n"] == 3
-    assert found["wrong_answer_rate"] == wilson_interval(1, 2).to_dict()
+    assert found["wrong_answer_rate"] == Interval.wilson(1, 2).to_dict()
     assert found["replies_missing"] == 4
     assert found["errors_by_type"] == {"LanguageModelTimeoutError": 1}
 
@@ -294,7 +294,7 @@ def test_the_logged_replies_give_the_published_counts(shared_data: Path, tmp_pat
     for one in found["systems"]:
         for shape in one["knowledge_bases"].values():
             rate = shape["abstention_rate"]
-            assert rate == wilson_interval(shape["abstained"], shape["n"]).to_dict()
+            assert rate == Interval.wilson(shape["abstained"], shape["n"]).to_dict()
 
 
 def _by_length(texts: Any) -> Any:

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from knowgate.calibration import wilson_interval
+from knowgate.calibration import Interval
 from knowgate.offline_eval import report
 from knowgate.offline_eval.suites.ookb._signals_prose import warnings
 from knowgate.offline_eval.suites.ookb._signals_summary import summarise_ookb
@@ -33,7 +33,7 @@ def test_rates_are_measured_on_the_held_out_questions_alone(write_run: WriteRun)
 
     assert (summary.left_out.abstained, summary.left_out.tested) == (2, 3)
     assert (summary.in_kb.abstained, summary.in_kb.tested) == (1, 3)
-    expected = wilson_interval(2, 3)
+    expected = Interval.wilson(2, 3)
     assert summary.left_out.abstention_rate.to_dict() == expected.to_dict()
     assert summary.in_kb.false_abstention_rate.value == pytest.approx(1 / 3)
 
@@ -93,7 +93,7 @@ def test_a_perfect_separation_claims_no_certainty(
 ) -> None:
     value = summarise_ookb(write_run(pairs(in_kb, left_out))).to_dict()
 
-    assert value["auroc"] == value["auroc_found_only"] == wilson_interval(successes, 2).to_dict()
+    assert value["auroc"] == value["auroc_found_only"] == Interval.wilson(successes, 2).to_dict()
 
 
 def test_without_calibration_the_rates_are_null_and_say_how_to_get_them(

@@ -8,11 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.calibration import (
-    Interval,
-    QuestionResamples,
-    wilson_interval,
-)
+from knowgate.calibration import Interval, QuestionResamples
 from knowgate.offline_eval.suites.uniknow import ContextKind
 from knowgate.offline_eval.suites.uniknow._beyond import beyond_rates
 from knowgate.offline_eval.suites.uniknow._comparison import PUBLISHED_ROWS, paired_difference
@@ -234,7 +230,7 @@ def test_intervals_of_single_cases_are_close_to_wilsons() -> None:
 
     found = uniknow_metrics(rows, bootstrap=1000)["naive"].overall.acc
 
-    reference = wilson_interval(240, 400)
+    reference = Interval.wilson(240, 400)
     assert found.value == reference.value
     assert found.low == pytest.approx(reference.low, abs=0.006)
     assert found.high == pytest.approx(reference.high, abs=0.006)
@@ -278,7 +274,7 @@ def test_rely_lies_in_its_interval_as_often_as_promised() -> None:
 def test_where_all_draws_agree_the_interval_still_has_a_width() -> None:
     draws = np.ones(100)
 
-    assert QuestionResamples.share_interval(1.0, draws, 20) == wilson_interval(20, 20)
+    assert QuestionResamples.share_interval(1.0, draws, 20) == Interval.wilson(20, 20)
     unchanged = QuestionResamples.difference_interval(0.0, np.zeros(100), 20)
     assert unchanged.low is not None
     assert unchanged.high is not None

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from knowgate.calibration import Interval, prediction_powered_rate, rogan_gladen, wilson_interval
+from knowgate.calibration import Interval
+from knowgate.offline_eval.judging._judge_error import prediction_powered_rate, rogan_gladen
 
 DRAWS = 1_000
 LEVEL = 0.95
@@ -150,7 +151,7 @@ def test_corrected_intervals_cover_the_truth_where_the_judges_own_do_not(
             human_negatives=60,
         )
         right += covers(corrected, rate)
-        naive += covers(wilson_interval(found, n), rate)
+        naive += covers(Interval.wilson(found, n), rate)
     assert right / DRAWS >= LEAST
     assert naive / DRAWS < 0.87
     print(f"rate {rate} spec {specificity} n {n}: {right / DRAWS:.3f}, naive {naive / DRAWS:.3f}")
@@ -172,7 +173,7 @@ def test_prediction_powered_intervals_cover_the_truth_where_the_judges_own_do_no
             human, judge[:labelled].astype(float), judge[labelled:].astype(float)
         )
         right += covers(found, rate)
-        naive += covers(wilson_interval(int(judge.sum()), 1_000), rate)
+        naive += covers(Interval.wilson(int(judge.sum()), 1_000), rate)
         width += (found.high or 0.0) - (found.low or 0.0)
         classical += 2 * 1.96 * float(human.std()) / math.sqrt(labelled)
     assert right / DRAWS >= LEAST

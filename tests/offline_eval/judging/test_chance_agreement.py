@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from knowgate.calibration import Interval, cohens_kappa, fleiss_kappa, krippendorff_alpha
+from knowgate.calibration import Interval
+from knowgate.offline_eval.judging._chance_agreement import (
+    cohens_kappa,
+    fleiss_kappa,
+    krippendorff_alpha,
+)
 
 # Forty items, three annotators, tiers 1 to 3; then the same with labels left out.
 WHOLE = (

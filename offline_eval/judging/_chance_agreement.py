@@ -17,8 +17,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ._arrays import Floats
-from ._statistics import Interval, wilson_interval
+from ...calibration import Interval
+
+Floats = NDArray[np.float64]
 
 Ratings = Sequence[Sequence[str | None]]
 """Per item the labels that it got; None stands for one that is missing."""
@@ -266,8 +267,8 @@ def _from_wilson(
     share of n items that agree, at the expected disagreement that was found.
     """
     agreeing = min(1.0, max(0.0, 1.0 - observed / largest)) * n
-    least = wilson_interval(math.floor(agreeing + 1e-9), n, level).low
-    most = wilson_interval(math.ceil(agreeing - 1e-9), n, level).high
+    least = Interval.wilson(math.floor(agreeing + 1e-9), n, level).low
+    most = Interval.wilson(math.ceil(agreeing - 1e-9), n, level).high
     assert least is not None
     assert most is not None
     low = 1.0 - (1.0 - least) * largest / expected

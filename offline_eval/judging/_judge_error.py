@@ -3,6 +3,14 @@
 A judge that is right 90 times in 100 counts a rate that is off by up to .10, however many
 replies it reads. A sample with people's labels says how it errs; both functions put that
 into the value and into its interval.
+
+**Coverage of nominal 95 % intervals, simulated.** `rogan_gladen`, 1,000 samples each (rate .1
+and .4, n 200 and 1,000, 60 and 60 labelled, sensitivity .9, specificity .8 and .95): 95.5 to
+96.5 %; Wilson intervals of the judge's own rate covered the truth in 0 to 64 %.
+`prediction_powered_rate`, 1,000 samples each (1,000 replies, 100 to 200 labelled): 94.6 to
+95.8 %; 95.7 % with unequal chances and weights (7.5 % without the weights), 97.6 % with four
+replies per question and groups (84.1 % without them), 95.7 to 100 % with rates of .03, .1 and
+.97 and 20 to 100 labels. Wilson intervals of the judge's own rate never did in the first.
 """
 
 from __future__ import annotations
@@ -13,8 +21,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ._arrays import Floats, Numbers
-from ._statistics import Interval, wilson_interval
+from ...calibration import Interval
+
+Floats = NDArray[np.float64]
+Numbers = Sequence[float] | Floats
 
 
 def rogan_gladen(
@@ -33,24 +43,18 @@ def rogan_gladen(
     three samples; they assume that those are independent. Where the labelled replies are
     some of the `n`, or were drawn with unequal chances, `prediction_powered_rate` fits better.
 
-    In 1,000 simulated samples each (rate .1 and .4, n 200 and 1,000, 60 and 60 labelled,
-    sensitivity .9, specificity .8 and .95), nominal 95 % intervals covered the truth in 95.5
-    to 96.5 %; Wilson intervals of the judge's own rate did in 0 to 64 %.
-
     Args:
         positives: replies that the judge called positive.
         n: replies that it judged.
         true_positives: labelled positive by people, and by the judge.
         human_positives: labelled positive by people, judged at all.
         true_negatives: labelled negative by people, and by the judge.
-        human_negatives: labelled negative by people, judged at all. These four may be
-            effective numbers of a weighted sample, with fractions.
+        human_negatives: likewise, judged at all. These four may have fractions.
         level: coverage in (0, 1).
 
     Returns:
-        The interval; `n` is that of the judged replies. Undefined without replies, without
-        labels of both kinds, and where sensitivity + specificity ≤ 1: such a judge says
-        nothing about the rate.
+        The interval; `n` counts judged replies. Undefined without replies, without labels of
+        both kinds, and where sensitivity + specificity ≤ 1.
 
     Raises:
         ValueError: counts that cannot be, or a level out of range.
@@ -120,46 +124,29 @@ def prediction_powered_rate(
     """The rate of people's positives over all replies, from few labels and many judgements.
 
     The judge's rate over all replies plus the mean difference between people and judge on
-    the labelled ones; the judge counts as much as it has earned there (power tuning), so
-    that a useless one does no harm. Without weights and groups the value is that of PPI++
-    for a mean.
+    the labelled ones, the judge weighted by how well it agrees with people (power tuning).
+    Without weights and groups the value is that of PPI++ for a mean.
 
-    The interval of PPI++ takes the spread of the labels at hand for the true one, which
-    rare outcomes and few labels do not show: with 50 labels and a rate of .03 it covered
-    the truth in 85 %, with a rate of .97 in 81 %, of 1,500 simulated samples. So two
-    pseudo-observations are added, a miss and a false alarm. Where people and judge agree on
-    every label, the interval is at least what 0 disagreements of n leave possible.
-
-    In 1,000 simulated samples each (1,000 replies, 100 to 200 labelled), nominal 95 %
-    intervals covered the truth in 94.6 to 95.8 %, in 95.7 % with unequal chances and weights
-    (7.5 % without the weights), in 97.6 % with four replies per question and groups (84.1 %
-    without them), and in 95.7 to 100 % of samples with rates of .03, .1 and .97 and 20 to 100
-    labels; Wilson intervals of the judge's own rate never did in the first of these.
+    The interval allows for disagreements too rare to be among the labels; labels of a single
+    unit leave a value without one.
 
     Args:
         human: people's labels, 1 for the positive outcome, shape (n,).
         judge: the judge's for the same replies, shape (n,).
         judge_unlabelled: the judge's for all other replies, shape (m,).
-        weights: of the labelled replies, where their chances to be labelled were unequal:
-            one over that chance, on any scale; shape (n,).
-        groups: unit of each labelled reply, say its question; replies of one unit may
-            depend on each other.
+        weights: one over the chance of each labelled reply to be labelled (Särndal et al. 1992).
+        groups: unit of each labelled reply, say its question.
         groups_unlabelled: likewise of the others; both or none.
         power_tuning: False for weight 1 on the judge.
         level: coverage in (0, 1).
 
     Returns:
-        The interval, cut to [0, 1]; `n` counts labelled replies. Undefined without labels;
-        with labels of a single unit there is a value and no interval.
+        The interval, cut to [0, 1]; `n` counts labelled replies. Undefined without labels.
 
     Raises:
         ValueError: lengths differ, a value is off its range, or one kind of groups alone.
 
-    Source: Angelopoulos et al. 2023, Prediction-powered inference; Angelopoulos, Duchi &
-    Zrnic 2023, PPI++; for unequal chances the difference estimator of survey sampling
-    (Särndal, Swensson & Wretman 1992); for the pseudo-observations Bonett & Price 2012,
-    Adjusted Wald confidence interval for a difference of binomial proportions based on
-    paired data, and Agresti & Coull 1998.
+    Source: Angelopoulos, Duchi & Zrnic 2023, PPI++: efficient prediction-powered inference.
 
     Example:
         >>> rate = prediction_powered_rate([1, 1, 0, 0] * 25, [1, 1, 1, 0] * 25, [1, 1, 0] * 300)
@@ -177,22 +164,17 @@ def prediction_powered_rate(
     everything = np.concatenate([labelled, other])
     tuned = _power(truth, labelled, other, shares, tuning=power_tuning)
     difference = truth - tuned * labelled
-    value = _unit(tuned * float(everything.mean()) + float(shares @ difference))
-    if len(truth) < 2:
+    mean, powered = float(shares @ difference), tuned * float(everything.mean())
+    value = _unit(powered + mean)
+    effective = min(1 / float(shares @ shares), len(np.unique(units[: len(truth)])))
+    if len(truth) < 2 or effective < 2:
         return Interval(value, None, None, len(truth))
     variance = _clustered_variance(tuned * everything / len(everything), shares, difference, units)
-    effective = min(1 / float(shares @ shares), len(np.unique(units[: len(truth)])))
-    if effective < 2:
-        return Interval(value, None, None, len(truth))
-    mean, variance = _with_rare_disagreements(
-        float(shares @ difference), variance, tuned, effective, z
-    )
-    centre, half = tuned * float(everything.mean()) + mean, z * math.sqrt(variance)
-    if np.array_equal(truth, labelled):
-        half = max(half, wilson_interval(0, int(effective), level).high or 0.0)
-    return Interval(
-        value, min(value, _unit(centre - half)), max(value, _unit(centre + half)), len(truth)
-    )
+    mean, variance = _with_rare_disagreements(mean, variance, tuned, effective, z)
+    least = Interval.wilson(0, int(effective), level).high or 0.0
+    half = max(z * math.sqrt(variance), least if np.array_equal(truth, labelled) else 0.0)
+    low, high = _unit(powered + mean - half), _unit(powered + mean + half)
+    return Interval(value, min(value, low), max(value, high), len(truth))
 
 
 def _clustered_variance(
@@ -219,9 +201,10 @@ def _with_rare_disagreements(
     """Mean difference and variance with z²/4 pseudo-observations of each disagreement.
 
     A miss and a false alarm that are rare may not be among the labels at all, and their
-    spread then counts for nothing. With weight 1 on the judge this is the adjustment of
-    Bonett and Price for paired shares, with weight 0 that of Agresti and Coull with one
-    pseudo-observation of each kind.
+    spread then counts for nothing: with 50 labels and a rate of .03 the interval of PPI++
+    covered the truth in 85 %, with a rate of .97 in 81 %, of 1,500 simulated samples. With
+    weight 1 on the judge this is the adjustment of Bonett and Price for paired shares, with
+    weight 0 that of Agresti and Coull with one pseudo-observation of each kind.
 
     Args:
         mean: of the differences of `n` labels.
@@ -229,6 +212,9 @@ def _with_rare_disagreements(
         tuned: weight of the judge; a miss is a difference of 1, a false alarm of −tuned.
         n: effective number of labels.
         z: normal quantile.
+
+    Source: Bonett & Price 2012, Adjusted Wald confidence interval for a difference of
+    binomial proportions based on paired data; Agresti & Coull 1998.
     """
     added, whole = z * z / 4, n + z * z / 2
     weight = min(1.0, tuned)
