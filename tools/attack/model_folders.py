@@ -106,7 +106,7 @@ HOSTILE_ENCODERS: dict[str, Change] = {
         "2_Dense/config.json", activation_function=f"{CANARY}.Payload"
     ),
     "activation that torch would import": _json(
-        "2_Dense/config.json", activation_function="torch.utils.bottleneck.__main__.main"
+        "2_Dense/config.json", activation_function="torch.utils.cpp_extension.load"
     ),
     "pickled weights": _pickled(""),
     "pickled weights of a module": _pickled("2_Dense"),
