@@ -43,7 +43,7 @@ from policybench_rates import shown
 
 from knowgate.guard import KnowgateError, Policy
 from knowgate.guard.files import write_json
-from knowgate.guard.signals.relevance import load_scorer, registered_scorer
+from knowgate.guard.signals.relevance import load_scorer
 from knowgate.offline_eval.data import PassageKind
 
 HEAD = (
@@ -157,8 +157,7 @@ def run(given: argparse.Namespace) -> None:
     import torch  # takes seconds: not before what was given has been read
 
     torch.set_num_threads(1)
-    named = given.scorer
-    scorer = load_scorer(named) if named else registered_scorer(policy.scorer.kind)
+    scorer = load_scorer(given.scorer or policy.scorer.kind, folders=bool(given.scorer))
     # Before the retriever's model is loaded, which takes seconds.
     policy.require_scorer(scorer.fingerprint)
     asked = Asked(policy, judges_of(scorer), document, shorten=not given.all_passages)

@@ -132,9 +132,9 @@ class Guard:
         """
         loaded = policy if isinstance(policy, Policy) else Policy.load(policy)
         if scorer is None:
-            from .signals.relevance import registered_scorer
+            from .signals.relevance import load_scorer
 
-            scorer = registered_scorer(loaded.scorer.kind)
+            scorer = load_scorer(loaded.scorer.kind, folders=False)
         return cls(
             loaded,
             scorer=scorer,

@@ -96,7 +96,8 @@ class RelevanceSignal(RoutingSignal[Relevance]):
     concurrent = False
 
     def __init__(self, policy: Policy, scorer: RelevanceScorer) -> None:
-        policy.require_scorer(scorer.fingerprint)
+        found = scorer.fingerprint
+        policy.require_scorer(found if policy.scorer.probe is None else found.probed(scorer))
         self._joint = policy.aggregator == JOINT
         if self._joint and policy.may_follow and not _has(scorer, "score_set", "score_sets"):
             raise PolicyError(

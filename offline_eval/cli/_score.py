@@ -20,7 +20,6 @@ from ...guard.signals.relevance import (
     default_aggregator,
     default_calibrator,
     load_scorer,
-    registered_scorer,
 )
 from ._app import app
 from ._console import checked_id, json_line, out, progress_bar
@@ -68,7 +67,7 @@ def score(
         require_aggregator(aggregator)
     loaded = Policy.load(policy) if policy is not None else None
     if scorer is None and loaded is not None:
-        chosen = registered_scorer(loaded.scorer.kind)
+        chosen = load_scorer(loaded.scorer.kind, folders=False)
     else:
         chosen = load_scorer(scorer or DEFAULT_SCORER)
     guard = _guard(chosen, loaded, aggregator, where=str(policy))
@@ -84,7 +83,7 @@ def _guard(
 ) -> Guard:
     if policy is not None:
         try:
-            policy.require_scorer(scorer.fingerprint)
+            policy.require_scorer(scorer.fingerprint.probed(scorer))
         except FingerprintMismatchError as error:
             raise FingerprintMismatchError(error.what, where=where, hint=error.hint) from None
     measuring = Policy(

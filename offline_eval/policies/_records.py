@@ -101,7 +101,7 @@ def records_from_ookb(run: str | os.PathLike[str]) -> CalibrationSet:
     return CalibrationSet(
         records=tuple(_ookb_record(found, row) for row in rows),
         source=os.fspath(run),
-        scorer=found.manifest.settings.scorer,
+        scorer=found.manifest.scorer,
         aggregator=found.manifest.settings.aggregator,
         population=_POPULATION,
         leaves_out=True,

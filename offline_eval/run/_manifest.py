@@ -15,7 +15,8 @@ from ...guard.errors import InputError
 from ...guard.files import file_sha256, read_json
 from ._rows import cleaned
 
-_NOT_COMPARED = frozenset({"created_by"})
+# The scores of a probe are compared with a tolerance, by the suite that measured them.
+_NOT_COMPARED = frozenset({"created_by", "probed_scorer"})
 _FIRST_COMPARED = ("suite", "settings", "inputs")
 _START_AGAIN = "remove the run folder and start again"
 

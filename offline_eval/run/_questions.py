@@ -76,11 +76,19 @@ class MeasuredManifest(Manifest):
         settings: checked.
         questions: how many it was started with.
         cases: how many rows it has once it is finished.
+        probed_scorer: the scorer's fingerprint with the scores of its probe; None where it has
+            none.
     """
 
     settings: MeasuredSettings
     questions: Count
     cases: Count
+    probed_scorer: Fingerprint | None = None
+
+    @property
+    def scorer(self) -> Fingerprint:
+        """Of what judged relevance, with the scores of its probe."""
+        return self.probed_scorer or self.settings.scorer
 
 
 class Question(Stored):

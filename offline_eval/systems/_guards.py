@@ -22,7 +22,7 @@ from ...guard.policy import Policy
 from ...guard.signals.answerability import PremiseChecker
 from ...guard.signals.confidence import load_estimator
 from ...guard.signals.conflict import AnswerConflict, PassageConflict
-from ...guard.signals.relevance import LexicalScorer, load_scorer, registered_scorer
+from ...guard.signals.relevance import LexicalScorer, load_scorer
 from ..run import (
     Manifest,
     MeasuredRun,
@@ -183,8 +183,7 @@ class Scorers:
         name = self._name or policy.scorer.kind
         with self._lock:
             if name not in self._loaded:
-                load = registered_scorer if self._name is None else load_scorer
-                self._loaded[name] = load(name)
+                self._loaded[name] = load_scorer(name, folders=self._name is not None)
         policy.require_scorer(self._loaded[name].fingerprint)
         return self._loaded[name]
 

@@ -15,7 +15,6 @@ from ._registry import (
     DEFAULT_SCORER,
     load_scorer,
     register_scorer,
-    registered_scorer,
     scorer_names,
 )
 from ._sufficiency import BUNDLED_FOLDER, FusedScorer
@@ -31,7 +30,6 @@ __all__ = [
     "default_calibrator",
     "load_scorer",
     "register_scorer",
-    "registered_scorer",
     "scorer_names",
     "token_weights",
     "word_piece_idf",

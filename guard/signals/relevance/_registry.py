@@ -41,34 +41,28 @@ def register_scorer(name: str, factory: Callable[[], RelevanceScorer]) -> None:
     _SCORERS[name] = factory
 
 
-def registered_scorer(name: str) -> RelevanceScorer:
-    """The scorer registered as `name`, for a name that comes from a file: no folder is opened.
-
-    Raises:
-        InputError: there is none of that name.
-    """
-    if name not in _SCORERS:
-        raise InputError(
-            f"no scorer is registered as {name!r}",
-            hint="pass scorer=load_scorer(FOLDER) for one in a folder (--scorer FOLDER), or "
-            f"register it; known: {', '.join(scorer_names())}",
-        )
-    return _SCORERS[name]()
-
-
-def load_scorer(name: str) -> RelevanceScorer:
+def load_scorer(name: str, *, folders: bool = True) -> RelevanceScorer:
     """The scorer called `name`, or the one in the folder `name`.
-
-    The name must be the user's own, never one out of a policy or another file.
 
     A folder that `knowgate tune relevance` wrote gives a fused scorer, any other a
     bi-encoder.
+
+    Args:
+        name: of a registered scorer, or a path.
+        folders: False for a name that comes from a policy or another file, which must not
+            choose what is loaded from the disk.
 
     Raises:
         InputError: it is neither a known name nor a folder.
     """
     if name in _SCORERS:
-        return registered_scorer(name)
+        return _SCORERS[name]()
+    if not folders:
+        raise InputError(
+            f"no scorer is registered as {name!r}",
+            hint="pass scorer=load_scorer(FOLDER) for one in a folder (--scorer FOLDER), or "
+            f"register it; known: {', '.join(scorer_names())}",
+        )
     if os.path.isdir(name):
         # Either of the two, so that a damaged folder is called what it is.
         marks = (FUSED_FILE, ADAPTER_CONFIG)

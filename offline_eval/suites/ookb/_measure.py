@@ -11,7 +11,7 @@ from shlex import quote
 from typing import Any
 
 from ....guard.engine import BiEncoderScorer
-from ....guard.errors import KnowgateError, SignalValueError
+from ....guard.errors import InputError, KnowgateError, SignalValueError
 from ....guard.files import read_text, write_text
 from ....guard.policy import aggregator as require_aggregator
 from ....guard.signals.relevance import DEFAULT_SCORER, load_scorer
@@ -104,22 +104,27 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
         if isinstance(instruments, ServedInstruments):
             instruments.locate(cases, settings.source_key)
             cases = instruments.planned(cases)
+        fingerprint = instruments.scorer.fingerprint
+        probed = fingerprint.probed(instruments.scorer)
         return MeasuredManifest.new(
             # The suite whose questions are measured.
             suite="ookb",
             settings={
-                "scorer": instruments.scorer.fingerprint,
+                "scorer": fingerprint,
                 "aggregator": instruments.aggregator(settings),
                 **instruments.described(settings, cases),
             },
             inputs=(InputFile.of(settings.questions),),
             questions=len({case.case.question_id for case in cases}),
             cases=len(cases),
+            **({} if probed == fingerprint else {"probed_scorer": probed}),
         )
 
     def prepare(self, work: Work[MeasureSettings, MeasuredCase]) -> None:
         """Store the questions, or again where they were lost, and where their answers are."""
         (instruments,) = work.systems
+        assert isinstance(instruments, Instruments)
+        _require_same_scores(work.run.folder, instruments)
         if isinstance(instruments, ServedInstruments):
             work.cases = instruments.planned(work.cases)
             work.run[MeasuredRun.SOURCES].extend(instruments.located)
@@ -181,6 +186,25 @@ def _served_cases(record: QuestionRecord) -> list[MeasuredCase]:
         )
         for kind in (CaseKind.twins() if known else (CaseKind.LIVE,))
     ]
+
+
+def _require_same_scores(folder: Path, instruments: Instruments) -> None:
+    """Reject a run that was begun with a scorer of other scores.
+
+    Raises:
+        InputError: the scores of the probe differ from those in the manifest.
+    """
+    began_with = MeasuredManifest.read(folder).probed_scorer
+    scorer = instruments.scorer
+    if began_with is None:
+        return
+    differences = began_with.differences(scorer.fingerprint.probed(scorer))
+    if differences:
+        raise InputError(
+            f"the scorer is not the one that the run was begun with ({'; '.join(differences)})",
+            where=str(folder),
+            hint="choose another --out, or restore the libraries and the device of the run",
+        )
 
 
 def _question_lines(work: Work[MeasureSettings, MeasuredCase]) -> str:

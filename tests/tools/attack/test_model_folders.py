@@ -10,7 +10,7 @@ from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.guard import FingerprintMismatchError, Guard, InputError
 from knowgate.guard.errors import KnowgateError
 from knowgate.guard.signals.conflict import CrossEncoderEntailment
-from knowgate.guard.signals.relevance import load_scorer, registered_scorer
+from knowgate.guard.signals.relevance import load_scorer
 from tools.attack.model_folders import (
     CHANGED_ENCODERS,
     HOSTILE_CLASSIFIERS,
@@ -87,7 +87,7 @@ def test_a_policy_cannot_name_a_folder_as_its_scorer(shop: Workshop, tmp_path: P
         Guard.load(path, metrics=False)
     assert "\n" not in str(error.value)
     with pytest.raises(KnowgateError):
-        registered_scorer(kind)
+        load_scorer(kind, folders=False)
     Guard.load(policy, scorer=load_scorer(kind), metrics=False)
 
 
