@@ -37,7 +37,7 @@ from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.data.graph import GenerationSettings, generate_questions, load_graph
 from knowgate.offline_eval.data.uaqfact import UaqItem, read_layout
 from knowgate.offline_eval.suites import System, read_suite_run, run_suite
-from knowgate.offline_eval.suites.uaqfact import UAQFACT, UaqSettings
+from knowgate.offline_eval.suites.uaqfact import UAQFACT
 from knowgate.offline_eval.suites.uaqfact._answering import FactRetriever
 from knowgate.offline_eval.suites.uaqfact._plan import Form
 from knowgate.offline_eval.suites.uaqfact._prompting import clue_facts
@@ -191,7 +191,7 @@ def system(folder: Path, forms: tuple[Form, ...]) -> None:
         "premise": premise_guard(WORLDS["closed"]),
         "premise, open world": premise_guard(WORLDS["open"]),
     }
-    settings = UaqSettings(data=folder, tasks=(1, 3), forms=forms)
+    settings = UAQFACT.settings(data=folder, tasks=(1, 3), forms=forms)
     asked = [System("model", model)]
     asked += [System(name, model, guard) for name, guard in guards.items()]
     with tempfile.TemporaryDirectory() as out:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from overhead import machine
 
 from knowgate.calibration import CalibrationRecord
-from knowgate.calibration.risk import fit_policy, grid_path
+from knowgate.calibration.risk import PathPoint, fit_policy
 from knowgate.guard import Policy
 from knowgate.guard.files import write_json
 
@@ -113,7 +113,7 @@ def ours(drawn: Floats, *, declared: bool) -> Callable[[], tuple[float, float] |
     ends = thresholds().tolist()
 
     def job() -> tuple[float, float] | None:
-        path = grid_path(ends, ends) if declared else None
+        path = PathPoint.grid(ends, ends) if declared else None
         return chosen_by(fit_policy(records, risk=RISK, delta=DELTA, path=path, seed=SEED).policy)
 
     return job

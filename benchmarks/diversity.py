@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from overhead import machine
 
 from knowgate.guard.files import write_json
-from knowgate.offline_eval.data import KnowledgeBase, read_questions
+from knowgate.offline_eval.data import KnowledgeBase, QuestionRecord
 from knowgate.offline_eval.data.diversity._farthest_first import farthest_first
 from knowgate.offline_eval.data.diversity._uniqueness import (
     keyword_distinct,
@@ -225,7 +225,7 @@ def question_sets(data: Path) -> dict[str, list[str]]:
         ]
     }
     for name in ("BTT", "CPF"):
-        records = read_questions(data / "policybench" / "questions" / f"{name}.json")
+        records = QuestionRecord.read(data / "policybench" / "questions" / f"{name}.json")
         found[name] = [record.question for record in records]
     return found
 

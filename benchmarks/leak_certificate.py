@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr, ndtr, rel_entr
 
-from knowgate.calibration.risk import simulate_leak
+from knowgate.calibration.risk import LeakPlan
 
 Floats = NDArray[np.float64]
 Certified = Callable[[Floats], NDArray[np.bool_]]
@@ -94,7 +94,7 @@ def thresholds(name: str, passages: int, alpha: float, rho: float, draws: int) -
     size = 1 if name == "one per passage" else PER_PASSAGE
     make = METHODS[name]
     certified = None if make is None else make(passages, alpha)
-    return simulate_leak(
+    return LeakPlan.simulate(
         [size] * passages, alpha, delta=DELTA, correlation=rho, draws=draws, certified=certified
     )
 

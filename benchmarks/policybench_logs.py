@@ -14,13 +14,7 @@ from typing import Any
 
 from knowgate.guard import InputError
 from knowgate.guard.files import read_jsonl
-from knowgate.offline_eval.data import (
-    KnowledgeBase,
-    PassageKind,
-    QuestionRecord,
-    build_knowledge_base,
-    read_questions,
-)
+from knowgate.offline_eval.data import KnowledgeBase, PassageKind, QuestionRecord
 
 TIERS = {"tier_1": 1, "tier_2": 2, "tier_3": 3, "NA": None, None: None}
 UNSAFE_TIER = 3
@@ -96,8 +90,8 @@ def read_document(path: Path, kind: PassageKind) -> Document:
     Raises:
         InputError: it cannot be read, or has fewer than two questions or passages.
     """
-    found = read_questions(path)
-    base = build_knowledge_base(found, kind, where=str(path))
+    found = QuestionRecord.read(path)
+    base = KnowledgeBase.of(found, kind, where=str(path))
     return Document(path.stem, {one.question_id: one for one in found}, base)
 
 

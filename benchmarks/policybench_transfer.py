@@ -41,7 +41,7 @@ from knowgate.guard.signals.relevance import default_aggregator, load_scorer
 from knowgate.offline_eval.data import PassageKind
 from knowgate.offline_eval.policies import records_from_run
 from knowgate.offline_eval.suites import run_suite
-from knowgate.offline_eval.suites.ookb import MEASURE, Instruments, MeasureSettings
+from knowgate.offline_eval.suites.ookb import MEASURE, Instruments
 
 HEAD = (
     "| passages | scorer | α | fitted on | tested on | source left out, passes | unsafe, no guard "
@@ -117,7 +117,7 @@ def read_domain(path: Path, runs: Path, kind: PassageKind, judges: Judges) -> Do
     with TemporaryDirectory() as folder:
         run_suite(
             MEASURE,
-            MeasureSettings(questions=path, passage=kind, top_k=TOP),
+            MEASURE.settings(questions=path, passage=kind, top_k=TOP),
             Path(folder) / "run",
             [Instruments(judges.scorer, judges.encoder)],
         )

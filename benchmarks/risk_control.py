@@ -22,14 +22,7 @@ from numpy.typing import NDArray
 from rich.progress import Progress
 
 from knowgate.calibration import CalibrationRecord, holm_adjusted
-from knowgate.calibration.risk import (
-    Evidence,
-    PathPoint,
-    RiskTarget,
-    certify,
-    fit_policy,
-    grid_path,
-)
+from knowgate.calibration.risk import Evidence, PathPoint, RiskTarget, certify, fit_policy
 
 Floats = NDArray[np.float64]
 DELTA = 0.1
@@ -84,7 +77,7 @@ def measure(
     population: Callable[[int, np.random.Generator], Sample], n: int, risk: float, draws: int
 ) -> list[str]:
     truth = population(200_000, np.random.default_rng(1))
-    grid = grid_path(LEVELS, LEVELS)
+    grid = PathPoint.grid(LEVELS, LEVELS)
     broken, coverage = 0, []
     others: dict[str, list[float]] = {"Holm": [], "Bonferroni": []}
     for draw in range(draws):

@@ -41,6 +41,7 @@ INSIDE_OF = {
     "benchmarks/diversity.py": ("knowgate", "offline_eval", "data", "diversity"),
     "tests/tools/microworld": ("knowgate", "offline_eval", "testbed"),
     "tools/microworld": ("knowgate", "offline_eval", "testbed"),
+    "tools/sufficiency": ("knowgate", "calibration", "training", "sufficiency"),
 }
 UNDER_WAY = pytest.mark.xfail(strict=False, reason="the redesign is under way")
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ._decision_monitor import AlarmSettings, DecisionMonitor
 from ._distance import Distance, calibration_histograms
-from ._drift import DriftReport, compare_with_calibration
+from ._drift import DriftReport
 from ._report import MonitorReport
 
 __all__ = [
@@ -22,5 +22,4 @@ __all__ = [
     "DriftReport",
     "MonitorReport",
     "calibration_histograms",
-    "compare_with_calibration",
 ]

@@ -119,6 +119,49 @@ class DriftReport:
             "signals": [signal.to_dict() for signal in self.signals],
         }
 
+    @classmethod
+    def of(
+        cls,
+        policy: Policy,
+        decisions: Iterable[MeasuredSignals],
+        *,
+        alpha: float = 0.05,
+        least: int = LEAST_VALUES,
+        seed: int = 0,
+    ) -> DriftReport:
+        """Compare the signals of live decisions with the policy's calibration histograms.
+
+        Per signal the p-values of PSI and KS are combined (twice the smaller one) and held
+        against `alpha` divided by the number of signals tested: where nothing has changed,
+        any verdict of drift has probability `alpha` at most (exact for questions drawn
+        independently, where the reference is a single histogram). It holds for one look:
+        looking every hour gives a false one sooner or later. "Drifted" further asks
+        for an effect: PSI or KS at least .1 above what chance gives; less is "slight drift".
+
+        Which histogram a signal is compared with:
+
+        - relevance: `relevance` where the policy has it; else the mixture of
+          `relevance.in_kb` and `relevance.left_out` that fits best.
+        - confidence: `confidence.asked` where the policy has it. A guard measures confidence
+          only where the decision needs it, so live values are a selection, and a histogram
+          of all calibration questions (`confidence`) serves only where nearly every
+          live decision has a value. Otherwise the verdict is "not comparable".
+
+        Args:
+            policy: with histograms.
+            decisions: Decisions, or anything with their signals.
+            alpha: in [.001, 1).
+            least: fewer live or calibration values give no verdict.
+            seed: of the random draws behind the p-values.
+
+        Raises:
+            InputError: `alpha` or `least` is out of range, or a histogram cannot be used.
+        """
+        counter = SignalCounter(policy)
+        for decision in decisions:
+            counter.add(decision.relevance, decision.confidence)
+        return compare_counts(policy, counter, alpha=alpha, least=least, seed=seed)
+
 
 class SignalCounter:
     """Live values in the bins of a policy's histograms: a few whole numbers, whatever the traffic.
@@ -150,48 +193,6 @@ class SignalCounter:
             self.counts["confidence"][bin_of(self._edges["confidence"], confidence)] += 1
 
 
-def compare_with_calibration(
-    policy: Policy,
-    decisions: Iterable[MeasuredSignals],
-    *,
-    alpha: float = 0.05,
-    least: int = LEAST_VALUES,
-    seed: int = 0,
-) -> DriftReport:
-    """Compare the signals of live decisions with the policy's calibration histograms.
-
-    Per signal the p-values of PSI and KS are combined (twice the smaller one) and held
-    against `alpha` divided by the number of signals tested: where nothing has changed,
-    any verdict of drift has probability `alpha` at most (exact for questions drawn
-    independently, where the reference is a single histogram). It holds for one look:
-    looking every hour gives a false one sooner or later. "Drifted" further asks
-    for an effect: PSI or KS at least .1 above what chance gives; less is "slight drift".
-
-    Which histogram a signal is compared with:
-
-    - relevance: `relevance` where the policy has it; else the mixture of
-      `relevance.in_kb` and `relevance.left_out` that fits best.
-    - confidence: `confidence.asked` where the policy has it. A guard measures confidence
-      only where the decision needs it, so live values are a selection, and a histogram
-      of all calibration questions (`confidence`) serves only where nearly every
-      live decision has a value. Otherwise the verdict is "not comparable".
-
-    Args:
-        policy: with histograms.
-        decisions: Decisions, or anything with their signals.
-        alpha: in [.001, 1).
-        least: fewer live or calibration values give no verdict.
-        seed: of the random draws behind the p-values.
-
-    Raises:
-        InputError: `alpha` or `least` is out of range, or a histogram cannot be used.
-    """
-    counter = SignalCounter(policy)
-    for decision in decisions:
-        counter.add(decision.relevance, decision.confidence)
-    return compare_counts(policy, counter, alpha=alpha, least=least, seed=seed)
-
-
 def compare_counts(
     policy: Policy,
     counter: SignalCounter,
@@ -201,7 +202,7 @@ def compare_counts(
     seed: int,
     judge: bool = True,
 ) -> DriftReport:
-    """As `compare_with_calibration`, for signals already counted; without `judge`, no verdicts."""
+    """As `DriftReport.of`, for signals already counted; without `judge`, no verdicts."""
     require_alpha(alpha, "alpha")
     if least < 1:
         raise InputError(f"at least one value is needed, not {least}")

@@ -57,40 +57,38 @@ class Evidence:
     def __len__(self) -> int:
         return len(self.relevance)
 
+    def route_codes(
+        self,
+        points: Sequence[PathPoint],
+        *,
+        conflict_between: ConflictBetween = "memory",
+    ) -> NDArray[np.int8]:
+        """Indices into `ROUTE_CODES`, exactly as policies with these thresholds route.
 
-def route_codes(
-    evidence: Evidence,
-    points: Sequence[PathPoint],
-    *,
-    conflict_between: ConflictBetween = "memory",
-) -> NDArray[np.int8]:
-    """Indices into `ROUTE_CODES`, exactly as policies with these thresholds route.
+        Args:
+            points: thresholds of p policies.
+            conflict_between: as in `Policy`: a conflict with memory counts only where memory
+                is confident.
 
-    Args:
-        evidence: n records.
-        points: thresholds of p policies.
-        conflict_between: as in `Policy`: a conflict with memory counts only where memory
-            is confident.
-
-    Returns:
-        Shape (p, n).
-    """
-    may_follow = np.asarray([point.relevance is not None for point in points])[:, None]
-    # Comparisons with NaN are False, so a failed signal passes no threshold.
-    follow = evidence.relevance >= _thresholds([point.relevance for point in points])
-    confident = evidence.confidence >= _thresholds([point.confidence for point in points])
-    answer = ~follow & confident & (~np.isnan(evidence.relevance) | ~may_follow)
-    checks = np.asarray([point.on_conflict == "abstain" for point in points])[:, None]
-    if checks.any():
-        blocked = evidence.conflict != 0.0  # NaN: it failed, and the guard abstains
-        if conflict_between == "memory":
-            blocked = blocked & confident
-        if conflict_between != "passages":
-            blocked = blocked | np.isnan(evidence.confidence)
-        codes = np.where(follow, np.where(checks & blocked, _ABSTAIN, _FOLLOW), _ABSTAIN)
-    else:
-        codes = np.where(follow, _FOLLOW, _ABSTAIN)
-    return np.asarray(np.where(answer, _ANSWER, codes), dtype=np.int8)
+        Returns:
+            Shape (p, n) for n records.
+        """
+        may_follow = np.asarray([point.relevance is not None for point in points])[:, None]
+        # Comparisons with NaN are False, so a failed signal passes no threshold.
+        follow = self.relevance >= _thresholds([point.relevance for point in points])
+        confident = self.confidence >= _thresholds([point.confidence for point in points])
+        answer = ~follow & confident & (~np.isnan(self.relevance) | ~may_follow)
+        checks = np.asarray([point.on_conflict == "abstain" for point in points])[:, None]
+        if checks.any():
+            blocked = self.conflict != 0.0  # NaN: it failed, and the guard abstains
+            if conflict_between == "memory":
+                blocked = blocked & confident
+            if conflict_between != "passages":
+                blocked = blocked | np.isnan(self.confidence)
+            codes = np.where(follow, np.where(checks & blocked, _ABSTAIN, _FOLLOW), _ABSTAIN)
+        else:
+            codes = np.where(follow, _FOLLOW, _ABSTAIN)
+        return np.asarray(np.where(answer, _ANSWER, codes), dtype=np.int8)
 
 
 def _thresholds(values: Sequence[float | None]) -> Floats:
@@ -252,7 +250,7 @@ def _tested(
     *,
     conflict_between: ConflictBetween,
 ) -> tuple[PointResult, ...]:
-    codes = route_codes(evidence, path, conflict_between=conflict_between)
+    codes = evidence.route_codes(path, conflict_between=conflict_between)
     counts = np.stack([(codes == code).sum(axis=1) for code in range(len(ROUTE_CODES))], axis=1)
     wrong = let_through_wrongly(evidence, codes).sum(axis=1).tolist()
     results = [_results(evidence, codes, path, target) for target in targets]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import get_args
+from typing import ClassVar, get_args
 
 import numpy as np
 
@@ -17,11 +17,11 @@ from .._statistics import SMALLEST_PROBABILITY
 from ..monitoring import calibration_histograms
 from ._certificate import Certificate
 from ._path import PathPoint
-from ._problems import MAX_FALSE_ABSTENTION, Problem, find_problems
+from ._problems import Problem
 from ._risks import Leak, Risk
 from ._units import is_answerable, one_per_question
 
-UNNAMED = Fingerprint(kind="unnamed")
+_UNNAMED = Fingerprint(kind="unnamed")
 ALL_ROUTES = (Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN)
 
 
@@ -30,7 +30,8 @@ class PolicyBinding:
     """What a policy is bound to besides its thresholds.
 
     Attributes:
-        scorer: fingerprint of the relevance scorer. The default names none: no guard
+        UNNAMED: stands for a scorer without a name.
+        scorer: fingerprint of the relevance scorer. The default is `UNNAMED`: no guard
             loads such a policy, but `Policy.route` works.
         estimator: fingerprint of the confidence estimator, if one took part.
         aggregator: how passage scores became one value per question.
@@ -39,7 +40,9 @@ class PolicyBinding:
         created_by: program and version.
     """
 
-    scorer: Fingerprint = UNNAMED
+    UNNAMED: ClassVar = _UNNAMED
+
+    scorer: Fingerprint = _UNNAMED
     estimator: Fingerprint | None = None
     aggregator: str = "max"
     relevance_calibrator: Calibrator = field(default_factory=IdentityCalibrator)
@@ -102,7 +105,7 @@ class Fit:
     risk: Risk
 
     def problems(
-        self, *, max_false_abstention: float = MAX_FALSE_ABSTENTION
+        self, *, max_false_abstention: float = Problem.MAX_FALSE_ABSTENTION
     ) -> tuple[Problem, ...]:
         """Why the policy should not serve; empty where nothing speaks against it.
 
@@ -119,7 +122,7 @@ class Fit:
                     relevance = policy.relevance_calibrator.apply(relevance)
                 routes.append(policy.route(relevance, record.confidence, record.conflict))
         abstained = routes.count(Route.ABSTAIN) / len(routes) if routes else None
-        return find_problems(
+        return Problem.find(
             policy, self.records, abstained, max_false_abstention=max_false_abstention
         )
 

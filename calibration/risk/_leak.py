@@ -102,24 +102,6 @@ def _gentle_curve(lowest: float, highest: float) -> Calibrator | None:
     return PlattCalibrator(a=a, b=b) if 0.0 < a < math.inf and math.isfinite(b) else None
 
 
-def smallest_leak(passages: int, delta: float) -> float | None:
-    """The smallest bound that so many passages can certify, if no question passes.
-
-    Returns:
-        Rounded up to two digits, below 1; None where there is none.
-
-    Example:
-        >>> smallest_leak(15, 0.1), smallest_leak(75, 0.1), smallest_leak(0, 0.1)
-        (0.15, 0.031, None)
-    """
-    if not passages:
-        return None
-    exact = -math.expm1(math.log(delta) / passages)
-    digits = 1 - math.floor(math.log10(exact))
-    found = math.ceil(exact * 10**digits - 1e-9) / 10**digits
-    return found if found < 1.0 else None
-
-
 def _guarantee(certificate: Certificate, left_out: LeftOut, risk: float, delta: float) -> Guarantee:
     certified = certificate.chosen is not None
     n, passages = certificate.questions, len(left_out.sizes)
@@ -161,7 +143,7 @@ def _certified(n: int, passages: int, errors: int, risk: float, delta: float) ->
 
 
 def _uncertified(n: int, passages: int, risk: float, delta: float) -> str:
-    smallest = smallest_leak(passages, delta)
+    smallest = Leak.smallest(passages, delta)
     supported = (
         ""
         if smallest is None

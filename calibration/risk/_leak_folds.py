@@ -30,35 +30,35 @@ class LeakFold:
     records: tuple[CalibrationRecord, ...]
     threshold: float | None
 
+    @classmethod
+    def deal(cls, fit: Fit, *, seed: int = 0) -> tuple[LeakFold, ...]:
+        """Deal the passages of a `Leak` fit to folds, with a threshold for each from the others.
 
-def leak_folds(fit: Fit, *, seed: int = 0) -> tuple[LeakFold, ...]:
-    """Deal the passages of a `Leak` fit to folds, with a threshold for each from the others.
+        A policy judged on the questions that chose its threshold looks better than it is. So each
+        fold's threshold lets the same share of the other folds' left-out questions pass, each
+        passage counting once, as the policy's does of all.
 
-    A policy judged on the questions that chose its threshold looks better than it is. So each
-    fold's threshold lets the same share of the other folds' left-out questions pass, each
-    passage counting once, as the policy's does of all.
+        Args:
+            fit: to a `Leak`.
+            seed: of the deal.
 
-    Args:
-        fit: to a `Leak`.
-        seed: of the deal.
-
-    Returns:
-        At most 20 folds, fewer of fewer passages; one without a threshold where nothing was
-        certified.
-    """
-    if fit.certificate.chosen is None:
-        return (LeakFold(fit.records, None),)
-    measured = [r for r in fit.records if r.case == "left_out" and r.relevance is not None]
-    share = _share_passing(fit, measured)
-    units = sorted({record.unit for record in fit.records})
-    dealt = np.random.default_rng(seed).permutation(len(units)) % min(_MOST_FOLDS, len(units))
-    fold_of = dict(zip(units, dealt.tolist(), strict=True))
-    found = []
-    for number in range(int(dealt.max(initial=0)) + 1):
-        inside = tuple(r for r in fit.records if fold_of[r.unit] == number)
-        others = [r for r in fit.records if fold_of[r.unit] != number]
-        found.append(LeakFold(inside, _threshold(others, share)))
-    return tuple(found)
+        Returns:
+            At most 20 folds, fewer of fewer passages; one without a threshold where nothing was
+            certified.
+        """
+        if fit.certificate.chosen is None:
+            return (cls(fit.records, None),)
+        measured = [r for r in fit.records if r.case == "left_out" and r.relevance is not None]
+        share = _share_passing(fit, measured)
+        units = sorted({record.unit for record in fit.records})
+        dealt = np.random.default_rng(seed).permutation(len(units)) % min(_MOST_FOLDS, len(units))
+        fold_of = dict(zip(units, dealt.tolist(), strict=True))
+        found = []
+        for number in range(int(dealt.max(initial=0)) + 1):
+            inside = tuple(r for r in fit.records if fold_of[r.unit] == number)
+            others = [r for r in fit.records if fold_of[r.unit] != number]
+            found.append(cls(inside, _threshold(others, share)))
+        return tuple(found)
 
 
 def _share_passing(fit: Fit, measured: Sequence[CalibrationRecord]) -> float:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ...guard.contracts import ConflictBetween
 from .. import CalibrationRecord
-from ._certificate import Evidence, let_through_wrongly, route_codes
+from ._certificate import Evidence, let_through_wrongly
 from ._path import ConflictRule, CorrectnessModel, PathPoint, fit_correctness
 from ._risks import RiskTarget, as_targets
 
@@ -249,7 +249,7 @@ def _forecast(
     questions: int,
     conflict_between: ConflictBetween,
 ) -> list[Forecast]:
-    codes = route_codes(expected.evidence, points, conflict_between=conflict_between)
+    codes = expected.evidence.route_codes(points, conflict_between=conflict_between)
     total = max(float(expected.weights.sum()), 1e-12)
     coverage = (codes != 0) @ expected.weights / total
     power = np.ones(len(points))

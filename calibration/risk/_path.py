@@ -37,6 +37,20 @@ class PathPoint:
         if self.on_conflict not in ("ignore", "abstain"):
             raise ValueError(f"on_conflict must be 'ignore' or 'abstain', not {self.on_conflict!r}")
 
+    @classmethod
+    def grid(cls, relevance: Sequence[float], confidence: Sequence[float]) -> tuple[PathPoint, ...]:
+        """All pairs of the thresholds, those with the larger sum first.
+
+        Meant for comparing procedures; a path learned on separate data is sharper.
+
+        Example:
+            >>> [(p.relevance, p.confidence) for p in PathPoint.grid([0.2, 0.8], [0.5])]
+            [(0.8, 0.5), (0.2, 0.5)]
+        """
+        pairs = [(r, p) for r in relevance for p in confidence]
+        pairs.sort(key=lambda pair: (-math.fsum(pair), -pair[0]))
+        return as_path(pairs)
+
 
 Point = PathPoint | tuple[float | None, float | None]
 
@@ -74,20 +88,6 @@ def diagonal_path(steps: int = 49, *, answer: bool = True) -> tuple[PathPoint, .
         raise ValueError(f"there must be a step, not {steps}")
     places = [1.0 - step / (steps + 1) for step in range(1, steps + 1)]
     return tuple(PathPoint(t, t if answer else None) for t in places)
-
-
-def grid_path(relevance: Sequence[float], confidence: Sequence[float]) -> tuple[PathPoint, ...]:
-    """All pairs of the thresholds, those with the larger sum first.
-
-    Meant for comparing procedures; a path learned on separate data is sharper.
-
-    Example:
-        >>> [(p.relevance, p.confidence) for p in grid_path([0.2, 0.8], [0.5])]
-        [(0.8, 0.5), (0.2, 0.5)]
-    """
-    pairs = [(r, p) for r in relevance for p in confidence]
-    pairs.sort(key=lambda pair: (-math.fsum(pair), -pair[0]))
-    return as_path(pairs)
 
 
 Floats = NDArray[np.float64]

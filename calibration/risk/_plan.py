@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._statistics import questions_needed
-from ._leak import smallest_leak
+from ._risks import Leak
 from ._tests import binomial_p_values, subsample_e_values, subsample_p_values
 
 Floats = NDArray[np.float64]
@@ -42,70 +42,76 @@ class LeakPlan:
     smallest: float | None
     false_abstention: dict[float, float]
 
+    @classmethod
+    def of(
+        cls,
+        sizes: Sequence[int],
+        bound: float,
+        *,
+        delta: float = 0.1,
+        draws: int = 200,
+        seed: int = 0,
+    ) -> LeakPlan:
+        """Say what a calibration on so many questions per passage can certify.
 
-def plan_leak(
-    sizes: Sequence[int], bound: float, *, delta: float = 0.1, draws: int = 200, seed: int = 0
-) -> LeakPlan:
-    """Say what a calibration on so many questions per passage can certify.
+        Numbers of passages come from the test itself; rates of false abstention from the same
+        test on simulated scores: normal, with correlation .5 within a passage.
 
-    Numbers of passages come from the test itself; rates of false abstention from the same
-    test on simulated scores: normal, with correlation .5 within a passage.
+        Args:
+            sizes: questions of each passage, each at least 1.
+            bound: on the leak, in (0, 1).
+            delta: probability that the promise fails by bad luck.
+            draws: simulated calibrations.
+            seed: of the draws.
 
-    Args:
-        sizes: questions of each passage, each at least 1.
-        bound: on the leak, in (0, 1).
-        delta: probability that the promise fails by bad luck.
-        draws: simulated calibrations.
-        seed: of the draws.
+        Example:
+            >>> found = LeakPlan.of([4] * 15, 0.1)
+            >>> found.questions, found.passages, found.needed, found.smallest
+            (60, 15, 22, 0.15)
+        """
+        from scipy.special import ndtr, ndtri
 
-    Example:
-        >>> found = plan_leak([4] * 15, 0.1)
-        >>> found.questions, found.passages, found.needed, found.smallest
-        (60, 15, 22, 0.15)
-    """
-    from scipy.special import ndtr, ndtri
+        needed = questions_needed(bound, delta)
+        rates: dict[float, float] = {}
+        if len(sizes) >= needed:
+            thresholds = LeakPlan.simulate(
+                sizes, bound, delta=delta, correlation=CORRELATION, draws=draws, seed=seed
+            )
+            for auroc in _SEPARATIONS:
+                shift = math.sqrt(2.0) * float(ndtri(auroc))
+                rates[auroc] = float(ndtr(thresholds - shift).mean())
+        return cls(sum(sizes), len(sizes), needed, Leak.smallest(len(sizes), delta), rates)
 
-    needed = questions_needed(bound, delta)
-    rates: dict[float, float] = {}
-    if len(sizes) >= needed:
-        thresholds = simulate_leak(
-            sizes, bound, delta=delta, correlation=CORRELATION, draws=draws, seed=seed
-        )
-        for auroc in _SEPARATIONS:
-            shift = math.sqrt(2.0) * float(ndtri(auroc))
-            rates[auroc] = float(ndtr(thresholds - shift).mean())
-    return LeakPlan(sum(sizes), len(sizes), needed, smallest_leak(len(sizes), delta), rates)
+    @staticmethod
+    def simulate(
+        sizes: Sequence[int],
+        bound: float,
+        *,
+        delta: float,
+        correlation: float,
+        draws: int,
+        seed: int = 0,
+        certified: Certified | None = None,
+    ) -> Floats:
+        """Thresholds that calibrations on simulated scores of left-out questions choose.
 
+        Scores are standard normal.
 
-def simulate_leak(
-    sizes: Sequence[int],
-    bound: float,
-    *,
-    delta: float,
-    correlation: float,
-    draws: int,
-    seed: int = 0,
-    certified: Certified | None = None,
-) -> Floats:
-    """Thresholds that calibrations on simulated scores of left-out questions choose.
+        Args:
+            sizes: questions of each passage.
+            bound: on the leak.
+            delta: probability that the promise fails by bad luck.
+            correlation: of the scores of two questions on one passage, in [0, 1].
+            draws: simulated calibrations.
+            seed: of the draws.
+            certified: another test than the product's: whether shares that pass, of shape
+                (draws, passages), are certified.
 
-    Scores are standard normal.
-
-    Args:
-        sizes: questions of each passage.
-        bound: on the leak.
-        delta: probability that the promise fails by bad luck.
-        correlation: of the scores of two questions on one passage, in [0, 1].
-        draws: simulated calibrations.
-        seed: of the draws.
-        certified: another test than the product's: whether shares that pass, of shape
-            (draws, passages), are certified.
-
-    Returns:
-        Shape (draws,); infinite where nothing is certified.
-    """
-    scores = _scores(sizes, correlation, draws, np.random.default_rng(seed))
-    return _laxest_thresholds(scores, certified or _certified_by_test(scores, bound, delta))
+        Returns:
+            Shape (draws,); infinite where nothing is certified.
+        """
+        scores = _scores(sizes, correlation, draws, np.random.default_rng(seed))
+        return _laxest_thresholds(scores, certified or _certified_by_test(scores, bound, delta))
 
 
 def _scores(

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from ...guard.policy import Policy
 from .. import CalibrationRecord, Interval, bootstrap_auroc
 from ._units import is_answerable
 
-MAX_FALSE_ABSTENTION = 0.35
-"""Share of the answerable questions that a usable policy may abstain from, by default."""
 _MOST_MISSES = 1 / 3
 _RESAMPLES = 400
 
@@ -21,6 +19,8 @@ class Problem:
     """One reason why a policy should not serve.
 
     Attributes:
+        MAX_FALSE_ABSTENTION: share of the answerable questions that a usable policy may
+            abstain from, by default.
         kind: `uncertified`: no threshold met the bound; `blind`: no signal tells questions
             that can be answered from those that cannot; `abstains`: too many answerable
             questions are abstained from; `misses`: the retriever does not find the source of
@@ -29,49 +29,52 @@ class Problem:
         hint: what to do about it.
     """
 
+    MAX_FALSE_ABSTENTION: ClassVar = 0.35
+
     kind: Literal["uncertified", "blind", "abstains", "misses"]
     what: str
     hint: str
 
+    @classmethod
+    def find(
+        cls,
+        policy: Policy,
+        records: Sequence[CalibrationRecord],
+        false_abstention: float | None,
+        *,
+        max_false_abstention: float = MAX_FALSE_ABSTENTION,
+        seed: int = 0,
+    ) -> tuple[Problem, ...]:
+        """Find what makes a policy useless to serve, the cause before its effects.
 
-def find_problems(
-    policy: Policy,
-    records: Sequence[CalibrationRecord],
-    false_abstention: float | None,
-    *,
-    max_false_abstention: float = MAX_FALSE_ABSTENTION,
-    seed: int = 0,
-) -> tuple[Problem, ...]:
-    """Find what makes a policy useless to serve, the cause before its effects.
-
-    Args:
-        policy: fitted to the records.
-        records: as measured, on any scale.
-        false_abstention: share of the answerable questions that it abstains from; None
-            where that is not known.
-        max_false_abstention: the largest such share that will do.
-        seed: of the resampling behind the interval of the AUROC.
-    """
-    found = [_misses(records), _blind(policy, records, seed)]
-    guarantee = policy.guarantee
-    if guarantee is not None and not guarantee.certified:
-        found.append(
-            Problem(
-                "uncertified",
-                guarantee.statement,
-                "measure more questions, best on further passages, or allow a larger bound",
+        Args:
+            policy: fitted to the records.
+            records: as measured, on any scale.
+            false_abstention: share of the answerable questions that it abstains from; None
+                where that is not known.
+            max_false_abstention: the largest such share that will do.
+            seed: of the resampling behind the interval of the AUROC.
+        """
+        found = [_misses(records), _blind(policy, records, seed)]
+        guarantee = policy.guarantee
+        if guarantee is not None and not guarantee.certified:
+            found.append(
+                cls(
+                    "uncertified",
+                    guarantee.statement,
+                    "measure more questions, best on further passages, or allow a larger bound",
+                )
             )
-        )
-    elif false_abstention is not None and false_abstention > max_false_abstention:
-        found.append(
-            Problem(
-                "abstains",
-                f"It would abstain from {false_abstention:.0%} of the questions that could be "
-                f"answered, more than {max_false_abstention:.0%}.",
-                "compare scorers, measure more questions, or allow a larger bound",
+        elif false_abstention is not None and false_abstention > max_false_abstention:
+            found.append(
+                cls(
+                    "abstains",
+                    f"It would abstain from {false_abstention:.0%} of the questions that could be "
+                    f"answered, more than {max_false_abstention:.0%}.",
+                    "compare scorers, measure more questions, or allow a larger bound",
+                )
             )
-        )
-    return tuple(problem for problem in found if problem is not None)
+        return tuple(problem for problem in found if problem is not None)
 
 
 def _misses(records: Sequence[CalibrationRecord]) -> Problem | None:
@@ -85,7 +88,7 @@ def _misses(records: Sequence[CalibrationRecord]) -> Problem | None:
         "misses",
         f"The retriever does not find the source of {missed} of {len(asked)} questions although "
         "it is there: calibration would be about the retriever, not the guard.",
-        "check that the passages are chunks of the documents, and mend the retriever first",
+        "check that the passages are chunks of the documents, and repair the retriever first",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from numbers import Real
@@ -65,6 +66,26 @@ class RiskTarget:
         if not SMALLEST_PROBABILITY <= self.bound <= 1 - SMALLEST_PROBABILITY:
             raise ValueError(f"risk must be between 0 and 1, not {self.bound}")
 
+    @classmethod
+    def of_errors(
+        cls, bound: float, losses: LossTable | None = None, *, per_route: bool = False
+    ) -> tuple[RiskTarget, ...]:
+        """Bounds on wrong answers, or on their mean cost.
+
+        Args:
+            bound: α in (0, 1).
+            losses: what errors cost; None: the share of wrong answers among those let through.
+            per_route: followed contexts and answers from memory are bounded each as well.
+
+        Example:
+            >>> [target.kind for target in RiskTarget.of_errors(0.1, per_route=True)]
+            ['selective', 'follow', 'answer']
+        """
+        first = cls("selective", bound) if losses is None else cls("cost", bound, losses)
+        if not per_route:
+            return (first,)
+        return (first, cls("follow", bound), cls("answer", bound))
+
 
 @dataclass(frozen=True, slots=True)
 class Leak:
@@ -86,6 +107,24 @@ class Leak:
     def target(self) -> RiskTarget:
         """The bound that is tested."""
         return RiskTarget("leak", self.bound)
+
+    @staticmethod
+    def smallest(passages: int, delta: float) -> float | None:
+        """The smallest bound that so many passages can certify, if no question passes.
+
+        Returns:
+            Rounded up to two digits, below 1; None where there is none.
+
+        Example:
+            >>> Leak.smallest(15, 0.1), Leak.smallest(75, 0.1), Leak.smallest(0, 0.1)
+            (0.15, 0.031, None)
+        """
+        if not passages:
+            return None
+        exact = -math.expm1(math.log(delta) / passages)
+        digits = 1 - math.floor(math.log10(exact))
+        found = math.ceil(exact * 10**digits - 1e-9) / 10**digits
+        return found if found < 1.0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,26 +151,6 @@ Risk = float | RiskTarget | Sequence[RiskTarget] | Leak | Coverage
 """What a policy is fitted to; a number bounds the share of wrong answers let through."""
 
 
-def risk_targets(
-    bound: float, losses: LossTable | None = None, *, per_route: bool = False
-) -> tuple[RiskTarget, ...]:
-    """Bounds on wrong answers, or on their mean cost.
-
-    Args:
-        bound: α in (0, 1).
-        losses: what errors cost; None: the share of wrong answers among those let through.
-        per_route: followed contexts and answers from memory are bounded each as well.
-
-    Example:
-        >>> [target.kind for target in risk_targets(0.1, per_route=True)]
-        ['selective', 'follow', 'answer']
-    """
-    first = RiskTarget("selective", bound) if losses is None else RiskTarget("cost", bound, losses)
-    if not per_route:
-        return (first,)
-    return (first, RiskTarget("follow", bound), RiskTarget("answer", bound))
-
-
 def as_targets(risk: float | RiskTarget | Sequence[RiskTarget]) -> tuple[RiskTarget, ...]:
     """The bounds as a sequence.
 
@@ -139,7 +158,7 @@ def as_targets(risk: float | RiskTarget | Sequence[RiskTarget]) -> tuple[RiskTar
         ValueError: not a number or targets, or a target that cannot be combined.
     """
     if isinstance(risk, Real) and not isinstance(risk, bool):
-        return risk_targets(float(risk))
+        return RiskTarget.of_errors(float(risk))
     targets = (risk,) if isinstance(risk, RiskTarget) else tuple(risk)  # type: ignore[arg-type]
     if not targets or not all(isinstance(target, RiskTarget) for target in targets):
         raise ValueError("risk must be a number in (0, 1), or one RiskTarget or more")

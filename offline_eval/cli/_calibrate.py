@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from ...calibration.risk import MAX_FALSE_ABSTENTION, Coverage, Leak, Risk, risk_targets
+from ...calibration.risk import Coverage, Leak, Problem, Risk, RiskTarget
 from ...guard.errors import InputError
 from ._app import app
 from ._calibration_output import (
@@ -100,7 +100,7 @@ class _Asked:
         self._reject("answer_from_memory", promise=promise)
         if self.coverage is None:
             losses = None if self.cost is None else parse_costs(self.cost)
-            return risk_targets(risk, losses, per_route=self.per_route)
+            return RiskTarget.of_errors(risk, losses, per_route=self.per_route)
         if self.risk is not None:
             raise InputError(
                 "are mutually exclusive", where="--risk, --coverage", hint="name one of both"
@@ -180,7 +180,7 @@ def calibrate(
         ),
     ] = None,
     report: Report = None,
-    max_false_abstention: MaxFalseAbstention = MAX_FALSE_ABSTENTION,
+    max_false_abstention: MaxFalseAbstention = Problem.MAX_FALSE_ABSTENTION,
     write_anyway: WriteAnyway = False,
 ) -> None:
     """Choose the thresholds that keep the risk below the bound, with a guarantee.

@@ -11,13 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ...calibration.monitoring import (
-    DecisionMonitor,
-    Distance,
-    DriftReport,
-    MonitorReport,
-    compare_with_calibration,
-)
+from ...calibration.monitoring import DecisionMonitor, Distance, DriftReport, MonitorReport
 from ...guard.decision import Decision, Reason, Route
 from ...guard.errors import InputError
 from ...guard.files import read_jsonl, write_json
@@ -135,7 +129,7 @@ def _judged(
     else:
         assert run is not None
         taken = replayed_decisions(MeasuredRun.read(run, with_calibration=False), loaded)
-    compared = compare_with_calibration(loaded, _observed(monitor, counted, taken))
+    compared = DriftReport.of(loaded, _observed(monitor, counted, taken))
     for route, right, rate in labels:
         monitor.feedback(route, right, rate=rate)
     return _whole(monitor.report(), compared, counted)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ..data.facts import BuildSettings, BuildTotals, build_questions, estimate_build
+from ..data.facts import BuildEstimate, BuildSettings, BuildTotals, build_questions
 from ..run import CallLimits
 from ..systems import load_chat_model
 from ._app import app
@@ -97,7 +97,7 @@ def build(
         chunk_overlap=chunk_overlap,
     )
     if dry_run:
-        out.print(str(estimate_build(documents, out_dir, settings=settings)), markup=False)
+        out.print(str(BuildEstimate.of(documents, out_dir, settings=settings)), markup=False)
         return
     limits = CallLimits(concurrency, rate, timeout, max_attempts)
     with call_stages(_STAGES) as show:

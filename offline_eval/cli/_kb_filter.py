@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ...guard.engine import BiEncoderScorer
-from ..data import read_questions
+from ..data import QuestionRecord
 from ..data.diversity import (
     DiversitySettings,
     KeywordMethod,
@@ -59,7 +59,7 @@ def filter_questions(
     settings = DiversitySettings(
         keyword, semantic, keyword_threshold, semantic_threshold, near_duplicates
     )
-    read_questions(questions)  # reject bad files before a model is loaded
+    QuestionRecord.read(questions)  # reject bad files before a model is loaded
     report = dropped or out.with_name(f"{out.stem}.dropped.jsonl")
     with progress_bar("filtering") as advance:
         found = filter_questions_file(

@@ -73,7 +73,7 @@ def label(
         {"--sample": sample, "--seed": seed, "--criterion": criterion},
         show_names=show_names,
     )
-    from ..judging.labelling import LabelSession, consensus_session, export_labels
+    from ..judging.labelling import LabelSession, export_labels
     from ..run import RepliesRun
 
     found = RepliesRun.read(run)
@@ -83,7 +83,7 @@ def label(
         )
         _serve(session, port, no_browser)
     elif consensus is not None:
-        _serve(consensus_session(found, consensus, show_names=show_names), port, no_browser)
+        _serve(LabelSession.consensus(found, consensus, show_names=show_names), port, no_browser)
     elif export is not None:
         out.print(f"{export_labels(found, export)} replies → {export}", markup=False)
     else:
@@ -145,7 +145,7 @@ def _has_browser() -> bool:
 
 
 def _print_agreement(run: RepliesRun) -> None:
-    from ..judging.labelling import Labels, agreement
+    from ..judging.labelling import Agreement, Labels
 
     labels = Labels.read(run.folder)
     if not labels.annotators:
@@ -155,7 +155,7 @@ def _print_agreement(run: RepliesRun) -> None:
             hint="start with `knowgate label RUN --annotator NAME`",
         )
     for criterion in labels.criteria:
-        _print_criterion(agreement(labels, criterion.name, run=run))
+        _print_criterion(Agreement.of(labels, criterion.name, run=run))
     out.print(
         "95 % intervals by resampling questions with all their replies. Cohen's kappa takes the "
         "replies that both labelled, Fleiss' kappa those that all labelled, Krippendorff's alpha "

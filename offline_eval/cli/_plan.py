@@ -11,7 +11,7 @@ import typer
 
 from ...guard.errors import InputError
 from ...guard.files import write_json
-from ..data import PassageKind, build_knowledge_base, read_questions
+from ..data import KnowledgeBase, PassageKind, QuestionRecord
 from ._app import app
 from ._console import out
 
@@ -49,7 +49,7 @@ def plan(
 
     Example: `knowgate plan --questions kb.jsonl --risk 0.1`
     """
-    from ...calibration.risk import plan_leak
+    from ...calibration.risk import LeakPlan
 
     for name, value in (("--risk", risk), ("--delta", delta)):
         if not 1e-9 <= value <= 1 - 1e-9:
@@ -57,8 +57,8 @@ def plan(
                 f"must be between 0 and 1, not {value:g}", where=name, hint="name one such as 0.1"
             )
     sizes = _sizes(questions, passage)
-    found = plan_leak(sizes, risk, delta=delta)
-    rows = [plan_leak(_like(sizes, count), risk, delta=delta) for count in _TABLE]
+    found = LeakPlan.of(sizes, risk, delta=delta)
+    rows = [LeakPlan.of(_like(sizes, count), risk, delta=delta) for count in _TABLE]
     for line in [_verdict(found, risk, delta), "", *_table(found, rows)]:
         out.print(line, markup=False)
     if json_path is not None:
@@ -67,10 +67,10 @@ def plan(
 
 def _sizes(path: Path, kind: PassageKind | None) -> list[int]:
     """Questions of each source or passage."""
-    records = read_questions(path)
+    records = QuestionRecord.read(path)
     if kind is None and all(record.source for record in records):
         return list(Counter(record.source for record in records).values())
-    base = build_knowledge_base(records, kind, where=str(path))
+    base = KnowledgeBase.of(records, kind, where=str(path))
     return list(Counter(base.passage_of.values()).values())
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ...calibration.risk import MAX_FALSE_ABSTENTION, Leak
+from ...calibration.risk import Leak, Problem
 from ...guard.errors import InputError
 from ...guard.policy import Policy
 from ._app import app
@@ -43,7 +43,7 @@ def recalibrate(
     share: Share = 1.0,
     seed: Seed = 0,
     report: Report = None,
-    max_false_abstention: MaxFalseAbstention = MAX_FALSE_ABSTENTION,
+    max_false_abstention: MaxFalseAbstention = Problem.MAX_FALSE_ABSTENTION,
     write_anyway: WriteAnyway = False,
 ) -> None:
     """Keep a policy's promise up to date: same bound, δ, loss and routes, newer questions.

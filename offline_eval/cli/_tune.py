@@ -19,7 +19,7 @@ from ...calibration.training.sufficiency import (
 from ...guard.errors import InputError
 from ...guard.files import new_folder, require_new_folder, write_json
 from ...guard.signals.relevance import scorer_names
-from ..data import PassageKind, QuestionRecord, build_knowledge_base, read_questions
+from ..data import KnowledgeBase, PassageKind, QuestionRecord
 from ._app import app
 from ._console import out, progress_bar
 
@@ -54,7 +54,7 @@ def relevance(
 
     Example: `knowgate tune relevance --questions kb.json --out tuned`
     """
-    records = read_questions(questions)
+    records = QuestionRecord.read(questions)
     cases = _training_questions(records, passage, where=str(questions))
     require_new_folder(out_dir)
     with new_folder(out_dir, last=_LAST_FILE) as work:
@@ -70,7 +70,7 @@ def relevance(
 def _training_questions(
     records: list[QuestionRecord], passage: PassageKind | None, *, where: str
 ) -> list[TrainingQuestion]:
-    knowledge_base = build_knowledge_base(records, passage, where=where)
+    knowledge_base = KnowledgeBase.of(records, passage, where=where)
     if len(records) < MIN_QUESTIONS:
         raise InputError(
             f"{len(records)} questions are too few to tune on",

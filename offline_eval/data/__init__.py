@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from ._embedding import Encoder, embed_all
-from ._questions import (
-    KnowledgeBase,
-    PassageKind,
-    QuestionRecord,
-    build_knowledge_base,
-    read_questions,
-)
+from ._questions import KnowledgeBase, PassageKind, QuestionRecord
 from .facts import load_chunks
 
 __all__ = [
@@ -17,8 +11,6 @@ __all__ = [
     "KnowledgeBase",
     "PassageKind",
     "QuestionRecord",
-    "build_knowledge_base",
     "embed_all",
     "load_chunks",
-    "read_questions",
 ]

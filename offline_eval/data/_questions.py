@@ -40,53 +40,53 @@ class QuestionRecord:
     source: str | None = None
     topic: str | None = None
 
+    @classmethod
+    def read(
+        cls, path: str | os.PathLike[str], *, need_answer: bool = True
+    ) -> list[QuestionRecord]:
+        """Read questions from a KnowOrNot question document, a JSON list, or JSON lines.
 
-def read_questions(
-    path: str | os.PathLike[str], *, need_answer: bool = True
-) -> list[QuestionRecord]:
-    """Read questions from a KnowOrNot question document, a JSON list, or JSON lines.
+        Args:
+            path: one object per line (JSON lines), or `.json` with a list of objects
+                or a document whose field `questions` is such a list. The id may be
+                called `id`, `question_id` or `identifier`; without one it is `q<n>`,
+                with `'` after it as long as a record has that for its own.
+            need_answer: False also takes records without "answer", which is then empty.
 
-    Args:
-        path: one object per line (JSON lines), or `.json` with a list of objects
-            or a document whose field `questions` is such a list. The id may be
-            called `id`, `question_id` or `identifier`; without one it is `q<n>`,
-            with `'` after it as long as a record has that for its own.
-        need_answer: False also takes records without "answer", which is then empty.
+        Returns:
+            At least two records, in the order of the file, with unique ids.
 
-    Returns:
-        At least two records, in the order of the file, with unique ids.
-
-    Raises:
-        InputError: missing or broken file, wrong field, duplicate id, fewer than
-            two questions; the message names file and line.
-    """
-    records: list[QuestionRecord] = []
-    seen: dict[str, str] = {}
-    found = list(_objects(Path(path)))
-    taken = {clean_text(str(value.get(name))) for _, value in found for name in _ID_FIELDS}
-    for where, value in found:
-        default_id = f"q{len(records) + 1}"
-        while default_id in taken:
-            default_id += "'"
-        record = _record(value, where, default_id=default_id, need_answer=need_answer)
-        if record.question_id in seen:
+        Raises:
+            InputError: missing or broken file, wrong field, duplicate id, fewer than
+                two questions; the message names file and line.
+        """
+        records: list[QuestionRecord] = []
+        seen: dict[str, str] = {}
+        found = list(_objects(Path(path)))
+        taken = {clean_text(str(value.get(name))) for _, value in found for name in _ID_FIELDS}
+        for where, value in found:
+            default_id = f"q{len(records) + 1}"
+            while default_id in taken:
+                default_id += "'"
+            record = _record(value, where, default_id=default_id, need_answer=need_answer)
+            if record.question_id in seen:
+                raise InputError(
+                    f"the id {_short(record.question_id)!r} was used before "
+                    f"({seen[record.question_id]})",
+                    where=where,
+                    hint="give every question an id of its own",
+                )
+            seen[record.question_id] = where
+            records.append(record)
+        if not records:
+            raise InputError("the knowledge base is empty", where=os.fspath(path), hint=_HINT)
+        if len(records) == 1:
             raise InputError(
-                f"the id {_short(record.question_id)!r} was used before "
-                f"({seen[record.question_id]})",
-                where=where,
-                hint="give every question an id of its own",
+                "there is one question only",
+                where=os.fspath(path),
+                hint="leaving one out needs at least two questions",
             )
-        seen[record.question_id] = where
-        records.append(record)
-    if not records:
-        raise InputError("the knowledge base is empty", where=os.fspath(path), hint=_HINT)
-    if len(records) == 1:
-        raise InputError(
-            "there is one question only",
-            where=os.fspath(path),
-            hint="leaving one out needs at least two questions",
-        )
-    return records
+        return records
 
 
 def _objects(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -249,40 +249,40 @@ class KnowledgeBase:
     passage_of: dict[str, str]
     kind: PassageKind = PassageKind.PASSAGE
 
+    @classmethod
+    def of(
+        cls, questions: Sequence[QuestionRecord], kind: PassageKind | None, *, where: str
+    ) -> KnowledgeBase:
+        """Build the knowledge base that `questions` are asked against.
 
-def build_knowledge_base(
-    questions: Sequence[QuestionRecord], kind: PassageKind | None, *, where: str
-) -> KnowledgeBase:
-    """Build the knowledge base that `questions` are asked against.
+        Questions with the same text as passage share it (white space aside), so that
+        leaving that passage out leaves it nowhere else word for word. With
+        `question_answer`, two questions with one answer still have two passages.
 
-    Questions with the same text as passage share it (white space aside), so that
-    leaving that passage out leaves it nowhere else word for word. With
-    `question_answer`, two questions with one answer still have two passages.
+        Args:
+            questions: at least two.
+            kind: what goes into a passage; None for the default, see `PassageKind.of`.
+            where: named in errors.
 
-    Args:
-        questions: at least two.
-        kind: what goes into a passage; None for the default, see `PassageKind.of`.
-        where: named in errors.
-
-    Raises:
-        InputError: fewer than two distinct passages, or a record lacks its passage.
-    """
-    kind = kind or PassageKind.of(questions)
-    first: dict[str, str] = {}
-    passages: dict[str, str] = {}
-    passage_of: dict[str, str] = {}
-    for record in questions:
-        text = _passage_text(record, kind, where)
-        key = " ".join(text.split())
-        passage_of[record.question_id] = first.setdefault(key, record.question_id)
-        passages.setdefault(passage_of[record.question_id], text)
-    if len(passages) < 2:
-        raise InputError(
-            "all questions share one passage",
-            where=where,
-            hint="leaving one out needs at least two different passages",
-        )
-    return KnowledgeBase(passages, passage_of, kind)
+        Raises:
+            InputError: fewer than two distinct passages, or a record lacks its passage.
+        """
+        kind = kind or PassageKind.of(questions)
+        first: dict[str, str] = {}
+        passages: dict[str, str] = {}
+        passage_of: dict[str, str] = {}
+        for record in questions:
+            text = _passage_text(record, kind, where)
+            key = " ".join(text.split())
+            passage_of[record.question_id] = first.setdefault(key, record.question_id)
+            passages.setdefault(passage_of[record.question_id], text)
+        if len(passages) < 2:
+            raise InputError(
+                "all questions share one passage",
+                where=where,
+                hint="leaving one out needs at least two different passages",
+            )
+        return cls(passages, passage_of, kind)
 
 
 def _passage_text(record: QuestionRecord, kind: PassageKind, where: str) -> str:

@@ -19,16 +19,15 @@ from __future__ import annotations
 from ._chance_agreement import cohens_kappa
 from ._contract import FunctionJudge, Judge, JudgedReply, Verdict
 from ._correction import corrected_rate
-from ._criterion import Criterion, NoVerdictError, parse_tag
+from ._criterion import Criterion, NoVerdictError
 from ._judges import DetectorJudge, EstimateJudge
 from ._llm_judge import LLMJudge
-from ._multiple_choice import LETTERS, parse_choices
+from ._multiple_choice import MultipleChoice
 from ._run import judge_run, plan_judging
-from ._validation import JudgeValidation, judges_of, validate_judges
-from ._yes_no import parse_yes_no, yes_no_likelihoods
+from ._validation import JudgeValidation, judges_of
+from ._yes_no import YesNo
 
 __all__ = [
-    "LETTERS",
     "Criterion",
     "DetectorJudge",
     "EstimateJudge",
@@ -37,16 +36,13 @@ __all__ = [
     "JudgeValidation",
     "JudgedReply",
     "LLMJudge",
+    "MultipleChoice",
     "NoVerdictError",
     "Verdict",
+    "YesNo",
     "cohens_kappa",
     "corrected_rate",
     "judge_run",
     "judges_of",
-    "parse_choices",
-    "parse_tag",
-    "parse_yes_no",
     "plan_judging",
-    "validate_judges",
-    "yes_no_likelihoods",
 ]

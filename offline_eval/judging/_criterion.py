@@ -70,45 +70,6 @@ class TaggedVerdict:
     reasoning: str
 
 
-def parse_tag(text: str, tag: str, outcomes: Sequence[str]) -> TaggedVerdict | None:
-    """Find the last valid verdict in `text`; None where there is none.
-
-    Tag and outcome are read in any case, with spaces, Markdown and quotes around the
-    outcome, with spaces or hyphens for its underscores, and nested tags from the innermost
-    out. A tag that is not closed counts where nothing but an outcome follows. A tag whose
-    content is anything but one of the outcomes does not count.
-
-    Args:
-        text: what the model wrote.
-        tag: name of the tag.
-        outcomes: those allowed; see `folded_outcome` for when two are alike.
-
-    Example:
-        >>> parse_tag("It abstains.\\n<Abstention> **Yes** </Abstention>", "abstention",
-        ...           ["yes", "no"])
-        TaggedVerdict(outcome='yes', reasoning='It abstains.')
-    """
-    allowed = {folded_outcome(outcome): outcome for outcome in outcomes}
-    longest = max(map(len, allowed), default=0) + 64
-    # Bounded repeats keep this linear on any text.
-    marks = list(
-        re.finditer(rf"<\s{{0,8}}(/?)\s{{0,8}}{re.escape(tag)}\s{{0,8}}>", text, re.IGNORECASE)
-    )
-    for index in range(len(marks) - 1, -1, -1):
-        mark = marks[index]
-        if mark.group(1):
-            continue
-        end = marks[index + 1].start() if index + 1 < len(marks) else len(text)
-        # What is longer than any outcome cannot be one, and is not worth folding.
-        content = text[mark.end() : end].strip()
-        outcome = allowed.get(folded_outcome(content)) if len(content) <= longest else None
-        if outcome is not None:
-            before = text[: mark.start()].strip()
-            after = text[marks[index + 1].end() :].strip() if index + 1 < len(marks) else ""
-            return TaggedVerdict(outcome, (before or after)[-_MOST_REASONING:])
-    return None
-
-
 def folded_outcome(outcome: str) -> str:
     """The form in which outcomes are compared.
 
@@ -139,7 +100,7 @@ class Criterion:
         tag: around the verdict, as in `<tone>curt</tone>`.
         sees: what it is shown: some of question, expected_answer, reply, context,
             citation; the reply always.
-        positive: the outcome whose rate is of interest, to be named to `validate_judges`;
+        positive: the outcome whose rate is of interest, to be named to `JudgeValidation.of_judges`;
             None where there is none.
         only_where: criterion → outcomes: it is asked only about replies to which the
             same judge gave one of these before. Otherwise the outcome is `otherwise`.
@@ -244,6 +205,45 @@ class Criterion:
         if len(set(names)) < len(names):
             raise InputError("two criteria have one name", where=", ".join(names))
         return tuple({item.name: item for item in (*_bundled(), *further)}.values())
+
+    @staticmethod
+    def parse_tag(text: str, tag: str, outcomes: Sequence[str]) -> TaggedVerdict | None:
+        """Find the last valid verdict in `text`; None where there is none.
+
+        Tag and outcome are read in any case, with spaces, Markdown and quotes around the
+        outcome, with spaces or hyphens for its underscores, and nested tags from the innermost
+        out. A tag that is not closed counts where nothing but an outcome follows. A tag whose
+        content is anything but one of the outcomes does not count.
+
+        Args:
+            text: what the model wrote.
+            tag: name of the tag.
+            outcomes: those allowed; see `folded_outcome` for when two are alike.
+
+        Example:
+            >>> reply = "It abstains.\\n<Abstention> **Yes** </Abstention>"
+            >>> Criterion.parse_tag(reply, "abstention", ["yes", "no"])
+            TaggedVerdict(outcome='yes', reasoning='It abstains.')
+        """
+        allowed = {folded_outcome(outcome): outcome for outcome in outcomes}
+        longest = max(map(len, allowed), default=0) + 64
+        # Bounded repeats keep this linear on any text.
+        marks = list(
+            re.finditer(rf"<\s{{0,8}}(/?)\s{{0,8}}{re.escape(tag)}\s{{0,8}}>", text, re.IGNORECASE)
+        )
+        for index in range(len(marks) - 1, -1, -1):
+            mark = marks[index]
+            if mark.group(1):
+                continue
+            end = marks[index + 1].start() if index + 1 < len(marks) else len(text)
+            # What is longer than any outcome cannot be one, and is not worth folding.
+            content = text[mark.end() : end].strip()
+            outcome = allowed.get(folded_outcome(content)) if len(content) <= longest else None
+            if outcome is not None:
+                before = text[: mark.start()].strip()
+                after = text[marks[index + 1].end() :].strip() if index + 1 < len(marks) else ""
+                return TaggedVerdict(outcome, (before or after)[-_MOST_REASONING:])
+        return None
 
 
 def _bundled() -> tuple[Criterion, ...]:

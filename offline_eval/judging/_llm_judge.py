@@ -11,13 +11,7 @@ from langchain_core.runnables import Runnable
 from ...adapters.langchain import answer_text
 from ...guard.errors import InputError
 from ._contract import JudgedReply, Known, Verdict, sha256_of, shown
-from ._criterion import (
-    Criterion,
-    EarlierVerdictError,
-    NoVerdictError,
-    bundled_prompt,
-    parse_tag,
-)
+from ._criterion import Criterion, EarlierVerdictError, NoVerdictError, bundled_prompt
 
 # About 6,000 tokens, so that small models can judge too.
 MOST_CONTEXT_CHARACTERS = 24_000
@@ -126,7 +120,7 @@ class LLMJudge:
             calls += 1
             spent.add(output)
             said = answer_text(output)
-            found = parse_tag(said, asked.tag, asked.outcomes)
+            found = Criterion.parse_tag(said, asked.tag, asked.outcomes)
             if found is not None:
                 return Verdict(
                     found.outcome,

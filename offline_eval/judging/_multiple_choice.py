@@ -15,8 +15,6 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-LETTERS = "ABCDEFGH"
-
 # What a read reply may be long; verdicts stand at its beginning or its end.
 _HEAD, _TAIL = 6_000, 6_000
 _SEPARATOR = (
@@ -49,41 +47,51 @@ _NEGATION = re.compile(
 _NEGATION_REACH = 80
 
 
-def parse_choices(reply: str, options: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the letters that a reply chooses.
+class MultipleChoice:
+    """A choice among lettered options.
 
-    Args:
-        reply: as a model wrote it: with reasoning, markup, brackets, full-width letters,
-            option texts in place of letters, English or Chinese.
-        options: the texts of options A, B, …; at most eight.
-
-    Returns:
-        Different letters in the order of the options; None where none can be read.
-
-    Raises:
-        ValueError: no options, or more than eight.
-
-    Example:
-        >>> options = ["Ann Li", "Bo Ek", "Cy Orr", "Di Fu"]
-        >>> parse_choices("Both passages are plausible.\\n\\nAnswer: (A) and (C)", options)
-        ('A', 'C')
-        >>> parse_choices("It must have been Bo Ek, not Ann Li.", options)
-        ('B',)
-        >>> parse_choices("A person from Rill.", options) is None
-        True
+    Attributes:
+        LETTERS: of the options, in order.
     """
-    if not 1 <= len(options) <= len(LETTERS):
-        raise ValueError(f"1 to {len(LETTERS)} options, not {len(options)}")
-    letters = LETTERS[: len(options)]
-    text = _plain(reply)
-    if not text:
-        return None
-    for find in (_announced, _alone, _leading, _bracketed):
-        found = find(text, letters, options)
-        if found:
-            return tuple(letter for letter in letters if letter in found)
-    named = _named(text, letters, options)
-    return tuple(letter for letter in letters if letter in named) or None
+
+    LETTERS = "ABCDEFGH"
+
+    @classmethod
+    def parse(cls, reply: str, options: Sequence[str]) -> tuple[str, ...] | None:
+        """Return the letters that a reply chooses.
+
+        Args:
+            reply: as a model wrote it: with reasoning, markup, brackets, full-width letters,
+                option texts in place of letters, English or Chinese.
+            options: the texts of options A, B, …; at most eight.
+
+        Returns:
+            Different letters in the order of the options; None where none can be read.
+
+        Raises:
+            ValueError: no options, or more than eight.
+
+        Example:
+            >>> options = ["Ann Li", "Bo Ek", "Cy Orr", "Di Fu"]
+            >>> MultipleChoice.parse("Both are plausible.\\n\\nAnswer: (A) and (C)", options)
+            ('A', 'C')
+            >>> MultipleChoice.parse("It must have been Bo Ek, not Ann Li.", options)
+            ('B',)
+            >>> MultipleChoice.parse("A person from Rill.", options) is None
+            True
+        """
+        if not 1 <= len(options) <= len(cls.LETTERS):
+            raise ValueError(f"1 to {len(cls.LETTERS)} options, not {len(options)}")
+        letters = cls.LETTERS[: len(options)]
+        text = _plain(reply)
+        if not text:
+            return None
+        for find in (_announced, _alone, _leading, _bracketed):
+            found = find(text, letters, options)
+            if found:
+                return tuple(letter for letter in letters if letter in found)
+        named = _named(text, letters, options)
+        return tuple(letter for letter in letters if letter in named) or None
 
 
 def _plain(reply: str) -> str:

@@ -137,6 +137,60 @@ class JudgeValidation:
     warnings: tuple[str, ...] = ()
     unsettled: int = 0
 
+    @classmethod
+    def of_judges(
+        cls,
+        run: RepliesRun,
+        labels: LabelsLike,
+        *,
+        weights: Mapping[str, float] | None = None,
+        positive: Mapping[str, tuple[str, ...]] | None = None,
+        known_of: Mapping[str, Sequence[str]] | None = None,
+    ) -> tuple[JudgeValidation, ...]:
+        """Compare every judge of the run with people's labels, by every criterion with both.
+
+        Args:
+            run: with verdicts.
+            labels: see `LabelsLike`.
+            weights: reply id → one over the chance to be labelled, where chances were unequal;
+                None for what the labels themselves know of that.
+            positive: criterion → outcomes that count as positive, for criteria other than
+                abstention (yes) and factuality (tier_1, tier_2).
+            known_of: judge → what was found out about it elsewhere, such as
+                `JudgeBias.warning`; goes before the other warnings.
+
+        Returns:
+            In the order of criteria and judges in the run. Intervals are Wilson's where each
+            question was labelled once, and otherwise bootstrap intervals over questions.
+        """
+        asked: dict[tuple[str, str], dict[str, str]] = {}
+        for judgement in run.judgements.values():
+            found = asked.setdefault((judgement.criterion, judgement.judge), {})
+            if judgement.outcome is not None:
+                found[judgement.reply_id] = judgement.outcome
+        known = {**_POSITIVE, **(positive or {})}
+        validations = []
+        for (criterion, judge), verdicts in sorted(asked.items(), key=lambda entry: entry[0][0]):
+            people = {
+                name: outcome
+                for name, outcome in labels_for(labels, criterion).items()
+                if name in run.replies
+            }
+            if people:
+                validation = _validated(
+                    run,
+                    judge,
+                    criterion,
+                    verdicts,
+                    people,
+                    weights_for(labels, weights, people),
+                    known.get(criterion, ()),
+                    unsettled=sum(name in verdicts for name in unsettled_in(labels, criterion)),
+                )
+                said = (*(known_of or {}).get(judge, ()), *validation.warnings)
+                validations.append(replace(validation, warnings=said))
+        return tuple(validations)
+
 
 @dataclass(frozen=True, slots=True)
 class _Pairs:
@@ -186,59 +240,6 @@ class _Pairs:
             np.zeros(len(human)),
             groups=self.questions,
         )
-
-
-def validate_judges(
-    run: RepliesRun,
-    labels: LabelsLike,
-    *,
-    weights: Mapping[str, float] | None = None,
-    positive: Mapping[str, tuple[str, ...]] | None = None,
-    known_of: Mapping[str, Sequence[str]] | None = None,
-) -> tuple[JudgeValidation, ...]:
-    """Compare every judge of the run with people's labels, by every criterion with both.
-
-    Args:
-        run: with verdicts.
-        labels: see `LabelsLike`.
-        weights: reply id → one over the chance to be labelled, where chances were unequal;
-            None for what the labels themselves know of that.
-        positive: criterion → outcomes that count as positive, for criteria other than
-            abstention (yes) and factuality (tier_1, tier_2).
-        known_of: judge → what was found out about it elsewhere, such as
-            `JudgeBias.warning`; goes before the other warnings.
-
-    Returns:
-        In the order of criteria and judges in the run. Intervals are Wilson's where each
-        question was labelled once, and otherwise bootstrap intervals over questions.
-    """
-    asked: dict[tuple[str, str], dict[str, str]] = {}
-    for judgement in run.judgements.values():
-        found = asked.setdefault((judgement.criterion, judgement.judge), {})
-        if judgement.outcome is not None:
-            found[judgement.reply_id] = judgement.outcome
-    known = {**_POSITIVE, **(positive or {})}
-    validations = []
-    for (criterion, judge), verdicts in sorted(asked.items(), key=lambda entry: entry[0][0]):
-        people = {
-            name: outcome
-            for name, outcome in labels_for(labels, criterion).items()
-            if name in run.replies
-        }
-        if people:
-            validation = _validated(
-                run,
-                judge,
-                criterion,
-                verdicts,
-                people,
-                weights_for(labels, weights, people),
-                known.get(criterion, ()),
-                unsettled=sum(name in verdicts for name in unsettled_in(labels, criterion)),
-            )
-            said = (*(known_of or {}).get(judge, ()), *validation.warnings)
-            validations.append(replace(validation, warnings=said))
-    return tuple(validations)
 
 
 def weighted_kappa(

@@ -22,31 +22,49 @@ _TAG = re.compile(r"</?\w{1,20}>")
 _MARKUP = re.compile(r"[*_`~#\"“”‘<>()\[\]]+|(?<!\w)'+|'+(?!\w)")
 
 
-def parse_yes_no(reply: str) -> bool | None:
-    """Return the verdict of a reply; None where there is none, or both.
+class YesNo:
+    """A verdict that is yes or no."""
 
-    A verdict at the beginning decides, then an announced one ("Answer: no"), then the only
-    one that is there.
+    @staticmethod
+    def parse(reply: str) -> bool | None:
+        """Return the verdict of a reply; None where there is none, or both.
 
-    Example:
-        >>> parse_yes_no("**Yes**, that is right."), parse_yes_no("That is not correct.")
-        (True, False)
-        >>> parse_yes_no("I cannot say.") is None
-        True
-    """
-    text = unicodedata.normalize("NFKC", reply[:4_000]).replace("’", "'").casefold()
-    text = _MARKUP.sub("", _TAG.sub(" ", text))
-    # The longer Chinese words hold the shorter ones.
-    text = text.replace("不正确", "错误").replace("不对", "错误").strip()
-    found = _verdict(_VERDICT.match(text), text)
-    if found is not None:
-        return found
-    for match in reversed(list(_ANNOUNCED.finditer(text))):
-        announced = _VERDICT.match(text, match.end())
-        if announced is not None:
-            return _verdict(announced, text)
-    verdicts = {_verdict(match, text) for match in _VERDICT.finditer(text)}
-    return verdicts.pop() if len(verdicts) == 1 else None
+        A verdict at the beginning decides, then an announced one ("Answer: no"), then the only
+        one that is there.
+
+        Example:
+            >>> YesNo.parse("**Yes**, that is right."), YesNo.parse("That is not correct.")
+            (True, False)
+            >>> YesNo.parse("I cannot say.") is None
+            True
+        """
+        text = unicodedata.normalize("NFKC", reply[:4_000]).replace("’", "'").casefold()
+        text = _MARKUP.sub("", _TAG.sub(" ", text))
+        # The longer Chinese words hold the shorter ones.
+        text = text.replace("不正确", "错误").replace("不对", "错误").strip()
+        found = _verdict(_VERDICT.match(text), text)
+        if found is not None:
+            return found
+        for match in reversed(list(_ANNOUNCED.finditer(text))):
+            announced = _VERDICT.match(text, match.end())
+            if announced is not None:
+                return _verdict(announced, text)
+        verdicts = {_verdict(match, text) for match in _VERDICT.finditer(text)}
+        return verdicts.pop() if len(verdicts) == 1 else None
+
+    @staticmethod
+    def likelihoods(lm: ScoringLanguageModel, prompts: Sequence[str]) -> list[tuple[float, float]]:
+        """Return the log likelihoods (base e) of yes and no after each prompt, over all spellings.
+
+        Raises:
+            LanguageModelError: the model failed, or gave a likelihood that is not finite.
+        """
+        values = lm.score_options(prompts, [*_YES, *_NO])
+        if not np.isfinite(values).all():
+            raise LanguageModelError("the model gave a likelihood that is not finite")
+        yes = np.logaddexp.reduce(values[:, : len(_YES)], axis=1)
+        no = np.logaddexp.reduce(values[:, len(_YES) :], axis=1)
+        return list(zip(yes.tolist(), no.tolist(), strict=True))
 
 
 def _verdict(match: re.Match[str] | None, text: str) -> bool | None:
@@ -59,19 +77,3 @@ def _verdict(match: re.Match[str] | None, text: str) -> bool | None:
 # After a bare prompt the word comes with a space, in a chat without, and in either case.
 _YES = (" yes", " Yes", "yes", "Yes")
 _NO = (" no", " No", "no", "No")
-
-
-def yes_no_likelihoods(
-    lm: ScoringLanguageModel, prompts: Sequence[str]
-) -> list[tuple[float, float]]:
-    """Return the natural-log likelihoods of yes and no after each prompt, summed over spellings.
-
-    Raises:
-        LanguageModelError: the model failed, or gave a likelihood that is not finite.
-    """
-    values = lm.score_options(prompts, [*_YES, *_NO])
-    if not np.isfinite(values).all():
-        raise LanguageModelError("the model gave a likelihood that is not finite")
-    yes = np.logaddexp.reduce(values[:, : len(_YES)], axis=1)
-    no = np.logaddexp.reduce(values[:, len(_YES) :], axis=1)
-    return list(zip(yes.tolist(), no.tolist(), strict=True))

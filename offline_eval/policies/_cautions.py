@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from ...calibration import CalibrationRecord
-from ...calibration.risk import LEARN_CALIBRATORS, UNNAMED
+from ...calibration.risk import LEARN_CALIBRATORS, PolicyBinding
 from ...guard.policy import Policy
 from ._records import CalibrationSet
 
@@ -29,7 +29,7 @@ def limits(policy: Policy) -> list[str]:
         lines.append(
             "each route on its own: contexts followed and answers from memory are bounded together"
         )
-    if policy.scorer.kind == UNNAMED.kind:
+    if policy.scorer.kind == PolicyBinding.UNNAMED.kind:
         lines.append(
             "a guard that serves with some scorer: the records do not name theirs, so no guard "
             "loads this policy"

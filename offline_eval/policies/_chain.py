@@ -10,7 +10,7 @@ from typing import Any
 from ...calibration.risk import Leak
 from ..run import OnProgress
 from ..suites import RunOptions, run_suite
-from ..suites.ookb import MEASURE, MeasureSettings, served_instruments
+from ..suites.ookb import MEASURE, Instruments
 from ..systems import ServedChain
 from ._fit import Calibrated, calibrate_records
 from ._records import records_from_ookb
@@ -39,7 +39,7 @@ def calibrate_chain(
         risk: bound α on the share of unanswerable questions that pass, in (0, 1).
         delta: probability δ that the bound fails, in (0, 1).
         out: run folder, resumed if it exists; None for a temporary one.
-        settings: further fields of `MeasureSettings`, e.g. `scorer` or `source_key`.
+        settings: further settings of the suite `measure`, e.g. `scorer` or `source_key`.
         on_progress: called after every measured case.
 
     Returns:
@@ -49,13 +49,13 @@ def calibrate_chain(
         InputError: chain, questions or folder cannot be used, or there are too few questions.
     """
     served = chain if isinstance(chain, ServedChain) else ServedChain(chain)
-    found = MeasureSettings(questions=Path(questions), chain=served.name, **(settings or {}))
+    found = MEASURE.settings(questions=Path(questions), chain=served.name, **(settings or {}))
     with tempfile.TemporaryDirectory() as spare:
         folder = run_suite(
             MEASURE,
             found,
             Path(spare) / "run" if out is None else out,
-            systems=(served_instruments(found, served),),
+            systems=(Instruments.served(found, served),),
             options=RunOptions(on_progress=on_progress),
         ).folder
         calibrated = calibrate_records(records_from_ookb(folder), Leak(risk), delta=delta)

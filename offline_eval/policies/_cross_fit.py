@@ -16,7 +16,6 @@ from ...calibration.risk import (
     RiskTarget,
     learn_path,
     one_per_question,
-    route_codes,
 )
 from ...guard.decision import Route
 from ...guard.policy import Policy
@@ -86,7 +85,7 @@ class _Making:
             conflict_between=between,
         )
         evidence = Evidence.of(one_per_question(calibrated, seed=self.seed))
-        codes = route_codes(evidence, path, conflict_between=between)
+        codes = evidence.route_codes(path, conflict_between=between)
         point = _nearest(path, (codes != 0).mean(axis=1).tolist(), self.share)
         checks = point.on_conflict == "abstain"
         return self.fit.policy.model_copy(

@@ -17,8 +17,6 @@ from ..._version import __version__
 from ...calibration import CalibrationRecord, CalibratorChoice, Interval
 from ...calibration.risk import (
     LEARN_CALIBRATORS,
-    MAX_FALSE_ABSTENTION,
-    UNNAMED,
     Coverage,
     Fit,
     Leak,
@@ -26,12 +24,9 @@ from ...calibration.risk import (
     PolicyBinding,
     Problem,
     Risk,
-    find_problems,
     fit_policy,
-    leak_folds,
     learn_path,
     one_per_question,
-    smallest_leak,
     split_questions,
 )
 from ...guard.decision import Route
@@ -132,7 +127,7 @@ class Calibrated:
             left_out = {
                 r.unit for r in self.certify if r.case == "left_out" and r.relevance is not None
             }
-            return smallest_leak(len(left_out), guarantee.delta)
+            return Leak.smallest(len(left_out), guarantee.delta)
         return smallest_selective(guarantee)
 
     def left_out_of_prompts(self) -> float | None:
@@ -167,7 +162,7 @@ def calibrate_records(
     seed: int = 0,
     allowed_routes: Sequence[Route] = _ALL_ROUTES,
     confidence_threshold: float | None = None,
-    max_false_abstention: float = MAX_FALSE_ABSTENTION,
+    max_false_abstention: float = Problem.MAX_FALSE_ABSTENTION,
 ) -> Calibrated:
     """Fit a policy that lets through as much as it can while its risk stays under a bound.
 
@@ -228,7 +223,7 @@ def calibrate_records(
 
 
 def _judged(found: Calibrated, max_false_abstention: float) -> Calibrated:
-    problems = find_problems(
+    problems = Problem.find(
         found.policy,
         found.measured.records,
         # Whoever asks for a coverage has said how much may be abstained from.
@@ -249,7 +244,7 @@ def _fit(
     routes: Sequence[Route],
 ) -> Fit:
     binding = PolicyBinding(
-        scorer=measured.scorer or UNNAMED,
+        scorer=measured.scorer or PolicyBinding.UNNAMED,
         estimator=measured.estimator if "confidence" in choices else None,
         aggregator=measured.aggregator,
         relevance_calibrator=calibrator_of(choices, "relevance"),
@@ -288,12 +283,12 @@ def _calibrate_leak(
     confidence_threshold: float | None,
 ) -> Calibrated:
     binding = PolicyBinding(
-        scorer=measured.scorer or UNNAMED,
+        scorer=measured.scorer or PolicyBinding.UNNAMED,
         aggregator=measured.aggregator,
         created_by=f"knowgate {__version__}",
     )
     fit = fit_policy(parts.certify, risk, delta=delta, seed=seed, binding=binding)
-    policy, folds = _with_margin(fit.policy, measured), leak_folds(fit, seed=seed)
+    policy, folds = _with_margin(fit.policy, measured), LeakFold.deal(fit, seed=seed)
     folds = () if parts.test else folds
     if confidence_threshold is not None:
         policy = _with_answers_from_memory(policy, confidence_threshold)

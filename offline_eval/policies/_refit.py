@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from ...calibration.risk import MAX_FALSE_ABSTENTION, UNNAMED, Leak
+from ...calibration.risk import Leak, PolicyBinding, Problem
 from ...guard.errors import FingerprintMismatchError, InputError
 from ...guard.policy import Policy
 from ._fit import Calibrated, calibrate_records
@@ -37,7 +37,7 @@ def recalibrate(
     where: str | os.PathLike[str],
     share: float = 1.0,
     seed: int = 0,
-    max_false_abstention: float = MAX_FALSE_ABSTENTION,
+    max_false_abstention: float = Problem.MAX_FALSE_ABSTENTION,
 ) -> Recalibrated:
     """Fit a policy with the bound, δ, loss and routes of an old one to new records.
 
@@ -95,7 +95,7 @@ def _require_same_instruments(old: Policy, measured: CalibrationSet) -> None:
         FingerprintMismatchError: scorer, estimator, aggregator or the kind of conflict
             differ, or are not named.
     """
-    if old.scorer.kind == UNNAMED.kind:
+    if old.scorer.kind == PolicyBinding.UNNAMED.kind:
         if measured.scorer is not None:
             raise _mismatch(measured, "the old policy names no scorer, these cases do")
     elif measured.scorer is None:

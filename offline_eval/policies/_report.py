@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ...calibration import CalibrationRecord
-from ...calibration.risk import UNNAMED
+from ...calibration.risk import PolicyBinding
 from ...guard.policy import Fingerprint, Guarantee
 from ..report import (
     Cell,
@@ -373,7 +373,7 @@ def _counts(cases: Sequence[CalibrationRecord]) -> str:
 
 
 def _fingerprint(fingerprint: Fingerprint) -> str:
-    if fingerprint == UNNAMED:
+    if fingerprint == PolicyBinding.UNNAMED:
         return "not named by the records"
     settings = ", ".join(f"{name} {value}" for name, value in fingerprint.settings.items())
     parts = [fingerprint.kind, fingerprint.weights_sha256 or "", fingerprint.dtype or "", settings]

@@ -26,25 +26,12 @@ from ._document import (
     Section,
 )
 from ._explanations import explained
-from ._plots import Colour, Plot, draw_interval, name_points
+from ._plots import Colour, Plot
 from ._tables import Cell, Line, Table
-from ._text import (
-    counted,
-    decimal,
-    estimate_text,
-    one_line,
-    percent,
-    points_text,
-    shortened,
-    signed,
-)
+from ._text import counted, decimal, estimate_text, one_line, percent
 from ._writing import ReportPaths, ReportWriter
 
-REPORT_SCHEMA_VERSION = 1
-"""Of `report.json`."""
-
 __all__ = [
-    "REPORT_SCHEMA_VERSION",
     "Case",
     "CaseLine",
     "Cases",
@@ -65,13 +52,8 @@ __all__ = [
     "Table",
     "counted",
     "decimal",
-    "draw_interval",
     "estimate_text",
     "explained",
-    "name_points",
     "one_line",
     "percent",
-    "points_text",
-    "shortened",
-    "signed",
 ]

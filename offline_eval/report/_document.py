@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from ..._version import __version__
 from ._plots import Plot
@@ -231,6 +231,7 @@ class Document:
     """A report that is not yet rendered.
 
     Attributes:
+        SCHEMA_VERSION: of `report.json`.
         name: of the suite.
         title: of the page.
         subtitle: what was run, in one line.
@@ -244,6 +245,8 @@ class Document:
             suite has none.
         systems: numbers of each system under test by its name, for gates about one of them.
     """
+
+    SCHEMA_VERSION: ClassVar = 1
 
     name: str
     title: str

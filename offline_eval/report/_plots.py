@@ -98,6 +98,78 @@ class Plot:
             figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
         return _for_page(self.name, buffer.getvalue())
 
+    @staticmethod
+    def draw_interval(
+        axes: Axes,
+        estimate: Estimated,
+        height: float,
+        *,
+        marker: str,
+        colour: Colour,
+        label: str = "",
+    ) -> None:
+        """Draw an estimate as a marker with its interval at `height`; nothing if undefined."""
+        if estimate.value is None or estimate.low is None or estimate.high is None:
+            return
+        below, above = estimate.value - estimate.low, estimate.high - estimate.value
+        axes.errorbar(
+            [estimate.value],
+            [height],
+            xerr=[[max(0.0, below)], [max(0.0, above)]],
+            color=colour,
+            marker=marker,
+            markersize=6,
+            elinewidth=1.3,
+            linestyle="none",
+            label=label,
+            zorder=3,
+        )
+
+    @staticmethod
+    def name_points(
+        axes: Axes,
+        points: Sequence[tuple[str, float, float]],
+        across: tuple[float, float],
+        upward: tuple[float, float],
+    ) -> None:
+        """Write each name right of the axes and join it to its point by a line.
+
+        Args:
+            axes: with the two scales.
+            points: name, across, up.
+            across: ends of the horizontal scale.
+            upward: ends of the vertical one.
+        """
+        low, high = upward
+        # Many names stand closer, so that the column is never longer than the axes are high.
+        step = min(0.052, 1 / max(1, len(points) - 1)) * (high - low)
+        heights: list[float] = []
+        ordered = sorted(points, key=lambda point: (point[2], point[1], point[0]))
+        for _, _, up in ordered:
+            heights.append(max(up, heights[-1] + step) if heights else up)
+        # Names pushed above the top are brought back, from the uppermost down.
+        ceiling = high
+        for position in reversed(range(len(heights))):
+            heights[position] = min(heights[position], ceiling)
+            ceiling = heights[position] - step
+        edge = across[1] + 0.03 * (across[1] - across[0])
+        line: dict[str, Any] = {
+            "color": Colour.GREY,
+            "linewidth": 0.7,
+            "zorder": 2,
+            "clip_on": False,
+        }
+        for (name, right, up), height in zip(ordered, heights, strict=True):
+            axes.plot([right, edge], [up, height], **line)
+            axes.annotate(
+                name,
+                xy=(edge, height),
+                xytext=(3, 0),
+                textcoords="offset points",
+                va="center",
+                annotation_clip=False,
+            )
+
 
 def _for_page(name: str, svg: str) -> str:
     """Reduce the file to its element: no prolog, no outside names, ids unique in the page."""
@@ -112,70 +184,3 @@ def _for_page(name: str, svg: str) -> str:
     for colour, property_name in _PAGE_COLOURS.items():
         svg = svg.replace(colour, property_name)
     return svg
-
-
-def name_points(
-    axes: Axes,
-    points: Sequence[tuple[str, float, float]],
-    across: tuple[float, float],
-    upward: tuple[float, float],
-) -> None:
-    """Write each name right of the axes and join it to its point by a line.
-
-    Args:
-        axes: with the two scales.
-        points: name, across, up.
-        across: ends of the horizontal scale.
-        upward: ends of the vertical one.
-    """
-    low, high = upward
-    # Many names stand closer, so that the column is never longer than the axes are high.
-    step = min(0.052, 1 / max(1, len(points) - 1)) * (high - low)
-    heights: list[float] = []
-    ordered = sorted(points, key=lambda point: (point[2], point[1], point[0]))
-    for _, _, up in ordered:
-        heights.append(max(up, heights[-1] + step) if heights else up)
-    # Names pushed above the top are brought back, from the uppermost down.
-    ceiling = high
-    for position in reversed(range(len(heights))):
-        heights[position] = min(heights[position], ceiling)
-        ceiling = heights[position] - step
-    edge = across[1] + 0.03 * (across[1] - across[0])
-    line: dict[str, Any] = {"color": Colour.GREY, "linewidth": 0.7, "zorder": 2, "clip_on": False}
-    for (name, right, up), height in zip(ordered, heights, strict=True):
-        axes.plot([right, edge], [up, height], **line)
-        axes.annotate(
-            name,
-            xy=(edge, height),
-            xytext=(3, 0),
-            textcoords="offset points",
-            va="center",
-            annotation_clip=False,
-        )
-
-
-def draw_interval(
-    axes: Axes,
-    estimate: Estimated,
-    height: float,
-    *,
-    marker: str,
-    colour: Colour,
-    label: str = "",
-) -> None:
-    """Draw an estimate as a marker with its interval, lying at `height`; nothing if undefined."""
-    if estimate.value is None or estimate.low is None or estimate.high is None:
-        return
-    below, above = estimate.value - estimate.low, estimate.high - estimate.value
-    axes.errorbar(
-        [estimate.value],
-        [height],
-        xerr=[[max(0.0, below)], [max(0.0, above)]],
-        color=colour,
-        marker=marker,
-        markersize=6,
-        elinewidth=1.3,
-        linestyle="none",
-        label=label,
-        zorder=3,
-    )

@@ -48,25 +48,19 @@ def printable(text: str) -> str:
     return re.sub(r"[^\S\u00a0]+", " ", text).strip()
 
 
-def one_line(text: str) -> str:
+def one_line(text: str, limit: int | None = None) -> str:
     """Put the text on one line, without control and direction characters.
 
-    Example:
-        >>> one_line("a\\n  b\\x07")
-        'a b'
-    """
-    return " ".join(printable(text).split())
-
-
-def shortened(text: str, limit: int) -> str:
-    """Shorten the text to one line of at most `limit` characters, cut at a space if possible.
+    Args:
+        text: any.
+        limit: most characters; a longer text is cut, at a space if possible.
 
     Example:
-        >>> shortened("a knowledge base", 12)
-        'a knowledge…'
+        >>> one_line("a\\n  b\\x07"), one_line("a knowledge base", 12)
+        ('a b', 'a knowledge…')
     """
-    text = one_line(text)
-    if len(text) <= limit:
+    text = " ".join(printable(text).split())
+    if limit is None or len(text) <= limit:
         return text
     cut = text[: limit - 1]
     at_space = cut if text[limit - 1] == " " else cut.rpartition(" ")[0]
@@ -100,27 +94,26 @@ def percent(share: float | None, *, exact: bool = False) -> str:
     return f"{value:.0f}{_SPACE}%"
 
 
-def decimal(value: float | None, digits: int = 3) -> str:
+def decimal(value: float | None, digits: int = 3, *, signed: bool = False) -> str:
     """Write a number with a fixed count of decimals; `–` for None.
+
+    Args:
+        value: to write.
+        digits: decimals.
+        signed: put a plus or a real minus sign in front, so that columns align.
 
     Example:
         >>> decimal(0.8567), decimal(None), decimal(-0.00001)
         ('0.857', '–', '0.000')
+        >>> decimal(0.25, 2, signed=True), decimal(-0.0001, 2, signed=True)
+        ('+0.25', '0.00')
     """
     if value is None:
         return UNKNOWN
     # Adding zero turns a rounded -0.0 into 0.0.
-    return f"{round(value, digits) + 0.0:.{digits}f}"
-
-
-def signed(value: float, digits: int) -> str:
-    """Write a number with its sign; the minus is a real minus sign, so that columns align.
-
-    Example:
-        >>> signed(0.25, 2), signed(-0.0001, 2)
-        ('+0.25', '0.00')
-    """
     rounded = round(value, digits) + 0.0
+    if not signed:
+        return f"{rounded:.{digits}f}"
     sign = "+" if rounded > 0 else _MINUS if rounded < 0 else ""
     return f"{sign}{abs(rounded):.{digits}f}"
 
@@ -168,19 +161,9 @@ def estimate_text(
     return f"{value} ({interval})" if brackets else f"{value}, {interval}"
 
 
-def points_text(difference: Estimated) -> str:
-    """Write a difference of two shares in percentage points, with its interval."""
-    if difference.value is None:
-        return UNKNOWN
-    value = f"{signed(100 * difference.value, 1)} percentage points"
-    if difference.low is None or difference.high is None:
-        return value
-    return f"{value} (95{_SPACE}% interval {range_text(difference, signed_points)})"
-
-
 def signed_points(share: float) -> str:
     """Write a difference of shares in percentage points, without the unit."""
-    return signed(100 * share, 1)
+    return decimal(100 * share, 1, signed=True)
 
 
 def short_range(estimate: Estimated, text: Callable[[float], str]) -> str:

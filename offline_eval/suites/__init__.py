@@ -6,30 +6,19 @@
 from __future__ import annotations
 
 from ._driver import plan_suite, read_suite_run, run_suite
+from ._parts import DryRun, ModelChoice, RunOptions, SuiteSettings, System
 from ._registry import find_suite, register, suite_names
 from ._reporting import write_report
-from .base import (
-    DryRun,
-    ModelChoice,
-    RunOptions,
-    RunResult,
-    Suite,
-    SuiteRun,
-    SuiteSettings,
-    System,
-    Work,
-)
+from .base import Suite, SuiteRun
 
 __all__ = [
     "DryRun",
     "ModelChoice",
     "RunOptions",
-    "RunResult",
     "Suite",
     "SuiteRun",
     "SuiteSettings",
     "System",
-    "Work",
     "find_suite",
     "plan_suite",
     "read_suite_run",

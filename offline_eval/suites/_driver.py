@@ -24,18 +24,9 @@ from ..run import (
     each_or_error,
 )
 from ..systems import load_guard_choices
+from ._parts import DryRun, ModelChoice, RunOptions, RunResult, SuiteSettings, System, Work
 from ._registry import suite_name, suite_of
-from .base import (
-    DryRun,
-    ModelChoice,
-    RunOptions,
-    RunResult,
-    Suite,
-    SuiteRun,
-    SuiteSettings,
-    System,
-    Work,
-)
+from .base import Suite, SuiteRun
 
 AnySuite = Suite[Any, Any, Any, Any]
 _Pair = tuple[Any, System]

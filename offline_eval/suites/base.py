@@ -77,26 +77,11 @@ from ._parts import (
     DryRun,
     ModelChoice,
     RowT,
-    RunOptions,
-    RunResult,
     SettingsT,
-    SuiteSettings,
     SummaryT,
     System,
     Work,
 )
-
-__all__ = [
-    "DryRun",
-    "ModelChoice",
-    "RunOptions",
-    "RunResult",
-    "Suite",
-    "SuiteRun",
-    "SuiteSettings",
-    "System",
-    "Work",
-]
 
 MODEL_SYSTEM = "model"
 # In place of a model: logged replies that the settings name.

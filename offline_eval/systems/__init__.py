@@ -17,7 +17,7 @@ from ._logged_replies import LogEntry, LoggedReplies
 from ._plan import Asked, Case, Replayed, SystemUnderTest
 from ._replying import Replier
 from ._retrieval import PassageIndex
-from ._served import ServedChain, load_chain
+from ._served import ServedChain
 from ._synthetic import SyntheticSettings, synthetic_questions
 from ._system_run import ContextSettings, SystemRun
 
@@ -39,7 +39,6 @@ __all__ = [
     "SystemUnderTest",
     "Systems",
     "choose_reply",
-    "load_chain",
     "load_chat_model",
     "load_guard_choices",
     "load_guards",

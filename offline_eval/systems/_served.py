@@ -118,22 +118,22 @@ class ServedChain:
             return RunnableLambda(partial(self._function, k=k))
         return _widened(self._chain, k) or self._chain
 
+    @classmethod
+    def load(cls, name: str) -> ServedChain:
+        """Load the chain that `module:attribute` names.
 
-def load_chain(name: str) -> ServedChain:
-    """Load the chain that `module:attribute` names.
+        Args:
+            name: with or without `python:` in front; modules in the current folder can be
+                imported. A function without parameters is called and gives the chain.
 
-    Args:
-        name: with or without `python:` in front; modules in the current folder can be
-            imported. A function without parameters is called and gives the chain.
-
-    Raises:
-        InputError: there is no such object, or it is no chain.
-    """
-    path = name.removeprefix(PYTHON)
-    full = f"{PYTHON}{path}"
-    found = import_object(full)
-    takes_question = inspect.isroutine(found) and _needs_argument(found)
-    return ServedChain(found if takes_question else load_object(full), name=path)
+        Raises:
+            InputError: there is no such object, or it is no chain.
+        """
+        path = name.removeprefix(PYTHON)
+        full = f"{PYTHON}{path}"
+        found = import_object(full)
+        takes_question = inspect.isroutine(found) and _needs_argument(found)
+        return cls(found if takes_question else load_object(full), name=path)
 
 
 def _needs_argument(function: Callable[..., Any]) -> bool:

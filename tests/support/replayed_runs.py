@@ -10,7 +10,7 @@ from knowgate.guard import MissingDependencyError
 from knowgate.offline_eval.data import Encoder, PassageKind
 from knowgate.offline_eval.data.formats import InteropWarning
 from knowgate.offline_eval.suites import run_suite
-from knowgate.offline_eval.suites.ookb import OokbSettings, OokbSuite
+from knowgate.offline_eval.suites.ookb import OokbSuite
 
 
 def replayed_run(
@@ -22,7 +22,7 @@ def replayed_run(
     on_warning: Callable[[InteropWarning], object] | None = None,
 ) -> Path:
     """The folder of a run that holds the logged replies."""
-    settings = OokbSettings(
+    settings = OokbSuite.settings(
         questions=tuple(map(Path, questions)),
         replay=tuple(map(Path, logs)),
         passage=passage,

@@ -16,14 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from knowgate.calibration import auroc
-from knowgate.calibration.training.sufficiency import (
-    MixExample,
-    SetCase,
-    TrainingQuestion,
-    fit_match_model,
-    mix_examples,
-    retrieval_cases,
-)
+from knowgate.calibration.training.sufficiency import TrainingQuestion
+from knowgate.calibration.training.sufficiency._cases import SetCase, mix_examples, retrieval_cases
+from knowgate.calibration.training.sufficiency._mix import MixExample, fit_match_model
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.signals.relevance import FusedScorer, MatchModel
 from tools.sufficiency.pairs import read_pairs

@@ -19,11 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from knowgate.calibration.training.sufficiency import (
-    TrainableEncoder,
-    TrainingSettings,
-    train_adapter,
-)
+from knowgate.calibration.training.sufficiency import TrainableEncoder
+from knowgate.calibration.training.sufficiency._tuning import TrainingSettings, train_adapter
 from knowgate.guard.errors import optional_import
 from tools.sufficiency.pairs import read_pairs
 

@@ -21,12 +21,10 @@ from ._driver import StepwiseEstimator
 from ._hidden_state import FittedProbe
 from ._registry import load_estimator
 from ._stopping import CurtailedSampling, Sampling
-from ._token_probability import GreedyShortcut
 
 __all__ = [
     "CurtailedSampling",
     "FittedProbe",
-    "GreedyShortcut",
     "SampledConsistency",
     "Sampling",
     "StepwiseEstimator",

@@ -20,11 +20,11 @@ from ....guard import Guard, GuardOptions
 from ....guard.contracts import RelevanceScorer
 from ....guard.engine import BiEncoderScorer
 from ....guard.policy import Policy
-from ...data import PassageKind, QuestionRecord, read_questions
+from ...data import PassageKind, QuestionRecord
 from ...policies import calibrate_run
 from ...run import OnProgress
 from ...suites import RunOptions, run_suite, write_report
-from ...suites.ookb import MEASURE, Instruments, MeasureSettings
+from ...suites.ookb import MEASURE, Instruments
 from ...testbed import sample_knowledge_base_path
 
 # After closing punctuation and a space, before a capital letter or a digit.
@@ -142,7 +142,7 @@ def run_city_demo(
         on_progress: called after each measured case.
     """
     run, policy_path = out / "run", out / "policy.json"
-    settings = MeasureSettings(questions=sample_knowledge_base_path(), passage=PassageKind.PASSAGE)
+    settings = MEASURE.settings(questions=sample_knowledge_base_path(), passage=PassageKind.PASSAGE)
     run_suite(
         MEASURE,
         settings,
@@ -162,7 +162,7 @@ def run_city_demo(
 
 def live_answers(guard: Guard, shadow: Guard, encoder: BiEncoderScorer) -> tuple[LiveAnswer, ...]:
     """Ask a help desk that lacks some articles; half of the questions are about those."""
-    records = read_questions(sample_knowledge_base_path())
+    records = QuestionRecord.read(sample_knowledge_base_path())
     articles = list(dict.fromkeys(record.source for record in records))
     missing = set(articles[:: len(articles) // MISSING_ARTICLES][:MISSING_ARTICLES])
     chain = help_desk(guard, encoder, [r for r in records if r.source not in missing])

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ....guard.contracts import TextEmbedder
 from ....guard.errors import InputError
 from ....guard.files import atomic_writer, read_jsonl, read_text
-from .. import QuestionRecord, embed_all, read_questions
+from .. import QuestionRecord, embed_all
 from ._farthest_first import farthest_first
 from ._uniqueness import (
     keyword_distinct,
@@ -308,7 +308,7 @@ def filter_questions_file(
     """Write the questions that are kept, and what was dropped and why.
 
     Args:
-        questions: see `read_questions`.
+        questions: see `QuestionRecord.read`.
         out: the kept ones: JSON lines for JSON lines, and under a name that ends so; else a
             document for a document. Every field of a question is as it was; one without
             an id gets the one that it goes by.
@@ -321,7 +321,7 @@ def filter_questions_file(
         InputError: the questions cannot be used, fewer than two are left, or two of the
             paths are one file; nothing is written.
     """
-    records = read_questions(questions)
+    records = QuestionRecord.read(questions)
     _require_apart({"questions": questions, "out": out, "dropped": dropped})
     document = _Document(Path(questions), records)
     found = diverse_questions(records, encoder, settings, on_progress=on_progress)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from ._build import BuildTotals, build_questions
 from ._chunks import load_chunks
-from ._estimate import BuildEstimate, estimate_build
+from ._estimate import BuildEstimate
 from ._records import BuildSettings
 
 __all__ = [
@@ -28,6 +28,5 @@ __all__ = [
     "BuildSettings",
     "BuildTotals",
     "build_questions",
-    "estimate_build",
     "load_chunks",
 ]

@@ -93,7 +93,7 @@ class FactRow(Stored):
 
 
 class QuestionRow(Stored):
-    """A line of `questions.jsonl`, as `read_questions` reads it.
+    """A line of `questions.jsonl`, as `QuestionRecord.read` reads it.
 
     Attributes:
         id: that of the fact.

@@ -58,65 +58,70 @@ class BuildEstimate:
             "nothing was asked and nothing written"
         )
 
+    @classmethod
+    def of(
+        cls,
+        places: Sequence[str | os.PathLike[str]],
+        out: str | os.PathLike[str] | None = None,
+        *,
+        settings: BuildSettings | None = None,
+    ) -> BuildEstimate:
+        """Estimate what `build_questions` would do; nothing is asked or written.
 
-def estimate_build(
-    places: Sequence[str | os.PathLike[str]],
-    out: str | os.PathLike[str] | None = None,
-    *,
-    settings: BuildSettings | None = None,
-) -> BuildEstimate:
-    """Estimate what `build_questions` would do; nothing is asked or written.
+        Args:
+            places: files, and folders with all below them.
+            out: folder of an earlier build, whose answers need not be asked for again.
+            settings: what is asked.
 
-    Args:
-        places: files, and folders with all below them.
-        out: folder of an earlier build, whose answers need not be asked for again.
-        settings: what is asked.
-
-    Raises:
-        InputError: nothing to read, or the folder cannot be used.
-    """
-    settings = settings or BuildSettings()
-    if out is not None:
-        build_manifest().is_in(out, compare=COMPARED)
-    base = read_base(places, without=out)
-    unread = sum(document.failure is not None for document in base.documents)
-    known = BuildEstimate(len(base.documents), unread, len(base.sentences), len(base.questions))
-    if not settings.asks_model:
-        return known
-    done = _answered(out, Stage.FACTS)
-    asked = stretches(
-        base.sentences,
-        model=settings.model,
-        prompts=settings.prompts,
-        size=settings.sentences_per_call,
-    )
-    todo = {row.key: row for row in asked if row.key not in done.by_key}
-    facts, _ = facts_of(asked, done.by_key)
-    answered = _answered(out, Stage.QUESTIONS)
-    questions = [
-        fact
-        for fact in facts
-        if question_key(fact, model=settings.model, prompts=settings.prompts) not in answered.by_key
-    ]
-    expected = [
-        sentence
-        for stretch in todo.values()
-        for sentence in stretch.sentences
-        if sentence.kind is not SentenceKind.HEADING and len(sentence.text) > _SHORTEST
-    ]
-    read = _tokens_read(list(todo.values()), questions, expected, settings)
-    asked_for = len(questions) + len(expected)
-    return BuildEstimate(
-        known.documents,
-        known.unread,
-        known.sentences,
-        known.pairs,
-        fact_calls=len(todo),
-        question_calls=asked_for,
-        answered_calls=len({row.key for row in asked}) - len(todo) + len(facts) - len(questions),
-        input_tokens=read,
-        output_tokens=_FACT_TOKENS * len(expected) + _QUESTION_TOKENS * asked_for,
-    )
+        Raises:
+            InputError: nothing to read, or the folder cannot be used.
+        """
+        settings = settings or BuildSettings()
+        if out is not None:
+            build_manifest().is_in(out, compare=COMPARED)
+        base = read_base(places, without=out)
+        unread = sum(document.failure is not None for document in base.documents)
+        known = cls(len(base.documents), unread, len(base.sentences), len(base.questions))
+        if not settings.asks_model:
+            return known
+        done = _answered(out, Stage.FACTS)
+        asked = stretches(
+            base.sentences,
+            model=settings.model,
+            prompts=settings.prompts,
+            size=settings.sentences_per_call,
+        )
+        todo = {row.key: row for row in asked if row.key not in done.by_key}
+        facts, _ = facts_of(asked, done.by_key)
+        answered = _answered(out, Stage.QUESTIONS)
+        questions = [
+            fact
+            for fact in facts
+            if question_key(fact, model=settings.model, prompts=settings.prompts)
+            not in answered.by_key
+        ]
+        expected = [
+            sentence
+            for stretch in todo.values()
+            for sentence in stretch.sentences
+            if sentence.kind is not SentenceKind.HEADING and len(sentence.text) > _SHORTEST
+        ]
+        read = _tokens_read(list(todo.values()), questions, expected, settings)
+        asked_for = len(questions) + len(expected)
+        return cls(
+            known.documents,
+            known.unread,
+            known.sentences,
+            known.pairs,
+            fact_calls=len(todo),
+            question_calls=asked_for,
+            answered_calls=len({row.key for row in asked})
+            - len(todo)
+            + len(facts)
+            - len(questions),
+            input_tokens=read,
+            output_tokens=_FACT_TOKENS * len(expected) + _QUESTION_TOKENS * asked_for,
+        )
 
 
 def _answered(out: str | os.PathLike[str] | None, stage: Stage) -> AnsweredCalls:

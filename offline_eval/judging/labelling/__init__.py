@@ -13,17 +13,15 @@ disagreements sees the labels of those who disagree.
 
 from __future__ import annotations
 
-from ._agreement import Agreement, agreement, export_labels
+from ._agreement import Agreement, export_labels
 from ._labels import Labels
 from ._server import LabelServer
-from ._session import LabelSession, consensus_session
+from ._session import LabelSession
 
 __all__ = [
     "Agreement",
     "LabelServer",
     "LabelSession",
     "Labels",
-    "agreement",
-    "consensus_session",
     "export_labels",
 ]

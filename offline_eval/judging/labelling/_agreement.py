@@ -47,64 +47,69 @@ class Agreement:
     alpha: Interval
     ordinal_alpha: Interval | None
 
+    @classmethod
+    def of(
+        cls,
+        labels: Labels,
+        criterion: str,
+        *,
+        run: RepliesRun | None = None,
+        resamples: int = 1000,
+        seed: int = 0,
+    ) -> Agreement:
+        """Measure how far all annotators agree on one criterion, before any settling.
 
-def agreement(
-    labels: Labels,
-    criterion: str,
-    *,
-    run: RepliesRun | None = None,
-    resamples: int = 1000,
-    seed: int = 0,
-) -> Agreement:
-    """Measure the agreement of all annotators on one criterion, before disagreements were settled.
-
-    Args:
-        labels: of a run.
-        criterion: name of one of theirs; nothing is known of one that nobody labelled by.
-        run: of the labels: replies to one question are then drawn together, as they are
-            likely to be alike, and each `n` counts questions. Otherwise replies are taken
-            for independent.
-        resamples: draws for each interval.
-        seed: of the draws.
-    """
-    votes = labels.votes(criterion)
-    who = tuple(name for name in labels.annotators if any(name in vote for vote in votes.values()))
-    table = [[vote.get(name) for name in who] for vote in votes.values()]
-    groups = None if run is None else [_question(run, reply) for reply in votes]
-    complete = [place for place, row in enumerate(table) if None not in row]
-    order = next((c.outcomes for c in labels.criteria if c.name == criterion and c.ordinal), None)
-    return Agreement(
-        criterion=criterion,
-        annotators=who,
-        replies=len(table),
-        by_two=sum(len(vote) > 1 for vote in votes.values()),
-        by_all=len(complete),
-        disagreements=len(labels.disagreements(criterion)),
-        cohen={
-            (who[a], who[b]): cohens_kappa(
-                [row[a] for row in table],
-                [row[b] for row in table],
-                groups=groups,
+        Args:
+            labels: of a run.
+            criterion: name of one of theirs; nothing is known of one that nobody labelled by.
+            run: of the labels: replies to one question are then drawn together, as they are
+                likely to be alike, and each `n` counts questions. Otherwise replies are taken
+                for independent.
+            resamples: draws for each interval.
+            seed: of the draws.
+        """
+        votes = labels.votes(criterion)
+        who = tuple(
+            name for name in labels.annotators if any(name in vote for vote in votes.values())
+        )
+        table = [[vote.get(name) for name in who] for vote in votes.values()]
+        groups = None if run is None else [_question(run, reply) for reply in votes]
+        complete = [place for place, row in enumerate(table) if None not in row]
+        order = next(
+            (c.outcomes for c in labels.criteria if c.name == criterion and c.ordinal), None
+        )
+        return cls(
+            criterion=criterion,
+            annotators=who,
+            replies=len(table),
+            by_two=sum(len(vote) > 1 for vote in votes.values()),
+            by_all=len(complete),
+            disagreements=len(labels.disagreements(criterion)),
+            cohen={
+                (who[a], who[b]): cohens_kappa(
+                    [row[a] for row in table],
+                    [row[b] for row in table],
+                    groups=groups,
+                    resamples=resamples,
+                    seed=seed,
+                )
+                for a, b in combinations(range(len(who)), 2)
+            },
+            fleiss=fleiss_kappa(
+                [table[place] for place in complete],
+                groups=None if groups is None else [groups[place] for place in complete],
                 resamples=resamples,
                 seed=seed,
-            )
-            for a, b in combinations(range(len(who)), 2)
-        },
-        fleiss=fleiss_kappa(
-            [table[place] for place in complete],
-            groups=None if groups is None else [groups[place] for place in complete],
-            resamples=resamples,
-            seed=seed,
-        ),
-        alpha=krippendorff_alpha(table, groups=groups, resamples=resamples, seed=seed),
-        ordinal_alpha=(
-            None
-            if order is None
-            else krippendorff_alpha(
-                table, order=order, groups=groups, resamples=resamples, seed=seed
-            )
-        ),
-    )
+            ),
+            alpha=krippendorff_alpha(table, groups=groups, resamples=resamples, seed=seed),
+            ordinal_alpha=(
+                None
+                if order is None
+                else krippendorff_alpha(
+                    table, order=order, groups=groups, resamples=resamples, seed=seed
+                )
+            ),
+        )
 
 
 def _question(run: RepliesRun, reply_id: str) -> str:

@@ -338,6 +338,56 @@ class LabelSession:
                 return criterion.outcomes
         return ()
 
+    @classmethod
+    def consensus(
+        cls,
+        run: RepliesRun,
+        settler: str,
+        *,
+        show_names: bool = False,
+        labels: Labels | None = None,
+    ) -> LabelSession:
+        """A session in which somebody settles what annotators disagree on.
+
+        Only replies with different outcomes are in it, with what each annotator said.
+
+        Args:
+            run: whose labels they are.
+            settler: who settles.
+            show_names: say who said what; otherwise annotators are letters, dealt anew for
+                each reply.
+            labels: read from the run where None.
+
+        Raises:
+            InputError: the name cannot be used, or a file is broken.
+        """
+        name = checked_annotator(settler, where="--consensus")
+        found = Labels.read(run.folder) if labels is None else labels
+        votes = {criterion.name: found.votes(criterion.name) for criterion in found.criteria}
+        apart = {reply for criterion in votes for reply in found.disagreements(criterion)}
+        seed = 0 if found.sample is None else found.sample.seed
+        items = []
+        for reply in sorted(
+            apart & run.replies.keys(), key=lambda r: _shuffled(seed, CONSENSUS, r)
+        ):
+            said = {name: set(votes[name].get(reply, {}).values()) for name in votes}
+            disputed = {name for name, outcomes in said.items() if len(outcomes) > 1}
+            # What is only asked after a disputed outcome may not have been asked at all.
+            follows = {
+                criterion.name
+                for criterion in found.criteria
+                if disputed & criterion.only_where.keys() and not said[criterion.name]
+            }
+            items.append(
+                SessionItem(
+                    reply_id=reply,
+                    asked=frozenset(disputed | follows),
+                    known={name: min(values) for name, values in said.items() if len(values) == 1},
+                    opinions=_opinions(found, votes, reply, seed, show_names=show_names),
+                )
+            )
+        return cls(run, found.criteria, items, _log_of(run, CONSENSUS), name)
+
 
 def _clean(note: str) -> str:
     whole = note.encode("utf-8", "replace").decode("utf-8")
@@ -370,49 +420,6 @@ def open_session(
     )
     items = [SessionItem(reply.reply_id, asked) for reply in order]
     return LabelSession(run, wanted, items, _log_of(run, name), name)
-
-
-def consensus_session(
-    run: RepliesRun, settler: str, *, show_names: bool = False, labels: Labels | None = None
-) -> LabelSession:
-    """A session in which somebody settles what annotators disagree on.
-
-    Only replies with different outcomes are in it, with what each annotator said.
-
-    Args:
-        run: whose labels they are.
-        settler: who settles.
-        show_names: say who said what; otherwise annotators are letters, dealt anew for
-            each reply.
-        labels: read from the run where None.
-
-    Raises:
-        InputError: the name cannot be used, or a file is broken.
-    """
-    name = checked_annotator(settler, where="--consensus")
-    found = Labels.read(run.folder) if labels is None else labels
-    votes = {criterion.name: found.votes(criterion.name) for criterion in found.criteria}
-    apart = {reply for criterion in votes for reply in found.disagreements(criterion)}
-    seed = 0 if found.sample is None else found.sample.seed
-    items = []
-    for reply in sorted(apart & run.replies.keys(), key=lambda r: _shuffled(seed, CONSENSUS, r)):
-        said = {name: set(votes[name].get(reply, {}).values()) for name in votes}
-        disputed = {name for name, outcomes in said.items() if len(outcomes) > 1}
-        # What is only asked after a disputed outcome may not have been asked at all.
-        follows = {
-            criterion.name
-            for criterion in found.criteria
-            if disputed & criterion.only_where.keys() and not said[criterion.name]
-        }
-        items.append(
-            SessionItem(
-                reply_id=reply,
-                asked=frozenset(disputed | follows),
-                known={name: min(values) for name, values in said.items() if len(values) == 1},
-                opinions=_opinions(found, votes, reply, seed, show_names=show_names),
-            )
-        )
-    return LabelSession(run, found.criteria, items, _log_of(run, CONSENSUS), name)
 
 
 def _opinions(

@@ -13,14 +13,12 @@ from __future__ import annotations
 from ._beliefs import BeliefCollector
 from ._evidence import Believed
 from ._items import ConflictItem, read_conflict_set
-from ._settings import ConflictSettings
 from ._suite import ConflictSuite
 
 __all__ = [
     "BeliefCollector",
     "Believed",
     "ConflictItem",
-    "ConflictSettings",
     "ConflictSuite",
     "read_conflict_set",
 ]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ....guard.contracts import Generation, LanguageModel, ScoringLanguageModel
 from ....guard.errors import KnowgateError, LanguageModelError
-from ...judging import LETTERS, parse_choices
+from ...judging import MultipleChoice
 from ...run import RowError, each_or_error, generate_each
 from ...systems import LoggedReplies
 from .._prompts import PromptSet, WindowedModel
@@ -104,7 +104,8 @@ def lettered(options: Sequence[Option]) -> str:
         '(A) Rill\\n(B) Bo'
     """
     return "\n".join(
-        f"({letter}) {option.text}" for letter, option in zip(LETTERS, options, strict=False)
+        f"({letter}) {option.text}"
+        for letter, option in zip(MultipleChoice.LETTERS, options, strict=False)
     )
 
 
@@ -132,7 +133,7 @@ def instance_letters(instance: Instance, roles: frozenset[str]) -> tuple[str, ..
     """The letters of the options that play one of the parts."""
     return tuple(
         letter
-        for letter, option in zip(LETTERS, instance.options, strict=False)
+        for letter, option in zip(MultipleChoice.LETTERS, instance.options, strict=False)
         if option.role in roles
     )
 
@@ -286,13 +287,13 @@ def likeliest(values: Sequence[float], *, several: bool) -> tuple[str, ...]:
     logs = np.asarray(values, dtype=np.float64)
     best = int(logs.argmax())
     if not several:
-        return (LETTERS[best],)
+        return (MultipleChoice.LETTERS[best],)
     shares = np.exp(logs - logs.max())
     shares /= shares.sum()
     even = 1 / len(values)
     return tuple(
         letter
-        for number, (letter, share) in enumerate(zip(LETTERS, shares, strict=False))
+        for number, (letter, share) in enumerate(zip(MultipleChoice.LETTERS, shares, strict=False))
         if share >= even or number == best
     )
 
@@ -325,7 +326,7 @@ def read_reply(planned: Planned, reply: str, form: AnswerForm, *, cut: bool = Fa
     if form == "free":
         letters = free_letters(reply, planned.instance)
     else:
-        letters = parse_choices(reply, [option.text for option in planned.instance.options])
+        letters = MultipleChoice.parse(reply, [option.text for option in planned.instance.options])
     right = right_letters(planned)
     return ConflictRow(**fields, letters=letters, right=right, correct=letters == right)
 
@@ -334,7 +335,7 @@ def free_letters(reply: str, instance: Instance) -> tuple[str, ...]:
     """The options that a free reply names after its last "Answer:", or anywhere without one."""
     final = _FINAL.split(reply)[-1]
     names = [(option.text, *option.aliases) for option in instance.options]
-    return tuple(LETTERS[number] for number in answers_named(final, names))
+    return tuple(MultipleChoice.LETTERS[number] for number in answers_named(final, names))
 
 
 def judged(

@@ -8,7 +8,7 @@ from pathlib import Path
 from ....guard.contracts import LanguageModel, ScoringLanguageModel
 from ....guard.errors import KnowgateError
 from ....guard.prompts import Prompt
-from ...judging import parse_yes_no, yes_no_likelihoods
+from ...judging import YesNo
 from ...run import RowError, each_or_error, generate_each
 from .._prompts import PromptSet
 from ._items import ConflictItem
@@ -121,12 +121,12 @@ _Verdict = tuple[bool | None, float | None, float | None]
 def _verdicts(lm: LanguageModel, prompts: Sequence[str]) -> list[_Verdict | KnowgateError]:
     if not isinstance(lm, ScoringLanguageModel):
         return [
-            reply if isinstance(reply, KnowgateError) else (parse_yes_no(reply[0].text), None, None)
+            reply if isinstance(reply, KnowgateError) else (YesNo.parse(reply[0].text), None, None)
             for reply in generate_each(lm, prompts)
         ]
 
     def score(some: Sequence[str]) -> list[_Verdict | KnowgateError]:
-        return [(yes > no, yes, no) for yes, no in yes_no_likelihoods(lm, some)]
+        return [(yes > no, yes, no) for yes, no in YesNo.likelihoods(lm, some)]
 
     return each_or_error(score, prompts)
 

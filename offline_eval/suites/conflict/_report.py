@@ -5,6 +5,7 @@ run ─► conflict_run ─► summarise_conflict ─► conflict_document ─�
 
 from __future__ import annotations
 
+from ....calibration import Interval
 from ....guard.decision import Route
 from ...report import (
     Document,
@@ -13,11 +14,11 @@ from ...report import (
     Section,
     Table,
     counted,
+    decimal,
     estimate_text,
     explained,
+    one_line,
     percent,
-    points_text,
-    shortened,
 )
 from ..base import MODEL_SYSTEM
 from ._items import EvidenceKind, Task
@@ -107,6 +108,16 @@ def _suppressed(summary: ConflictSummary) -> str:
     return ""
 
 
+def _points(difference: Interval) -> str:
+    """Write a difference of two shares in percentage points, with its interval."""
+    value, low, high = (
+        None if end is None else decimal(100 * end, 1, signed=True)
+        for end in (difference.value, difference.low, difference.high)
+    )
+    interval = "" if low is None or high is None else f" (95\u00a0% interval {low} to {high})"
+    return f"{value} percentage points{interval}"
+
+
 def _removed(summary: ConflictSummary) -> str:
     for found in summary.suppressions:
         if found.system == REMOVES and found.evidence is EvidenceKind.HPC:
@@ -115,7 +126,7 @@ def _removed(summary: ConflictSummary) -> str:
             return (
                 "With every passage removed it gets "
                 f"{estimate_text(found.accuracy)} of these questions right, "
-                f"{points_text(found.difference)} against closed book."
+                f"{_points(found.difference)} against closed book."
             )
     return ""
 
@@ -126,7 +137,7 @@ def _guarded(summary: ConflictSummary) -> list[str]:
         routes = summary.routes.get(found.system, {}).get(EvidenceKind.HPC)
         if found.evidence is EvidenceKind.HPC and routes and found.accuracy.value is not None:
             lines.append(
-                f"The guard {shortened(found.system, 60)} removes the passage in "
+                f"The guard {one_line(found.system, 60)} removes the passage in "
                 f"{routes[Route.ANSWER]} of {counted(sum(routes.values()), 'case')} and "
                 f"abstains in {routes[Route.ABSTAIN]}: with it "
                 f"{estimate_text(found.accuracy)} are right."
@@ -151,7 +162,7 @@ def _preferred(summary: ConflictSummary) -> str:
     if value.value is None:
         return ""
     return (
-        f"Between two passages it follows the contradicting one {points_text(value)} more often "
+        f"Between two passages it follows the contradicting one {_points(value)} more often "
         "where that one is plausible than where it is not."
     )
 

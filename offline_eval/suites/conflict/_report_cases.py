@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...report import Case, CaseLine, Cases, Passages, Section, shortened
+from ...report import Case, CaseLine, Cases, Passages, Section, one_line
 from ..base import MODEL_SYSTEM
 from ._items import EvidenceKind, Task
 from ._report_summary import ConflictSummary
@@ -53,13 +53,13 @@ def _spread(rows: Sequence[ConflictRow]) -> list[ConflictRow]:
 def _shown(row: ConflictRow, instance: Instance) -> Case:
     assert row.evidence is not None  # closed book is not among them
     chosen = "none that could be read" if row.letters is None else ", ".join(row.letters) or "none"
-    reply = shortened(row.response, _PASSAGE) if row.response else f"options chosen: {chosen}"
+    reply = one_line(row.response, _PASSAGE) if row.response else f"options chosen: {chosen}"
     options = zip("ABCD", instance.options, strict=True) if row.task is not Task.KF else ()
     return Case(
         question=instance.question,
         note=f"{row.task.value} over {row.evidence.value}",
         parts=(
-            Passages((CaseLine(shortened(instance.evidence[row.evidence].passage, _PASSAGE)),)),
+            Passages((CaseLine(one_line(instance.evidence[row.evidence].passage, _PASSAGE)),)),
             *(CaseLine(option.text, f"({letter})") for letter, option in options),
             CaseLine(", ".join(row.right) or "the sentence that answers", "Right", right=True),
             CaseLine(reply or "(empty)", "Reply"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...report import Colour, Plot, draw_interval
+from ...report import Colour, Plot
 from ..base import MODEL_SYSTEM
 from ._items import EvidenceKind, Task
 from ._report_summary import ConflictSummary
@@ -44,7 +44,7 @@ def task_plot(summary: ConflictSummary) -> Plot | None:
                 if cell.evidence is kind:
                     height = tasks.index(cell.task) + offset
                     label = kind.value if first else ""
-                    draw_interval(
+                    Plot.draw_interval(
                         axes, cell.accuracy, height, marker=marker, colour=colour, label=label
                     )
                     first = False
@@ -93,7 +93,9 @@ def suppression_plot(summary: ConflictSummary) -> Plot | None:
             height = kinds.index(one.evidence) + (number - (len(systems) - 1) / 2) * step
             marker = "sDov^P"[min(number, 5)]
             label = "" if name in seen else name
-            draw_interval(axes, one.accuracy, height, marker=marker, colour=colour, label=label)
+            Plot.draw_interval(
+                axes, one.accuracy, height, marker=marker, colour=colour, label=label
+            )
             seen.add(name)
         for height, kind in enumerate(kinds):
             base = next(one.closed_book.value for one in found if one.evidence is kind)

@@ -10,7 +10,7 @@ from typing import Any
 from ...._version import __version__
 from ....calibration import Interval
 from ....guard.decision import Route
-from ...report import REPORT_SCHEMA_VERSION
+from ...report import Document
 from ._items import EvidenceKind, Task
 from ._run_reading import ConflictRun
 from ._scoring import (
@@ -101,7 +101,7 @@ class ConflictSummary:
             values = {name: getattr(found, name).to_dict() for name in _SUPPRESSION}
             suppression.setdefault(found.system, {})[found.evidence.value] = values
         return {
-            "schema_version": REPORT_SCHEMA_VERSION,
+            "schema_version": Document.SCHEMA_VERSION,
             "suite": manifest.suite,
             "created_by": f"knowgate {__version__}",
             "run_created_by": manifest.created_by,

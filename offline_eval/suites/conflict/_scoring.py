@@ -10,7 +10,7 @@ import numpy as np
 
 from ....calibration import Interval
 from ....guard.decision import Route
-from ...judging import LETTERS
+from ...judging import MultipleChoice
 from ..base import MODEL_SYSTEM
 from ._items import CHOICE_TASKS, CONFLICTS, EvidenceKind, Task
 from ._rows import CLOSED_BOOK, REMOVES, ConflictRow, Instance
@@ -174,14 +174,14 @@ def side_of(row: ConflictRow, instance: Instance) -> bool | None:
     """
     own = next(
         letter
-        for letter, option in zip(LETTERS, instance.options, strict=False)
+        for letter, option in zip(MultipleChoice.LETTERS, instance.options, strict=False)
         if option.role == "belief"
     )
     other = next((letter for letter in row.right if letter != own), None)
     if other is None:
         return None
     if row.likelihoods is not None:
-        values = dict(zip(LETTERS, row.likelihoods, strict=False))
+        values = dict(zip(MultipleChoice.LETTERS, row.likelihoods, strict=False))
         return None if values[other] == values[own] else values[other] > values[own]
     taken = {own, other} & set(row.letters or ())
     return other in taken if len(taken) == 1 else None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import Field, field_validator
 
-from ..base import SuiteSettings
+from .._parts import SuiteSettings
 from ._items import MICROWORLD, EvidenceKind, Task
 from ._rows import AnswerForm, BeliefSource
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ....guard.contracts import EntailmentModel, LanguageModel, ScoringLanguageModel
 from ....guard.errors import KnowgateError, LanguageModelError
-from ...judging import LETTERS, NoVerdictError, parse_tag
+from ...judging import Criterion, MultipleChoice, NoVerdictError
 from ...run import RowError, each_or_error, generate_each
 from .._prompts import PromptSet, WindowedModel
 from ._items import ConflictItem, EvidenceKind
@@ -19,7 +19,7 @@ from ._rows import Check, EvidenceRow, names_answer
 
 _OUTCOMES = {"yields": ("yes", "no"), "plausibility": ("1", "2", "3", "4", "5")}
 _GIVEN = re.compile(r"<\s{0,8}given\s{0,8}>([^<]{0,80})", re.IGNORECASE)
-Criterion = Literal["yields", "plausibility"]
+CriterionName = Literal["yields", "plausibility"]
 
 
 class Claim(Protocol):
@@ -53,7 +53,7 @@ class PassageJudge:
     def __init__(self, name: str, lm: LanguageModel, prompts: PromptSet) -> None:
         self.name, self._lm, self._prompts = name, lm, prompts
 
-    def check(self, criterion: Criterion, claims: Sequence[Claim]) -> list[Check]:
+    def check(self, criterion: CriterionName, claims: Sequence[Claim]) -> list[Check]:
         """A verdict per claim, in order."""
         prompt = self._prompts[f"judge_{criterion}"]
         replies = generate_each(
@@ -83,10 +83,10 @@ class PassageJudge:
         )
         return [r if isinstance(r, KnowgateError) else _letters(r[0].text) for r in replies]
 
-    def _verdict(self, criterion: Criterion, reply: str | KnowgateError) -> Check:
+    def _verdict(self, criterion: CriterionName, reply: str | KnowgateError) -> Check:
         if isinstance(reply, KnowgateError):
             return Check(judge=self.name, criterion=criterion, error=RowError.of(reply))
-        found = parse_tag(reply, criterion, _OUTCOMES[criterion])
+        found = Criterion.parse_tag(reply, criterion, _OUTCOMES[criterion])
         if found is None:
             return Check(
                 judge=self.name,
@@ -104,7 +104,7 @@ def _letters(reply: str) -> tuple[str, ...] | KnowgateError:
             return ()
         found = re.findall(r"\b[A-D]\b", content.upper())
         if found:
-            return tuple(letter for letter in LETTERS if letter in found)
+            return tuple(letter for letter in MultipleChoice.LETTERS if letter in found)
     return NoVerdictError("given", calls=1)
 
 

@@ -10,6 +10,6 @@ Prompts are files, replaceable by a folder.
 from __future__ import annotations
 
 from ._artefact import JudgeBias
-from ._suite import BiasSettings, JudgeBiasSuite
+from ._suite import JudgeBiasSuite
 
-__all__ = ["BiasSettings", "JudgeBias", "JudgeBiasSuite"]
+__all__ = ["JudgeBias", "JudgeBiasSuite"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ....guard.contracts import LanguageModel, ScoringLanguageModel
 from ....guard.errors import KnowgateError
-from ...judging import NoVerdictError, parse_tag, parse_yes_no, yes_no_likelihoods
+from ...judging import Criterion, NoVerdictError, YesNo
 from ...run import each_or_error, generate_each
 from .._prompts import PromptSet
 from ..conflict import Believed
@@ -114,10 +114,10 @@ class BiasJudge:
 
     def _score(self, texts: Sequence[str]) -> list[bool | KnowgateError]:
         assert isinstance(self.lm, ScoringLanguageModel)
-        return [yes > no for yes, no in yes_no_likelihoods(self.lm, texts)]
+        return [yes > no for yes, no in YesNo.likelihoods(self.lm, texts)]
 
 
 def _verdict(reply: str) -> bool | KnowgateError:
-    tagged = parse_tag(reply, "right", ("yes", "no"))
-    found = parse_yes_no(reply) if tagged is None else tagged.outcome == "yes"
+    tagged = Criterion.parse_tag(reply, "right", ("yes", "no"))
+    found = YesNo.parse(reply) if tagged is None else tagged.outcome == "yes"
     return NoVerdictError("right", calls=1) if found is None else found

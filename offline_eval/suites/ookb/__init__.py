@@ -6,18 +6,14 @@ out-of-knowledge base robustness".
 
 from __future__ import annotations
 
-from ._instruments import Instruments, served_instruments
+from ._instruments import Instruments
 from ._measure import MEASURE
-from ._settings import MeasureSettings, OokbSettings
 from ._signals_summary import replayed_decisions
 from ._suite import OokbSuite
 
 __all__ = [
     "MEASURE",
     "Instruments",
-    "MeasureSettings",
-    "OokbSettings",
     "OokbSuite",
     "replayed_decisions",
-    "served_instruments",
 ]

@@ -11,7 +11,7 @@ from pathlib import Path
 from ....guard.errors import InputError
 from ....guard.files import read_json
 from ....guard.text import clean_text
-from ...data import KnowledgeBase, PassageKind, QuestionRecord, build_knowledge_base, read_questions
+from ...data import KnowledgeBase, PassageKind, QuestionRecord
 from ...run import InputFile, Question, StoredPassage
 
 
@@ -77,7 +77,7 @@ def read_bases(
     front, so that every id says one thing in the run.
 
     Args:
-        paths: see `read_questions`.
+        paths: see `QuestionRecord.read`.
         passage: what stands in a passage; None for the default, over all files together.
         limit: ask at most so many questions per base, the first ones; its passages stay
             whole.
@@ -95,7 +95,7 @@ def read_bases(
                 where=os.fspath(paths[at]),
                 hint="rename the file, or its field 'knowledge_base_identifier'",
             )
-    found = [read_questions(path) for path in paths]
+    found = [QuestionRecord.read(path) for path in paths]
     kind = passage or PassageKind.of(record for records in found for record in records)
     count = Counter(record.question_id for records in found for record in records)
     bases = []
@@ -112,7 +112,7 @@ def read_bases(
                 records=renamed,
                 asked=renamed[:limit],
                 original_ids=ids,
-                knowledge_base=build_knowledge_base(renamed, kind, where=os.fspath(path)),
+                knowledge_base=KnowledgeBase.of(renamed, kind, where=os.fspath(path)),
                 file=InputFile.of(path),
             )
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ...run import CaseKind
 from ...systems import Case, SystemUnderTest
-from ..base import DryRun
+from .._parts import DryRun
 from ._bases import AskedBase
 from ._preparing import Prepared
 

@@ -30,8 +30,8 @@ from ...run import (
     SourceRow,
     StoredPassage,
 )
-from ...systems import Case, PassageIndex, ServedChain, load_chain
-from ..base import System
+from ...systems import Case, PassageIndex, ServedChain
+from .._parts import System
 from ._settings import MeasureSettings
 from ._signals_summary import SERVED
 from ._sources import Source, chunk_id, find_source, source_row
@@ -139,6 +139,28 @@ class Instruments(System):
         # No deadline: how busy the machine is must not decide which cases count as failed.
         options = GuardOptions(mode="shadow", on_error="raise", deadlines={"relevance": None})
         return Guard(policy, scorer=self.scorer, options=options, metrics=False)
+
+    @staticmethod
+    def served(settings: MeasureSettings, chain: ServedChain | None = None) -> ServedInstruments:
+        """Make what measures through a chain as it is served.
+
+        Args:
+            settings: of the run.
+            chain: None for the one that the settings name, or one over their documents.
+
+        Raises:
+            InputError: chain, documents or scorer cannot be loaded.
+        """
+        details: dict[str, Any] = {}
+        if chain is None and settings.chain is not None:
+            chain = ServedChain.load(settings.chain)
+        guard = None if chain is None else chain.guard
+        own = None if guard is None or settings.scorer is not None else guard.scorer
+        scorer = own or load_scorer(settings.scorer or DEFAULT_SCORER)
+        aggregator = guard.policy.aggregator if guard is not None and own is not None else ""
+        if chain is None:
+            chain, details = _over_documents(settings, scorer)
+        return ServedInstruments(scorer, chain, aggregator=aggregator, details=details)
 
 
 class ServedInstruments(Instruments):
@@ -294,30 +316,6 @@ class ServedInstruments(Instruments):
 
 def _others(source: Source, documents: Iterable[Document]) -> list[Document]:
     return [one for one in documents if not source.leaves_out(one)]
-
-
-def served_instruments(
-    settings: MeasureSettings, chain: ServedChain | None = None
-) -> ServedInstruments:
-    """Make what measures through a chain as it is served.
-
-    Args:
-        settings: of the run.
-        chain: None for the one that the settings name, or one over their documents.
-
-    Raises:
-        InputError: chain, documents or scorer cannot be loaded.
-    """
-    details: dict[str, Any] = {}
-    if chain is None and settings.chain is not None:
-        chain = load_chain(settings.chain)
-    guard = None if chain is None else chain.guard
-    own = None if guard is None or settings.scorer is not None else guard.scorer
-    scorer = own or load_scorer(settings.scorer or DEFAULT_SCORER)
-    aggregator = guard.policy.aggregator if guard is not None and own is not None else ""
-    if chain is None:
-        chain, details = _over_documents(settings, scorer)
-    return ServedInstruments(scorer, chain, aggregator=aggregator, details=details)
 
 
 def _over_documents(

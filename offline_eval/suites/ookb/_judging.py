@@ -16,7 +16,7 @@ from ...run import (
     Judgement,
     ReplyRow,
 )
-from ..base import RunOptions
+from .._parts import RunOptions
 
 _OF_GUARD = {Judgement.ABSTENTION: "yes", Judgement.FACTUALITY: Judgement.NOT_APPLICABLE}
 _REASONING = "the guard's own reply"

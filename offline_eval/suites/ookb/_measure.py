@@ -15,7 +15,7 @@ from ....guard.errors import InputError, KnowgateError, SignalValueError
 from ....guard.files import read_text, write_text
 from ....guard.policy import aggregator as require_aggregator
 from ....guard.signals.relevance import DEFAULT_SCORER, load_scorer
-from ...data import QuestionRecord, build_knowledge_base, read_questions
+from ...data import KnowledgeBase, QuestionRecord
 from ...report import Document
 from ...run import (
     CaseKind,
@@ -27,9 +27,10 @@ from ...run import (
     TableSpec,
 )
 from ...systems import Case
-from ..base import ModelChoice, Suite, SuiteRun, System, Work
+from .._parts import ModelChoice, System, Work
+from ..base import Suite, SuiteRun
 from ._cases import build_cases
-from ._instruments import Instruments, MeasuredCase, ServedInstruments, served_instruments
+from ._instruments import Instruments, MeasuredCase, ServedInstruments
 from ._settings import MeasureSettings
 from ._signals_report import signals_document
 
@@ -62,10 +63,10 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
         if settings.aggregator is not None:
             require_aggregator(settings.aggregator)
         if settings.served:
-            records = read_questions(settings.questions, need_answer=False)
+            records = QuestionRecord.read(settings.questions, need_answer=False)
             return [one for record in records for one in _served_cases(record)]
-        records = read_questions(settings.questions)
-        base = build_knowledge_base(records, settings.passage, where=os.fspath(settings.questions))
+        records = QuestionRecord.read(settings.questions)
+        base = KnowledgeBase.of(records, settings.passage, where=os.fspath(settings.questions))
         by_id = {record.question_id: record for record in records}
         return [
             MeasuredCase(case, by_id[case.question_id], base) for case in build_cases(records, base)
@@ -87,7 +88,7 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
         """Load what measures, and what retrieves."""
         del choice
         if settings.served:
-            return (served_instruments(settings),)
+            return (Instruments.served(settings),)
         scorer = load_scorer(settings.scorer or DEFAULT_SCORER)
         encoder = scorer if isinstance(scorer, BiEncoderScorer) else BiEncoderScorer()
         return (Instruments(scorer, encoder),)

@@ -9,16 +9,9 @@ from typing import Any
 from ....calibration import Interval
 from ....guard.errors import InputError
 from ....guard.files import read_jsonl
-from ...judging import JudgeValidation, corrected_rate, validate_judges
-from ...judging.labelling import Agreement, Labels, agreement
-from ...report import (
-    Cell,
-    Section,
-    Table,
-    counted,
-    decimal,
-    shortened,
-)
+from ...judging import JudgeValidation, corrected_rate
+from ...judging.labelling import Agreement, Labels
+from ...report import Cell, Section, Table, counted, decimal, one_line
 from ...run import (
     Judgement,
     RepliesRun,
@@ -106,7 +99,7 @@ def summarise_labels(evidence: Evidence) -> LabelsSummary | None:
     return LabelsSummary(
         annotators=annotators,
         agreements=tuple(
-            agreement(labels, name, run=evidence.run) for name in names if labels.votes(name)
+            Agreement.of(labels, name, run=evidence.run) for name in names if labels.votes(name)
         ),
         validations=tuple(map(_honest, _validations(evidence, labels))),
         corrected=tuple(_corrected(evidence, labels)),
@@ -114,7 +107,7 @@ def summarise_labels(evidence: Evidence) -> LabelsSummary | None:
 
 
 def _validations(evidence: Evidence, labels: Labels) -> tuple[JudgeValidation, ...]:
-    return validate_judges(evidence.run, labels, known_of=judge_warnings(evidence.run))
+    return JudgeValidation.of_judges(evidence.run, labels, known_of=judge_warnings(evidence.run))
 
 
 def _honest(found: JudgeValidation) -> JudgeValidation:
@@ -260,7 +253,7 @@ def label_blocks(summary: LabelsSummary | None, names: Mapping[str, str]) -> lis
             "agree, how far the judges agree with them, and rates corrected for the judges’ errors."
         ]
     people = ", ".join(
-        f"{shortened(name, 40)} ({counted(count, 'label')})"
+        f"{one_line(name, 40)} ({counted(count, 'label')})"
         for name, count in summary.annotators.items()
     )
     cautions = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from ...report import one_line, shortened
+from ...report import one_line
 from ...run import ReplySystem
 
 FACTORS = ("model", "retrieval", "prompt", "guard")
@@ -48,7 +48,7 @@ def distinct(names: Sequence[str]) -> list[str]:
     """
     found: list[str] = []
     for name in names:
-        label = shown = shortened(name, _LONGEST)
+        label = shown = one_line(name, _LONGEST)
         number = 1
         while shown in found:
             number += 1
@@ -68,8 +68,8 @@ def change(base: ReplySystem, other: ReplySystem, factor: str, factors: Sequence
     """
     same = SEPARATOR.join(_value(base, name) for name in factors if name != factor)
     before, after = (one_line(getattr(one, factor)) or _UNKNOWN for one in (base, other))
-    step = f"{shortened(before, _LONGEST)} → {shortened(after, _LONGEST)}"
-    return f"{shortened(same, _LONGEST)}: {step}" if same else step
+    step = f"{one_line(before, _LONGEST)} → {one_line(after, _LONGEST)}"
+    return f"{one_line(same, _LONGEST)}: {step}" if same else step
 
 
 def shared_factors(systems: Sequence[ReplySystem]) -> list[tuple[str, str]]:

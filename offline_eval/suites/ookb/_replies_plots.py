@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ....calibration import Interval
-from ...report import Colour, Plot, name_points
+from ...report import Colour, Plot
 from ...run import (
     Judgement,
     ReplySystem,
@@ -116,7 +116,7 @@ def _scatter(
             (point.label, point.abstained.value or 0.0, point.right.value or 0.0)
             for point in points
         ]
-        name_points(axes, named, across, upward)
+        Plot.name_points(axes, named, across, upward)
         if len(set(groups.values())) > 1:
             figure.legend(loc="outside upper center", ncols=4, handletextpad=0.2)
 

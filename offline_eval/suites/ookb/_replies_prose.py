@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ....calibration import Interval
-from ...report import counted, estimate_text, percent, shortened, signed
+from ...report import counted, decimal, estimate_text, one_line, percent
 from ...run import (
     Judgement,
 )
@@ -138,7 +138,8 @@ def points(interval: Interval) -> tuple[str, str]:
     if interval.value is None or interval.low is None or interval.high is None:
         return "–", ""
     value, low, high = (
-        signed(100 * number, 1) for number in (interval.value, interval.low, interval.high)
+        decimal(100 * number, 1, signed=True)
+        for number in (interval.value, interval.low, interval.high)
     )
     return value, f"{low} to {high}"
 
@@ -279,7 +280,7 @@ def _extremes(summary: RepliesSummary, base: str | None, names: Mapping[str, str
     if len(ranked) < 2:
         return []
     (most, best), (least, worst) = ranked[0], ranked[-1]
-    where = "" if not base else f"{shortened(base, 60)}: "
+    where = "" if not base else f"{one_line(base, 60)}: "
     lines = [
         f"{where}“{best}” abstained most often, {_of(most)}; “{worst}” least often, {_of(least)}"
         f"{note}."

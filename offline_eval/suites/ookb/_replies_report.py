@@ -20,8 +20,8 @@ from ...report import (
     counted,
     decimal,
     explained,
+    one_line,
     percent,
-    shortened,
 )
 from ...run import CaseKind, Judgement
 from ._replies_csv import reply_rows
@@ -159,7 +159,7 @@ def _part(text: str, count: int | None, counts: ReplyCounts) -> str:
 
 def _title(summary: RepliesSummary) -> str:
     title = "Out-of-knowledge-base report"
-    named = [shortened(name, 60) for name in summary.knowledge_bases if name]
+    named = [one_line(name, 60) for name in summary.knowledge_bases if name]
     if not named:
         return title
     more = len(named) - _MOST_NAMED
@@ -261,7 +261,7 @@ def _results(summary: RepliesSummary, names: Mapping[str, str]) -> Section:
         if base is not None:
             asked = summary.knowledge_bases[base]
             most = max(asked.out_of_kb.questions, asked.in_kb.questions)
-            name = shortened(base, 60) or "Knowledge base without a name"
+            name = one_line(base, 60) or "Knowledge base without a name"
             title = f"{name}: {counted(most, 'question')}"
         table = shape_table(heading, shapes)
         scatter, bars = base_plots(summary, base, number)
@@ -294,7 +294,7 @@ def _results(summary: RepliesSummary, names: Mapping[str, str]) -> Section:
 
 def _differences(summary: RepliesSummary, names: Mapping[str, str]) -> Section | None:
     compared = [one for one in summary.differences if one.differences]
-    others = {one.base: shortened(one.base, 60) for one in summary.differences if one.run}
+    others = {one.base: one_line(one.base, 60) for one in summary.differences if one.run}
     tables = comparison_tables(compared, {**others, **names}, summary.evidence.run.systems)
     if not tables:
         return None
@@ -331,8 +331,8 @@ def _criteria(summary: RepliesSummary, names: Mapping[str, str]) -> Section | No
 
 
 def _criterion_title(found: CriterionCounts) -> str:
-    name = shortened(found.criterion, 60).replace("_", " ").capitalize()
-    judge = shortened(judge_words(found.judge), 60)
+    name = one_line(found.criterion, 60).replace("_", " ").capitalize()
+    judge = one_line(judge_words(found.judge), 60)
     if found.estimate and found.judge != "estimate":
         judge += " (an offline estimate)"
     return f"{name}, judged by {judge}"
@@ -385,9 +385,9 @@ def _elsewhere(summary: RepliesSummary) -> Section:
         passage = one.passage_id if held is None else held.text
         cases.append(
             Case(
-                shortened(one.question_id if asked is None else asked.question, 240),
+                one_line(one.question_id if asked is None else asked.question, 240),
                 f"found by: {one.how.replace('_', ' ')}{similarity}",
-                (CaseLine(shortened(passage, 240), "Passage"),),
+                (CaseLine(one_line(passage, 240), "Passage"),),
             )
         )
     more = len(found) - _SHOWN_ELSEWHERE

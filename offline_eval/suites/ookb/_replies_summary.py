@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...._version import __version__
-from ...report import REPORT_SCHEMA_VERSION
+from ...report import Document
 from ...run import (
     Judgement,
     ReplySystem,
@@ -148,7 +148,7 @@ class RepliesSummary:
             "judges": {name: shape.to_dict() for name, shape in self.judges.items()},
         }
         return {
-            "schema_version": REPORT_SCHEMA_VERSION,
+            "schema_version": Document.SCHEMA_VERSION,
             "suite": "ookb",
             "holds": manifest.holds,
             "created_by": f"knowgate {__version__}",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ....calibration import Interval
-from ...report import Cell, Line, Table, one_line, percent, shortened
+from ...report import Cell, Line, Table, one_line, percent
 from ...run import ReplySystem
 from ._replies_costs import Cost
 from ._replies_differences import MEASURES, Comparison
@@ -128,7 +128,7 @@ def criterion_table(found: CriterionCounts, names: Mapping[str, str]) -> Table:
             for outcome in found.outcomes
         )
         lines.append(Line(names.get(system, one_line(system)), (*cells, Cell(str(total)))))
-    columns = tuple(shortened(outcome, _LONGEST).replace("_", " ") for outcome in found.outcomes)
+    columns = tuple(one_line(outcome, _LONGEST).replace("_", " ") for outcome in found.outcomes)
     return Table("System", (*columns, "Judged"), tuple(lines))
 
 
@@ -229,13 +229,13 @@ def _compared(
     found: Comparison, names: Mapping[str, str], systems: Mapping[str, ReplySystem]
 ) -> str:
     told_apart = found.factor in FACTORS and (
-        shortened(getattr(systems[found.base], found.factor), _LONGEST)
-        != shortened(getattr(systems[found.other], found.factor), _LONGEST)
+        one_line(getattr(systems[found.base], found.factor), _LONGEST)
+        != one_line(getattr(systems[found.other], found.factor), _LONGEST)
     )
     if told_apart:
         factors = varying(tuple(systems.values()))
         return change(systems[found.base], systems[found.other], found.factor, factors)
-    base, other = (names.get(one, shortened(one, _LONGEST)) for one in (found.base, found.other))
+    base, other = (names.get(one, one_line(one, _LONGEST)) for one in (found.base, found.other))
     return other if found.run and base == other else f"{base} → {other}"
 
 
@@ -259,4 +259,4 @@ def _seconds(value: float | None) -> Cell:
 
 def _errors(cost: Cost) -> Cell:
     kinds = ", ".join(f"{one_line(name)}: {count}" for name, count in cost.errors.items())
-    return Cell(str(sum(cost.errors.values())), shortened(kinds, 120))
+    return Cell(str(sum(cost.errors.values())), one_line(kinds, 120))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....guard.errors import DeviceError, MissingDependencyError, ModelFolderError
-from ...report import one_line, shortened
+from ...report import one_line
 from ...run import Question
 from ._replies_evidence import JudgedReply, ReplyShape, shape_of
 from ._replies_names import distinct
@@ -174,6 +174,6 @@ def _keywords(texts: Sequence[str], owner: Sequence[int]) -> dict[int, str]:
     for cluster, row in zip(clusters, table, strict=True):
         best = sorted(range(len(words)), key=lambda index: (-row[index], words[index]))
         chosen = [str(words[index]) for index in best[:_KEYWORDS] if row[index] > 0]
-        name = shortened(", ".join(chosen), _LONGEST) or f"cluster {cluster + 1}"
+        name = one_line(", ".join(chosen), _LONGEST) or f"cluster {cluster + 1}"
         found[cluster] = name if name not in found.values() else f"{name} ({cluster + 1})"
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ...report import Case, CaseLine, Cases, Passages, Section, shortened
+from ...report import Case, CaseLine, Cases, Passages, Section, one_line
 from ...run import (
     CaseKind,
     Judgement,
@@ -95,14 +95,14 @@ def _shown(
         expected = "(none: the question was made to have no answer in the knowledge base)"
     systems = f" · {len(replies)} of {asked} systems" if asked > 1 else ""
     parts: list[CaseLine | Passages] = [
-        CaseLine(shortened(expected, _ANSWER_LIMIT), "Expected", right=True)
+        CaseLine(one_line(expected, _ANSWER_LIMIT), "Expected", right=True)
     ]
     for context in order[:_CONTEXTS]:
         parts += _context(evidence, grouped[context], names)
     more = len(order) - _CONTEXTS
     if more > 0:
         parts.append(CaseLine(f"… and {more} other contexts with a wrong reply."))
-    question = shortened(first.question.question, _QUESTION_LIMIT)
+    question = one_line(first.question.question, _QUESTION_LIMIT)
     return Case(question, f"{first.case.case_id}{systems}", tuple(parts))
 
 
@@ -114,11 +114,11 @@ def _context(
     context = first.row.context or ReplyContext()
     texts: dict[tuple[str, str, str], list[str]] = {}
     for reply in replies:
-        text = shortened(reply.row.response or "", _REPLY_LIMIT) or "(an empty reply)"
+        text = one_line(reply.row.response or "", _REPLY_LIMIT) or "(an empty reply)"
         reasoning = _reasoning(evidence, reply)
         # "none": the judge of failures saw none, which says nothing about a wrong answer.
         kind = "" if reply.failure in (None, "none") else reply.failure
-        failure = shortened(kind.replace("_", " "), 60)
+        failure = one_line(kind.replace("_", " "), 60)
         texts.setdefault((text, failure, reasoning), []).append(names[reply.system.system_id])
     parts: list[CaseLine | Passages] = [
         CaseLine(text, "Reply", tag=failure, wrong=True, note="; ".join(systems), reason=reasoning)
@@ -139,7 +139,7 @@ def _reasoning(evidence: Evidence, reply: JudgedReply) -> str:
     ):
         verdict = evidence.verdict(reply.row.reply_id, criterion)
         if verdict is not None and verdict.reasoning:
-            return shortened(verdict.reasoning, _REASON_LIMIT)
+            return one_line(verdict.reasoning, _REASON_LIMIT)
     return ""
 
 
@@ -153,7 +153,7 @@ def _passages(
     stored = evidence.run.passages
     return tuple(
         CaseLine(
-            shortened(stored[name].text, _PASSAGE_LIMIT)
+            one_line(stored[name].text, _PASSAGE_LIMIT)
             if name in stored
             else f"({name}: text not stored in the run)",
             right=name == own,

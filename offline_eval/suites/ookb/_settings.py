@@ -11,7 +11,7 @@ from ....guard.signals.relevance import DEFAULT_SCORER
 from ...data import PassageKind
 from ...run import CaseKind
 from ...systems import DEFAULT_JUDGES
-from ..base import SuiteSettings
+from .._parts import SuiteSettings
 from ._sources import DEFAULT_KEY
 
 _AskedKind = Literal[CaseKind.LEFT_OUT, CaseKind.IN_KB, CaseKind.SYNTHETIC]
@@ -109,12 +109,12 @@ class MeasureSettings(SuiteSettings):
     """What decides the rows of a run.
 
     Attributes:
-        questions: see `read_questions`.
+        questions: see `QuestionRecord.read`.
         scorer: name or folder, for `load_scorer`.
         passage: what a passage holds; None for the default, see `PassageKind.of`.
         top_k: passages retrieved per case.
         aggregator: how passage scores become one value; None for the scorer's own.
-        chain: as it is served: `module:attribute`, see `load_chain`.
+        chain: as it is served: `module:attribute`, see `ServedChain.load`.
         documents: folder of the documents of the knowledge base, cut into chunks.
         chunk_size: of a chunk, words at most.
         chunk_overlap: words that a chunk shares with the one before it.

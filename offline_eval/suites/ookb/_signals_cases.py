@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ...report import Case as ShownCase
-from ...report import CaseLine, Cases, Passages, decimal, shortened
+from ...report import CaseLine, Cases, Passages, decimal, one_line
 from ...run import MeasuredRun
 from ._signals_summary import Case
 
@@ -52,10 +52,10 @@ def _shown(case: Case, texts: Mapping[str, str]) -> ShownCase:
         notes.append("held out")
     parts: list[CaseLine | Passages] = []
     if case.left_out and case.question.passage:
-        parts.append(CaseLine(shortened(case.question.passage, _PASSAGE_LIMIT), "Left out"))
+        parts.append(CaseLine(one_line(case.question.passage, _PASSAGE_LIMIT), "Left out"))
     parts.append(_passages(case, texts) if row.retrieved else CaseLine("Nothing was retrieved."))
     return ShownCase(
-        question=shortened(case.question.question, _QUESTION_LIMIT),
+        question=one_line(case.question.question, _QUESTION_LIMIT),
         note=" · ".join(notes),
         parts=tuple(parts),
         tag=f"{outcome} wrongly" if wrong else outcome,
@@ -86,4 +86,4 @@ def _is_own(case: Case, passage_id: str) -> bool:
 def _text(passage_id: str, texts: Mapping[str, str]) -> str:
     # A knowledge base may hold more than the run asked about.
     found = texts.get(passage_id)
-    return "(text not stored in the run)" if found is None else shortened(found, _PASSAGE_LIMIT)
+    return "(text not stored in the run)" if found is None else one_line(found, _PASSAGE_LIMIT)

@@ -16,7 +16,7 @@ from ....guard.decision import Decision, Route
 from ....guard.policy import Policy
 from ....guard.routing import Signals, decide_route
 from ...data.diversity import words_of
-from ...report import REPORT_SCHEMA_VERSION
+from ...report import Document
 from ...run import (
     CaseKind,
     InputFile,
@@ -265,7 +265,7 @@ class OokbSummary(_Summary):
         served: of a run through a chain as it is served, else None.
     """
 
-    schema_version: int = REPORT_SCHEMA_VERSION
+    schema_version: int = Document.SCHEMA_VERSION
     suite: str = "ookb"
     created_by: str
     run_created_by: str

@@ -34,7 +34,8 @@ from ...systems import (
     load_judges,
     synthetic_questions,
 )
-from ..base import DryRun, Suite, SuiteRun, System, Work
+from .._parts import DryRun, System, Work
+from ..base import Suite, SuiteRun
 from ._estimate import cost_table
 from ._judging import judge_replies
 from ._left_out import note_left_out_check

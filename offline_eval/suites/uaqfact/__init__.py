@@ -7,6 +7,8 @@ Source: "UAQFact: Evaluating Factual Knowledge Utilization of LLMs on Unanswerab
 
 from __future__ import annotations
 
-from ._suite import UAQFACT, UaqSettings
+from ._suite import UAQFACT
 
-__all__ = ["UAQFACT", "UaqSettings"]
+__all__ = [
+    "UAQFACT",
+]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ....guard.contracts import Generation, LanguageModel, ScoringLanguageModel
 from ....guard.errors import InputError, KnowgateError, LanguageModelError
 from ...data.uaqfact import ChoiceItem, UaqItem
-from ...judging import parse_choices
+from ...judging import MultipleChoice
 from ...run import each_or_error, generate_each
 from ...systems import LoggedReplies
 from ..base import MODEL_SYSTEM
@@ -201,7 +201,7 @@ class ReplayAnswerer:
 
 def chosen_letter(reply: str, item: ChoiceItem) -> str | None:
     """The one letter that a reply chooses; None for none and for several."""
-    found = parse_choices(_without_thinking(reply), item.options)
+    found = MultipleChoice.parse(_without_thinking(reply), item.options)
     return found[0] if found is not None and len(found) == 1 else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...report import Colour, Plot, draw_interval
+from ...report import Colour, Plot
 from ..base import MODEL_SYSTEM
 from ._report_summary import UaqSummary
 from ._report_tables import FORM_NAMES, TYPE_NAMES
@@ -35,13 +35,13 @@ def refusal_plot(summary: UaqSummary) -> Plot | None:
             ends = [rate.value for rate in (metrics.r_ua, metrics.r_ab) if rate.value is not None]
             left.plot(ends, [height] * len(ends), color=Colour.GREY, linewidth=1.2, zorder=1)
             labels = ("unanswerable", "answerable") if height == 0 else ("", "")
-            draw_interval(
+            Plot.draw_interval(
                 left, metrics.r_ua, height, marker="o", colour=Colour.BLUE, label=labels[0]
             )
-            draw_interval(
+            Plot.draw_interval(
                 left, metrics.r_ab, height, marker="s", colour=Colour.VERMILION, label=labels[1]
             )
-            draw_interval(right, metrics.accuracy, height, marker="D", colour=Colour.BLUE)
+            Plot.draw_interval(right, metrics.accuracy, height, marker="D", colour=Colour.BLUE)
         left.set_xlabel("share abstained")
         right.set_xlabel("answerable: share right")
         left.set_yticks(range(len(names)), names)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...._version import __version__
-from ...report import REPORT_SCHEMA_VERSION
+from ...report import Document
 from ._metrics import ScoredReply
 from ._plan import UaqRow
 from ._run_reading import UaqRun
@@ -51,7 +51,7 @@ class UaqSummary:
         elif self.choices:
             aliases = {"kpr": self.choices[0].kpr.to_dict()}
         return {
-            "schema_version": REPORT_SCHEMA_VERSION,
+            "schema_version": Document.SCHEMA_VERSION,
             "suite": manifest.suite,
             "created_by": f"knowgate {__version__}",
             "run_created_by": manifest.created_by,

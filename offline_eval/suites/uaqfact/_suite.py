@@ -14,7 +14,8 @@ from ...data.uaqfact import UaqData, UaqItem, read_layout, write_layout
 from ...report import Document
 from ...run import InputFile, Manifest, RowError
 from ...systems import EMBEDDED, LoggedReplies, choose_reply
-from ..base import MODEL_SYSTEM, DryRun, Suite, SuiteRun, SuiteSettings, System, Work, check_replies
+from .._parts import DryRun, SuiteSettings, System, Work
+from ..base import MODEL_SYSTEM, Suite, SuiteRun, check_replies
 from ._answering import Answerer, FactRetriever, ModelAnswerer, ReplayAnswerer
 from ._plan import (
     QUESTIONS,

@@ -31,7 +31,6 @@ from ....calibration.risk import (
     RiskTarget,
     fit_policy,
     one_per_question,
-    route_codes,
 )
 from ....guard.errors import InputError
 from ....guard.policy import Calibrator, Fingerprint, Guarantee, Policy
@@ -252,7 +251,7 @@ def _best(
         promise = policy.guarantee
         if promise is not None and promise.chosen is not None:
             certified = paths[number][: promise.chosen + 1]
-            right = (route_codes(evidence, certified) == wanted).sum(axis=1)
+            right = (evidence.route_codes(certified) == wanted).sum(axis=1)
             place = int(np.argmax(right))  # of equals the strictest
             found.append((int(right[place]), -number, place))
     if not found:

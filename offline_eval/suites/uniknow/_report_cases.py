@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....guard.decision import Scenario
-from ...report import Case, CaseLine, Cases, Passages, Section, shortened
+from ...report import Case, CaseLine, Cases, Passages, Section, one_line
 from ._cases import ContextKind
 from ._metrics import measured
 from ._outcomes import ERROR_TYPES, Outcome, outcome_of
@@ -59,11 +59,11 @@ def _shown(key: str, case: CaseRow, rows: Sequence[tuple[UniKnowRow, Outcome]]) 
     scenario = rows[0][0].scenario
     grouped: dict[tuple[str, Outcome], list[str]] = {}
     for row, outcome in rows:
-        text = shortened(row.answer or "", _REPLY_LIMIT)
+        text = one_line(row.answer or "", _REPLY_LIMIT)
         grouped.setdefault((text, outcome), []).append(row.method)
     ordered = sorted(grouped.items(), key=lambda item: (-len(item[1]), item[0]))
     situation = _TITLES.get(scenario or "", "Not settled whether the model knows it")
-    passages = tuple(CaseLine(shortened(passage, _PASSAGE_LIMIT)) for passage in case.passages)
+    passages = tuple(CaseLine(one_line(passage, _PASSAGE_LIMIT)) for passage in case.passages)
     replies = (
         CaseLine(
             text or "(no answer)",
@@ -74,7 +74,7 @@ def _shown(key: str, case: CaseRow, rows: Sequence[tuple[UniKnowRow, Outcome]]) 
         for (text, outcome), methods in ordered
     )
     return Case(
-        question=shortened(case.question, _QUESTION_LIMIT),
+        question=one_line(case.question, _QUESTION_LIMIT),
         note=f"{key} · {situation}",
         parts=(
             CaseLine(_wanted(case, scenario), "Wanted", right=True),
@@ -91,6 +91,6 @@ def _wanted(case: CaseRow, scenario: str | None) -> str:
 
 
 def _answers(answers: Sequence[str]) -> str:
-    unique = list(dict.fromkeys(shortened(answer, _REPLY_LIMIT) for answer in answers))
+    unique = list(dict.fromkeys(one_line(answer, _REPLY_LIMIT) for answer in answers))
     rest = f" (and {len(unique) - _ANSWERS} other wordings)" if len(unique) > _ANSWERS else ""
     return " / ".join(unique[:_ANSWERS]) + rest

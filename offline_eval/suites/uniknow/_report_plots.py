@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ....calibration import Interval
-from ...report import Colour, Plot, name_points
+from ...report import Colour, Plot
 from ._metrics import MethodMetrics
 from ._outcomes import Outcome
 from ._report_names import SITUATIONS, Family, method_name, plain
@@ -136,7 +136,7 @@ def rely_plot(methods: Mapping[str, MethodMetrics]) -> Plot | None:
                     label=family.value,
                 )
         named = [(f"{label}  {rely:.2f}", acc, rely) for label, _, acc, rely in known]
-        name_points(axes, named, (low, high), (low, high))
+        Plot.name_points(axes, named, (low, high), (low, high))
         axes.set_xlim(low, high)
         axes.set_ylim(low, high)
         axes.set_aspect("equal")

@@ -10,7 +10,7 @@ from typing import Any
 from ...._version import __version__
 from ....calibration import Interval
 from ....guard.policy import Guarantee
-from ...report import REPORT_SCHEMA_VERSION
+from ...report import Document
 from ._beyond import BeyondRates, beyond_rates
 from ._cases import ContextKind, Knowledge
 from ._comparison import (
@@ -148,7 +148,7 @@ class UniKnowSummary:
         for found in self.differences:
             differences.setdefault(found.method, {})[found.base] = found.to_dict()
         return {
-            "schema_version": REPORT_SCHEMA_VERSION,
+            "schema_version": Document.SCHEMA_VERSION,
             "suite": "uniknow",
             "created_by": f"knowgate {__version__}",
             "run_created_by": self.run.manifest.created_by,

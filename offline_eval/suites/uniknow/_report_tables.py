@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ....calibration import Interval
-from ...report import Cell, Line, Table, decimal, explained, percent, signed
+from ...report import Cell, Line, Table, decimal, explained, percent
 from ._beyond import BeyondRates
 from ._cases import ContextKind
 from ._comparison import PUBLISHED_ROWS, PairedDifference, PublishedRow
@@ -118,7 +118,9 @@ def difference_table(differences: Sequence[PairedDifference]) -> Table:
         Line(
             f"{found.method} \N{MINUS SIGN} {found.base}",
             (
-                Cell.difference(found.metrics["rely"], lambda value: signed(value, 3)),
+                Cell.difference(
+                    found.metrics["rely"], lambda value: decimal(value, 3, signed=True)
+                ),
                 *(Cell.difference(found.metrics[name]) for name in names),
             ),
         )

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from ..base import SuiteSettings
+from .._parts import SuiteSettings
 from ._cases import BEYOND_KINDS, PAPER_KINDS, ContextKind
 from ._choosing import ALL_METHODS, check_methods
 from ._guard_policy import require_share

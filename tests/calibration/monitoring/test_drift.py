@@ -12,11 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowgate.calibration import CalibrationRecord
-from knowgate.calibration.monitoring import (
-    DecisionMonitor,
-    calibration_histograms,
-    compare_with_calibration,
-)
+from knowgate.calibration.monitoring import DecisionMonitor, DriftReport, calibration_histograms
 from knowgate.calibration.monitoring._distance import _replayed, bin_of
 from knowgate.calibration.monitoring._drift import DriftVerdict
 from knowgate.guard import Fingerprint, InputError, Policy, Route
@@ -34,7 +30,7 @@ from tests.support.guards import policy_with
 
 
 def verdicts(policy: Policy, live: list[Question]) -> list[DriftVerdict]:
-    return [signal.verdict for signal in compare_with_calibration(policy, live).signals]
+    return [signal.verdict for signal in DriftReport.of(policy, live).signals]
 
 
 def test_a_value_falls_into_the_bin_that_numpy_puts_it_in() -> None:
@@ -70,7 +66,7 @@ def test_a_signal_that_is_no_number_counts_as_missing() -> None:
     policy = calibrated_policy()
 
     found = calibration_histograms(policy_with(), [Question(nan, 0.5), Question(0.2, nan)])
-    live = compare_with_calibration(policy, [Question(nan, float("inf"))] * 150)
+    live = DriftReport.of(policy, [Question(nan, float("inf"))] * 150)
 
     assert {name: sum(h.counts) for name, h in found.items()} == {
         "relevance": 1, "confidence": 1, "abstained": 2,
@@ -97,7 +93,7 @@ def test_histograms_by_hand_that_cannot_be_used_are_refused_before_any_traffic(
 ) -> None:
     policy = policy_with(histograms=histograms)
     with pytest.raises(InputError, match=words):
-        compare_with_calibration(policy, [])
+        DriftReport.of(policy, [])
     with pytest.raises(InputError, match=words):
         DecisionMonitor(policy, metrics=False)
 
@@ -107,7 +103,7 @@ def test_the_smallest_level_can_still_be_reached(names: tuple[str, ...]) -> None
     one = Histogram(edges=(0.0, 0.5, 1.0), counts=(10, 300))
     policy = policy_with(histograms=dict.fromkeys(names, one))
 
-    report = compare_with_calibration(policy, [Question(0.1, 0.1)] * 200, alpha=0.001)
+    report = DriftReport.of(policy, [Question(0.1, 0.1)] * 200, alpha=0.001)
 
     assert report.signals[0].verdict is DriftVerdict.DRIFTED
 
@@ -120,7 +116,7 @@ def test_confidence_is_compared_with_the_questions_it_is_asked_for() -> None:
     policy = calibrated_policy()
     live = [asked(policy, question) for question in questions(1, 1500)]
 
-    report = compare_with_calibration(policy, live)
+    report = DriftReport.of(policy, live)
 
     relevance, confidence = report.signals
     assert (relevance.n, relevance.missing) == (1500, 0)
@@ -131,7 +127,7 @@ def test_confidence_is_compared_with_the_questions_it_is_asked_for() -> None:
 
 
 def test_a_shift_of_relevance_is_told_and_named() -> None:
-    report = compare_with_calibration(calibrated_policy(), questions(1, 500, relevance=1.5))
+    report = DriftReport.of(calibrated_policy(), questions(1, 500, relevance=1.5))
 
     assert [signal.verdict for signal in report.signals] == [
         DriftVerdict.DRIFTED,
@@ -155,14 +151,14 @@ def test_false_verdicts_on_any_signal_are_as_rare_as_alpha() -> None:
         histograms = calibration_histograms(policy, questions(seed, 200))
         fitted = policy.model_copy(update={"histograms": histograms})
         live = [asked(policy, question) for question in questions(1000 + seed, 400)]
-        report = compare_with_calibration(fitted, live, alpha=0.1, least=30, seed=seed)
+        report = DriftReport.of(fitted, live, alpha=0.1, least=30, seed=seed)
         told = {DriftVerdict.DRIFTED, DriftVerdict.SLIGHT}
         wrong += any(signal.verdict in told for signal in report.signals)
     assert wrong / draws <= 0.1 + 2 * (0.1 * 0.9 / draws) ** 0.5
 
 
 def test_few_values_give_numbers_but_no_verdict() -> None:
-    report = compare_with_calibration(calibrated_policy(), questions(1, 99, relevance=1.0))
+    report = DriftReport.of(calibrated_policy(), questions(1, 99, relevance=1.0))
 
     assert report.signals[0].verdict is DriftVerdict.TOO_FEW
     assert report.signals[0].psi is not None
@@ -171,7 +167,7 @@ def test_few_values_give_numbers_but_no_verdict() -> None:
 
 
 def test_no_live_values_at_all() -> None:
-    report = compare_with_calibration(calibrated_policy(), [])
+    report = DriftReport.of(calibrated_policy(), [])
 
     assert {signal.verdict for signal in report.signals} == {DriftVerdict.TOO_FEW}
     assert report.signals[0].psi is None
@@ -189,7 +185,7 @@ def test_a_selection_is_not_compared_with_all_questions() -> None:
 
 
 def test_a_policy_without_histograms_says_so() -> None:
-    report = compare_with_calibration(policy_with(), questions(1, 500))
+    report = DriftReport.of(policy_with(), questions(1, 500))
 
     assert {signal.verdict for signal in report.signals} == {DriftVerdict.NOT_COMPARABLE}
     assert "no histogram" in report.words
@@ -208,7 +204,7 @@ def test_leave_one_out_histograms_are_compared_as_a_mixture() -> None:
     rng = np.random.default_rng(1)
     mixed = [*rng.beta(5, 2, 600), *rng.beta(2, 4, 200)]
 
-    report = compare_with_calibration(
+    report = DriftReport.of(
         leave_one_out_policy(), [Question(float(value), None) for value in mixed]
     )
 
@@ -225,14 +221,14 @@ def test_a_histogram_of_all_questions_goes_before_the_mixture() -> None:
     one = Histogram(edges=(0.0, 0.5, 1.0), counts=(200, 200))
     policy = policy.model_copy(update={"histograms": {**policy.histograms, "relevance": one}})
 
-    [relevance] = compare_with_calibration(policy, questions(1, 200)).signals
+    [relevance] = DriftReport.of(policy, questions(1, 200)).signals
 
     assert relevance.reference == ("relevance",)
 
 
 def test_equal_input_gives_an_equal_report_that_json_holds() -> None:
     policy, live = calibrated_policy(), questions(1, 300)
-    first, second = (compare_with_calibration(policy, live) for _ in range(2))
+    first, second = (DriftReport.of(policy, live) for _ in range(2))
     assert first == second
     assert json.loads(json.dumps(first.to_dict(), allow_nan=False)) == first.to_dict()
 
@@ -240,12 +236,12 @@ def test_equal_input_gives_an_equal_report_that_json_holds() -> None:
 @pytest.mark.parametrize("wrong", [{"alpha": 0.0}, {"alpha": 0.0009}, {"alpha": 1.0}, {"least": 0}])
 def test_numbers_out_of_range_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(InputError):
-        compare_with_calibration(calibrated_policy(), [], **wrong)  # type: ignore[arg-type]
+        DriftReport.of(calibrated_policy(), [], **wrong)  # type: ignore[arg-type]
 
 
 def test_questions_without_signals_are_counted_as_missing() -> None:
     live = [replace(question, relevance=None) for question in questions(1, 150)]
-    assert compare_with_calibration(calibrated_policy(), live).signals[0].missing == 150
+    assert DriftReport.of(calibrated_policy(), live).signals[0].missing == 150
 
 
 @given(

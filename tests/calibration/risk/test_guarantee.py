@@ -16,9 +16,7 @@ from knowgate.calibration.risk import (
     RiskTarget,
     certify,
     fit_policy,
-    grid_path,
     learn_path,
-    route_codes,
 )
 from knowgate.calibration.risk._certificate import let_through_wrongly
 from knowgate.calibration.risk._path import diagonal_path
@@ -57,7 +55,7 @@ def _broken(
         sample.context_right,
         sample.closed_book_right,
     )
-    codes = route_codes(evidence, path)
+    codes = evidence.route_codes(path)
     wrong = let_through_wrongly(evidence, codes).reshape(len(path), draws, n).sum(axis=2)
     through = (codes != 0).reshape(len(path), draws, n).sum(axis=2)
     p_values = binomial_p_values(wrong.astype(np.float64), through, risk)
@@ -125,7 +123,7 @@ def test_coverage_is_near_the_oracle_and_above_holm_and_bonferroni(population: P
     levels = np.linspace(0.0, 1.0, 41)
     pairs = [truth.outcome(float(r), float(p)) for r in levels for p in levels]
     oracle = max(coverage for coverage, true_risk in pairs if true_risk <= risk)
-    grid = grid_path(np.linspace(0.0, 1.0, 21).tolist(), np.linspace(0.0, 1.0, 21).tolist())
+    grid = PathPoint.grid(np.linspace(0.0, 1.0, 21).tolist(), np.linspace(0.0, 1.0, 21).tolist())
     found: dict[str, list[float]] = {"sequence": [], "holm": [], "bonferroni": []}
     for draw in range(draws):
         sample = population(n, np.random.default_rng((draw, n)))

@@ -11,15 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from knowgate.calibration import CalibrationRecord
-from knowgate.calibration.risk import (
-    Evidence,
-    PathPoint,
-    RiskTarget,
-    certify,
-    fit_policy,
-    grid_path,
-    risk_targets,
-)
+from knowgate.calibration.risk import Evidence, PathPoint, RiskTarget, certify, fit_policy
 from knowgate.calibration.risk._path import diagonal_path
 from knowgate.guard import Policy, Route
 
@@ -133,7 +125,9 @@ def test_per_route_no_route_breaks_the_bound(population: Population) -> None:
     draws, broken = 20, 0
     for draw in range(draws):
         records = _records(population, 300, np.random.default_rng((draw, 4)))
-        policy = fit_policy(records, risk=risk_targets(RISK, per_route=True), delta=DELTA).policy
+        policy = fit_policy(
+            records, risk=RiskTarget.of_errors(RISK, per_route=True), delta=DELTA
+        ).policy
         broken += max(_risks(policy, truth)) > RISK
     assert broken / draws <= _allowed(draws)
 
@@ -195,7 +189,7 @@ def test_a_policy_read_back_routes_its_questions_as_its_guarantee_counts(
     population: Population, tmp_path: Path
 ) -> None:
     records = _records(population, 400, np.random.default_rng(7))
-    path = grid_path([0.25, 0.5, 0.75, 1.0], [0.25, 0.5, 0.75, 1.0])
+    path = PathPoint.grid([0.25, 0.5, 0.75, 1.0], [0.25, 0.5, 0.75, 1.0])
     fitted = fit_policy(records, risk=0.6, delta=DELTA, path=path).policy
     fitted.save(tmp_path / "policy.json")
     policy = Policy.load(tmp_path / "policy.json")

@@ -18,7 +18,6 @@ from knowgate.calibration.risk import (
     RiskTarget,
     fit_policy,
     one_per_question,
-    risk_targets,
     split_questions,
 )
 from knowgate.guard import Fingerprint, Guarantee, Policy, Route
@@ -105,7 +104,9 @@ def test_signals_that_failed_are_abstained_from() -> None:
 
 
 def test_per_route_each_route_keeps_the_bound() -> None:
-    policy = fit_policy(_sample(2000), risk=risk_targets(0.25, per_route=True), delta=0.1).policy
+    policy = fit_policy(
+        _sample(2000), risk=RiskTarget.of_errors(0.25, per_route=True), delta=0.1
+    ).policy
     risks = {risk.kind: risk for risk in _guarantee(policy).risks}
     assert set(risks) == {"selective", "follow", "answer"}
     for risk in risks.values():
@@ -118,7 +119,7 @@ def test_a_route_that_only_goes_wrong_stays_closed_when_each_must_keep_the_bound
         CalibrationRecord(str(i), float(r), float(rng.random()), bool(rng.random() < r), False)
         for i, r in enumerate(rng.random(1500))
     ]
-    policy = fit_policy(records, risk=risk_targets(0.2, per_route=True), delta=0.1).policy
+    policy = fit_policy(records, risk=RiskTarget.of_errors(0.2, per_route=True), delta=0.1).policy
     assert _guarantee(policy).certified
     assert policy.confidence_threshold is None
     assert policy.route(0.0, 1.0) is Route.ABSTAIN

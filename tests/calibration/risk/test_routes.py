@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.calibration import CalibrationRecord
-from knowgate.calibration.risk import Evidence, LossTable, PathPoint, route_codes
+from knowgate.calibration.risk import Evidence, LossTable, PathPoint
 from knowgate.calibration.risk._certificate import ROUTE_CODES, costs
 from knowgate.guard import Fingerprint, Policy, Route
 from knowgate.guard.contracts import ConflictBetween
@@ -53,9 +53,9 @@ def test_routes_in_columns_are_those_of_the_policy(
     )
     point = PathPoint(relevance, confidence, "abstain" if checks else "ignore")
     # Beside another point, so that points with and without a conflict rule mix.
-    codes = route_codes(Evidence.of(found), [PathPoint(0.5, 0.5), point], conflict_between=between)[
-        1
-    ]
+    codes = Evidence.route_codes(
+        Evidence.of(found), [PathPoint(0.5, 0.5), point], conflict_between=between
+    )[1]
     expected = [policy.route(r.relevance, r.confidence, r.conflict) for r in found]
     assert [ROUTE_CODES[code] for code in codes] == expected
 
@@ -71,5 +71,5 @@ def test_each_mishap_costs_what_the_table_says() -> None:
     }
     evidence, points = Evidence.of(list(right_of.values())), [PathPoint(0.5, 0.5)]
     table = LossTable(wrong_follow=1.0, wrong_answer=0.5, false_abstention=0.2)
-    found = costs(evidence, route_codes(evidence, points), points, table)
+    found = costs(evidence, evidence.route_codes(points), points, table)
     assert found.tolist() == [[0.0, 1.0, 0.0, 0.5, 0.0, 0.2]]

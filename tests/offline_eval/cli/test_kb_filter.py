@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import knowgate.offline_eval.cli._kb_filter
-from knowgate.offline_eval.data import read_questions
+from knowgate.offline_eval.data import QuestionRecord
 from tests.offline_eval.cli.commands import Knowgate, read_lines, refused, write_lines
 
 _COMMAND = knowgate.offline_eval.cli._kb_filter.filter_questions
@@ -67,7 +67,7 @@ def test_methods_and_thresholds_are_the_users(
     assert done.code == 0, done
     gone = read_lines(tmp_path / "gone.jsonl")
     assert {one["reason"] for one in gone} == {"duplicate", "keywords"}
-    assert len(read_questions(tmp_path / "kept.jsonl")) + len(gone) == 7
+    assert len(QuestionRecord.read(tmp_path / "kept.jsonl")) + len(gone) == 7
     assert not (tmp_path / "kept.dropped.jsonl").exists()
 
 
@@ -116,6 +116,6 @@ def test_a_document_becomes_lines_where_the_name_promises_lines(
     ]
     document.write_text(json.dumps({"questions": questions}), encoding="utf-8")
     assert knowgate("kb", "filter", document, "--out", out, "--semantic", "off").code == 0
-    assert [record.question for record in read_questions(out)] == [
+    assert [record.question for record in QuestionRecord.read(out)] == [
         one["question"] for one in questions
     ]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.calibration.risk import Leak, plan_leak
+from knowgate.calibration.risk import Leak, LeakPlan
 from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
 
 
@@ -71,8 +71,8 @@ def test_numbers_off_their_scale_are_rejected(
 
 def test_a_plan_keeps_its_word() -> None:
     # The smallest bound that is named is certified where nothing passes, and no smaller one.
-    found = plan_leak([3] * 20, 0.1)
+    found = LeakPlan.of([3] * 20, 0.1)
     assert found.smallest is not None
-    assert plan_leak([3] * 20, found.smallest).needed <= 20
-    assert plan_leak([3] * 20, found.smallest - 0.01).needed > 20
+    assert LeakPlan.of([3] * 20, found.smallest).needed <= 20
+    assert LeakPlan.of([3] * 20, found.smallest - 0.01).needed > 20
     assert Leak(found.smallest).bound == 0.11

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data import PassageKind, QuestionRecord, build_knowledge_base
+from knowgate.offline_eval.data import KnowledgeBase, PassageKind, QuestionRecord
 
 _RECORDS = [
     QuestionRecord("a", "Who?", "Ann.", passage="About Ann."),
@@ -33,7 +33,7 @@ _RECORDS = [
 def test_questions_share_a_passage_that_says_the_same_word_for_word(
     kind: PassageKind, passages: dict[str, str], passage_of: dict[str, str]
 ) -> None:
-    found = build_knowledge_base(_RECORDS, kind, where="kb")
+    found = KnowledgeBase.of(_RECORDS, kind, where="kb")
 
     assert found.passages == passages
     assert found.passage_of == passage_of
@@ -43,11 +43,11 @@ def test_a_knowledge_base_of_one_passage_is_refused() -> None:
     records = [QuestionRecord("a", "Who?", "Ann."), QuestionRecord("b", "Whose?", "Ann. ")]
 
     with pytest.raises(InputError, match=r"kb\.json: all questions share one passage — "):
-        build_knowledge_base(records, PassageKind.ANSWER, where="kb.json")
+        KnowledgeBase.of(records, PassageKind.ANSWER, where="kb.json")
 
 
 def test_a_record_without_its_passage_is_named() -> None:
     records = [*_RECORDS, QuestionRecord("d", "Why?", "So.")]
 
     with pytest.raises(InputError, match=r"kb\.json: question 'd' has no field 'passage' — add it"):
-        build_knowledge_base(records, PassageKind.PASSAGE, where="kb.json")
+        KnowledgeBase.of(records, PassageKind.PASSAGE, where="kb.json")

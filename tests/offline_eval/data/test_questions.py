@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data import QuestionRecord, read_questions
+from knowgate.offline_eval.data import QuestionRecord
 
 _A = {"id": "a", "question": "Who?", "answer": "Ann."}
 _B = {"id": "b", "question": "When?", "answer": "At nine."}
@@ -31,7 +31,7 @@ def _lines(*records: dict[str, Any]) -> str:
 
 def _refused(path: Path) -> str:
     with pytest.raises(InputError) as caught:
-        read_questions(path)
+        QuestionRecord.read(path)
     message = str(caught.value)
     assert "\n" not in message
     assert " — " in message, "the hint is missing"
@@ -65,14 +65,14 @@ def _refused(path: Path) -> str:
     ],
 )
 def test_every_layout_gives_the_same_records(tmp_path: Path, name: str, content: str) -> None:
-    assert read_questions(_file(tmp_path, name, content)) == _EXPECTED
+    assert QuestionRecord.read(_file(tmp_path, name, content)) == _EXPECTED
 
 
 def test_a_know_or_not_document_is_read_as_published(shared_data: Path) -> None:
     path = shared_data / "policybench" / "questions" / "CPF.json"
     published = json.loads(path.read_text(encoding="utf-8"))["questions"]
 
-    found = read_questions(path)
+    found = QuestionRecord.read(path)
 
     assert [r.question_id for r in found] == [item["identifier"] for item in published]
     assert [r.answer for r in found] == [item["answer"] for item in published]
@@ -83,7 +83,7 @@ def test_a_know_or_not_document_is_read_as_published(shared_data: Path) -> None:
 def test_the_id_may_have_three_names_and_be_a_number(tmp_path: Path, field: str) -> None:
     record = {"question": "Who?", "answer": "Ann.", field: 7}
 
-    found = read_questions(_file(tmp_path, "kb.jsonl", _lines(record, _B)))
+    found = QuestionRecord.read(_file(tmp_path, "kb.jsonl", _lines(record, _B)))
 
     assert found[0].question_id == "7"
 
@@ -91,7 +91,7 @@ def test_the_id_may_have_three_names_and_be_a_number(tmp_path: Path, field: str)
 def test_without_ids_questions_are_numbered(tmp_path: Path) -> None:
     record = {"question": "Who?", "answer": "Ann.", "id": None}
 
-    found = read_questions(_file(tmp_path, "kb.jsonl", _lines(record, record)))
+    found = QuestionRecord.read(_file(tmp_path, "kb.jsonl", _lines(record, record)))
 
     assert [r.question_id for r in found] == ["q1", "q2"]
 
@@ -99,7 +99,9 @@ def test_without_ids_questions_are_numbered(tmp_path: Path) -> None:
 def test_a_number_in_the_place_of_an_id_avoids_the_ids_that_are_there(tmp_path: Path) -> None:
     bare = {"question": "Who?", "answer": "Ann."}
 
-    found = read_questions(_file(tmp_path, "kb.jsonl", _lines(bare, {**bare, "id": "q1"}, bare)))
+    found = QuestionRecord.read(
+        _file(tmp_path, "kb.jsonl", _lines(bare, {**bare, "id": "q1"}, bare))
+    )
 
     assert [r.question_id for r in found] == ["q1'", "q1", "q3"]
 
@@ -107,13 +109,13 @@ def test_a_number_in_the_place_of_an_id_avoids_the_ids_that_are_there(tmp_path: 
 def test_unknown_fields_are_tolerated_whatever_they_hold(tmp_path: Path) -> None:
     content = '{"id": "a", "question": "Who?", "answer": "Ann.", "score": NaN, "x": [{}]}\n'
 
-    assert read_questions(_file(tmp_path, "kb.jsonl", content + _lines(_B))) == _EXPECTED
+    assert QuestionRecord.read(_file(tmp_path, "kb.jsonl", content + _lines(_B))) == _EXPECTED
 
 
 def test_surrogates_and_nul_in_text_are_cleaned(tmp_path: Path) -> None:
     content = '{"id": "\\ud800", "question": "W\\u0000ho\\udfff?", "answer": "\\ud83d\\ude00"}\n'
 
-    found = read_questions(_file(tmp_path, "kb.jsonl", content + _lines(_B)))
+    found = QuestionRecord.read(_file(tmp_path, "kb.jsonl", content + _lines(_B)))
 
     assert found[0] == QuestionRecord("\ufffd", "W ho\ufffd?", "\U0001f600")
 
@@ -121,13 +123,16 @@ def test_surrogates_and_nul_in_text_are_cleaned(tmp_path: Path) -> None:
 def test_line_separators_inside_a_string_do_not_end_a_line(tmp_path: Path) -> None:
     content = '{"id": "a", "question": "Who\u2028?", "answer": "An\u0085n."}\n' + _lines(_B)
 
-    assert read_questions(_file(tmp_path, "kb.jsonl", content))[0].question == "Who\u2028?"
+    assert QuestionRecord.read(_file(tmp_path, "kb.jsonl", content))[0].question == "Who\u2028?"
 
 
 def test_a_line_of_megabytes_is_read(tmp_path: Path) -> None:
     huge = {**_A, "answer": "x " * 2_000_000}
 
-    assert len(read_questions(_file(tmp_path, "kb.jsonl", _lines(huge, _B)))[0].answer) == 4_000_000
+    assert (
+        len(QuestionRecord.read(_file(tmp_path, "kb.jsonl", _lines(huge, _B)))[0].answer)
+        == 4_000_000
+    )
 
 
 @pytest.mark.parametrize(
@@ -227,5 +232,5 @@ def test_any_json_is_read_or_refused_and_never_crashes(
     ):
         # Any other error fails the test.
         with contextlib.suppress(InputError):
-            found = read_questions(path)
+            found = QuestionRecord.read(path)
             assert len({r.question_id for r in found}) == len(found) >= 2

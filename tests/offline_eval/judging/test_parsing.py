@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.offline_eval.judging import LETTERS, parse_choices
+from knowgate.offline_eval.judging import MultipleChoice
 
 OPTIONS = ["Ann Li", "Bo Ek", "Ann Li of Rill", "1999"]
 
@@ -60,17 +60,17 @@ OPTIONS = ["Ann Li", "Bo Ek", "Ann Li of Rill", "1999"]
     ],
 )
 def test_letters_are_read(reply: str, wanted: str | None) -> None:
-    assert parse_choices(reply, OPTIONS) == (None if wanted is None else tuple(wanted))
+    assert MultipleChoice.parse(reply, OPTIONS) == (None if wanted is None else tuple(wanted))
 
 
 @settings(deadline=None)
 @given(st.text(max_size=400), st.lists(st.text(max_size=20), min_size=1, max_size=8))
 def test_any_reply_gives_letters_of_the_options_or_none(reply: str, options: list[str]) -> None:
-    found = parse_choices(reply, options)
+    found = MultipleChoice.parse(reply, options)
     if found is not None:
         assert found
         assert list(found) == sorted(set(found))
-        assert set(found) <= set(LETTERS[: len(options)])
+        assert set(found) <= set(MultipleChoice.LETTERS[: len(options)])
 
 
 @settings(deadline=None)
@@ -84,22 +84,22 @@ def test_every_usual_way_to_write_letters_is_read(
     letters: list[str], frame: str, between: str, shape: str
 ) -> None:
     reply = frame.format(between.join(shape.format(letter) for letter in letters))
-    assert parse_choices(reply, OPTIONS) == tuple(sorted(letters))
+    assert MultipleChoice.parse(reply, OPTIONS) == tuple(sorted(letters))
 
 
 def test_a_huge_reply_takes_no_time_to_read() -> None:
     reply = "(A) or perhaps not " * 200_000 + "\nAnswer: B"
-    assert parse_choices(reply, OPTIONS) == ("B",)
+    assert MultipleChoice.parse(reply, OPTIONS) == ("B",)
 
 
 @pytest.mark.parametrize("count", [0, 9])
 def test_too_few_or_too_many_options_are_refused(count: int) -> None:
     with pytest.raises(ValueError, match="options"):
-        parse_choices("A", ["x"] * count)
+        MultipleChoice.parse("A", ["x"] * count)
 
 
 @pytest.mark.parametrize("words", ["not", "rather than", "instead of", "neither"])
 @pytest.mark.parametrize("gap", [0, 10, 30])
 def test_a_negation_counts_however_long_the_text_before_it_is(words: str, gap: int) -> None:
     reply = f"{'so ' * 500}it is (A), {words} {'x' * gap} (B) I think"
-    assert parse_choices(reply, ["Ann Li", "Bo Ek"]) == ("A",)
+    assert MultipleChoice.parse(reply, ["Ann Li", "Bo Ek"]) == ("A",)

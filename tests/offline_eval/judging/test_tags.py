@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowgate.offline_eval.judging import parse_tag
+from knowgate.offline_eval.judging import Criterion
 
 YES_NO = ("yes", "no")
 TIERS = ("tier_1", "tier_2", "tier_3")
@@ -31,7 +31,7 @@ SPACE = st.text(" \t\n", max_size=4)
     ],
 )
 def test_a_verdict_is_read_however_it_is_decorated(text: str) -> None:
-    found = parse_tag(text, "abstention", YES_NO)
+    found = Criterion.parse_tag(text, "abstention", YES_NO)
     assert found is not None
     assert found.outcome == "yes"
 
@@ -54,32 +54,32 @@ def test_a_verdict_is_read_however_it_is_decorated(text: str) -> None:
     ],
 )
 def test_anything_else_is_no_verdict(text: str) -> None:
-    assert parse_tag(text, "abstention", YES_NO) is None
+    assert Criterion.parse_tag(text, "abstention", YES_NO) is None
 
 
 @pytest.mark.parametrize("said", ["tier_2", "Tier 2", "TIER-2", "`tier_2`", "tier\\_2"])
 def test_outcomes_are_given_back_as_they_were_defined(said: str) -> None:
-    found = parse_tag(f"Close. <factuality>{said}</factuality>", "factuality", TIERS)
+    found = Criterion.parse_tag(f"Close. <factuality>{said}</factuality>", "factuality", TIERS)
     assert found is not None
     assert (found.outcome, found.reasoning) == ("tier_2", "Close.")
 
 
 def test_the_reasoning_is_what_stands_before_the_last_valid_tag() -> None:
     text = "I first said <t>a</t>, but <t>b</t> fits. Done."
-    found = parse_tag(text, "t", ("a", "b"))
+    found = Criterion.parse_tag(text, "t", ("a", "b"))
     assert found is not None
     assert found.reasoning == "I first said <t>a</t>, but"
 
 
 def test_reasons_may_follow_the_verdict() -> None:
-    found = parse_tag("<t>a</t>\nIt fits.", "t", ("a", "b"))
+    found = Criterion.parse_tag("<t>a</t>\nIt fits.", "t", ("a", "b"))
     assert found is not None
     assert found.reasoning == "It fits."
 
 
 @given(st.text(), st.sampled_from(YES_NO))
 def test_whatever_comes_before_the_last_verdict_counts(before: str, outcome: str) -> None:
-    found = parse_tag(f"{before}<abstention>{outcome}</abstention>", "abstention", YES_NO)
+    found = Criterion.parse_tag(f"{before}<abstention>{outcome}</abstention>", "abstention", YES_NO)
     assert found is not None
     assert found.outcome == outcome
 
@@ -110,7 +110,7 @@ def test_whatever_comes_before_the_last_verdict_counts(before: str, outcome: str
 )
 def test_no_text_breaks_the_parser_or_makes_up_an_outcome(parts: list[str]) -> None:
     text = "".join(parts)
-    found = parse_tag(text, "t", YES_NO)
+    found = Criterion.parse_tag(text, "t", YES_NO)
     if found is not None:
         assert found.outcome in YES_NO
         assert found.reasoning in text
@@ -119,13 +119,13 @@ def test_no_text_breaks_the_parser_or_makes_up_an_outcome(parts: list[str]) -> N
 @given(SPACE, SPACE, SPACE, st.sampled_from(TIERS), st.booleans())
 def test_case_and_spaces_do_not_matter(a: str, b: str, c: str, outcome: str, upper: bool) -> None:
     tag, said = ("FACTUALITY", outcome.upper()) if upper else ("factuality", outcome)
-    found = parse_tag(f"<{a}{tag}{b}>{c}{said}{a}</{b}{tag}{c}>", "factuality", TIERS)
+    found = Criterion.parse_tag(f"<{a}{tag}{b}>{c}{said}{a}</{b}{tag}{c}>", "factuality", TIERS)
     assert found is not None
     assert found.outcome == outcome
 
 
 def test_a_huge_message_is_read_in_no_time() -> None:
     text = "<abstention>" * 50_000 + "x" * 1_000_000 + "<abstention>no</abstention>"
-    found = parse_tag(text, "abstention", YES_NO)
+    found = Criterion.parse_tag(text, "abstention", YES_NO)
     assert found is not None
     assert (found.outcome, len(found.reasoning)) == ("no", 8_000)

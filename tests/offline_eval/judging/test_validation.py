@@ -13,10 +13,10 @@ from knowgate.offline_eval.judging import (
     DetectorJudge,
     FunctionJudge,
     JudgedReply,
+    JudgeValidation,
     corrected_rate,
     judge_run,
     judges_of,
-    validate_judges,
 )
 from knowgate.offline_eval.judging._chance_agreement import cohens_kappa
 from knowgate.offline_eval.judging._judge_error import prediction_powered_rate, rogan_gladen
@@ -58,7 +58,7 @@ JUDGE = ["yes"] * 4 + ["no"] + ["yes"] * 2 + ["no"] * 3
 
 def test_agreement_is_what_the_table_says(tmp_path: Path) -> None:
     run = judged(tmp_path / "run", JUDGE)
-    [found] = validate_judges(run, people(HUMAN))
+    [found] = JudgeValidation.of_judges(run, people(HUMAN))
     assert (found.judge, found.criterion, found.n, found.no_verdict) == (
         "mine",
         "abstention",
@@ -85,10 +85,12 @@ def test_agreement_is_what_the_table_says(tmp_path: Path) -> None:
 
 def test_what_is_known_of_a_judge_goes_before_its_warnings(tmp_path: Path) -> None:
     run = judged(tmp_path / "run", JUDGE)
-    [plain] = validate_judges(run, people(HUMAN))
-    [found] = validate_judges(run, people(HUMAN), known_of={plain.judge: ("It believes.",)})
+    [plain] = JudgeValidation.of_judges(run, people(HUMAN))
+    [found] = JudgeValidation.of_judges(
+        run, people(HUMAN), known_of={plain.judge: ("It believes.",)}
+    )
     assert found.warnings == ("It believes.", *plain.warnings)
-    [other] = validate_judges(run, people(HUMAN), known_of={"other": ("It believes.",)})
+    [other] = JudgeValidation.of_judges(run, people(HUMAN), known_of={"other": ("It believes.",)})
     assert other.warnings == plain.warnings
 
 
@@ -99,11 +101,11 @@ def test_replies_that_people_disagree_on_are_told_of(tmp_path: Path) -> None:
         return human_labels(name, " ".join(outcomes), "s/q{}")
 
     both = Labels(None, {"a": labels("a", HUMAN), "b": labels("b", [*HUMAN[:8], "yes", "yes"])})
-    [found] = validate_judges(run, both)
+    [found] = JudgeValidation.of_judges(run, both)
     assert (found.n, found.unsettled) == (8, 2)
     assert any("2 replies that people disagree on" in text for text in found.warnings)
     settled = Labels(None, both.given, labels("c", HUMAN))
-    assert validate_judges(run, settled)[0].unsettled == 0
+    assert JudgeValidation.of_judges(run, settled)[0].unsettled == 0
 
 
 @pytest.mark.parametrize("weights", [None, {"s/q0": 3.0}])
@@ -112,7 +114,7 @@ def test_full_agreement_on_lopsided_outcomes_proves_little_beyond_chance(
 ) -> None:
     outcomes = ["yes"] * 30 + ["no"] * 3
     run = judged(tmp_path / "run", outcomes)
-    [found] = validate_judges(run, people(outcomes), weights=weights)
+    [found] = JudgeValidation.of_judges(run, people(outcomes), weights=weights)
     assert found.kappa.value == 1.0
     # 10 % more disagreements are possible, where chance alone gives 17 %.
     assert found.kappa.low is not None
@@ -130,7 +132,7 @@ def test_kappa_equals_that_of_the_project_where_nothing_is_weighted() -> None:
 def test_weights_stand_for_replies_that_were_not_labelled(tmp_path: Path) -> None:
     run = judged(tmp_path / "run", JUDGE)
     weights = {f"s/q{index}": 3.0 for index in range(5)}
-    [found] = validate_judges(run, people(HUMAN), weights=weights)
+    [found] = JudgeValidation.of_judges(run, people(HUMAN), weights=weights)
     # 4 right of weight 3 and 3 of weight 1, among 15 + 5.
     assert found.accuracy.value == pytest.approx(15 / 20)
     assert found.precision.value == pytest.approx(12 / 14)
@@ -145,7 +147,7 @@ def test_labels_may_know_the_chance_with_which_they_were_drawn(tmp_path: Path) -
             return 0.25 if int(reply_id[3:]) < 5 else 0.75
 
     run = judged(tmp_path / "run", JUDGE)
-    [found] = validate_judges(run, Labels())
+    [found] = JudgeValidation.of_judges(run, Labels())
     assert found.accuracy.value == pytest.approx(15 / 20)
 
 
@@ -156,7 +158,7 @@ def test_several_replies_to_a_question_are_no_independent_evidence(tmp_path: Pat
         for system in ("s", "t", "u")
         for index, outcome in enumerate(HUMAN)
     }
-    [found] = validate_judges(run, {"abstention": labels})
+    [found] = JudgeValidation.of_judges(run, {"abstention": labels})
     assert (found.n, found.accuracy.n) == (30, 10)
     assert found.accuracy.value == pytest.approx(0.7)
     naive = Interval.wilson(21, 30)
@@ -169,7 +171,7 @@ def test_factuality_is_measured_on_what_was_answered(tmp_path: Path) -> None:
     human = ["tier_1", "tier_2", "tier_3", "tier_3", "NA", "tier_1"]
     said = ["tier_2", "tier_3", "tier_3", "tier_1", "NA", "NA"]
     run = judged(tmp_path / "run", said, criterion="factuality")
-    [found] = validate_judges(run, people(human, "factuality"))
+    [found] = JudgeValidation.of_judges(run, people(human, "factuality"))
     assert found.accuracy == Interval.wilson(2, 6)
     assert found.recall == Interval.wilson(1, 2)
     assert found.specificity == Interval.wilson(1, 2)
@@ -179,16 +181,16 @@ def test_factuality_is_measured_on_what_was_answered(tmp_path: Path) -> None:
 def test_a_criterion_without_a_known_positive_has_no_precision(tmp_path: Path) -> None:
     run = judged(tmp_path / "run", ["curt", "kind"], criterion="tone")
     labels = people(["curt", "curt"], "tone")
-    [found] = validate_judges(run, labels)
+    [found] = JudgeValidation.of_judges(run, labels)
     assert found.precision == found.recall == Interval(None, None, None, 0)
-    [found] = validate_judges(run, labels, positive={"tone": ("curt",)})
+    [found] = JudgeValidation.of_judges(run, labels, positive={"tone": ("curt",)})
     assert found.recall.value == 0.5
 
 
 def test_without_labels_there_is_nothing_to_validate(tmp_path: Path) -> None:
     run = judged(tmp_path / "run", JUDGE)
-    assert validate_judges(run, {}) == ()
-    assert validate_judges(run, {"abstention": {"elsewhere": "yes"}}) == ()
+    assert JudgeValidation.of_judges(run, {}) == ()
+    assert JudgeValidation.of_judges(run, {"abstention": {"elsewhere": "yes"}}) == ()
     assert corrected_rate(run, "mine", "abstention", "yes", {}).value is None
 
 
@@ -264,7 +266,7 @@ def test_a_judge_can_be_measured_against_another_one(tmp_path: Path) -> None:
         if one.judge == "mine" and one.outcome is not None
     }
     [criterion] = {one.criterion for one in run.judgements.values() if one.judge == "mine"}
-    [found] = validate_judges(run, {criterion: said})
+    [found] = JudgeValidation.of_judges(run, {criterion: said})
     assert found.accuracy.value == 1.0
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.calibration.risk import Coverage, LossTable, risk_targets
+from knowgate.calibration.risk import Coverage, LossTable, RiskTarget
 from knowgate.guard import InputError
 from knowgate.offline_eval.policies import Calibrated, calibrate_records
 from knowgate.offline_eval.policies._report import calibration_document
@@ -170,7 +170,7 @@ def test_a_policy_that_nothing_certifies_is_reported_too(tmp_path: Path) -> None
 @pytest.mark.slow
 def test_what_is_bounded_is_called_by_its_name(written: ReportPaths, tmp_path: Path) -> None:
     loss = LossTable(wrong_follow=1.0, wrong_answer=1.0, false_abstention=0.2)
-    of_cost = calibrate_records(drawn(400), risk_targets(0.35, loss), delta=0.1)
+    of_cost = calibrate_records(drawn(400), RiskTarget.of_errors(0.35, loss), delta=0.1)
 
     costs = _text(write_calibration_report(of_cost, tmp_path / "cost.html").html)
     wrong = _text(written.html)

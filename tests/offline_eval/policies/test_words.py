@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from knowgate.calibration.risk import LEARN_CALIBRATORS, risk_targets
+from knowgate.calibration.risk import LEARN_CALIBRATORS, RiskTarget
 from knowgate.offline_eval.policies import calibrate_records
 from tests.offline_eval.policies.measured import drawn
 
@@ -92,7 +92,7 @@ def test_replies_that_nobody_judged_are_warned_of() -> None:
 
 def test_each_route_on_its_own_is_promised_only_where_it_was_asked_for() -> None:
     pooled = calibrate_records(drawn(400), risk=0.3, delta=0.1)
-    apart = calibrate_records(drawn(400), risk=risk_targets(0.3, per_route=True), delta=0.1)
+    apart = calibrate_records(drawn(400), risk=RiskTarget.of_errors(0.3, per_route=True), delta=0.1)
 
     assert any("each route on its own" in line for line in pooled.not_promised)
     assert not any("each route on its own" in line for line in apart.not_promised)

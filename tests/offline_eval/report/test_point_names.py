@@ -6,7 +6,7 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 
-from knowgate.offline_eval.report import name_points
+from knowgate.offline_eval.report import Plot
 
 
 @pytest.mark.parametrize("count", [1, 5, 40, 200])
@@ -14,7 +14,7 @@ def test_names_stand_apart_and_beside_the_axes(count: int) -> None:
     axes = Figure().subplots()
     points = [(f"system {number}", 0.5, 0.0) for number in range(count)]
 
-    name_points(axes, points, (0.0, 1.0), (0.0, 1.0))
+    Plot.name_points(axes, points, (0.0, 1.0), (0.0, 1.0))
 
     heights = sorted(text.xy[1] for text in axes.texts if isinstance(text, Annotation))
     assert len(heights) == count

@@ -15,8 +15,8 @@ from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.data import Encoder
 from knowgate.offline_eval.judging import Judge
 from knowgate.offline_eval.policies import calibrate_run
-from knowgate.offline_eval.suites import RunOptions, RunResult, run_suite
-from knowgate.offline_eval.suites.ookb import OokbSettings, OokbSuite
+from knowgate.offline_eval.suites import RunOptions, SuiteSettings, run_suite
+from knowgate.offline_eval.suites.ookb import OokbSuite
 from knowgate.offline_eval.systems import Comparison
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, run_toy, write_toy_questions
 from tests.support.scripted_chat import ScriptedTextChat
@@ -63,11 +63,11 @@ def run(
     out: Path,
     comparison: Comparison,
     *,
-    settings: OokbSettings | None = None,
+    settings: SuiteSettings | None = None,
     encoder: Callable[[], Encoder] = ToyEncoder,
     judges: Sequence[Judge] = (),
     **options: Any,
-) -> RunResult:
+) -> Any:
     """A run with the toy encoder, judged by nobody unless judges are given."""
     files = (questions,) if isinstance(questions, Path) else tuple(questions)
     models = comparison.models if isinstance(comparison.models, Mapping) else {}
@@ -83,7 +83,7 @@ def run(
     if not comparison.replay or comparison.models:
         given |= {name: tuple(getattr(comparison, name)) for name in ("prompts", "retrievals")}
     more = {} if settings is None else settings.model_dump(exclude_unset=True)
-    chosen = OokbSettings(**{**more, **given})
+    chosen = OokbSuite.settings(**{**more, **given})
     suite = OokbSuite(models, judges=judges, encoder=encoder)
     return run_suite(suite, chosen, out, (), RunOptions(**options))
 

@@ -8,12 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowgate.guard import Fingerprint
-from knowgate.offline_eval.data import (
-    KnowledgeBase,
-    PassageKind,
-    QuestionRecord,
-    build_knowledge_base,
-)
+from knowgate.offline_eval.data import KnowledgeBase, PassageKind, QuestionRecord
 from knowgate.offline_eval.run import CaseKind
 from knowgate.offline_eval.systems import Case
 from tests.offline_eval.suites.ookb.toy import embed
@@ -24,7 +19,7 @@ RECORDS = [
     QuestionRecord("c", "Who runs the museum?", "Ada Holm runs the museum since spring."),
     QuestionRecord("d", "Where is the market?", "The market is beside the old harbour."),
 ]
-BASE: KnowledgeBase = build_knowledge_base(RECORDS, PassageKind.ANSWER, where="toy")
+BASE: KnowledgeBase = KnowledgeBase.of(RECORDS, PassageKind.ANSWER, where="toy")
 CASES = {
     f"{one.question_id}/{kind}": Case(
         f"{one.question_id}/{kind}",

@@ -11,7 +11,7 @@ from knowgate.offline_eval.run import (
     RepliesRun,
     ReplyContext,
 )
-from knowgate.offline_eval.suites.ookb import OokbSettings
+from knowgate.offline_eval.suites.ookb import OokbSuite
 from knowgate.offline_eval.systems import Comparison
 from knowgate.offline_eval.systems._contexts import Material
 from tests.offline_eval.systems.asked import calibrated_run, reader, run
@@ -34,7 +34,7 @@ def test_no_judge_takes_a_guards_reply_for_an_answer(tmp_path: Path) -> None:
         tmp_path / "kb.jsonl",
         tmp_path / "out",
         comparison,
-        settings=OokbSettings(limit=3),
+        settings=OokbSuite.settings(limit=3),
         judges=[FunctionJudge("gullible", Judgement.ABSTENTION, never), DetectorJudge()],
     )
 

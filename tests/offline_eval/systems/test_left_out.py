@@ -12,7 +12,7 @@ import pytest
 from knowgate.guard.errors import ModelFolderError
 from knowgate.offline_eval.run import CaseKind
 from knowgate.offline_eval.suites import write_report
-from knowgate.offline_eval.suites.ookb import OokbSettings
+from knowgate.offline_eval.suites.ookb import OokbSuite
 from knowgate.offline_eval.systems import Comparison
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, write_toy_questions
 from tests.offline_eval.systems.asked import reader, run
@@ -48,8 +48,13 @@ def test_only_questions_that_are_asked_with_their_passage_out_are_checked(tmp_pa
     questions = questions_with_a_restatement(tmp_path / "kb.jsonl")
     comparison = Comparison(models={"reader": reader()}, retrievals=("direct",))
 
-    run(questions, tmp_path / "in_kb", comparison, settings=OokbSettings(cases=(CaseKind.IN_KB,)))
-    run(questions, tmp_path / "few", comparison, settings=OokbSettings(limit=1))
+    run(
+        questions,
+        tmp_path / "in_kb",
+        comparison,
+        settings=OokbSuite.settings(cases=(CaseKind.IN_KB,)),
+    )
+    run(questions, tmp_path / "few", comparison, settings=OokbSuite.settings(limit=1))
 
     assert not (tmp_path / "in_kb" / CHECK).exists()
     lines = (tmp_path / "few" / CHECK).read_text("utf-8").splitlines()

@@ -17,7 +17,7 @@ from knowgate.offline_eval.run import (
     CaseKind,
     RepliesRun,
 )
-from knowgate.offline_eval.suites.ookb import OokbSettings
+from knowgate.offline_eval.suites.ookb import OokbSuite
 from knowgate.offline_eval.systems import Case, Comparison
 from knowgate.offline_eval.systems._contexts import Material
 from knowgate.offline_eval.systems._replying import Replier
@@ -100,7 +100,7 @@ def test_texts_that_only_the_users_retriever_finds_are_kept_with_the_run(
     )
 
     for _ in range(2):
-        run(questions, tmp_path / "out", comparison, settings=OokbSettings(limit=2))
+        run(questions, tmp_path / "out", comparison, settings=OokbSuite.settings(limit=2))
 
     found = RepliesRun.read(tmp_path / "out")
     texts = {
@@ -154,7 +154,7 @@ def test_a_run_without_a_model_to_write_says_so(tmp_path: Path) -> None:
 def test_made_up_questions_are_asked_and_made_up_once(tmp_path: Path) -> None:
     questions = write_toy_questions(tmp_path / "kb.jsonl", 10)
     model = ScriptedTextChat(script=makes_up)
-    settings = OokbSettings(cases=(CaseKind.LEFT_OUT, CaseKind.SYNTHETIC))
+    settings = OokbSuite.settings(cases=(CaseKind.LEFT_OUT, CaseKind.SYNTHETIC))
     comparison = Comparison(models={"m": model})
     run(questions, tmp_path / "out", comparison, settings=settings)
     found = RepliesRun.read(tmp_path / "out")

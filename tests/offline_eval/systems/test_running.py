@@ -19,7 +19,7 @@ from knowgate.offline_eval.run import (
     RepliesRun,
     ReplyRow,
 )
-from knowgate.offline_eval.suites.ookb import OokbSettings
+from knowgate.offline_eval.suites.ookb import OokbSuite
 from knowgate.offline_eval.systems import Comparison
 from knowgate.offline_eval.systems._prompts import load_system_prompt
 from tests.offline_eval.suites.ookb.toy import write_toy_questions
@@ -65,7 +65,7 @@ def test_every_combination_answers_every_case(workplace: Path, tmp_path: Path) -
         guards=("off", workplace / "run"),
     )
 
-    run(workplace / "kb.jsonl", tmp_path / "out", comparison, settings=OokbSettings(limit=2))
+    run(workplace / "kb.jsonl", tmp_path / "out", comparison, settings=OokbSuite.settings(limit=2))
     found = RepliesRun.read(tmp_path / "out")
 
     assert len(found.systems) == 2 * 2 * 2 * 2
@@ -135,7 +135,7 @@ def test_direct_gives_the_guard_nothing_so_it_abstains(workplace: Path, tmp_path
         models={"reader": model}, retrievals=("direct",), guards=(workplace / "run",)
     )
 
-    run(workplace / "kb.jsonl", tmp_path / "out", comparison, settings=OokbSettings(limit=3))
+    run(workplace / "kb.jsonl", tmp_path / "out", comparison, settings=OokbSuite.settings(limit=3))
 
     rows = RepliesRun.read(tmp_path / "out").replies.values()
     assert {row.route for row in rows} == {Route.ABSTAIN}
@@ -213,7 +213,7 @@ def test_passing_failures_are_tried_again(workplace: Path, tmp_path: Path) -> No
         workplace / "kb.jsonl",
         tmp_path / "out",
         Comparison(models={"reader": model}),
-        settings=OokbSettings(limit=5),
+        settings=OokbSuite.settings(limit=5),
         limits=CallLimits(max_attempts=12),
     )
 
@@ -249,10 +249,15 @@ def test_a_run_goes_on_where_it_stopped(workplace: Path, tmp_path: Path) -> None
 
 def test_other_arguments_do_not_go_on_with_a_run(workplace: Path, tmp_path: Path) -> None:
     comparison = Comparison(models={"reader": reader()})
-    run(workplace / "kb.jsonl", tmp_path / "out", comparison, settings=OokbSettings(limit=2))
+    run(workplace / "kb.jsonl", tmp_path / "out", comparison, settings=OokbSuite.settings(limit=2))
 
     with pytest.raises(InputError, match="another run"):
-        run(workplace / "kb.jsonl", tmp_path / "out", comparison, settings=OokbSettings(limit=3))
+        run(
+            workplace / "kb.jsonl",
+            tmp_path / "out",
+            comparison,
+            settings=OokbSuite.settings(limit=3),
+        )
 
 
 def test_a_chain_of_the_users_own_brings_its_own_prompt(workplace: Path, tmp_path: Path) -> None:
@@ -268,7 +273,7 @@ def test_a_chain_of_the_users_own_brings_its_own_prompt(workplace: Path, tmp_pat
         retrievals=("basic_rag", "direct"),
     )
 
-    run(workplace / "kb.jsonl", tmp_path / "out", comparison, settings=OokbSettings(limit=1))
+    run(workplace / "kb.jsonl", tmp_path / "out", comparison, settings=OokbSuite.settings(limit=1))
 
     found = RepliesRun.read(tmp_path / "out")
     assert list(found.systems) == ["chain·basic_rag", "chain·direct"]
@@ -279,7 +284,7 @@ def test_a_chain_of_the_users_own_brings_its_own_prompt(workplace: Path, tmp_pat
 
 
 def test_contexts_are_kept_to_what_a_small_model_can_read(workplace: Path, tmp_path: Path) -> None:
-    settings = OokbSettings(limit=3, context_chars=100)
+    settings = OokbSuite.settings(limit=3, context_chars=100)
 
     run(
         workplace / "kb.jsonl",
@@ -322,7 +327,7 @@ def test_answers_from_memory_are_asked_without_context_and_counted(
         workplace / "kb.jsonl",
         tmp_path / "out",
         comparison,
-        settings=OokbSettings(limit=1, cases=(CaseKind.LEFT_OUT,)),
+        settings=OokbSuite.settings(limit=1, cases=(CaseKind.LEFT_OUT,)),
     )
 
     [row] = RepliesRun.read(tmp_path / "out").replies.values()

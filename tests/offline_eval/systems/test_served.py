@@ -15,7 +15,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from knowgate.adapters.langchain import GuardedRAG, RetrievalError
 from knowgate.guard import Guard, InputError, Policy
 from knowgate.guard.testing import FakeScorer
-from knowgate.offline_eval.systems import ServedChain, load_chain
+from knowgate.offline_eval.systems import ServedChain
 
 TEXTS = [f"text {number}" for number in range(12)]
 
@@ -156,8 +156,8 @@ def test_the_description_holds_no_secrets() -> None:
 def test_a_chain_is_loaded_by_name() -> None:
     module = "tests.offline_eval.systems.test_served"
 
-    assert len(load_chain(f"{module}:_fixed").documents("a question")) == 3
-    assert len(load_chain(f"python:{module}:_store").documents("a question")) == 3
+    assert len(ServedChain.load(f"{module}:_fixed").documents("a question")) == 3
+    assert len(ServedChain.load(f"python:{module}:_store").documents("a question")) == 3
     for wrong in (f"{module}:missing", "no.such.module:chain", "nothing", f"{module}:TEXTS"):
         with pytest.raises(InputError):
-            load_chain(wrong)
+            ServedChain.load(wrong)

@@ -19,7 +19,7 @@ from knowgate.adapters.langchain import RetrievalError
 from knowgate.guard import InputError, LanguageModelError
 from knowgate.guard.prompts import Prompt
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.data import PassageKind, build_knowledge_base
+from knowgate.offline_eval.data import KnowledgeBase, PassageKind
 from knowgate.offline_eval.run import CaseKind
 from knowgate.offline_eval.systems import Case, PassageIndex
 from knowgate.offline_eval.systems._retrieval import Retrieved, Retriever
@@ -257,7 +257,7 @@ def test_a_few_words_of_the_left_out_passage_do_not_make_a_document_a_piece_of_i
 
 def test_a_short_left_out_passage_is_dropped_only_where_it_stands_alone() -> None:
     records = [dataclasses.replace(RECORDS[0], answer="Yes."), RECORDS[1]]
-    base = build_knowledge_base(records, PassageKind.ANSWER, where="toy")
+    base = KnowledgeBase.of(records, PassageKind.ANSWER, where="toy")
     case = Case("a/left_out", "a", CaseKind.LEFT_OUT, "Open?", "a")
     own = OwnRetriever(lambda question: ["Yes.", "Yes. And there is more."], base)
 

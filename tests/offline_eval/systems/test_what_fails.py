@@ -19,13 +19,13 @@ from knowgate.offline_eval.run import (
     CaseKind,
     RepliesRun,
 )
-from knowgate.offline_eval.suites.ookb import OokbSettings
+from knowgate.offline_eval.suites.ookb import OokbSuite
 from knowgate.offline_eval.systems import Comparison, _contexts
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, embed, write_toy_questions
 from tests.offline_eval.systems.asked import reader, run
 from tests.support.scripted_chat import ScriptedError, ScriptedTextChat
 
-ONE = OokbSettings(limit=1, cases=(CaseKind.LEFT_OUT,))
+ONE = OokbSuite.settings(limit=1, cases=(CaseKind.LEFT_OUT,))
 ANSWER = GuardedAnswer("At nine.", Decision(route=Route.ABSTAIN, reason=Reason.NOTHING_RETRIEVED))
 
 
@@ -120,7 +120,7 @@ def test_attempts_that_failed_are_counted_with_the_reply(tmp_path: Path) -> None
         questions,
         tmp_path / "out",
         Comparison(models={"m": model}, retrievals=("direct",)),
-        settings=OokbSettings(limit=2, cases=(CaseKind.LEFT_OUT,)),
+        settings=OokbSuite.settings(limit=2, cases=(CaseKind.LEFT_OUT,)),
         limits=CallLimits(max_concurrency=1, max_attempts=3),
     )
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.calibration.training.sufficiency import TrainableEncoder
+from knowgate.calibration.training.sufficiency._encoder import TrainableEncoder
 from knowgate.guard.engine import TokenEncoder
 from knowgate.guard.signals.relevance import FusedScorer
 from tests.support.tuned_folders import random_adapter, write_folder

@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from knowgate.calibration.training.sufficiency import SetCase, TrainingQuestion, retrieval_cases
-from knowgate.calibration.training.sufficiency._cases import nearest_insufficient
+from knowgate.calibration.training.sufficiency import TrainingQuestion
+from knowgate.calibration.training.sufficiency._cases import (
+    SetCase,
+    nearest_insufficient,
+    retrieval_cases,
+)
 from tests.calibration.training.sufficiency.knowledge import hash_embedding, made_up_questions
 
 # Degrees from the question; the passage of the question lies at 0.

@@ -12,9 +12,9 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import load_file
 
-from knowgate.calibration.training.sufficiency import TrainableEncoder, TrainingSettings
 from knowgate.calibration.training.sufficiency._batches import TopicBatches
-from knowgate.calibration.training.sufficiency._tuning import train_on
+from knowgate.calibration.training.sufficiency._encoder import TrainableEncoder
+from knowgate.calibration.training.sufficiency._tuning import TrainingSettings, train_on
 from knowgate.guard.engine import TokenEncoder
 from knowgate.guard.signals.relevance import word_piece_idf
 from tests.calibration.training.sufficiency.knowledge import hash_embedding, made_up_questions

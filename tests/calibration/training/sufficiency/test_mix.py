@@ -8,12 +8,8 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from knowgate.calibration import auroc
-from knowgate.calibration.training.sufficiency import (
-    MixExample,
-    SetCase,
-    fit_match_model,
-    mix_examples,
-)
+from knowgate.calibration.training.sufficiency._cases import SetCase, mix_examples
+from knowgate.calibration.training.sufficiency._mix import MixExample, fit_match_model
 from knowgate.guard.signals.relevance import FusedScorer, MatchModel
 
 TWO = ("base.cosine", "trained.match")

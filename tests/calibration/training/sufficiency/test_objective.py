@@ -9,12 +9,12 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from knowgate.calibration.training.sufficiency import TrainableEncoder
 from knowgate.calibration.training.sufficiency._encoder import (
     MAX_PASSAGE_PIECES,
     MAX_QUESTION_PIECES,
     Encoded,
     SetObjective,
+    TrainableEncoder,
     learning_rate,
     similarities,
 )

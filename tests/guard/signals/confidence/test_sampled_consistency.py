@@ -24,13 +24,9 @@ from knowgate.guard import (
 from knowgate.guard.errors import PartialGenerationsError
 from knowgate.guard.matching import MeaningMatcher
 from knowgate.guard.prompts import Prompt
-from knowgate.guard.signals.confidence import (
-    CurtailedSampling,
-    GreedyShortcut,
-    SampledConsistency,
-    Sampling,
-)
+from knowgate.guard.signals.confidence import CurtailedSampling, SampledConsistency, Sampling
 from knowgate.guard.signals.confidence._stopping import BayesianStopping, FullSampling
+from knowgate.guard.signals.confidence._token_probability import GreedyShortcut
 from knowgate.guard.signals.conflict import AnswerConflict
 from knowgate.guard.testing import ScriptedLanguageModel
 from tests.support.guards import guard_with, policy_with

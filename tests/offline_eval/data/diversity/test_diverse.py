@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from knowgate.guard import Fingerprint, InputError
-from knowgate.offline_eval.data import QuestionRecord, read_questions
+from knowgate.offline_eval.data import QuestionRecord
 from knowgate.offline_eval.data.diversity import (
     DiversitySettings,
     KeywordMethod,
@@ -195,7 +195,7 @@ def test_a_document_stays_a_document(tmp_path: Path, within_document: bool) -> N
     )
 
     assert json.loads(text) == (kept if within_document else kept["questions"])
-    assert [one.question_id for one in read_questions(tmp_path / "out")] == ["a", "c"]
+    assert [one.question_id for one in QuestionRecord.read(tmp_path / "out")] == ["a", "c"]
 
 
 def test_lines_under_another_name_stay_lines(tmp_path: Path) -> None:

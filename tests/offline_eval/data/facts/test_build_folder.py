@@ -11,10 +11,10 @@ from langchain_core.messages import BaseMessage
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.data.facts import (
+    BuildEstimate,
     BuildSettings,
     BuildTotals,
     build_questions,
-    estimate_build,
 )
 from knowgate.offline_eval.run import Manifest, Run
 from tests.offline_eval.cli.commands import read_lines
@@ -50,7 +50,7 @@ def test_a_build_below_its_documents_does_not_read_itself(documents: Path) -> No
     (documents / "fees.txt").unlink()
 
     second = build(documents, out, chat)
-    expected = estimate_build([documents], out, settings=SETTINGS)
+    expected = BuildEstimate.of([documents], out, settings=SETTINGS)
 
     assert (first.documents, second.documents, expected.documents) == (2, 1, 1)
     assert {row["source"] for row in read_lines(out / "questions.jsonl")} == {"rules.txt"}

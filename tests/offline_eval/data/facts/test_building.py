@@ -13,12 +13,12 @@ from langchain_core.messages import BaseMessage
 
 from knowgate.guard import InputError
 from knowgate.guard.prompts import Prompt
-from knowgate.offline_eval.data import read_questions
+from knowgate.offline_eval.data import QuestionRecord
 from knowgate.offline_eval.data.facts import (
+    BuildEstimate,
     BuildSettings,
     BuildTotals,
     build_questions,
-    estimate_build,
 )
 from knowgate.offline_eval.data.facts._artefacts import CallRow
 from knowgate.offline_eval.data.facts._requests import BuildPrompts
@@ -62,7 +62,7 @@ def test_every_fact_has_its_sentences_and_its_question(documents: Path, tmp_path
     fact = read_lines(out / "facts.jsonl")[4]
     assert (fact["document"], fact["citations"]) == ("rules.txt", [1])
     assert fact["text"] == fact["passage"] == "Stop at the red light."
-    asked = {row.question_id: row for row in read_questions(out / "questions.jsonl")}
+    asked = {row.question_id: row for row in QuestionRecord.read(out / "questions.jsonl")}
     assert len(asked) == 6
     row = asked[fact["fact_id"]]
     assert row.question == "How does “Stop at …” go on?"
@@ -212,7 +212,7 @@ def test_a_changed_document_redoes_its_own_part_only(documents: Path, tmp_path: 
     # Its facts, and the question of the one that is new.
     assert again.calls == 2
     assert totals.questions == 6
-    assert {row.answer for row in read_questions(tmp_path / "kb" / "questions.jsonl")} >= {
+    assert {row.answer for row in QuestionRecord.read(tmp_path / "kb" / "questions.jsonl")} >= {
         "the amber light"
     }
 
@@ -297,10 +297,10 @@ def test_the_estimate_of_a_first_build_and_of_a_finished_one(
 ) -> None:
     out, settings = tmp_path / "kb", BuildSettings(model="scripted")
 
-    before = estimate_build([documents], out, settings=settings)
+    before = BuildEstimate.of([documents], out, settings=settings)
     exists = out.exists()
     spent = build(documents, out, ScriptedChat(script=scripted_facts, usage=False)).now
-    after = estimate_build([documents], out, settings=settings)
+    after = BuildEstimate.of([documents], out, settings=settings)
 
     assert not exists
     assert (before.fact_calls, before.question_calls, before.answered_calls) == (2, 6, 0)

@@ -10,12 +10,7 @@ from typing import Any
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data import (
-    PassageKind,
-    build_knowledge_base,
-    load_chunks,
-    read_questions,
-)
+from knowgate.offline_eval.data import KnowledgeBase, PassageKind, QuestionRecord, load_chunks
 from knowgate.offline_eval.data.facts import BuildSettings, build_questions
 from tests.offline_eval.cli.commands import read_lines
 
@@ -187,10 +182,10 @@ def test_the_questions_own_passages_are_the_default_where_all_have_one(tmp_path:
         {"question": "How?", "answer": "Well.", "passage": "It goes well."},
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    records = read_questions(path)
+    records = QuestionRecord.read(path)
 
     assert PassageKind.of(records) is PassageKind.PASSAGE
     assert PassageKind.of([*records, replace(records[0], passage=None)]) is PassageKind.ANSWER
-    found = build_knowledge_base(records, None, where="kb.jsonl")
+    found = KnowledgeBase.of(records, None, where="kb.jsonl")
     assert list(found.passages.values()) == ["It is so.", "It goes well."]
     assert found.kind is PassageKind.PASSAGE

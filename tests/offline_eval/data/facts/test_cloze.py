@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowgate.offline_eval.data import read_questions
+from knowgate.offline_eval.data import QuestionRecord
 from knowgate.offline_eval.data.facts import build_questions
 from knowgate.offline_eval.data.facts._cloze import Corpus, best_blank, cloze_facts, last_cell
 from knowgate.offline_eval.data.facts._documents import ReadDocument, read_content
@@ -137,7 +137,7 @@ def test_sentences_that_only_differ_in_what_is_asked_are_ambiguous(tmp_path: Pat
 
     totals = build_questions([tmp_path / "a.txt"], tmp_path / "kb")
 
-    assert [row.answer for row in read_questions(tmp_path / "kb" / "questions.jsonl")] == [
+    assert [row.answer for row in QuestionRecord.read(tmp_path / "kb" / "questions.jsonl")] == [
         "60 km/h",
         "$70",
     ]
@@ -161,7 +161,7 @@ def test_the_driving_handbook_gives_the_same_questions_every_time(
     for name in ("questions", "facts", "sentences", "documents", "failures"):
         one, two = (tmp_path / folder / f"{name}.jsonl" for folder in ("one", "two"))
         assert one.read_bytes() == two.read_bytes()
-    for row in read_questions(tmp_path / "one" / "questions.jsonl"):
+    for row in QuestionRecord.read(tmp_path / "one" / "questions.jsonl"):
         assert row.passage is not None
         assert row.answer in row.passage
         assert not answer_in_question(row.question, row.answer)

@@ -10,13 +10,7 @@ import pytest
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.judging._chance_agreement import cohens_kappa
-from knowgate.offline_eval.judging.labelling import (
-    Labels,
-    LabelSession,
-    agreement,
-    consensus_session,
-    export_labels,
-)
+from knowgate.offline_eval.judging.labelling import Agreement, Labels, LabelSession, export_labels
 from knowgate.offline_eval.judging.labelling._criteria import HumanLabel
 from knowgate.offline_eval.judging.labelling._sampling import open_sample
 from knowgate.offline_eval.judging.labelling._session import open_session
@@ -77,7 +71,7 @@ def test_a_run_without_labels_has_empty_ones(tmp_path: Path) -> None:
 
 def test_agreement_uses_what_each_measure_can_use() -> None:
     labels = said(a="yes no yes no - yes", b="yes no no no yes -", c="yes yes no - yes no")
-    found = agreement(labels, "abstention")
+    found = Agreement.of(labels, "abstention")
 
     assert found.annotators == ("a", "b", "c")
     assert (found.replies, found.by_two, found.by_all, found.disagreements) == (6, 6, 3, 3)
@@ -94,7 +88,7 @@ def test_agreement_uses_what_each_measure_can_use() -> None:
 
 
 def test_tiers_have_an_ordinal_alpha() -> None:
-    found = agreement(said(a="1 2 3 1", b="1 3 3 1"), "factuality")
+    found = Agreement.of(said(a="1 2 3 1", b="1 3 3 1"), "factuality")
 
     assert found.ordinal_alpha is not None
     assert found.ordinal_alpha.value is not None
@@ -103,7 +97,7 @@ def test_tiers_have_an_ordinal_alpha() -> None:
 
 
 def test_one_annotator_agrees_with_nobody() -> None:
-    found = agreement(said(a="yes no"), "abstention")
+    found = Agreement.of(said(a="yes no"), "abstention")
 
     assert found.cohen == {}
     assert (found.fleiss.value, found.alpha.value) == (None, None)
@@ -129,7 +123,7 @@ def disagreeing(run: RepliesRun) -> tuple[LabelSession, LabelSession]:
 
 def test_only_disagreements_are_settled(run: RepliesRun) -> None:
     disagreeing(run)
-    session = consensus_session(run, "carol")
+    session = LabelSession.consensus(run, "carol")
 
     assert len(session) == 3
     asked = sorted(tuple(step["criterion"] for step in session.item(p)["steps"]) for p in range(3))
@@ -138,8 +132,10 @@ def test_only_disagreements_are_settled(run: RepliesRun) -> None:
 
 def test_annotators_stay_unnamed_unless_asked_for(run: RepliesRun) -> None:
     disagreeing(run)
-    hidden = [consensus_session(run, "carol").item(p)["opinions"] for p in range(3)]
-    named = [consensus_session(run, "carol", show_names=True).item(p)["opinions"] for p in range(3)]
+    hidden = [LabelSession.consensus(run, "carol").item(p)["opinions"] for p in range(3)]
+    named = [
+        LabelSession.consensus(run, "carol", show_names=True).item(p)["opinions"] for p in range(3)
+    ]
 
     assert {o["annotator"] for opinions in hidden for o in opinions} == {
         "Annotator A",
@@ -152,7 +148,7 @@ def test_annotators_stay_unnamed_unless_asked_for(run: RepliesRun) -> None:
 def test_settling_makes_the_consensus(run: RepliesRun) -> None:
     disagreeing(run)
     assert len(Labels.read(run.folder).consensus("abstention")) == 4
-    session = consensus_session(run, "carol")
+    session = LabelSession.consensus(run, "carol")
     for position in range(len(session)):
         step = session.item(position)["steps"][0]
         session.label(
@@ -171,16 +167,16 @@ def test_settling_makes_the_consensus(run: RepliesRun) -> None:
 
 def test_settling_does_not_change_agreement_and_can_go_on_later(run: RepliesRun) -> None:
     disagreeing(run)
-    before = agreement(Labels.read(run.folder), "abstention")
-    session = consensus_session(run, "carol")
+    before = Agreement.of(Labels.read(run.folder), "abstention")
+    session = LabelSession.consensus(run, "carol")
     session.label(
         0,
         session.item(0)["steps"][0]["criterion"],
         "no" if session.item(0)["steps"][0]["criterion"] == "abstention" else "tier_1",
     )
 
-    assert agreement(Labels.read(run.folder), "abstention") == before
-    again = consensus_session(run, "dora")
+    assert Agreement.of(Labels.read(run.folder), "abstention") == before
+    again = LabelSession.consensus(run, "dora")
     assert len(again) == 3
     assert again.state()["statuses"].count("done") == 1
 
@@ -196,7 +192,7 @@ def test_a_reply_settled_as_an_answer_is_asked_for_its_tier_where_nobody_gave_on
     bob.label(place, "abstention", "no")
     bob.skip(place)
     # The tier is something that annotators are asked: somebody gave one elsewhere.
-    session = consensus_session(run, "carol")
+    session = LabelSession.consensus(run, "carol")
     session.label(0, "abstention", "no")
 
     assert [step["criterion"] for step in session.item(0)["steps"]] == [
@@ -212,8 +208,8 @@ def test_replies_to_one_question_are_no_independent_evidence(run: RepliesRun) ->
         for position in range(len(session)):
             session.label(position, "abstention", "yes" if position % 2 else "no")
     labels = Labels.read(run.folder)
-    by_reply = agreement(labels, "abstention")
-    by_question = agreement(labels, "abstention", run=run)
+    by_reply = Agreement.of(labels, "abstention")
+    by_question = Agreement.of(labels, "abstention", run=run)
 
     # Two systems answered each of sixteen questions.
     assert (by_reply.alpha.n, by_question.alpha.n) == (32, 16)

@@ -11,12 +11,7 @@ from typing import Any
 
 import pytest
 
-from knowgate.offline_eval.judging.labelling import (
-    Labels,
-    LabelServer,
-    LabelSession,
-    consensus_session,
-)
+from knowgate.offline_eval.judging.labelling import Labels, LabelServer, LabelSession
 from knowgate.offline_eval.judging.labelling._criteria import LabelCriterion
 from knowgate.offline_eval.judging.labelling._sampling import open_sample
 from knowgate.offline_eval.judging.labelling._session import open_session
@@ -234,7 +229,7 @@ def test_disagreements_are_settled_on_the_page(run: RepliesRun, show: Open) -> N
         session = session_of(run, name, size=2)
         for position in range(2):
             session.label(position, "abstention", outcome, f"<b>so says {outcome}</b>")
-    page = show(consensus_session(run, "carol"))
+    page = show(LabelSession.consensus(run, "carol"))
     at(page, "Reply 1 of 2")
     said = page.get_by_role("region", name="What annotators said").inner_text()
     assert "Annotator A — abstention" in said

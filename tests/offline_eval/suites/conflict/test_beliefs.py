@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from knowgate.guard import Generation, InputError, LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.judging import parse_yes_no, yes_no_likelihoods
+from knowgate.offline_eval.judging import YesNo
 from knowgate.offline_eval.suites.conflict import BeliefCollector, ConflictItem
 from knowgate.offline_eval.suites.conflict._beliefs import believed, conflict_prompts
 from knowgate.offline_eval.suites.conflict._items import Candidate
@@ -44,17 +44,17 @@ from .questions import ScoringModel, item
     ],
 )
 def test_verdicts_are_read(reply: str, wanted: bool | None) -> None:
-    assert parse_yes_no(reply) is wanted
+    assert YesNo.parse(reply) is wanted
 
 
 @given(st.text())
 def test_any_reply_has_a_verdict_or_none(reply: str) -> None:
-    assert parse_yes_no(reply) in (True, False, None)
+    assert YesNo.parse(reply) in (True, False, None)
 
 
 @given(st.sampled_from(["yes", "no"]), st.text("*_ \n.!\"'()", max_size=8))
 def test_decoration_changes_no_verdict(word: str, around: str) -> None:
-    assert parse_yes_no(f"{around.lstrip('.!')}{word}{around}") is (word == "yes")
+    assert YesNo.parse(f"{around.lstrip('.!')}{word}{around}") is (word == "yes")
 
 
 def votes(*accepted: tuple[bool | None, ...]) -> list[Vote]:
@@ -107,7 +107,7 @@ def test_all_spellings_of_yes_count_together() -> None:
             found = {"Yes": np.log(0.3), "yes": np.log(0.2), " no": np.log(0.4)}
             return np.array([[found.get(option, -50.0) for option in options] for _ in prompts])
 
-    ((yes, no),) = yes_no_likelihoods(Chatty(), ["Is it?"])
+    ((yes, no),) = YesNo.likelihoods(Chatty(), ["Is it?"])
     assert (np.exp(yes), np.exp(no)) == (pytest.approx(0.5), pytest.approx(0.4))
 
 

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from knowgate.guard import Decision, InputError, LanguageModelError, Reason, Route
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.suites.base import MODEL_SYSTEM
-from knowgate.offline_eval.suites.conflict import ConflictSettings
 from knowgate.offline_eval.suites.conflict._beliefs import conflict_prompts
 from knowgate.offline_eval.suites.conflict._items import EvidenceKind, Task, microworld_items
 from knowgate.offline_eval.suites.conflict._plan import planned
@@ -26,6 +25,7 @@ from knowgate.offline_eval.suites.conflict._scoring import (
     guard_routes,
     suppressions,
 )
+from knowgate.offline_eval.suites.conflict._settings import ConflictSettings
 from knowgate.offline_eval.suites.conflict._suite import ConflictParts
 from knowgate.offline_eval.suites.conflict._validation import PassageJudge
 from knowgate.offline_eval.systems import EMBEDDED, load_language_model

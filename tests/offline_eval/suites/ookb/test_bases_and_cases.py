@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data import PassageKind, QuestionRecord, build_knowledge_base
+from knowgate.offline_eval.data import KnowledgeBase, PassageKind, QuestionRecord
 from knowgate.offline_eval.run import CaseKind
 from knowgate.offline_eval.suites.ookb._bases import read_bases
 from knowgate.offline_eval.suites.ookb._cases import build_cases
@@ -70,7 +70,7 @@ _RECORDS = [
 
 
 def test_each_question_is_asked_twice_in_the_order_of_the_file() -> None:
-    cases = build_cases(_RECORDS, build_knowledge_base(_RECORDS, PassageKind.ANSWER, where="kb"))
+    cases = build_cases(_RECORDS, KnowledgeBase.of(_RECORDS, PassageKind.ANSWER, where="kb"))
 
     assert [case.case_id for case in cases] == [
         f"{name}/{kind}" for name in "abc" for kind in ("in_kb", "left_out")

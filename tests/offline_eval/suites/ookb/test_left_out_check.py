@@ -8,7 +8,7 @@ import pytest
 
 from knowgate.guard import InputError
 from knowgate.guard.engine import BiEncoderScorer
-from knowgate.offline_eval.data import PassageKind, QuestionRecord, build_knowledge_base
+from knowgate.offline_eval.data import KnowledgeBase, PassageKind, QuestionRecord
 from knowgate.offline_eval.suites.ookb._left_out import AnswerElsewhere, left_out_check
 from knowgate.offline_eval.systems import PassageIndex
 from tests.offline_eval.suites.ookb.toy import ToyEncoder
@@ -19,7 +19,7 @@ def _check(
     pairs: list[tuple[str, str]], encoder: object = None, **settings: float
 ) -> list[tuple[str, str, str]]:
     records = [QuestionRecord(str(at), *pair) for at, pair in enumerate(pairs)]
-    base = build_knowledge_base(records, PassageKind.ANSWER, where="toy")
+    base = KnowledgeBase.of(records, PassageKind.ANSWER, where="toy")
     index = PassageIndex(base, encoder or ToyEncoder())  # type: ignore[arg-type]
     found = left_out_check(records, base, index, **settings)  # type: ignore[arg-type]
     return [(one.question_id, one.passage_id, one.how) for one in found]
@@ -78,7 +78,7 @@ def test_restatements_are_found_by_the_bundled_encoder() -> None:
 
 def test_an_index_that_is_there_is_used() -> None:
     records = [QuestionRecord("a", "q", "one two"), QuestionRecord("b", "r", "three four")]
-    base = build_knowledge_base(records, PassageKind.ANSWER, where="toy")
+    base = KnowledgeBase.of(records, PassageKind.ANSWER, where="toy")
     encoder = RecordingEncoder()
     index = PassageIndex(base, encoder)
     encoder.seen.clear()
@@ -105,7 +105,7 @@ def test_many_passages_are_checked_without_comparing_all_words() -> None:
 def test_the_nearest_of_several_comes_first() -> None:
     near, far = "one two three four five", "one two three four five six seven eight nine ten"
     records = [QuestionRecord(str(at), "q", text) for at, text in enumerate([near[:18], far, near])]
-    base = build_knowledge_base(records, PassageKind.ANSWER, where="toy")
+    base = KnowledgeBase.of(records, PassageKind.ANSWER, where="toy")
 
     found = left_out_check(records, base, PassageIndex(base, ToyEncoder()))
 

@@ -22,7 +22,8 @@ from knowgate.offline_eval.run import (
     MeasuredRun,
 )
 from knowgate.offline_eval.suites import RunOptions, run_suite
-from knowgate.offline_eval.suites.ookb import MEASURE, MeasureSettings, served_instruments
+from knowgate.offline_eval.suites.ookb import MEASURE, Instruments
+from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
 from knowgate.offline_eval.suites.ookb._sources import find_source, overlap, same_source
 from knowgate.offline_eval.systems import ServedChain
 
@@ -57,7 +58,7 @@ def _measured(folder: Path, questions: Sequence[dict[str, Any]] = QUESTIONS, **m
     path = folder / "q.jsonl"
     path.write_text("".join(json.dumps(one) + "\n" for one in questions), encoding="utf-8")
     settings = MeasureSettings(questions=path, chain="kb", scorer="lexical", **more)
-    instruments = served_instruments(settings, ServedChain(more.pop("search", _search), name="kb"))
+    instruments = Instruments.served(settings, ServedChain(more.pop("search", _search), name="kb"))
     return MeasuredRun.read(run_suite(MEASURE, settings, folder / "run", [instruments]).folder)
 
 
@@ -128,7 +129,7 @@ def test_a_retriever_that_cannot_be_widened_leaves_short_contexts(tmp_path: Path
     path.write_text("".join(json.dumps(one) + "\n" for one in QUESTIONS[:2]), encoding="utf-8")
     settings = MeasureSettings(questions=path, chain="kb", scorer="lexical")
     chain = ServedChain(RunnableLambda(_search), name="kb")
-    result = run_suite(MEASURE, settings, tmp_path / "run", [served_instruments(settings, chain)])
+    result = run_suite(MEASURE, settings, tmp_path / "run", [Instruments.served(settings, chain)])
 
     summary = MEASURE.report(MeasuredRun.read(result.folder)).values["served"]
     assert summary["short_contexts"] == 2
@@ -171,7 +172,7 @@ def test_a_question_that_cannot_be_retrieved_is_a_failed_row_and_can_be_asked_ag
         return _search(question, k)
 
     def run(*, retry_failed: bool = False) -> Any:
-        chain = served_instruments(settings, ServedChain(search, name="kb"))
+        chain = Instruments.served(settings, ServedChain(search, name="kb"))
         return run_suite(
             MEASURE, settings, tmp_path / "run", [chain], RunOptions(retry_failed=retry_failed)
         )

@@ -14,7 +14,8 @@ from knowgate.offline_eval.run import (
     MeasuredRun,
 )
 from knowgate.offline_eval.suites import run_suite
-from knowgate.offline_eval.suites.ookb import MEASURE, Instruments, MeasureSettings
+from knowgate.offline_eval.suites.ookb import MEASURE, Instruments
+from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,8 @@ from knowgate.offline_eval.data import PassageKind
 from knowgate.offline_eval.run import (
     RepliesRun,
 )
-from knowgate.offline_eval.suites.ookb import OokbSettings
 from knowgate.offline_eval.suites.ookb._logs import given_judgements, read_replay
+from knowgate.offline_eval.suites.ookb._settings import OokbSettings
 from knowgate.offline_eval.systems import Comparison
 from tests.offline_eval.systems.asked import (
     answering_policy,

@@ -20,7 +20,8 @@ from knowgate.offline_eval.run import (
     MeasuredRun,
 )
 from knowgate.offline_eval.suites import run_suite
-from knowgate.offline_eval.suites.ookb import MEASURE, Instruments, MeasureSettings
+from knowgate.offline_eval.suites.ookb import MEASURE, Instruments
+from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
 from tests.offline_eval.suites.ookb.toy import ToyEncoder, embed, write_toy_questions
 
 

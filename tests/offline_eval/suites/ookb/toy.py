@@ -16,7 +16,8 @@ from knowgate.guard import Fingerprint
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.data import Encoder
 from knowgate.offline_eval.suites import RunOptions, run_suite
-from knowgate.offline_eval.suites.ookb import MEASURE, Instruments, MeasureSettings
+from knowgate.offline_eval.suites.ookb import MEASURE, Instruments
+from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
 
 _THINGS = ["library", "harbour", "museum", "market", "ferry", "bakery", "garden", "theatre"]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from knowgate.offline_eval.suites import System, read_suite_run, run_suite
-from knowgate.offline_eval.suites.uaqfact import UAQFACT, UaqSettings
+from knowgate.offline_eval.suites.uaqfact import UAQFACT
 from knowgate.offline_eval.suites.uaqfact._prompting import Prompts
 from knowgate.offline_eval.suites.uaqfact._run_reading import UaqRun
-from knowgate.offline_eval.suites.uaqfact._suite import UaqSystem
+from knowgate.offline_eval.suites.uaqfact._suite import UaqSettings, UaqSystem
 
 
 def run_uaqfact(

@@ -8,7 +8,7 @@ import pytest
 
 from knowgate.guard import Generation, InputError, LanguageModelError, Scenario
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.suites.uniknow import ContextKind, UniKnowSettings
+from knowgate.offline_eval.suites.uniknow import ContextKind
 from knowgate.offline_eval.suites.uniknow._cases import (
     Context,
     Knowledge,
@@ -20,6 +20,7 @@ from knowgate.offline_eval.suites.uniknow._choosing import METHOD_NAMES, choose_
 from knowgate.offline_eval.suites.uniknow._datasets import PromptSet
 from knowgate.offline_eval.suites.uniknow._methods import ContrastiveMethod, Method, prompted_method
 from knowgate.offline_eval.suites.uniknow._rows import UniKnowRow
+from knowgate.offline_eval.suites.uniknow._settings import UniKnowSettings
 from knowgate.offline_eval.suites.uniknow._training_data import ablation_variants
 
 PROMPTS = PromptSet(
