@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         SignalTimeoutError,
     )
     from .policy import Fingerprint, Guarantee, Policy
+    from .text import InputLimits
 
 __all__ = [
     "Confidence",
@@ -53,6 +54,7 @@ __all__ = [
     "GuardMetrics",
     "GuardOptions",
     "InputError",
+    "InputLimits",
     "KnowgateError",
     "LanguageModel",
     "LanguageModelError",
@@ -105,6 +107,7 @@ _MODULES = {
         ),
         "errors",
     ),
+    **dict.fromkeys(("InputLimits",), "text"),
     **dict.fromkeys(("Fingerprint", "Guarantee", "Policy"), "policy"),
 }
 

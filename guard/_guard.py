@@ -5,23 +5,33 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from functools import cache
 from typing import Any
 
 from ._metrics import GuardMetrics, MetricsOfGuard, Observer, Observers
 from ._options import GuardOptions
 from ._routing_signals import routing_signals
-from ._signal import Veto
+from ._signal import Request, Veto
 from ._signal_runner import SignalRunner
 from ._vetoes import bound_vetoes
 from .contracts import ConfidenceEstimator, ConflictDetector, RelevanceScorer
+from .deadlines import AllWorkersBusyError, DeadlineRunner
 from .decision import Decision, Mode, SignalName
-from .errors import InputError
+from .errors import InputError, QuestionError
 from .policy import Policy
-from .routing import FlowSettings, Need, Outcome, decision_flow
+from .routing import (
+    FlowSettings,
+    Need,
+    Outcome,
+    decision_flow,
+    read_request,
+    read_requests,
+)
+from .text import InputLimits, reads_quickly
 
 _logger = logging.getLogger("knowgate.guard")
+_MOST_READERS = 16
 
 
 class Guard:
@@ -74,6 +84,8 @@ class Guard:
         self._settings = FlowSettings(
             policy, signals, bound, options.actions(names, measured), Mode(options.mode)
         )
+        self._limits = options.limits
+        self._readers = DeadlineRunner(_MOST_READERS)
         self._observers = Observers(observers)
         shared = GuardMetrics.on() if metrics is True else metrics or None
         self._metrics = None if shared is None else shared.of(options.name)
@@ -157,6 +169,11 @@ class Guard:
         return self._scorer
 
     @property
+    def limits(self) -> InputLimits:
+        """The most that is read of a question and its passages."""
+        return self._limits
+
+    @property
     def mode(self) -> Mode:
         """`enforce` or `shadow`."""
         return self._settings.mode
@@ -178,7 +195,8 @@ class Guard:
         Args:
             question: the user's question.
             passages: retrieved passages: strings, LangChain documents, or mappings
-                with `text`; None or empty when nothing was retrieved.
+                with `text`; None or empty when nothing was retrieved. Each is read once,
+                and its text is what is judged.
 
         Returns:
             The decision. Abstaining is a value, not an exception.
@@ -187,7 +205,7 @@ class Guard:
             KnowgateError: only under `on_error="raise"`.
         """
         started = time.perf_counter()
-        flow = decision_flow(self._settings, question, passages)
+        flow = decision_flow(self._settings, read_request(question, passages, self._limits))
         try:
             need = next(flow)
             while True:
@@ -198,7 +216,7 @@ class Guard:
     async def adecide(self, question: str, passages: Iterable[object] | None) -> Decision:
         """As `decide`, without blocking the event loop."""
         started = time.perf_counter()
-        flow = decision_flow(self._settings, question, passages)
+        flow = decision_flow(self._settings, await self._aread(question, passages))
         try:
             need = next(flow)
             while True:
@@ -219,11 +237,12 @@ class Guard:
             n decisions in the same order, equal to those of `decide`.
 
         Raises:
-            InputError: the two lengths differ.
+            InputError: the two lengths differ, or there are more questions than
+                `InputLimits` allow.
             KnowgateError: only under `on_error="raise"`.
         """
         started = time.perf_counter()
-        flows = self._flows(questions, passages)
+        flows = self._flows(read_requests(questions, passages, self._limits))
         try:
             needs = next(flows)
             while True:
@@ -236,7 +255,7 @@ class Guard:
     ) -> list[Decision]:
         """As `decide_batch`, without blocking the event loop."""
         started = time.perf_counter()
-        flows = self._flows(questions, passages)
+        flows = self._flows(await self._aread_batch(questions, passages))
         try:
             needs = next(flows)
             while True:
@@ -259,20 +278,34 @@ class Guard:
         if self._metrics is not None:
             self._metrics.count_turn(turn)
 
+    async def _aread(self, question: object, passages: object) -> Request | QuestionError:
+        """Read one input; on another thread where that may take long."""
+        if reads_quickly((question,), (passages,)):
+            return read_request(question, passages, self._limits)
+        try:
+            return await self._readers.acall(
+                lambda: read_request(question, passages, self._limits), None
+            )
+        except AllWorkersBusyError:
+            return QuestionError("too many earlier inputs are still being read")
+
+    async def _aread_batch(
+        self, questions: Iterable[object], passages: Iterable[object]
+    ) -> list[Request | QuestionError]:
+        if reads_quickly(questions, passages):
+            return read_requests(questions, passages, self._limits)
+        try:
+            return await self._readers.acall(
+                lambda: read_requests(questions, passages, self._limits), None
+            )
+        except AllWorkersBusyError:
+            raise InputError("too many earlier inputs are still being read") from None
+
     def _flows(
-        self, questions: Sequence[str], passages: Sequence[Iterable[object] | None]
+        self, requests: Sequence[Request | QuestionError]
     ) -> Generator[list[Need], list[Outcome], list[Decision]]:
         """Run the flows of a batch in step: yield the needs of all, receive their outcomes."""
-        questions, passages = _listed(questions, "questions"), _listed(passages, "passages")
-        if len(questions) != len(passages):
-            raise InputError(
-                f"{len(questions)} questions but {len(passages)} collections of passages",
-                hint="give one collection of passages per question",
-            )
-        flows = [
-            decision_flow(self._settings, question, found)
-            for question, found in zip(questions, passages, strict=True)
-        ]
+        flows = [decision_flow(self._settings, request) for request in requests]
         decisions: dict[int, Decision] = {}
         outcomes: dict[int, Outcome | None] = dict.fromkeys(range(len(flows)))
         while outcomes:
@@ -292,16 +325,6 @@ class Guard:
         decision.timings["total"] = time.perf_counter() - started
         self.count(decision)
         return decision
-
-
-def _listed(values: Iterable[Any], what: str) -> Sequence[Any]:
-    if isinstance(values, str | bytes):
-        raise InputError(f"the {what} are one text", hint="give a list, one item per question")
-    if isinstance(values, Mapping) or not isinstance(values, Iterable):
-        raise InputError(
-            f"the {what} are a {type(values).__name__}", hint="give a list, one item per question"
-        )
-    return values if isinstance(values, list | tuple) else list(values)
 
 
 @cache

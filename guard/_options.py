@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from ._signal import Signal
 from .decision import Mode, OnError
 from .errors import InputError
+from .text import InputLimits
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 # What can fail besides signals: reading the input, and a question in an unknown language.
@@ -31,6 +32,7 @@ class GuardOptions:
             know counts under the name `language`; its relevance is then not measured.
         deadlines: seconds by signal name, in place of the signal's own; None waits for
             ever and runs a sync call on the caller's own thread.
+        limits: the most that is read of a question and its passages.
         max_concurrency: language-model questions under way at once in a batch.
         name: of the guard, the value of the metrics' label `guard`; at most 40 lower-case
             letters, digits, hyphens and underscores.
@@ -42,6 +44,7 @@ class GuardOptions:
     mode: Mode | str = Mode.ENFORCE
     on_error: OnError | str | Mapping[str, OnError | str] = OnError.ABSTAIN
     deadlines: Mapping[str, float | None] = field(default_factory=dict)
+    limits: InputLimits = field(default_factory=InputLimits)
     max_concurrency: int = 8
     name: str = "default"
 
@@ -68,6 +71,8 @@ class GuardOptions:
                 where="name",
                 hint="use at most 40 lower-case letters, digits, hyphens and underscores",
             )
+        if not isinstance(self.limits, InputLimits):
+            raise InputError("limits are no InputLimits", where="limits")
         if not isinstance(self.max_concurrency, int) or self.max_concurrency < 1:
             raise InputError("max_concurrency must be a whole number, at least 1")
 

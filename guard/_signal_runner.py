@@ -30,6 +30,8 @@ from .routing import Failure, Need, Outcome
 _logger = logging.getLogger("knowgate.guard")
 _QUESTIONS_PER_CALL = 32
 _MOST_LOGGED = 300
+# Comparing more with a message would block an event loop.
+_MOST_COMPARED = 64 * 2**10
 # Shorter words tell nothing, and stand in most messages.
 _WORD = re.compile(r"\w{4,}")
 
@@ -293,8 +295,11 @@ def _typed(signal: str, error: BaseException) -> KnowgateError:
 def _told(error: KnowgateError, request: Request) -> str:
     """Type and message of an error; the type alone where the message may quote the user."""
     message = error.detail if isinstance(error, SignalError) else str(error)
-    given = " ".join((request.question, request.closed_book_answer, *request.passages))
+    texts = (request.question, request.closed_book_answer, *request.passages)
     name = type(error).__name__
+    if sum(map(len, texts)) > _MOST_COMPARED:
+        return name
+    given = " ".join(texts)
     if set(_WORD.findall(message.casefold())) & set(_WORD.findall(given.casefold())):
         return name
     return f"{name}: {' '.join(message.split())[:_MOST_LOGGED]}"

@@ -63,6 +63,8 @@ class Reason(StrEnum):
     FALSE_PREMISE = "false_premise"
     NO_THRESHOLD = "no_threshold"
     INVALID_INPUT = "invalid_input"
+    INVALID_PASSAGES = "invalid_passages"
+    INPUT_TOO_LARGE = "input_too_large"
     UNSUPPORTED_LANGUAGE = "unsupported_language"
     REWRITING_FAILED = "rewriting_failed"
     RETRIEVAL_FAILED = "retrieval_failed"

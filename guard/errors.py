@@ -3,6 +3,8 @@
     KnowgateError
     ├── InputError                     a file or an argument is not what it should be (exit code 2)
     │   ├── QuestionError              a question or its passages cannot be read
+    │   │   ├── PassageError           the passages are no collection of texts or documents
+    │   │   └── InputTooLargeError     they exceed the limits of the guard
     │   ├── ModelFolderError           a model folder lacks weights, tokenizer or the right sha256
     │   └── PolicyError                a policy cannot be used
     │       ├── PolicyVersionError     written by a newer knowgate
@@ -38,9 +40,11 @@ if TYPE_CHECKING:
 # Further names of this module are listed by the package.
 __all__ = [
     "DeviceError",
+    "InputTooLargeError",
     "LanguageModelTimeoutError",
     "ModelFolderError",
     "PartialGenerationsError",
+    "PassageError",
     "PromptTooLongError",
     "SignalValueError",
     "UnsupportedLanguageError",
@@ -72,6 +76,14 @@ class InputError(KnowgateError):
 
 class QuestionError(InputError):
     """A question or its passages cannot be read as text."""
+
+
+class PassageError(QuestionError):
+    """What was given as passages is no collection of texts or documents."""
+
+
+class InputTooLargeError(QuestionError):
+    """A question or its passages exceed the limits of the guard."""
 
 
 class ModelFolderError(InputError):

@@ -15,15 +15,23 @@ cannot disagree on the decision.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ._signal import Request, Signal
 from .decision import Decision, Found, Mode, OnError, Reason, Route, Scenario, SignalName
-from .errors import KnowgateError, QuestionError, UnsupportedLanguageError
+from .errors import (
+    InputError,
+    InputTooLargeError,
+    KnowgateError,
+    PassageError,
+    QuestionError,
+    UnsupportedLanguageError,
+)
 from .policy import Policy, finite_or_none
-from .text import passage_list, passage_text, question_text
+from .text import InputLimits, read_passages, read_question
 
 if TYPE_CHECKING:
     from ._routing_signals import RoutingSignal
@@ -333,21 +341,30 @@ class _Flow:
         return [None if scores is None else scores[i] for i in self.request.positions]
 
 
-def decision_flow(settings: FlowSettings, question: object, passages: object) -> Flow:
+def unread_reason(error: QuestionError) -> Reason:
+    """The reason of an abstention because the input could not be read."""
+    if isinstance(error, InputTooLargeError):
+        return Reason.INPUT_TOO_LARGE
+    return Reason.INVALID_PASSAGES if isinstance(error, PassageError) else Reason.INVALID_INPUT
+
+
+def decision_flow(settings: FlowSettings, request: Request | QuestionError) -> Flow:
     """Decide one question: yield measurements, receive outcomes, return the decision.
+
+    Args:
+        settings: of the guard.
+        request: what was asked, or why it could not be read.
 
     Raises:
         KnowgateError: a signal failed, or the input is unreadable, and the guard
             was told to raise then.
     """
     policy = settings.policy
-    try:
-        request = _read(question, passages)
-    except QuestionError:
+    if isinstance(request, QuestionError):
         if settings.on_error["input"] is OnError.RAISE:
-            raise
+            raise request
         unread = _Flow(settings, Request(""))
-        return unread.decision(Verdict(Route.ABSTAIN, Reason.INVALID_INPUT, None))
+        return unread.decision(Verdict(Route.ABSTAIN, unread_reason(request), None))
     flow = _Flow(settings, request)
     if not request.passages:
         flow.signals = Signals(relevance=0.0, nothing_retrieved=True)
@@ -366,15 +383,23 @@ def decision_flow(settings: FlowSettings, question: object, passages: object) ->
     return flow.decision(decide_route(policy, flow.signals))
 
 
-def _read(question: object, passages: object) -> Request:
+# -- reading --------------------------------------------------------------------------
+
+
+def read_request(
+    question: object, passages: object, limits: InputLimits
+) -> Request | QuestionError:
+    """The request, or why there is none; nothing that a caller passes raises here."""
     try:
-        text, given = question_text(question), passage_list(passages)
-        texts = [passage_text(passage) for passage in given]
-    except QuestionError:
+        text = read_question(question, limits)
+        given, texts = read_passages(passages, limits)
+    except QuestionError as error:
+        return error
+    except KeyboardInterrupt:
         raise
-    except Exception as error:  # noqa: BLE001 - a caller's object may raise anything when read
-        raise QuestionError(f"reading the input raised {type(error).__name__}") from None
-    kept = tuple(index for index, found in enumerate(texts) if found.strip())
+    except BaseException as error:  # noqa: BLE001 - a caller's object may raise anything when read
+        return QuestionError(f"reading the input raised {type(error).__name__}")
+    kept = tuple(index for index, found in enumerate(texts) if found and not found.isspace())
     return Request(
         question=text,
         passages=tuple(texts[index] for index in kept),
@@ -382,3 +407,42 @@ def _read(question: object, passages: object) -> Request:
         positions=kept,
         given=len(given),
     )
+
+
+def read_requests(
+    questions: Iterable[object], passages: Iterable[object], limits: InputLimits
+) -> list[Request | QuestionError]:
+    """As `read_request`, for many questions with one collection of passages each.
+
+    Raises:
+        InputError: one of the two is no collection, they differ in length, or there are more
+            questions than `limits` allow.
+    """
+    asked = _listed(questions, "questions", limits)
+    found = _listed(passages, "passages", limits)
+    if len(asked) != len(found):
+        raise InputError(
+            f"{len(asked)} questions but {len(found)} collections of passages",
+            hint="give one collection of passages per question",
+        )
+    return [read_request(one, its, limits) for one, its in zip(asked, found, strict=True)]
+
+
+def _listed(values: Any, what: str, limits: InputLimits) -> Sequence[Any]:
+    if isinstance(values, str | bytes):
+        raise InputError(f"the {what} are one text", hint="give a list, one item per question")
+    if isinstance(values, Mapping) or not isinstance(values, Iterable):
+        raise InputError(
+            f"the {what} are a {type(values).__name__}", hint="give a list, one item per question"
+        )
+    found: Sequence[Any]
+    if isinstance(values, list | tuple):
+        found = values
+    else:
+        found = list(islice(values, limits.questions + 1))
+    if len(found) > limits.questions:
+        raise InputError(
+            f"more than {limits.questions} questions in one batch",
+            hint="see questions in knowgate.guard.InputLimits",
+        )
+    return found

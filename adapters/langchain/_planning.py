@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from langchain_core.documents import Document
 
 from ...guard.decision import Decision, Mode, Reason, Route
-from ...guard.errors import InputError
-from ...guard.text import clean_text, passage_text
+from ...guard.errors import InputError, QuestionError
+from ...guard.text import clean_text, passage_text, read_question
 from ._answer import AbstainedError, GuardedAnswer, RetrievalError, answer_text
 from ._conversation import OnRewriteError, Turns, rewritten
 from ._flow import Flow, Need, Stage
 from ._replies import Replies
 
 if TYPE_CHECKING:
-    from ...guard import Guard
+    from ...guard import Guard, InputLimits
 
 RagInput = str | Mapping[str, Any]
 
@@ -45,21 +45,25 @@ class Request:
     standalone: str | None = None
 
 
-def read_request(given: object) -> Request:
+def read_request(given: object, limits: InputLimits) -> Request:
     """The request in `given`: the question itself, or a mapping with `question`.
 
-    A question that is not text is no error here: the guard has a route for it.
+    A question that is not text, or too long, is no error here: the guard has a route for it.
 
     Raises:
         InputError: a mapping without `question`.
     """
     extra: dict[str, Any] = {}
+    text: str | None
     question = given
     if isinstance(given, Mapping):
         question = required(given, "question")
         extra = {key: value for key, value in given.items() if key not in _RESERVED}
-    text = clean_text(question) if isinstance(question, str | bytes) else ""
-    return Request(question, text if text.strip() else None, extra)
+    try:
+        text = read_question(question, limits)
+    except QuestionError:
+        text = None
+    return Request(question, text, extra)
 
 
 def required(given: Mapping[str, Any], key: str) -> Any:
@@ -277,7 +281,7 @@ class Planner:
 
     def plan_flow(self, given: object) -> Flow[Plan]:
         """Plan the answer to one input: retrieve, then let the guard decide."""
-        request, decision = yield from self._turn_flow(read_request(given))
+        request, decision = yield from self._turn_flow(read_request(given, self.guard.limits))
         documents: list[Document] = []
         if decision is None or self.shadow:
             # The chain without a guard would have asked whatever it was given.

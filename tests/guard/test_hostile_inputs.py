@@ -17,6 +17,7 @@ from knowgate.guard import (
     Fingerprint,
     Guard,
     GuardOptions,
+    InputLimits,
     Policy,
     Reason,
     RelevanceScorer,
@@ -25,7 +26,7 @@ from knowgate.guard import (
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.guard.testing import FakeScorer
-from knowgate.guard.text import passage_list, passage_text
+from knowgate.guard.text import passage_text, read_passages
 from tests.support.guards import guard_with, policy_with, without_timings
 from tests.support.hostile import Document, RaisingText, hostile_inputs
 
@@ -169,7 +170,8 @@ def test_a_question_without_text_is_invalid_input(question: Any) -> None:
 
 
 def test_a_generator_of_thousands_of_passages_is_read_to_its_end() -> None:
-    guard = guard_with(scorer=FakeScorer({"19999": 0.9}))
+    limits = InputLimits(passages=20_000)
+    guard = guard_with(scorer=FakeScorer({"19999": 0.9}), limits=limits)
     decision = guard.decide("q", (f"passage {i}" for i in range(20_000)))
     assert decision.route is Route.FOLLOW_CONTEXT
     assert len(decision.kept) == len(decision.scores) == 20_000
@@ -177,8 +179,8 @@ def test_a_generator_of_thousands_of_passages_is_read_to_its_end() -> None:
 
 def test_a_lone_document_counts_as_one_passage() -> None:
     for lone in (Document("text"), {"content": "text"}, "text"):
-        assert [passage_text(passage) for passage in passage_list(lone)] == ["text"]
-    assert passage_list(None) == []
+        assert read_passages(lone, InputLimits()) == ([lone], ["text"])
+    assert read_passages(None, InputLimits()) == ([], [])
 
 
 def test_texts_come_out_as_plain_strings() -> None:

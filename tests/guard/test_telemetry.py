@@ -229,6 +229,22 @@ async def test_no_word_of_the_user_is_logged(
     assert MARKER not in "".join(capfd.readouterr())
 
 
+def test_a_message_is_not_compared_with_a_megabyte_but_left_out(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Failing(FakeScorer):
+        def score_pairs(self, pairs: Any) -> Any:
+            raise LanguageModelError("harmless message")
+
+    for passage in ("short", "long " * 200_000):
+        guard_with(scorer=Failing()).decide("q", [passage])
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "relevance signal failed: LanguageModelError: harmless message",
+        "relevance signal failed: LanguageModelError",
+    ]
+
+
 @pytest.mark.parametrize("scorer", [Quoting(), FakeScorer(default=float("nan"))])
 def test_the_message_of_a_raised_error_does_not_quote_the_user(scorer: FakeScorer) -> None:
     guard = guard_with(scorer=scorer, on_error="raise")

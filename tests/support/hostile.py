@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Any
@@ -78,6 +79,43 @@ class Document:
         return iter([("page_content", self.page_content)])
 
 
+class Changing:
+    """A document whose text is another one whenever it is read."""
+
+    def __init__(self) -> None:
+        self._reads = 0
+
+    @property
+    def page_content(self) -> str:
+        self._reads += 1
+        return f"reading {self._reads}"
+
+
+class Exits:
+    """Ends the program when it is read."""
+
+    @property
+    def page_content(self) -> str:
+        raise SystemExit(3)
+
+
+class RaisingMetadata:
+    """A document that tells its text only."""
+
+    page_content = "text"
+
+    @property
+    def metadata(self) -> Any:
+        raise RuntimeError("metadata")
+
+
+class OddList(list[Any]):
+    """A list that raises when it is walked through."""
+
+    def __iter__(self) -> Iterator[Any]:
+        raise MemoryError
+
+
 MEGABYTE = "x" * 1_000_000
 TEXTS: list[Any] = [
     "",
@@ -123,6 +161,13 @@ OTHERS: list[Any] = [
     bytearray(b"bytes"),
     memoryview(b"bytes"),
     [["nested"]],
+    Changing(),
+    Exits(),
+    RaisingMetadata(),
+    [None],
+    ("passage", 0.9),
+    {"text": None},
+    OddList(["passage"]),
 ]
 
 
@@ -137,7 +182,7 @@ def hostile_value(random: Random) -> Any:
 
 def hostile_passages(random: Random) -> Any:
     """What is passed as passages."""
-    kind = random.randrange(10)
+    kind = random.randrange(14)
     values = [hostile_value(random) for _ in range(random.randrange(5))]
     if kind == 0:
         return hostile_value(random)
@@ -149,6 +194,14 @@ def hostile_passages(random: Random) -> Any:
         return iter([f"passage {i}" for i in range(random.randrange(60))])
     if kind == 4:
         return tuple(values)
+    if kind == 5:
+        return itertools.repeat(random.choice(["endless", "", None, MEGABYTE]))
+    if kind == 6:
+        return [*values, [Document("nested"), "passage"]]
+    if kind == 7:
+        return Document("in a bare document")
+    if kind == 8:
+        return [Changing(), RaisingMetadata(), *values]
     return values
 
 

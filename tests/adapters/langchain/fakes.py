@@ -20,7 +20,15 @@ from prometheus_client import CollectorRegistry
 from pydantic import Field
 
 from knowgate.adapters.langchain import GuardedRAG, RagOptions
-from knowgate.guard import Decision, Guard, GuardMetrics, GuardOptions, Policy, Route
+from knowgate.guard import (
+    Decision,
+    Guard,
+    GuardMetrics,
+    GuardOptions,
+    InputLimits,
+    Policy,
+    Route,
+)
 from knowgate.guard.contracts import View
 from knowgate.guard.testing import FakeConflictDetector, FakeEstimator, FakeScorer
 
@@ -206,6 +214,7 @@ class Setting:
         views: Mapping[str, Sequence[View]] | None = None,
         on_conflict: str = "show_both",
         observers: Sequence[Callable[[Decision], object]] = (),
+        limits: InputLimits | None = None,
         **chain: Any,
     ) -> None:
         self.scorer = FakeScorer({"grounded": 0.9}, default=default_score)
@@ -231,7 +240,7 @@ class Setting:
             scorer=self.scorer,
             estimator=self.estimator,
             conflict_detector=FakeConflictDetector(views=views),
-            options=GuardOptions(mode=mode, on_error=on_error),
+            options=GuardOptions(mode=mode, on_error=on_error, limits=limits or InputLimits()),
             metrics=GuardMetrics.on(self.registry),
             observers=observers,
         )

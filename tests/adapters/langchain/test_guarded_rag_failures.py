@@ -12,7 +12,7 @@ import pytest
 from langchain_core.runnables import RunnableGenerator, RunnableLambda
 
 from knowgate.adapters.langchain import RetrievalError
-from knowgate.guard import Decision, Mode, Reason, Route
+from knowgate.guard import Decision, InputLimits, Mode, Reason, Route
 from tests.adapters.langchain.fakes import RunsHandler, Setting
 
 
@@ -193,13 +193,24 @@ async def test_a_stream_that_is_no_longer_read_closes_the_models_stream() -> Non
     assert closed.is_set()
 
 
-def test_a_question_of_a_megabyte_is_routed_like_any_other() -> None:
+def test_a_question_of_a_megabyte_is_routed_like_any_other_where_the_limit_allows_it() -> None:
     question = "grounded " + "x" * 2**20
 
-    answer = Setting().chain.invoke(question)
+    answer = Setting(limits=InputLimits(question_bytes=2**21)).chain.invoke(question)
 
     assert answer.decision.route is Route.FOLLOW_CONTEXT
     assert answer.answer.endswith("xxx")
+
+
+def test_a_question_that_is_too_long_is_not_looked_up() -> None:
+    setting = Setting()
+
+    answer = setting.chain.invoke("grounded " + "x" * 2**20)
+
+    assert answer.decision.reason is Reason.INPUT_TOO_LARGE
+    assert "shorter question" in answer.answer
+    assert setting.asked == []
+    assert setting.counted("input_too_large") == 1
 
 
 @pytest.mark.parametrize("way", ["invoke", "stream", "batch"])
