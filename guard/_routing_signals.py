@@ -106,6 +106,9 @@ class RelevanceSignal(RoutingSignal[Relevance]):
                 hint="use a scorer that has them, or another aggregator",
             )
         self._scorer = scorer
+        # Not inherited: a subclass may add work of its own that checks nothing.
+        own = "checks_deadline" in vars(type(scorer))
+        self.checks_deadline = own and bool(getattr(scorer, "checks_deadline", False))
         self._aggregate = aggregator(policy.aggregator)
         self._calibrator = policy.relevance_calibrator
         # A cosine is clipped to [0, 1]; what else lies outside was never a probability.

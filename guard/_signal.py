@@ -26,7 +26,6 @@ Example:
 
 from __future__ import annotations
 
-import asyncio
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -34,6 +33,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from ._fingerprint import Fingerprint
+from .deadlines import call_on_thread
 from .decision import OnError
 from .errors import KnowgateError, SignalValueError
 
@@ -76,6 +76,8 @@ class Signal(ABC, Generic[Measured]):
         on_error: what a failure leads to. Options override it.
         cost: relative to other vetoes; those that cost less are measured first.
         concurrent: whether questions may be measured side by side on several threads.
+        checks_deadline: whether `measure` calls `guard.deadlines.check_deadline` often; the
+            sync forms then run it on the caller's own thread, which costs less.
     """
 
     name: str
@@ -83,6 +85,7 @@ class Signal(ABC, Generic[Measured]):
     on_error: OnError = OnError.ABSTAIN
     cost: float = 1.0
     concurrent: bool = True
+    checks_deadline: bool = False
 
     @property
     @abstractmethod
@@ -95,7 +98,7 @@ class Signal(ABC, Generic[Measured]):
 
     async def ameasure(self, request: Request) -> Measured:
         """As `measure`, without blocking the event loop; by default on a thread."""
-        return await asyncio.to_thread(self.measure, request)
+        return await call_on_thread(lambda: self.measure(request))
 
     def measure_many(self, requests: Sequence[Request]) -> Sequence[Measured | KnowgateError]:
         """Measure several questions in one call; by default one after another."""
@@ -111,7 +114,7 @@ class Signal(ABC, Generic[Measured]):
         self, requests: Sequence[Request]
     ) -> Sequence[Measured | KnowgateError]:
         """As `measure_many`, without blocking the event loop; by default on a thread."""
-        return await asyncio.to_thread(self.measure_many, requests)
+        return await call_on_thread(lambda: self.measure_many(requests))
 
     def check(self, value: Any, request: Request) -> Measured:
         """Validate what was measured, and normalise it.

@@ -10,13 +10,13 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 from ._deadline_errors import AllWorkersBusyError, DeadlineExceededError, TaskBrokeOffError
 from ._metrics import MetricsOfGuard
 from ._signal import Request, Signal
-from .deadlines import DeadlineRunner, asked_to_stop, within
+from .deadlines import DeadlineRunner, asked_to_stop, call_here, within
 from .errors import (
     KnowgateError,
     SignalError,
@@ -29,6 +29,7 @@ from .routing import Failure, Need, Outcome
 
 _logger = logging.getLogger("knowgate.guard")
 _QUESTIONS_PER_CALL = 32
+_MOST_MISSED = 2
 _MOST_LOGGED = 300
 # Comparing more with a message would block an event loop.
 _MOST_COMPARED = 64 * 2**10
@@ -44,19 +45,48 @@ class _Call:
         task: makes it, blocking.
         native: makes it as a coroutine; None where only `task` can. Asked for by the
             async forms only.
+        here: whether the sync forms make it on the caller's own thread.
         seconds: its deadline; None for no limit.
+        most: for a joint call: seconds altogether; the deadline then moves with each check.
     """
 
     task: Callable[[], Any]
     native: Callable[[], Awaitable[Any] | None]
+    here: bool
     seconds: float | None
+    most: float | None = None
+
+
+class _Patience:
+    """How often one signal missed its deadline in one batch.
+
+    After the second time it is not asked again: whatever the size of a batch, a signal that
+    hangs costs two deadlines at most.
+    """
+
+    def __init__(self) -> None:
+        self.missed = 0
+        self.logged = False
+
+    @property
+    def over(self) -> bool:
+        return self.missed >= _MOST_MISSED
 
 
 @dataclass(frozen=True, slots=True)
 class _Several:
-    """Needs to be measured singly, side by side."""
+    """Needs to be measured singly, so many at once."""
 
-    needs: Sequence[Need]
+    jobs: Sequence[tuple[Need, _Patience]]
+    width: int
+
+
+@dataclass(slots=True)
+class _Measured:
+    """The outcomes of a batch so far, and the indices of needs to be measured singly."""
+
+    outcomes: dict[int, Outcome] = field(default_factory=dict)
+    singly: list[tuple[int, _Patience]] = field(default_factory=list)
 
 
 # Yields what to run, and is sent the result or thrown the error; the sync and async forms
@@ -108,10 +138,12 @@ class SignalRunner:
             step = next(steps)
             while True:
                 try:
-                    if isinstance(step, _Call):
-                        result = self._pool.call(step.task, step.seconds)
+                    if isinstance(step, _Several):
+                        result = self._side_by_side(step)
+                    elif step.here:
+                        result = call_here(step.task, step.seconds, most=step.most)
                     else:
-                        result = self._side_by_side(step.needs)
+                        result = self._pool.call(step.task, step.seconds, most=step.most)
                 except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - an outcome
                     step = steps.throw(error)
                 else:
@@ -125,11 +157,11 @@ class SignalRunner:
             while True:
                 try:
                     if isinstance(step, _Several):
-                        result = await self._aside_by_side(step.needs)
+                        result = await self._aside_by_side(step)
                     elif (native := step.native()) is not None:
-                        result = await within(native, step.seconds)
+                        result = await within(native, step.seconds, most=step.most)
                     else:
-                        result = await self._pool.acall(step.task, step.seconds)
+                        result = await self._pool.acall(step.task, step.seconds, most=step.most)
                 except (Exception, asyncio.CancelledError) as error:
                     if isinstance(error, asyncio.CancelledError) and asked_to_stop():
                         raise  # the caller cancelled this decision, not the signal itself
@@ -139,25 +171,35 @@ class SignalRunner:
         except StopIteration as stop:
             return cast("_Result", stop.value)
 
-    def _side_by_side(self, needs: Sequence[Need]) -> list[Outcome]:
-        with ThreadPoolExecutor(min(self._max_concurrency, len(needs))) as threads:
+    def _side_by_side(self, several: _Several) -> list[Outcome]:
+        if several.width == 1:
+            return [self._run(self._single(*job)) for job in several.jobs]
+        with ThreadPoolExecutor(min(several.width, len(several.jobs))) as threads:
             # Each in a copy of the caller's context, as tracing needs it.
-            jobs = [(contextvars.copy_context(), need) for need in needs]
-            return list(threads.map(lambda job: job[0].run(self.measure, job[1]), jobs))
+            contexts = [contextvars.copy_context() for _ in several.jobs]
+            return list(
+                threads.map(
+                    lambda context, job: context.run(self._run, self._single(*job)),
+                    contexts,
+                    several.jobs,
+                )
+            )
 
-    async def _aside_by_side(self, needs: Sequence[Need]) -> list[Outcome]:
-        room = asyncio.Semaphore(self._max_concurrency)
+    async def _aside_by_side(self, several: _Several) -> list[Outcome]:
+        room = asyncio.Semaphore(several.width)
 
-        async def bounded(need: Need) -> Outcome:
+        async def bounded(job: tuple[Need, _Patience]) -> Outcome:
             async with room:
-                return await self.ameasure(need)
+                return await self._arun(self._single(*job))
 
-        return list(await asyncio.gather(*map(bounded, needs)))
+        return list(await asyncio.gather(*map(bounded, several.jobs)))
 
     # -- one need ---------------------------------------------------------------------
 
-    def _single(self, need: Need) -> _Steps[Outcome]:
+    def _single(self, need: Need, patience: _Patience | None = None) -> _Steps[Outcome]:
         signal, request = need.signal, need.request
+        if patience is not None and patience.over:
+            return self._not_asked(signal, patience), 0.0
         started = time.perf_counter()
 
         async def native() -> Any:
@@ -167,38 +209,62 @@ class SignalRunner:
             value = yield _Call(
                 lambda: signal.check(signal.measure(request), request),
                 lambda: native() if signal.has("ameasure") else None,
+                signal.checks_deadline,
                 self._deadlines[signal.name],
             )
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - all become outcomes
+            if patience is not None and isinstance(error, DeadlineExceededError):
+                patience.missed += 1
             value = self._failed(signal, error, request)
         return value, time.perf_counter() - started
 
     # -- many needs -------------------------------------------------------------------
 
     def _batch(self, needs: Sequence[Need]) -> _Steps[list[Outcome]]:
+        side_by_side: list[tuple[int, _Patience]] = []
         outcomes: dict[int, Outcome] = {}
-        singly: list[int] = []
         for indices in _by_signal(needs):
             signal = needs[indices[0]].signal
-            for start in range(0, len(indices), _QUESTIONS_PER_CALL):
-                part = indices[start : start + _QUESTIONS_PER_CALL]
-                asked = [needs[index] for index in part]
-                found = (yield from self._together(signal, asked)) if len(part) > 1 else None
-                if found is None and signal.concurrent:
-                    singly += part
-                    continue
-                if found is None:
-                    found = yield from self._one_by_one(asked)
-                outcomes.update(zip(part, found, strict=True))
-        if singly:
-            found = yield _Several([needs[index] for index in singly])
-            outcomes.update(zip(singly, found, strict=True))
+            measured = yield from self._jointly(needs, indices)
+            outcomes |= measured.outcomes
+            if signal.concurrent:
+                side_by_side += measured.singly
+            elif measured.singly:
+                # A call that hangs does not keep the others waiting.
+                width = 2 if measured.singly[0][1].missed else 1
+                outcomes |= yield from self._singly(needs, measured.singly, width)
+        if side_by_side:
+            outcomes |= yield from self._singly(needs, side_by_side, self._max_concurrency)
         return [outcomes[index] for index in range(len(needs))]
 
-    def _together(self, signal: Signal[Any], needs: Sequence[Need]) -> _Steps[list[Outcome] | None]:
+    def _jointly(self, needs: Sequence[Need], indices: Sequence[int]) -> _Steps[_Measured]:
+        """Measure the needs of one signal in joint calls, as far as these succeed."""
+        signal, patience, measured = needs[indices[0]].signal, _Patience(), _Measured()
+        for start in range(0, len(indices), _QUESTIONS_PER_CALL):
+            part = indices[start : start + _QUESTIONS_PER_CALL]
+            asked = [needs[index] for index in part]
+            found = None
+            if len(part) > 1 and not patience.over:
+                found = yield from self._together(signal, asked, patience)
+            if found is None:
+                measured.singly += [(index, patience) for index in part]
+            else:
+                measured.outcomes.update(zip(part, found, strict=True))
+        return measured
+
+    def _singly(
+        self, needs: Sequence[Need], jobs: Sequence[tuple[int, _Patience]], width: int
+    ) -> _Steps[dict[int, Outcome]]:
+        found = yield _Several([(needs[index], patience) for index, patience in jobs], width)
+        return dict(zip((index for index, _ in jobs), found, strict=True))
+
+    def _together(
+        self, signal: Signal[Any], needs: Sequence[Need], patience: _Patience
+    ) -> _Steps[list[Outcome] | None]:
         """Outcomes of one joint call; None where each need is to be measured singly.
 
-        The call has the time that the needs would have one by one, or side by side.
+        The call has one deadline, whatever the number of needs. As long as it checks it,
+        it has the time that the needs would have one by one, or side by side.
         """
         if not signal.has("measure_many"):
             return None
@@ -221,10 +287,15 @@ class SignalRunner:
             values = yield _Call(
                 lambda: checked(signal.measure_many(requests)),
                 lambda: native() if signal.has("ameasure_many") else None,
+                signal.checks_deadline,
+                seconds,
                 None if seconds is None else seconds * math.ceil(len(needs) / width),
             )
         except AllWorkersBusyError as error:
             values = [error] * len(needs)
+        except DeadlineExceededError:
+            patience.missed += 1
+            return None
         except (Exception, asyncio.CancelledError):  # noqa: BLE001 - fails again, typed, singly
             # One question that is bad, or that takes too long, must not fail the others.
             return None
@@ -237,16 +308,6 @@ class SignalRunner:
             for value, request in zip(values, requests, strict=True)
         ]
 
-    def _one_by_one(self, needs: Sequence[Need]) -> _Steps[list[Outcome]]:
-        outcomes: list[Outcome] = []
-        for need in needs:
-            if _keeps_hanging(outcomes):
-                failure = self._failed(need.signal, DeadlineExceededError(), need.request)
-                outcomes.append((failure, 0.0))
-            else:
-                outcomes.append((yield from self._single(need)))
-        return outcomes
-
     # -- failures ---------------------------------------------------------------------
 
     def _failed(self, signal: Signal[Any], error: BaseException, request: Request) -> Failure:
@@ -255,9 +316,20 @@ class SignalRunner:
             return Failure(error)  # the signal works, so this does not count as its failure
         typed = _typed(signal.name, error)
         _logger.warning("%s signal failed: %s", signal.name, _told(typed, request))
+        return self._counted(signal, typed)
+
+    def _not_asked(self, signal: Signal[Any], patience: _Patience) -> Failure:
+        """The failure of a question that a hanging signal is not asked about; logged once."""
+        error = SignalTimeoutError(signal.name, "not asked again: it missed its deadline twice")
+        if not patience.logged:
+            patience.logged = True
+            _logger.warning("%s signal is not asked again in this batch: it hangs", signal.name)
+        return self._counted(signal, error)
+
+    def _counted(self, signal: Signal[Any], error: KnowgateError) -> Failure:
         if self._metrics is not None:
-            self._metrics.count_error(signal.name, typed)
-        return Failure(typed)
+            self._metrics.count_error(signal.name, error)
+        return Failure(error)
 
 
 def _by_signal(needs: Sequence[Need]) -> list[list[int]]:
@@ -303,14 +375,3 @@ def _told(error: KnowgateError, request: Request) -> str:
     if set(_WORD.findall(message.casefold())) & set(_WORD.findall(given.casefold())):
         return name
     return f"{name}: {' '.join(message.split())[:_MOST_LOGGED]}"
-
-
-def _keeps_hanging(outcomes: Sequence[Outcome]) -> bool:
-    """Whether two questions in a row, each alone, missed the deadline.
-
-    Without this a signal that never answers would cost a deadline for every question.
-    """
-    last = [value for value, _ in outcomes[-2:]]
-    return len(last) == 2 and all(
-        isinstance(value, Failure) and isinstance(value.error, SignalTimeoutError) for value in last
-    )

@@ -188,6 +188,10 @@ class RelevanceScorer(Protocol):
 
     Scores are raw: any finite scale on which higher means more sufficient. The
     policy's calibrator makes a probability of the aggregated value.
+
+    A scorer that calls `guard.deadlines.check_deadline` before each pass of its model ends in
+    time when it is abandoned. One whose own class has `checks_deadline = True` besides is
+    measured on the caller's thread by the sync forms, which costs less; this is not inherited.
     """
 
     @property

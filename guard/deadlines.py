@@ -1,53 +1,180 @@
-"""Run blocking calls under a deadline, on a bounded pool of worker threads.
+"""Run blocking calls under a deadline, on the caller's thread or on bounded worker threads.
 
-Python cannot stop a thread, so a call that exceeds its deadline is left behind on a
-daemon thread. The number of threads is bounded. A call that finds all of them busy
-waits for one within its own deadline; when all of them are stuck,
-further calls are rejected immediately instead of waiting.
+Python cannot stop a thread. A call that exceeds its deadline, or whose caller was cancelled,
+is abandoned: its result is dropped, and it ends where it next calls `check_deadline`, which
+the bundled encoders and language models do before every forward pass. What never calls it
+keeps a daemon thread. The number of threads is bounded. A call that finds all of them busy
+waits for one within its own deadline; when all of them are stuck, further calls are rejected
+immediately. At exit calls are told to end and are waited for, at most a second.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
+import math
 import os
 import threading
+import time
 import weakref
-from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from ._deadline_errors import AllWorkersBusyError, DeadlineExceededError, TaskBrokeOffError
+from ._exit import end_at_exit
 
 __all__ = [
     "AllWorkersBusyError",
     "DeadlineExceededError",
     "DeadlineRunner",
     "asked_to_stop",
+    "call_here",
+    "call_on_thread",
+    "check_deadline",
+    "when_abandoned",
     "within",
 ]
 
 T = TypeVar("T")
 
+_current: contextvars.ContextVar[_Call | None] = contextvars.ContextVar(
+    "knowgate_call", default=None
+)
+
+
+def check_deadline() -> None:
+    """End a call that is past its deadline or abandoned; what takes long calls this often.
+
+    Scorers and language models of your own that run several passes call it before each.
+    Outside of a call under a deadline it does nothing.
+
+    Raises:
+        DeadlineExceededError: nobody waits for the result any more.
+    """
+    call = _current.get()
+    if call is not None:
+        call.check()
+
+
+@contextmanager
+def when_abandoned(callback: Callable[[], object]) -> Iterator[None]:
+    """Call `callback` if the current call is abandoned within the block.
+
+    For what waits where it cannot call `check_deadline`; it may run on any thread, twice.
+    """
+    call = _current.get()
+    if call is None:
+        yield
+        return
+    call.on_abandon.append(callback)
+    try:
+        if call.abandoned:
+            callback()
+        yield
+    finally:
+        call.on_abandon.remove(callback)
+
 
 class _Call:
-    """One call handed to a worker thread.
+    """One call under a deadline.
 
-    The future always ends with a pair (value, failure), never with an exception:
-    asyncio cannot carry every exception, and logs those that nobody fetched
-    together with their text.
+    Args:
+        seconds: until its deadline; None for no limit.
+        most: seconds altogether; where given, each check moves the deadline.
     """
 
-    __slots__ = ("abandoned", "finished", "future", "queued", "task")
+    __slots__ = ("_most", "_parent", "_seconds", "abandoned", "ends", "on_abandon")
 
-    def __init__(self, task: Callable[[], Any]) -> None:
-        self.task = task
-        self.future: Future[tuple[Any, Exception | None]] = Future()
-        self.queued = False  # behind other calls, when it was handed over
-        self.finished = False
+    def __init__(self, seconds: float | None, most: float | None) -> None:
+        self._parent = _current.get()
+        self._seconds, self._most = seconds, math.inf
+        self.ends = math.inf
+        if seconds is not None:
+            now = time.monotonic()
+            self.ends = now + seconds
+            self._most = self.ends if most is None else now + most
         self.abandoned = False
+        self.on_abandon: list[Callable[[], object]] = []
+
+    @property
+    def remaining(self) -> float:
+        """Seconds until the deadline, at least 0."""
+        return max(0.0, self.ends - time.monotonic())
+
+    def check(self) -> None:
+        """Raise `DeadlineExceededError` past the deadline of this call or of one around it."""
+        now = time.monotonic()
+        call: _Call | None = self
+        while call is not None:
+            if call.abandoned or now > call.ends:
+                raise DeadlineExceededError
+            if call.ends < call._most and call._seconds is not None:
+                call.ends = min(now + call._seconds, call._most)
+            call = call._parent
+
+    def abandon(self) -> None:
+        """Let it end at its next check."""
+        self.abandoned = True
+        for callback in list(self.on_abandon):
+            callback()
+
+
+class _WorkerCall(_Call):
+    """One call handed to a worker thread.
+
+    Its outcome is a pair (value, failure), never an exception that is raised on the worker:
+    asyncio cannot carry every exception.
+    """
+
+    __slots__ = (
+        "_arrived", "_first", "begun", "finished", "on_arrival", "outcome", "overdue", "queued",
+        "task",
+    )  # fmt: skip
+
+    def __init__(self, task: Callable[[], Any], seconds: float | None, most: float | None) -> None:
+        super().__init__(seconds, most)
+        self.task = task
+        self.outcome: tuple[Any, Exception | None] = (None, None)
+        self.on_arrival: Callable[[], object] | None = None
+        self.queued = False  # behind other calls, when it was handed over
+        self.begun = self.finished = False
+        self.overdue = False  # running, although nobody waits for it
+        self._first, self._arrived = threading.Lock(), threading.Lock()
+        self._arrived.acquire()
+
+    def arrive(self, value: Any, failure: Exception | None) -> None:
+        """Take the first outcome; what comes after it, or after the deadline, is dropped."""
+        if not self._first.acquire(blocking=False):
+            return
+        late = failure is None and time.monotonic() > self.ends
+        self.outcome = (None, DeadlineExceededError()) if late else (value, failure)
+        self._arrived.release()
+        if self.on_arrival is not None:
+            self.on_arrival()
+
+    def abandon(self) -> None:
+        """Also wake whoever still waits for it."""
+        super().abandon()
+        self.arrive(None, DeadlineExceededError())
+
+    def wait(self) -> bool:
+        """Wait for the outcome; False at the deadline."""
+        while not self._arrived.acquire(timeout=min(self.remaining, threading.TIMEOUT_MAX)):
+            if not self.remaining:
+                return False
+        return True
+
+    def result(self) -> Any:
+        """The value, or the failure raised."""
+        value, failure = self.outcome
+        if failure is not None:
+            try:
+                raise failure
+            finally:
+                del failure, self.outcome  # or the traceback would keep itself alive
+        return value
 
 
 class _Pool:
@@ -58,52 +185,64 @@ class _Pool:
     """
 
     def __init__(self, max_workers: int) -> None:
-        self._max_workers = max_workers
+        self._max_workers, self._pid = max_workers, os.getpid()
         self._lock = threading.Lock()
-        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
-        self._threads = 0
+        self._calls: SimpleQueue[_WorkerCall | None] = SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._running: set[_WorkerCall] = set()
         self._free = 0  # idle threads less waiting calls
         self._overdue = 0  # threads on a call that its caller has given up
+        self._ended = False
 
-    def start(self, task: Callable[[], Any]) -> _Call:
-        """Hand `task` to a thread, or queue it for the next free one.
+    def start(self, call: _WorkerCall) -> None:
+        """Hand `call` to a thread, or queue it for the next free one.
 
         Raises:
             AllWorkersBusyError: every thread is stuck, or none can be started.
         """
-        call = _Call(task)
         with self._lock:
-            if self._overdue >= self._max_workers:
+            if self._ended or self._overdue >= self._max_workers:
                 raise AllWorkersBusyError
-            if self._free <= 0 and self._threads < self._max_workers:
+            if self._free <= 0 and len(self._threads) < self._max_workers:
                 self._add_thread()
             self._free -= 1
             call.queued = self._free < 0
         self._calls.put(call)
-        return call
 
-    def abandon(self, call: _Call) -> None:
-        """Record that nobody waits for `call` any more; it is not started if it was not yet."""
-        if call.future.cancel():
-            return
+    def abandon(self, call: _WorkerCall) -> None:
+        """Let `call` end, for nobody waits any more; it is not begun if it was not yet."""
+        call.abandon()
         with self._lock:
-            if not call.finished and not call.abandoned:
-                call.abandoned = True
+            if call.begun and not call.finished and not call.overdue:
+                call.overdue = True
                 self._overdue += 1
 
     def end(self) -> None:
         """End every thread after its current call."""
-        for _ in range(self._threads):
+        for _ in self._threads:
             self._calls.put(None)
 
+    def end_at_exit(self) -> list[threading.Thread]:
+        """Reject further calls, let those under way end, and return the threads."""
+        if self._pid != os.getpid():  # forked: the threads are the parent's
+            return []
+        with self._lock:
+            self._ended = True
+            running = list(self._running)
+        for call in running:
+            call.abandon()
+        self.end()
+        return self._threads
+
     def _add_thread(self) -> None:
+        thread = threading.Thread(target=self._work, name="knowgate-signal", daemon=True)
         try:
-            threading.Thread(target=self._work, name="knowgate-signal", daemon=True).start()
+            thread.start()
         except RuntimeError:  # the process may not have more threads
-            if self._threads == 0:
+            if not self._threads:
                 raise AllWorkersBusyError from None
             return
-        self._threads += 1
+        self._threads.append(thread)
         self._free += 1
 
     def _work(self) -> None:
@@ -111,18 +250,20 @@ class _Pool:
             self._perform(call)
             del call  # an idle thread must not keep the last question alive
 
-    def _perform(self, call: _Call) -> None:
-        outcome: tuple[Any, Exception | None] | None = None
-        if call.future.set_running_or_notify_cancel():
-            outcome = _outcome(call.task)
+    def _perform(self, call: _WorkerCall) -> None:
+        with self._lock:
+            call.begun = not call.abandoned and not self._ended
+            if call.begun:
+                self._running.add(call)
+        outcome = _outcome(call.task) if call.begun else (None, DeadlineExceededError())
         # Free before the caller wakes up, so that it finds this thread again.
         with self._lock:
             self._free += 1
-            call.finished = outcome is not None
-            if call.abandoned:
+            self._running.discard(call)
+            call.finished = True
+            if call.overdue:
                 self._overdue -= 1
-        if outcome is not None:
-            call.future.set_result(outcome)
+        call.arrive(*outcome)
 
 
 class DeadlineRunner:
@@ -142,17 +283,34 @@ class DeadlineRunner:
         self._pid = os.getpid()
         self._pool = _Pool(self._max_workers)
         weakref.finalize(self, self._pool.end).atexit = False
+        end_at_exit(self._pool)
 
-    def _start(self, task: Callable[[], T]) -> tuple[_Pool, _Call]:
+    def _start(
+        self,
+        task: Callable[[], Any],
+        seconds: float | None,
+        most: float | None,
+        on_arrival: Callable[[], object] | None = None,
+    ) -> tuple[_Pool, _WorkerCall]:
         if self._pid != os.getpid():
             self._begin()  # a forked process inherits the counts, but none of the threads
         context = contextvars.copy_context()
-        return self._pool, self._pool.start(lambda: context.run(task))
+        call = _WorkerCall(lambda: context.run(task), seconds, most)
+        call.on_arrival = on_arrival
+        context.run(_current.set, call)
+        self._pool.start(call)
+        return self._pool, call
 
-    def call(self, task: Callable[[], T], seconds: float | None) -> T:
+    def call(self, task: Callable[[], T], seconds: float | None, *, most: float | None = None) -> T:
         """The result of `task`, waited for at most `seconds` (None: no limit).
 
         Without a limit it runs on the caller's own thread.
+
+        Args:
+            task: what to do.
+            seconds: until the deadline; a result that is there later is not accepted.
+            most: where given, the deadline is `seconds` after the latest `check_deadline`,
+                and at most so many seconds away altogether.
 
         Raises:
             DeadlineExceededError: it was not done in time.
@@ -160,41 +318,75 @@ class DeadlineRunner:
         """
         if seconds is None:
             return task()
-        pool, call = self._start(task)
+        pool, call = self._start(task, seconds, most)
         try:
-            outcome = call.future.result(timeout=min(seconds, threading.TIMEOUT_MAX))
-        except FutureTimeoutError:
-            pool.abandon(call)
-            if not call.finished:
-                raise _late(call) from None
-            outcome = call.future.result()  # done this very moment
+            with when_abandoned(call.abandon):
+                in_time = call.wait()
         except BaseException:
             pool.abandon(call)
             raise
-        result: T = _unwrapped(outcome)
-        return result
-
-    async def acall(self, task: Callable[[], T], seconds: float | None) -> T:
-        """As `call`, without blocking the event loop; always on another thread."""
-        pool, call = self._start(task)
-        waiter = asyncio.wrap_future(call.future)
-        try:
-            done, _ = await asyncio.wait({waiter}, timeout=seconds)
-        except BaseException:  # cancelled: the thread's late result must find no one waiting
+        if not in_time:
             pool.abandon(call)
-            waiter.cancel()
-            raise
-        if not done:
-            pool.abandon(call)
-            waiter.cancel()
             raise _late(call)
-        result: T = _unwrapped(waiter.result())
+        result: T = call.result()
+        return result
+
+    async def acall(
+        self, task: Callable[[], T], seconds: float | None, *, most: float | None = None
+    ) -> T:
+        """As `call`, without blocking the event loop; always on another thread."""
+        loop = asyncio.get_running_loop()
+        arrived: asyncio.Future[None] = loop.create_future()
+
+        def wake() -> None:
+            with suppress(RuntimeError):  # the loop is closed: nobody waits
+                loop.call_soon_threadsafe(lambda: arrived.done() or arrived.set_result(None))
+
+        pool, call = self._start(task, seconds, most, wake)
+        try:
+            while not arrived.done():
+                left = None if math.isinf(call.ends) else call.remaining
+                await asyncio.wait({arrived}, timeout=left)
+                if not arrived.done() and not call.remaining:
+                    pool.abandon(call)
+                    raise _late(call)
+        except BaseException:  # cancelled, or late
+            pool.abandon(call)
+            raise
+        result: T = call.result()
         return result
 
 
-def _late(call: _Call) -> Exception:
-    never_begun = call.future.cancelled()
-    return AllWorkersBusyError() if never_begun and call.queued else DeadlineExceededError()
+def call_here(task: Callable[[], T], seconds: float | None, *, most: float | None = None) -> T:
+    """As `DeadlineRunner.call`, on the caller's own thread.
+
+    The deadline holds as far as `task` calls `check_deadline`.
+    """
+    if seconds is None:
+        return task()
+    call = _Call(seconds, most)
+    token = _current.set(call)
+    try:
+        result = task()
+    finally:
+        _current.reset(token)
+    call.check()
+    return result
+
+
+async def call_on_thread(task: Callable[[], T]) -> T:
+    """The result of `task` on a thread; cancelling it ends `task` at its next check."""
+    call = _Call(None, None)
+    context = contextvars.copy_context()
+    context.run(_current.set, call)
+    try:
+        return await asyncio.get_running_loop().run_in_executor(None, lambda: context.run(task))
+    finally:
+        call.abandon()
+
+
+def _late(call: _WorkerCall) -> Exception:
+    return AllWorkersBusyError() if call.queued and not call.begun else DeadlineExceededError()
 
 
 def _outcome(task: Callable[[], Any]) -> tuple[Any, Exception | None]:
@@ -208,32 +400,53 @@ def _outcome(task: Callable[[], Any]) -> tuple[Any, Exception | None]:
         return None, broken_off
 
 
-def _unwrapped(outcome: tuple[Any, Exception | None]) -> Any:
-    value, failure = outcome
-    if failure is not None:
-        try:
-            raise failure
-        finally:
-            del failure, outcome  # or the traceback would keep itself alive
-    return value
-
-
-async def within(awaitable: Awaitable[T], seconds: float | None) -> T:
+async def within(awaitable: Awaitable[T], seconds: float | None, *, most: float | None = None) -> T:
     """The result of `awaitable`, waited for at most `seconds` (None: no limit).
+
+    What it returns after its deadline, or in reply to being cancelled, is not accepted.
+    Arguments as for `DeadlineRunner.call`.
 
     Raises:
         DeadlineExceededError: it was not done in time, and is cancelled.
     """
+    loop, call = asyncio.get_running_loop(), _Call(seconds, most)
+    timer: asyncio.TimerHandle | None = None
+    cancelled_before = _cancellations()
+
+    def expire() -> None:
+        nonlocal timer
+        if call.remaining:
+            timer = loop.call_later(call.remaining, expire)
+        else:
+            scope.reschedule(loop.time())
+
+    token = _current.set(call)
     try:
-        async with asyncio.timeout(seconds) as scope:
-            return await awaitable
+        async with asyncio.timeout(None) as scope:
+            if seconds is not None:
+                timer = loop.call_later(seconds, expire)
+            result = await awaitable
     except TimeoutError:
         if scope.expired():
             raise DeadlineExceededError from None
         raise
+    finally:
+        _current.reset(token)
+        if timer is not None:
+            timer.cancel()
+        call.abandon()
+    if _cancellations() > cancelled_before:
+        raise asyncio.CancelledError
+    if scope.expired() or time.monotonic() > call.ends:
+        raise DeadlineExceededError
+    return result
+
+
+def _cancellations() -> int:
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
 
 
 def asked_to_stop() -> bool:
     """Return whether the current task was asked to cancel, rather than a call inside it."""
-    task = asyncio.current_task()
-    return task is None or task.cancelling() > 0
+    return asyncio.current_task() is None or _cancellations() > 0

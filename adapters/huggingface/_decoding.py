@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from ...guard.deadlines import check_deadline
 from ...guard.errors import InputError, LanguageModelError
 from ._contrastive import Chooser
 from ._encoding import pad_left
@@ -248,6 +249,7 @@ class Network:
             hidden: whether the hidden states of all layers are wanted.
 
         Raises:
+            DeadlineExceededError: nobody waits for it any more.
             LanguageModelError: the pass failed.
             torch.OutOfMemoryError: the batch is too large for the device.
         """
@@ -262,6 +264,7 @@ class Network:
             options["logits_to_keep"] = 1
         try:
             with self._lock, torch.inference_mode():
+                check_deadline()
                 return self.model(
                     input_ids=ids,
                     attention_mask=mask,
@@ -290,7 +293,6 @@ class Decoder:
         choose: picks the tokens.
         stops: the stop strings.
         end_ids: tokens that end an answer.
-        cancelled: once set, the next step raises.
     """
 
     def __init__(
@@ -303,11 +305,10 @@ class Decoder:
         choose: Chooser,
         stops: StopStrings,
         end_ids: frozenset[int],
-        cancelled: threading.Event | None = None,
     ) -> None:
         self.answers = [Answer() for _ in owners]
         self._network, self._choose, self._stops = network, choose, stops
-        self._budgets, self._end_ids, self._cancelled = budgets, end_ids, cancelled
+        self._budgets, self._end_ids = budgets, end_ids
         self._streams = len(streams)
         self._rows = list(range(len(owners)))
         self._step = 0
@@ -327,8 +328,6 @@ class Decoder:
     def steps(self) -> Iterator[None]:
         """Decode, pausing after every token."""
         while True:
-            if self._cancelled is not None and self._cancelled.is_set():
-                raise LanguageModelError("the call was cancelled")
             tokens = self._take_tokens()
             yield
             if self.done:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import secrets
 import threading
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...guard.deadlines import call_on_thread
 from ...guard.errors import InputError, LanguageModelError
 from ._contrastive import (
     Chooser,
@@ -108,7 +108,6 @@ class Engine:
         self,
         prompts: Sequence[RenderedPrompt],
         settings: Settings,
-        cancelled: threading.Event | None = None,
     ) -> list[list[Answer]]:
         """`settings.n` answers per prompt; a greedy one is computed once and repeated."""
         greedy = settings.temperature == 0
@@ -137,7 +136,7 @@ class Engine:
 
         # Samples of one prompt share a batch, so that it is prefilled once.
         size = max(per_prompt, self.batch_size // per_prompt * per_prompt)
-        answers = self._run(tasks, size, settings, chooser, cancelled)
+        answers = self._run(tasks, size, settings, chooser)
         rows: list[list[Answer]] = [[] for _ in prompts]
         for task, answer in zip(tasks, answers, strict=True):
             rows[task.prompt] += [answer] * (settings.n if greedy else 1)
@@ -147,11 +146,7 @@ class Engine:
         self, prompts: Sequence[RenderedPrompt], settings: Settings
     ) -> list[list[Answer]]:
         """As `complete`, in a thread; cancelling it ends the decoding at the next token."""
-        cancelled = threading.Event()
-        try:
-            return await asyncio.to_thread(self.complete, prompts, settings, cancelled)
-        finally:
-            cancelled.set()
+        return await call_on_thread(lambda: self.complete(prompts, settings))
 
     def contrast(
         self,
@@ -167,7 +162,7 @@ class Engine:
         tasks = [_Task(number, pair, 0, 0) for number, pair in enumerate(pairs)]
         choose = ContrastiveChooser(merge)
         return self._run(
-            tasks, max(1, self.batch_size // 2), settings, lambda batch, budget: choose, None
+            tasks, max(1, self.batch_size // 2), settings, lambda batch, budget: choose
         )
 
     def stream(self, prompt: RenderedPrompt, settings: Settings) -> Iterator[tuple[str, Answer]]:
@@ -218,7 +213,6 @@ class Engine:
         size: int,
         settings: Settings,
         chooser: Callable[[Sequence[_Task], int], Chooser],
-        cancelled: threading.Event | None,
     ) -> list[Answer]:
         """Answers in the order of `tasks`, computed longest prompt first to save padding."""
         stops = self._stop_strings(settings.stop)
@@ -239,7 +233,6 @@ class Engine:
                 choose=chooser(batch, max(budgets)),
                 stops=stops,
                 end_ids=self._end_ids,
-                cancelled=cancelled,
             ).run()
 
         made = run_in_batches(order, size, work, what=str(self.network.device))

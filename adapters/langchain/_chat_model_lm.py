@@ -20,7 +20,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.runnables.base import RunnableLike, coerce_to_runnable
 
 from ...guard.contracts import Generation
-from ...guard.deadlines import DeadlineRunner
+from ...guard.deadlines import DeadlineRunner, check_deadline, when_abandoned
 from ...guard.errors import InputError, LanguageModelError
 from ._answer import answer_text
 from ._calls import Attempts, Draws, TokenUsage, UsageMeter
@@ -209,7 +209,8 @@ class ChatModelLM:
         events = [threading.Event() for _ in prompts]
         draws = Draws(len(prompts), n, events)
         if len(calls) == 1:
-            self._draw(model, calls[0], draws, events[0])
+            with when_abandoned(draws.end):
+                self._draw(model, calls[0], draws, events[0])
             return draws.rows()
         pool = ThreadPoolExecutor(
             max(1, min(self._limits.max_concurrency, len(calls))), "knowgate-draws"
@@ -226,7 +227,8 @@ class ChatModelLM:
                 )
                 for call in calls
             ]
-            wait(futures, return_when=FIRST_EXCEPTION)
+            with when_abandoned(draws.end):
+                wait(futures, return_when=FIRST_EXCEPTION)
             for future in futures:
                 if future.done():
                     future.result()
@@ -345,6 +347,7 @@ class ChatModelLM:
 
     def _arrive(self, call: _Call, arrived: int, count: int, found: list[Any], draws: Draws) -> int:
         """Record replies after the first `arrived` ones; returns how many there were."""
+        check_deadline()
         if count > 1 and len(found) == 1:
             self._capabilities.ignores_n()
         new = found[: call.count - arrived]

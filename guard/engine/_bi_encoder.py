@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from .._byte_cache import ByteCache, content_key
 from .._model_files import EMBEDDED_SHA256
+from ..deadlines import check_deadline
 from ..errors import DeviceError, ModelFolderError, optional_import
 from ..files import file_sha256
 from ..policy import Fingerprint
@@ -84,6 +85,11 @@ class BiEncoderScorer:
         """What a policy calibrated on this scorer is bound to."""
         return self._fingerprint
 
+    @property
+    def checks_deadline(self) -> bool:
+        """Whether every pass is a short one, of one text on a CPU."""
+        return self._on_cpu
+
     def supports(self, question: str) -> bool:
         """Whether a score of this question means anything.
 
@@ -130,14 +136,19 @@ class BiEncoderScorer:
         size = 1 if self._on_cpu else 64
         if isinstance(self._model, MiniLM):
             return self._model.encode(shortened, batch_size=size)
-        encoded = self._model.encode(
-            shortened,
-            batch_size=size,
-            normalize_embeddings=True,
-            convert_to_numpy=True,
-            show_progress_bar=False,
-        )
-        return np.asarray(encoded, dtype=np.float32)
+        encoded: list[Embeddings] = []
+        # One by one on a CPU: the library itself checks no deadline.
+        for part in [[text] for text in shortened] if self._on_cpu else [shortened]:
+            check_deadline()
+            found = self._model.encode(
+                part,
+                batch_size=size,
+                normalize_embeddings=True,
+                convert_to_numpy=True,
+                show_progress_bar=False,
+            )
+            encoded.extend(np.asarray(found, dtype=np.float32))
+        return np.stack(encoded)
 
 
 def _shortened(text: str, limit: int) -> str:

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from .._byte_cache import CACHE_BYTES, ByteCache, content_key
 from .._model_files import EMBEDDED_SHA256
+from ..deadlines import check_deadline
 from ..errors import ModelFolderError, optional_import
 from ..policy import Fingerprint
 from ..text import clean_text
@@ -227,6 +228,7 @@ class TokenEncoder:
         order = sorted(range(len(windows)), key=lambda i: len(windows[i]))
         encoded: dict[int, EncodedText] = {}
         for start in range(0, len(order), size):
+            check_deadline()
             part = order[start : start + size]
             encoded.update(zip(part, self._forward([windows[i] for i in part]), strict=True))
         return [encoded[i] for i in range(len(windows))]

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..deadlines import check_deadline
 from ..errors import optional_import
 from ..files import read_json
 
@@ -107,6 +108,7 @@ class MiniLM:
         order = sorted(range(len(texts)), key=lambda i: len(pieces[i]))
         found: dict[int, Any] = {}
         for start in range(0, len(order), batch_size):
+            check_deadline()
             part = order[start : start + batch_size]
             ids = torch.nn.utils.rnn.pad_sequence(
                 [torch.tensor(pieces[i]) for i in part], batch_first=True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -10,6 +9,7 @@ from typing import Any
 
 from ..._signal import Request, Veto, plain
 from ...contracts import Answerability, Premise, PremiseFault
+from ...deadlines import call_on_thread
 from ...decision import Reason
 from ...errors import SignalValueError
 
@@ -29,7 +29,7 @@ class AnswerabilityVeto(Veto[Answerability]):
 
     async def adetect(self, question: str, passages: Sequence[str]) -> Answerability:
         """As `detect`, by default on another thread: long passages take a while."""
-        return await asyncio.to_thread(self.detect, question, list(passages))
+        return await call_on_thread(lambda: self.detect(question, list(passages)))
 
     def measure(self, request: Request) -> Answerability:
         """The verdict on one question."""

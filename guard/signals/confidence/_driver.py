@@ -16,7 +16,6 @@ another by `yield from other._steps(question)`.
 
 from __future__ import annotations
 
-import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ from ...contracts import (
     ScoringLanguageModel,
     checked_language_model,
 )
+from ...deadlines import call_on_thread
 from ...errors import (
     InputError,
     KnowgateError,
@@ -122,7 +122,7 @@ class JointCall:
                 self.prompts, n=request.n, temperature=request.temperature, seed=request.seed
             )
             return self._checked(rows, request.n)
-        return await asyncio.to_thread(self._without_drawing, model)
+        return await call_on_thread(lambda: self._without_drawing(model))
 
     def alone(self) -> list[JointCall]:
         """The same, one prompt at a time."""

@@ -17,6 +17,7 @@ from ...contracts import (
     View,
     checked_language_model,
 )
+from ...deadlines import check_deadline
 from ...engine import configuration_sha256, quiet_loading, require_no_code
 from ...errors import (
     DeviceError,
@@ -273,6 +274,7 @@ class CrossEncoderEntailment:
 
     def probability(self, premise: str, hypothesis: str) -> float:
         """Probability in [0, 1] that `hypothesis` follows from `premise`."""
+        check_deadline()
         inputs = self._tokenizer(
             clean_text(premise),
             clean_text(hypothesis),

@@ -181,6 +181,11 @@ class LateInteractionScorer:
         return self._encoder
 
     @property
+    def checks_deadline(self) -> bool:
+        """Whether every pass is a short one, of one window on a CPU."""
+        return self._encoder.device == "cpu"
+
+    @property
     def fingerprint(self) -> Fingerprint:
         """What a policy calibrated on this scorer is bound to."""
         weights = None if self._idf is None else IDF_SHA256

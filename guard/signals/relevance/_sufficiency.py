@@ -102,6 +102,10 @@ class _MatchScorer:
             idf_sha256=IDF_SHA256,
         )
 
+    def on_cpu(self) -> bool:
+        """Whether every pass is a short one, of one window on a CPU."""
+        return all(encoder.device == "cpu" for encoder in self._encoders.values())
+
     def supports(self, question: str) -> bool:
         """Whether the question is in a script that the model knows."""
         return next(iter(self._encoders.values())).supports(question)
@@ -221,6 +225,7 @@ class SufficiencyScorer(_MatchScorer):
         DeviceError: the device is not there.
     """
 
+    checks_deadline = property(_MatchScorer.on_cpu)
     _kind = "sufficiency"
     _file = SUFFICIENCY_FILE
     _encoders_used = ("trained",)
@@ -234,6 +239,7 @@ class FusedScorer(_MatchScorer):
     what `knowgate tune relevance` wrote.
     """
 
+    checks_deadline = property(_MatchScorer.on_cpu)
     _kind = "fused"
     _file = FUSED_FILE
     _encoders_used = ("base", "trained")

@@ -1,0 +1,58 @@
+"""End worker threads with the process, so that none of them aborts it."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import sys
+import threading
+import time
+import weakref
+from typing import Protocol
+
+# Calls that check their deadline end within one forward pass.
+_GRACE_SECONDS = 1.0
+
+
+class Endable(Protocol):
+    """Something with threads."""
+
+    def end_at_exit(self) -> list[threading.Thread]:
+        """Let the threads end, and return them."""
+        ...
+
+
+_registered: weakref.WeakSet[Endable] = weakref.WeakSet()
+
+
+def end_at_exit(threads: Endable) -> None:
+    """End `threads` when the process exits; they are waited for, at most a second in all."""
+    _registered.add(threads)
+
+
+@atexit.register
+def _end() -> None:
+    threads = [thread for one in list(_registered) for thread in one.end_at_exit()]
+    ends = time.monotonic() + _GRACE_SECONDS
+    for thread in threads:
+        thread.join(max(0.0, ends - time.monotonic()))
+    if any(thread.is_alive() for thread in threads):
+        _let_threads_hang()
+
+
+def _let_threads_hang() -> None:
+    """Make what C++ would abort the process for wait for the end of the process instead.
+
+    Before 3.14, Python ends a thread that comes back to it at this time by unwinding its
+    stack. C++ code such as torch's has functions that nothing may unwind through: there the
+    whole process would be aborted. From 3.14 on Python itself lets such threads hang.
+    """
+    if sys.version_info >= (3, 14) or not sys.platform.startswith("linux"):
+        return
+    try:
+        # Only if something has loaded it already.
+        cpp = ctypes.CDLL("libstdc++.so.6", mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+        cpp._ZSt13set_terminatePFvvE(ctypes.cast(ctypes.CDLL(None).pause, ctypes.c_void_p))
+    except (OSError, AttributeError):
+        return
