@@ -24,14 +24,17 @@ class Endable(Protocol):
 
 
 _registered: weakref.WeakSet[Endable] = weakref.WeakSet()
+_processes: set[int] = set()
 
 
 def end_at_exit(threads: Endable) -> None:
     """End `threads` when the process exits; they are waited for, at most a second in all."""
+    if os.getpid() not in _processes:  # processes forked by multiprocessing forget it
+        _processes.add(os.getpid())
+        atexit.register(_end)
     _registered.add(threads)
 
 
-@atexit.register
 def _end() -> None:
     threads = [thread for one in list(_registered) for thread in one.end_at_exit()]
     ends = time.monotonic() + _GRACE_SECONDS

@@ -1,0 +1,154 @@
+"""End processes right after calls were abandoned in the middle of a forward pass.
+
+Python ends with a thread still inside torch, which aborts the process unless the thread has
+stopped by then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from knowgate.guard import Fingerprint, Guard, GuardOptions, Policy
+from tests.support.commands import Program
+
+from .outcome import Outcome, tally
+
+CODE = 7
+_QUESTION = "When does the registry open?"
+_LONGEST_SECONDS = 30.0
+
+
+class EndlessTorch:
+    """A scorer that is in torch for ever; it checks its deadline, or does not."""
+
+    fingerprint = Fingerprint(kind="fake")
+
+    def __init__(self, checks: bool) -> None:
+        self._checks = checks
+
+    def score(self, question: str, passages: Sequence[str]) -> Any:
+        """Never returns."""
+        return self.score_pairs([])
+
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> Any:
+        """Never returns."""
+        import torch
+
+        from knowgate.guard.deadlines import check_deadline
+
+        layer = torch.nn.Linear(500, 500)
+        given = torch.rand(500, 500)
+        while True:
+            if self._checks:
+                check_deadline()
+            with torch.inference_mode():
+                layer(given)
+
+
+class Sleeping(EndlessTorch):
+    """A scorer that blocks for ever and can be told nothing."""
+
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> Any:
+        """Never returns in time."""
+        time.sleep(3600)
+        return np.zeros(len(pairs))
+
+
+def guard_over(scorer: Any) -> Guard:
+    """A guard that waits .02 s for `scorer`."""
+    policy = Policy(scorer=scorer.fingerprint, relevance_threshold=0.5)
+    options = GuardOptions(deadlines={"relevance": 0.02})
+    return Guard(policy, scorer=scorer, options=options, metrics=False)
+
+
+def missed(guard: Guard) -> None:
+    """Miss a deadline."""
+    guard.decide(_QUESTION, ["At nine."])
+
+
+def missed_in_a_batch(guard: Guard) -> None:
+    """Miss the deadlines of a batch."""
+    guard.decide_batch([_QUESTION] * 9, [["At nine."]] * 9)
+
+
+def missed_on_threads(guard: Guard) -> None:
+    """Miss deadlines on many threads."""
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda _: missed(guard), range(4)))
+
+
+def missed_in_a_loop(guard: Guard) -> None:
+    """Miss a deadline in an event loop."""
+    asyncio.run(guard.adecide(_QUESTION, ["At nine."]))
+
+
+def cancelled(guard: Guard) -> None:
+    """Cancel a decision, and end its event loop."""
+
+    async def work() -> None:
+        task = asyncio.ensure_future(guard.adecide(_QUESTION, ["At nine."]))
+        await asyncio.sleep(0.005)
+        task.cancel()
+        await asyncio.wait({task})
+
+    asyncio.run(work())
+
+
+def under_way(guard: Guard) -> None:
+    """Leave while a daemon thread still waits for its decision."""
+    threading.Thread(target=missed, args=(guard,), daemon=True).start()
+    time.sleep(0.01)
+
+
+WAYS: dict[str, Callable[[Guard], None]] = {
+    work.__name__: work
+    for work in (
+        missed,
+        missed_in_a_batch,
+        missed_on_threads,
+        missed_in_a_loop,
+        cancelled,
+        under_way,
+    )
+}
+SCORERS: dict[str, Callable[[], Any]] = {
+    "checks": lambda: EndlessTorch(checks=True),
+    "never checks": lambda: EndlessTorch(checks=False),
+    "sleeps": lambda: Sleeping(checks=False),
+}
+
+
+def leave(way: str, scorer: str) -> None:
+    """Abandon a call and end this process with `CODE`, as the interpreter does at its end."""
+    import torch
+
+    torch.set_num_threads(1)
+    WAYS[way](guard_over(SCORERS[scorer]()))
+    ctypes.pythonapi.Py_Exit(CODE)
+
+
+def clean(way: str, scorer: str) -> bool:
+    """Whether a process that calls `leave` ends in time with `CODE`."""
+    with Program(leave, way, scorer) as program:
+        return program.wait(_LONGEST_SECONDS) == CODE
+
+
+def attacks(folder: Path, full: bool) -> Iterator[Outcome]:
+    """Count the processes that end in another way than they wanted."""
+    every = [(way, scorer) for scorer in SCORERS for way in WAYS]
+    # The selection has every scorer and most ways.
+    cases = (every * 6)[:100] if full else every[::5]
+    yield tally(
+        "a process that ends after abandoned calls is aborted",
+        ((f"{way}, {scorer}", (way, scorer)) for way, scorer in cases),
+        lambda case: not clean(*case),
+    )
