@@ -338,9 +338,13 @@ class DeadlineRunner:
         loop = asyncio.get_running_loop()
         arrived: asyncio.Future[None] = loop.create_future()
 
+        def arrive() -> None:
+            if not arrived.done():
+                arrived.set_result(None)
+
         def wake() -> None:
             with suppress(RuntimeError):  # the loop is closed: nobody waits
-                loop.call_soon_threadsafe(lambda: arrived.done() or arrived.set_result(None))
+                loop.call_soon_threadsafe(arrive)
 
         pool, call = self._start(task, seconds, most, wake)
         try:
