@@ -16,8 +16,35 @@ Count = Annotated[int, Field(ge=0)]
 # Of a guarantee: left out of the file where they say nothing.
 LATER_FIELDS = frozenset(
     {"method", "questions", "routes", "risks", "path", "chosen"}
-    | {"population", "not_covered", "more_questions"}
+    | {"population", "not_covered", "more_questions", "attempt", "passages"}
 )
+# The share of δ that a first attempt is tested at; the rest is divided among all later ones.
+_FIRST_SHARE = 0.75
+
+
+def attempt_level(delta: float, attempt: int | None) -> float:
+    """Compute the level that a calibration is tested at, as one of a series on the same data.
+
+    The first attempt has ¾ of δ, the k-th δ / (4 k (k − 1)). However many there are, and
+    whichever is kept, their levels sum to δ at most.
+
+    Args:
+        delta: probability that the promise of any of them fails by bad luck.
+        attempt: its number, from 1; None for a calibration that is no part of a series,
+            which has all of δ.
+
+    Source: alpha-spending, as in Tian & Ramdas 2021, Online control of the familywise error
+    rate; a union bound over the attempts.
+
+    Example:
+        >>> attempt_level(0.1, None), attempt_level(0.1, 1), attempt_level(0.1, 2)
+        (0.1, 0.075, 0.0125)
+    """
+    if attempt is None:
+        return delta
+    if attempt == 1:
+        return _FIRST_SHARE * delta
+    return (1.0 - _FIRST_SHARE) * delta / (attempt * (attempt - 1))
 
 
 class Artefact(BaseModel):
@@ -118,7 +145,7 @@ class GuaranteedRisk(Artefact):
 
     Attributes:
         kind: which risk, e.g. `selective`, `follow`, `answer`, `false_abstention`, `cost`,
-            `abstention`.
+            `abstention`, `leak`.
         bound: in (0, 1).
         n: questions that count for it.
         loss: how much went wrong among them: errors, or the sum of costs.
@@ -157,6 +184,9 @@ class Guarantee(Artefact):
         not_covered: what it says nothing about.
         more_questions: about how many more would be needed, where nothing was certified
             and more could help.
+        attempt: which calibration on the same data this is, from 1; None: no part of a series.
+        passages: of a leak with several questions per passage: `(questions, of those let
+            through, how many such passages)`, which its p-value follows from.
     """
 
     statement: str
@@ -176,6 +206,13 @@ class Guarantee(Artefact):
     population: str = ""
     not_covered: tuple[str, ...] = ()
     more_questions: Count | None = None
+    attempt: Annotated[int, Field(ge=1)] | None = None
+    passages: tuple[tuple[Count, Count, Count], ...] = ()
+
+    @property
+    def level(self) -> float:
+        """The level of the test: δ, or this attempt's part of it."""
+        return attempt_level(self.delta, self.attempt)
 
     @model_validator(mode="after")
     def _counted(self) -> Guarantee:

@@ -93,7 +93,13 @@ class Guard:
             options.seconds(names, measured), options.max_concurrency, self._metrics
         )
         if self._metrics is not None:
-            self._metrics.count_guard(calibrated=policy.calibrated)
+            self._metrics.count_guard(calibrated=policy.state)
+        if policy.changed:
+            _logger.warning(
+                "guard %s: the policy was changed after its calibration: "
+                "nothing is guaranteed; calibrate again",
+                options.name,
+            )
 
     @classmethod
     def default(

@@ -8,7 +8,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import ClassVar, ParamSpec
+from typing import ClassVar, Literal, ParamSpec
 from weakref import WeakKeyDictionary
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram
@@ -151,7 +151,7 @@ class GuardMetrics:
         )
         self.guards = Counter(
             "knowgate_guards_total",
-            "Guards made, by whether their policy was calibrated.",
+            "Guards made, by whether their policy was calibrated, or changed since.",
             ("guard", "calibrated"),
             registry=registry,
         )
@@ -226,9 +226,9 @@ class MetricsOfGuard:
         self._decided = self._abstained = 0
 
     @_quietly
-    def count_guard(self, *, calibrated: bool) -> None:
-        """Count a guard that was made with a calibrated policy, or with another one."""
-        self._shared.guards.labels(self._label, "true" if calibrated else "false").inc()
+    def count_guard(self, *, calibrated: Literal["true", "false", "changed"]) -> None:
+        """Count a guard by whether its policy was calibrated, and left as it was."""
+        self._shared.guards.labels(self._label, calibrated).inc()
 
     @_quietly
     def count_turn(self, turn: str) -> None:

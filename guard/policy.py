@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from bisect import bisect_right
@@ -23,7 +22,6 @@ from pydantic import (
 
 from .._version import __version__
 from ._artefacts import (
-    LATER_FIELDS,
     Artefact,
     Guarantee,
     GuaranteedRisk,
@@ -31,11 +29,13 @@ from ._artefacts import (
     PolicyPoint,
     Probability,
     VetoBinding,
+    attempt_level,
     require_fingerprint,
     require_schema_version,
 )
 from ._fingerprint import Fingerprint
 from ._model_files import EMBEDDED_SHA256
+from ._policy_file import checked, first_fault, policy_text
 from ._scorer_defaults import (
     JOINT,
     default_aggregator,
@@ -65,6 +65,7 @@ __all__ = [
     "StepCalibrator",
     "TemperatureCalibrator",
     "aggregator",
+    "attempt_level",
     "kept_margin_of",
 ]
 
@@ -294,6 +295,8 @@ class Policy(Artefact):
         histograms: signal name → its distribution over the calibration set.
         vetoes: those that the guard must be given; left out of the file when empty.
         note: what its reader must know; left out of the file when empty.
+        changed: whether it was calibrated once and changed since, so that nothing is
+            guaranteed; left out of the file when False.
         kept_margin: a passage whose own raw score lies further than this below the best
             passage's is left out of the prompt; None keeps all. See `kept_margin_of`.
 
@@ -320,15 +323,18 @@ class Policy(Artefact):
     histograms: dict[str, Histogram] = Field(default_factory=dict)
     vetoes: tuple[VetoBinding, ...] = ()
     note: str = ""
+    changed: bool = False
     kept_margin: Annotated[FiniteFloat, Field(ge=0)] | None = None
 
     @model_serializer(mode="wrap")
     def _without_empty_fields(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         # An older knowgate rejects fields it does not know, so those that say nothing stay out.
         fields: dict[str, Any] = handler(self)
+        if not self.changed:
+            del fields["changed"]
         for name in ("vetoes", "note", "kept_margin"):
-            if fields.get(name) in ((), [], "", None):
-                fields.pop(name, None)
+            if fields[name] in ((), [], "", None):
+                del fields[name]
         return fields
 
     @model_validator(mode="after")
@@ -406,12 +412,17 @@ class Policy(Artefact):
                 note=UNCALIBRATED,
             )
         except ValidationError as error:
-            raise PolicyError(_first_fault(error)) from None
+            raise PolicyError(first_fault(error)) from None
 
     @property
     def calibrated(self) -> bool:
         """Whether it was fitted on a calibration set, rather than written by hand."""
         return self.guarantee is not None or self.calibration_set_sha256 is not None
+
+    @property
+    def state(self) -> Literal["true", "false", "changed"]:
+        """Value of the metric label `calibrated`."""
+        return "changed" if self.changed else "true" if self.calibrated else "false"
 
     @property
     def may_follow(self) -> bool:
@@ -499,35 +510,32 @@ class Policy(Artefact):
             require_fingerprint(self.estimator, fingerprint, what, hint)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Policy:
-        """Read `policy.json`.
+    def load(cls, path: str | os.PathLike[str], *, allow_changed: bool = False) -> Policy:
+        """Read `policy.json`, and check that it is as it was calibrated.
+
+        A calibrated policy holds a digest of all that decides and is promised, and the counts
+        that its p-values follow from; both are computed anew. A policy without a guarantee,
+        e.g. one written by hand, needs no digest.
+
+        Args:
+            path: of the file.
+            allow_changed: load a policy that was changed after its calibration, too: without
+                its guarantee, and with `changed` set.
 
         Raises:
             PolicyVersionError: a newer knowgate wrote it.
-            PolicyError: a field is missing, unknown or out of range.
+            PolicyError: a field is missing, unknown or out of range, or the policy was changed.
             InputError: the file is missing or not JSON, or a key stands twice in it.
         """
         # Of two thresholds, a reader may see one and the guard take the other.
-        return cls.parse(read_json(path, unique=True), where=os.fspath(path))
+        value = read_json(path, unique=True)
+        return cls.parse(value, where=os.fspath(path), allow_changed=allow_changed)
 
     @classmethod
-    def parse(cls, value: Any, *, where: str) -> Policy:
+    def parse(cls, value: Any, *, where: str, allow_changed: bool = False) -> Policy:
         """A policy from parsed JSON; `where` is named in errors. Raises as `load`."""
         require_schema_version(value, SCHEMA_VERSION, where=where)
-        try:
-            # As JSON, where `strict` takes lists for tuples and text for routes, but neither
-            # true nor "0.5" for a number.
-            found = cls.model_validate_json(json.dumps(value), strict=True)
-        except PolicyError as error:
-            raise PolicyError(error.what, where=where, hint=error.hint) from None
-        except RecursionError:
-            raise PolicyError(
-                "nested too deeply", where=where, hint="write it with `knowgate calibrate`"
-            ) from None
-        except ValidationError as error:
-            raise PolicyError(
-                _first_fault(error), where=where, hint="write it with `knowgate calibrate`"
-            ) from None
+        found = checked(cls, value, where=where, allow_changed=allow_changed)
         if found.aggregator not in AGGREGATOR_NAMES:
             raise PolicyError(
                 f"field 'aggregator': unknown aggregator {found.aggregator!r}",
@@ -537,15 +545,8 @@ class Policy(Artefact):
         return found
 
     def to_json(self) -> str:
-        """The policy as indented JSON with a final newline."""
-        # An older knowgate refuses fields it does not know, so one that says nothing new stays out.
-        silent: dict[str, Any] = {}
-        if self.conflict_between == "memory":
-            silent["conflict_between"] = True
-        if self.guarantee is not None:
-            unused = Guarantee.model_fields.keys() - self.guarantee.model_fields_set
-            silent["guarantee"] = dict.fromkeys(unused & LATER_FIELDS, True)
-        return self.model_dump_json(indent=2, exclude=silent) + "\n"
+        """The policy as indented JSON with a final newline; a calibrated one with its digest."""
+        return policy_text(self) + "\n"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write `policy.json` atomically."""
@@ -570,12 +571,6 @@ def kept_margin_of(sets: Iterable[tuple[Sequence[float], Sequence[int]]]) -> flo
     """
     gaps = [max(scores) - min(scores[i] for i in needed) for scores, needed in sets if needed]
     return max(gaps, default=None)
-
-
-def _first_fault(error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_input=False)[0]
-    field = ".".join(str(part) for part in first["loc"]) or "policy"
-    return f"field '{field}': {first['msg']}"
 
 
 def finite_or_none(value: float | None) -> float | None:

@@ -32,12 +32,12 @@ def fit_coverage(
     Pearson (at δ/2, shared among them).
     """
     questions = len({record.question_id for record in records})
-    learning, testing = split_questions(records, share=LEARN_PATH.of(questions), seed=settings.seed)
-    units = one_per_question(testing, seed=settings.seed)
+    learning, testing = split_questions(records, share=LEARN_PATH.of(questions))
+    units = one_per_question(testing)
     forecasts = forecast_path(
         learning,
         (RiskTarget("selective", 0.5),),
-        delta=settings.delta,
+        delta=settings.level,
         questions=len(units),
         may_follow=settings.may_follow,
         may_answer=settings.may_answer,
@@ -48,10 +48,10 @@ def fit_coverage(
         Evidence.of(units),
         path,
         (risk.target,),
-        delta=settings.delta / 2,
+        delta=settings.level / 2,
         conflict_between=settings.conflict_between,
     )
-    guarantee = _guarantee(certificate, risk, settings.delta)
+    guarantee = _guarantee(certificate, risk, settings)
     chosen = None if certificate.chosen is None else path[certificate.chosen]
     policy = policy_at(chosen, guarantee, records, settings)
     return Fit(policy, certificate, path, tuple(records), risk)
@@ -74,11 +74,11 @@ def _upper_bound(errors: int, n: int, level: float) -> float:
     return 1.0 if errors >= n else float(beta.ppf(1.0 - level, errors + 1, n - errors))
 
 
-def _guarantee(certificate: Certificate, risk: Coverage, delta: float) -> Guarantee:
+def _guarantee(certificate: Certificate, risk: Coverage, settings: FitSettings) -> Guarantee:
     chosen = certificate.chosen
     shown = certificate.points[-1 if chosen is None else chosen]
     errors, n = shown.wrong, shown.let_through
-    bound = _upper_bound(errors, n, delta / (2 * len(certificate.points)))
+    bound = _upper_bound(errors, n, settings.level / (2 * len(certificate.points)))
     # Rounded up, so that the words promise no more than was proved.
     bound = min(math.ceil(bound * 1000 - 1e-9) / 1000, 1.0 - SMALLEST_PROBABILITY)
     risks = (
@@ -98,9 +98,9 @@ def _guarantee(certificate: Certificate, risk: Coverage, delta: float) -> Guaran
         ),
     )
     return Guarantee(
-        statement=_statement(certificate, risk.share, bound, delta),
+        statement=_statement(certificate, risk.share, bound, settings),
         risk=bound,
-        delta=delta,
+        delta=settings.delta,
         certified=chosen is not None,
         loss=f"{LOSSES['abstention']}; {LOSSES['selective']}",
         n=n,
@@ -124,18 +124,21 @@ def _guarantee(certificate: Certificate, risk: Coverage, delta: float) -> Guaran
         chosen=chosen,
         population=POPULATION,
         not_covered=NOT_COVERED,
+        attempt=settings.attempt,
     )
 
 
-def _statement(certificate: Certificate, coverage: float, bound: float, delta: float) -> str:
+def _statement(
+    certificate: Certificate, coverage: float, bound: float, settings: FitSettings
+) -> str:
     questions = certificate.questions
     shown = certificate.points[-1 if certificate.chosen is None else certificate.chosen]
     errors, n = shown.wrong, shown.let_through
     wanted = f"at least {percent_of(coverage)} of the questions are let through"
-    sure = percent_of(round(1 - delta, 12))
+    sure = settings.confidence
     if certificate.chosen is None:
         return (
-            f"No operating point certifies, with confidence {sure} from "
+            f"No operating point certifies, with {sure} from "
             f"{questions} calibration questions, that {wanted}; the laxest let {n} of them "
             "through. So this policy always abstains. Ask for less, or find out why signals "
             "are missing: a question whose signal fails is never let through."
@@ -144,7 +147,7 @@ def _statement(certificate: Certificate, coverage: float, bound: float, delta: f
     if bound > 1.0 - 1e-6:
         risk = f"nothing is promised about how many are answered wrongly ({errors} of {n} were)"
     return (
-        f"With confidence {sure} over the draw of the {questions} "
+        f"With {sure} over the draw of the {questions} "
         f"calibration questions, taken as independent draws: {wanted} ({n} of {questions} were), "
         f"and of those {risk}. "
         f"It holds for {POPULATION}. It says nothing about {'; '.join(NOT_COVERED)}."

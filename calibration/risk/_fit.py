@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import ClassVar, get_args
-
-import numpy as np
 
 from ...guard.contracts import ConflictBetween
 from ...guard.decision import Route
-from ...guard.policy import Calibrator, Fingerprint, Guarantee, IdentityCalibrator, Policy
+from ...guard.policy import (
+    Calibrator,
+    Fingerprint,
+    Guarantee,
+    IdentityCalibrator,
+    Policy,
+    attempt_level,
+)
 from .. import CalibrationRecord
 from .._records import records_sha256
 from .._statistics import SMALLEST_PROBABILITY
@@ -19,6 +25,7 @@ from ._certificate import Certificate
 from ._path import PathPoint
 from ._problems import Problem
 from ._risks import Leak, Risk
+from ._statement import percent
 from ._units import is_answerable, one_per_question
 
 _UNNAMED = Fingerprint(kind="unnamed")
@@ -55,7 +62,7 @@ class FitSettings:
     """What does not depend on the kind of risk; see the arguments of `fit_policy`."""
 
     delta: float
-    seed: int
+    attempt: int | None
     allowed_routes: Sequence[Route]
     conflict_between: ConflictBetween
     binding: PolicyBinding
@@ -63,9 +70,9 @@ class FitSettings:
     def __post_init__(self) -> None:
         if not SMALLEST_PROBABILITY <= self.delta <= 1 - SMALLEST_PROBABILITY:
             raise ValueError(f"delta must be between 0 and 1, not {self.delta}")
-        whole = isinstance(self.seed, int | np.integer) and not isinstance(self.seed, bool)
-        if not whole or self.seed < 0:
-            raise ValueError(f"seed must be a whole number, 0 or more, not {self.seed!r}")
+        number = self.attempt
+        if number is not None and (type(number) is not int or number < 1):
+            raise ValueError(f"attempt must be a whole number, 1 or more, not {number!r}")
         if self.conflict_between not in get_args(ConflictBetween):
             raise ValueError(
                 "conflict_between must be 'memory', 'passages' or 'both', not "
@@ -74,6 +81,22 @@ class FitSettings:
         if isinstance(self.allowed_routes, str):
             raise ValueError("allowed_routes must be a sequence of routes")
         object.__setattr__(self, "allowed_routes", tuple(map(Route, self.allowed_routes)))
+
+    @property
+    def level(self) -> float:
+        """The level of the test: δ, or this attempt's part of it."""
+        return attempt_level(self.delta, self.attempt)
+
+    @property
+    def confidence(self) -> str:
+        """How sure the promise is, in words, naming the attempt."""
+        sure = f"confidence {percent(1 - Decimal(str(self.delta)))}"
+        if self.attempt is None:
+            return sure
+        return (
+            f"{sure} (attempt {self.attempt} on this data, tested at level {self.level:.4g} so "
+            f"that all attempts together fail with probability {self.delta:g} at most)"
+        )
 
     @property
     def may_follow(self) -> bool:
@@ -153,5 +176,5 @@ def policy_at(
         calibration_set_sha256=records_sha256(records),
     )
     # Live questions come one by one: variants of one would count as evidence about several.
-    questions = one_per_question(records, seed=settings.seed)
+    questions = one_per_question(records)
     return policy.model_copy(update={"histograms": calibration_histograms(policy, questions)})

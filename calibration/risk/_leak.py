@@ -34,7 +34,7 @@ from ._certificate import Certificate
 from ._fit import Fit, FitSettings
 from ._leak_certificate import LeftOut, certify_leak, thresholds_between
 from ._risks import Leak
-from ._statement import percent
+from ._statement import percent, stored_point, stored_risk
 from ._units import is_answerable
 
 Floats = NDArray[np.float64]
@@ -54,15 +54,16 @@ def fit_leak(records: Sequence[CalibrationRecord], risk: Leak, settings: FitSett
     """
     in_kb = [r.relevance for r in records if is_answerable(r) and r.relevance is not None]
     left_out = LeftOut.of([r for r in records if r.case == "left_out" and r.relevance is not None])
+    level = settings.level
     scores = [*in_kb, *left_out.scores.tolist()]
     thresholds = thresholds_between(left_out.scores, scores)
     calibrator = fit_platt(in_kb, left_out.scores.tolist())
-    certificate, raw = certify_leak(left_out, thresholds, calibrator, risk.target, settings.delta)
+    certificate, raw = certify_leak(left_out, thresholds, calibrator, risk.target, level)
     if raw is not None:
         kept = _order_keeping(calibrator, raw, scores)
         if kept is not calibrator:
             calibrator = kept
-            certificate, raw = certify_leak(left_out, thresholds, kept, risk.target, settings.delta)
+            certificate, raw = certify_leak(left_out, thresholds, kept, risk.target, level)
     policy = Policy(
         created_by=settings.binding.created_by,
         scorer=settings.binding.scorer,
@@ -70,7 +71,7 @@ def fit_leak(records: Sequence[CalibrationRecord], risk: Leak, settings: FitSett
         relevance_calibrator=calibrator,
         relevance_threshold=None if raw is None else calibrator.apply(raw),
         allowed_routes=(Route.FOLLOW_CONTEXT, Route.ABSTAIN),
-        guarantee=_guarantee(certificate, left_out, risk.bound, settings.delta),
+        guarantee=_guarantee(certificate, raw, left_out, risk, settings),
         calibration_set_sha256=_sha256(records),
         histograms=_histograms(calibrator, in_kb, left_out.scores.tolist()),
     )
@@ -102,29 +103,42 @@ def _gentle_curve(lowest: float, highest: float) -> Calibrator | None:
     return PlattCalibrator(a=a, b=b) if 0.0 < a < math.inf and math.isfinite(b) else None
 
 
-def _guarantee(certificate: Certificate, left_out: LeftOut, risk: float, delta: float) -> Guarantee:
-    certified = certificate.chosen is not None
+def _guarantee(
+    certificate: Certificate,
+    threshold: float | None,
+    left_out: LeftOut,
+    risk: Leak,
+    settings: FitSettings,
+) -> Guarantee:
     n, passages = certificate.questions, len(left_out.sizes)
-    errors = 0 if certificate.chosen is None else certificate.points[certificate.chosen].wrong
     # What says nothing stays out of the file.
     more: dict[str, Any] = {"method": _METHOD} if passages < n else {}
-    if not certified:
-        more["more_questions"] = max(0, questions_needed(risk, delta) - passages)
+    errors = 0
+    if certificate.chosen is None:
+        statement = _uncertified(n, passages, risk.bound, settings)
+        more["more_questions"] = max(0, questions_needed(risk.bound, settings.level) - passages)
+    else:
+        assert threshold is not None
+        chosen = certificate.points[certificate.chosen]
+        errors = chosen.wrong
+        statement = _certified(n, passages, errors, risk.bound, settings)
+        more |= {"risks": (stored_risk(chosen.main),), "path": (stored_point(chosen),), "chosen": 0}
+        if passages < n:
+            more["passages"] = left_out.counts(threshold)
     return Guarantee(
-        statement=_certified(n, passages, errors, risk, delta)
-        if certified
-        else _uncertified(n, passages, risk, delta),
-        risk=risk,
-        delta=delta,
-        certified=certified,
+        statement=statement,
+        risk=risk.bound,
+        delta=settings.delta,
+        certified=certificate.chosen is not None,
         loss=_LOSS,
         n=n,
         errors=errors,
+        attempt=settings.attempt,
         **more,
     )
 
 
-def _certified(n: int, passages: int, errors: int, risk: float, delta: float) -> str:
+def _certified(n: int, passages: int, errors: int, risk: float, settings: FitSettings) -> str:
     drawn = f"the {n} calibration questions (one per passage, taken as independent draws)"
     if passages < n:
         drawn = (
@@ -132,7 +146,7 @@ def _certified(n: int, passages: int, errors: int, risk: float, delta: float) ->
             "questions, taken as independent draws)"
         )
     return (
-        f"With confidence {percent(1 - Decimal(str(delta)))} over the draw of {drawn}, "
+        f"With {settings.confidence} over the draw of {drawn}, "
         f"at most {percent(Decimal(str(risk)))} of questions whose answer is missing from the "
         f"knowledge base pass as covered ({errors} of {n} did in "
         "calibration). It holds for new questions like these, each passage counting once, "
@@ -142,8 +156,8 @@ def _certified(n: int, passages: int, errors: int, risk: float, delta: float) ->
     )
 
 
-def _uncertified(n: int, passages: int, risk: float, delta: float) -> str:
-    smallest = Leak.smallest(passages, delta)
+def _uncertified(n: int, passages: int, risk: float, settings: FitSettings) -> str:
+    smallest = Leak.smallest(passages, settings.level)
     supported = (
         ""
         if smallest is None
@@ -151,9 +165,9 @@ def _uncertified(n: int, passages: int, risk: float, delta: float) -> str:
     )
     return (
         f"No threshold certifies a pass rate of at most {percent(Decimal(str(risk)))} with "
-        f"confidence {percent(1 - Decimal(str(delta)))}, so this policy always abstains. That "
-        f"takes questions on {questions_needed(risk, delta)} different passages even if none of "
-        f"them passes; here are {n} on {passages}.{supported}"
+        f"{settings.confidence}, so this policy always abstains. "
+        f"That takes questions on {questions_needed(risk, settings.level)} different passages "
+        f"even if none of them passes; here are {n} on {passages}.{supported}"
     )
 
 

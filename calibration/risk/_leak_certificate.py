@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -55,6 +56,14 @@ class LeftOut:
             for threshold in thresholds.tolist()
         ]
         return np.asarray(found, dtype=np.float64).reshape(-1, len(self.sizes)) / self.sizes
+
+    def counts(self, threshold: float) -> tuple[tuple[int, int, int], ...]:
+        """Questions of a passage, those of them that pass, and how many such passages there are."""
+        passing = np.bincount(
+            self.passages[self.scores >= threshold], minlength=len(self.sizes)
+        ).tolist()
+        found = Counter(zip(self.sizes.astype(int).tolist(), passing, strict=True))
+        return tuple((size, passed, count) for (size, passed), count in sorted(found.items()))
 
 
 def certify_leak(

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 
 from ...guard.contracts import ConflictBetween
 from ...guard.decision import Route
-from ...guard.policy import Guarantee, GuaranteedRisk, PolicyPoint
+from ...guard.policy import Guarantee
 from .. import CalibrationRecord
 from .._records import CalibrationEvidence, as_calibration_records
-from ._certificate import Certificate, Evidence, PointResult, TargetResult, certify
+from ._certificate import Certificate, Evidence, certify
 from ._coverage import fit_coverage
 from ._fit import ALL_ROUTES, Fit, FitSettings, PolicyBinding, policy_at
 from ._leak import fit_leak
@@ -28,6 +28,8 @@ from ._statement import (
     POPULATION,
     certified_statement,
     loss_in_words,
+    stored_point,
+    stored_risk,
     uncertified_statement,
 )
 from ._units import one_per_question, split_questions
@@ -39,7 +41,7 @@ def fit_policy(
     *,
     delta: float,
     path: Iterable[Point] | None = None,
-    seed: int = 0,
+    attempt: int | None = None,
     allowed_routes: Sequence[Route] = ALL_ROUTES,
     conflict_between: ConflictBetween = "memory",
     binding: PolicyBinding | None = None,
@@ -62,7 +64,9 @@ def fit_policy(
         path: operating points from strict to lax, chosen without these records; all of
             them then take part in the test. None: a path is learned on a part of the
             questions (15 %, more of few), which takes no part in the test.
-        seed: of the split, and of which record stands for a question that has several.
+        attempt: which calibration on the same data this is, from 1, where the best of several
+            may be kept: it is tested at its part of `delta` (`attempt_level`), so that the
+            promise holds whichever is kept. None: it is the only one.
         allowed_routes: which routes the policy may take.
         conflict_between: what a record's `conflict` compares, as in `Policy`.
         binding: scorer, estimator and calibrators; without one no guard loads the policy.
@@ -83,7 +87,7 @@ def fit_policy(
         ('follow_context', 'abstain')
     """
     binding = PolicyBinding() if binding is None else binding
-    settings = FitSettings(delta, seed, allowed_routes, conflict_between, binding)
+    settings = FitSettings(delta, attempt, allowed_routes, conflict_between, binding)
     found = as_calibration_records(records, raw=isinstance(risk, Leak))
     if isinstance(risk, Leak | Coverage):
         if path is not None:
@@ -102,32 +106,30 @@ def _fit_targets(
 ) -> Fit:
     if path is None:
         questions = len({record.question_id for record in records})
-        learning, testing = split_questions(
-            records, share=LEARN_PATH.of(questions), seed=settings.seed
-        )
-        units = one_per_question(testing, seed=settings.seed)
+        learning, testing = split_questions(records, share=LEARN_PATH.of(questions))
+        units = one_per_question(testing)
         points = learn_path(
             learning,
             targets,
-            delta=settings.delta,
+            delta=settings.level,
             questions=len(units),
             may_follow=settings.may_follow,
             may_answer=settings.may_answer,
             conflict_between=settings.conflict_between,
         )
     else:
-        units = one_per_question(records, seed=settings.seed)
+        units = one_per_question(records)
         points = as_path(path)
     _require_allowed(points, settings)
     certificate = certify(
         Evidence.of(units),
         points,
         targets,
-        delta=settings.delta,
+        delta=settings.level,
         conflict_between=settings.conflict_between,
     )
     given = len({record.question_id for record in records})
-    guarantee = _guarantee(certificate, targets, settings.delta, units, given)
+    guarantee = _guarantee(certificate, targets, settings, units, given)
     chosen = None if certificate.chosen is None else points[certificate.chosen]
     policy = policy_at(chosen, guarantee, records, settings)
     return Fit(policy, certificate, points, tuple(records), targets)
@@ -147,7 +149,7 @@ def _require_allowed(points: Sequence[PathPoint], settings: FitSettings) -> None
 def _guarantee(
     certificate: Certificate,
     targets: Sequence[RiskTarget],
-    delta: float,
+    settings: FitSettings,
     units: Sequence[CalibrationRecord],
     given: int,
 ) -> Guarantee:
@@ -155,17 +157,21 @@ def _guarantee(
     more = None
     if chosen is None:
         shown = most_promising(certificate)
-        found = outlook(certificate, delta=delta, given=given)
+        found = outlook(certificate, delta=settings.level, given=given)
         more = found.more_questions
-        statement = uncertified_statement(targets, certificate.questions, delta, found.words)
+        statement = uncertified_statement(
+            targets, certificate.questions, found.words, settings.confidence
+        )
     else:
         shown = chosen
-        statement = certified_statement(chosen, certificate.questions, delta, _groups(units))
+        statement = certified_statement(
+            chosen, certificate.questions, _groups(units), settings.confidence
+        )
     main = shown.main
     return Guarantee(
         statement=statement,
         risk=main.target.bound,
-        delta=delta,
+        delta=settings.delta,
         certified=chosen is not None,
         loss=loss_in_words(targets),
         n=main.n,
@@ -173,12 +179,13 @@ def _guarantee(
         method=f"fixed-sequence testing along {len(certificate.points)} declared points",
         questions=certificate.questions,
         routes={} if chosen is None else dict(chosen.counts),
-        risks=tuple(_stored(r) for r in shown.results),
-        path=tuple(_point(p) for p in certificate.points),
+        risks=tuple(stored_risk(r) for r in shown.results),
+        path=tuple(stored_point(p) for p in certificate.points),
         chosen=certificate.chosen,
         population=POPULATION,
         not_covered=NOT_COVERED,
         more_questions=more,
+        attempt=settings.attempt,
     )
 
 
@@ -186,32 +193,3 @@ def _groups(units: Sequence[CalibrationRecord]) -> int | None:
     """How many groups the questions come from; None where some name none."""
     named = {unit.group for unit in units}
     return None if "" in named or not named else len(named)
-
-
-def _stored(result: TargetResult) -> GuaranteedRisk:
-    target = result.target
-    return GuaranteedRisk(
-        kind=target.kind,
-        bound=target.bound,
-        n=result.n,
-        loss=result.loss,
-        p_value=result.p_value,
-        losses={
-            "wrong_follow": target.losses.wrong_follow,
-            "wrong_answer": target.losses.wrong_answer,
-            "false_abstention": target.losses.false_abstention,
-        }
-        if target.kind == "cost"
-        else None,
-    )
-
-
-def _point(found: PointResult) -> PolicyPoint:
-    return PolicyPoint(
-        relevance=found.point.relevance,
-        confidence=found.point.confidence,
-        on_conflict=found.point.on_conflict,
-        p_value=min(1.0, found.p_value),
-        let_through=found.let_through,
-        errors=math.ceil(found.main.loss - 1e-9),
-    )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from decimal import Decimal
 
 from ...guard.decision import Route
+from ...guard.policy import GuaranteedRisk, PolicyPoint
 from ._certificate import PointResult, TargetResult
 from ._risks import LossTable, RiskTarget
 
@@ -19,7 +21,7 @@ NOT_COVERED = (
     "another language model, prompt or retriever",
     "another relevance scorer or confidence estimator (the guard refuses those)",
     "any single question, or a chosen kind of question: the bound is an average over all",
-    "a choice among several calibrations: trying seeds or bounds and keeping the best voids it",
+    "a choice among calibrations that were not counted as attempts: keeping the best voids it",
 )
 _SUBJECTS = {
     "selective": "of the questions that this policy lets through are answered wrongly",
@@ -40,14 +42,14 @@ LOSSES = {
 
 
 def certified_statement(
-    chosen: PointResult, questions: int, delta: float, groups: int | None
+    chosen: PointResult, questions: int, groups: int | None, confidence: str
 ) -> str:
     """What holds, with the evidence."""
     promises = "; ".join(_promise(result) for result in chosen.results)
     follow, answer = chosen.counts[Route.FOLLOW_CONTEXT], chosen.counts[Route.ANSWER]
     several = " (all together)" if len(chosen.results) > 1 else ""
     return (
-        f"With confidence {percent(1 - Decimal(str(delta)))}{several} over the draw of the "
+        f"With {confidence}{several} over the draw of the "
         f"{questions} calibration questions, taken as independent draws: {promises}. "
         f"In calibration it let {_share(chosen.let_through, questions)} of the questions "
         f"through: {_share(follow, questions)} by following the context, "
@@ -57,13 +59,13 @@ def certified_statement(
 
 
 def uncertified_statement(
-    targets: Sequence[RiskTarget], questions: int, delta: float, outlook: str
+    targets: Sequence[RiskTarget], questions: int, outlook: str, confidence: str
 ) -> str:
     """That nothing qualified, and what would help."""
     wanted = "; ".join(_wanted(target) for target in targets)
     return (
-        f"No operating point on the declared path certifies, with confidence "
-        f"{percent(1 - Decimal(str(delta)))} from {questions} calibration "
+        f"No operating point on the declared path certifies, with {confidence}, from "
+        f"{questions} calibration "
         f"question{'' if questions == 1 else 's'}, that {wanted}. So this policy always "
         f"abstains. {outlook}"
     )
@@ -150,4 +152,35 @@ def _few_groups(groups: int | None) -> str:
     return (
         f" The questions come from {groups} {noun} only (documents or domains): for questions "
         "from further ones the evidence is thinner than their number suggests."
+    )
+
+
+def stored_risk(result: TargetResult) -> GuaranteedRisk:
+    """The evidence about one bound, as a policy stores it."""
+    target = result.target
+    return GuaranteedRisk(
+        kind=target.kind,
+        bound=target.bound,
+        n=result.n,
+        loss=result.loss,
+        p_value=result.p_value,
+        losses={
+            "wrong_follow": target.losses.wrong_follow,
+            "wrong_answer": target.losses.wrong_answer,
+            "false_abstention": target.losses.false_abstention,
+        }
+        if target.kind == "cost"
+        else None,
+    )
+
+
+def stored_point(found: PointResult) -> PolicyPoint:
+    """A tested point, as a policy stores it."""
+    return PolicyPoint(
+        relevance=found.point.relevance,
+        confidence=found.point.confidence,
+        on_conflict=found.point.on_conflict,
+        p_value=min(1.0, found.p_value),
+        let_through=found.let_through,
+        errors=math.ceil(found.main.loss - 1e-9),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 
 import numpy as np
@@ -45,8 +46,27 @@ def is_answerable(record: CalibrationRecord) -> bool:
     return record.case == "in_kb" and record.context_right is True
 
 
+def data_seed(records: Sequence[CalibrationRecord]) -> int:
+    """The seed of every split and resampling of these records, which nobody can choose.
+
+    It follows from the ids of the questions alone, so that the split depends neither on
+    signals nor on outcomes, and not on the order of the records or on the last bit of a score.
+
+    Example:
+        >>> twice = [CalibrationRecord("q", r, None, True, None) for r in (0.1, 0.9)]
+        >>> data_seed(twice) == data_seed(twice[:1]) < 2**48
+        True
+    """
+    text = json.dumps(sorted({record.question_id for record in records}))
+    return int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:6], "big")
+
+
 def split_questions(
-    records: Sequence[CalibrationRecord], *, share: float, seed: int = 0, by_group: bool = False
+    records: Sequence[CalibrationRecord],
+    *,
+    share: float,
+    seed: int | None = None,
+    by_group: bool = False,
 ) -> tuple[list[CalibrationRecord], list[CalibrationRecord]]:
     """Deal the questions at random to two parts, which have no question in common.
 
@@ -58,7 +78,7 @@ def split_questions(
     Args:
         records: with all variants of each question.
         share: of the questions that the first part gets; in [0, 1].
-        seed: of the deal, 0 or more.
+        seed: of the deal, 0 or more; None for the one that follows from the records.
         by_group: the parts have no group in common either; needed where the group is the
             unit of the test. The first part's size is then only close to its share.
 
@@ -82,6 +102,7 @@ def split_questions(
     units = sorted(sizes)
     wanted, taken = round(share * len(unit_of)), 0
     first: set[tuple[str, str]] = set()
+    seed = data_seed(records) if seed is None else seed
     for index in np.random.default_rng(seed).permutation(len(units)):
         unit = units[index]
         # Deal a group only if that brings the first part closer to its share.

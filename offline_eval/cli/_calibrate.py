@@ -19,7 +19,6 @@ from ._calibration_output import (
     Records,
     Report,
     Run,
-    Seed,
     Share,
     WriteAnyway,
     margin_lines,
@@ -53,7 +52,6 @@ class _Asked:
     risk: float | None
     delta: float
     share: float
-    seed: int
     answer_from_memory: float | None
     per_route: bool
     coverage: float | None
@@ -72,7 +70,7 @@ class _Asked:
         shares = {"--risk": self.risk, "--delta": self.delta, "--coverage": self.coverage}
         for name, value in shares.items():
             _require_inside(name, value)
-        require_in_range(self.share, self.max_false_abstention, self.seed)
+        require_in_range(self.share, self.max_false_abstention)
         memory = self.answer_from_memory
         if memory is not None and not 0 < memory <= 1:
             raise InputError(
@@ -152,7 +150,6 @@ def calibrate(
         float, typer.Option(help="Probability δ that the bound fails by bad luck in the draw.")
     ] = 0.1,
     share: Share = 1.0,
-    seed: Seed = 0,
     answer_from_memory: Annotated[
         float | None,
         typer.Option(
@@ -192,7 +189,7 @@ def calibrate(
     Example: `knowgate calibrate --run run --risk 0.1 --delta 0.1 --out policy.json`
     """
     asked = _Asked(
-        promise, risk, delta, share, seed, answer_from_memory, per_route, coverage, cost, report,
+        promise, risk, delta, share, answer_from_memory, per_route, coverage, cost, report,
         records, max_false_abstention, write_anyway,
     )  # fmt: skip
     _calibrate(asked, run, policy_out)
@@ -210,7 +207,7 @@ def _calibrate(asked: _Asked, run: Path | None, policy_out: Path) -> None:
         asked.bound(leaves_out=measured.leaves_out),
         delta=asked.delta,
         share=asked.share,
-        seed=asked.seed,
+        counted=True,
         confidence_threshold=asked.answer_from_memory,
         max_false_abstention=asked.max_false_abstention,
     )

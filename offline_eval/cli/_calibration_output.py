@@ -41,7 +41,6 @@ WriteAnyway = Annotated[
     bool,
     typer.Option("--write-anyway", help="Write the policy whatever speaks against it."),
 ]
-Seed = Annotated[int, typer.Option(help="Random seed of the split, 0 or more.")]
 Report = Annotated[
     Path | None,
     typer.Option(help="selective: write this page (.html), with plots, and JSON beside it."),
@@ -76,8 +75,8 @@ def require_one_source(run: Path | None, records: Path | None) -> None:
 _LEAST_SHARE = 1e-9
 
 
-def require_in_range(share: float, max_false_abstention: float, seed: int) -> None:
-    """Reject a share or a seed that is out of range.
+def require_in_range(share: float, max_false_abstention: float) -> None:
+    """Reject a share that is out of range.
 
     Raises:
         InputError: one of them is.
@@ -89,8 +88,6 @@ def require_in_range(share: float, max_false_abstention: float, seed: int) -> No
                 where=name,
                 hint="name a share such as 0.8",
             )
-    if seed < 0:
-        raise InputError(f"must not be below 0, not {seed}", where="--seed", hint="name 0 or more")
 
 
 def pair_line(found: Calibrated) -> str:

@@ -17,7 +17,6 @@ from ._calibration_output import (
     Records,
     Report,
     Run,
-    Seed,
     Share,
     WriteAnyway,
     promise_lines,
@@ -41,7 +40,6 @@ def recalibrate(
     run: Run = None,
     records: Records = None,
     share: Share = 1.0,
-    seed: Seed = 0,
     report: Report = None,
     max_false_abstention: MaxFalseAbstention = Problem.MAX_FALSE_ABSTENTION,
     write_anyway: WriteAnyway = False,
@@ -59,7 +57,7 @@ def recalibrate(
 
     require_one_source(run, records)
     old = Policy.load(policy)
-    require_in_range(share, max_false_abstention, seed)
+    require_in_range(share, max_false_abstention)
     if policy_out.resolve() == policy.resolve():
         raise InputError(
             "is the old policy", where=str(policy_out), hint="keep it, and choose another --out"
@@ -71,7 +69,7 @@ def recalibrate(
         measured,
         where=policy,
         share=share,
-        seed=seed,
+        counted=True,
         max_false_abstention=max_false_abstention,
     )
     if report is not None and isinstance(found.new.risk, Leak):

@@ -58,7 +58,9 @@ def calibrate_chain(
             systems=(Instruments.served(found, served),),
             options=RunOptions(on_progress=on_progress),
         ).folder
-        calibrated = calibrate_records(records_from_ookb(folder), Leak(risk), delta=delta)
+        calibrated = calibrate_records(
+            records_from_ookb(folder), Leak(risk), delta=delta, counted=True
+        )
         if out is not None:
             write_calibrated(calibrated, folder / "policy.json")
     return calibrated

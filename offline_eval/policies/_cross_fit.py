@@ -84,7 +84,7 @@ class _Making:
             may_answer=Route.ANSWER in self.routes,
             conflict_between=between,
         )
-        evidence = Evidence.of(one_per_question(calibrated, seed=self.seed))
+        evidence = Evidence.of(one_per_question(calibrated))
         codes = evidence.route_codes(path, conflict_between=between)
         point = _nearest(path, (codes != 0).mean(axis=1).tolist(), self.share)
         checks = point.on_conflict == "abstain"
@@ -104,7 +104,7 @@ class _Making:
     def _delta(self) -> float:
         guarantee = self.fit.policy.guarantee
         assert guarantee is not None  # every fit has one
-        return guarantee.delta
+        return guarantee.level
 
     def _targets(self) -> tuple[RiskTarget, ...]:
         tested = self.fit.certificate.points[0].results

@@ -24,6 +24,7 @@ from ...calibration.risk import (
     PolicyBinding,
     Problem,
     Risk,
+    data_seed,
     fit_policy,
     learn_path,
     one_per_question,
@@ -31,11 +32,13 @@ from ...calibration.risk import (
 )
 from ...guard.decision import Route
 from ...guard.errors import InputError
-from ...guard.policy import Guarantee, Policy, kept_margin_of
+from ...guard.policy import Guarantee, Policy, attempt_level, kept_margin_of
+from ._attempts import Asked
+from ._attempts import counted as as_counted
 from ._calibrators import calibrated_records, calibrator_of, choose_calibrators
 from ._cautions import cautions, limits
 from ._cross_fit import cross_fitted
-from ._promise import smallest_selective
+from ._promise import next_level, smallest_selective
 from ._quality import PathStep, steps_of
 from ._rates import (
     LeakRates,
@@ -71,7 +74,7 @@ class Calibrated:
             for a leak.
         leak_rates: likewise for a leak; None for any other risk.
         problems: why the policy should not serve; empty where nothing speaks against it.
-        seed: of the split and of all resampling.
+        seed: of the split and of all resampling; it follows from the questions.
         warnings: what to know before trusting the promise; often nothing.
         not_promised: what the guarantee does not cover, as phrases.
     """
@@ -127,7 +130,7 @@ class Calibrated:
             left_out = {
                 r.unit for r in self.certify if r.case == "left_out" and r.relevance is not None
             }
-            return Leak.smallest(len(left_out), guarantee.delta)
+            return Leak.smallest(len(left_out), next_level(guarantee))
         return smallest_selective(guarantee)
 
     def left_out_of_prompts(self) -> float | None:
@@ -159,12 +162,14 @@ def calibrate_records(
     *,
     delta: float,
     share: float = 1.0,
-    seed: int = 0,
+    counted: bool = False,
     allowed_routes: Sequence[Route] = _ALL_ROUTES,
     confidence_threshold: float | None = None,
     max_false_abstention: float = Problem.MAX_FALSE_ABSTENTION,
 ) -> Calibrated:
     """Fit a policy that lets through as much as it can while its risk stays under a bound.
+
+    Every split follows from the questions, so the same arguments give the same policy.
 
     Args:
         measured: records on the scorer's own scale, and what measured them.
@@ -172,7 +177,9 @@ def calibrate_records(
         delta: probability δ that the promise fails by bad luck, in (0, 1).
         share: of the questions to fit on, in (0, 1]; the rest is held out for reporting.
             By default all are fitted on, and the reported rates are cross-fitted.
-        seed: of the split and of all resampling, 0 or more.
+        counted: whether other calibrations may be tried on these records, and the best kept:
+            this one is then counted in a history beside them, and tested at its part of
+            `delta` (see `fit_policy`). By default it is the only one.
         allowed_routes: which routes the policy may take; without any confidence it never
             answers from memory.
         confidence_threshold: for a leak: where the context does not pass, answer from memory
@@ -181,31 +188,49 @@ def calibrate_records(
             that it could answer has a problem.
 
     Raises:
-        InputError: too few questions to split, or no signal in them.
+        InputError: too few questions to split, no signal in them, a scorer that was tuned on
+            them, or a history that cannot be written.
         ValueError: an argument is out of its range.
     """
     if not 0.0 < share <= 1.0:
         raise ValueError(f"share must be above 0 and at most 1, not {share}")
-    if isinstance(risk, Leak):
-        parts = _two_parts(measured, share, seed)
-        found = _calibrate_leak(measured, risk, delta, seed, parts, confidence_threshold)
-        return _judged(found, max_false_abstention)
-    if confidence_threshold is not None:
+    if confidence_threshold is not None and not isinstance(risk, Leak):
         raise ValueError("confidence_threshold is for a leak; other risks certify their own")
+    asked = Asked(risk, delta, share, allowed_routes, confidence_threshold, max_false_abstention)
+    if not counted:
+        return _calibrate(measured, asked, None)
+    return as_counted(measured, asked, lambda attempt: _calibrate(measured, asked, attempt))
+
+
+def _calibrate(measured: CalibrationSet, asked: Asked, attempt: int | None) -> Calibrated:
+    calibrate = _calibrate_leak if isinstance(asked.risk, Leak) else _calibrate_selective
+    found = calibrate(measured, asked, attempt)
+    problems = Problem.find(
+        found.policy,
+        found.measured.records,
+        # Whoever asks for a coverage has said how much may be abstained from.
+        None if found.coverage is not None else found.false_abstention.value,
+        max_false_abstention=asked.max_false_abstention,
+        seed=found.seed,
+    )
+    return replace(found, problems=problems)
+
+
+def _calibrate_selective(measured: CalibrationSet, asked: Asked, attempt: int | None) -> Calibrated:
     # Which record stands for its question must not depend on the order of a file.
     ordered = tuple(sorted(measured.records, key=lambda record: (record.question_id, record.case)))
-    measured = replace(measured, records=ordered)
-    parts = _three_parts(measured, share, seed)
+    measured, seed = replace(measured, records=ordered), data_seed(ordered)
+    parts = _three_parts(measured, asked.share)
     choices = choose_calibrators(parts.learn, seed=seed)
-    routes = _possible_routes(measured, allowed_routes)
-    fit = _fit(measured, risk, delta, seed, parts, choices, routes)
+    routes = _possible_routes(measured, asked.allowed_routes)
+    fit = _fit(measured, asked, attempt, parts, choices, routes)
     tested = outcomes_under(fit.policy, parts.test)
     if not parts.test:
         tested = cross_fitted(fit, measured, routes, seed=seed)
-    found = Calibrated(
+    return Calibrated(
         policy=fit.policy,
         measured=measured,
-        risk=risk,
+        risk=asked.risk,
         learn=tuple(parts.learn),
         certify=tuple(parts.certify),
         test=tuple(parts.test),
@@ -216,33 +241,20 @@ def calibrate_records(
         leak_rates=None,
         problems=(),
         seed=seed,
-        warnings=tuple(cautions(measured, parts.certify, fit.policy, share=share)),
+        warnings=tuple(cautions(measured, parts.certify, fit.policy, share=asked.share)),
         not_promised=tuple(limits(fit.policy)),
     )
-    return _judged(found, max_false_abstention)
-
-
-def _judged(found: Calibrated, max_false_abstention: float) -> Calibrated:
-    problems = Problem.find(
-        found.policy,
-        found.measured.records,
-        # Whoever asks for a coverage has said how much may be abstained from.
-        None if found.coverage is not None else found.false_abstention.value,
-        max_false_abstention=max_false_abstention,
-        seed=found.seed,
-    )
-    return replace(found, problems=problems)
 
 
 def _fit(
     measured: CalibrationSet,
-    risk: Risk,
-    delta: float,
-    seed: int,
+    asked: Asked,
+    attempt: int | None,
     parts: _Parts,
     choices: Mapping[str, CalibratorChoice],
     routes: Sequence[Route],
 ) -> Fit:
+    risk = asked.risk
     binding = PolicyBinding(
         scorer=measured.scorer or PolicyBinding.UNNAMED,
         estimator=measured.estimator if "confidence" in choices else None,
@@ -256,8 +268,8 @@ def _fit(
         path = learn_path(
             calibrated_records(parts.learn, binding),
             risk,
-            delta=delta,
-            questions=len(one_per_question(records, seed=seed)),
+            delta=attempt_level(asked.delta, attempt),
+            questions=len(one_per_question(records)),
             may_follow=Route.FOLLOW_CONTEXT in routes,
             may_answer=Route.ANSWER in routes,
             conflict_between=measured.conflict_between,
@@ -265,37 +277,31 @@ def _fit(
     return fit_policy(
         records,
         risk,
-        delta=delta,
+        delta=asked.delta,
         path=path,
-        seed=seed,
+        attempt=attempt,
         allowed_routes=routes,
         conflict_between=measured.conflict_between,
         binding=binding,
     )
 
 
-def _calibrate_leak(
-    measured: CalibrationSet,
-    risk: Leak,
-    delta: float,
-    seed: int,
-    parts: _Parts,
-    confidence_threshold: float | None,
-) -> Calibrated:
+def _calibrate_leak(measured: CalibrationSet, asked: Asked, attempt: int | None) -> Calibrated:
+    parts, seed = _two_parts(measured, asked.share), data_seed(measured.records)
     binding = PolicyBinding(
         scorer=measured.scorer or PolicyBinding.UNNAMED,
         aggregator=measured.aggregator,
         created_by=f"knowgate {__version__}",
     )
-    fit = fit_policy(parts.certify, risk, delta=delta, seed=seed, binding=binding)
+    fit = fit_policy(parts.certify, asked.risk, delta=asked.delta, attempt=attempt, binding=binding)
     policy, folds = _with_margin(fit.policy, measured), LeakFold.deal(fit, seed=seed)
     folds = () if parts.test else folds
-    if confidence_threshold is not None:
-        policy = _with_answers_from_memory(policy, confidence_threshold)
+    if asked.confidence_threshold is not None:
+        policy = _with_answers_from_memory(policy, asked.confidence_threshold)
     return Calibrated(
         policy=policy,
         measured=measured,
-        risk=risk,
+        risk=asked.risk,
         learn=(),
         certify=tuple(parts.certify),
         test=tuple(parts.test),
@@ -323,7 +329,7 @@ def _with_margin(policy: Policy, measured: CalibrationSet) -> Policy:
     return policy.model_copy(update={"kept_margin": kept_margin_of(measured.kept_sets)})
 
 
-def _two_parts(measured: CalibrationSet, share: float, seed: int) -> _Parts:
+def _two_parts(measured: CalibrationSet, share: float) -> _Parts:
     """Deal the groups to fit on and to report.
 
     Raises:
@@ -335,7 +341,7 @@ def _two_parts(measured: CalibrationSet, share: float, seed: int) -> _Parts:
             where=measured.source,
             hint="name a run of the ookb suite",
         )
-    fit_on, test = split_questions(measured.records, share=share, seed=seed, by_group=True)
+    fit_on, test = split_questions(measured.records, share=share, by_group=True)
     if not fit_on or (not test and share < 1.0):
         raise InputError(
             "too few distinct passages to split into two parts",
@@ -345,15 +351,15 @@ def _two_parts(measured: CalibrationSet, share: float, seed: int) -> _Parts:
     return _Parts([], fit_on, test)
 
 
-def _three_parts(measured: CalibrationSet, share: float, seed: int) -> _Parts:
+def _three_parts(measured: CalibrationSet, share: float) -> _Parts:
     """Deal the questions to learn from, to certify on, and to report.
 
     Raises:
         InputError: one of the first two would be empty.
     """
-    fit_on, test = split_questions(measured.records, share=share, seed=seed)
+    fit_on, test = split_questions(measured.records, share=share)
     learning = LEARN_CALIBRATORS.of(len({record.question_id for record in fit_on}))
-    learn, certifying = split_questions(fit_on, share=learning, seed=seed)
+    learn, certifying = split_questions(fit_on, share=learning)
     if not learn or not certifying:
         raise InputError(
             f"too few questions to split: {measured.questions}, of them {share:g} to fit on",

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...calibration.risk import Coverage, Leak, LossTable, Risk, RiskTarget
 from ...guard.errors import InputError
-from ...guard.policy import Guarantee, GuaranteedRisk
+from ...guard.policy import Guarantee, GuaranteedRisk, attempt_level
 
 _NAMES = tuple(field.name for field in fields(LossTable))
 _HINT = "write e.g. wrong_answer=1,false_abstention=0.2,wrong_follow=1, each from 0 to 1"
@@ -52,8 +52,8 @@ def parse_costs(text: str) -> LossTable:
 
 
 def is_leak_promise(guarantee: Guarantee) -> bool:
-    """Whether the guarantee is about unanswerable questions, whose threshold is on no path."""
-    return not guarantee.path
+    """Whether the guarantee is about unanswerable questions."""
+    return not guarantee.path or any(risk.kind == "leak" for risk in guarantee.risks)
 
 
 def promise_of(guarantee: Guarantee, *, where: str) -> Risk:
@@ -91,6 +91,12 @@ def _target(risk: GuaranteedRisk) -> RiskTarget:
     return RiskTarget(kind, risk.bound, LossTable(**(risk.losses or {})))
 
 
+def next_level(guarantee: Guarantee) -> float:
+    """The level that a further calibration on the same data would be tested at."""
+    attempt = guarantee.attempt
+    return attempt_level(guarantee.delta, None if attempt is None else attempt + 1)
+
+
 def smallest_selective(guarantee: Guarantee) -> float | None:
     """About the smallest bound on wrong answers that some point of the path could certify.
 
@@ -104,7 +110,9 @@ def smallest_selective(guarantee: Guarantee) -> float | None:
     bounds = [
         # One question fewer: the test passes over points that only just could be certified.
         float(
-            beta.ppf(1.0 - guarantee.delta, point.errors + 1, point.let_through - 1 - point.errors)
+            beta.ppf(
+                1.0 - next_level(guarantee), point.errors + 1, point.let_through - 1 - point.errors
+            )
         )
         for point in guarantee.path
         if point.let_through - 1 > point.errors

@@ -36,7 +36,7 @@ def recalibrate(
     *,
     where: str | os.PathLike[str],
     share: float = 1.0,
-    seed: int = 0,
+    counted: bool = False,
     max_false_abstention: float = Problem.MAX_FALSE_ABSTENTION,
 ) -> Recalibrated:
     """Fit a policy with the bound, δ, loss and routes of an old one to new records.
@@ -46,7 +46,7 @@ def recalibrate(
         measured: by the same scorer, estimator and aggregator.
         where: path of the old policy, for error messages.
         share: as for `calibrate_records`.
-        seed: likewise.
+        counted: likewise.
         max_false_abstention: likewise.
 
     Raises:
@@ -75,7 +75,7 @@ def recalibrate(
         risk,
         delta=guarantee.delta,
         share=share,
-        seed=seed,
+        counted=counted,
         allowed_routes=old.allowed_routes,
         confidence_threshold=old.confidence_threshold if leak and old.may_answer else None,
         max_false_abstention=max_false_abstention,
@@ -84,7 +84,7 @@ def recalibrate(
     if new.rates is not None:
         # The old policy rests on none of these, so all of them are new to it.
         asked = new.test or measured.records
-        rates = rates_of(outcomes_under(old, asked), seed=seed), new.rates
+        rates = rates_of(outcomes_under(old, asked), seed=new.seed), new.rates
     return Recalibrated(old, new, rates)
 
 

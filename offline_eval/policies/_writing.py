@@ -17,13 +17,14 @@ from ..report import ReportWriter
 from ..run import (
     Manifest,
 )
+from ._attempts import HISTORY
 from ._fit import Calibrated, calibrate_records
 from ._records import records_from_run
 from ._report import calibration_document
 
 _RUN_FILES = (
     "manifest.json", "questions.jsonl", "rows.jsonl", "cases.jsonl", "knowledge.jsonl",
-    "calibration.json", "signals.jsonl", "plan.json",
+    "calibration.json", "signals.jsonl", "plan.json", HISTORY,
 )  # fmt: skip
 
 
@@ -34,11 +35,10 @@ def calibrate_run(
     *,
     delta: float,
     share: float = 1.0,
-    seed: int = 0,
     confidence_threshold: float | None = None,
     write_anyway: bool = False,
 ) -> Calibrated:
-    """Fit a policy to a finished run, and write it unless it has a problem.
+    """Fit a policy to a finished run, count it, and write it unless it has a problem.
 
     Args:
         run: folder; for a `Leak` `calibration.json` is written into it, for the run's report.
@@ -46,7 +46,6 @@ def calibrate_run(
         risk: as for `calibrate_records`, like all further arguments.
         delta: likewise.
         share: likewise.
-        seed: likewise.
         confidence_threshold: likewise.
         write_anyway: write a policy that should not serve too.
 
@@ -62,7 +61,7 @@ def calibrate_run(
         risk,
         delta=delta,
         share=share,
-        seed=seed,
+        counted=True,
         confidence_threshold=confidence_threshold,
     )
     if write_anyway or not found.problems:
@@ -98,7 +97,7 @@ def _note(found: Calibrated) -> dict[str, Any]:
     guarantee = found.policy.guarantee
     return {
         "schema_version": Manifest.SCHEMA_VERSION,
-        "policy": found.policy.model_dump(mode="json"),
+        "policy": json.loads(found.policy.to_json()),
         "risk": None if guarantee is None else guarantee.risk,
         "delta": None if guarantee is None else guarantee.delta,
         "seed": found.seed,

@@ -6,6 +6,7 @@ Calls(key, failed, limits).run(…) ─► one row per item, within CallLimits
 
 from __future__ import annotations
 
+from ._attempts import AttemptHistory
 from ._calls import Calls
 from ._event_loop import run_interruptibly
 from ._generation import each_or_error, generate_each
@@ -37,6 +38,7 @@ from ._run import Run
 from ._table import SharedLog, Table, TableSpec
 
 __all__ = [
+    "AttemptHistory",
     "CallLimits",
     "Calls",
     "CaseKind",

@@ -20,12 +20,21 @@ from knowgate.guard import (
     Policy,
     PolicyError,
 )
+from knowgate.guard._evidence import binomial_tail
 from knowgate.guard.errors import PolicyVersionError
-from knowgate.guard.policy import SCHEMA_VERSION, Histogram, PlattCalibrator, StepCalibrator
+from knowgate.guard.policy import (
+    SCHEMA_VERSION,
+    GuaranteedRisk,
+    Histogram,
+    PlattCalibrator,
+    PolicyPoint,
+    StepCalibrator,
+)
 from knowgate.guard.signals.conflict import AnswerConflict
 from knowgate.guard.testing import FakeEstimator, FakeScorer, ScriptedLanguageModel
 from tests.support.guards import policy_with
 
+P_VALUE = binomial_tail(1, 100, 0.05)
 FULL = Policy(
     created_by="knowgate 0.1.0",
     scorer=Fingerprint(
@@ -42,7 +51,20 @@ FULL = Policy(
     relevance_threshold=0.1 + 0.2,
     confidence_threshold=5e-324,
     guarantee=Guarantee(
-        statement="≤ 5 %", risk=0.05, delta=0.1, certified=True, loss="wrong", n=100, errors=1
+        statement="≤ 5 %",
+        risk=0.05,
+        delta=0.1,
+        certified=True,
+        loss="wrong",
+        n=100,
+        errors=1,
+        risks=(GuaranteedRisk(kind="selective", bound=0.05, n=100, loss=1, p_value=P_VALUE),),
+        path=(
+            PolicyPoint(
+                relevance=0.1 + 0.2, confidence=5e-324, p_value=P_VALUE, let_through=100, errors=1
+            ),
+        ),
+        chosen=0,
     ),
     histograms={"relevance": Histogram(edges=(0.0, 0.5, 1.0), counts=(3, 4))},
 )

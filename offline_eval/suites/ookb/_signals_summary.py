@@ -432,4 +432,6 @@ def _policy(run: MeasuredRun) -> PolicySummary | None:
 def _words(policy: Policy) -> str:
     if policy.guarantee is not None:
         return policy.guarantee.statement
-    return "This policy was written by hand: nothing is guaranteed."
+    return (
+        policy.note if policy.changed else "This policy was written by hand: nothing is guaranteed."
+    )

@@ -54,14 +54,14 @@ def test_what_is_no_record_is_said_to_be_none(record: object) -> None:
         {"path": [0.5]},
         {"path": []},
         {"conflict_between": "neighbours"},
-        {"seed": -1},
-        {"seed": None},
+        {"attempt": 0},
+        {"attempt": 1.0},
         {"allowed_routes": "follow_context"},
         {"allowed_routes": ("follow",)},
     ],
 )
 def test_a_setting_of_the_wrong_kind_is_refused(settings: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=r"risk|point|conflict_between|seed|Route|routes"):
+    with pytest.raises(ValueError, match=r"risk|point|conflict_between|attempt|Route|routes"):
         fit_policy(_sample(30), **{"risk": 0.1, "delta": 0.1, **settings})  # type: ignore[arg-type]
 
 

@@ -1,0 +1,208 @@
+"""Check a stored guarantee: do its counts give its p-values, and do they certify its thresholds?
+
+The formulas are those of the calibration, computed anew without its libraries, so that a policy
+is held against its evidence wherever it is loaded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ._artefacts import Guarantee, GuaranteedRisk, PolicyPoint
+
+if TYPE_CHECKING:
+    from .policy import Policy
+
+# Between two ways to sum the same tail.
+_RELATIVE, _ABSOLUTE = 1e-6, 1e-12
+# Shares of the level that the two bets of a leak are placed at, as in calibration.
+_MAIN_TAIL, _SIDE_TAIL = 0.8, 0.2
+# From this bound on nothing is said, so nothing has to be certified.
+_NO_BOUND = 1.0 - 1e-6
+
+
+def fault_of(policy: Policy) -> str | None:
+    """Name what the evidence of a policy's guarantee does not bear out; None where it holds.
+
+    A guarantee that certifies nothing, or none at all, promises nothing that could be false.
+    """
+    guarantee = policy.guarantee
+    if guarantee is None or not guarantee.certified:
+        return None
+    if guarantee.chosen is None or not guarantee.risks:
+        return "it names no chosen point, or no counts for it"
+    chosen = guarantee.path[guarantee.chosen]
+    if not _serves(policy, chosen):
+        return "the thresholds are not those of the chosen point of its path"
+    return _fault_of_counts(guarantee, chosen) or next(_false_p_values(guarantee, chosen), None)
+
+
+def _serves(policy: Policy, chosen: PolicyPoint) -> bool:
+    """Whether the policy decides by the thresholds of this point."""
+    leak = _is_leak(policy.guarantee)
+    if policy.relevance_threshold != chosen.relevance:
+        return False
+    # A leak says nothing about answers from memory, whose threshold may be declared.
+    if policy.confidence_threshold != chosen.confidence and not leak:
+        return False
+    abstains = policy.check_conflict and policy.on_conflict == "abstain"
+    return leak or abstains == (chosen.on_conflict == "abstain")
+
+
+def _is_leak(guarantee: Guarantee | None) -> bool:
+    return guarantee is not None and any(risk.kind == "leak" for risk in guarantee.risks)
+
+
+def _fault_of_counts(guarantee: Guarantee, chosen: PolicyPoint) -> str | None:
+    risks = guarantee.risks
+    main = min(risks, key=lambda risk: risk.kind != "selective")
+    if (guarantee.risk, guarantee.n) != (main.bound, main.n):
+        return "its bound or its number of questions is not the one that was tested"
+    if guarantee.errors != min(main.n, _whole(main.loss)):
+        return "its errors are not those that were counted"
+    if guarantee.passages and (
+        sum(size * count for size, _, count in guarantee.passages) != main.n
+        or sum(wrong * count for _, wrong, count in guarantee.passages) != _whole(main.loss)
+        or any(wrong > size or not size for size, wrong, _ in guarantee.passages)
+    ):
+        return "its counts by passage do not add up to its questions and errors"
+    covers = any(risk.kind == "abstention" for risk in risks)
+    tested = [risk.p_value for risk in risks if not covers or risk.kind == "abstention"]
+    if not _same(chosen.p_value, max(tested)):
+        return "the p-value of the chosen point is not that of its counts"
+    for risk in risks:
+        if risk.bound < _NO_BOUND and risk.p_value > _level(guarantee, risk) * (1 + _RELATIVE):
+            return f"p-value {risk.p_value:.3g} of the risk {risk.kind!r} certifies nothing"
+    return None
+
+
+def _level(guarantee: Guarantee, risk: GuaranteedRisk) -> float:
+    """The level at which one bound has to pass."""
+    if not any(one.kind == "abstention" for one in guarantee.risks):
+        return guarantee.level
+    # Half for the coverage, half for the bounds on the risk of all points.
+    half = guarantee.level / 2
+    return half if risk.kind == "abstention" else half / len(guarantee.path)
+
+
+def _false_p_values(guarantee: Guarantee, chosen: PolicyPoint) -> Iterator[str]:
+    for risk in guarantee.risks:
+        closed = {"follow": chosen.relevance, "answer": chosen.confidence}
+        if risk.p_value == 0.0 and risk.n == 0 and closed.get(risk.kind, 0.0) is None:
+            continue  # the route is closed, so that nothing can go wrong by it
+        found = _p_value(guarantee, risk)
+        if not _same(found, risk.p_value):
+            yield (
+                f"the counts of the risk {risk.kind!r} give p-value {found:.3g}, "
+                f"not {risk.p_value:.3g}"
+            )
+
+
+def _p_value(guarantee: Guarantee, risk: GuaranteedRisk) -> float:
+    """P-value of "the bound is broken", from the counts of one risk."""
+    if risk.loss > risk.n * (1 + 1e-12):
+        return 1.0
+    if risk.kind == "leak" and guarantee.passages:
+        return _leak_p_value(guarantee.passages, risk.bound, guarantee.level)
+    if risk.kind != "cost" or set((risk.losses or {}).values()) <= {0.0, 1.0}:
+        return binomial_tail(_whole(risk.loss), risk.n, risk.bound)
+    return hoeffding_bentkus(risk.loss, risk.n, risk.bound)
+
+
+def _whole(loss: float) -> int:
+    # Sums of floats such as 0.1 + 0.2 must not cost a whole question when rounded up.
+    return math.ceil(loss - 1e-9)
+
+
+def _same(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=_RELATIVE, abs_tol=_ABSOLUTE)
+
+
+def _tails(n: int, risk: float, last: int) -> Iterator[float]:
+    """P(Bin(n, risk) ≤ k) for k = 0, …, `last`; in logarithms, so that no term is lost."""
+    odds = math.log(risk) - math.log1p(-risk)
+    term, total = n * math.log1p(-risk), 0.0
+    for k in range(last + 1):
+        total += math.exp(term)
+        yield min(1.0, total)
+        if k < n:
+            term += math.log(n - k) - math.log(k + 1) + odds
+
+
+def binomial_tail(errors: int, n: int, risk: float) -> float:
+    """P(Bin(n, risk) ≤ errors): the exact p-value of so many errors; 1.0 where `n` is 0.
+
+    Example:
+        >>> round(binomial_tail(5, 100, 0.1), 4)
+        0.0576
+    """
+    found = 1.0
+    if n and errors < n:
+        for found in _tails(n, risk, errors):  # noqa: B007 - the last one is asked for
+            pass
+    return found
+
+
+def hoeffding_bentkus(loss: float, n: int, risk: float) -> float:
+    """P-value of the mean of losses in [0, 1]; 1.0 where `n` is 0.
+
+    Source: Bates et al. 2021, Distribution-free, risk-controlling prediction sets.
+
+    Example:
+        >>> round(hoeffding_bentkus(2.0, 100, 0.1), 4)
+        0.0053
+    """
+    if not n:
+        return 1.0
+    mean = min(loss / n, risk)
+    entropy = sum(
+        seen * math.log(seen / bound)
+        for seen, bound in ((mean, risk), (1.0 - mean, 1.0 - risk))
+        if seen > 0.0
+    )
+    bentkus = math.e * binomial_tail(min(n, _whole(loss)), n, risk)
+    return min(1.0, bentkus, math.exp(-n * max(0.0, entropy)))
+
+
+def _leak_p_value(passages: tuple[tuple[int, int, int], ...], risk: float, level: float) -> float:
+    """P-value of a leak with several questions per passage, averaged over all draws of one each.
+
+    Args:
+        passages: (questions, of those let through, how many such passages).
+        risk: the bound.
+        level: of the test, which its two bets are placed at.
+
+    Source: Vovk & Wang 2021, E-values; Dunn, Wasserman & Ramdas 2022 for the average.
+    """
+    payoffs = _payoffs(sum(count for _, _, count in passages), risk, level)
+    if not payoffs:
+        return 1.0
+    # Chances of 0, 1, … errors among the passages so far.
+    chances = [1.0] + [0.0] * (len(payoffs) - 1)
+    for size, wrong, count in passages:
+        share = wrong / size
+        for _ in range(count if wrong else 0):
+            for k in range(len(chances) - 1, 0, -1):
+                chances[k] = chances[k] * (1.0 - share) + chances[k - 1] * share
+            chances[0] *= 1.0 - share
+    evidence = math.fsum(a * b for a, b in zip(chances, payoffs, strict=True))
+    return min(1.0, 1.0 / max(evidence * (1.0 + 1e-9), 1.0))
+
+
+def _payoffs(passages: int, risk: float, level: float) -> list[float]:
+    """E-values of 0, 1, … errors among one question per passage; none where none can pay."""
+    tails: list[float] = []
+    for tail in _tails(passages, risk, passages):
+        if tail > _MAIN_TAIL * level and tails:
+            break
+        tails.append(tail)
+    if not tails or tails[0] > level:
+        return []
+    side = max(0, sum(tail <= _SIDE_TAIL * level for tail in tails) - 1)
+    weight = min(1.0, tails[-1] / level)
+    return [
+        weight / tails[-1] + ((1.0 - weight) / tails[side] if errors <= side else 0.0)
+        for errors in range(len(tails))
+    ]

@@ -1,0 +1,220 @@
+"""A policy that was changed after its calibration is rejected, or loses its guarantee."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+from scipy.stats import binom
+
+from knowgate.calibration.risk import Coverage, Leak, LossTable, Risk, fit_policy, risk_targets
+from knowgate.guard import Guard, GuardMetrics, InputError, Policy, PolicyError
+from knowgate.guard._evidence import binomial_tail, fault_of, hoeffding_bentkus
+from knowgate.guard._policy_file import _digest
+from knowgate.guard.testing import FakeEstimator, FakeScorer
+from tests.support.fitted import fitted_records
+
+BINDING_KINDS: dict[str, Risk] = {
+    "selective": 0.2,
+    "each route": risk_targets(0.25, per_route=True),
+    "cost": risk_targets(0.3, LossTable(1.0, 0.5, 0.2)),
+    "all or nothing": risk_targets(0.3, LossTable(1.0, 1.0, 0.0)),
+    "coverage": Coverage(0.3),
+    "leak": Leak(0.2),
+    "leak of passages": Leak(0.3),
+}
+
+
+@cache
+def certified(name: str, attempt: int | None = None) -> Policy:
+    """A policy with a certificate of this kind."""
+    risk = BINDING_KINDS[name]
+    records = fitted_records(leak=isinstance(risk, Leak), per_passage=3 if "of" in name else 1)
+    policy = fit_policy(records, risk, delta=0.1, attempt=attempt).policy
+    assert policy.guarantee is not None
+    assert policy.guarantee.certified
+    return policy
+
+
+@pytest.mark.parametrize("attempt", [None, 1, 3])
+@pytest.mark.parametrize("name", BINDING_KINDS)
+def test_what_was_calibrated_loads_as_it_was(name: str, attempt: int | None) -> None:
+    policy = certified(name, attempt)
+    assert fault_of(policy) is None
+    text = policy.to_json()
+    found = Policy.parse(json.loads(text), where="here")
+    assert found == policy
+    assert found.state == "true"
+    assert found.to_json() == text
+
+
+def resigned(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields with a digest that fits: only the evidence can tell that they were changed."""
+    rest = {name: value for name, value in fields.items() if name != "digest"}
+    return rest | {"digest": _digest(rest)}
+
+
+@pytest.mark.parametrize("name", BINDING_KINDS)
+@pytest.mark.parametrize(
+    ("path", "change", "words"),
+    [
+        (("relevance_threshold",), lambda _: 0.01, "not those of the chosen point"),
+        (("guarantee", "risk"), lambda a: a / 2, "its bound"),
+        (("guarantee", "n"), lambda n: n + 1, "its bound or its number"),
+        (("guarantee", "errors"), lambda n: max(0, n - 1), "its errors"),
+        (("guarantee", "risks", 0, "p_value"), lambda p: p / 2, "p-value"),
+        (("guarantee", "risks", 0, "loss"), lambda n: n + 3, "counts|errors"),
+        (("guarantee", "risks", 0, "bound"), lambda a: a / 2, "bound|p-value"),
+        (("guarantee", "path", "chosen", "p_value"), lambda p: p / 2, "p-value"),
+        (("guarantee", "chosen"), lambda _: None, "no chosen point"),
+        (("guarantee", "delta"), lambda _: 1e-6, "certifies nothing|p-value"),
+        (("guarantee", "attempt"), lambda _: 1000, "certifies nothing|p-value"),
+    ],
+)
+def test_a_forged_number_is_found_by_its_evidence(
+    name: str, path: tuple[Any, ...], change: Any, words: str
+) -> None:
+    policy = certified(name)
+    assert policy.guarantee is not None
+    fields = json.loads(policy.to_json())
+    *parents, last = [policy.guarantee.chosen if key == "chosen" and key != path[-1] else key
+                      for key in path]  # fmt: skip
+    place = fields
+    for key in parents:
+        place = place[key]
+    before = place.get(last)
+    place[last] = change(before)
+    if place[last] == before:
+        pytest.skip("there is nothing to take away")
+    with pytest.raises(PolicyError, match=words):
+        Policy.parse(resigned(fields), where="here")
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The path of every single value in parsed JSON."""
+    if isinstance(value, dict):
+        return [found for key, inner in value.items() for found in places(inner, (*path, key))]
+    if isinstance(value, list):
+        return [found for key, inner in enumerate(value) for found in places(inner, (*path, key))]
+    return [path]
+
+
+STORED = {name: json.loads(certified(name).to_json()) for name in ("selective", "leak of passages")}
+VALUES = st.one_of(
+    st.none(), st.booleans(), st.integers(-3, 400), st.floats(0, 1), st.text(max_size=3)
+)
+
+
+@given(st.sampled_from(sorted(STORED)), st.data(), VALUES)
+@settings(max_examples=80, deadline=None)
+@example("selective", None, 0.5)
+def test_a_single_edit_is_rejected_in_one_line_or_changes_nothing(
+    name: str, data: Any, value: Any
+) -> None:
+    stored = STORED[name]
+    path = ("relevance_threshold",) if data is None else data.draw(st.sampled_from(places(stored)))
+    edited = deepcopy(stored)
+    place = edited
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    try:
+        found = Policy.parse(edited, where="policy.json")
+    except InputError as error:
+        words = str(error)
+    else:
+        words, edited = "", {}
+    if edited:
+        assert "\n" not in words
+        assert words.startswith("policy.json: ")
+        return
+    before = Policy.parse(stored, where="policy.json")
+    assert found.model_copy(update={"created_by": ""}) == before.model_copy(
+        update={"created_by": ""}
+    )
+
+
+@pytest.mark.parametrize("damage", ["threshold", "no digest"])
+def test_a_changed_policy_loads_on_request_without_its_guarantee_and_says_so(
+    tmp_path: Path, damage: str
+) -> None:
+    policy = certified("selective").model_copy(update={"scorer": FakeScorer().fingerprint})
+    fields = json.loads(policy.to_json())
+    if damage == "threshold":
+        fields["relevance_threshold"] = 0.25
+    else:
+        del fields["digest"]
+    path = tmp_path / "policy.json"
+    path.write_text(json.dumps(fields), encoding="utf-8")
+    with pytest.raises(PolicyError, match="not as it was calibrated") as raised:
+        Policy.load(path)
+    assert "allow_changed=True" in raised.value.hint
+
+    found = Policy.load(path, allow_changed=True)
+
+    assert found.relevance_threshold == fields["relevance_threshold"]
+    assert found.guarantee is None
+    assert not found.calibrated
+    assert "nothing is guaranteed" in found.note
+    found.save(path)  # stays what it is, wherever it is copied to
+    again = Policy.load(path)
+    assert again == found
+    registry = CollectorRegistry()
+    Guard(again, scorer=FakeScorer(), estimator=FakeEstimator(), metrics=GuardMetrics.on(registry))
+    labels = {"guard": "default", "calibrated": "changed"}
+    assert registry.get_sample_value("knowgate_guards_total", labels) == 1
+
+
+def test_a_guard_with_a_changed_policy_says_so_in_its_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    policy = Policy(scorer=FakeScorer().fingerprint, relevance_threshold=0.5, changed=True)
+    with caplog.at_level("WARNING", "knowgate.guard"):
+        Guard(policy, scorer=FakeScorer(), metrics=False)
+    assert "changed after its calibration" in caplog.text
+
+
+def test_a_policy_written_by_hand_needs_no_digest_and_may_be_edited() -> None:
+    fields = json.loads(
+        Policy(scorer=FakeScorer().fingerprint, relevance_threshold=0.5, note="by hand").to_json()
+    )
+    assert "digest" not in fields
+    fields["relevance_threshold"] = 0.75
+    assert Policy.parse(fields, where="here").relevance_threshold == 0.75
+
+
+def test_the_margin_that_says_nothing_is_lost_of_is_kept_at_zero() -> None:
+    policy = Policy(scorer=FakeScorer().fingerprint, relevance_threshold=0.5, kept_margin=0.0)
+    assert Policy.parse(json.loads(policy.to_json()), where="here").kept_margin == 0.0
+
+
+@given(st.integers(0, 3000), st.floats(0.001, 0.999), st.data())
+@settings(max_examples=100, deadline=None)
+def test_the_exact_tail_is_that_of_scipy(n: int, risk: float, data: st.DataObject) -> None:
+    errors = data.draw(st.integers(0, n))
+    expected = 1.0 if n == 0 else float(binom.cdf(errors, n, risk))
+    assert binomial_tail(errors, n, risk) == pytest.approx(expected, rel=1e-8, abs=1e-14)
+
+
+@given(st.integers(1, 500), st.floats(0.01, 0.99), st.floats(0, 1))
+@settings(max_examples=100, deadline=None)
+def test_bounded_losses_have_the_p_value_of_the_calibration(
+    n: int, risk: float, share: float
+) -> None:
+    from scipy.special import bdtr, rel_entr
+
+    loss = share * n
+    mean = min(share, risk)
+    entropy = max(0.0, rel_entr(mean, risk) + rel_entr(1 - mean, 1 - risk))
+    whole = min(n, int(-(-(loss - 1e-9) // 1)))
+    expected = min(
+        1.0, 2.718281828459045 * bdtr(whole, n, risk), 2.718281828459045 ** (-n * entropy)
+    )
+    assert hoeffding_bentkus(loss, n, risk) == pytest.approx(expected, rel=1e-6, abs=1e-12)
