@@ -81,13 +81,51 @@ def test_records_that_name_nothing_give_a_policy_that_no_guard_loads(
         Guard.load(records.with_name("policy.json"), estimator=FakeEstimator(), metrics=False)
 
 
-def test_the_same_seed_gives_the_same_policy(knowgate: Knowgate, records: Path) -> None:
-    _calibrate(knowgate, records, "--risk", "0.25", "--seed", "3")
+def test_the_same_command_gives_the_same_policy_and_is_the_same_attempt(
+    knowgate: Knowgate, records: Path
+) -> None:
+    _calibrate(knowgate, records, "--risk", "0.25")
     first = records.with_name("policy.json").read_bytes()
 
-    _calibrate(knowgate, records, "--risk", "0.25", "--seed", "3")
+    _calibrate(knowgate, records, "--risk", "0.25")
 
     assert records.with_name("policy.json").read_bytes() == first
+    assert len(_history(records)) == 1
+
+
+def _history(records: Path) -> list[str]:
+    path = records.with_name(f"{records.stem}.calibrations.jsonl")
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def test_further_calibrations_on_the_same_records_share_delta_and_say_so(
+    knowgate: Knowgate, records: Path
+) -> None:
+    levels = []
+    for number, risk in enumerate(("0.25", "0.3", "0.35"), start=1):
+        outcome = _calibrate(knowgate, records, "--risk", risk)
+        assert f"attempt {number} on this data" in outcome.out
+        guarantee = Policy.load(records.with_name("policy.json")).guarantee
+        assert guarantee is not None
+        assert guarantee.attempt == number
+        levels.append(guarantee.level)
+    assert levels == pytest.approx([0.075, 0.0125, 0.1 / 24])
+    assert len(_history(records)) == 3
+
+    # Nor does it help to drop a question: the data is beside the same history.
+    lines = records.read_text(encoding="utf-8").splitlines(keepends=True)
+    records.write_text("".join(lines[:-1]), encoding="utf-8")
+    assert "attempt 4" in _calibrate(knowgate, records, "--risk", "0.25").out
+
+
+def test_a_history_that_is_damaged_or_cannot_be_kept_is_bad_input(
+    knowgate: Knowgate, records: Path
+) -> None:
+    _calibrate(knowgate, records, "--risk", "0.25")
+    history = records.with_name(f"{records.stem}.calibrations.jsonl")
+    history.write_text("{}\n", encoding="utf-8")
+    outcome = _calibrate(knowgate, records, "--risk", "0.3")
+    refused(outcome, f"{history}:1")
 
 
 def test_nothing_that_qualifies_is_exit_code_3_with_what_is_missing_and_no_policy(
@@ -214,7 +252,6 @@ def test_an_ookb_run_can_be_promised_otherwise(knowgate: Knowgate, workplace: Pa
         (["--risk", "0"], "--risk: must be between 0 and 1"),
         (["--delta", "nan"], "--delta: must be between 0 and 1"),
         (["--share", "1.01"], "--share: must be above 0 and at most 1"),
-        (["--seed", "-1"], "--seed: must not be below 0"),
         (["--cost", "wrong_answer=2"], "--cost: "),
         (["--cost", "wrong=1"], "--cost: "),
         (["--cost", "wrong_answer"], "--cost: "),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from knowgate.guard import Fingerprint, Policy, Route
+from knowgate.guard.policy import GuaranteedRisk
 from knowgate.offline_eval.policies import CalibrationSet
 from tests.offline_eval.cli.commands import Knowgate, Outcome, refused, write_lines
 from tests.offline_eval.policies.measured import drawn, record_lines
@@ -138,9 +138,11 @@ def test_the_old_policy_is_not_written_over(knowgate: Knowgate, old: Path) -> No
 def test_a_promise_of_an_unknown_kind_is_refused(
     knowgate: Knowgate, old: Path, risk: dict[str, object]
 ) -> None:
-    policy = json.loads(old.read_text(encoding="utf-8"))
-    policy["guarantee"]["risks"] = [risk]
-    old.write_text(json.dumps(policy), encoding="utf-8")
+    policy = Policy.load(old)
+    assert policy.guarantee is not None
+    changes = {"risks": (GuaranteedRisk.model_validate(risk),), "certified": False}
+    guarantee = policy.guarantee.model_copy(update=changes)
+    policy.model_copy(update={"relevance_threshold": None, "guarantee": guarantee}).save(old)
 
     outcome = _recalibrate(knowgate, old, drawn(100, seed=1))
 
@@ -172,7 +174,7 @@ def test_a_promise_about_unanswerable_questions_is_renewed_from_a_run(
 ) -> None:
     outcome = knowgate(
         "recalibrate", "--policy", workplace / "policy.json", "--run", workplace / "run",
-        "--seed", "5", "--out", workplace / "new.json",
+        "--out", workplace / "new.json",
     )  # fmt: skip
 
     assert (outcome.code, outcome.err) == (0, "")
