@@ -70,6 +70,8 @@ VOLATILE = frozenset(
         # Of files that hold a version, or are written by the code that is measured.
         "guard_sha256",
         "policy_sha256",
+        # Of numbers to the last bit.
+        "digest",
     }
 )
 # Values of these keys are sentences for people, whose wording may be edited.

@@ -134,7 +134,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             f"{_SIGNALS} --out run",
             "calibrate --run run --risk 0.25 --delta 0.2 --out policy.json",
             "calibrate --run run --risk 0.01 --out none.json",
-            "recalibrate --policy policy.json --run run --seed 3 --out again.json",
+            "recalibrate --policy policy.json --run run --out again.json",
             "calibrate --run run --risk 0.3 --delta 0.2 --answer-from-memory 0.7 --out memory.json",
             "calibrate --run run --promise selective --risk 0.4 --delta 0.3 --out selective.json",
             "score --input in/pairs.jsonl --output scores.jsonl --policy policy.json",
