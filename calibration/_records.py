@@ -84,6 +84,22 @@ class CalibrationRecord:
         """What the record is evidence about: its group, or the question on its own."""
         return ("group", self.group) if self.group else ("question", self.question_id)
 
+    @staticmethod
+    def seed_of(records: Iterable[CalibrationRecord]) -> int:
+        """The seed of every split and resampling of these records, which nobody can choose.
+
+        It follows from the ids of the questions alone, so that a split depends neither on
+        signals nor on outcomes, and not on the order of the records or on the last bit of a
+        score.
+
+        Example:
+            >>> one = CalibrationRecord("q", 0.1, None, True, None)
+            >>> CalibrationRecord.seed_of([one, one]) == CalibrationRecord.seed_of([one]) < 2**48
+            True
+        """
+        text = json.dumps(sorted({record.question_id for record in records}))
+        return int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:6], "big")
+
     @classmethod
     def leave_one_out_pair(
         cls, question_id: str, in_kb: float | None, left_out: float | None, *, group: str = ""

@@ -22,31 +22,6 @@ LATER_FIELDS = frozenset(
 _FIRST_SHARE = 0.75
 
 
-def attempt_level(delta: float, attempt: int | None) -> float:
-    """Compute the level that a calibration is tested at, as one of a series on the same data.
-
-    The first attempt has ¾ of δ, the k-th δ / (4 k (k − 1)). However many there are, and
-    whichever is kept, their levels sum to δ at most.
-
-    Args:
-        delta: probability that the promise of any of them fails by bad luck.
-        attempt: its number, from 1; None for a calibration that is no part of a series,
-            which has all of δ.
-
-    Source: alpha-spending, as in Tian & Ramdas 2021, Online control of the familywise error
-    rate; a union bound over the attempts.
-
-    Example:
-        >>> attempt_level(0.1, None), attempt_level(0.1, 1), attempt_level(0.1, 2)
-        (0.1, 0.075, 0.0125)
-    """
-    if attempt is None:
-        return delta
-    if attempt == 1:
-        return _FIRST_SHARE * delta
-    return (1.0 - _FIRST_SHARE) * delta / (attempt * (attempt - 1))
-
-
 class Artefact(BaseModel):
     """A part of a stored artefact: immutable, unknown fields are rejected."""
 
@@ -212,7 +187,32 @@ class Guarantee(Artefact):
     @property
     def level(self) -> float:
         """The level of the test: δ, or this attempt's part of it."""
-        return attempt_level(self.delta, self.attempt)
+        return self.level_of(self.delta, self.attempt)
+
+    @staticmethod
+    def level_of(delta: float, attempt: int | None) -> float:
+        """Compute the level that a calibration is tested at, as one of a series on the same data.
+
+        The first attempt has ¾ of δ, the k-th δ / (4 k (k − 1)). However many there are, and
+        whichever is kept, their levels sum to δ at most.
+
+        Args:
+            delta: probability that the promise of any of them fails by bad luck.
+            attempt: its number, from 1; None for a calibration that is no part of a series,
+                which has all of δ.
+
+        Source: alpha-spending, as in Tian & Ramdas 2021, Online control of the familywise error
+        rate; a union bound over the attempts.
+
+        Example:
+            >>> [Guarantee.level_of(0.1, attempt) for attempt in (None, 1, 2)]
+            [0.1, 0.075, 0.0125]
+        """
+        if attempt is None:
+            return delta
+        if attempt == 1:
+            return _FIRST_SHARE * delta
+        return (1.0 - _FIRST_SHARE) * delta / (attempt * (attempt - 1))
 
     @model_validator(mode="after")
     def _counted(self) -> Guarantee:

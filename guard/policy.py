@@ -29,7 +29,6 @@ from ._artefacts import (
     PolicyPoint,
     Probability,
     VetoBinding,
-    attempt_level,
     require_fingerprint,
     require_schema_version,
 )
@@ -65,7 +64,6 @@ __all__ = [
     "StepCalibrator",
     "TemperatureCalibrator",
     "aggregator",
-    "attempt_level",
     "kept_margin_of",
 ]
 

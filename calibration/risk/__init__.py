@@ -22,7 +22,7 @@ from ._plan import LeakPlan
 from ._policy_fit import fit_policy
 from ._problems import Problem
 from ._risks import LEARN_CALIBRATORS, Coverage, Leak, LossTable, Risk, RiskTarget
-from ._units import data_seed, one_per_question, split_questions
+from ._units import one_per_question, split_questions
 
 __all__ = [
     "LEARN_CALIBRATORS",
@@ -39,7 +39,6 @@ __all__ = [
     "Risk",
     "RiskTarget",
     "certify",
-    "data_seed",
     "fit_policy",
     "learn_path",
     "one_per_question",

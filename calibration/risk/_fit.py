@@ -15,7 +15,6 @@ from ...guard.policy import (
     Guarantee,
     IdentityCalibrator,
     Policy,
-    attempt_level,
 )
 from .. import CalibrationRecord
 from .._records import records_sha256
@@ -85,7 +84,7 @@ class FitSettings:
     @property
     def level(self) -> float:
         """The level of the test: δ, or this attempt's part of it."""
-        return attempt_level(self.delta, self.attempt)
+        return Guarantee.level_of(self.delta, self.attempt)
 
     @property
     def confidence(self) -> str:

@@ -65,7 +65,7 @@ def fit_policy(
             them then take part in the test. None: a path is learned on a part of the
             questions (15 %, more of few), which takes no part in the test.
         attempt: which calibration on the same data this is, from 1, where the best of several
-            may be kept: it is tested at its part of `delta` (`attempt_level`), so that the
+            may be kept: it is tested at its part of `delta` (`Guarantee.level_of`), so that the
             promise holds whichever is kept. None: it is the only one.
         allowed_routes: which routes the policy may take.
         conflict_between: what a record's `conflict` compares, as in `Policy`.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 
 import numpy as np
@@ -44,21 +43,6 @@ def one_per_question(
 def is_answerable(record: CalibrationRecord) -> bool:
     """Whether the record has its source in place, and it was retrieved."""
     return record.case == "in_kb" and record.context_right is True
-
-
-def data_seed(records: Sequence[CalibrationRecord]) -> int:
-    """The seed of every split and resampling of these records, which nobody can choose.
-
-    It follows from the ids of the questions alone, so that the split depends neither on
-    signals nor on outcomes, and not on the order of the records or on the last bit of a score.
-
-    Example:
-        >>> twice = [CalibrationRecord("q", r, None, True, None) for r in (0.1, 0.9)]
-        >>> data_seed(twice) == data_seed(twice[:1]) < 2**48
-        True
-    """
-    text = json.dumps(sorted({record.question_id for record in records}))
-    return int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:6], "big")
 
 
 def split_questions(
@@ -102,7 +86,7 @@ def split_questions(
     units = sorted(sizes)
     wanted, taken = round(share * len(unit_of)), 0
     first: set[tuple[str, str]] = set()
-    seed = data_seed(records) if seed is None else seed
+    seed = CalibrationRecord.seed_of(records) if seed is None else seed
     for index in np.random.default_rng(seed).permutation(len(units)):
         unit = units[index]
         # Deal a group only if that brings the first part closer to its share.

@@ -50,7 +50,7 @@ def plan(
     Example: `knowgate plan --questions kb.jsonl --risk 0.1`
     """
     from ...calibration.risk import LeakPlan
-    from ...guard.policy import attempt_level
+    from ...guard.policy import Guarantee
 
     for name, value in (("--risk", risk), ("--delta", delta)):
         if not 1e-9 <= value <= 1 - 1e-9:
@@ -58,7 +58,7 @@ def plan(
                 f"must be between 0 and 1, not {value:g}", where=name, hint="name one such as 0.1"
             )
     sizes = _sizes(questions, passage)
-    level = attempt_level(delta, 1)
+    level = Guarantee.level_of(delta, 1)
     found = LeakPlan.of(sizes, risk, delta=level)
     rows = [LeakPlan.of(_like(sizes, count), risk, delta=level) for count in _TABLE]
     for line in [_verdict(found, risk, delta), "", *_table(found, rows)]:

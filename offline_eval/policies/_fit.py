@@ -24,7 +24,6 @@ from ...calibration.risk import (
     PolicyBinding,
     Problem,
     Risk,
-    data_seed,
     fit_policy,
     learn_path,
     one_per_question,
@@ -32,7 +31,7 @@ from ...calibration.risk import (
 )
 from ...guard.decision import Route
 from ...guard.errors import InputError
-from ...guard.policy import Guarantee, Policy, attempt_level, kept_margin_of
+from ...guard.policy import Guarantee, Policy, kept_margin_of
 from ._attempts import Asked
 from ._attempts import counted as as_counted
 from ._calibrators import calibrated_records, calibrator_of, choose_calibrators
@@ -219,7 +218,7 @@ def _calibrate(measured: CalibrationSet, asked: Asked, attempt: int | None) -> C
 def _calibrate_selective(measured: CalibrationSet, asked: Asked, attempt: int | None) -> Calibrated:
     # Which record stands for its question must not depend on the order of a file.
     ordered = tuple(sorted(measured.records, key=lambda record: (record.question_id, record.case)))
-    measured, seed = replace(measured, records=ordered), data_seed(ordered)
+    measured, seed = replace(measured, records=ordered), CalibrationRecord.seed_of(ordered)
     parts = _three_parts(measured, asked.share)
     choices = choose_calibrators(parts.learn, seed=seed)
     routes = _possible_routes(measured, asked.allowed_routes)
@@ -268,7 +267,7 @@ def _fit(
         path = learn_path(
             calibrated_records(parts.learn, binding),
             risk,
-            delta=attempt_level(asked.delta, attempt),
+            delta=Guarantee.level_of(asked.delta, attempt),
             questions=len(one_per_question(records)),
             may_follow=Route.FOLLOW_CONTEXT in routes,
             may_answer=Route.ANSWER in routes,
@@ -287,7 +286,7 @@ def _fit(
 
 
 def _calibrate_leak(measured: CalibrationSet, asked: Asked, attempt: int | None) -> Calibrated:
-    parts, seed = _two_parts(measured, asked.share), data_seed(measured.records)
+    parts, seed = _two_parts(measured, asked.share), CalibrationRecord.seed_of(measured.records)
     binding = PolicyBinding(
         scorer=measured.scorer or PolicyBinding.UNNAMED,
         aggregator=measured.aggregator,

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...calibration.risk import Coverage, Leak, LossTable, Risk, RiskTarget
 from ...guard.errors import InputError
-from ...guard.policy import Guarantee, GuaranteedRisk, attempt_level
+from ...guard.policy import Guarantee, GuaranteedRisk
 
 _NAMES = tuple(field.name for field in fields(LossTable))
 _HINT = "write e.g. wrong_answer=1,false_abstention=0.2,wrong_follow=1, each from 0 to 1"
@@ -94,7 +94,7 @@ def _target(risk: GuaranteedRisk) -> RiskTarget:
 def next_level(guarantee: Guarantee) -> float:
     """The level that a further calibration on the same data would be tested at."""
     attempt = guarantee.attempt
-    return attempt_level(guarantee.delta, None if attempt is None else attempt + 1)
+    return Guarantee.level_of(guarantee.delta, None if attempt is None else attempt + 1)
 
 
 def smallest_selective(guarantee: Guarantee) -> float | None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 from scipy.stats import binom
 
-from knowgate.calibration.risk import Coverage, Leak, LossTable, Risk, fit_policy, risk_targets
+from knowgate.calibration.risk import Coverage, Leak, LossTable, Risk, RiskTarget, fit_policy
 from knowgate.guard import Guard, GuardMetrics, InputError, Policy, PolicyError
 from knowgate.guard._evidence import binomial_tail, fault_of, hoeffding_bentkus
 from knowgate.guard._policy_file import _digest
@@ -23,9 +23,9 @@ from tests.support.fitted import fitted_records
 
 BINDING_KINDS: dict[str, Risk] = {
     "selective": 0.2,
-    "each route": risk_targets(0.25, per_route=True),
-    "cost": risk_targets(0.3, LossTable(1.0, 0.5, 0.2)),
-    "all or nothing": risk_targets(0.3, LossTable(1.0, 1.0, 0.0)),
+    "each route": RiskTarget.of_errors(0.25, per_route=True),
+    "cost": RiskTarget.of_errors(0.3, LossTable(1.0, 0.5, 0.2)),
+    "all or nothing": RiskTarget.of_errors(0.3, LossTable(1.0, 1.0, 0.0)),
     "coverage": Coverage(0.3),
     "leak": Leak(0.2),
     "leak of passages": Leak(0.3),

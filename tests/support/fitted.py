@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from knowgate.calibration import CalibrationRecord, leave_one_out_pair
+from knowgate.calibration import CalibrationRecord
 
 
 def fitted_records(
@@ -16,7 +16,7 @@ def fitted_records(
         return [
             record
             for i in range(questions)
-            for record in leave_one_out_pair(
+            for record in CalibrationRecord.leave_one_out_pair(
                 f"q{i}",
                 float(rng.normal(2.0, 1.0)),
                 float(rng.normal(0.0, 1.0)),
