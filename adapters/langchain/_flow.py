@@ -1,6 +1,6 @@
 """The steps of a chain without any I/O: generators that yield what they need done.
 
-    question ─► REWRITER ─► RETRIEVER ─► GUARD ─► EVENT ─► one that generates ─► CHECK
+    question ─► REWRITER ─► RETRIEVER ─► READ ─► GUARD ─► EVENT ─► one that generates ─► CHECK
 
 The sync and async forms of the chain only differ in how they do it.
 """
@@ -21,6 +21,7 @@ class Stage(Enum):
 
     REWRITER = "rewriter"
     RETRIEVER = "retriever"
+    READ = "read"
     GUARD = "guard"
     EVENT = "event"
     WITH_CONTEXT = "with_context"
@@ -39,8 +40,9 @@ class Need:
 
     Attributes:
         stage: which part of the chain does it.
-        given: the input of a runnable; question and passages for the guard; the decision
-            of an event; a function without arguments for a check, which may take long.
+        given: the input of a runnable; what was retrieved, to be read; question and passages
+            for the guard; the decision of an event; a function without arguments for a
+            check, which may take long.
     """
 
     stage: Stage

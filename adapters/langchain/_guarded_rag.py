@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForChainRun,
@@ -20,10 +20,13 @@ from langchain_core.runnables.config import patch_config
 from langchain_core.runnables.utils import ConfigurableFieldSpec, get_unique_config_specs
 from langchain_core.utils.aiter import aclosing
 
+from ...guard.deadlines import DeadlineRunner
 from ...guard.decision import Mode, Reason
 from ...guard.errors import InputError
+from ...guard.text import reads_quickly
 from ._answer import GuardedAnswer, TextOfChunks, joined
 from ._conversation import Conversation, Turns
+from ._documents import documents_or_errors
 from ._flow import GENERATING, Flow, Flows, Stage, Step
 from ._guard_runnable import adecide_all, decide_all
 from ._planning import Planner, RagInput, RagOptions, decision_event
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
     from ...guard import Guard
 
 DECISION_EVENT = "knowgate_decision"
+_ESTIMATOR = "estimator"
+_MOST_READERS = 16
 _Result = TypeVar("_Result")
 
 
@@ -48,8 +53,9 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
     and the documents and no text yet, an abstention is one chunk.
 
     On `follow_context`, `with_context` gets `question`, `context` (the kept
-    passages, blank lines between them) and `documents` (the kept ones). On `answer`,
-    `closed_book` gets `question` and nothing of what was retrieved. On `abstain`
+    passages, blank lines between them) and `documents` (the kept ones). Documents are
+    copied when they are retrieved, so that these are the texts that were judged. On
+    `answer`, `closed_book` gets `question` and nothing of what was retrieved. On `abstain`
     nothing is generated, nor on a conflict under a policy that says `show_both`: the
     reply then names each view and its sources. In shadow mode all documents go to
     `with_context`, whatever the guard decided and counted; a retriever's error is then
@@ -68,7 +74,9 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         retriever: question → documents; any runnable, retrievers included.
         with_context: answers from the kept passages.
         closed_book: answers from the model's own knowledge; may be left out where
-            the policy never allows that.
+            the policy never allows that. With `"estimator"` nothing is generated: the
+            answer is the one whose confidence was measured, in one chunk of a stream; an
+            estimator without an answer leads to the reply for `reply_abstained`.
         replies: what is said on abstention: one text, or reason → text with a key
             `default`; bundled texts otherwise. `Replies` for the Chinese ones, and
             for the template of a reply that shows all views.
@@ -101,7 +109,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         guard: Guard,
         retriever: RunnableLike[Any, Any],
         with_context: RunnableLike[Any, Any],
-        closed_book: RunnableLike[Any, Any] | None = None,
+        closed_book: RunnableLike[Any, Any] | Literal["estimator"] | None = None,
         replies: str | Mapping[Reason | str, str] | Replies | None = None,
         options: RagOptions | None = None,
         conversation: Conversation | None = None,
@@ -111,14 +119,22 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
             raise InputError(
                 "is missing, but the policy allows answers from the model's own knowledge",
                 where="closed_book",
-                hint="give a runnable that answers without context",
+                hint=f"give a runnable that answers without context, or {_ESTIMATOR!r}",
+            )
+        estimator_answers = isinstance(closed_book, str)
+        if isinstance(closed_book, str) and closed_book != _ESTIMATOR:
+            raise InputError(
+                f"{closed_book!r} is unknown",
+                where="closed_book",
+                hint=f"give a runnable, or {_ESTIMATOR!r} for the answer that was measured",
             )
         self._guard = guard
+        self._readers = DeadlineRunner(_MOST_READERS)
         self._parts: dict[Stage, Runnable[Any, Any]] = {
             Stage.RETRIEVER: coerce_to_runnable(retriever),
             Stage.WITH_CONTEXT: coerce_to_runnable(with_context),
         }
-        if closed_book is not None:
+        if closed_book is not None and not isinstance(closed_book, str):
             self._parts[Stage.CLOSED_BOOK] = coerce_to_runnable(closed_book)
         turns = None
         if conversation is not None:
@@ -134,6 +150,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
             else Replies(replies, veto_reasons=guard.veto_reasons),
             RagOptions() if options is None else options,
             turns,
+            estimator_answers,
         )
         self.name = name
 
@@ -296,9 +313,9 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         runs = _Runs([config], [run_manager], kwargs)
         plan = _only(self._run([self._planner.plan_flow(_whole(chunks))], runs))
         if plan.stage is None:
-            yield plan.answer(plan.reply)
+            yield plan.whole
             return
-        yield plan.answer("")
+        yield plan.first_chunk
         text = TextOfChunks()
         child = runs.child(0, plan.stage)
         for chunk in self._parts[plan.stage].stream(dict(plan.inputs), child, **kwargs):
@@ -322,9 +339,9 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         runs = _Runs([config], [run_manager], kwargs)
         plan = _only(await self._arun([self._planner.plan_flow(_whole(chunks))], runs))
         if plan.stage is None:
-            yield plan.answer(plan.reply)
+            yield plan.whole
             return
-        yield plan.answer("")
+        yield plan.first_chunk
         text = TextOfChunks()
         child = runs.child(0, plan.stage)
         stream = self._parts[plan.stage].astream(dict(plan.inputs), child, **kwargs)
@@ -355,6 +372,8 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
     def _outcomes(self, step: Step, runs: _Runs) -> Sequence[object]:
         """The outcomes of one step, or exceptions in their place."""
         given = list(step.given.values())
+        if step.stage is Stage.READ:
+            return documents_or_errors(given, self._guard.limits)
         if step.stage is Stage.GUARD:
             return decide_all(self._guard, given)
         if step.stage is Stage.CHECK:
@@ -374,6 +393,8 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
     async def _aoutcomes(self, step: Step, runs: _Runs) -> Sequence[object]:
         """As `_outcomes`, without blocking the event loop."""
         given = list(step.given.values())
+        if step.stage is Stage.READ:
+            return await self._aread(given)
         if step.stage is Stage.GUARD:
             return await adecide_all(self._guard, given)
         if step.stage is Stage.CHECK:
@@ -390,6 +411,16 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
                 return [await part.ainvoke(given[0], configs[0], **kwargs)]
             return await part.abatch(given, configs, return_exceptions=True, **kwargs)
         except Exception as error:  # noqa: BLE001 - its flow decides; a whole batch may have failed
+            return [error] * len(given)
+
+    async def _aread(self, given: Sequence[object]) -> Sequence[object]:
+        """Read what was retrieved; on another thread where that may take long."""
+        limits = self._guard.limits
+        if reads_quickly((), given):
+            return documents_or_errors(given, limits)
+        try:
+            return await self._readers.acall(lambda: documents_or_errors(given, limits), None)
+        except Exception as error:  # noqa: BLE001 - their flows decide
             return [error] * len(given)
 
 

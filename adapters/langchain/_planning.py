@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from langchain_core.documents import Document
 
 from ...guard.decision import Decision, Mode, Reason, Route
-from ...guard.errors import InputError, QuestionError
+from ...guard.errors import InputError, InputTooLargeError, QuestionError
 from ...guard.text import clean_text, passage_text, read_question
 from ._answer import AbstainedError, GuardedAnswer, RetrievalError, answer_text
 from ._conversation import OnRewriteError, Turns, rewritten
+from ._documents import listed_documents
 from ._flow import Flow, Need, Stage
 from ._replies import Replies
 
@@ -78,19 +79,6 @@ def required(given: Mapping[str, Any], key: str) -> Any:
             hint=f"keys that are there: {', '.join(sorted(map(str, given))) or 'none'}",
         )
     return given[key]
-
-
-def read_documents(found: object) -> list[Document]:
-    """The documents that a retriever returned; None counts as none.
-
-    Raises:
-        RetrievalError: something other than a collection of documents.
-    """
-    if found is None:
-        return []
-    if isinstance(found, str | bytes | Mapping) or not isinstance(found, Iterable):
-        raise RetrievalError(f"the retriever returned a {type(found).__name__}, not documents")
-    return list(found)
 
 
 logger = logging.getLogger("knowgate.adapters.langchain")
@@ -174,7 +162,10 @@ class RagOptions:
     """What failures and abstentions in a guarded chain lead to, and the check of replies.
 
     Attributes:
-        on_retriever_error: `abstain` (reason `retrieval_failed`) or `raise`.
+        on_retriever_error: `abstain` or `raise` where the retriever fails (reason
+            `retrieval_failed`), returns something other than documents
+            (`invalid_passages`) or more than the guard's limits allow
+            (`input_too_large`).
         raise_on_abstain: raise `AbstainedError` instead of replying, so that
             `with_fallbacks` takes over.
         check_reply: question, reply → whether the generated reply is an abstention
@@ -209,7 +200,10 @@ class Plan:
         stage: which runnable generates the answer; None where `reply` is the answer.
         inputs: what the runnable is given.
         documents: passages that the prompt will contain.
-        reply: the answer where nothing is generated: an abstention, or all views.
+        reply: the answer where nothing is generated: an abstention, all views, or the
+            estimator's own answer.
+        output: what stands behind that answer, or was generated.
+        reply_abstained: whether that answer is an abstention of the model itself.
         question: as the runnable is given it.
         standalone_question: the question as it was rewritten; None where it was not.
     """
@@ -219,18 +213,28 @@ class Plan:
     inputs: Mapping[str, Any] = field(default_factory=dict)
     documents: tuple[Document, ...] = ()
     reply: str = ""
+    output: object = None
+    reply_abstained: bool | None = None
     question: object = ""
     standalone_question: str | None = None
 
-    def answer(self, text: str, output: object = None, **found: Any) -> GuardedAnswer:
-        """The whole answer with `text`, or the first chunk of it."""
+    @property
+    def whole(self) -> GuardedAnswer:
+        """The whole answer where nothing is left to be generated."""
         return GuardedAnswer(
-            text,
+            self.reply,
             self.decision,
             self.documents,
-            output=output,
+            output=self.output,
+            reply_abstained=self.reply_abstained,
             standalone_question=self.standalone_question,
-            **found,
+        )
+
+    @property
+    def first_chunk(self) -> GuardedAnswer:
+        """The chunk before the generated text."""
+        return GuardedAnswer(
+            "", self.decision, self.documents, standalone_question=self.standalone_question
         )
 
     def chunk(self, text: str, output: object = None, **found: Any) -> GuardedAnswer:
@@ -247,12 +251,15 @@ class Planner:
         replies: for abstentions.
         options: of the chain.
         turns: None where every message is a question that is understood alone.
+        estimator_answers: whether the closed-book answer is the one whose confidence was
+            measured, instead of another one.
     """
 
     guard: Guard
     replies: Replies
     options: RagOptions
     turns: Turns | None = None
+    estimator_answers: bool = False
 
     @property
     def shadow(self) -> bool:
@@ -267,17 +274,10 @@ class Planner:
                 raise then.
         """
         plan = yield from self.plan_flow(given)
-        if plan.stage is None:
-            return plan.answer(plan.reply)
-        output = yield Need(plan.stage, plan.inputs)
-        text = answer_text(output)
-        abstained = yield from self.check_flow(plan, text)
-        if not (abstained and self.options.replace_abstentions and plan.decision.acts):
-            return plan.answer(text, output, reply_abstained=abstained)
-        reply = self.replies.to(Reason.REPLY_ABSTAINED)
-        if self.options.raise_on_abstain:
-            raise AbstainedError(plan.decision, reply, Reason.REPLY_ABSTAINED)
-        return plan.answer(reply, reply_abstained=abstained)
+        if plan.stage is not None:
+            output = yield Need(plan.stage, plan.inputs)
+            plan = yield from self._checked_flow(plan, answer_text(output), output)
+        return plan.whole
 
     def plan_flow(self, given: object) -> Flow[Plan]:
         """Plan the answer to one input: retrieve, then let the guard decide."""
@@ -288,13 +288,24 @@ class Planner:
             query = request.question if self.shadow else request.text
             try:
                 if query is not None:
-                    documents = read_documents((yield Need(Stage.RETRIEVER, query)))
+                    found = yield Need(Stage.RETRIEVER, query)
+                    # Read once: the guard judges what the prompt will contain.
+                    documents = (
+                        listed_documents(found) if self.shadow else (yield Need(Stage.READ, found))
+                    )
             except Exception as error:  # noqa: BLE001 - a failed retrieval has its own route
                 decision = self._retrieval_failed(error)
             if decision is None:
                 decision = yield Need(Stage.GUARD, (request.question, documents))
         yield Need(Stage.EVENT, decision)
-        return self._plan(request, decision, documents)
+        plan = self._plan(request, decision, documents)
+        if plan.stage is Stage.CLOSED_BOOK and self.estimator_answers:
+            drawn = decision.closed_book_answer or ""
+            plan = replace(plan, stage=None, inputs={})
+            if not drawn.strip():
+                return self._own_abstention(plan)
+            plan = yield from self._checked_flow(plan, drawn, drawn)
+        return plan
 
     def _turn_flow(self, request: Request) -> Flow[tuple[Request, Decision | None]]:
         """Rewrite a follow-up; a decision where the guard is not to be asked.
@@ -331,6 +342,24 @@ class Planner:
     def _decision(self, route: Route, reason: Reason) -> Decision:
         return Decision(route=route, reason=reason, mode=self.guard.mode)
 
+    def _checked_flow(self, plan: Plan, text: str, output: object) -> Flow[Plan]:
+        """The plan with its final reply: `text`, unless that abstains and is to be replaced."""
+        abstained = yield from self.check_flow(plan, text)
+        if abstained and self.options.replace_abstentions and plan.decision.acts:
+            return self._own_abstention(plan)
+        return replace(plan, reply=text, output=output, reply_abstained=abstained)
+
+    def _own_abstention(self, plan: Plan) -> Plan:
+        """The plan with the reply to an abstention of the model itself.
+
+        Raises:
+            AbstainedError: the chain was told to raise on abstentions.
+        """
+        reply = self.replies.to(Reason.REPLY_ABSTAINED)
+        if self.options.raise_on_abstain:
+            raise AbstainedError(plan.decision, reply, Reason.REPLY_ABSTAINED)
+        return replace(plan, reply=reply, reply_abstained=True)
+
     def check_flow(self, plan: Plan, text: str) -> Flow[bool | None]:
         """Find out whether the generated `text` is an abstention itself; None without a check."""
         check: Any = self.options.check_reply
@@ -350,7 +379,12 @@ class Planner:
         logger.warning("the retriever failed: %s", type(error).__name__)
         if self.options.on_retriever_error is OnRetrieverError.RAISE:
             raise error
-        decision = self._decision(Route.ABSTAIN, Reason.RETRIEVAL_FAILED)
+        reason = Reason.RETRIEVAL_FAILED
+        if isinstance(error, InputTooLargeError):
+            reason = Reason.INPUT_TOO_LARGE
+        elif isinstance(error, RetrievalError):
+            reason = Reason.INVALID_PASSAGES
+        decision = self._decision(Route.ABSTAIN, reason)
         self.guard.count(decision)
         if self.shadow:
             raise error

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
+from functools import reduce
+from operator import add
 from typing import Any
 from uuid import UUID
 
@@ -19,7 +21,7 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from prometheus_client import CollectorRegistry
 from pydantic import Field
 
-from knowgate.adapters.langchain import GuardedRAG, RagOptions
+from knowgate.adapters.langchain import GuardedAnswer, GuardedRAG, RagOptions
 from knowgate.guard import (
     Decision,
     Guard,
@@ -211,19 +213,26 @@ class Setting:
         on_error: str = "abstain",
         retriever: Any = None,
         with_context: Runnable[Any, Any] | None = None,
+        closed_book: Any = None,
+        drawn: str = "an answer",
         views: Mapping[str, Sequence[View]] | None = None,
         on_conflict: str = "show_both",
         observers: Sequence[Callable[[Decision], object]] = (),
         limits: InputLimits | None = None,
+        kept_margin: float | None = None,
         **chain: Any,
     ) -> None:
         self.scorer = FakeScorer({"grounded": 0.9}, default=default_score)
-        self.estimator = FakeEstimator({q: 0.95 for q in (*questions, "known one") if "known" in q})
+        known = [q for q in (*questions, "known one") if "known" in q]
+        self.estimator = FakeEstimator(
+            dict.fromkeys(known, 0.95), answers=dict.fromkeys(known, drawn)
+        )
         policy = Policy(
             scorer=self.scorer.fingerprint,
             relevance_threshold=0.5,
             confidence_threshold=0.7,
             allowed_routes=(Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN),
+            kept_margin=kept_margin,
             **(
                 {}
                 if views is None
@@ -251,7 +260,7 @@ class Setting:
             guard=self.guard,
             retriever=retriever or RunnableLambda(self._retrieve),
             with_context=with_context or CONTEXT_PROMPT | self.context_model,
-            closed_book=CLOSED_PROMPT | self.closed_model,
+            closed_book=closed_book or CLOSED_PROMPT | self.closed_model,
             options=RagOptions(**{name: chain.pop(name) for name in OPTIONS & set(chain)}),
             **chain,
         )
@@ -267,3 +276,32 @@ class Setting:
             for sample in family.samples
             if sample.name == "knowgate_decisions_total" and sample.labels["reason"] == reason
         )
+
+
+async def invoke(chain: GuardedRAG, questions: tuple[str, ...]) -> list[GuardedAnswer]:
+    return [chain.invoke(question) for question in questions]
+
+
+async def ainvoke(chain: GuardedRAG, questions: tuple[str, ...]) -> list[GuardedAnswer]:
+    return [await chain.ainvoke(question) for question in questions]
+
+
+async def batch(chain: GuardedRAG, questions: tuple[str, ...]) -> list[GuardedAnswer]:
+    return chain.batch(list(questions))
+
+
+async def abatch(chain: GuardedRAG, questions: tuple[str, ...]) -> list[GuardedAnswer]:
+    return await chain.abatch(list(questions))
+
+
+async def stream(chain: GuardedRAG, questions: tuple[str, ...]) -> list[GuardedAnswer]:
+    return [reduce(add, chain.stream(question)) for question in questions]
+
+
+async def astream(chain: GuardedRAG, questions: tuple[str, ...]) -> list[GuardedAnswer]:
+    return [reduce(add, [c async for c in chain.astream(question)]) for question in questions]
+
+
+WAYS: tuple[Callable[[GuardedRAG, tuple[str, ...]], Awaitable[list[GuardedAnswer]]], ...] = (
+    invoke, ainvoke, batch, abatch, stream, astream,
+)  # fmt: skip

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from langchain_core.documents import Document
 from langchain_core.runnables import RunnableGenerator, RunnableLambda
 
 from knowgate.adapters.langchain import RetrievalError
 from knowgate.guard import Decision, InputLimits, Mode, Reason, Route
-from tests.adapters.langchain.fakes import RunsHandler, Setting
+from tests.adapters.langchain.fakes import WAYS, RunsHandler, Setting
+from tests.support.hostile import Exits
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
@@ -69,14 +72,39 @@ def test_a_failing_retriever_is_raised_in_shadow_mode_and_counted() -> None:
     assert setting.counted("retrieval_failed") == 1
 
 
-@pytest.mark.parametrize("found", ["a text", {"documents": []}, 7])
-def test_a_retriever_that_returns_no_documents_has_failed(found: Any) -> None:
-    abstaining = Setting(retriever=RunnableLambda(lambda question: found))
+@pytest.mark.parametrize(
+    ("found", "named"),
+    [("a text", "str"), ({"documents": []}, "dict"), (7, "int"), (Document("bare"), "Document"),
+     ([None], "NoneType"), ([Document("nine"), [Document("nested")]], "list"),
+     ([(Document("nine"), 0.9)], "tuple"), ([{"score": 0.9}], "dict"), ([Exits()], "SystemExit")],
+    ids=range(9),
+)  # fmt: skip
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+async def test_a_retriever_that_returns_no_documents_has_failed(
+    way: Any, found: Any, named: str
+) -> None:
+    abstaining = Setting(retriever=lambda question: found)
     raising = Setting(retriever=lambda question: found, on_retriever_error="raise")
 
-    assert abstaining.chain.invoke("q").decision.reason is Reason.RETRIEVAL_FAILED
-    with pytest.raises(RetrievalError, match=type(found).__name__):
-        raising.chain.invoke("q")
+    [answer] = await way(abstaining.chain, ("q",))
+
+    assert answer.decision.reason is Reason.INVALID_PASSAGES
+    assert abstaining.counted("invalid_passages") == 1
+    with pytest.raises(RetrievalError, match=named):
+        await way(raising.chain, ("q",))
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+async def test_documents_without_an_end_are_read_as_far_as_the_limit(way: Any) -> None:
+    setting = Setting(
+        retriever=lambda question: itertools.repeat(Document("grounded")),
+        limits=InputLimits(passages=5),
+    )
+
+    [answer] = await way(setting.chain, ("q",))
+
+    assert answer.decision.reason is Reason.INPUT_TOO_LARGE
+    assert setting.counted("input_too_large") == 1
 
 
 def test_none_from_a_retriever_counts_as_nothing_retrieved() -> None:

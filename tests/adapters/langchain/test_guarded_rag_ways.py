@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import reduce
 from operator import add
 from typing import Any
@@ -15,39 +15,10 @@ from langchain_core.runnables.utils import AddableDict
 from knowgate.adapters.langchain import AbstainedError, GuardedAnswer, GuardedRAG
 from knowgate.guard import InputError, Reason, Route, SignalError
 from knowgate.guard.contracts import View
-from tests.adapters.langchain.fakes import DOCUMENTS, RunsHandler, Setting
+from tests.adapters.langchain.fakes import DOCUMENTS, WAYS, RunsHandler, Setting, invoke
 
 KINDS = ("grounded", "known", "who knows", "nothing", "nothing known", "broken")
 QUESTIONS = (*(f"{KINDS[i % len(KINDS)]} {i}" for i in range(49)), "")
-
-
-async def _invoke(chain: GuardedRAG, questions: tuple[str, ...]) -> list[GuardedAnswer]:
-    return [chain.invoke(question) for question in questions]
-
-
-async def _ainvoke(chain: GuardedRAG, questions: tuple[str, ...]) -> list[GuardedAnswer]:
-    return [await chain.ainvoke(question) for question in questions]
-
-
-async def _batch(chain: GuardedRAG, questions: tuple[str, ...]) -> list[GuardedAnswer]:
-    return chain.batch(list(questions))
-
-
-async def _abatch(chain: GuardedRAG, questions: tuple[str, ...]) -> list[GuardedAnswer]:
-    return await chain.abatch(list(questions))
-
-
-async def _stream(chain: GuardedRAG, questions: tuple[str, ...]) -> list[GuardedAnswer]:
-    return [reduce(add, chain.stream(question)) for question in questions]
-
-
-async def _astream(chain: GuardedRAG, questions: tuple[str, ...]) -> list[GuardedAnswer]:
-    return [reduce(add, [c async for c in chain.astream(question)]) for question in questions]
-
-
-WAYS: tuple[Callable[[GuardedRAG, tuple[str, ...]], Awaitable[list[GuardedAnswer]]], ...] = (
-    _invoke, _ainvoke, _batch, _abatch, _stream, _astream,
-)  # fmt: skip
 
 
 def essence(answer: GuardedAnswer) -> tuple[Any, ...]:
@@ -71,7 +42,7 @@ VIEWS = {
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 async def test_every_way_to_call_gives_the_answers_of_invoke(way: Any, mode: str) -> None:
     questions = QUESTIONS if mode == "enforce" else tuple(q for q in QUESTIONS if "broken" not in q)
-    expected = await _invoke(Setting(questions=questions, mode=mode).chain, questions)
+    expected = await invoke(Setting(questions=questions, mode=mode).chain, questions)
     setting = Setting(questions=questions, mode=mode)
 
     answers = await way(setting.chain, questions)
@@ -96,7 +67,7 @@ async def test_every_way_treats_conflicts_and_refusals_as_invoke_does(
         "on_conflict": on_conflict,
         "check_reply": lambda question, reply: question.endswith("7"),
     }
-    expected = await _invoke(Setting(**given).chain, questions)
+    expected = await invoke(Setting(**given).chain, questions)
 
     answers = await way(Setting(**given).chain, questions)
 

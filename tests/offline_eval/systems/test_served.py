@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -132,7 +133,12 @@ def test_a_failure_that_passes_is_no_failure(monkeypatch: pytest.MonkeyPatch) ->
     assert len(ServedChain(failing_once).documents("a question")) == 1
 
 
-@pytest.mark.parametrize("found", ["text", {"text": "x"}, [7], 7])
+@pytest.mark.parametrize(
+    "found",
+    ["text", {"text": "x"}, [7], 7, [None], [Document("a"), [Document("b")]], Document("bare"),
+     [(Document("a"), 0.9)], itertools.repeat(Document("endless"))],
+    ids=range(9),
+)  # fmt: skip
 def test_what_is_no_documents_is_rejected(found: Any) -> None:
     with pytest.raises(RetrievalError):
         ServedChain(lambda question: found).documents("a question")

@@ -1,0 +1,98 @@
+"""Read what a retriever returned once, so that what is judged is what is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.documents import Document
+
+from ...guard.errors import InputTooLargeError, PassageError
+from ...guard.text import read_passages
+from ._answer import RetrievalError
+
+if TYPE_CHECKING:
+    from ...guard import InputLimits
+
+
+def listed_documents(found: object) -> list[Document]:
+    """The documents that a retriever returned, as they are; None counts as none.
+
+    Raises:
+        RetrievalError: something other than a collection of documents.
+    """
+    return list(_collection(found))
+
+
+def read_documents(found: object, limits: InputLimits) -> list[Document]:
+    """Copies of the documents that a retriever returned, with the text that was read once.
+
+    A retriever may keep what it returned and change it, and the text of a document may be
+    computed whenever it is asked for: from here on neither shows.
+
+    Args:
+        found: documents, texts, or mappings with a text; None counts as none. Objects of
+            other kinds become documents.
+        limits: what is read at most.
+
+    Raises:
+        RetrievalError: something other than a collection of documents with a text.
+        InputTooLargeError: they exceed the limits.
+    """
+    try:
+        given, texts = read_passages((one for one in _collection(found)), limits)
+        return [_copy(one, text) for one, text in zip(given, texts, strict=True)]
+    except (RetrievalError, InputTooLargeError, KeyboardInterrupt):
+        raise
+    except PassageError as error:
+        raise RetrievalError(f"the retriever returned no documents: {error}") from None
+    except BaseException as error:
+        # A lazy document may raise anything, with a message that quotes its text.
+        raise RetrievalError(f"reading what was retrieved raised {type(error).__name__}") from error
+
+
+def documents_or_errors(
+    found: Sequence[object], limits: InputLimits
+) -> list[list[Document] | Exception]:
+    """As `read_documents` for each, with an error in place of those that cannot be read."""
+    outcomes: list[list[Document] | Exception] = []
+    for one in found:
+        try:
+            outcomes.append(read_documents(one, limits))
+        except (RetrievalError, InputTooLargeError) as error:
+            outcomes.append(error)
+    return outcomes
+
+
+def _collection(found: object) -> Iterable[Any]:
+    if found is None:
+        return ()
+    lone = isinstance(found, str | bytes | Mapping | Document)
+    if lone or not isinstance(found, Iterable):
+        raise RetrievalError(f"the retriever returned a {type(found).__name__}, not documents")
+    return found
+
+
+def _copy(passage: Any, text: str) -> Any:
+    if isinstance(passage, str | bytes):
+        return text
+    if isinstance(passage, Mapping):
+        fields = dict(passage)
+        names = (name for name in ("page_content", "text", "content") if name in fields)
+        return fields | {next(names, "text"): text}
+    metadata = getattr(passage, "metadata", None)
+    kept: dict[str, Any] = {
+        "page_content": text,
+        "metadata": dict(metadata) if isinstance(metadata, Mapping) else {},
+    }
+    if isinstance(passage, Document) and _holds_its_text(type(passage)):
+        return passage.model_copy(update=kept)
+    return Document(**kept)
+
+
+def _holds_its_text(kind: type[Document]) -> bool:
+    """Whether documents of a class hold their text, so that a copy of one stays as it is."""
+    if kind is Document:
+        return True
+    computed = any("page_content" in vars(base) for base in kind.__mro__)
+    return not computed and kind.__getattribute__ is Document.__getattribute__
