@@ -88,7 +88,10 @@ class Guard:
         self._readers = DeadlineRunner(_MOST_READERS)
         self._observers = Observers(observers)
         shared = GuardMetrics.on() if metrics is True else metrics or None
-        self._metrics = None if shared is None else shared.of(options.name)
+        self._metrics = None
+        if shared is not None:
+            own = [one.veto.name for one in bound]
+            self._metrics = shared.of(options.name, reasons=self.veto_reasons, signals=own)
         self._runner = SignalRunner(
             options.seconds(names, measured), options.max_concurrency, self._metrics
         )

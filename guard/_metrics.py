@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram
 
-from .decision import Decision, Route
+from .decision import Decision, Reason, Route, SignalName
 from .errors import (
     InputError,
     KnowgateError,
@@ -90,11 +90,41 @@ _SECONDS_BUCKETS = (
 )  # fmt: skip
 
 
-# Guards of one registry that have a label of their own; further ones share the last.
+# Values of one registry beyond those of the package itself.
 _MOST_GUARDS = 32
-_FURTHER_GUARDS = "other"
 _MOST_STAGES = 64
-_STAGE = re.compile(r"[\w.-]{1,64}", re.ASCII)
+_MOST_OF_VETOES = 64
+_FURTHER = "other"
+_LABEL = re.compile(r"[\w.-]{1,64}", re.ASCII)
+_TURNS = frozenset({"question", "follow_up", "rewriting_failed", "small_talk"})
+
+
+class _LabelValues:
+    """The values that one label may have: a given set, and a few more, the first to come.
+
+    Args:
+        most: how many more.
+        first: those that are there from the start.
+    """
+
+    def __init__(self, most: int, first: Iterable[str] = ()) -> None:
+        self._values = set(map(str, first))
+        self._most = most + len(self._values)
+        self._lock = threading.Lock()
+
+    def admit(self, value: str) -> bool:
+        """Whether a value is one of them, or becomes one."""
+        if value not in self._values:
+            with self._lock:
+                if len(self._values) < self._most and _LABEL.fullmatch(value):
+                    self._values.add(value)
+        return value in self._values
+
+    def label(self, value: str) -> str:
+        """The value itself where it is one of them, else `other`."""
+        return value if value in self._values else _FURTHER
+
+
 _P = ParamSpec("_P")
 
 
@@ -114,8 +144,10 @@ class GuardMetrics:
     _lock = threading.Lock()
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self._names: set[str] = set()
-        self._stages: set[str] = set()
+        self._guards = _LabelValues(_MOST_GUARDS)
+        self.stages = _LabelValues(_MOST_STAGES)
+        self.reasons = _LabelValues(_MOST_OF_VETOES, Reason)
+        self.signals = _LabelValues(_MOST_OF_VETOES, SignalName)
         self.decisions = Counter(
             "knowgate_decisions_total",
             "Decisions by route, scenario, reason and mode.",
@@ -172,22 +204,21 @@ class GuardMetrics:
                 found = cls._by_registry[chosen] = cls(chosen)
             return found
 
-    def knows_stage(self, stage: str) -> bool:
-        """Return whether a stage has a label: the first 64 do, those from outside do not."""
-        if stage in self._stages:
-            return True
-        with self._lock:
-            if len(self._stages) < _MOST_STAGES and _STAGE.fullmatch(stage):
-                self._stages.add(stage)
-        return stage in self._stages
+    def of(
+        self, name: str, *, reasons: Iterable[str] = (), signals: Iterable[str] = ()
+    ) -> MetricsOfGuard:
+        """The metrics of a new guard; its abstention rate starts at nothing.
 
-    def of(self, name: str) -> MetricsOfGuard:
-        """The metrics of a new guard with this name; its abstention rate starts at nothing."""
-        with self._lock:
-            if name not in self._names and len(self._names) >= _MOST_GUARDS:
-                name = _FURTHER_GUARDS
-            self._names.add(name)
-        return MetricsOfGuard(self, name)
+        Args:
+            name: of the guard.
+            reasons: that its vetoes give; decisions for any other count under `other`.
+            signals: names of its vetoes, likewise.
+        """
+        for values, given in ((self.reasons, reasons), (self.signals, signals)):
+            for value in given:
+                values.admit(value)
+        self._guards.admit(name)
+        return MetricsOfGuard(self, self._guards.label(name))
 
 
 def _quietly(count: Callable[_P, None]) -> Callable[_P, None]:
@@ -233,7 +264,7 @@ class MetricsOfGuard:
     @_quietly
     def count_turn(self, turn: str) -> None:
         """Count one message of a conversation; small talk is no decision of the guard."""
-        self._shared.turns.labels(self._label, turn).inc()
+        self._shared.turns.labels(self._label, turn if turn in _TURNS else _FURTHER).inc()
 
     @_quietly
     def count_decision(self, decision: Decision) -> None:
@@ -246,7 +277,7 @@ class MetricsOfGuard:
             label,
             decision.route.value,
             "undetermined" if decision.scenario is None else decision.scenario.value,
-            str(decision.reason),
+            shared.reasons.label(str(decision.reason)),
             decision.mode.value,
         ).inc()
         if decision.relevance is not None:
@@ -254,7 +285,7 @@ class MetricsOfGuard:
         if decision.confidence is not None:
             shared.confidence.labels(label).observe(decision.confidence)
         for stage, seconds in decision.timings.items():
-            if shared.knows_stage(stage):
+            if shared.stages.admit(stage):
                 shared.seconds.labels(label, stage).observe(seconds)
 
     def abstention_rate(self) -> float | None:
@@ -270,7 +301,8 @@ class MetricsOfGuard:
     @_quietly
     def count_error(self, signal: str, error: KnowgateError) -> None:
         """Count one failed measurement of the signal with this name."""
-        self._shared.errors.labels(self._label, signal, error_kind(error)).inc()
+        name = self._shared.signals.label(signal)
+        self._shared.errors.labels(self._label, name, error_kind(error)).inc()
 
 
 ERROR_KINDS = ("timeout", "overload", "value", "language_model", "missing", "other")

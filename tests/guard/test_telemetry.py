@@ -317,6 +317,48 @@ def test_an_observer_cannot_end_the_process(error: BaseException) -> None:
     assert guard.decide("When?", ["At nine."]).route is Route.FOLLOW_CONTEXT
 
 
+def test_reasons_turns_and_signals_from_outside_become_no_labels() -> None:
+    registry = CollectorRegistry()
+    shared = GuardMetrics.on(registry)
+    metrics = shared.of("default", reasons=["too_long", "too_long_failed"], signals=["too_long"])
+    error = SignalValueError("x", "y")
+    for text in ("too_long", "a user's text", *(f"made_up_{number}" for number in range(100))):
+        metrics.count_decision(Decision(route=Route.ABSTAIN, reason=text))
+        metrics.count_turn(text)
+        metrics.count_error(text, error)
+
+    def counted(name: str, label: str) -> dict[str, float]:
+        return {
+            found.labels[label]: found.value
+            for family in registry.collect()
+            for found in family.samples
+            if found.name == name
+        }
+
+    assert counted("knowgate_decisions_total", "reason") == {"too_long": 1, "other": 101}
+    assert counted("knowgate_conversation_turns_total", "turn") == {"other": 102}
+    assert counted("knowgate_errors_total", "signal") == {"too_long": 1, "other": 101}
+
+
+def test_guards_made_without_end_share_labels() -> None:
+    registry = CollectorRegistry()
+    for number in range(100):
+        metrics = GuardMetrics.on(registry).of(
+            f"guard{number}", reasons=[f"reason{number}"], signals=[f"veto{number}"]
+        )
+        metrics.count_decision(Decision(route=Route.ABSTAIN, reason=f"reason{number}"))
+        metrics.count_error(f"veto{number}", SignalValueError("x", "y"))
+
+    values: dict[str, set[str]] = {"guard": set(), "reason": set(), "signal": set()}
+    for family in registry.collect():
+        for found in family.samples:
+            for label in values.keys() & found.labels.keys():
+                values[label].add(found.labels[label])
+    assert {label: len(held) for label, held in values.items()} == {
+        "guard": 33, "reason": 65, "signal": 65
+    }  # fmt: skip
+
+
 def test_stages_from_outside_become_no_labels() -> None:
     registry = CollectorRegistry()
     metrics = GuardMetrics.on(registry).of("default")
