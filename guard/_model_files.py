@@ -13,8 +13,8 @@ BUNDLED_SHA256 = MappingProxyType(
         "adapter_model.safetensors": (
             "e04832e0c7071e6eaa024a0a6d02951c264e42d94a13c46802e752b59d2938d0"
         ),
-        "fused.json": ("e85431a4ebfe0a938f694b222c7f6cd547ad31cf3ffa21367d3a6ba6b0c3b666"),
-        "sufficiency.json": ("2fb4655984fa88ee8f6ab7a6e21d66409d5278eb40ab017337a75382cbc537cd"),
+        "fused.json": ("b8c3a5d4952f605499e6a81a698ba7ed8a24550ad289ba35156aff7813ec66fb"),
+        "sufficiency.json": ("6324e65d1067dde4e33ab6277b3d22bd8c268ab8c1669c7d9451afd1d32bfe14"),
     }
 )
 # Of the embedded all-MiniLM-L6-v2: its weights, and whatever else decides its vectors.

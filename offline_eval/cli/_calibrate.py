@@ -21,6 +21,7 @@ from ._calibration_output import (
     Run,
     Share,
     WriteAnyway,
+    echo_lines,
     margin_lines,
     promise_lines,
     rate_lines,
@@ -215,6 +216,7 @@ def _calibrate(asked: _Asked, run: Path | None, policy_out: Path) -> None:
         *promise_lines(found),
         threshold_line(found),
         *margin_lines(found),
+        *echo_lines(found),
         *rate_lines(found),
     ]
     write_or_explain(found, lines, policy_out, asked.report, anyway=asked.write_anyway)

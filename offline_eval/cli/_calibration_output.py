@@ -158,6 +158,17 @@ def margin_lines(found: Calibrated) -> list[str]:
     ]
 
 
+def echo_lines(found: Calibrated) -> list[str]:
+    """How many left-out questions pass when a passage repeats them, where that was measured."""
+    asked = len(found.measured.echoes)
+    if not asked:
+        return []
+    return [
+        f"passes when a passage repeats the question: {found.echoes_passing()} of {asked} "
+        "left-out questions"
+    ]
+
+
 def rate_lines(found: Calibrated) -> list[str]:
     """How the policy does on questions that its thresholds do not rest on."""
     judged = "that were held out" if found.test else "judged by what the others give"

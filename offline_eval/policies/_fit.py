@@ -142,6 +142,13 @@ class Calibrated:
         sets = [scores for scores, _ in self.measured.kept_sets]
         return 1.0 - sum(len(self.policy.kept(s)) for s in sets) / sum(map(len, sets))
 
+    def echoes_passing(self) -> int:
+        """How many left-out questions pass when the first passage repeats the question."""
+        calibrator, threshold = self.policy.relevance_calibrator, self.policy.relevance_threshold
+        if threshold is None:
+            return 0
+        return sum(calibrator.apply(raw) >= threshold for raw in self.measured.echoes)
+
     @property
     def coverage(self) -> float | None:
         """The share that was asked to be let through, None where a risk was bounded."""

@@ -35,6 +35,7 @@ class CalibrationSet:
         conflict_between: what the records' `conflict` compares, as in `Policy`.
         kept_sets: of each question whose passage was retrieved, the raw scores of what was
             retrieved and the places of those that hold the answer, for `kept_margin_of`.
+        echoes: raw relevance of left-out questions that a passage repeats; no records.
         leaves_out: each question has a record `in_kb` and a record `left_out`, as `Leak` needs.
     """
 
@@ -47,6 +48,7 @@ class CalibrationSet:
     conflict_between: ConflictBetween = "memory"
     leaves_out: bool = False
     kept_sets: tuple[tuple[tuple[float, ...], tuple[int, ...]], ...] = ()
+    echoes: tuple[float, ...] = ()
 
     @property
     def name(self) -> str:
@@ -89,7 +91,7 @@ def records_from_ookb(run: str | os.PathLike[str]) -> CalibrationSet:
     """
     found: MeasuredRun = MeasuredRun.read(run, with_calibration=False)
     # Questions whose source nobody knows are no evidence.
-    rows = [row for row in found.rows if row.kind is not CaseKind.LIVE]
+    rows = [row for row in found.rows if row.kind in CaseKind.twins()]
     if not rows:
         raise InputError(
             "nothing is known of where the answers of its questions are, so there is nothing to "
@@ -106,6 +108,11 @@ def records_from_ookb(run: str | os.PathLike[str]) -> CalibrationSet:
         population=_POPULATION,
         leaves_out=True,
         kept_sets=tuple(_kept_sets(found)),
+        echoes=tuple(
+            row.raw_relevance
+            for row in found.rows
+            if row.kind is CaseKind.ECHO and row.raw_relevance is not None
+        ),
     )
 
 

@@ -198,7 +198,7 @@ def _read_rows(root: Path, questions: Mapping[str, Question]) -> tuple[MeasuredR
                 hint=_RUN_AGAIN,
             )
         own = questions[row.question_id].own_passage
-        if row.kind is CaseKind.LEFT_OUT and own in row.retrieved:
+        if row.kind.leaves_out and own in row.retrieved:
             raise InputError(
                 f"passage {own!r} was retrieved although it was left out",
                 where=where,
@@ -221,12 +221,14 @@ def _require_complete(
     questions: Mapping[str, Question],
     rows: tuple[MeasuredRow, ...],
 ) -> None:
-    """Reject anything but each question's two cases, in order, with its passage named."""
+    """Reject anything but each question's two or three cases, in order, with its passage named."""
     live = {row.question_id for row in rows if row.kind is CaseKind.LIVE}
+    echoed = any(row.kind is CaseKind.ECHO for row in rows)
+    kinds = (*CaseKind.twins(), CaseKind.ECHO) if echoed else CaseKind.twins()
     expected = [
         (f"{name}/{kind}", name, kind)
         for name in questions
-        for kind in ((CaseKind.LIVE,) if name in live else CaseKind.twins())
+        for kind in ((CaseKind.LIVE,) if name in live else kinds)
     ]
     found = [(row.case_id, row.question_id, row.kind) for row in rows]
     if set(found) < set(expected):

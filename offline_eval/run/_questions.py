@@ -18,12 +18,14 @@ Count = Annotated[int, Field(ge=0)]
 class CaseKind(StrEnum):
     """What the knowledge base holds of the answer.
 
-    The whole knowledge base; without the question's own passage; for a question made up about
-    its topics, no answer at all; or, for a question from a live log, nobody knows.
+    The whole knowledge base; without the question's own passage; the same with the question
+    itself as one of the passages; for a question made up about its topics, no answer at all;
+    or, for a question from a live log, nobody knows.
     """
 
     IN_KB = "in_kb"
     LEFT_OUT = "left_out"
+    ECHO = "echo"
     SYNTHETIC = "synthetic"
     LIVE = "live"
 
@@ -31,6 +33,11 @@ class CaseKind(StrEnum):
     def twins(cls) -> tuple[CaseKind, CaseKind]:
         """Return the two kinds that every question has."""
         return cls.IN_KB, cls.LEFT_OUT
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether the question's own passage is left out of the knowledge base."""
+        return self in (CaseKind.LEFT_OUT, CaseKind.ECHO)
 
 
 class FoundBy(StrEnum):

@@ -19,7 +19,7 @@ from ...guard.errors import InputError
 from ...guard.prompts import Prompt
 from ...guard.text import clean_text
 from ..data import KnowledgeBase, embed_all
-from ..run import CaseKind, OnStep, ReplyContext, StoredPassage
+from ..run import OnStep, ReplyContext, StoredPassage
 from ._plan import Case
 
 
@@ -391,4 +391,4 @@ class PassageIndex:
 
     def nearest_for(self, case: Case, vector: NDArray[np.float32], k: int) -> list[str]:
         """As `nearest`, without the case's own passage where it is left out."""
-        return self.nearest(vector, k, case.passage_id if case.kind is CaseKind.LEFT_OUT else None)
+        return self.nearest(vector, k, case.passage_id if case.kind.leaves_out else None)

@@ -2,7 +2,8 @@
 
     python -m tools.sufficiency.fit_mix --pack DIR --folder DIR
 
-`--folder` holds the adapter; `fused.json` and `sufficiency.json` are written into it.
+`--folder` holds the adapter; `fused.json` and `sufficiency.json` are written into it, which
+`tools.sufficiency.fit_told` completes.
 Prints, per source left out of the fit, the AUROC of telling sets with the sufficient
 passage from sets without it.
 """
@@ -20,10 +21,12 @@ from knowgate.calibration.training.sufficiency import TrainingQuestion
 from knowgate.calibration.training.sufficiency._cases import SetCase, mix_examples, retrieval_cases
 from knowgate.calibration.training.sufficiency._mix import MixExample, fit_match_model
 from knowgate.guard.engine import BiEncoderScorer
-from knowgate.guard.signals.relevance import FusedScorer, MatchModel
+from knowgate.guard.signals.relevance import FusedScorer, MatchModel, ToldMix
 from tools.sufficiency.pairs import read_pairs
 
 LENGTH_PENALTY = 0.06
+# Text that asks counts in full; `fit_told` fits it afterwards.
+NEUTRAL = ToldMix(bias=50.0, weights=(0.0,) * len(ToldMix.features))
 TRAINED = ("trained.cosine", "trained.idf_match", "trained.match", "trained.coverage")
 _PER_SOURCE = 160
 _SMALL_TOPIC = 10
@@ -51,12 +54,16 @@ def main() -> None:
     _print_left_out(cases, examples, probe.features)
     note = f"{len(cases)} sets from {len({c.source for c in cases})} sources of the pack"
     fused = fit_match_model(
-        examples, features=probe.features, length_penalty=LENGTH_PENALTY, fitted_on=note
+        examples,
+        features=probe.features,
+        length_penalty=LENGTH_PENALTY,
+        told=NEUTRAL,
+        fitted_on=note,
     )
     fused.save(arguments.folder / "fused.json")
     alone = [_restricted(example, probe.features) for example in examples]
     sufficiency = fit_match_model(
-        alone, features=TRAINED, length_penalty=LENGTH_PENALTY, fitted_on=note
+        alone, features=TRAINED, length_penalty=LENGTH_PENALTY, told=NEUTRAL, fitted_on=note
     )
     sufficiency.save(arguments.folder / "sufficiency.json")
 
@@ -99,6 +106,7 @@ def feature_probe(
         [0.0] * (1 + 3 * count),
         features=features,
         length_penalty=length_penalty,
+        told=NEUTRAL,
     )
 
 
@@ -118,7 +126,9 @@ def _print_left_out(
 ) -> None:
     for source in sorted({case.source for case in cases}):
         rest = [e for c, e in zip(cases, examples, strict=True) if c.source != source]
-        fitted = fit_match_model(rest, features=features, length_penalty=LENGTH_PENALTY)
+        fitted = fit_match_model(
+            rest, features=features, length_penalty=LENGTH_PENALTY, told=NEUTRAL
+        )
         scores: dict[bool, list[float]] = {True: [], False: []}
         for case, example in zip(cases, examples, strict=True):
             if case.source == source and not case.compound:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....guard.errors import optional_import
-from ....guard.signals.relevance import MatchModel
+from ....guard.signals.relevance import MatchModel, ToldMix
 
 Floats = NDArray[np.float64]
 
@@ -41,6 +41,7 @@ def fit_match_model(
     *,
     features: Sequence[str],
     length_penalty: float,
+    told: ToldMix,
     prior: MatchModel | None = None,
     ridge: float = 0.1,
     fitted_on: str = "",
@@ -54,6 +55,7 @@ def fit_match_model(
         examples: sets with and without a sufficient passage.
         features: names of the features, in the order of the vectors.
         length_penalty: with which the features were computed.
+        told: kept with the model, with which the features were computed.
         prior: weights that the penalty draws towards; 0 without.
         ridge: penalty on standardised weights per unit of example weight, at least 0.
         fitted_on: kept with the model.
@@ -73,7 +75,12 @@ def fit_match_model(
     one_start = None if prior is None else np.array(prior.single_weights)
     one = _fit([list(e.vectors[0]) for e in alone], alone, ridge, one_start)
     return MatchModel.of(
-        one, many, features=features, length_penalty=length_penalty, fitted_on=fitted_on
+        one,
+        many,
+        features=features,
+        length_penalty=length_penalty,
+        told=told,
+        fitted_on=fitted_on,
     )
 
 

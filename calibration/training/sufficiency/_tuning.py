@@ -374,6 +374,7 @@ class _Work:
             chosen,
             features=prior.features,
             length_penalty=prior.length_penalty,
+            told=prior.told,
             prior=prior,
             ridge=self._settings.ridge / len(chosen),
             fitted_on=note,

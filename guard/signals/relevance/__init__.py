@@ -10,7 +10,7 @@ from ..._scorer_defaults import default_aggregator
 from ...policy import default_calibrator
 from ._late_interaction import best_cosines, token_weights, word_piece_idf
 from ._lexical import LexicalScorer
-from ._match_model import MatchModel
+from ._match_model import MatchModel, ToldMix
 from ._registry import (
     DEFAULT_SCORER,
     load_scorer,
@@ -25,6 +25,7 @@ __all__ = [
     "FusedScorer",
     "LexicalScorer",
     "MatchModel",
+    "ToldMix",
     "best_cosines",
     "default_aggregator",
     "default_calibrator",

@@ -95,14 +95,30 @@ class PassageMatch:
     Attributes:
         cosine: of the embeddings, the best window's.
         best: per question token the best cosine to any passage token, of shape (n,).
-        exact: per question token whether the passage has the same word piece, shape (n,).
+        exact: per question token 1 where the passage has the same word piece, else 0; of
+            shape (n,), and between the two where text that asks counts in part.
         pieces: word pieces of the passage.
     """
 
     cosine: float
     best: Floats
-    exact: NDArray[np.bool_]
+    exact: Floats
     pieces: int
+
+    @classmethod
+    def nothing(cls, tokens: int) -> PassageMatch:
+        """The match of a question of so many tokens with a passage that tells nothing."""
+        return cls(0.0, np.zeros(tokens, np.float32), np.zeros(tokens, np.float32), 0)
+
+    def towards(self, other: PassageMatch, share: float) -> PassageMatch:
+        """Between this match (share 0) and another (share 1), with the length of the other."""
+        weight = np.float32(share)
+        return PassageMatch(
+            self.cosine + share * (other.cosine - self.cosine),
+            self.best + weight * (other.best - self.best),
+            self.exact + weight * (other.exact - self.exact),
+            other.pieces,
+        )
 
 
 def match(question: QuestionTokens, windows: Sequence[EncodedText], stride: int) -> PassageMatch:
@@ -115,7 +131,8 @@ def match(question: QuestionTokens, windows: Sequence[EncodedText], stride: int)
         if len(question.ids):
             best = np.maximum(best, best_products(question.units, unit_rows(window.vectors)))
             exact |= (question.ids[:, None] == window.ids).any(axis=1)
-    return PassageMatch(cosine, best, exact, stride * (len(windows) - 1) + len(windows[-1].ids))
+    pieces = stride * (len(windows) - 1) + len(windows[-1].ids)
+    return PassageMatch(cosine, best, exact.astype(np.float32), pieces)
 
 
 def joined(matches: Sequence[PassageMatch]) -> PassageMatch:
@@ -123,7 +140,7 @@ def joined(matches: Sequence[PassageMatch]) -> PassageMatch:
     return PassageMatch(
         max(found.cosine for found in matches),
         np.max([found.best for found in matches], axis=0),
-        np.any([found.exact for found in matches], axis=0),
+        np.max([found.exact for found in matches], axis=0),
         max(found.pieces for found in matches),
     )
 

@@ -9,6 +9,7 @@ stands out; two half answers gain when they are joined.
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -33,9 +34,10 @@ def require_sets(questions: Sequence[str], passages: Sequence[Sequence[str]]) ->
         raise InputError("a question has no passage", hint="nothing retrieved is not scored")
 
 
-SCHEMA_VERSION = 1
-# How many further passages the best one is held against; more would dilute the margin.
-RIVALS = 4
+SCHEMA_VERSION = 2
+# How many further passages the best one is held against: of five retrieved ones not the last,
+# or an irrelevant passage in its place would make the best one stand out.
+RIVALS = 3
 
 FEATURES = tuple(
     f"{encoder}.{name}"
@@ -58,7 +60,7 @@ class SingleMix(_Artefact):
 class SeveralMix(_Artefact):
     """Log-odds that several passages suffice together.
 
-    `bias + Σ top·(best value) + Σ margin·(best − mean of the next four)
+    `bias + Σ top·(best value) + Σ margin·(best − mean of the next three)
     + Σ gain·(joined value − best value)`.
     """
 
@@ -66,6 +68,33 @@ class SeveralMix(_Artefact):
     top: tuple[FiniteFloat, ...]
     margin: tuple[FiniteFloat, ...]
     gain: tuple[FiniteFloat, ...]
+
+
+# Of what a passage tells beside text that asks, by the trained encoder.
+TOLD_FEATURES = ("cosine", "idf_match", "match", "coverage", "length")
+
+
+class ToldMix(_Artefact):
+    """Log-odds that what a passage tells beside a copy of the question answers it.
+
+    `bias + Σ weights·value` over `TOLD_FEATURES`. Passages that repeat the question and
+    answer it count in full, those that repeat it and say something else as what they say.
+    """
+
+    features: ClassVar[tuple[str, ...]] = TOLD_FEATURES
+
+    bias: FiniteFloat
+    weights: tuple[FiniteFloat, ...]
+
+    @model_validator(mode="after")
+    def _fits(self) -> ToldMix:
+        if len(self.weights) != len(TOLD_FEATURES):
+            raise ValueError("as many weights as features are needed")
+        return self
+
+    def share(self, values: Sequence[float]) -> float:
+        """How much of the text that asks counts, in [0, 1]."""
+        return float(1.0 / (1.0 + math.exp(-(self.bias + _dot(self.weights, values)))))
 
 
 class MatchModel(_Artefact):
@@ -78,6 +107,7 @@ class MatchModel(_Artefact):
         length_penalty: see the match features; at least 0.
         single: for one passage; also the score of each passage.
         several: for two passages or more.
+        told: for passages that repeat the question.
         fitted_on: what the weights were fitted on, in words.
     """
 
@@ -88,6 +118,7 @@ class MatchModel(_Artefact):
     length_penalty: Annotated[float, Field(ge=0, le=1)]
     single: SingleMix
     several: SeveralMix
+    told: ToldMix
     fitted_on: str = ""
 
     @model_validator(mode="after")
@@ -109,6 +140,7 @@ class MatchModel(_Artefact):
         *,
         features: Sequence[str],
         length_penalty: float,
+        told: ToldMix,
         fitted_on: str = "",
     ) -> MatchModel:
         """A mix from flat weights: bias and `top`; bias, `top`, `margin` and `gain`."""
@@ -119,6 +151,7 @@ class MatchModel(_Artefact):
             length_penalty=length_penalty,
             single=SingleMix(bias=single[0], top=tuple(single[1:])),
             several=SeveralMix(bias=several[0], top=parts[0], margin=parts[1], gain=parts[2]),
+            told=told,
             fitted_on=fitted_on,
         )
 

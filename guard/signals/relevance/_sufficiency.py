@@ -8,8 +8,10 @@ passage depends on these two alone, to the last bit on a CPU; `score_sets`, `sco
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from ...engine import TokenEncoder
 from ...errors import ModelFolderError
 from ...files import file_sha256
 from ...policy import Fingerprint
+from ._echo import told_beside
 from ._late_interaction import (
     IDF_SHA256,
     PassageMatch,
@@ -32,12 +35,73 @@ from ._late_interaction import (
     match_values,
     word_piece_idf,
 )
-from ._match_model import MatchModel, require_sets
+from ._match_model import TOLD_FEATURES, MatchModel, require_sets
 
 BUNDLED_FOLDER = Path(__file__).parent / "data" / "sufficiency"
 FUSED_FILE = "fused.json"
 SUFFICIENCY_FILE = "sufficiency.json"
 _TEXTS_PER_ROUND = 256
+
+
+@dataclass(frozen=True, slots=True)
+class PassageParts:
+    """What is read of a passage.
+
+    Attributes:
+        text: without lists of the question's words.
+        text_told: without any text that asks; None where there is none.
+    """
+
+    text: str
+    text_told: str | None
+
+    @classmethod
+    def of(cls, question: str, passage: str) -> PassageParts:
+        """Part a passage."""
+        found = told_beside(question, passage)
+        return cls(passage, None) if found is None else cls(found.kept, found.told)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """What is encoded: nothing where the passage tells nothing."""
+        if self.text_told is None:
+            return (self.text,)
+        return (self.text, self.text_told) if self.text_told else ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartMatches:
+    """The matches of a passage and of what it tells."""
+
+    kept: PassageMatch
+    told: PassageMatch
+
+    @classmethod
+    def of(cls, parts: PassageParts, found: Sequence[PassageMatch], tokens: int) -> PartMatches:
+        """From the matches of `parts.texts`."""
+        if not found:
+            nothing = PassageMatch.nothing(tokens)
+            return cls(nothing, nothing)
+        return cls(found[0], found[-1])
+
+    def counted(self, share: float) -> PassageMatch:
+        """What the passage tells, and so much of the text that asks."""
+        return self.kept if self.told is self.kept else self.told.towards(self.kept, share)
+
+
+@dataclass(frozen=True, slots=True)
+class _SetFeatures:
+    """Features by name of each passage, and of all as one; and which tell nothing."""
+
+    each: list[dict[str, float]]
+    together: dict[str, float]
+    silent: list[bool]
+
+
+def told_values(tokens: QuestionTokens, told: PassageMatch) -> list[float]:
+    """The values of `TOLD_FEATURES`."""
+    found = match_values(tokens, told, 0.0)
+    return [*(found[name] for name in TOLD_FEATURES[:-1]), math.log(max(told.pieces, 3))]
 
 
 class _MatchScorer:
@@ -117,7 +181,7 @@ class _MatchScorer:
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
         """Log-odds of shape (len(pairs),) for (question, passage) pairs."""
         found = [
-            self._model.passage_score(self._model.vector(one[0]))
+            self._model.passage_score(self._model.vector(one.each[0]))
             for one in self._features([q for q, _ in pairs], [[p] for _, p in pairs])
         ]
         return np.asarray(found, dtype=np.float64)
@@ -146,24 +210,36 @@ class _MatchScorer:
     ) -> list[tuple[list[list[float]], list[float]]]:
         """Per question the features of each passage and of the passages taken as one.
 
-        What a mix is fitted on; in the order of `model.features`.
+        What a mix is fitted on; in the order of `model.features`. Passages that tell
+        nothing are left out, unless none does.
         """
-        vector = self._model.vector
-        return [
-            ([vector(one) for one in found[:-1]], vector(found[-1]))
-            for found in self._features(questions, passages)
-        ]
+        return [self._counted(found) for found in self._features(questions, passages)]
 
-    def _judged(self, found: list[dict[str, float]]) -> SetScore:
-        vectors = [self._model.vector(one) for one in found[:-1]]
-        joint = self._model.joint_score(vectors, self._model.vector(found[-1]))
+    def told_features(self, question: str, passage: str) -> list[float] | None:
+        """The values that `model.told` is fitted on; None where there is nothing to weigh.
+
+        That is where the passage has no text that asks, or no other text.
+        """
+        told, encoder = PassageParts.of(question, passage).text_told, self._encoders["trained"]
+        if not told:
+            return None
+        tokens = QuestionTokens.of(encoder.encode_first([question])[0], self._idf["trained"])
+        return told_values(tokens, match(tokens, encoder.encode([told])[0], encoder.stride))
+
+    def _judged(self, found: _SetFeatures) -> SetScore:
+        vectors = [self._model.vector(one) for one in found.each]
+        joint = self._model.joint_score(*self._counted(found))
         return SetScore(tuple(self._model.passage_score(v) for v in vectors), joint)
+
+    def _counted(self, found: _SetFeatures) -> tuple[list[list[float]], list[float]]:
+        vectors = [self._model.vector(one) for one in found.each]
+        telling = [v for v, silent in zip(vectors, found.silent, strict=True) if not silent]
+        return telling or vectors[:1], self._model.vector(found.together)
 
     def _features(
         self, questions: Sequence[str], passages: Sequence[Sequence[str]]
-    ) -> list[list[dict[str, float]]]:
-        """Per question the features of each passage, and last those of all as one."""
-        found: list[list[dict[str, float]]] = []
+    ) -> list[_SetFeatures]:
+        found: list[_SetFeatures] = []
         start = 0
         while start < len(questions):
             # In rounds, so that a long list of texts is not held encoded all at once.
@@ -177,19 +253,55 @@ class _MatchScorer:
 
     def _round(
         self, questions: Sequence[str], passages: Sequence[Sequence[str]]
-    ) -> list[list[dict[str, float]]]:
-        found: list[list[dict[str, float]]] = [
-            [{} for _ in range(len(those) + 1)] for those in passages
+    ) -> list[_SetFeatures]:
+        parts = [
+            [PassageParts.of(question, passage) for passage in those]
+            for question, those in zip(questions, passages, strict=True)
         ]
-        for name, encoder in self._encoders.items():
-            asked = encoder.encode_first(questions)
-            windows = iter(encoder.encode([text for those in passages for text in those]))
-            for row, question in enumerate(asked):
-                tokens = QuestionTokens.of(question, self._idf[name])
-                matches = [match(tokens, next(windows), encoder.stride) for _ in passages[row]]
-                for place, one in enumerate([*matches, joined(matches)]):
-                    found[row][place].update(self._named(name, tokens, one))
+        matched = {name: self._matched(name, questions, parts) for name in self._encoders}
+        found = [_SetFeatures([{} for _ in those], {}, []) for those in parts]
+        for row, those in enumerate(found):
+            # What passes for an answer is told by the trained encoder for both.
+            tokens, trained = matched["trained"][row]
+            shares = [self._share(tokens, one) for one in trained]
+            those.silent.extend(one.text_told == "" for one in parts[row])
+            for name, by_question in matched.items():
+                tokens, matches = by_question[row]
+                counted = [one.counted(share) for one, share in zip(matches, shares, strict=True)]
+                for values, one in zip(
+                    [*those.each, those.together], [*counted, joined(counted)], strict=True
+                ):
+                    values.update(self._named(name, tokens, one))
         return found
+
+    def _matched(
+        self, name: str, questions: Sequence[str], parts: Sequence[Sequence[PassageParts]]
+    ) -> list[tuple[QuestionTokens, list[PartMatches]]]:
+        """Per question what is matched by one encoder: each passage, and what it tells."""
+        encoder, idf = self._encoders[name], self._idf[name]
+        tokens = [QuestionTokens.of(one, idf) for one in encoder.encode_first(questions)]
+        texts = [text for those in parts for one in those for text in one.texts]
+        windows = iter(encoder.encode(texts))
+        return [
+            (
+                asked,
+                [
+                    PartMatches.of(
+                        one,
+                        [match(asked, next(windows), encoder.stride) for _ in one.texts],
+                        len(asked.ids),
+                    )
+                    for one in those
+                ],
+            )
+            for asked, those in zip(tokens, parts, strict=True)
+        ]
+
+    def _share(self, tokens: QuestionTokens, one: PartMatches) -> float:
+        """How much of the text that asks counts."""
+        if one.told is one.kept:
+            return 1.0
+        return self._model.told.share(told_values(tokens, one.told))
 
     def _named(self, name: str, tokens: QuestionTokens, one: PassageMatch) -> dict[str, float]:
         values = match_values(tokens, one, self._model.length_penalty)

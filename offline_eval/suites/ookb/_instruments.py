@@ -76,6 +76,14 @@ class Found:
     missed: bool
 
 
+def echoed(case: Case, found: Found) -> Found:
+    """The question as the first passage, in the place of the last of those found."""
+    kept = max(0, len(found.ids) - 1)
+    return Found(
+        (case.case_id, *found.ids[:kept]), (case.question, *found.passages[:kept]), found.missed
+    )
+
+
 class Instruments(System):
     """What measures: a scorer of relevance, and the encoder of the retriever.
 
@@ -119,7 +127,8 @@ class Instruments(System):
             # may quote the question: only its type is kept.
             raise SignalError("retrieval", f"raised {type(error).__name__}") from error
         missed = case.kind is CaseKind.IN_KB and case.passage_id not in ids
-        return Found(ids, tuple(base.passages[name] for name in ids), missed)
+        found = Found(ids, tuple(base.passages[name] for name in ids), missed)
+        return echoed(case, found) if case.kind is CaseKind.ECHO else found
 
     def _retrieved(self, base: KnowledgeBase, case: Case) -> list[str]:
         if self._index is None:
@@ -278,12 +287,13 @@ class ServedInstruments(Instruments):
         served = self.chain.documents(record.question)
         missed = case.kind is CaseKind.IN_KB and not any(map(source.answers, served))
         chosen, wide = served, served
-        if case.kind is CaseKind.LEFT_OUT:
+        if case.kind.leaves_out:
             wide = self.chain.documents(record.question, max(_WIDE, 4 * len(served)))
             chosen = self._without(source, record.question, served, wide)
         key = self.settings.source_key
         self._store(chosen)
-        return Found(tuple(chunk_id(one, key) for one in chosen), tuple(chosen), missed)
+        found = Found(tuple(chunk_id(one, key) for one in chosen), tuple(chosen), missed)
+        return echoed(case, found) if case.kind is CaseKind.ECHO else found
 
     def _without(
         self, source: Source, question: str, served: list[Document], wide: list[Document]

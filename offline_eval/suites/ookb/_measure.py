@@ -59,17 +59,18 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
         return replace(super().rows, clean=True)
 
     def cases(self, settings: MeasureSettings) -> list[MeasuredCase]:
-        """Read the questions: two cases of each, or one where nothing is known of its answer."""
+        """Read the questions: the cases of each, or one where nothing is known of its answer."""
         if settings.aggregator is not None:
             require_aggregator(settings.aggregator)
         if settings.served:
             records = QuestionRecord.read(settings.questions, need_answer=False)
-            return [one for record in records for one in _served_cases(record)]
+            return [one for record in records for one in _served_cases(record, settings.kinds)]
         records = QuestionRecord.read(settings.questions)
         base = KnowledgeBase.of(records, settings.passage, where=os.fspath(settings.questions))
         by_id = {record.question_id: record for record in records}
         return [
-            MeasuredCase(case, by_id[case.question_id], base) for case in build_cases(records, base)
+            MeasuredCase(case, by_id[case.question_id], base)
+            for case in build_cases(records, base, settings.kinds)
         ]
 
     def limited(self, cases: Sequence[MeasuredCase], limit: int | None) -> Sequence[MeasuredCase]:
@@ -167,7 +168,7 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
 MEASURE = MeasureSuite()
 
 
-def _served_cases(record: QuestionRecord) -> list[MeasuredCase]:
+def _served_cases(record: QuestionRecord, kinds: Sequence[CaseKind]) -> list[MeasuredCase]:
     """Make the cases of a question that a served chain is asked.
 
     Without answer, passage and source nobody knows whether its answer is there.
@@ -185,7 +186,7 @@ def _served_cases(record: QuestionRecord) -> list[MeasuredCase]:
             record,
             None,
         )
-        for kind in (CaseKind.twins() if known else (CaseKind.LIVE,))
+        for kind in (kinds if known else (CaseKind.LIVE,))
     ]
 
 

@@ -149,11 +149,21 @@ class MeasureSettings(SuiteSettings):
         "record's own passage.  [default: passage where every question has one, else answer]",
     )
     top_k: int = Field(5, ge=1, description="Passages retrieved per case.")
+    echo: bool = Field(
+        False,
+        description="Measure each question once more, left out and with the question itself as "
+        "the first passage: how many pass is a row of the report.",
+    )
     aggregator: str | None = Field(
         None,
         description="Passage scores to one value; by default the scorer's: joint for fused and "
         "sufficiency, max for others.",
     )
+
+    @property
+    def kinds(self) -> tuple[CaseKind, ...]:
+        """The kinds of cases that are measured of a question."""
+        return (*CaseKind.twins(), CaseKind.ECHO) if self.echo else CaseKind.twins()
 
     @property
     def served(self) -> bool:

@@ -148,6 +148,17 @@ def _figures(summary: OokbSummary) -> Figures:
             "The same without retrieval misses.",
         ),
     )
+    if summary.echo is not None:
+        lines = (
+            lines[0],
+            (
+                "Passes when a passage repeats the question",
+                summary.echo.pass_rate,
+                "Nothing in the knowledge base answers the question, and the question itself is "
+                "the first passage: the guard should abstain. Held-out questions. Lower is better.",
+            ),
+            *lines[1:],
+        )
     return Figures(
         tuple(
             Figure(

@@ -65,9 +65,11 @@ class Case:
         return self.row.kind is CaseKind.LEFT_OUT
 
 
-def measured_cases(run: MeasuredRun) -> tuple[Case, ...]:
-    """Collect the cases without an error, in the order of the run."""
-    rows = [row for row in run.rows if row.error is None and row.kind is not CaseKind.LIVE]
+def measured_cases(
+    run: MeasuredRun, kinds: Sequence[CaseKind] = CaseKind.twins()
+) -> tuple[Case, ...]:
+    """Collect the cases of these kinds without an error, in the order of the run."""
+    rows = [row for row in run.rows if row.error is None and row.kind in kinds]
     scores = [row.raw_relevance for row in rows if row.raw_relevance is not None and row.retrieved]
     lowest = min(scores, default=0.0) - 1.0
     gate = None if run.calibration is None else relevance_gate(run.calibration.policy)
@@ -98,8 +100,8 @@ def relevance_gate(policy: Policy) -> Policy:
 def replayed_decisions(run: MeasuredRun, policy: Policy) -> Iterator[Decision]:
     """Yield what a policy would have decided on each measured case, by relevance alone.
 
-    Of a run of a live log these are the questions as they came; of any other run, both cases
-    of each question. Cases with an error are left out.
+    Of a run of a live log these are the questions as they came; of any other run, each question
+    with and without its own passage. Cases with an error are left out.
 
     Raises:
         FingerprintMismatchError: the run was measured by another scorer than the policy's.
@@ -107,7 +109,7 @@ def replayed_decisions(run: MeasuredRun, policy: Policy) -> Iterator[Decision]:
     policy.require_scorer(run.manifest.settings.scorer)
     gate = relevance_gate(policy)
     for row in run.rows:
-        if row.error is not None:
+        if row.error is not None or row.kind is CaseKind.ECHO:
             continue
         raw = row.raw_relevance if row.retrieved else None
         relevance = 0.0 if raw is None else gate.relevance_calibrator.apply(raw)
@@ -205,6 +207,24 @@ class InKbSummary(_Summary):
     retrieval_miss_rate: Estimate
 
 
+class EchoSummary(_Summary):
+    """Cases whose own passage had been left out, with the question as the first passage.
+
+    Attributes:
+        cases: in the run.
+        errors: among them, not measured.
+        tested: held-out and measured.
+        passed: among the tested; None without a policy.
+        pass_rate: `passed` of `tested`; lower is better.
+    """
+
+    cases: int
+    errors: int
+    tested: int
+    passed: int | None
+    pass_rate: Estimate
+
+
 class PolicySummary(_Summary):
     """The policy that the rates are about.
 
@@ -263,6 +283,7 @@ class OokbSummary(_Summary):
         auroc_found_only: without retrieval misses.
         settings: of the run, as stored.
         served: of a run through a chain as it is served, else None.
+        echo: of a run with cases in which a passage repeats the question, else None.
     """
 
     schema_version: int = Document.SCHEMA_VERSION
@@ -283,12 +304,17 @@ class OokbSummary(_Summary):
     settings: dict[str, Any]
     inputs: tuple[InputFile, ...]
     served: ServedSummary | None = None
+    echo: EchoSummary | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready; free of NaN."""
         value = self.model_dump(mode="json")
         if self.served is None:
             del value["served"]
+        if self.echo is None:
+            del value["echo"]
+        else:
+            value["echo"]["pass_rate"] = self.echo.pass_rate.to_dict()
         for name in ("auroc", "auroc_found_only"):
             value[name] = getattr(self, name).to_dict()
         value["left_out"]["abstention_rate"] = self.left_out.abstention_rate.to_dict()
@@ -329,6 +355,7 @@ def summarise(run: MeasuredRun, cases: Sequence[Case]) -> OokbSummary:
         settings=dict(run.settings),
         inputs=run.manifest.inputs,
         served=_served(run) if run.manifest.settings.retrieval == SERVED else None,
+        echo=_echo(run),
     )
 
 
@@ -375,6 +402,23 @@ def _left_out(run: MeasuredRun, cases: Sequence[Case]) -> LeftOutSummary:
         tested=len(tested),
         abstained=_abstained(run, tested),
         abstention_rate=_abstention(run, tested),
+    )
+
+
+def _echo(run: MeasuredRun) -> EchoSummary | None:
+    rows = [row for row in run.rows if row.kind is CaseKind.ECHO]
+    if not rows:
+        return None
+    tested = [case for case in measured_cases(run, (CaseKind.ECHO,)) if case.held_out]
+    abstained = _abstained(run, tested)
+    passed = None if abstained is None else len(tested) - abstained
+    note = NOTE_NOT_CALIBRATED if passed is None else NOTE_NOTHING_HELD_OUT
+    return EchoSummary(
+        cases=len(rows),
+        errors=sum(row.error is not None for row in rows),
+        tested=len(tested),
+        passed=passed,
+        pass_rate=_estimate(Interval.wilson(passed or 0, len(tested)), note),
     )
 
 

@@ -10,9 +10,10 @@ from sklearn.linear_model import LogisticRegression
 from knowgate.calibration import auroc
 from knowgate.calibration.training.sufficiency._cases import SetCase, mix_examples
 from knowgate.calibration.training.sufficiency._mix import MixExample, fit_match_model
-from knowgate.guard.signals.relevance import FusedScorer, MatchModel
+from knowgate.guard.signals.relevance import FusedScorer, MatchModel, ToldMix
 
 TWO = ("base.cosine", "trained.match")
+TOLD = ToldMix(bias=0.0, weights=(0.0,) * 5)
 TRUE = np.asarray([6.0, 3.0])
 
 
@@ -35,7 +36,9 @@ def _examples(
 def _fit(
     examples: list[MixExample], *, ridge: float = 0.001, prior: MatchModel | None = None
 ) -> MatchModel:
-    return fit_match_model(examples, features=TWO, length_penalty=0.06, ridge=ridge, prior=prior)
+    return fit_match_model(
+        examples, features=TWO, length_penalty=0.06, told=TOLD, ridge=ridge, prior=prior
+    )
 
 
 def test_the_weights_that_made_the_labels_are_found() -> None:
@@ -99,6 +102,7 @@ PRIOR = MatchModel.of(
     [-2.0, 1.0, 2.0, 0.25, 0.75, 3.0, 4.0],
     features=TWO,
     length_penalty=0.06,
+    told=TOLD,
 )
 
 

@@ -18,15 +18,18 @@ from knowgate.guard.signals.relevance._match_model import (
     MatchModel,
     SeveralMix,
     SingleMix,
+    ToldMix,
     set_features,
 )
 from tests.support.tuned_folders import some_mix
 
+TOLD = ToldMix(bias=-1.0, weights=(2.0, 0.0, 4.0, 0.0, -0.5))
 MODEL = MatchModel(
     features=("base.cosine", "trained.match"),
     length_penalty=0.06,
     single=SingleMix(bias=-1.0, top=(2.0, 3.0)),
     several=SeveralMix(bias=-2.0, top=(1.0, 4.0), margin=(0.5, 0.25), gain=(8.0, 16.0)),
+    told=TOLD,
     fitted_on="by hand",
 )
 
@@ -47,7 +50,9 @@ def test_features_are_named_by_encoder_and_match() -> None:
 def test_a_mix_is_made_of_flat_weights_and_gives_them_back() -> None:
     flat = MODEL.single_weights, MODEL.several_weights
     assert flat == ([-1.0, 2.0, 3.0], [-2.0, 1.0, 4.0, 0.5, 0.25, 8.0, 16.0])
-    made = MatchModel.of(*flat, features=MODEL.features, length_penalty=0.06, fitted_on="by hand")
+    made = MatchModel.of(
+        *flat, features=MODEL.features, length_penalty=0.06, told=TOLD, fitted_on="by hand"
+    )
     assert made == MODEL
 
 
@@ -85,8 +90,8 @@ def test_a_passage_that_is_there_twice_counts_once() -> None:
         ([[0.5]], [0.5], ([0.5], [0.0], [0.0])),
         # Joined passages count the longest one's length, so a gain may come out below 0.
         ([[0.5], [0.25]], [0.375], ([0.5], [0.25], [0.0])),
-        # Only the four next best are rivals.
-        ([[0.0], [1.0], [0.5], [-9.0], [0.5], [0.0]], [1.0], ([1.0], [0.75], [0.0])),
+        # Only the three next best are rivals.
+        ([[0.0], [1.0], [0.5], [-9.0], [0.5], [0.125]], [1.0], ([1.0], [0.625], [0.0])),
         # Each feature has its own best passage.
         ([[1.0, 0.0], [0.0, 1.0]], [1.0, 1.0], ([1.0, 1.0], [1.0, 1.0], [0.0, 0.0])),
     ],
@@ -133,7 +138,7 @@ def test_a_better_joint_match_never_lowers_the_joint_score(
 def test_a_model_comes_back_from_its_file_unchanged(tmp_path: Path) -> None:
     MODEL.save(tmp_path / "mix.json")
     assert MatchModel.load(tmp_path / "mix.json") == MODEL
-    assert json.loads((tmp_path / "mix.json").read_text(encoding="utf-8"))["schema_version"] == 1
+    assert json.loads((tmp_path / "mix.json").read_text(encoding="utf-8"))["schema_version"] == 2
 
 
 def test_a_model_cannot_be_changed() -> None:
@@ -148,7 +153,7 @@ NAN = float("nan")
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"schema_version": 2}, "schema 2 is newer than 1, the newest known here"),
+        ({"schema_version": 3}, "schema 3 is newer than 2, the newest known here"),
         ({"schema_version": None}, "field 'schema_version' is missing"),
         ({"schema_version": 0}, "field 'schema_version' is missing or not a positive"),
         ({"single": {"bias": "0.5", "top": [1.0, 1.0]}}, "field 'single.bias'"),

@@ -1,0 +1,140 @@
+"""Text that asks is found, and what a passage tells is kept."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowgate.guard.signals.relevance._echo import Told, told_beside
+from knowgate.guard.signals.relevance._late_interaction import PassageMatch
+from knowgate.guard.signals.relevance._match_model import ToldMix
+from knowgate.guard.signals.relevance._sufficiency import SufficiencyScorer
+
+QUESTION = "How long can I try the Team plan for free?"
+YES_NO = "Can I pay the library fee by card?"
+LIST = "plan free long Team plan free long Team"
+
+
+def _told(question: str, passage: str) -> str | None:
+    found = told_beside(question, passage)
+    return None if found is None else found.told
+
+
+@pytest.mark.parametrize(
+    ("passage", "told"),
+    [
+        (QUESTION, ""),
+        (QUESTION.upper(), ""),
+        ("how long can i try the team plan for free", ""),
+        ("How long, can I try; the Team plan: for free!", ""),
+        # A zero-width space, and an accent.
+        ("How l\u200bong can I try the T\u00e9am plan for free", ""),
+        (f"{QUESTION} For 21 days.", "For 21 days."),
+        (f"Q: {QUESTION} A: For 21 days.", "For 21 days."),
+        (f"The office is closed. {QUESTION}", "The office is closed."),
+        ("How long can you try the Team plan free of charge: 21 days", "of charge: 21 days"),
+        # Any question asks, whatever it asks.
+        ("Do you have a dog? Dogs must be registered.", "Dogs must be registered."),
+        ("1. Who may borrow books?\n2. When is the pool open?\n3. Is it heated?", ""),
+        (LIST, ""),
+        (f"Dogs must be registered. {LIST}", "Dogs must be registered."),
+    ],
+)
+def test_text_that_asks_is_taken_out(passage: str, told: str) -> None:
+    assert _told(QUESTION, passage) == told
+
+
+@pytest.mark.parametrize(
+    ("question", "passage"),
+    [
+        (QUESTION, "You can try the Team plan for 21 days."),
+        (QUESTION, "The Team plan is free for schools."),
+        (QUESTION, ""),
+        # The words of a yes/no question in the order of a statement answer it.
+        (YES_NO, "You can pay the library fee by card."),
+        ("Is the pool heated?", "The pool is heated."),
+        ("What is MediSave?", "MediSave is a savings scheme."),
+        ("plan", "plan"),
+        ("", "The pool is heated."),
+    ],
+)
+def test_text_that_tells_is_left_as_it_is(question: str, passage: str) -> None:
+    assert told_beside(question, passage) is None
+
+
+def test_a_list_of_words_is_left_out_even_where_the_rest_answers() -> None:
+    found = told_beside(QUESTION, f"{QUESTION}\nFor 21 days.\n{LIST}")
+    assert found == Told(kept=f"{QUESTION}\nFor 21 days.", told="For 21 days.")
+
+
+def test_circumstances_that_the_question_states_are_no_answer() -> None:
+    question = "I have lost my card. Who blocks it?"
+    assert _told(question, question) == ""
+    assert _told(question, "I have lost my card. The desk blocks it.") == "The desk blocks it."
+
+
+@settings(max_examples=30, deadline=None)
+@given(question=st.text(max_size=80), passage=st.text(max_size=200))
+def test_any_text_is_accepted(question: str, passage: str) -> None:
+    found = told_beside(question, passage)
+    assert found is None or (isinstance(found.kept, str) and isinstance(found.told, str))
+    again = told_beside(question, f"{question}? {passage} {question}\n" * 3)
+    assert again == told_beside(question, f"{question}? {passage} {question}\n" * 3)
+
+
+@pytest.mark.parametrize(
+    "passage", ["word " * 20_000, f"{QUESTION} " * 2_000, "plan free " * 5_000, "?" * 50_000]
+)
+def test_long_texts_are_read_in_bounded_time(passage: str) -> None:
+    # Quadratic work in any of these would take minutes.
+    told_beside(QUESTION, passage)
+
+
+def test_text_that_asks_counts_by_the_share_of_what_is_told() -> None:
+    told = PassageMatch(0.0, np.zeros(2, np.float32), np.zeros(2, np.float32), 4)
+    kept = PassageMatch(1.0, np.array([1.0, 0.5], np.float32), np.ones(2, np.float32), 40)
+
+    half = told.towards(kept, 0.5)
+
+    assert (half.cosine, half.pieces) == (0.5, 40)
+    assert half.best.tolist() == [0.5, 0.25]
+    assert half.exact.tolist() == [0.5, 0.5]
+    assert told.towards(kept, 1.0).best.tolist() == kept.best.tolist()
+    mix = ToldMix(bias=-1.0, weights=(2.0, 0.0, 0.0, 0.0, 0.0))
+    assert mix.share([0.5, 9.0, 9.0, 9.0, 9.0]) == 0.5
+
+
+SETS = [
+    [QUESTION, "The office is closed."],
+    [f"{QUESTION} For 21 days.", "The office is closed."],
+    [LIST, QUESTION],
+    ["For 21 days.", "The office is closed."],
+]
+
+
+def test_a_score_never_depends_on_its_neighbours(sufficiency: SufficiencyScorer) -> None:
+    alone = [sufficiency.score_set(QUESTION, passages) for passages in SETS]
+    assert sufficiency.score_sets([QUESTION] * len(SETS), SETS) == alone
+    pairs = [(QUESTION, passage) for passages in SETS for passage in passages]
+    scores = [score for one in alone for score in one.scores]
+    assert sufficiency.score_pairs(pairs).tolist() == scores
+
+
+def test_a_passage_that_tells_nothing_is_no_passage(sufficiency: SufficiencyScorer) -> None:
+    alone = sufficiency.score_set(QUESTION, ["The office is closed."])
+    judged = sufficiency.score_set(QUESTION, SETS[0])
+    assert judged.joint == alone.joint
+    assert judged.scores[1] == alone.scores[0]
+    silent = sufficiency.score_set(QUESTION, SETS[2])
+    assert silent.joint == silent.scores[0] == silent.scores[1]
+    assert silent.joint < alone.joint
+
+
+def test_question_and_answer_score_higher_than_the_question_with_a_stub(
+    sufficiency: SufficiencyScorer,
+) -> None:
+    texts = [f"{QUESTION} {rest}" for rest in ("The Team plan is free for 21 days.", "Read on.")]
+    answered, stub = sufficiency.score(QUESTION, texts)
+    assert answered > stub
