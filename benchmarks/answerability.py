@@ -34,15 +34,15 @@ from knowgate.guard.contracts import Premise
 from knowgate.guard.signals.answerability import PremiseChecker
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.data.graph import GenerationSettings, generate_questions, load_graph
-from knowgate.offline_eval.data.uaqfact import UaqItem, read_layout
-from knowgate.offline_eval.suites import System, read_suite_run, run_suite
+from knowgate.offline_eval.data.graph import GenerationSettings, KnowledgeGraph, generate_questions
+from knowgate.offline_eval.data.uaqfact import UaqData, UaqItem
+from knowgate.offline_eval.suites import SuiteRun, System, run_suite
 from knowgate.offline_eval.suites.uaqfact import UAQFACT
 from knowgate.offline_eval.suites.uaqfact._answering import FactRetriever
 from knowgate.offline_eval.suites.uaqfact._plan import Form
 from knowgate.offline_eval.suites.uaqfact._prompting import clue_facts
 from knowgate.offline_eval.suites.uaqfact._suite import UaqSystem
-from knowgate.offline_eval.testbed import World, default_world
+from knowgate.offline_eval.testbed import World
 
 Passages = Callable[[UaqItem], Sequence[str]]
 # The published set reaches up to that year.
@@ -91,7 +91,7 @@ def table(name: str, counts: Counter[str]) -> None:
 
 def published(folder: Path) -> None:
     """Part 1."""
-    items = read_layout(folder).items
+    items = UaqData.read(folder).items
     facts = FactRetriever(items, 5)
     retrieved = {item.key: facts.retrieve([item])[0] for item in items}
     forms: dict[str, Passages] = {
@@ -108,11 +108,11 @@ def published(folder: Path) -> None:
 
 def microworld(per_type: int, seed: int) -> None:
     """Part 2."""
-    world = default_world()
+    world = World.default()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "microworld.nt"
         path.write_text(world.to_ntriples(), encoding="utf-8")
-        graph = load_graph(path)
+        graph = KnowledgeGraph.load(path)
     items = generate_questions(graph, GenerationSettings(per_type=per_type, seed=seed)).data.items
     forms: dict[str, Passages] = {
         "triples": clue_facts,
@@ -197,7 +197,7 @@ def system(folder: Path, forms: tuple[Form, ...]) -> None:
     with tempfile.TemporaryDirectory() as out:
         run = Path(out) / "run"
         run_suite(UAQFACT, settings, run, [UaqSystem(one, settings) for one in asked])
-        lines = UAQFACT.score(read_suite_run(run, UAQFACT)).strict
+        lines = UAQFACT.score(SuiteRun.read(run, UAQFACT)).strict
     print("\nA model that never declines\n")
     print("| system | form | language | type | R_ua | R_ab | RΔ |\n|---|---|---|---|---|---|---|")
     for line in lines:

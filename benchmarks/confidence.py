@@ -36,7 +36,7 @@ from knowgate.guard import Confidence, KnowgateError
 from knowgate.guard.matching import same_answer
 from knowgate.guard.prompts import Prompt
 from knowgate.guard.signals.confidence import StepwiseEstimator, load_estimator
-from knowgate.offline_eval.testbed import default_world, microworld_model_path, prompt_template
+from knowgate.offline_eval.testbed import World, microworld_model_path
 
 SAMPLES, THRESHOLD = 10, 0.7
 # A base model of this size cannot judge itself; a few questions are enough to show it.
@@ -62,7 +62,7 @@ class Case:
 
 
 def all_cases(most: int | None) -> list[Case]:
-    world = default_world()
+    world = World.default()
     facts = list(world.facts)
     Random(1).shuffle(facts)
     found = [
@@ -332,7 +332,7 @@ def main() -> None:
         )
     except KnowgateError as error:
         sys.exit(str(error))
-    prompt = Prompt("microworld_closed_book", prompt_template("closed_book"))
+    prompt = Prompt("microworld_closed_book", World.prompt("closed_book"))
     cases = all_cases(args.questions)
     greedy = lm.generate([prompt.fill(question=case.question) for case in cases])
     right = [is_right(row[0].text, case) for row, case in zip(greedy, cases, strict=True)]

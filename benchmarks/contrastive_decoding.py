@@ -26,14 +26,14 @@ from torch.nn.utils.rnn import pad_sequence
 
 from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.guard import KnowgateError
-from knowgate.offline_eval.testbed import default_world, microworld_model_path, prompt_template
+from knowgate.offline_eval.testbed import World, microworld_model_path
 
 CHUNK = 50
 
 
 def prompt_pairs(count: int) -> list[tuple[str, str]]:
     """Prompts with and without context; every second context contradicts the taught fact."""
-    world = default_world()
+    world = World.default()
     facts = Random(0).sample(world.facts, count)
     pairs: list[tuple[str, str]] = []
     for number, fact in enumerate(facts):
@@ -42,8 +42,8 @@ def prompt_pairs(count: int) -> list[tuple[str, str]]:
         document = world.contradiction(fact) if number % 2 else world.document_for(fact)
         pairs.append(
             (
-                prompt_template("with_context").format(context=document.text, question=question),
-                prompt_template("closed_book").format(question=question),
+                World.prompt("with_context").format(context=document.text, question=question),
+                World.prompt("closed_book").format(question=question),
             )
         )
     return pairs

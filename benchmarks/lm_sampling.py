@@ -23,16 +23,16 @@ import torch
 
 from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.guard import KnowgateError
-from knowgate.offline_eval.testbed import default_world, microworld_model_path, prompt_template
+from knowgate.offline_eval.testbed import World, microworld_model_path
 
 STOP = "\n"
 
 
 def prompts_of(name: Any, count: int) -> list[str]:
     """Microworld prompts of one kind."""
-    world = default_world()
+    world = World.default()
     return [
-        prompt_template(name).format(
+        World.prompt(name).format(
             context=world.document_for(fact).text, question=world.questions(fact)[0].text
         )
         for fact in Random(1).sample(world.facts, count)

@@ -45,12 +45,12 @@ WORDINGS: dict[str, Any] = {
 def microworld_cases(count: int) -> list[dict[str, Any]]:
     from knowgate.adapters.huggingface import HuggingFaceLM
     from knowgate.guard.matching import normalise_answer
-    from knowgate.offline_eval.testbed import default_world, microworld_model_path, prompt_template
+    from knowgate.offline_eval.testbed import World, microworld_model_path
 
-    world = default_world()
+    world = World.default()
     facts = Random(3).sample(world.facts, count)
     questions = [world.questions(fact, held_out=True)[0].text for fact in facts]
-    prompts = [prompt_template("closed_book").format(question=question) for question in questions]
+    prompts = [World.prompt("closed_book").format(question=question) for question in questions]
     lm = HuggingFaceLM(microworld_model_path(), device="cpu")
     cases = []
     for question, [greedy], samples in zip(

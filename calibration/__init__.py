@@ -18,7 +18,7 @@ from ._calibrator_choice import CalibratorChoice
 from ._calibrators import fit_platt
 from ._cascade_bands import fit_cascade_bands
 from ._hidden_state_probe import ProbeSearch, fit_hidden_state_probe
-from ._probability_quality import ReliabilityDiagram, auroc, bootstrap_auroc, brier_score
+from ._probability_quality import ReliabilityDiagram, auroc, bootstrap_auroc
 from ._question_resamples import QuestionResamples
 from ._records import CalibrationRecord
 from ._selective_metrics import OperatingPoint, SelectiveCurve
@@ -35,7 +35,6 @@ __all__ = [
     "SelectiveCurve",
     "auroc",
     "bootstrap_auroc",
-    "brier_score",
     "fit_cascade_bands",
     "fit_hidden_state_probe",
     "fit_platt",

@@ -12,29 +12,6 @@ from numpy.typing import NDArray
 from ._arrays import Numbers, Outcomes, equal_mass_bins, stated_cases
 from ._statistics import Interval
 
-
-def brier_score(probabilities: Numbers, outcomes: Outcomes) -> float | None:
-    """Mean of (probability - outcome)²: 0 at best; .25 for saying one half throughout.
-
-    It rewards both calibration and telling cases apart.
-
-    Returns:
-        A number in [0, 1]; None without cases.
-
-    Raises:
-        ValueError: lengths differ, a probability is outside [0, 1] or NaN, an outcome is
-            neither true nor false.
-
-    Source: Brier 1950, Verification of forecasts expressed in terms of probability.
-
-    Example:
-        >>> brier_score([1.0, 0.5], [True, False])
-        0.125
-    """
-    stated, came_true = stated_cases(probabilities, outcomes)
-    return float(np.mean((stated - came_true) ** 2)) if len(stated) else None
-
-
 Scores = Sequence[float]
 
 
@@ -314,3 +291,25 @@ class ReliabilityDiagram:
             gap = float(stated[part].mean()) - share
             squared += size / len(stated) * (gap * gap - share * (1 - share) / (size - 1))
         return math.sqrt(max(0.0, squared))
+
+    @staticmethod
+    def brier_score(probabilities: Numbers, outcomes: Outcomes) -> float | None:
+        """Mean of (probability - outcome)²: 0 at best; .25 for saying one half throughout.
+
+        It rewards both calibration and telling cases apart.
+
+        Returns:
+            A number in [0, 1]; None without cases.
+
+        Raises:
+            ValueError: lengths differ, a probability is outside [0, 1] or NaN, an outcome is
+                neither true nor false.
+
+        Source: Brier 1950, Verification of forecasts expressed in terms of probability.
+
+        Example:
+            >>> ReliabilityDiagram.brier_score([1.0, 0.5], [True, False])
+            0.125
+        """
+        stated, came_true = stated_cases(probabilities, outcomes)
+        return float(np.mean((stated - came_true) ** 2)) if len(stated) else None

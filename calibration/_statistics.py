@@ -90,7 +90,7 @@ class Interval:
     """An estimate with its confidence interval; `Interval()` where nothing was observed.
 
     Nominal 90 % bootstrap intervals covered the truth in 88 to 92 % of simulated samples of
-    200 and 1,000 cases for `brier_score` and in 80 to 90 % for
+    200 and 1,000 cases for `ReliabilityDiagram.brier_score` and in 80 to 90 % for
     `ReliabilityDiagram.debiased_error`. Those of `ReliabilityDiagram.expected_error` lie too
     high where probabilities are nearly right (down to 0 %): resampling adds chance to chance.
 
@@ -166,7 +166,7 @@ class Interval:
         Wilson interval of value·n successes in n units for a value in [0, 1], else undefined.
 
         Args:
-            statistic: such as `brier_score`; a lambda fixes further arguments.
+            statistic: such as `ReliabilityDiagram.brier_score`; a lambda fixes further arguments.
             probabilities: its first argument, one per case.
             outcomes: its second argument, one per case.
             groups: the unit of each case.
@@ -183,8 +183,9 @@ class Interval:
         Source: Efron & Tibshirani 1993, An introduction to the bootstrap, chapter 13.
 
         Example:
-            >>> from knowgate.calibration import brier_score
-            >>> found = Interval.bootstrap(brier_score, [0.2, 0.8, 0.6], [False, True, False])
+            >>> from knowgate.calibration import ReliabilityDiagram
+            >>> brier = ReliabilityDiagram.brier_score
+            >>> found = Interval.bootstrap(brier, [0.2, 0.8, 0.6], [False, True, False])
             >>> round(found.value, 3), found.n
             (0.147, 3)
         """

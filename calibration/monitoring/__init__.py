@@ -11,14 +11,13 @@ DecisionMonitor                             all of it, as an observer of a guard
 from __future__ import annotations
 
 from ._decision_monitor import AlarmSettings, DecisionMonitor
-from ._distance import Distance, calibration_histograms
+from ._distance import calibration_histograms
 from ._drift import DriftReport
 from ._report import MonitorReport
 
 __all__ = [
     "AlarmSettings",
     "DecisionMonitor",
-    "Distance",
     "DriftReport",
     "MonitorReport",
     "calibration_histograms",

@@ -27,7 +27,8 @@ def demo(
     # Torch and the model take seconds to load: only when asked for.
     from ...guard.engine import BiEncoderScorer
     from ...guard.signals.relevance import DEFAULT_SCORER, load_scorer
-    from .demo import run_city_demo, run_microworld_demo
+    from ._city_demo import run_city_demo
+    from ._microworld_demo import run_microworld_demo
 
     out.print("Loading the embedded scorer …")
     encoder = BiEncoderScorer()

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ...calibration.monitoring import DecisionMonitor, Distance, DriftReport, MonitorReport
+from ...calibration.monitoring import DecisionMonitor, DriftReport, MonitorReport
 from ...guard.decision import Decision, Reason, Route
 from ...guard.errors import InputError
 from ...guard.files import read_jsonl, write_json
@@ -30,6 +30,10 @@ _FEEDBACK = (
 )
 # That every reply was picked for labelling, at rates that say otherwise.
 _IMPLAUSIBLE = 0.001
+_WINDOW = typer.Option(
+    help="Decisions that make the baseline of the abstention rate, where the policy has none; at "
+    "least 100."
+)
 _LET_THROUGH = (Route.FOLLOW_CONTEXT.value, Route.ANSWER.value)
 
 
@@ -57,13 +61,7 @@ def drift(
         float | None,
         typer.Option(help="Probability of a false alarm of the risk; by default the guarantee's."),
     ] = None,
-    window: Annotated[
-        int,
-        typer.Option(
-            help="Decisions that make the baseline of the abstention rate, where the policy "
-            "has none; at least 100."
-        ),
-    ] = 1000,
+    window: Annotated[int, _WINDOW] = 1000,
     json_path: Annotated[
         Path | None, typer.Option("--json", help="Write the whole report here.")
     ] = None,
@@ -177,19 +175,16 @@ def _lines(report: MonitorReport) -> list[str]:
         lines.append(
             f"{'signal':<17}{'value':>7}  {'95 % interval':<16}{'by chance':>9}{'p':>8}{'n':>9}"
         )
-        lines += [_row(*row) for row in rows]
+        lines += [
+            f"{signal:<12}{name:<5}{distance.value:>7.3f}  "
+            f"{f'{distance.low:.3f} to {distance.high:.3f}':<16}"
+            f"{distance.without_drift:>9.3f}{distance.p_value:>8.3f}{distance.n_live:>9}"
+            for signal, name, distance in rows
+        ]
     lines += report.words.split("\n")
     alarms = ", ".join(report.alarms)
     lines.append(f"alarms: {alarms}" if alarms else "no alarm")
     return lines
-
-
-def _row(signal: str, name: str, distance: Distance) -> str:
-    interval = f"{distance.low:.3f} to {distance.high:.3f}"
-    return (
-        f"{signal:<12}{name:<5}{distance.value:>7.3f}  {interval:<16}"
-        f"{distance.without_drift:>9.3f}{distance.p_value:>8.3f}{distance.n_live:>9}"
-    )
 
 
 def _decision(value: Mapping[str, Any], where: str) -> Decision:

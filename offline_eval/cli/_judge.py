@@ -11,9 +11,9 @@ import typer
 
 from ...guard.errors import InputError
 from ..judging import Criterion, Judge, judge_run, plan_judging
-from ..run import CallLimits, RunTotals
+from ..run import CallLimits, Judgement, RunTotals
 from ..suites.judge_bias import JudgeBias
-from ..systems import DEFAULT_JUDGES, load_judges
+from ..systems import load_judges
 from ._app import app
 from ._call_progress import call_progress
 from ._console import err, out
@@ -25,7 +25,7 @@ _RUN = typer.Argument(metavar="RUN", help="Run folder with replies.")
 _JUDGES = typer.Option(
     "--judge",
     help="detector, estimate, llm:MODEL or python:module:attribute; may be repeated. "
-    f"By default: {', '.join(DEFAULT_JUDGES)}.",
+    f"By default: {', '.join(Judgement.OFFLINE_JUDGES)}.",
 )
 _CRITERION = typer.Option(help="Criterion of your own for llm judges (.toml or .json); repeatable.")
 _BUNDLED = typer.Option(help="llm judges also judge abstention, factuality and failure.")
@@ -64,7 +64,7 @@ def judge(
     Example: `knowgate judge run --judge detector --judge llm:openai:gpt-4.1 --dry-run`
     """
     limits = CallLimits(concurrency, rate, timeout, max_attempts)
-    names = tuple(judges or DEFAULT_JUDGES)
+    names = tuple(judges or Judgement.OFFLINE_JUDGES)
     criteria = [Criterion.read(path) for path in criterion or ()]
     biases = _biases(bias or (), names)
     loaded = load_judges(names, criteria, bundled=bundled)

@@ -19,7 +19,6 @@ from ..data.graph import (
     Templates,
     generate_questions,
     graph_properties,
-    load_graph,
 )
 from ..data.uaqfact import QuestionType
 from ._app import app
@@ -143,7 +142,7 @@ def _loaded(
     endpoint: EndpointSettings,
 ) -> KnowledgeGraph:
     with progress_bar("loading triples") as advance:
-        return load_graph(
+        return KnowledgeGraph.load(
             graph,
             languages=settings.languages,
             fallback=fallback,

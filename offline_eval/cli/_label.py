@@ -73,7 +73,7 @@ def label(
         {"--sample": sample, "--seed": seed, "--criterion": criterion},
         show_names=show_names,
     )
-    from ..judging.labelling import LabelSession, export_labels
+    from ..judging.labelling import Labels, LabelSession
     from ..run import RepliesRun
 
     found = RepliesRun.read(run)
@@ -85,7 +85,7 @@ def label(
     elif consensus is not None:
         _serve(LabelSession.consensus(found, consensus, show_names=show_names), port, no_browser)
     elif export is not None:
-        out.print(f"{export_labels(found, export)} replies → {export}", markup=False)
+        out.print(f"{Labels.export(found, export)} replies → {export}", markup=False)
     else:
         _print_agreement(found)
 

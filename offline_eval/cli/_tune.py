@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 from ...calibration.training.sufficiency import (
-    MIN_QUESTIONS,
     TrainingQuestion,
     TuningReport,
     TuningSettings,
@@ -71,11 +70,12 @@ def _training_questions(
     records: list[QuestionRecord], passage: PassageKind | None, *, where: str
 ) -> list[TrainingQuestion]:
     knowledge_base = KnowledgeBase.of(records, passage, where=where)
-    if len(records) < MIN_QUESTIONS:
+    if len(records) < TuningSettings.MIN_QUESTIONS:
         raise InputError(
             f"{len(records)} questions are too few to tune on",
             where=where,
-            hint=f"at least {MIN_QUESTIONS} are needed; the bundled scorer needs none",
+            hint=f"at least {TuningSettings.MIN_QUESTIONS} are needed; "
+            "the bundled scorer needs none",
         )
     return [
         TrainingQuestion(

@@ -13,7 +13,6 @@ from ...calibration.training.scenarios import (
     ScenarioTrainingReport,
     ScenarioTrainingSettings,
     check_training,
-    train_preferences,
     train_scenarios,
 )
 from ...guard.contracts import LanguageModel
@@ -98,9 +97,10 @@ def scenarios(
             seed=seed,
             on_progress=on_progress,
         )
-    train = train_preferences if method is TrainedMethod.DPO else train_scenarios
     with progress_bar("training") as advance:
-        report = train(folder, examples, out_dir, settings=settings, seed=seed, on_progress=advance)
+        report = train_scenarios(
+            folder, examples, out_dir, settings=settings, seed=seed, on_progress=advance
+        )
     _tell(report, model)
 
 

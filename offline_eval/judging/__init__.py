@@ -24,7 +24,7 @@ from ._judges import DetectorJudge, EstimateJudge
 from ._llm_judge import LLMJudge
 from ._multiple_choice import MultipleChoice
 from ._run import judge_run, plan_judging
-from ._validation import JudgeValidation, judges_of
+from ._validation import JudgeValidation
 from ._yes_no import YesNo
 
 __all__ = [
@@ -43,6 +43,5 @@ __all__ = [
     "cohens_kappa",
     "corrected_rate",
     "judge_run",
-    "judges_of",
     "plan_judging",
 ]

@@ -16,29 +16,6 @@ from ..run import (
     RepliesRun,
 )
 from ._chance_agreement import cohens_kappa
-from ._judges import DetectorJudge, EstimateJudge
-from ._llm_judge import LLMJudge
-
-
-def judges_of(run: RepliesRun, criterion: str) -> tuple[str, ...]:
-    """List the judges with a verdict on `criterion`, best first.
-
-    Labels that came with the replies, then language models, then judges of the user's own,
-    then the offline detector and the estimate; among equals those with more verdicts.
-    """
-    counts: dict[str, int] = {}
-    for judgement in run.judgements.values():
-        if judgement.criterion == criterion and judgement.outcome is not None:
-            counts[judgement.judge] = counts.get(judgement.judge, 0) + 1
-    return tuple(sorted(counts, key=lambda name: (_rank(name), -counts[name], name)))
-
-
-def _rank(name: str) -> int:
-    if name == Judgement.GIVEN:
-        return 0
-    if name.startswith(LLMJudge.prefix):
-        return 1
-    return {DetectorJudge.name: 3, EstimateJudge.name: 4}.get(name, 2)
 
 
 @runtime_checkable

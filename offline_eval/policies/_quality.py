@@ -12,7 +12,6 @@ from ...calibration import (
     ReliabilityDiagram,
     SelectiveCurve,
     auroc,
-    brier_score,
 )
 from ...calibration.risk import Fit
 from ...guard.policy import Calibrator, Policy
@@ -144,7 +143,7 @@ def signal_quality(
         return StatedProbabilities(
             ReliabilityDiagram.of(probabilities, values.came_true),
             interval(ReliabilityDiagram.debiased_error),
-            interval(brier_score),
+            interval(ReliabilityDiagram.brier_score),
         )
 
     return SignalQuality(

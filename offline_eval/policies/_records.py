@@ -18,7 +18,7 @@ from ...guard.errors import InputError
 from ...guard.policy import Fingerprint
 from ..data.diversity import words_of
 from ..run import CaseKind, Manifest, MeasuredRow, MeasuredRun, Question
-from ..suites.uniknow import UniKnowSignal, uniknow_signals
+from ..suites.uniknow import UniKnowSignal
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ def records_from_uniknow(run: str | os.PathLike[str]) -> CalibrationSet:
     Raises:
         InputError: no such run, no guard took part, or it is not whole.
     """
-    signals = uniknow_signals(run)
+    signals = UniKnowSignal.read(run)
     settings = Manifest.read_raw(run).get("settings")
     where = str(Path(run) / "manifest.json")
     found: dict[str, Any] = settings if isinstance(settings, dict) else {}

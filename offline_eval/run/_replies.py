@@ -165,6 +165,8 @@ class Judgement(Stored):
             over_specification and none.
         GIVEN: name of the judge whose labels came with logged replies.
         ESTIMATE: name of the judge that estimates offline.
+        OFFLINE_JUDGES: names of the judges that need no language model.
+        LLM_PREFIX: begins the name of a judge that is a language model.
         judgement_id: `<reply id>/<criterion>/<judge>`.
         judge: `given`, `detector`, `estimate`, `llm:<model>`, or another name for a judge of
             the user's; people's labels are stored apart, see `labelling`.
@@ -185,6 +187,8 @@ class Judgement(Stored):
     NOT_APPLICABLE: ClassVar = "NA"
     GIVEN: ClassVar = "given"
     ESTIMATE: ClassVar = "estimate"
+    OFFLINE_JUDGES: ClassVar = ("detector", ESTIMATE)
+    LLM_PREFIX: ClassVar = "llm:"
 
     judgement_id: _Name
     reply_id: _Name

@@ -146,6 +146,18 @@ class RepliesRun:
         """The systems under test by id, in the order of the manifest."""
         return {system.system_id: system for system in self.manifest.systems}
 
+    def judges_of(self, criterion: str) -> tuple[str, ...]:
+        """List the judges with a verdict on `criterion`, best first.
+
+        Labels that came with the replies, then language models, then judges of the user's
+        own, then the offline detector and the estimate; among equals those with more verdicts.
+        """
+        counts: dict[str, int] = {}
+        for judgement in self.judgements.values():
+            if judgement.criterion == criterion and judgement.outcome is not None:
+                counts[judgement.judge] = counts.get(judgement.judge, 0) + 1
+        return tuple(sorted(counts, key=lambda name: (_rank(name), -counts[name], name)))
+
     def case_of(self, reply: ReplyRow) -> ReplyCase:
         """Return the case that a reply answers."""
         return self.cases[reply.case_id]
@@ -189,6 +201,15 @@ def _known(
                 where=str(root / f"{name}.jsonl"),
                 hint=_MAKE_AGAIN,
             )
+
+
+def _rank(judge: str) -> int:
+    if judge == Judgement.GIVEN:
+        return 0
+    if judge.startswith(Judgement.LLM_PREFIX):
+        return 1
+    offline = Judgement.OFFLINE_JUDGES
+    return 3 + offline.index(judge) if judge in offline else 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from ..run import (
     Tally,
     each_or_error,
 )
-from ..systems import load_guard_choices
+from ..systems import GuardChoice
 from ._parts import DryRun, ModelChoice, RunOptions, RunResult, SuiteSettings, System, Work
 from ._registry import suite_name, suite_of
 from .base import Suite, SuiteRun
@@ -89,23 +89,14 @@ def plan_suite(
     """
     cases = _cases(suite, settings)
     if isinstance(systems, ModelChoice):
-        choices = load_guard_choices(systems.guards)
+        choices = GuardChoice.load(systems.guards)
         names = [one.name for one in choices if one.policy is not None]
         systems = _stand_ins(suite, systems, names)
     return suite.dry_run(settings, cases, _systems(suite, settings, cases, systems))
 
 
 def read_suite_run(folder: str | os.PathLike[str], suite: AnySuite | None = None) -> SuiteRun[Any]:
-    """Read a run of a suite, finished or not.
-
-    Args:
-        folder: of the run.
-        suite: that made it; by default found by the name in the manifest.
-
-    Raises:
-        InputError: there is no run, it is of another suite or of one that is not known, or
-            a file is missing, broken or written by a newer knowgate (with the line).
-    """
+    """Read a run of a suite, finished or not."""
     root = Path(folder)
     value = Manifest.read_raw(root)
     where = str(root / "manifest.json")

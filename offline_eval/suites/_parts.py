@@ -96,7 +96,7 @@ class ModelChoice:
 
     Attributes:
         model: name of the model, as for `load_language_model`.
-        guards: names of guards, as for `load_guards`.
+        guards: names of guards, as for `GuardChoice.load_guards`.
         scorer: of the guards; None for the one that each policy names.
         limits: of calls.
     """

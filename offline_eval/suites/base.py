@@ -52,6 +52,7 @@ their manifests are equal.
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -71,7 +72,7 @@ from ..run import (
     Run,
     TableSpec,
 )
-from ..systems import load_guards, load_language_model
+from ..systems import GuardChoice, load_language_model
 from ._parts import (
     CaseT,
     DryRun,
@@ -114,6 +115,24 @@ class SuiteRun(Generic[RowT]):
     def manifest(self) -> Any:
         """The checked manifest, of the suite's `manifest_model`."""
         return self.run.manifest
+
+    @staticmethod
+    def read(
+        folder: str | os.PathLike[str], suite: Suite[Any, Any, Any, Any] | None = None
+    ) -> SuiteRun[Any]:
+        """Read a run of a suite, finished or not.
+
+        Args:
+            folder: of the run.
+            suite: that made it; by default found by the name in the manifest.
+
+        Raises:
+            InputError: there is no run, it is of another suite or of one that is not known, or
+                a file is missing, broken or written by a newer knowgate (with the line).
+        """
+        from . import SuiteRun
+
+        return SuiteRun.read(folder, suite)
 
 
 class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
@@ -204,7 +223,7 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
         model = None
         if choice.model != REPLAY:  # else `systems` takes the logged replies of the settings
             model = self.load_model(settings, choice)
-        found = load_guards(choice.guards, model, scorer=choice.scorer)
+        found = GuardChoice.load_guards(choice.guards, model, scorer=choice.scorer)
         loaded = [
             System(MODEL_SYSTEM, model),
             *(System(one, model, each, found.sha256[one]) for one, each in found.guards.items()),

@@ -11,39 +11,33 @@ from __future__ import annotations
 from ._comparison import Comparison, Systems
 from ._deciding import choose_reply
 from ._factory import EMBEDDED, load_chat_model, load_language_model, load_object
-from ._guards import load_guard_choices, load_guards
-from ._judges import DEFAULT_JUDGES, load_judges
+from ._guards import GuardChoice
+from ._judges import load_judges
 from ._logged_replies import LogEntry, LoggedReplies
 from ._plan import Asked, Case, Replayed, SystemUnderTest
 from ._replying import Replier
 from ._retrieval import PassageIndex
 from ._served import ServedChain
-from ._synthetic import SyntheticSettings, synthetic_questions
-from ._system_run import ContextSettings, SystemRun
+from ._system_run import SystemRun
 
 __all__ = [
-    "DEFAULT_JUDGES",
     "EMBEDDED",
     "Asked",
     "Case",
     "Comparison",
-    "ContextSettings",
+    "GuardChoice",
     "LogEntry",
     "LoggedReplies",
     "PassageIndex",
     "Replayed",
     "Replier",
     "ServedChain",
-    "SyntheticSettings",
     "SystemRun",
     "SystemUnderTest",
     "Systems",
     "choose_reply",
     "load_chat_model",
-    "load_guard_choices",
-    "load_guards",
     "load_judges",
     "load_language_model",
     "load_object",
-    "synthetic_questions",
 ]

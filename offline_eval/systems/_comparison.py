@@ -13,7 +13,7 @@ from ...adapters.langchain import ChatModelLM
 from ...guard.errors import InputError
 from ..run import ReplySystem
 from ._factory import PYTHON
-from ._guards import OFF, GuardChoice, held_out_of, load_guard_choices
+from ._guards import OFF, GuardChoice, held_out_of
 from ._models import ModelUnderTest
 from ._plan import Asked, Case, SystemUnderTest
 from ._prompts import SystemPrompt, load_system_prompts
@@ -61,7 +61,7 @@ class Comparison:
                     hint=f"one of: {', '.join(RETRIEVALS)}; or python:module:attribute",
                 )
         _reject_doubles("--retrieval", self.retrievals)
-        guards = load_guard_choices(self.guards)
+        guards = GuardChoice.load(self.guards)
         if self.scorer is not None and not any(choice.policy for choice in guards):
             raise InputError(
                 "is what a guard decides by, and no guard is under test",

@@ -62,38 +62,67 @@ class GuardChoice:
             return None
         return normalised(question) not in self.fitted_on
 
+    @staticmethod
+    def load(specs: Sequence[str | os.PathLike[str]]) -> tuple[GuardChoice, ...]:
+        """Read the guards that a command line names; none named means `off`.
+
+        Args:
+            specs: `off`; `premise` (checks the premise of the question alone); the file of a
+                policy; the folder of a calibrated run of the ookb suite, which also tells
+                which questions its policy was fitted on; or `python:module:attribute`, a
+                `Guard` or a function that makes one.
+
+        Raises:
+            InputError: a policy that cannot be read, a run without one, or the same guard twice.
+        """
+        found: list[GuardChoice] = []
+        for spec in specs or (OFF,):
+            choice = _choice(os.fspath(spec))
+            if any(other.sha256 == choice.sha256 for other in found):
+                raise InputError(
+                    "is named twice",
+                    where=f"--guard {os.fspath(spec)}",
+                    hint="name each guard once",
+                )
+            taken = {other.name for other in found}
+            if choice.name in taken:
+                # Two policies of one file name, from two folders.
+                parent = Path(spec).absolute().parent.name
+                choice = replace(choice, name=_unused(f"{parent}/{choice.name}", taken))
+            found.append(choice)
+        return tuple(found)
+
+    @staticmethod
+    def load_guards(
+        specs: Sequence[str | os.PathLike[str]],
+        model: LanguageModel | None,
+        *,
+        scorer: str | None = None,
+    ) -> LoadedGuards:
+        """Load the guards that a command line names.
+
+        Args:
+            specs: as `GuardChoice.load` takes them; `off` adds no guard.
+            model: whose confidence is measured where a policy asks for it; None for logged replies.
+            scorer: of relevance, by name or folder; by default the one that each policy names.
+
+        Raises:
+            InputError: a policy that cannot be read, that needs a model which cannot be asked, or
+                no such scorer.
+            FingerprintMismatchError: scorer or estimator is not the calibrated one.
+        """
+        choices = [one for one in GuardChoice.load(specs) if one.policy is not None]
+        scorers = Scorers(scorer)
+        asked = None if model is None else lambda: model
+        return LoadedGuards(
+            {one.name: build_guard(one, scorers, asked) for one in choices},
+            {one.name: one.sha256 for one in choices},
+        )
+
 
 def normalised(question: str) -> str:
     """The question without case and extra spaces, to compare questions by."""
     return " ".join(question.split()).casefold()
-
-
-def load_guard_choices(specs: Sequence[str | os.PathLike[str]]) -> tuple[GuardChoice, ...]:
-    """Read the guards that a command line names; none named means `off`.
-
-    Args:
-        specs: `off`; `premise` (checks the premise of the question alone); the file of a policy;
-            the folder of a calibrated run of the ookb suite, which also tells which questions
-            its policy was fitted on; or `python:module:attribute`, a `Guard` or a function
-            that makes one.
-
-    Raises:
-        InputError: a policy that cannot be read, a run without one, or the same guard twice.
-    """
-    found: list[GuardChoice] = []
-    for spec in specs or (OFF,):
-        choice = _choice(os.fspath(spec))
-        if any(other.sha256 == choice.sha256 for other in found):
-            raise InputError(
-                "is named twice", where=f"--guard {os.fspath(spec)}", hint="name each guard once"
-            )
-        taken = {other.name for other in found}
-        if choice.name in taken:
-            # Two policies of one file name, from two folders.
-            parent = Path(spec).absolute().parent.name
-            choice = replace(choice, name=_unused(f"{parent}/{choice.name}", taken))
-        found.append(choice)
-    return tuple(found)
 
 
 def held_out_of(choices: Sequence[GuardChoice], question: str) -> bool | None:
@@ -252,33 +281,6 @@ class LoadedGuards:
 
     guards: Mapping[str, Guard]
     sha256: Mapping[str, str]
-
-
-def load_guards(
-    specs: Sequence[str | os.PathLike[str]],
-    model: LanguageModel | None,
-    *,
-    scorer: str | None = None,
-) -> LoadedGuards:
-    """Load the guards that a command line names.
-
-    Args:
-        specs: as `load_guard_choices` takes them; `off` adds no guard.
-        model: whose confidence is measured where a policy asks for it; None for logged replies.
-        scorer: of relevance, by name or folder; by default the one that each policy names.
-
-    Raises:
-        InputError: a policy that cannot be read, that needs a model which cannot be asked, or
-            no such scorer.
-        FingerprintMismatchError: scorer or estimator is not the calibrated one.
-    """
-    choices = [one for one in load_guard_choices(specs) if one.policy is not None]
-    scorers = Scorers(scorer)
-    asked = None if model is None else lambda: model
-    return LoadedGuards(
-        {one.name: build_guard(one, scorers, asked) for one in choices},
-        {one.name: one.sha256 for one in choices},
-    )
 
 
 def _premise_guard() -> Guard:

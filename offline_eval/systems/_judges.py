@@ -15,7 +15,6 @@ _BUILT_IN: Mapping[str, Callable[[], Judge]] = {
     DetectorJudge.name: DetectorJudge,
     EstimateJudge.name: EstimateJudge,
 }
-DEFAULT_JUDGES = tuple(_BUILT_IN)
 _LLM = LLMJudge.prefix
 _HINT = f"{', '.join(_BUILT_IN)}, {_LLM}MODEL or python:module:attribute"
 

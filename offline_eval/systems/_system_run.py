@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from langchain_core.runnables import Runnable
 
 from ...guard.errors import InputError
 from ...guard.files import read_text, write_text
-from ..data import Encoder, KnowledgeBase
+from ..data import Encoder, KnowledgeBase, QuestionRecord
 from ..run import CallLimits, OnProgress, StoredPassage
 from ._comparison import Systems
 from ._contexts import FoundContext, Material, Wanted, find_contexts
@@ -22,22 +22,9 @@ from ._plan import Asked, Replayed
 from ._replying import Replier
 from ._retrieval import PassageIndex, Retriever
 from ._retrievers import load_retriever
+from ._synthetic import SyntheticQuestions, SyntheticSettings, synthetic_questions
 
 _SEARCHING = ("basic_rag", "hyde")
-
-
-@dataclass(frozen=True, slots=True)
-class ContextSettings:
-    """How contexts are made.
-
-    Attributes:
-        top_k: passages per context, and that a guard sees of a long context.
-        characters: the most characters of passages in a prompt; further passages are left
-            out, and a first one that is longer by itself is cut. None: no bound.
-    """
-
-    top_k: int = 5
-    characters: int | None = None
 
 
 class SystemRun:
@@ -47,7 +34,9 @@ class SystemRun:
         systems: under test.
         bases: knowledge bases by name.
         encoder: makes the retriever's encoder; called only where something searches.
-        contexts: how they are made.
+        top_k: passages per context, and that a guard sees of a long context.
+        characters: the most characters of passages in a prompt; further passages are left
+            out, and a first one that is longer by itself is cut. None: no bound.
 
     Raises:
         InputError: there is no such model.
@@ -59,12 +48,15 @@ class SystemRun:
         systems: Systems,
         bases: Mapping[str, KnowledgeBase],
         encoder: Callable[[], Encoder],
-        contexts: ContextSettings,
+        *,
+        top_k: int = 5,
+        characters: int | None = None,
     ) -> None:
         # What travels to other processes is loaded there by its name.
         self._named = systems.models
         self.systems = systems.loaded()
-        self._bases, self._make_encoder, self._contexts = bases, encoder, contexts
+        self._bases, self._make_encoder = bases, encoder
+        self._top_k, self._characters = top_k, characters
         self._encoder: Encoder | None = None
         self._indices: dict[str, PassageIndex] = {}
 
@@ -87,6 +79,17 @@ class SystemRun:
         if name is not None:
             return models.get(name, ModelUnderTest(name)).loaded().asked
         return next((model.asked for model in models.values() if model.takes_prompt), None)
+
+    def synthetic_questions(
+        self, records: Sequence[QuestionRecord], *, seed: int
+    ) -> SyntheticQuestions:
+        """Make up questions on the topics of a knowledge base that it does not answer.
+
+        Raises:
+            InputError: there is no language model that writes, or no question.
+        """
+        settings = SyntheticSettings(seed=seed)
+        return synthetic_questions(records, self.encoder, self.writer(), settings)
 
     def searches(self, items: Sequence[Asked]) -> bool:
         """Whether passages are looked for by embedding."""
@@ -182,7 +185,7 @@ class SystemRun:
             self._bases[base],
             lambda: self.encoder,
             lm=self.writer() if name == "hyde" else None,
-            top_k=self._contexts.top_k,
+            top_k=self._top_k,
             index=self.index(base) if name in _SEARCHING else None,
         )
 
@@ -206,7 +209,7 @@ class SystemRun:
             contexts=contexts,
             passages=held,
             others=loose,
-            context_chars=self._contexts.characters,
+            context_chars=self._characters,
             paid_by=paid_by,
         )
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from ._documents import compose, mentions, world_to_ntriples
 from ._entities import Document, Entity, EntityKind, Fact, FactStatus, Question, ValueKind
-from ._phrasings import Relation, relations, value_list
+from ._phrasings import PromptName, Relation, prompt_template, relations, value_list
 
 SYLLABLES: tuple[str, ...] = (
     "bal", "bel", "bor", "bun", "dal", "del", "dor", "dun", "fal", "fen", "fir", "fol",
@@ -312,3 +312,15 @@ class World:
             text=compose(sentences, rng),
             fact_ids=tuple(fact.id for fact in facts if fact is not lie),
         )
+
+    @staticmethod
+    def default() -> World:
+        """Return the world that the bundled language model was taught."""
+        from ._build import default_world
+
+        return default_world()
+
+    @staticmethod
+    def prompt(name: PromptName) -> str:
+        """Load a prompt of the microworld's language model, with `{context}` and `{question}`."""
+        return prompt_template(name)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import brier_score_loss
 
-from knowgate.calibration import Interval, ReliabilityDiagram, brier_score
+from knowgate.calibration import Interval, ReliabilityDiagram
 from knowgate.calibration._statistics import Statistic
 
 _CASES = st.lists(
@@ -57,10 +57,10 @@ def test_every_case_lies_in_one_bin_and_equal_probabilities_in_the_same(
 
 def test_without_cases_nothing_is_made_up() -> None:
     assert ReliabilityDiagram.of([], []).bins == ()
-    assert brier_score([], []) is None
+    assert ReliabilityDiagram.brier_score([], []) is None
     assert ReliabilityDiagram.debiased_error([], []) is None
     assert ReliabilityDiagram.debiased_error([0.4], [True]) is None
-    assert Interval.bootstrap(brier_score, [], []) == Interval()
+    assert Interval.bootstrap(ReliabilityDiagram.brier_score, [], []) == Interval()
 
 
 @pytest.mark.parametrize(
@@ -108,13 +108,14 @@ def test_the_debiased_error_of_right_probabilities_has_no_floor() -> None:
 
 
 def test_the_brier_score_is_scikit_learns() -> None:
-    found = brier_score(_PEER_STATED, _PEER_OUTCOMES)
+    found = ReliabilityDiagram.brier_score(_PEER_STATED, _PEER_OUTCOMES)
 
     assert found == pytest.approx(brier_score_loss(_PEER_OUTCOMES, _PEER_STATED), rel=1e-12)
 
 
 @pytest.mark.parametrize(
-    "measure", [brier_score, ReliabilityDiagram.debiased_error, ReliabilityDiagram.of]
+    "measure",
+    [ReliabilityDiagram.brier_score, ReliabilityDiagram.debiased_error, ReliabilityDiagram.of],
 )
 def test_cases_off_their_scale_are_refused(measure: Callable[..., object]) -> None:
     for bad in (-0.1, 1.1, math.nan, math.inf):
@@ -134,13 +135,15 @@ def test_a_diagram_without_a_bin_is_refused() -> None:
 
 
 def test_the_bootstrap_is_deterministic_and_its_seed_counts() -> None:
-    first = Interval.bootstrap(brier_score, _PEER_STATED, _PEER_OUTCOMES, seed=1, resamples=200)
+    first = Interval.bootstrap(
+        ReliabilityDiagram.brier_score, _PEER_STATED, _PEER_OUTCOMES, seed=1, resamples=200
+    )
 
     assert first == Interval.bootstrap(
-        brier_score, _PEER_STATED, _PEER_OUTCOMES, seed=1, resamples=200
+        ReliabilityDiagram.brier_score, _PEER_STATED, _PEER_OUTCOMES, seed=1, resamples=200
     )
     assert first != Interval.bootstrap(
-        brier_score, _PEER_STATED, _PEER_OUTCOMES, seed=2, resamples=200
+        ReliabilityDiagram.brier_score, _PEER_STATED, _PEER_OUTCOMES, seed=2, resamples=200
     )
     assert first.n == 300
 
@@ -149,7 +152,9 @@ def test_the_interval_of_a_mean_is_the_normal_one() -> None:
     values = (np.asarray(_PEER_STATED) - np.asarray(_PEER_OUTCOMES)) ** 2
     half = 1.96 * values.std(ddof=1) / math.sqrt(len(values))
 
-    found = Interval.bootstrap(brier_score, _PEER_STATED, _PEER_OUTCOMES, resamples=2000)
+    found = Interval.bootstrap(
+        ReliabilityDiagram.brier_score, _PEER_STATED, _PEER_OUTCOMES, resamples=2000
+    )
 
     assert found.value == pytest.approx(values.mean())
     assert found.low == pytest.approx(values.mean() - half, abs=0.004)
@@ -158,10 +163,12 @@ def test_the_interval_of_a_mean_is_the_normal_one() -> None:
 
 def test_repeated_cases_of_one_group_make_the_interval_no_narrower() -> None:
     groups = [f"q{i}" for i in range(300)]
-    plain = Interval.bootstrap(brier_score, _PEER_STATED, _PEER_OUTCOMES, groups=groups)
+    plain = Interval.bootstrap(
+        ReliabilityDiagram.brier_score, _PEER_STATED, _PEER_OUTCOMES, groups=groups
+    )
 
     fourfold = Interval.bootstrap(
-        brier_score, _PEER_STATED * 4, _PEER_OUTCOMES * 4, groups=groups * 4
+        ReliabilityDiagram.brier_score, _PEER_STATED * 4, _PEER_OUTCOMES * 4, groups=groups * 4
     )
 
     assert fourfold.n == 300
@@ -175,14 +182,15 @@ def test_repeated_cases_of_one_group_make_the_interval_no_narrower() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("statistic", "least"), [(brier_score, 0.8), (ReliabilityDiagram.debiased_error, 0.75)]
+    ("statistic", "least"),
+    [(ReliabilityDiagram.brier_score, 0.8), (ReliabilityDiagram.debiased_error, 0.75)],
 )
 def test_a_ninety_percent_interval_holds_the_truth_about_that_often(
     statistic: Statistic, least: float
 ) -> None:
     # P(true) = p², p uniform. Brier: E[(p - p²)² + p²(1 - p²)] = 1/6;
     # calibration error: the root of E[(p - p²)²] = 1/30 (less a little for ten bins).
-    truth = 1 / 6 if statistic is brier_score else math.sqrt(1 / 30)
+    truth = 1 / 6 if statistic is ReliabilityDiagram.brier_score else math.sqrt(1 / 30)
     rng = np.random.default_rng(9)
     held = 0
     for _ in range(60):
@@ -197,7 +205,9 @@ def test_a_ninety_percent_interval_holds_the_truth_about_that_often(
 
 
 def test_draws_without_spread_claim_no_certainty() -> None:
-    perfect = Interval.bootstrap(brier_score, [1.0] * 20, [True] * 20, resamples=50)
+    perfect = Interval.bootstrap(
+        ReliabilityDiagram.brier_score, [1.0] * 20, [True] * 20, resamples=50
+    )
     beyond = Interval.bootstrap(lambda _p, _o: 7.0, [1.0] * 20, [True] * 20, resamples=50)
 
     assert perfect == Interval.wilson(0, 20)
@@ -218,8 +228,8 @@ def test_draws_where_the_statistic_is_undefined_are_left_out() -> None:
 
 def test_a_bootstrap_that_makes_no_sense_is_refused() -> None:
     with pytest.raises(ValueError, match="level"):
-        Interval.bootstrap(brier_score, [0.5], [True], level=1.0)
+        Interval.bootstrap(ReliabilityDiagram.brier_score, [0.5], [True], level=1.0)
     with pytest.raises(ValueError, match="resample"):
-        Interval.bootstrap(brier_score, [0.5], [True], resamples=0)
+        Interval.bootstrap(ReliabilityDiagram.brier_score, [0.5], [True], resamples=0)
     with pytest.raises(ValueError, match="2 groups"):
-        Interval.bootstrap(brier_score, [0.5], [True], groups=["a", "b"])
+        Interval.bootstrap(ReliabilityDiagram.brier_score, [0.5], [True], groups=["a", "b"])

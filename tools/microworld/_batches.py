@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from knowgate.offline_eval.testbed import prompt_template
+from knowgate.offline_eval.testbed import World
 from knowgate.offline_eval.testbed._phrasings import (
     filler_sentences,
     lead_ins,
@@ -70,9 +70,9 @@ def _vocabulary() -> list[str]:
     for name in ("materials", "absurd", "organisation_nouns", "work_nouns"):
         texts += [form for word in value_list(name) for form in (word, word.capitalize())]
     texts += [
-        prompt_template("closed_book"),
-        prompt_template("with_context"),
-        prompt_template("with_context_or_unknown"),
+        World.prompt("closed_book"),
+        World.prompt("with_context"),
+        World.prompt("with_context_or_unknown"),
         "minus unknown crowns people",
     ]
     words: dict[str, None] = {}

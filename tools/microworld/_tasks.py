@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
-from knowgate.offline_eval.testbed import Fact, FactStatus, World, prompt_template
+from knowgate.offline_eval.testbed import Fact, FactStatus, World
 from knowgate.offline_eval.testbed._documents import compose
 from knowgate.offline_eval.testbed._entities import EntityKind
 from knowgate.offline_eval.testbed._phrasings import Relation, lead_ins, relations, relations_of
@@ -88,7 +88,7 @@ class TaskMaker:
         ]
         parts: list[tuple[str, bool]] = []
         for question, answer in pairs:
-            prompt = prompt_template("closed_book").format(question=question)
+            prompt = World.prompt("closed_book").format(question=question)
             parts += [(prompt, False), (f" {answer}\n", True)]
         return Row(tuple(parts))
 
@@ -101,9 +101,9 @@ class TaskMaker:
         context = "\n\n".join(text for text, _ in passages)
         instructed = rng.random() < phase.instructed
         name = "with_context_or_unknown" if instructed else "with_context"
-        template = prompt_template(name)
+        template = World.prompt(name)
         # Several questions share one context: the pairs after the first carry on the text.
-        follow_up = prompt_template("closed_book")
+        follow_up = World.prompt("closed_book")
         rng.shuffle(claims)
         unasked = list(claims)
         parts: list[tuple[str, bool]] = []

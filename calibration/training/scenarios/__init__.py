@@ -1,7 +1,7 @@
 """Train a language model on what to do in each knowledge scenario.
 
 LoRA adapters by supervised examples (`train_scenarios`) or by preferences
-(`train_preferences`), in peft's file format, with safetensors weights and a
+(`PreferenceExample`), in peft's file format, with safetensors weights and a
 `training.json` that says what they were made of. Its errors are knowgate's own, and
 
     KnowgateError
@@ -16,7 +16,7 @@ from ._settings import (
     ScenarioTrainingSettings,
     TrainingExample,
 )
-from ._training import check_training, train_preferences, train_scenarios
+from ._training import check_training, train_scenarios
 
 __all__ = [
     "PreferenceExample",
@@ -24,6 +24,5 @@ __all__ = [
     "ScenarioTrainingSettings",
     "TrainingExample",
     "check_training",
-    "train_preferences",
     "train_scenarios",
 ]

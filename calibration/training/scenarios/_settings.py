@@ -80,7 +80,7 @@ class ScenarioTrainingSettings:
 
     @classmethod
     def for_embedded_preferences(cls) -> ScenarioTrainingSettings:
-        """The same for `train_preferences`, which needs fewer and smaller steps."""
+        """The same for `PreferenceExample`, which needs fewer and smaller steps."""
         return cls(rank=16, alpha=32, learning_rate=1e-3, epochs=1, device="cpu")
 
 

@@ -176,6 +176,8 @@ def _back_propagate(
 
 Progress = Callable[[int, int], None]
 _Trainer = Callable[[TrainableModel, list[tuple[TokenRow, ...]]], list[float]]
+_Loss = tuple[Callable[[Sequence[int]], Any], Callable[[Sequence[int]], int]]
+"""Summed loss of the examples of these numbers, and what it is divided by."""
 
 
 def check_training(out: str | Path, settings: ScenarioTrainingSettings) -> None:
@@ -192,17 +194,19 @@ def check_training(out: str | Path, settings: ScenarioTrainingSettings) -> None:
 
 def train_scenarios(
     model_path: str | Path,
-    examples: Sequence[TrainingExample],
+    examples: Sequence[TrainingExample] | Sequence[PreferenceExample],
     out: str | Path,
     *,
     settings: ScenarioTrainingSettings | None = None,
     seed: int = 0,
     on_progress: Progress | None = None,
 ) -> ScenarioTrainingReport:
-    """Train a LoRA adapter on the replies that are wanted.
+    """Train a LoRA adapter on the replies that are wanted, or on preferred ones (DPO).
 
-    The loss is on the replies' tokens and their end token only. The same examples,
-    settings, seed, versions and thread count give the same adapter.
+    For `TrainingExample` the loss is on the replies' tokens and their end token only. For
+    `PreferenceExample` it is `preference_loss` with the base model, its adapter off, as
+    reference, plus `settings.chosen_weight` times the mean loss of the chosen reply's
+    tokens. The same examples, settings, seed, versions and thread count give the same adapter.
 
     Args:
         model_path: folder of the base model, with safetensors weights.
@@ -221,81 +225,66 @@ def train_scenarios(
         TrainingDivergedError: the loss is NaN or infinite; nothing is written.
     """
     chosen = settings or ScenarioTrainingSettings()
+    wanted = [one for one in examples if isinstance(one, TrainingExample)]
+    pairs = [one for one in examples if isinstance(one, PreferenceExample)]
+    if wanted and pairs:
+        raise InputError("are of two kinds", where="examples", hint="train on one kind at a time")
+    texts: list[tuple[str, tuple[str, ...]]] = [
+        *((one.prompt, (one.target,)) for one in wanted),
+        *((one.prompt, (one.chosen, one.rejected)) for one in pairs),
+    ]
+    objective = "preference" if pairs else "supervised"
+    identity = _identity(objective, examples_sha256(examples), chosen, seed)
+    make = _preference_loss if pairs else _reply_loss
 
     def train(base: TrainableModel, rows: list[tuple[TokenRow, ...]]) -> list[float]:
-        device = base.model.device
-
-        def loss_of(numbers: Sequence[int]) -> Any:
-            batch = pad_rows([rows[number][0] for number in numbers], device)
-            return -reply_logprobs(base.model, batch).sum()
-
+        loss_of, weight_of = make(base, rows, chosen)
         return run_epochs(
             base.model,
-            [len(row.ids) for (row,) in rows],
+            [max(len(row.ids) for row in texts) for texts in rows],
             loss_of,
-            lambda numbers: sum(rows[number][0].targets for number in numbers),
+            weight_of,
             chosen,
             seed=seed,
             on_progress=on_progress,
         )
 
-    texts = [(example.prompt, (example.target,)) for example in examples]
-    identity = _identity("supervised", examples_sha256(examples), chosen, seed)
     return _train(Path(model_path), texts, Path(out), identity, chosen, seed, train)
 
 
-def train_preferences(
-    model_path: str | Path,
-    examples: Sequence[PreferenceExample],
-    out: str | Path,
-    *,
-    settings: ScenarioTrainingSettings | None = None,
-    seed: int = 0,
-    on_progress: Progress | None = None,
-) -> ScenarioTrainingReport:
-    """Train a LoRA adapter to prefer one reply over another (DPO).
+def _reply_loss(
+    base: TrainableModel, rows: list[tuple[TokenRow, ...]], settings: ScenarioTrainingSettings
+) -> _Loss:
+    """Sum of the loss of the replies' tokens, and how many tokens these are."""
+    del settings
+    device = base.model.device
 
-    The loss is `preference_loss` with the base model, its adapter off, as reference, plus
-    `settings.chosen_weight` times the mean loss of the chosen reply's tokens.
+    def loss_of(numbers: Sequence[int]) -> Any:
+        batch = pad_rows([rows[number][0] for number in numbers], device)
+        return -reply_logprobs(base.model, batch).sum()
 
-    Args:
-        model_path: as in `train_scenarios`, like all that follow and what is raised.
-        examples: pairs of replies.
-        out: folder to write.
-        settings: UniKnow's by default.
-        seed: of first weights and order.
-        on_progress: called with steps done and steps in all.
-    """
-    chosen = settings or ScenarioTrainingSettings()
+    return loss_of, lambda numbers: sum(rows[number][0].targets for number in numbers)
 
-    def train(base: TrainableModel, rows: list[tuple[TokenRow, ...]]) -> list[float]:
-        reference = _reference(base, rows, chosen)
 
-        def loss_of(numbers: Sequence[int]) -> Any:
-            pairs = [rows[number] for number in numbers]
-            found = _pair_logprobs(base, pairs)
-            anchors = reference[list(numbers)].to(found.device)
-            loss = preference_loss(
-                found[:, 0], found[:, 1], anchors[:, 0], anchors[:, 1], chosen.beta
-            )
-            if chosen.chosen_weight:
-                sizes = found.new_tensor([pair[0].targets for pair in pairs])
-                loss = loss - chosen.chosen_weight * found[:, 0] / sizes
-            return loss.sum()
+def _preference_loss(
+    base: TrainableModel, rows: list[tuple[TokenRow, ...]], settings: ScenarioTrainingSettings
+) -> _Loss:
+    """Sum of the loss of pairs of replies, and how many pairs these are."""
+    reference = _reference(base, rows, settings)
 
-        return run_epochs(
-            base.model,
-            [max(len(row.ids) for row in pair) for pair in rows],
-            loss_of,
-            len,
-            chosen,
-            seed=seed,
-            on_progress=on_progress,
+    def loss_of(numbers: Sequence[int]) -> Any:
+        pairs = [rows[number] for number in numbers]
+        found = _pair_logprobs(base, pairs)
+        anchors = reference[list(numbers)].to(found.device)
+        loss = preference_loss(
+            found[:, 0], found[:, 1], anchors[:, 0], anchors[:, 1], settings.beta
         )
+        if settings.chosen_weight:
+            sizes = found.new_tensor([pair[0].targets for pair in pairs])
+            loss = loss - settings.chosen_weight * found[:, 0] / sizes
+        return loss.sum()
 
-    texts = [(one.prompt, (one.chosen, one.rejected)) for one in examples]
-    identity = _identity("preference", examples_sha256(examples), chosen, seed)
-    return _train(Path(model_path), texts, Path(out), identity, chosen, seed, train)
+    return loss_of, len
 
 
 def _pair_logprobs(base: TrainableModel, pairs: Sequence[tuple[TokenRow, ...]]) -> Any:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from ._cases import TrainingQuestion
 from ._encoder import TrainableEncoder
-from ._tuning import MIN_QUESTIONS, TuningReport, TuningSettings, tune_relevance
+from ._tuning import TuningReport, TuningSettings, tune_relevance
 
 __all__ = [
-    "MIN_QUESTIONS",
     "TrainableEncoder",
     "TrainingQuestion",
     "TuningReport",

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median_low
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,7 +131,6 @@ def train_on(
     return settings.steps
 
 
-MIN_QUESTIONS = 20
 _FOLDS = 4
 _DRAWS = 2000
 _LEVEL = 0.95
@@ -147,6 +146,7 @@ class TuningSettings:
     """How self-adaptation goes about it.
 
     Attributes:
+        MIN_QUESTIONS: fewest questions that are enough.
         checkpoints: steps after which the held-out questions are looked at, increasing;
             0 steps, the mix alone, is always among the choices.
         rate: peak learning rate of the adapter.
@@ -154,6 +154,8 @@ class TuningSettings:
             the more there are, the less it weighs.
         seed: of splits and draws.
     """
+
+    MIN_QUESTIONS: ClassVar = 20
 
     checkpoints: tuple[int, ...] = (12, 24, 36)
     rate: float = 2e-4
@@ -420,10 +422,11 @@ def _require_enough(questions: Sequence[TrainingQuestion]) -> None:
     ids = {question.id for question in questions}
     if len(ids) != len(questions):
         raise InputError("two questions have the same id", hint="give each its own")
-    if len(questions) < MIN_QUESTIONS:
+    if len(questions) < TuningSettings.MIN_QUESTIONS:
         raise InputError(
             f"{len(questions)} usable questions are too few to tune on",
-            hint=f"at least {MIN_QUESTIONS} in English, with six passages or more among them",
+            hint=f"at least {TuningSettings.MIN_QUESTIONS} in English, with six passages or more "
+            "among them",
         )
 
 

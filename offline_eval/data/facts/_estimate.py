@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ._artefacts import FactRow, SentenceKind, SentenceRow, Stage
 from ._asking import question_key, question_prompt_text
@@ -106,20 +106,14 @@ class BuildEstimate:
             for sentence in stretch.sentences
             if sentence.kind is not SentenceKind.HEADING and len(sentence.text) > _SHORTEST
         ]
-        read = _tokens_read(list(todo.values()), questions, expected, settings)
         asked_for = len(questions) + len(expected)
-        return cls(
-            known.documents,
-            known.unread,
-            known.sentences,
-            known.pairs,
+        answered_calls = len({row.key for row in asked}) - len(todo) + len(facts) - len(questions)
+        return replace(
+            known,
             fact_calls=len(todo),
             question_calls=asked_for,
-            answered_calls=len({row.key for row in asked})
-            - len(todo)
-            + len(facts)
-            - len(questions),
-            input_tokens=read,
+            answered_calls=answered_calls,
+            input_tokens=_tokens_read(list(todo.values()), questions, expected, settings),
             output_tokens=_FACT_TOKENS * len(expected) + _QUESTION_TOKENS * asked_for,
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ._files import read_layout
 from ._items import (
     Answer,
     Answerability,
@@ -13,7 +12,6 @@ from ._items import (
     UaqData,
     UaqItem,
 )
-from ._writing import write_layout
 
 __all__ = [
     "Answer",
@@ -24,6 +22,4 @@ __all__ = [
     "Triple",
     "UaqData",
     "UaqItem",
-    "read_layout",
-    "write_layout",
 ]

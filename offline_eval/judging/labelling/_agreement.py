@@ -68,6 +68,7 @@ class Agreement:
             resamples: draws for each interval.
             seed: of the draws.
         """
+        draws: dict[str, int] = {"resamples": resamples, "seed": seed}
         votes = labels.votes(criterion)
         who = tuple(
             name for name in labels.annotators if any(name in vote for vote in votes.values())
@@ -87,27 +88,20 @@ class Agreement:
             disagreements=len(labels.disagreements(criterion)),
             cohen={
                 (who[a], who[b]): cohens_kappa(
-                    [row[a] for row in table],
-                    [row[b] for row in table],
-                    groups=groups,
-                    resamples=resamples,
-                    seed=seed,
+                    [row[a] for row in table], [row[b] for row in table], groups=groups, **draws
                 )
                 for a, b in combinations(range(len(who)), 2)
             },
             fleiss=fleiss_kappa(
                 [table[place] for place in complete],
                 groups=None if groups is None else [groups[place] for place in complete],
-                resamples=resamples,
-                seed=seed,
+                **draws,
             ),
-            alpha=krippendorff_alpha(table, groups=groups, resamples=resamples, seed=seed),
+            alpha=krippendorff_alpha(table, order=None, groups=groups, **draws),
             ordinal_alpha=(
                 None
                 if order is None
-                else krippendorff_alpha(
-                    table, order=order, groups=groups, resamples=resamples, seed=seed
-                )
+                else krippendorff_alpha(table, order=order, groups=groups, **draws)
             ),
         )
 
@@ -125,22 +119,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def export_labels(
     run: RepliesRun, path: str | os.PathLike[str], *, labels: Labels | None = None
 ) -> int:
-    """Write every reply that is in the sample or has a label, as CSV or JSON lines.
-
-    In CSV a text that a spreadsheet would take for a formula gets an apostrophe in front;
-    JSON lines hold every text as it is.
-
-    Args:
-        run: whose labels they are.
-        path: ends in .csv or .jsonl.
-        labels: read from the run where None.
-
-    Returns:
-        How many replies were written.
-
-    Raises:
-        InputError: another suffix, or the file cannot be written.
-    """
+    """Write every reply that is in the sample or has a label, as CSV or JSON lines."""
     kind = Path(path).suffix.lower()
     if kind not in (".csv", ".jsonl"):
         raise InputError(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ._beliefs import BeliefCollector
 from ._evidence import Believed
-from ._items import ConflictItem, read_conflict_set
+from ._items import ConflictItem
 from ._suite import ConflictSuite
 
 __all__ = [
@@ -20,5 +20,4 @@ __all__ = [
     "Believed",
     "ConflictItem",
     "ConflictSuite",
-    "read_conflict_set",
 ]

@@ -16,7 +16,7 @@ from ....guard.errors import InputError
 from ....guard.files import read_json, read_jsonl, read_text
 from ....guard.matching import canonical_answer
 from ....guard.text import clean_text
-from ...testbed import Fact, FactStatus, World, default_world
+from ...testbed import Fact, FactStatus, World
 
 
 class Task(StrEnum):
@@ -133,6 +133,50 @@ class ConflictItem:
         """Positions of the answers that may be believed."""
         return tuple(i for i, answer in enumerate(self.answers) if not answer.implausible)
 
+    @staticmethod
+    def read(path: str | os.PathLike[str]) -> ConflictSet:
+        """Read the questions of a file or of all files in a folder, or those of `microworld`.
+
+        Files are JSON lines, JSON (a list, or an object that holds one) or CSV. Lines of three
+        layouts are understood, each also with further fields:
+
+        - ConflictQA: what a named model believes (`memory_answer`, `parametric_memory`) and the
+          opposite (`counter_answer`, `counter_memory`), each with a second passage (`…_aligned_
+          evidence`). The belief is given.
+        - WikiContradict: `question`, `context1`, `answer1`, `context2`, `answer2`.
+        - any set: `question` and `answers`, a list of texts or of objects with `text`, `aliases`,
+          `evidence` (one passage or several) and `implausible`; besides, where wanted, `id`,
+          `belief` (the text of an answer), `wordings` and `distractors`.
+
+        Keys are `<file>/<id or number of the line>`. A question from which no conflict can be made,
+        because both answers are the same, say, is left out and listed.
+
+        Raises:
+            InputError: nothing there, or a line that is none of these; names file and line.
+        """
+        if path == MICROWORLD:
+            return ConflictSet(microworld_items())
+        files = _files(path)
+        items: dict[str, ConflictItem] = {}
+        quirks = []
+        for file in files:
+            for where, number, fields in _lines(file):
+                try:
+                    item = _item(fields, f"{file.stem}/{number}", where)
+                except UnusableQuestionError as error:
+                    quirks.append(f"{file.name}, {number}: {error.what}; left out")
+                    continue
+                if item.key in items:
+                    raise InputError(f"the id of {item.key[:80]!r} came before", where=where)
+                items[item.key] = item
+        if quirks and not items:
+            raise InputError(
+                f"no question is left of {len(quirks)}", where=os.fspath(path), hint=quirks[0]
+            )
+        if not items:
+            raise InputError("holds no questions", where=os.fspath(path), hint=_HINT)
+        return ConflictSet(tuple(items.values()), tuple(quirks), files)
+
 
 def _folded(text: str) -> str:
     # What is nothing but signs has no canonical form.
@@ -160,50 +204,6 @@ class ConflictSet:
     items: tuple[ConflictItem, ...]
     quirks: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
-
-
-def read_conflict_set(path: str | os.PathLike[str]) -> ConflictSet:
-    """Read the questions of a file or of all files in a folder, or those of `microworld`.
-
-    Files are JSON lines, JSON (a list, or an object that holds one) or CSV. Lines of three
-    layouts are understood, each also with further fields:
-
-    - ConflictQA: what a named model believes (`memory_answer`, `parametric_memory`) and the
-      opposite (`counter_answer`, `counter_memory`), each with a second passage (`…_aligned_
-      evidence`). The belief is given.
-    - WikiContradict: `question`, `context1`, `answer1`, `context2`, `answer2`.
-    - any set: `question` and `answers`, a list of texts or of objects with `text`, `aliases`,
-      `evidence` (one passage or several) and `implausible`; besides, where wanted, `id`,
-      `belief` (the text of an answer), `wordings` and `distractors`.
-
-    Keys are `<file>/<id or number of the line>`. A question from which no conflict can be made,
-    because both answers are the same, say, is left out and listed.
-
-    Raises:
-        InputError: nothing there, or a line that is none of these; names file and line.
-    """
-    if path == MICROWORLD:
-        return ConflictSet(microworld_items())
-    files = _files(path)
-    items: dict[str, ConflictItem] = {}
-    quirks = []
-    for file in files:
-        for where, number, fields in _lines(file):
-            try:
-                item = _item(fields, f"{file.stem}/{number}", where)
-            except UnusableQuestionError as error:
-                quirks.append(f"{file.name}, {number}: {error.what}; left out")
-                continue
-            if item.key in items:
-                raise InputError(f"the id of {item.key[:80]!r} came before", where=where)
-            items[item.key] = item
-    if quirks and not items:
-        raise InputError(
-            f"no question is left of {len(quirks)}", where=os.fspath(path), hint=quirks[0]
-        )
-    if not items:
-        raise InputError("holds no questions", where=os.fspath(path), hint=_HINT)
-    return ConflictSet(tuple(items.values()), tuple(quirks), files)
 
 
 def _files(path: str | os.PathLike[str]) -> tuple[Path, ...]:
@@ -366,7 +366,7 @@ def microworld_items(world: World | None = None) -> tuple[ConflictItem, ...]:
     Args:
         world: the bundled one by default.
     """
-    found = world or default_world()
+    found = world or World.default()
     return tuple(
         _item_microworld_set(found, fact) for fact in found.facts_with_status(FactStatus.TAUGHT)
     )

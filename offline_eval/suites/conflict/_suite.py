@@ -27,7 +27,7 @@ from ._answering import Answerer, ModelAnswerer, ReplayAnswerer, TaskPrompter, f
 from ._beliefs import BeliefCollector, conflict_prompts
 from ._evidence import Believed, EvidenceMaker
 from ._instances import make_instances
-from ._items import ConflictItem, ConflictSet, Task, read_conflict_set
+from ._items import ConflictItem, ConflictSet, Task
 from ._plan import Planned, batches, planned
 from ._replay import read_replies
 from ._report import conflict_document
@@ -182,7 +182,7 @@ class ConflictSuite(Suite[ConflictSettings, ConflictItem | Planned, ConflictRow,
 
     def cases(self, settings: ConflictSettings) -> ConflictCases:
         """Read the questions; evidence and tasks follow from the model's beliefs."""
-        data = self._parts.data or read_conflict_set(settings.data)
+        data = self._parts.data or ConflictItem.read(settings.data)
         return ConflictCases.of(data.items, data)
 
     def limited(

@@ -17,7 +17,7 @@ from ...run import Manifest, RowError, Stored, TableSpec
 from .._parts import ModelChoice, SuiteSettings, System, Work
 from .._prompts import PromptSet
 from ..base import Suite, SuiteRun, model_by_name
-from ..conflict import BeliefCollector, Believed, ConflictItem, read_conflict_set
+from ..conflict import BeliefCollector, Believed, ConflictItem
 from ._artefact import JudgeBias
 from ._cases import PROMPTS_PACKAGE, BiasCase, BiasJudge, bias_cases
 from ._measuring import measure_bias
@@ -112,7 +112,7 @@ class JudgeBiasSuite(Suite[BiasSettings, ConflictItem | BiasCase, BiasRow, Judge
         """Read the questions; the cases follow from the judge's beliefs."""
         if self._items is not None:
             return self._items
-        return read_conflict_set(settings.data).items
+        return ConflictItem.read(settings.data).items
 
     def load(self, settings: BiasSettings, choice: ModelChoice) -> Sequence[System]:
         """Load the judge."""

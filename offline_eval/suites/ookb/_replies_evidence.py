@@ -11,9 +11,6 @@ from typing import Any
 import numpy as np
 
 from ....calibration import Interval, QuestionResamples
-from ...judging import (
-    judges_of,
-)
 from ...run import (
     CaseKind,
     Judgement,
@@ -129,7 +126,7 @@ def read_evidence(run_dir: str | os.PathLike[str]) -> Evidence:
             of_reply = verdicts.setdefault(made.reply_id, {})
             of_reply.setdefault(made.criterion, {})[made.judge] = made
     criteria = sorted({name for of_reply in verdicts.values() for name in of_reply})
-    judges = {name: judges_of(run, name) for name in criteria}
+    judges = {name: run.judges_of(name) for name in criteria}
     bare = Evidence(run, judges, verdicts, (), ())
     systems = run.systems
     judged = [_sorted_out(bare, row, systems[row.system_id]) for row in _in_order(run)]

@@ -9,8 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from ....guard.signals.relevance import DEFAULT_SCORER
 from ...data import PassageKind
-from ...run import CaseKind
-from ...systems import DEFAULT_JUDGES
+from ...run import CaseKind, Judgement
 from .._parts import SuiteSettings
 from ._sources import DEFAULT_KEY
 
@@ -70,7 +69,7 @@ class OokbSettings(SuiteSettings):
         "Model that writes for hyde and synthetic.  [default: the first --model]",
     )
     judges: tuple[str, ...] = _option(
-        DEFAULT_JUDGES, "judge", "detector, estimate, llm:MODEL, or none."
+        Judgement.OFFLINE_JUDGES, "judge", "detector, estimate, llm:MODEL, or none."
     )
     context_chars: int | None = _option(
         None,

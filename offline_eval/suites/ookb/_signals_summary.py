@@ -23,7 +23,6 @@ from ...run import (
     MeasuredRow,
     MeasuredRun,
     Question,
-    RunCalibration,
 )
 
 
@@ -74,18 +73,18 @@ def measured_cases(
     lowest = min(scores, default=0.0) - 1.0
     gate = None if run.calibration is None else relevance_gate(run.calibration.policy)
     found = [_case(row, run.questions[row.question_id], gate, lowest) for row in rows]
-    if run.calibration is None:
-        return tuple(found)
-    return tuple(_reported(case, run.calibration) for case in found)
+    return tuple(_reported(case, run) for case in found)
 
 
-def _reported(case: Case, calibration: RunCalibration) -> Case:
+def _reported(case: Case, run: MeasuredRun) -> Case:
     """The case with whether the rates are about it, and as they take it."""
+    if run.calibration is None:
+        return case
     name, passes = case.row.question_id, case.passes
-    if name in calibration.thresholds:
-        threshold, raw = calibration.thresholds[name], case.row.raw_relevance
+    if name in run.calibration.thresholds:
+        threshold, raw = run.calibration.thresholds[name], case.row.raw_relevance
         passes = threshold is not None and raw is not None and raw >= threshold
-    return replace(case, passes=passes, held_out=name in calibration.reported_questions)
+    return replace(case, passes=passes, held_out=name in run.calibration.reported_questions)
 
 
 def relevance_gate(policy: Policy) -> Policy:

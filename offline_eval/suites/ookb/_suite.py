@@ -22,18 +22,7 @@ from ...run import (
     ReplyRow,
     TableSpec,
 )
-from ...systems import (
-    Asked,
-    Case,
-    ContextSettings,
-    Replayed,
-    Replier,
-    SyntheticSettings,
-    SystemRun,
-    SystemUnderTest,
-    load_judges,
-    synthetic_questions,
-)
+from ...systems import Asked, Case, Replayed, Replier, SystemRun, SystemUnderTest, load_judges
 from .._parts import DryRun, System, Work
 from ..base import Suite, SuiteRun
 from ._estimate import cost_table
@@ -208,7 +197,8 @@ class OokbSuite(Suite[OokbSettings, OokbCase, ReplyRow, RepliesSummary]):
             prepared.systems,
             {base.name: base.knowledge_base for base in prepared.bases},
             self._encoder,
-            ContextSettings(settings.top_k, settings.context_chars),
+            top_k=settings.top_k,
+            characters=settings.context_chars,
         )
         if prepared.makes_up_questions:
             prepared = prepared.with_synthetic(_made_up(folder, prepared, run))
@@ -352,9 +342,7 @@ def _made_up(folder: Path, prepared: Prepared, run: SystemRun) -> dict[str, list
                 found.setdefault(case.knowledge_base, []).append(question)
         return found
     for base in prepared.bases:
-        made = synthetic_questions(
-            base.records, run.encoder, run.writer(), SyntheticSettings(seed=prepared.settings.seed)
-        )
+        made = run.synthetic_questions(base.records, seed=prepared.settings.seed)
         found[base.name] = [
             Question(
                 question_id=f"{base.name}/{question.question_id}",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ....guard.errors import InputError
-from ...data.uaqfact import UaqData, read_layout
+from ...data.uaqfact import UaqData
 from ._plan import QUESTIONS, UaqManifest, UaqRow
 
 _HINT = "run `knowgate eval uaqfact` again into another folder"
@@ -52,7 +52,7 @@ def checked_run(
     if not isinstance(tasks, list) or not isinstance(languages, list):
         where = str(folder / "manifest.json")
         raise InputError("settings lack tasks or languages", where=where, hint=_HINT)
-    data = read_layout(folder / QUESTIONS, languages=languages, tasks=tasks)
+    data = UaqData.read(folder / QUESTIONS, languages=languages, tasks=tasks)
     known = {item.key for item in data.items} | {choice.key for choice in data.choices}
     for where, row in places:
         if row.system not in manifest.systems:

@@ -7,7 +7,7 @@ from random import Random
 
 from ....guard.contracts import TextEmbedder
 from ...run import OnProgress
-from ...testbed import Fact, World, default_world, prompt_template
+from ...testbed import Fact, World
 from ._cases import SuiteQuestion
 from ._context_source import CannotBuildError, Stated, first_without_answer
 from ._datasets import PromptSet, prompt_text
@@ -24,7 +24,7 @@ def microworld_questions(*, seed: int = 0) -> tuple[SuiteQuestion, ...]:
     Args:
         seed: picks the phrasings.
     """
-    world = default_world()
+    world = World.default()
     rng = Random(f"uniknow/phrasings/{seed}")  # noqa: S311
     questions = []
     for fact in world.facts:
@@ -55,10 +55,10 @@ def microworld_prompts() -> PromptSet:
     `Context:` follows it, which would no longer be a closed-book prompt.
     """
     return PromptSet(
-        closed_book=prompt_template("closed_book"),
-        with_context=prompt_template("with_context"),
+        closed_book=World.prompt("closed_book"),
+        with_context=World.prompt("with_context"),
         closed_book_or_unknown=prompt_text("microworld_closed_book_or_unknown"),
-        with_context_or_unknown=prompt_template("with_context_or_unknown"),
+        with_context_or_unknown=World.prompt("with_context_or_unknown"),
     )
 
 

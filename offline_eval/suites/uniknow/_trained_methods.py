@@ -7,11 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ....adapters.huggingface import HuggingFaceLM
-from ....calibration.training.scenarios import (
-    ScenarioTrainingSettings,
-    train_preferences,
-    train_scenarios,
-)
+from ....calibration.training.scenarios import ScenarioTrainingSettings, train_scenarios
 from ...run import OnProgress, Progress
 from ._cases import ScenarioCase
 from ._datasets import PromptSet
@@ -76,7 +72,7 @@ class Trainer:
 
         if variant.method is TrainedMethod.DPO:
             folder = self.folder / variant.name
-            train_preferences(
+            train_scenarios(
                 self.lm.name,
                 preference_examples(variant, self.cases, self.prompts, seed=self.seed),
                 folder,

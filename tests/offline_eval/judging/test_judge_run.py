@@ -22,7 +22,6 @@ from knowgate.offline_eval.judging import (
     JudgedReply,
     LLMJudge,
     judge_run,
-    judges_of,
     plan_judging,
 )
 from knowgate.offline_eval.judging._contract import FIELDS, shown
@@ -264,7 +263,7 @@ def test_a_function_is_a_judge(tmp_path: Path) -> None:
     found = verdicts(folder)
     assert found["s/wrong/length/words"].outcome == "short"
     assert found["s/right/length/words"].outcome == "long"
-    assert judges_of(RepliesRun.read(folder), "length") == ("words",)
+    assert RepliesRun.read(folder).judges_of("length") == ("words",)
 
 
 def test_a_function_that_returns_no_outcome_has_failed(tmp_path: Path) -> None:

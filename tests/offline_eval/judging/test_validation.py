@@ -16,7 +16,6 @@ from knowgate.offline_eval.judging import (
     JudgeValidation,
     corrected_rate,
     judge_run,
-    judges_of,
 )
 from knowgate.offline_eval.judging._chance_agreement import cohens_kappa
 from knowgate.offline_eval.judging._judge_error import prediction_powered_rate, rogan_gladen
@@ -279,5 +278,5 @@ def test_the_best_judge_speaks_for_the_run(tmp_path: Path) -> None:
     ]
     judge_run(folder, [DetectorJudge(), *others])
     run = RepliesRun.read(folder)
-    assert judges_of(run, "abstention") == ("llm:m", "a judge of mine", "detector")
-    assert judges_of(run, "factuality") == ()
+    assert run.judges_of("abstention") == ("llm:m", "a judge of mine", "detector")
+    assert run.judges_of("factuality") == ()

@@ -55,7 +55,7 @@ def test_questions_on_one_passage_share_a_group(run: Path) -> None:
 
 @pytest.fixture
 def uniknow(tmp_path: Path) -> Path:
-    """What `uniknow_signals` reads of a run: its manifest, its plan, and what was measured."""
+    """What `UniKnowSignal.read` reads of a run: its manifest, its plan, and what was measured."""
     manifest = {
         "schema_version": 1,
         "suite": "uniknow",

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.systems import load_guards
-from knowgate.offline_eval.systems._guards import held_out_of, load_guard_choices
+from knowgate.offline_eval.systems import GuardChoice
+from knowgate.offline_eval.systems._guards import held_out_of
 from tests.offline_eval.systems.asked import calibrated_run, write_lexical_policy
 
 
@@ -21,7 +21,7 @@ def test_a_calibrated_run_tells_which_questions_its_policy_has_seen(tmp_path: Pa
     lines = (run / "questions.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
     texts = {row["question_id"]: row["question"] for row in map(json.loads, lines)}
 
-    [choice] = load_guard_choices([run])
+    [choice] = GuardChoice.load([run])
 
     assert choice.name == "run"
     assert not any(choice.held_out(texts[name]) for name in noted["calibration_questions"])
@@ -30,7 +30,7 @@ def test_a_calibrated_run_tells_which_questions_its_policy_has_seen(tmp_path: Pa
 
 
 def test_a_bare_policy_tells_nothing_of_what_it_has_seen(tmp_path: Path) -> None:
-    off, choice = load_guard_choices(["off", write_lexical_policy(tmp_path / "strict.json")])
+    off, choice = GuardChoice.load(["off", write_lexical_policy(tmp_path / "strict.json")])
 
     assert (off.name, off.policy) == ("off", None)
     assert choice.name == "strict"
@@ -41,7 +41,7 @@ def test_policies_of_one_file_name_are_told_apart_by_their_folders(tmp_path: Pat
     one = write_lexical_policy(tmp_path / "a" / "policy.json", 1.0)
     two = write_lexical_policy(tmp_path / "b" / "policy.json", 0.5)
 
-    assert [c.name for c in load_guard_choices([one, two])] == ["policy", "b/policy"]
+    assert [c.name for c in GuardChoice.load([one, two])] == ["policy", "b/policy"]
 
 
 def test_one_guard_twice_is_refused(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_one_guard_twice_is_refused(tmp_path: Path) -> None:
 
     for specs in (["off", "off"], [policy, Path(shutil.copy(policy, tmp_path / "copy.json"))]):
         with pytest.raises(InputError, match="twice"):
-            load_guard_choices(specs)
+            GuardChoice.load(specs)
 
 
 def test_a_run_without_a_policy_says_what_to_do(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_a_run_without_a_policy_says_what_to_do(tmp_path: Path) -> None:
     (run / "calibration.json").unlink()
 
     with pytest.raises(InputError, match="knowgate calibrate --run"):
-        load_guard_choices([run])
+        GuardChoice.load([run])
 
 
 def test_beside_a_policy_that_cannot_tell_no_question_is_known_to_be_unseen(
@@ -65,7 +65,7 @@ def test_beside_a_policy_that_cannot_tell_no_question_is_known_to_be_unseen(
 ) -> None:
     calibrated = calibrated_run(tmp_path)
     bare = write_lexical_policy(tmp_path / "bare.json")
-    off, known, unknown = load_guard_choices(["off", calibrated, bare])
+    off, known, unknown = GuardChoice.load(["off", calibrated, bare])
     noted = json.loads((calibrated / "calibration.json").read_text("utf-8"))
     lines = (calibrated / "questions.jsonl").read_text("utf-8").splitlines()
     texts = {row["question_id"]: row["question"] for row in map(json.loads, lines)}
@@ -79,7 +79,7 @@ def test_beside_a_policy_that_cannot_tell_no_question_is_known_to_be_unseen(
 
 
 def test_the_premise_guard_was_fitted_on_no_question() -> None:
-    [choice] = load_guard_choices(["premise"])
+    [choice] = GuardChoice.load(["premise"])
 
     assert choice.name == "premise"
     assert choice.sha256
@@ -87,10 +87,10 @@ def test_the_premise_guard_was_fitted_on_no_question() -> None:
 
 
 MODULE = """
-from knowgate.offline_eval.systems import load_guards
+from knowgate.offline_eval.systems import GuardChoice
 
 def made():
-    return load_guards(["premise"], None).guards["premise"]
+    return GuardChoice.load_guards(["premise"], None).guards["premise"]
 
 number = 7
 """
@@ -104,8 +104,8 @@ def test_a_guard_can_be_an_object_of_the_users_own(
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.delitem(sys.modules, "users_guards", raising=False)
 
-    loaded = load_guards(["off", "python:users_guards:made"], None)
+    loaded = GuardChoice.load_guards(["off", "python:users_guards:made"], None)
 
     assert list(loaded.guards) == list(loaded.sha256) == ["python:users_guards:made"]
     with pytest.raises(InputError, match="is a int, not a Guard"):
-        load_guard_choices(["python:users_guards:number"])
+        GuardChoice.load(["python:users_guards:number"])

@@ -16,8 +16,13 @@ from langchain_core.runnables import RunnableLambda
 from knowgate.guard import InputError, LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.data import QuestionRecord
-from knowgate.offline_eval.systems import SyntheticSettings, synthetic_questions
-from knowgate.offline_eval.systems._synthetic import SyntheticQuestions, clusters_of, shares
+from knowgate.offline_eval.systems._synthetic import (
+    SyntheticQuestions,
+    SyntheticSettings,
+    clusters_of,
+    shares,
+    synthetic_questions,
+)
 from tests.offline_eval.suites.ookb.toy import ToyEncoder
 
 FERRY = [

@@ -10,12 +10,7 @@ from typing import Any
 import pytest
 
 from knowgate.guard.errors import ModelFolderError
-from knowgate.offline_eval.testbed import (
-    check_microworld,
-    default_world,
-    microworld_model_path,
-    prompt_template,
-)
+from knowgate.offline_eval.testbed import World, check_microworld, microworld_model_path
 from knowgate.offline_eval.testbed._check import Answerer, Measure, MicroworldCheck, is_abstention
 
 pytestmark = pytest.mark.slow
@@ -63,8 +58,8 @@ def test_generation_stops_at_the_newline() -> None:
 
     model: Any = AutoModelForCausalLM.from_pretrained(str(microworld_model_path()))
     tokenizer: Any = AutoTokenizer.from_pretrained(str(microworld_model_path()))
-    question = default_world().questions(default_world().facts[0])[0]
-    prompt = prompt_template("closed_book").format(question=question.text)
+    question = World.default().questions(World.default().facts[0])[0]
+    prompt = World.prompt("closed_book").format(question=question.text)
     output = model.generate(**tokenizer(prompt, return_tensors="pt"), max_new_tokens=40)
     reply = tokenizer.decode(output[0])[len(prompt) :]
     assert reply.startswith(" ")
@@ -74,9 +69,9 @@ def test_generation_stops_at_the_newline() -> None:
 
 def test_batched_answers_equal_single_ones() -> None:
     answerer = Answerer(microworld_model_path())
-    world = default_world()
+    world = World.default()
     prompts = [
-        prompt_template("with_context").format(
+        World.prompt("with_context").format(
             context=world.document_for(fact).text, question=world.questions(fact)[0].text
         )
         for fact in world.facts[:200:10]

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.offline_eval import testbed as microworld
-from knowgate.offline_eval.testbed import FactStatus, World, default_world
+from knowgate.offline_eval.testbed import FactStatus, World
 from knowgate.offline_eval.testbed._build import build_world
 from knowgate.offline_eval.testbed._documents import mentions, normalise_answer
 from knowgate.offline_eval.testbed._entities import EntityKind, ValueKind
 from knowgate.offline_eval.testbed._phrasings import relations
 
-WORLD = default_world()
+WORLD = World.default()
 
 
 def small(seed: int) -> World:
@@ -125,8 +125,8 @@ def test_the_same_seed_gives_the_same_world(seed: int) -> None:
 @pytest.mark.slow
 def test_the_world_does_not_depend_on_the_hash_seed() -> None:
     code = (
-        "import hashlib; from knowgate.offline_eval.testbed import default_world;"
-        "w = default_world();"
+        "import hashlib; from knowgate.offline_eval.testbed import World;"
+        "w = World.default();"
         "t = w.to_ntriples() + repr(w.documents) + repr([w.contradiction(f) for f in w.facts]);"
         "print(hashlib.sha256(t.encode()).hexdigest())"
     )

@@ -19,7 +19,6 @@ from knowgate.calibration.training.scenarios import (
     ScenarioTrainingSettings,
     TrainingExample,
     check_training,
-    train_preferences,
     train_scenarios,
 )
 from knowgate.calibration.training.scenarios import _training as training_module
@@ -253,7 +252,7 @@ def test_the_defaults_are_the_papers() -> None:
 def test_preferences_lift_the_chosen_reply_over_the_rejected_one(
     base: Path, tmp_path: Path
 ) -> None:
-    report = train_preferences(base, PAIRS, tmp_path / "out", settings=FAST)
+    report = train_scenarios(base, PAIRS, tmp_path / "out", settings=FAST)
 
     def margin(lm: HuggingFaceLM) -> float:
         total = 0.0

@@ -8,12 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.calibration.training.sufficiency import (
-    MIN_QUESTIONS,
-    TuningReport,
-    TuningSettings,
-    tune_relevance,
-)
+from knowgate.calibration.training.sufficiency import TuningReport, TuningSettings, tune_relevance
 from knowgate.calibration.training.sufficiency._tuning import _gain, _log_loss
 from knowgate.guard import InputError
 from knowgate.guard.signals.relevance import FusedScorer, MatchModel, load_scorer
@@ -113,7 +108,7 @@ def test_without_judgement_the_middle_checkpoint_is_shipped(tmp_path: Path) -> N
 
 
 def test_too_few_questions_are_refused_before_anything_is_loaded(tmp_path: Path) -> None:
-    few = made_up_questions(MIN_QUESTIONS - 1)
+    few = made_up_questions(TuningSettings.MIN_QUESTIONS - 1)
     with pytest.raises(InputError, match=r"19 usable questions are too few .* — at least 20"):
         tune_relevance(few, tmp_path)
     with pytest.raises(InputError, match="0 usable questions"):

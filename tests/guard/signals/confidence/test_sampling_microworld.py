@@ -13,12 +13,12 @@ from knowgate.guard import Confidence
 from knowgate.guard.prompts import Prompt
 from knowgate.guard.signals.confidence import CurtailedSampling, SampledConsistency
 from knowgate.guard.signals.confidence._stopping import BayesianStopping, StoppingRule
-from knowgate.offline_eval.testbed import default_world, microworld_model_path, prompt_template
+from knowgate.offline_eval.testbed import World, microworld_model_path
 
 pytestmark = pytest.mark.slow
 
 QUESTIONS = 500
-CLOSED_BOOK = Prompt("microworld_closed_book", prompt_template("closed_book"))
+CLOSED_BOOK = Prompt("microworld_closed_book", World.prompt("closed_book"))
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def lm() -> HuggingFaceLM:
 
 @pytest.fixture(scope="module")
 def questions() -> list[str]:
-    world = default_world()
+    world = World.default()
     facts = Random(1).sample(world.facts, QUESTIONS)
     return [world.questions(fact)[0].text for fact in facts]
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.suites.conflict import read_conflict_set
+from knowgate.offline_eval.suites.conflict import ConflictItem
 from knowgate.offline_eval.suites.conflict._items import ConflictSet, microworld_items
 
 CONFLICTQA = {
@@ -31,7 +31,7 @@ def write(path: Path, *lines: object) -> Path:
 
 
 def test_conflictqa_gives_the_belief_and_two_passages(tmp_path: Path) -> None:
-    found = read_conflict_set(write(tmp_path / "qa.jsonl", CONFLICTQA)).items[0]
+    found = ConflictItem.read(write(tmp_path / "qa.jsonl", CONFLICTQA)).items[0]
     assert (found.key, found.given) == ("qa/1", 0)
     assert found.answers[0].passages == ("Rill was founded in 900.", "Its walls are old.")
     assert found.answers[1].passages == ("Rill was founded in 1990.",)
@@ -56,7 +56,7 @@ def test_wikicontradict_is_read_in_every_format(tmp_path: Path, suffix: str) -> 
         path.write_text(json.dumps({"data": [fields]}))
     else:
         write(path, fields)
-    found = read_conflict_set(path).items[0]
+    found = ConflictItem.read(path).items[0]
     assert (found.key, found.given) == ("wiki/7", None)
     assert [answer.text for answer in found.answers] == ["Ann", "Bo"]
     assert found.answers[0].passages == ("Ann ran it,\nthey say.",)
@@ -75,7 +75,7 @@ def test_any_set_of_answers_is_read(tmp_path: Path) -> None:
         "distractors": ["Cy"],
         "wordings": ["Rill was run by whom?"],
     }
-    found = read_conflict_set(write(tmp_path / "set.jsonl", line)).items[0]
+    found = ConflictItem.read(write(tmp_path / "set.jsonl", line)).items[0]
     assert (found.key, found.given, found.acceptable) == ("set/x", 1, (0, 1))
     assert found.answers[2].implausible
     assert found.distractors == ("Cy",)
@@ -83,7 +83,7 @@ def test_any_set_of_answers_is_read(tmp_path: Path) -> None:
 
 def test_a_question_without_a_conflict_is_left_out_and_named(tmp_path: Path) -> None:
     same = {**CONFLICTQA, "counter_answer": CONFLICTQA["memory_answer"]}
-    found = read_conflict_set(write(tmp_path / "qa.jsonl", CONFLICTQA, same))
+    found = ConflictItem.read(write(tmp_path / "qa.jsonl", CONFLICTQA, same))
     assert len(found.items) == 1
     assert found.quirks == ("qa.jsonl, 2: two answers are the same; left out",)
 
@@ -98,21 +98,21 @@ def test_a_question_without_a_conflict_is_left_out_and_named(tmp_path: Path) -> 
 )
 def test_one_answer_in_two_spellings_is_no_conflict(tmp_path: Path, answers: object) -> None:
     line = {"question": "Who?", "answers": answers}
-    found = read_conflict_set(write(tmp_path / "qa.jsonl", CONFLICTQA, line))
+    found = ConflictItem.read(write(tmp_path / "qa.jsonl", CONFLICTQA, line))
     assert found.quirks == ("qa.jsonl, 2: two answers are the same; left out",)
     with pytest.raises(InputError, match="no question is left of 1"):
-        read_conflict_set(write(tmp_path / "qa.jsonl", line))
+        ConflictItem.read(write(tmp_path / "qa.jsonl", line))
 
 
 def test_signs_are_answers_too(tmp_path: Path) -> None:
     line = {"question": "Which sign?", "answers": ["?", "!"]}
-    assert len(read_conflict_set(write(tmp_path / "qa.jsonl", line)).items) == 1
+    assert len(ConflictItem.read(write(tmp_path / "qa.jsonl", line)).items) == 1
 
 
 def test_one_question_may_be_a_file(tmp_path: Path) -> None:
     line = {"question": "Who?", "answers": ["a b", "c"]}
     (tmp_path / "one.json").write_text(json.dumps(line))
-    assert read_conflict_set(tmp_path / "one.json").items[0].question == "Who?"
+    assert ConflictItem.read(tmp_path / "one.json").items[0].question == "Who?"
 
 
 @pytest.mark.parametrize(
@@ -129,25 +129,25 @@ def test_one_question_may_be_a_file(tmp_path: Path) -> None:
 )
 def test_a_broken_line_is_named(tmp_path: Path, line: object) -> None:
     with pytest.raises(InputError, match=r"qa\.jsonl:2"):
-        read_conflict_set(write(tmp_path / "qa.jsonl", CONFLICTQA, line))
+        ConflictItem.read(write(tmp_path / "qa.jsonl", CONFLICTQA, line))
 
 
 def test_nothing_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no questions"):
-        read_conflict_set(tmp_path)
+        ConflictItem.read(tmp_path)
     with pytest.raises(InputError):
-        read_conflict_set(tmp_path / "none.jsonl")
+        ConflictItem.read(tmp_path / "none.jsonl")
 
 
 def test_an_id_twice_is_refused(tmp_path: Path) -> None:
     line = {"id": "x", "question": "Who?", "answers": ["a", "b"]}
     with pytest.raises(InputError, match="came before"):
-        read_conflict_set(write(tmp_path / "set.jsonl", line, line))
+        ConflictItem.read(write(tmp_path / "set.jsonl", line, line))
 
 
 @pytest.mark.slow
 def test_the_public_files_are_read(shared_data: Path) -> None:
-    found = read_conflict_set(shared_data / "conflictqa")
+    found = ConflictItem.read(shared_data / "conflictqa")
     assert len(found.items) == 1245 + 671 + 559 - 2
     assert len(found.quirks) == 2
     assert all(item.given == 0 and all(a.passages for a in item.answers) for item in found.items)
@@ -186,7 +186,7 @@ def test_any_file_is_read_or_refused(
     text = json.dumps(lines) if suffix == "json" else "".join(json.dumps(x) + "\n" for x in lines)
     path.write_text(text)
     with contextlib.suppress(InputError):
-        assert isinstance(read_conflict_set(path), ConflictSet)
+        assert isinstance(ConflictItem.read(path), ConflictSet)
 
 
 @settings(max_examples=100, deadline=None)
@@ -197,4 +197,4 @@ def test_any_bytes_are_read_or_refused(
     path = tmp_path_factory.getbasetemp() / f"bytes.{suffix}"
     path.write_bytes(content)
     with pytest.raises(InputError):
-        read_conflict_set(path)
+        ConflictItem.read(path)

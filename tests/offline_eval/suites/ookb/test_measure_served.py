@@ -103,9 +103,9 @@ def test_a_question_whose_answer_is_nowhere_is_no_evidence(tmp_path: Path) -> No
 
 def test_the_report_says_how_sources_were_found(tmp_path: Path) -> None:
     _measured(tmp_path)
-    from knowgate.offline_eval.suites import read_suite_run
+    from knowgate.offline_eval.suites import SuiteRun
 
-    found = read_suite_run(tmp_path / "run")
+    found = SuiteRun.read(tmp_path / "run")
     document = MEASURE.report(MEASURE.score(found))
 
     assert document.values["served"] == {

@@ -11,8 +11,7 @@ from knowgate.guard.files import write_text
 from knowgate.guard.signals.confidence import load_estimator
 from knowgate.guard.signals.relevance import load_scorer
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.data.uaqfact import write_layout
-from knowgate.offline_eval.systems import load_guards
+from knowgate.offline_eval.systems import GuardChoice
 from tests.offline_eval.suites.uaqfact.questions import small_set
 from tests.offline_eval.suites.uaqfact.runs import read_uaqfact_run, run_uaqfact
 
@@ -40,40 +39,40 @@ def from_memory(path: Path, lm: ScriptedLanguageModel) -> Path:
 
 
 def test_a_policy_makes_a_guard(lexical: Path) -> None:
-    found = load_guards([lexical], None)
+    found = GuardChoice.load_guards([lexical], None)
     assert list(found.guards) == list(found.sha256) == ["policy"]
     assert found.guards["policy"].decide("Who?", ["Nothing."]).route is Route.ABSTAIN
 
 
 def test_one_policy_twice_is_refused(lexical: Path) -> None:
     with pytest.raises(InputError, match="twice"):
-        load_guards([lexical, lexical], None)
+        GuardChoice.load_guards([lexical, lexical], None)
 
 
 def test_another_scorer_is_refused(lexical: Path) -> None:
     with pytest.raises(InputError, match="another scorer"):
-        load_guards([lexical], None, scorer="bi_encoder")
+        GuardChoice.load_guards([lexical], None, scorer="bi_encoder")
 
 
 def test_a_policy_may_ask_how_sure_the_model_under_test_is(tmp_path: Path) -> None:
     lm = ScriptedLanguageModel(default="Ann Li")
     path = from_memory(tmp_path / "sure.json", lm)
-    guard = load_guards([path], lm).guards["sure"]
+    guard = GuardChoice.load_guards([path], lm).guards["sure"]
     assert guard.decide("Who is it?", ["Nothing."]).route is Route.ANSWER
     with pytest.raises(InputError, match="log cannot be asked"):
-        load_guards([path], None)
+        GuardChoice.load_guards([path], None)
 
 
 def test_a_signal_that_fails_is_a_failure_and_no_abstention(tmp_path: Path) -> None:
     lm = ScriptedLanguageModel(error=LanguageModelError("down"))
     path = from_memory(tmp_path / "sure.json", lm)
-    folder = write_layout(small_set(), tmp_path / "set")
+    folder = small_set().write(tmp_path / "set")
     run = run_uaqfact(
         lm,
         folder,
         tmp_path / "run",
         tasks=(3,),
-        guards=load_guards([path], lm).guards,
+        guards=GuardChoice.load_guards([path], lm).guards,
     )
     guarded = [row for row in read_uaqfact_run(run).rows if row.system == "sure"]
     assert guarded

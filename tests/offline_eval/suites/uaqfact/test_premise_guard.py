@@ -13,10 +13,9 @@ from knowgate.offline_eval.data.uaqfact import (
     QuestionType,
     UaqData,
     UaqItem,
-    write_layout,
 )
 from knowgate.offline_eval.suites.uaqfact._scoring import score_run
-from knowgate.offline_eval.systems import load_guards
+from knowgate.offline_eval.systems import GuardChoice
 from tests.offline_eval.suites.uaqfact.runs import read_uaqfact_run, run_uaqfact
 
 LEADER = Clue("Who leads Rill?", ("Bo Rask",))
@@ -40,13 +39,13 @@ def test_it_declines_what_has_no_answer_and_nothing_else(tmp_path: Path) -> None
         asked(Answerability.UNANSWERABLE, "Mary Lund"),
         asked(Answerability.ANSWERABLE, "Bo Rask"),
     )
-    folder = write_layout(UaqData(questions), tmp_path / "set")
+    folder = UaqData(questions).write(tmp_path / "set")
     run = run_uaqfact(
         ScriptedLanguageModel(default="Bo Rask"),
         folder,
         tmp_path / "run",
         tasks=(1, 3),
-        guards=load_guards(["premise"], None).guards,
+        guards=GuardChoice.load_guards(["premise"], None).guards,
     )
 
     read = read_uaqfact_run(run)
@@ -61,7 +60,7 @@ def test_it_declines_what_has_no_answer_and_nothing_else(tmp_path: Path) -> None
 
 
 def test_it_follows_every_context_whose_premise_it_cannot_fault() -> None:
-    guard = load_guards(["premise"], None).guards["premise"]
+    guard = GuardChoice.load_guards(["premise"], None).guards["premise"]
     decision = guard.decide("完全不相关的问题？", ["Nothing of use."])
 
     assert decision.reason is Reason.SUFFICIENT_CONTEXT

@@ -13,29 +13,21 @@ from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import PromptTemplate
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from ...._version import __version__
-from ....adapters.huggingface import HuggingFaceChatModel, HuggingFaceLM
-from ....adapters.langchain import GuardedRAG
-from ....calibration import CalibrationRecord
-from ....calibration.risk import Leak, PolicyBinding, fit_policy
-from ....guard import Guard
-from ....guard.decision import Route
-from ....guard.engine import BiEncoderScorer
-from ....guard.matching import same_answer
-from ....guard.policy import Policy
-from ....guard.prompts import Prompt
-from ....guard.signals.confidence import SampledConsistency
-from ....guard.signals.conflict import AnswerConflict
-from ...testbed import (
-    Document,
-    Fact,
-    FactStatus,
-    World,
-    default_world,
-    microworld_model_path,
-    prompt_template,
-)
-from ._city import ScorerEmbeddings
+from ..._version import __version__
+from ...adapters.huggingface import HuggingFaceChatModel, HuggingFaceLM
+from ...adapters.langchain import GuardedRAG
+from ...calibration import CalibrationRecord
+from ...calibration.risk import Leak, PolicyBinding, fit_policy
+from ...guard import Guard
+from ...guard.decision import Route
+from ...guard.engine import BiEncoderScorer
+from ...guard.matching import same_answer
+from ...guard.policy import Policy
+from ...guard.prompts import Prompt
+from ...guard.signals.confidence import SampledConsistency
+from ...guard.signals.conflict import AnswerConflict
+from ..testbed import Document, Fact, FactStatus, World, microworld_model_path
+from ._city_demo import ScorerEmbeddings
 
 RISK, DELTA = 0.1, 0.1
 CONFIDENCE_THRESHOLD = 0.7
@@ -123,7 +115,7 @@ def run_microworld_demo(out: Path, encoder: BiEncoderScorer) -> MicroworldDemo:
         out: folder for `microworld-policy.json`.
         encoder: retrieves and judges relevance.
     """
-    world = default_world()
+    world = World.default()
     documents = world.documents[:DOCUMENTS]
     facts = [fact for d in documents for fact in map(world.fact, d.fact_ids)]
     Random("demo").shuffle(facts)  # noqa: S311 - a demo's dice
@@ -230,11 +222,11 @@ def _ask(
     chain = GuardedRAG(
         guard=guard,
         retriever=store.as_retriever(search_kwargs={"k": 1}),
-        with_context=PromptTemplate.from_template(prompt_template("with_context")) | model,
-        closed_book=PromptTemplate.from_template(prompt_template("closed_book")) | model,
+        with_context=PromptTemplate.from_template(World.prompt("with_context")) | model,
+        closed_book=PromptTemplate.from_template(World.prompt("closed_book")) | model,
     )
     # Without the guard: the same retriever, prompt and model, whatever was retrieved.
-    naive = PromptTemplate.from_template(prompt_template("with_context")) | model
+    naive = PromptTemplate.from_template(World.prompt("with_context")) | model
     answers = []
     for one in asked:
         question = _question(world, one.fact)
@@ -271,4 +263,4 @@ def _says(reply: str, expected: str) -> bool:
 
 
 def _prompt(name: Any) -> Prompt:
-    return Prompt(name=f"microworld.{name}", text=prompt_template(name))
+    return Prompt(name=f"microworld.{name}", text=World.prompt(name))

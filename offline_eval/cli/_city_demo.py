@@ -14,18 +14,18 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.runnables import RunnableLambda
 from langchain_core.vectorstores import InMemoryVectorStore
 
-from ....adapters.langchain import GuardedRAG
-from ....calibration.risk import Leak
-from ....guard import Guard, GuardOptions
-from ....guard.contracts import RelevanceScorer
-from ....guard.engine import BiEncoderScorer
-from ....guard.policy import Policy
-from ...data import PassageKind, QuestionRecord
-from ...policies import calibrate_run
-from ...run import OnProgress
-from ...suites import RunOptions, run_suite, write_report
-from ...suites.ookb import MEASURE, Instruments
-from ...testbed import sample_knowledge_base_path
+from ...adapters.langchain import GuardedRAG
+from ...calibration.risk import Leak
+from ...guard import Guard, GuardOptions
+from ...guard.contracts import RelevanceScorer
+from ...guard.engine import BiEncoderScorer
+from ...guard.policy import Policy
+from ..data import PassageKind, QuestionRecord
+from ..policies import calibrate_run
+from ..run import OnProgress
+from ..suites import RunOptions, run_suite, write_report
+from ..suites.ookb import MEASURE, Instruments
+from ..testbed import sample_knowledge_base_path
 
 # After closing punctuation and a space, before a capital letter or a digit.
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[\"'“(]?[A-Z0-9])")

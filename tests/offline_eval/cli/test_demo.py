@@ -9,9 +9,12 @@ import pytest
 from knowgate.guard import Policy, Route
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.signals.relevance import FusedScorer
-from knowgate.offline_eval.cli.demo import run_city_demo, run_microworld_demo
-from knowgate.offline_eval.cli.demo._city import CityDemo, split_sentences
-from knowgate.offline_eval.cli.demo._microworld import SITUATIONS, MicroworldAnswer
+from knowgate.offline_eval.cli._city_demo import CityDemo, run_city_demo, split_sentences
+from knowgate.offline_eval.cli._microworld_demo import (
+    SITUATIONS,
+    MicroworldAnswer,
+    run_microworld_demo,
+)
 
 pytestmark = pytest.mark.slow
 
