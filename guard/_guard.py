@@ -7,18 +7,18 @@ import os
 import time
 from collections.abc import Generator, Iterable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from ._metrics import GuardMetrics, MetricsOfGuard, Observer, Observers
 from ._options import GuardOptions
 from ._routing_signals import routing_signals
 from ._signal import Request, Veto
-from ._signal_runner import SignalRunner
+from ._signal_runner import BatchPatience, SignalRunner
 from ._vetoes import bound_vetoes
 from .contracts import ConfidenceEstimator, ConflictDetector, RelevanceScorer
 from .deadlines import AllWorkersBusyError, DeadlineRunner
 from .decision import Decision, Mode, SignalName
-from .errors import InputError, QuestionError
+from .errors import InputError, KnowgateError, QuestionError
 from .policy import Policy
 from .routing import (
     FlowSettings,
@@ -31,6 +31,7 @@ from .routing import (
 from .text import InputLimits, reads_quickly
 
 _logger = logging.getLogger("knowgate.guard")
+_Decided = TypeVar("_Decided", bound=Decision | KnowgateError)
 _MOST_READERS = 16
 
 
@@ -250,27 +251,39 @@ class Guard:
                 `InputLimits` allow.
             KnowgateError: only under `on_error="raise"`.
         """
-        started = time.perf_counter()
-        flows = self._flows(read_requests(questions, passages, self._limits))
-        try:
-            needs = next(flows)
-            while True:
-                needs = flows.send(self._runner.measure_batch(needs))
-        except StopIteration as stop:
-            return [self._finish(decision, started) for decision in stop.value]
+        return _all_decided(self.decide_each(questions, passages))
 
     async def adecide_batch(
         self, questions: Sequence[str], passages: Sequence[Iterable[object] | None]
     ) -> list[Decision]:
         """As `decide_batch`, without blocking the event loop."""
-        started = time.perf_counter()
+        return _all_decided(await self.adecide_each(questions, passages))
+
+    def decide_each(
+        self, questions: Sequence[str], passages: Sequence[Iterable[object] | None]
+    ) -> list[Decision | KnowgateError]:
+        """As `decide_batch`, with the error in place of a decision under `on_error="raise"`."""
+        started, patience = time.perf_counter(), BatchPatience()
+        flows = self._flows(read_requests(questions, passages, self._limits))
+        try:
+            needs = next(flows)
+            while True:
+                needs = flows.send(self._runner.measure_batch(needs, patience))
+        except StopIteration as stop:
+            return [self._finish(decided, started) for decided in stop.value]
+
+    async def adecide_each(
+        self, questions: Sequence[str], passages: Sequence[Iterable[object] | None]
+    ) -> list[Decision | KnowgateError]:
+        """As `decide_each`, without blocking the event loop."""
+        started, patience = time.perf_counter(), BatchPatience()
         flows = self._flows(await self._aread_batch(questions, passages))
         try:
             needs = next(flows)
             while True:
-                needs = flows.send(await self._runner.ameasure_batch(needs))
+                needs = flows.send(await self._runner.ameasure_batch(needs, patience))
         except StopIteration as stop:
-            return [self._finish(decision, started) for decision in stop.value]
+            return [self._finish(decided, started) for decided in stop.value]
 
     def count(self, decision: Decision) -> None:
         """Count a decision that a chain made for the guard, and call the observers."""
@@ -312,10 +325,10 @@ class Guard:
 
     def _flows(
         self, requests: Sequence[Request | QuestionError]
-    ) -> Generator[list[Need], list[Outcome], list[Decision]]:
+    ) -> Generator[list[Need], list[Outcome], list[Decision | KnowgateError]]:
         """Run the flows of a batch in step: yield the needs of all, receive their outcomes."""
         flows = [decision_flow(self._settings, request) for request in requests]
-        decisions: dict[int, Decision] = {}
+        decided: dict[int, Decision | KnowgateError] = {}
         outcomes: dict[int, Outcome | None] = dict.fromkeys(range(len(flows)))
         while outcomes:
             needs: dict[int, Need] = {}
@@ -324,16 +337,28 @@ class Guard:
                     # Sending None starts a flow.
                     needs[index] = flows[index].send(outcome)  # type: ignore[arg-type]
                 except StopIteration as stop:
-                    decisions[index] = stop.value
+                    decided[index] = stop.value
+                except KnowgateError as error:
+                    decided[index] = error
             outcomes = {}
             if needs:
                 outcomes = dict(zip(needs, (yield list(needs.values())), strict=True))
-        return [decisions[index] for index in range(len(flows))]
+        return [decided[index] for index in range(len(flows))]
 
-    def _finish(self, decision: Decision, started: float) -> Decision:
-        decision.timings["total"] = time.perf_counter() - started
-        self.count(decision)
-        return decision
+    def _finish(self, decided: _Decided, started: float) -> _Decided:
+        if isinstance(decided, Decision):
+            decided.timings["total"] = time.perf_counter() - started
+            self.count(decided)
+        return decided
+
+
+def _all_decided(decided: Iterable[Decision | KnowgateError]) -> list[Decision]:
+    decisions = []
+    for one in decided:
+        if isinstance(one, KnowgateError):
+            raise one
+        decisions.append(one)
+    return decisions
 
 
 @cache

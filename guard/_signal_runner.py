@@ -8,6 +8,7 @@ import logging
 import math
 import re
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -58,11 +59,7 @@ class _Call:
 
 
 class _Patience:
-    """How often one signal missed its deadline in one batch.
-
-    After the second time it is not asked again: whatever the size of a batch, a signal that
-    hangs costs two deadlines at most.
-    """
+    """How often one signal missed its deadline in one batch."""
 
     def __init__(self) -> None:
         self.missed = 0
@@ -71,6 +68,17 @@ class _Patience:
     @property
     def over(self) -> bool:
         return self.missed >= _MOST_MISSED
+
+
+class BatchPatience(defaultdict[str, _Patience]):
+    """How often each signal missed its deadline in one batch.
+
+    After the second time it is not asked again: whatever the size of a batch, a signal that
+    hangs costs two deadlines at most.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(_Patience)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +131,13 @@ class SignalRunner:
         """As `measure`, without blocking the event loop."""
         return await self._arun(self._single(need))
 
-    def measure_batch(self, needs: Sequence[Need]) -> list[Outcome]:
+    def measure_batch(self, needs: Sequence[Need], patience: BatchPatience) -> list[Outcome]:
         """The outcomes of many needs, in order; those of one signal together where it can."""
-        return self._run(self._batch(needs))
+        return self._run(self._batch(needs, patience))
 
-    async def ameasure_batch(self, needs: Sequence[Need]) -> list[Outcome]:
+    async def ameasure_batch(self, needs: Sequence[Need], patience: BatchPatience) -> list[Outcome]:
         """As `measure_batch`, without blocking the event loop."""
-        return await self._arun(self._batch(needs))
+        return await self._arun(self._batch(needs, patience))
 
     # -- sync and async ---------------------------------------------------------------
 
@@ -220,12 +228,12 @@ class SignalRunner:
 
     # -- many needs -------------------------------------------------------------------
 
-    def _batch(self, needs: Sequence[Need]) -> _Steps[list[Outcome]]:
+    def _batch(self, needs: Sequence[Need], patience: BatchPatience) -> _Steps[list[Outcome]]:
         side_by_side: list[tuple[int, _Patience]] = []
         outcomes: dict[int, Outcome] = {}
         for indices in _by_signal(needs):
             signal = needs[indices[0]].signal
-            measured = yield from self._jointly(needs, indices)
+            measured = yield from self._jointly(needs, indices, patience[signal.name])
             outcomes |= measured.outcomes
             if signal.concurrent:
                 side_by_side += measured.singly
@@ -237,9 +245,11 @@ class SignalRunner:
             outcomes |= yield from self._singly(needs, side_by_side, self._max_concurrency)
         return [outcomes[index] for index in range(len(needs))]
 
-    def _jointly(self, needs: Sequence[Need], indices: Sequence[int]) -> _Steps[_Measured]:
+    def _jointly(
+        self, needs: Sequence[Need], indices: Sequence[int], patience: _Patience
+    ) -> _Steps[_Measured]:
         """Measure the needs of one signal in joint calls, as far as these succeed."""
-        signal, patience, measured = needs[indices[0]].signal, _Patience(), _Measured()
+        signal, measured = needs[indices[0]].signal, _Measured()
         for start in range(0, len(indices), _QUESTIONS_PER_CALL):
             part = indices[start : start + _QUESTIONS_PER_CALL]
             asked = [needs[index] for index in part]

@@ -29,6 +29,7 @@ __all__ = [
     "AllWorkersBusyError",
     "DeadlineExceededError",
     "DeadlineRunner",
+    "TaskBrokeOffError",
     "asked_to_stop",
     "call_here",
     "call_on_thread",

@@ -13,6 +13,8 @@ from enum import Enum
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from ...guard.deadlines import TaskBrokeOffError
+
 _Result = TypeVar("_Result")
 
 
@@ -91,8 +93,12 @@ class Flows(Generic[_Result]):
         for index, outcome in zip(step.given, outcomes, strict=True):
             flow = self._flows[index]
             del self._needs[index]
-            go_on = flow.throw if isinstance(outcome, Exception) else flow.send
-            self._resume(index, partial(go_on, outcome))
+            failure: Exception | None = outcome if isinstance(outcome, Exception) else None
+            if failure is None and isinstance(outcome, BaseException):
+                # A batch of LangChain returns a cancellation as if it were an output.
+                failure = TaskBrokeOffError(type(outcome).__name__)
+            go_on = partial(flow.send, outcome) if failure is None else partial(flow.throw, failure)
+            self._resume(index, go_on)
 
     def results(self) -> list[_Result | Exception]:
         """All results, or exceptions in their place, in the order of the flows."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,33 +18,24 @@ if TYPE_CHECKING:
 Asked = tuple[Any, Iterable[object] | None]
 
 
-def decide_all(guard: Guard, asked: Sequence[Asked]) -> list[Decision | Exception]:
+def decide_all(guard: Guard, asked: Sequence[Asked]) -> list[Decision | KnowgateError]:
     """One decision per question; an error in its place only under `on_error="raise"`."""
     if len(asked) > 1:
-        # Where some question raises: one by one, to raise for that question alone.
-        with contextlib.suppress(KnowgateError):
-            return [*guard.decide_batch(*_columns(asked))]
-    decided: list[Decision | Exception] = []
-    for question, passages in asked:
-        try:
-            decided.append(guard.decide(question, passages))
-        except KnowgateError as error:
-            decided.append(error)
-    return decided
+        return guard.decide_each(*_columns(asked))
+    try:
+        return [guard.decide(question, passages) for question, passages in asked]
+    except KnowgateError as error:
+        return [error]
 
 
-async def adecide_all(guard: Guard, asked: Sequence[Asked]) -> list[Decision | Exception]:
+async def adecide_all(guard: Guard, asked: Sequence[Asked]) -> list[Decision | KnowgateError]:
     """As `decide_all`, without blocking the event loop."""
     if len(asked) > 1:
-        with contextlib.suppress(KnowgateError):
-            return [*await guard.adecide_batch(*_columns(asked))]
-    decided: list[Decision | Exception] = []
-    for question, passages in asked:
-        try:
-            decided.append(await guard.adecide(question, passages))
-        except KnowgateError as error:
-            decided.append(error)
-    return decided
+        return await guard.adecide_each(*_columns(asked))
+    try:
+        return [await guard.adecide(question, passages) for question, passages in asked]
+    except KnowgateError as error:
+        return [error]
 
 
 def _columns(asked: Sequence[Asked]) -> tuple[list[Any], list[Iterable[object] | None]]:

@@ -20,7 +20,7 @@ from langchain_core.runnables.config import patch_config
 from langchain_core.runnables.utils import ConfigurableFieldSpec, get_unique_config_specs
 from langchain_core.utils.aiter import aclosing
 
-from ...guard.deadlines import DeadlineRunner
+from ...guard.deadlines import DeadlineRunner, asked_to_stop
 from ...guard.decision import Mode, Reason
 from ...guard.errors import InputError
 from ...guard.text import reads_quickly
@@ -241,8 +241,10 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         **kwargs: Any,
     ) -> list[GuardedAnswer]:
         """As `batch`, without blocking the event loop."""
-        return await self._abatch_with_config(
-            self._abatch, list(inputs), config, return_exceptions=return_exceptions, **kwargs
+        return _not_cancelled(
+            await self._abatch_with_config(
+                self._abatch, list(inputs), config, return_exceptions=return_exceptions, **kwargs
+            )
         )
 
     def _batch(
@@ -409,7 +411,13 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         try:
             if runs.single:
                 return [await part.ainvoke(given[0], configs[0], **kwargs)]
-            return await part.abatch(given, configs, return_exceptions=True, **kwargs)
+            return _not_cancelled(
+                await part.abatch(given, configs, return_exceptions=True, **kwargs)
+            )
+        except asyncio.CancelledError as error:
+            if runs.single or asked_to_stop():
+                raise
+            return [error] * len(given)
         except Exception as error:  # noqa: BLE001 - its flow decides; a whole batch may have failed
             return [error] * len(given)
 
@@ -463,6 +471,13 @@ class _Runs:
             for index, given in step.given.items()
             if self.managers[index].handlers
         ]
+
+
+def _not_cancelled(results: list[_Result]) -> list[_Result]:
+    """The results, unless the caller was cancelled, which LangChain returns like an output."""
+    if asked_to_stop() and any(isinstance(one, asyncio.CancelledError) for one in results):
+        raise asyncio.CancelledError
+    return results
 
 
 def _only(results: Sequence[_Result | Exception]) -> _Result:

@@ -409,3 +409,40 @@ async def test_a_scorer_that_hangs_on_everything_costs_a_batch_two_single_tries_
 
         assert {decision.reason for decision in decisions} == {Reason.RELEVANCE_FAILED}
         assert 2 <= scorer.begun <= 3
+
+
+class _HangingEstimator(FakeEstimator):
+    """Hangs on every question."""
+
+    def __init__(self, gate: threading.Event) -> None:
+        super().__init__()
+        self._gate = gate
+
+    def estimate(self, question: str) -> Confidence:
+        self._gate.wait(60)
+        return super().estimate(question)
+
+    async def aestimate(self, question: str) -> Confidence:
+        await asyncio.sleep(60)
+        return super().estimate(question)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("signal", ["relevance", "confidence"])
+async def test_a_signal_that_hangs_costs_a_batch_two_deadlines_whatever_its_size(
+    gate: threading.Event, signal: str, asynchronous: bool
+) -> None:
+    # Half of the questions ask for confidence at once, the others after relevance.
+    passages = [["hang"] if signal == "relevance" else ["fine"] * (i % 2) for i in range(200)]
+    scorer = GatedScorer(gate) if signal == "relevance" else FakeScorer(default=0.1)
+    estimator, deadlines = _HangingEstimator(gate), {signal: SOON}
+    guard = guard_with(scorer=scorer, estimator=estimator, deadlines=deadlines, max_concurrency=1)
+    started = time.perf_counter()
+    if asynchronous:
+        decisions = await guard.adecide_batch(["q"] * 200, passages)
+    else:
+        decisions = guard.decide_batch(["q"] * 200, passages)
+    taken = time.perf_counter() - started
+
+    assert {decision.failed_signals for decision in decisions} == {(signal,)}
+    assert taken < 100 * SOON  # two deadlines, and what a busy machine takes
