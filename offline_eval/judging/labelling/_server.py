@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import logging
 import re
 import secrets
+import socket
 import sys
+import threading
+import time
 import traceback
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -92,10 +97,60 @@ class LabelServer:
 
 
 class _Server(ThreadingHTTPServer):
+    """A server with a bounded number of connections; a new one replaces the longest waiting."""
+
     daemon_threads = True
+    most_connections = 32
     # Two servers on one port would share annotators between them by chance.
     allow_reuse_port = False
     request_queue_size = 64
+
+    def __init__(self, address: tuple[str, int], handler: type[_Handler]) -> None:
+        self._lock = threading.Lock()
+        self._open = 0
+        # Those that have sent no whole request, the longest waiting first.
+        self._waiting: dict[socket.socket, None] = {}
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection on a thread of its own, if there is room."""
+        with self._lock:
+            self._open += 1
+            waited = None
+            if self._open > self.most_connections and self._waiting:
+                waited = next(iter(self._waiting))
+                del self._waiting[waited]
+            # Connections that were just ended may still have their threads.
+            has_room = self._open <= 2 * self.most_connections
+        if waited is not None:
+            with contextlib.suppress(OSError):
+                waited.shutdown(socket.SHUT_RDWR)  # its thread reads the end, and ends
+        if has_room:
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection."""
+        with self._lock:
+            self._open -= 1
+            self._waiting.pop(request, None)
+        super().shutdown_request(request)
+
+    def wait_for(self, connection: socket.socket) -> None:
+        """Record that a connection has sent no whole request yet."""
+        with self._lock:
+            self._waiting[connection] = None
+
+    def work_for(self, connection: socket.socket) -> None:
+        """Record that a connection has; it is not ended for another one.
+
+        Raises:
+            ConnectionResetError: it was ended already.
+        """
+        with self._lock:
+            if self._waiting.pop(connection, self) is self:
+                raise ConnectionResetError
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that hangs up is no event; of a fault of ours only the place is told."""
@@ -114,14 +169,50 @@ class _RejectedError(Exception):
         self.status, self.message = status, message
 
 
+class _TimedReads(io.RawIOBase):
+    """Reads from a connection until a deadline, however slowly the bytes come."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        super().__init__()
+        self._connection = connection
+        self.deadline = 0.0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        left = self.deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._connection.settimeout(left)
+        return self._connection.recv_into(buffer)
+
+
 class _Handler(BaseHTTPRequestHandler):
+    server: _Server
     session: LabelSession
     token: str
     protocol_version = "HTTP/1.1"
     server_version = "knowgate"
     sys_version = ""
-    # Seconds that a silent connection is kept.
-    timeout = 60
+    # Seconds until a whole request has come, until an answer is taken, and of a connection.
+    request_seconds = 60.0
+    answer_seconds = 60.0
+    connection_seconds = 600.0
+
+    def setup(self) -> None:
+        """Read under a deadline."""
+        super().setup()
+        self.rfile.close()
+        self._ends = time.monotonic() + self.connection_seconds
+        self._reads = _TimedReads(self.connection)
+        self.rfile = io.BufferedReader(self._reads)
+
+    def handle_one_request(self) -> None:
+        """Serve the next request if it comes in time."""
+        self._reads.deadline = min(time.monotonic() + self.request_seconds, self._ends)
+        self.server.wait_for(self.connection)
+        super().handle_one_request()
 
     def do_GET(self) -> None:
         """The page, how far it is, one reply, or its context."""
@@ -151,6 +242,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _get(self) -> None:
         path = self._path()
+        self.server.work_for(self.connection)
         if path == "":
             self._send_page()
         elif path == "state":
@@ -164,6 +256,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _post(self) -> None:
         path, body = self._path(), self._body()
+        self.server.work_for(self.connection)
         note = body.get("note")
         if not (note is None or isinstance(note, str)):
             raise _RejectedError(HTTPStatus.BAD_REQUEST, "the note is no text")
@@ -245,6 +338,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(
         self, body: bytes, kind: str, status: HTTPStatus, policy: str = "default-src 'none'"
     ) -> None:
+        if self._ends - time.monotonic() < self.request_seconds:
+            self.close_connection = True
+        self.connection.settimeout(self.answer_seconds)
         self.send_response(status)
         for name, value in (
             ("Content-Type", kind),

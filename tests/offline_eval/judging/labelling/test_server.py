@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import re
 import signal
 import socket
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,7 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.judging.labelling import Labels, LabelServer
+from knowgate.offline_eval.judging.labelling import Labels, LabelServer, _server
 from knowgate.offline_eval.judging.labelling._sampling import open_sample
 from knowgate.offline_eval.judging.labelling._session import open_session
 from knowgate.offline_eval.run import (
@@ -237,6 +240,70 @@ def test_a_hundred_waiting_connections_do_not_block_the_next(url: str) -> None:
     finally:
         for connection in idle:
             connection.close()
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "GET",
+        "POST {path}undo HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        "Content-Type: application/json\r\nContent-Length: 5000\r\n\r\n{{",
+    ],
+    ids=["head", "body"],
+)
+def test_a_request_that_comes_byte_by_byte_is_given_up(
+    url: str, start: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_server._Handler, "request_seconds", 0.2)
+    parts = urlsplit(url)
+    started = time.monotonic()
+    with socket.create_connection((parts.hostname, parts.port or 0), timeout=20) as connection:
+        connection.sendall(start.format(path=parts.path).encode())
+        connection.settimeout(0.02)
+        ended = False
+        while not ended and time.monotonic() - started < 5:
+            with contextlib.suppress(TimeoutError):
+                ended = _sent_byte(connection)
+    assert ended
+    assert time.monotonic() - started < 2
+
+
+def _sent_byte(connection: socket.socket) -> bool:
+    """Send one more byte; whether the other side has ended the connection."""
+    try:
+        connection.sendall(b" ")
+        return connection.recv(1000) == b""
+    except ConnectionError:
+        return True
+
+
+def test_connections_and_threads_are_bounded_and_the_longest_waiting_goes_first(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_server._Server, "most_connections", 4)
+    parts = urlsplit(url)
+    most = 0
+    with contextlib.ExitStack() as stack:
+        waiting = []
+        for _ in range(40):
+            address = (parts.hostname, parts.port or 0)
+            connection = stack.enter_context(socket.create_connection(address, timeout=20))
+            connection.sendall(b"GET")
+            waiting.append(connection)
+            threads = [one.name for one in threading.enumerate()]
+            most = max(most, sum("process_request_thread" in name for name in threads))
+        assert ask(url, "state")[0] == 200
+        with contextlib.suppress(ConnectionError):
+            assert waiting[0].recv(100) == b""
+    assert most <= 8
+
+
+def test_a_connection_that_has_served_long_is_ended_after_an_answer(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "Connection" not in ask(url, "state")[1]
+    monkeypatch.setattr(_server._Handler, "connection_seconds", 59.0)
+    assert ask(url, "state")[1]["Connection"] == "close"
 
 
 def serve(folder: Path) -> None:
