@@ -85,10 +85,9 @@ class Evidence:
                 blocked = blocked & confident
             if conflict_between != "passages":
                 blocked = blocked | np.isnan(self.confidence)
-            codes = np.where(follow, np.where(checks & blocked, _ABSTAIN, _FOLLOW), _ABSTAIN)
-        else:
-            codes = np.where(follow, _FOLLOW, _ABSTAIN)
-        return np.asarray(np.where(answer, _ANSWER, codes), dtype=np.int8)
+            follow &= ~(checks & blocked)
+        # No record takes both routes. Sums of small integers are much faster than `np.where`.
+        return follow.astype(np.int8) * np.int8(_FOLLOW) + answer.astype(np.int8) * np.int8(_ANSWER)
 
 
 def _thresholds(values: Sequence[float | None]) -> Floats:

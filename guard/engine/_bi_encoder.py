@@ -242,11 +242,13 @@ def _loaded(
 
 
 def free_tokenizer(model: SentenceTransformer | MiniLM) -> Any | None:
-    """A copy of the model's tokenizer without truncation and padding; None for a slow one.
+    """The model's tokenizer without truncation and padding; None for a slow one.
 
-    A copy, because the model sets its own to truncate again whenever it encodes,
+    A copy where the model sets its own to truncate again whenever it encodes,
     which may be on another thread at this moment.
     """
+    if isinstance(model, MiniLM):
+        return model.tokenizer.backend_tokenizer
     backend = getattr(model.tokenizer, "backend_tokenizer", None)
     if backend is None:
         return None

@@ -20,6 +20,7 @@ import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -148,8 +149,7 @@ class TokenEncoder:
 
     def vocabulary_sha256(self) -> str:
         """Of the word pieces in the order of their ids: tables by id are bound to it."""
-        by_id = sorted((i, piece) for piece, i in self._tokenizer.get_vocab().items())
-        return hashlib.sha256("\n".join(f"{i} {piece}" for i, piece in by_id).encode()).hexdigest()
+        return _vocabulary_sha256(self._tokenizer)
 
     def fingerprint(self, kind: str, **settings: str | int | float | bool | None) -> Fingerprint:
         """The fingerprint of a scorer of `kind` that rests on this encoder."""
@@ -268,6 +268,12 @@ def _bytes_of(windows: list[EncodedText]) -> int:
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:
     array.setflags(write=False)
     return array
+
+
+@lru_cache(maxsize=4)
+def _vocabulary_sha256(tokenizer: Any) -> str:
+    by_id = sorted((i, piece) for piece, i in tokenizer.get_vocab().items())
+    return hashlib.sha256("\n".join(f"{i} {piece}" for i, piece in by_id).encode()).hexdigest()
 
 
 def _tokenizer(model: Any, folder: Any) -> tuple[Any, int, int, int | None]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -35,12 +36,18 @@ class Marks:
 
     @classmethod
     def read(cls, folder: Path) -> Marks:
-        """Read `tokenizer.json`."""
-        library: Any = optional_import("tokenizers")
-        found = library.Tokenizer.from_file(str(folder / _TOKENIZER))
-        found.no_truncation()
-        found.no_padding()
-        return cls(found, *(found.token_to_id(mark) for mark in ("[CLS]", "[SEP]", "[UNK]")))
+        """Read `tokenizer.json`, once per process and again when the file changes."""
+        status = (folder / _TOKENIZER).stat()
+        return _marks(folder / _TOKENIZER, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=4)
+def _marks(path: Path, changed: int, size: int) -> Marks:
+    library: Any = optional_import("tokenizers")
+    found = library.Tokenizer.from_file(str(path))
+    found.no_truncation()
+    found.no_padding()
+    return Marks(found, *(found.token_to_id(mark) for mark in ("[CLS]", "[SEP]", "[UNK]")))
 
 
 class MiniLM:

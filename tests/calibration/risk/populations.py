@@ -52,6 +52,29 @@ class Draw:
             return 0.0, 0.0
         return float(through.mean()), float(wrong.sum() / through.sum())
 
+    def outcomes(self, levels: Floats) -> tuple[Floats, Floats]:
+        """`outcome` of every pair of `levels`, which rise: coverages and risks."""
+        places = len(levels) + 1
+        cell = np.searchsorted(levels, self.relevance, "right") * places
+        cell += np.searchsorted(levels, self.confidence, "right")
+
+        def passing(those: Bools) -> tuple[Floats, Floats]:
+            counts = np.bincount(cell[those], minlength=places**2).reshape(places, places)
+            # Rows: how many levels the relevance reaches; columns: the same of confidence.
+            above = counts[::-1].cumsum(axis=0)[::-1].sum(axis=1)[1:, None]
+            below = counts.cumsum(axis=0)[:-1, ::-1].cumsum(axis=1)[:, ::-1][:, 1:]
+            return above.astype(np.float64), below.astype(np.float64)
+
+        everything = np.ones(len(cell), dtype=bool)
+        follow, answer = passing(everything)
+        follow_wrong, answer_wrong = (
+            passing(~self.context_right)[0],
+            passing(~self.closed_book_right)[1],
+        )
+        through = follow + answer
+        wrong = follow_wrong + answer_wrong
+        return through / len(cell), wrong / np.maximum(through, 1.0)
+
     def outcome_of(self, policy: Policy) -> tuple[float, float]:
         """Coverage and risk of a policy that looks for no conflict."""
         assert not policy.check_conflict
