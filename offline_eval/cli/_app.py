@@ -7,6 +7,7 @@ import io
 import os
 import signal
 import sys
+from functools import cache
 from typing import Annotated, Any
 
 import typer
@@ -50,6 +51,11 @@ def _root(
     pass
 
 
+@cache
+def _command_line() -> Any:
+    return typer.main.get_command(app)
+
+
 def main() -> None:
     """Run the command line; every expected failure is one line and exit code 2."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -62,7 +68,7 @@ def main() -> None:
     with contextlib.suppress(ValueError):  # not the main thread
         signal.signal(signal.SIGTERM, _stopped)
     try:
-        sys.exit(app(prog_name="knowgate", standalone_mode=False) or 0)
+        sys.exit(_command_line()(prog_name="knowgate", standalone_mode=False) or 0)
     except KnowgateError as error:
         _fail(str(error))
     except _UsageError as error:

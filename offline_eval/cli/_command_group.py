@@ -8,6 +8,7 @@ those of the commands.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any
@@ -105,12 +106,7 @@ class CommandGroup(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command after importing it; None where there is none of that name."""
-        if cmd_name not in COMMANDS:
-            return None
-        import_commands(cmd_name)
-        from ._app import app
-
-        return typer.main.get_group(app).commands.get(cmd_name)
+        return _built(cmd_name) if cmd_name in COMMANDS else None
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help from the summaries, without importing a command."""
@@ -126,3 +122,12 @@ class CommandGroup(TyperGroup):
             rich_help_panel=self.rich_help_panel,
         )
         listed.format_help(ctx, formatter)
+
+
+@cache
+def _built(name: str) -> Any:
+    """Build a command once: Typer builds all that are registered, which takes a while."""
+    import_commands(name)
+    from ._app import app
+
+    return typer.main.get_group(app).commands.get(name)

@@ -48,16 +48,17 @@ _PAGE_COLOURS = {
 _STYLE: dict[str, Any] = {
     "axes.axisbelow": True,
     "axes.edgecolor": Colour.INK.value,
+    "axes.facecolor": "none",
     "axes.grid": True,
     "axes.labelcolor": Colour.INK.value,
     "axes.spines.right": False,
     "axes.spines.top": False,
+    "figure.facecolor": "none",
     "font.size": 11.0,
     "grid.color": Colour.GRID.value,
     "legend.frameon": False,
     "legend.labelcolor": Colour.INK.value,
     "lines.linewidth": 2.0,
-    "savefig.transparent": True,
     "svg.fonttype": "none",
     "text.color": Colour.INK.value,
     "xtick.color": Colour.INK.value,
@@ -88,6 +89,7 @@ class Plot:
     def svg(self) -> str:
         """Draw it as an element for a page, without outside references."""
         import matplotlib.style
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
         from matplotlib.figure import Figure
 
         buffer = io.StringIO()
@@ -95,7 +97,8 @@ class Plot:
         with matplotlib.style.context(["default", {**_STYLE, "svg.hashsalt": self.name}]):
             figure = Figure(figsize=self.size, layout="constrained")
             self.draw(figure)
-            figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+            # `savefig` would lay it out and draw it twice.
+            FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None, "Creator": None})
         return _for_page(self.name, buffer.getvalue())
 
     @staticmethod

@@ -7,9 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from knowgate.guard import Fingerprint, Policy, Route
 from knowgate.guard.policy import GuaranteedRisk
+from knowgate.offline_eval.cli._app import app
 from knowgate.offline_eval.policies import CalibrationSet
 from tests.offline_eval.cli.commands import Knowgate, Outcome, refused, write_lines
 from tests.offline_eval.policies.measured import drawn, record_lines
@@ -19,16 +21,24 @@ def _written(path: Path, measured: CalibrationSet) -> Path:
     return write_lines(path, list(record_lines(measured)))
 
 
-@pytest.fixture
-def old(knowgate: Knowgate, tmp_path: Path) -> Path:
-    """A certified policy."""
-    records = _written(tmp_path / "old.jsonl", drawn(400))
-    done = knowgate(
+@pytest.fixture(scope="module")
+def certified(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a certified policy and its records."""
+    folder = tmp_path_factory.mktemp("certified")
+    records = _written(folder / "old.jsonl", drawn(400))
+    arguments = [
         "calibrate", "--records", records, "--risk", "0.25", "--delta", "0.1",
-        "--out", tmp_path / "old.json",
-    )  # fmt: skip
-    assert done.code == 0, done
-    return tmp_path / "old.json"
+        "--out", folder / "old.json",
+    ]  # fmt: skip
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert done.exit_code == 0, done.output
+    return folder
+
+
+@pytest.fixture
+def old(certified: Path, tmp_path: Path) -> Path:
+    """A certified policy, with its records beside it."""
+    return Path(shutil.copytree(certified, tmp_path / "certified")) / "old.json"
 
 
 def _recalibrate(knowgate: Knowgate, old: Path, measured: CalibrationSet) -> Outcome:
