@@ -79,9 +79,14 @@ def named_commands(page: Path) -> list[str]:
     return [" ".join(line.split()) for line in found if "…" not in line and "COMMAND" not in line]
 
 
+@cache
+def command_line() -> Any:
+    return typer.main.get_command(app)
+
+
 def parse(line: str, *, whole: bool) -> None:
     """Walk to the command and parse its options; `whole` asks for what is required, too."""
-    command: Any = typer.main.get_command(app)
+    command: Any = command_line()
     context = typer.Context(command, info_name="knowgate")
     words = shlex.split(line, comments=True)
     while hasattr(command, "commands") and words and not words[0].startswith("-"):

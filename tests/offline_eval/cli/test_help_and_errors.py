@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import typer
-from typer.testing import CliRunner
 
 from knowgate import __version__
 from knowgate.offline_eval.cli._app import app
@@ -33,12 +32,16 @@ _COMMANDS = sorted({*_commands(app), *(("eval", name) for name in suite_names())
 
 
 @pytest.mark.parametrize("command", _COMMANDS, ids=" ".join)
-def test_every_command_explains_itself_with_an_example(command: tuple[str, ...]) -> None:
-    found = CliRunner().invoke(app, [*command, "--help"], terminal_width=200)
+def test_every_command_explains_itself_with_an_example(
+    knowgate: Knowgate, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
 
-    assert found.exit_code == 0
-    assert f"knowgate {' '.join(command)}" in " ".join(found.output.split("Example")[-1].split())
-    assert "Example" in found.output
+    found = knowgate(*command, "--help")
+
+    assert found.code == 0
+    assert f"knowgate {' '.join(command)}" in " ".join(found.out.split("Example")[-1].split())
+    assert "Example" in found.out
 
 
 def test_the_help_lists_every_command_with_its_own_summary() -> None:
