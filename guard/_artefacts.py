@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, JsonValue, model_validator
 
 from ._fingerprint import Fingerprint
 from .decision import Route
@@ -92,6 +92,22 @@ class VetoBinding(Artefact):
         """
         hint = f"pass the veto {self.name} that the policy is bound to, or bind this one"
         require_fingerprint(self.fingerprint, fingerprint, f"veto {self.name}", hint)
+
+
+class Retrieval(Artefact):
+    """What the calibration questions were retrieved by, as far as that is known.
+
+    Attributes:
+        k: the most passages that a question had.
+        passage: what a passage holds: `answer`, `question_answer`, `passage` or `chunk`.
+        longest: characters of the longest passage.
+        details: retriever, chain and chunking, as in the manifest of the run.
+    """
+
+    k: Annotated[int, Field(ge=1)] | None = None
+    passage: str = ""
+    longest: Annotated[int, Field(ge=1)] | None = None
+    details: dict[str, JsonValue] = Field(default_factory=dict)
 
 
 class PolicyPoint(Artefact):
@@ -205,7 +221,7 @@ class Guarantee(Artefact):
         rate; a union bound over the attempts.
 
         Example:
-            >>> [Guarantee.level_of(0.1, attempt) for attempt in (None, 1, 2)]
+            >>> [round(Guarantee.level_of(0.1, attempt), 4) for attempt in (None, 1, 2)]
             [0.1, 0.075, 0.0125]
         """
         if attempt is None:

@@ -11,16 +11,18 @@ from typing import Any, TypeVar
 
 from ._metrics import GuardMetrics, MetricsOfGuard, Observer, Observers
 from ._options import GuardOptions
+from ._retrieval_watch import RetrievalWatch
 from ._routing_signals import routing_signals
 from ._signal import Request, Veto
 from ._signal_runner import BatchPatience, SignalRunner
 from ._vetoes import bound_vetoes
 from .contracts import ConfidenceEstimator, ConflictDetector, RelevanceScorer
 from .deadlines import AllWorkersBusyError, DeadlineRunner
-from .decision import Decision, Mode, SignalName
+from .decision import Decision, Mode, OnError, SignalName
 from .errors import InputError, KnowgateError, QuestionError
 from .policy import Policy
 from .routing import (
+    Flow,
     FlowSettings,
     Need,
     Outcome,
@@ -98,11 +100,27 @@ class Guard:
         )
         if self._metrics is not None:
             self._metrics.count_guard(calibrated=policy.state)
-        if policy.changed:
+        self._watch = None
+        if policy.retrieval is not None:
+            self._watch = RetrievalWatch(policy.retrieval, self._metrics, options.name)
+        self._warn(options.name)
+
+    def _warn(self, name: str) -> None:
+        """Log what the policy's promise does not cover."""
+        guarantee = self._policy.guarantee
+        passing = [n for n, a in self._settings.on_error.items() if a is OnError.FOLLOW_CONTEXT]
+        if guarantee is not None and guarantee.certified and passing:
+            _logger.warning(
+                'guard %s: under on_error="follow_context" (%s) contexts are followed that were '
+                "not judged, which the policy's promise does not cover",
+                name,
+                ", ".join(passing),
+            )
+        if self._policy.changed:
             _logger.warning(
                 "guard %s: the policy was changed after its calibration: "
                 "nothing is guaranteed; calibrate again",
-                options.name,
+                name,
             )
 
     @classmethod
@@ -215,7 +233,7 @@ class Guard:
             KnowgateError: only under `on_error="raise"`.
         """
         started = time.perf_counter()
-        flow = decision_flow(self._settings, read_request(question, passages, self._limits))
+        flow = self._flow(read_request(question, passages, self._limits))
         try:
             need = next(flow)
             while True:
@@ -226,7 +244,7 @@ class Guard:
     async def adecide(self, question: str, passages: Iterable[object] | None) -> Decision:
         """As `decide`, without blocking the event loop."""
         started = time.perf_counter()
-        flow = decision_flow(self._settings, await self._aread(question, passages))
+        flow = self._flow(await self._aread(question, passages))
         try:
             need = next(flow)
             while True:
@@ -327,7 +345,7 @@ class Guard:
         self, requests: Sequence[Request | QuestionError]
     ) -> Generator[list[Need], list[Outcome], list[Decision | KnowgateError]]:
         """Run the flows of a batch in step: yield the needs of all, receive their outcomes."""
-        flows = [decision_flow(self._settings, request) for request in requests]
+        flows = [self._flow(request) for request in requests]
         decided: dict[int, Decision | KnowgateError] = {}
         outcomes: dict[int, Outcome | None] = dict.fromkeys(range(len(flows)))
         while outcomes:
@@ -344,6 +362,11 @@ class Guard:
             if needs:
                 outcomes = dict(zip(needs, (yield list(needs.values())), strict=True))
         return [decided[index] for index in range(len(flows))]
+
+    def _flow(self, request: Request | QuestionError) -> Flow:
+        if self._watch is not None and isinstance(request, Request):
+            self._watch.look(request)
+        return decision_flow(self._settings, request)
 
     def _finish(self, decided: _Decided, started: float) -> _Decided:
         if isinstance(decided, Decision):

@@ -187,6 +187,12 @@ class GuardMetrics:
             ("guard", "calibrated"),
             registry=registry,
         )
+        self.mismatches = Counter(
+            "knowgate_retrieval_mismatches_total",
+            "Questions whose passages are not like those of the calibration.",
+            ("guard", "what"),
+            registry=registry,
+        )
         self.turns = Counter(
             "knowgate_conversation_turns_total",
             "Messages of conversations, by what was done with them.",
@@ -260,6 +266,11 @@ class MetricsOfGuard:
     def count_guard(self, *, calibrated: Literal["true", "false", "changed"]) -> None:
         """Count a guard by whether its policy was calibrated, and left as it was."""
         self._shared.guards.labels(self._label, calibrated).inc()
+
+    @_quietly
+    def count_mismatch(self, what: Literal["k", "format"]) -> None:
+        """Count a question with more or much longer passages than in calibration."""
+        self._shared.mismatches.labels(self._label, what).inc()
 
     @_quietly
     def count_turn(self, turn: str) -> None:

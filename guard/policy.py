@@ -28,6 +28,7 @@ from ._artefacts import (
     Histogram,
     PolicyPoint,
     Probability,
+    Retrieval,
     VetoBinding,
     require_fingerprint,
     require_schema_version,
@@ -61,6 +62,7 @@ __all__ = [
     "IdentityCalibrator",
     "PlattCalibrator",
     "PolicyPoint",
+    "Retrieval",
     "StepCalibrator",
     "TemperatureCalibrator",
     "aggregator",
@@ -297,6 +299,8 @@ class Policy(Artefact):
             guaranteed; left out of the file when False.
         kept_margin: a passage whose own raw score lies further than this below the best
             passage's is left out of the prompt; None keeps all. See `kept_margin_of`.
+        retrieval: what was retrieved in calibration; a guard warns where it is given other
+            passages. Left out of the file when not known.
 
     Raises:
         PolicyError: calibrator or aggregator does not fit the scorer's output, e.g. log-odds
@@ -323,6 +327,7 @@ class Policy(Artefact):
     note: str = ""
     changed: bool = False
     kept_margin: Annotated[FiniteFloat, Field(ge=0)] | None = None
+    retrieval: Retrieval | None = None
 
     @model_serializer(mode="wrap")
     def _without_empty_fields(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -330,7 +335,7 @@ class Policy(Artefact):
         fields: dict[str, Any] = handler(self)
         if not self.changed:
             del fields["changed"]
-        for name in ("vetoes", "note", "kept_margin"):
+        for name in ("vetoes", "note", "kept_margin", "retrieval"):
             if fields[name] in ((), [], "", None):
                 del fields[name]
         return fields

@@ -15,6 +15,7 @@ from ...guard.policy import (
     Guarantee,
     IdentityCalibrator,
     Policy,
+    Retrieval,
 )
 from .. import CalibrationRecord
 from .._records import records_sha256
@@ -44,6 +45,7 @@ class PolicyBinding:
         relevance_calibrator: made the records' relevance of raw values, on other data.
         confidence_calibrator: likewise.
         created_by: program and version.
+        retrieval: what the records' passages were retrieved by, None where not known.
     """
 
     UNNAMED: ClassVar = _UNNAMED
@@ -54,6 +56,7 @@ class PolicyBinding:
     relevance_calibrator: Calibrator = field(default_factory=IdentityCalibrator)
     confidence_calibrator: Calibrator = field(default_factory=IdentityCalibrator)
     created_by: str = ""
+    retrieval: Retrieval | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +175,7 @@ def policy_at(
         conflict_between=settings.conflict_between if checks else "memory",
         on_conflict="abstain" if checks else "follow_context",
         guarantee=guarantee,
+        retrieval=binding.retrieval,
         calibration_set_sha256=records_sha256(records),
     )
     # Live questions come one by one: variants of one would count as evidence about several.

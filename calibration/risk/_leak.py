@@ -72,6 +72,7 @@ def fit_leak(records: Sequence[CalibrationRecord], risk: Leak, settings: FitSett
         relevance_threshold=None if raw is None else calibrator.apply(raw),
         allowed_routes=(Route.FOLLOW_CONTEXT, Route.ABSTAIN),
         guarantee=_guarantee(certificate, raw, left_out, risk, settings),
+        retrieval=settings.binding.retrieval,
         calibration_set_sha256=_sha256(records),
         histograms=_histograms(calibrator, in_kb, left_out.scores.tolist()),
     )

@@ -268,6 +268,7 @@ def _fit(
         relevance_calibrator=calibrator_of(choices, "relevance"),
         confidence_calibrator=calibrator_of(choices, "confidence"),
         created_by=f"knowgate {__version__}",
+        retrieval=measured.retrieval,
     )
     records, path = calibrated_records(parts.certify, binding), None
     if not isinstance(risk, Coverage | Leak):
@@ -298,6 +299,7 @@ def _calibrate_leak(measured: CalibrationSet, asked: Asked, attempt: int | None)
         scorer=measured.scorer or PolicyBinding.UNNAMED,
         aggregator=measured.aggregator,
         created_by=f"knowgate {__version__}",
+        retrieval=measured.retrieval,
     )
     fit = fit_policy(parts.certify, asked.risk, delta=asked.delta, attempt=attempt, binding=binding)
     policy, folds = _with_margin(fit.policy, measured), LeakFold.deal(fit, seed=seed)

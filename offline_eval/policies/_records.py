@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from ...calibration import CalibrationRecord
 from ...guard.contracts import ConflictBetween
 from ...guard.errors import InputError
-from ...guard.policy import Fingerprint
+from ...guard.policy import Fingerprint, Retrieval
 from ..data.diversity import words_of
 from ..run import CaseKind, Manifest, MeasuredRow, MeasuredRun, Question
 from ..suites.uniknow import UniKnowSignal
@@ -36,6 +36,7 @@ class CalibrationSet:
         kept_sets: of each question whose passage was retrieved, the raw scores of what was
             retrieved and the places of those that hold the answer, for `kept_margin_of`.
         echoes: raw relevance of left-out questions that a passage repeats; no records.
+        retrieval: what their passages were retrieved by, None where that is not known.
         leaves_out: each question has a record `in_kb` and a record `left_out`, as `Leak` needs.
     """
 
@@ -46,6 +47,7 @@ class CalibrationSet:
     aggregator: str = "max"
     population: str = ""
     conflict_between: ConflictBetween = "memory"
+    retrieval: Retrieval | None = None
     leaves_out: bool = False
     kept_sets: tuple[tuple[tuple[float, ...], tuple[int, ...]], ...] = ()
     echoes: tuple[float, ...] = ()
@@ -106,6 +108,7 @@ def records_from_ookb(run: str | os.PathLike[str]) -> CalibrationSet:
         scorer=found.manifest.scorer,
         aggregator=found.manifest.settings.aggregator,
         population=_POPULATION,
+        retrieval=_retrieval(found),
         leaves_out=True,
         kept_sets=tuple(_kept_sets(found)),
         echoes=tuple(
@@ -113,6 +116,19 @@ def records_from_ookb(run: str | os.PathLike[str]) -> CalibrationSet:
             for row in found.rows
             if row.kind is CaseKind.ECHO and row.raw_relevance is not None
         ),
+    )
+
+
+def _retrieval(run: MeasuredRun) -> Retrieval:
+    settings = run.manifest.settings
+    known = {"scorer", "aggregator", "top_k", "passage"}
+    stored = [one.text for one in run.passages.values()]
+    texts = stored or [one.passage for one in run.questions.values()]
+    return Retrieval(
+        k=settings.top_k,
+        passage=settings.passage,
+        longest=max(map(len, texts), default=0) or None,
+        details=settings.model_dump(mode="json", exclude=known, exclude_none=True),
     )
 
 

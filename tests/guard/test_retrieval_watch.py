@@ -1,0 +1,80 @@
+"""What is served is compared with what was calibrated on: k, format and failures that pass."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from knowgate.guard import Guard, GuardMetrics, GuardOptions, Policy
+from knowgate.guard.policy import Retrieval
+from knowgate.guard.testing import FakeScorer
+from tests.guard.test_changed_policies import certified
+
+RETRIEVAL = Retrieval(k=2, passage="answer", longest=10, details={"retrieval": "basic_rag"})
+POLICY = Policy(scorer=FakeScorer().fingerprint, relevance_threshold=0.5, retrieval=RETRIEVAL)
+
+
+def counted(registry: CollectorRegistry, what: str) -> float | None:
+    labels = {"guard": "default", "what": what}
+    return registry.get_sample_value("knowgate_retrieval_mismatches_total", labels)
+
+
+def test_more_or_longer_passages_than_in_calibration_warn_once_and_are_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    registry = CollectorRegistry()
+    guard = Guard(POLICY, scorer=FakeScorer(), metrics=GuardMetrics.on(registry))
+    with caplog.at_level("WARNING", "knowgate.guard"):
+        guard.decide("q", ["a", "b"])
+        guard.decide("q", [])
+        guard.decide("q", ["a" * 20])
+    assert caplog.text == ""
+    assert counted(registry, "k") is None
+
+    with caplog.at_level("WARNING", "knowgate.guard"):
+        guard.decide("q", ["a", "b", "c"])
+        guard.decide_batch(["q", "q"], [["a", "b", "c"], ["a" * 21]])
+
+    assert counted(registry, "k") == 2
+    assert counted(registry, "format") == 1
+    assert caplog.text.count("3 passages to a question, 2 in calibration") == 1
+    assert caplog.text.count("a passage of 21 characters, at most 10 in calibration") == 1
+
+
+def test_other_passages_change_no_decision() -> None:
+    watched = Guard(POLICY, scorer=FakeScorer(), metrics=False)
+    plain = POLICY.model_copy(update={"retrieval": None})
+    asked = ("q", ["a", "b", "c" * 50])
+    found = watched.decide(*asked)
+    expected = Guard(plain, scorer=FakeScorer(), metrics=False).decide(*asked)
+    assert (found.route, found.reason, found.kept) == (
+        expected.route,
+        expected.reason,
+        expected.kept,
+    )
+
+
+def test_what_was_retrieved_is_stored() -> None:
+    assert Policy.parse(json.loads(POLICY.to_json()), where="here") == POLICY
+
+
+@pytest.mark.parametrize(
+    ("on_error", "warned"),
+    [
+        ("follow_context", True),
+        ({"relevance": "follow_context"}, True),
+        ("abstain", False),
+        ({"confidence": "raise"}, False),
+    ],
+)
+def test_following_unjudged_contexts_under_a_certificate_is_warned_of(
+    on_error: str | dict[str, str], warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    scorer = FakeScorer()
+    policy = certified("leak").model_copy(update={"scorer": scorer.fingerprint})
+    with caplog.at_level("WARNING", "knowgate.guard"):
+        Guard(policy, scorer=scorer, options=GuardOptions(on_error=on_error), metrics=False)
+        Guard(POLICY, scorer=scorer, options=GuardOptions(on_error=on_error), metrics=False)
+    assert caplog.text.count("promise does not cover") == warned
