@@ -202,10 +202,26 @@ def calibrate_records(
         raise ValueError(f"share must be above 0 and at most 1, not {share}")
     if confidence_threshold is not None and not isinstance(risk, Leak):
         raise ValueError("confidence_threshold is for a leak; other risks certify their own")
+    _require_not_tuned_on(measured)
     asked = Asked(risk, delta, share, allowed_routes, confidence_threshold, max_false_abstention)
     if not counted:
         return _calibrate(measured, asked, None)
     return as_counted(measured, asked, lambda attempt: _calibrate(measured, asked, attempt))
+
+
+def _require_not_tuned_on(measured: CalibrationSet) -> None:
+    """Reject questions that the scorer has seen in tuning: on them it is better than on others.
+
+    Raises:
+        InputError: there are such questions.
+    """
+    if measured.tuned_on:
+        raise InputError(
+            f"the scorer was tuned on {len(measured.tuned_on)} of its {measured.questions} "
+            f"questions, e.g. {measured.tuned_on[0][:80]!r}, on which it looks better than it is",
+            where=measured.source,
+            hint="measure other questions than `knowgate tune relevance` was given",
+        )
 
 
 def _calibrate(measured: CalibrationSet, asked: Asked, attempt: int | None) -> Calibrated:

@@ -36,6 +36,7 @@ class CalibrationSet:
         kept_sets: of each question whose passage was retrieved, the raw scores of what was
             retrieved and the places of those that hold the answer, for `kept_margin_of`.
         echoes: raw relevance of left-out questions that a passage repeats; no records.
+        tuned_on: ids of the questions that the scorer was tuned on.
         retrieval: what their passages were retrieved by, None where that is not known.
         leaves_out: each question has a record `in_kb` and a record `left_out`, as `Leak` needs.
     """
@@ -47,6 +48,7 @@ class CalibrationSet:
     aggregator: str = "max"
     population: str = ""
     conflict_between: ConflictBetween = "memory"
+    tuned_on: tuple[str, ...] = ()
     retrieval: Retrieval | None = None
     leaves_out: bool = False
     kept_sets: tuple[tuple[tuple[float, ...], tuple[int, ...]], ...] = ()
@@ -108,6 +110,7 @@ def records_from_ookb(run: str | os.PathLike[str]) -> CalibrationSet:
         scorer=found.manifest.scorer,
         aggregator=found.manifest.settings.aggregator,
         population=_POPULATION,
+        tuned_on=found.manifest.settings.tuned_on,
         retrieval=_retrieval(found),
         leaves_out=True,
         kept_sets=tuple(_kept_sets(found)),
@@ -121,7 +124,7 @@ def records_from_ookb(run: str | os.PathLike[str]) -> CalibrationSet:
 
 def _retrieval(run: MeasuredRun) -> Retrieval:
     settings = run.manifest.settings
-    known = {"scorer", "aggregator", "top_k", "passage"}
+    known = {"scorer", "aggregator", "top_k", "passage", "tuned_on"}
     stored = [one.text for one in run.passages.values()]
     texts = stored or [one.passage for one in run.questions.values()]
     return Retrieval(

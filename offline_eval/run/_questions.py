@@ -64,6 +64,7 @@ class MeasuredSettings(Stored):
         retrieval: name of the retrieval strategy.
         top_k: passages per case.
         passage: what stands in a passage.
+        tuned_on: ids of the questions that the scorer was tuned on.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow")
@@ -74,6 +75,7 @@ class MeasuredSettings(Stored):
     retrieval: str
     top_k: Annotated[int, Field(gt=0)]
     passage: str
+    tuned_on: tuple[str, ...] = ()
 
 
 class MeasuredManifest(Manifest):

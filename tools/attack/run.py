@@ -16,7 +16,7 @@ from pathlib import Path
 from .outcome import Attack, Outcome
 
 # Modules of this package; each has `attacks(folder, full)`.
-MODULES = ("model_folders", "exits")
+MODULES = ("model_folders", "exits", "certificates")
 
 
 def attack_of(name: str) -> Attack:

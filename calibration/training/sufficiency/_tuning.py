@@ -306,6 +306,8 @@ class _Work:
         scorer = self._scorer(out)
         note = f"tuned on {len(self._questions)} questions of one knowledge base"
         examples = self._examples(scorer, self._questions)
+        # Calibrated on these, it would look better than it is.
+        FusedScorer.save_tuned_on(out, [question.text for question in self._questions])
         self._mix(examples, self._questions, note).save(out / "fused.json")
         self._on_progress(self._total, self._total)
 

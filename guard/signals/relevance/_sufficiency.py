@@ -12,6 +12,7 @@ import math
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from ..._model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS, BUNDLED_SHA256
 from ...contracts import SetScore
 from ...engine import TokenEncoder
 from ...errors import ModelFolderError
-from ...files import file_sha256
+from ...files import file_sha256, read_json, write_json
 from ...policy import Fingerprint
 from ._echo import told_beside
 from ._late_interaction import (
@@ -40,6 +41,7 @@ from ._match_model import TOLD_FEATURES, MatchModel, require_sets
 BUNDLED_FOLDER = Path(__file__).parent / "data" / "sufficiency"
 FUSED_FILE = "fused.json"
 SUFFICIENCY_FILE = "sufficiency.json"
+TUNED_ON_FILE = "tuned_on.json"
 _TEXTS_PER_ROUND = 256
 
 
@@ -165,6 +167,31 @@ class _MatchScorer:
             mix_sha256=_sha256_of([self._model.model_dump_json()]),
             idf_sha256=IDF_SHA256,
         )
+
+    def tuned_on(self, question: str) -> bool:
+        """Whether the scorer was tuned on this question, and so looks better on it than it is."""
+        return _question_key(question) in self._tuned_on
+
+    @staticmethod
+    def save_tuned_on(folder: Path, questions: Iterable[str]) -> None:
+        """Store in a tuned folder, as hashes, which questions it was tuned on."""
+        keys = sorted(map(_question_key, questions))
+        write_json(folder / TUNED_ON_FILE, {"schema_version": 1, "questions": keys})
+
+    @cached_property
+    def _tuned_on(self) -> frozenset[str]:
+        path = self._folder / TUNED_ON_FILE
+        if not path.is_file():
+            return frozenset()
+        value = read_json(path)
+        found = value.get("questions") if isinstance(value, dict) else None
+        if not isinstance(found, list) or not all(isinstance(key, str) for key in found):
+            raise ModelFolderError(
+                "does not list the questions that the scorer was tuned on",
+                where=str(path),
+                hint="tune it again with `knowgate tune relevance`",
+            )
+        return frozenset(found)
 
     def on_cpu(self) -> bool:
         """Whether every pass is a short one, of one window on a CPU."""
@@ -377,3 +404,9 @@ def require_bundled(folder: Path) -> None:
                 where=name,
                 hint="reinstall knowgate",
             )
+
+
+def _question_key(question: str) -> str:
+    """A hash of a question that case and white space do not change."""
+    text = " ".join(question.casefold().split())
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]

@@ -115,6 +115,7 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
                 "scorer": fingerprint,
                 "aggregator": instruments.aggregator(settings),
                 **instruments.described(settings, cases),
+                **_tuned_on(instruments, cases),
             },
             inputs=(InputFile.of(settings.questions),),
             questions=len({case.case.question_id for case in cases}),
@@ -166,6 +167,16 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
 
 
 MEASURE = MeasureSuite()
+
+
+def _tuned_on(instruments: Instruments, cases: Sequence[MeasuredCase]) -> dict[str, Any]:
+    """Name the questions that the scorer was tuned on, which may not calibrate it."""
+    tuned_on = getattr(instruments.scorer, "tuned_on", None)
+    if tuned_on is None:
+        return {}
+    asked = {one.record.question_id: one.record.question for one in cases}
+    found = sorted(name for name, question in asked.items() if tuned_on(question))
+    return {"tuned_on": found} if found else {}
 
 
 def _served_cases(record: QuestionRecord, kinds: Sequence[CaseKind]) -> list[MeasuredCase]:

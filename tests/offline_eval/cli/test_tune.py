@@ -46,6 +46,7 @@ def test_a_tuned_folder_holds_the_scorer_and_the_verdict(tuned: tuple[Path, Outc
         "adapter_config.json",
         "adapter_model.safetensors",
         "fused.json",
+        "tuned_on.json",
         "tuning.json",
     ]
     # Nothing is left beside it, and others may read it.

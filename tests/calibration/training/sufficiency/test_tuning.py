@@ -73,6 +73,7 @@ def test_the_folder_is_a_scorer(tuned: _Tuned) -> None:
         "adapter_config.json",
         "adapter_model.safetensors",
         "fused.json",
+        "tuned_on.json",
     ]
     scorer = load_scorer(str(tuned.folder))
     assert isinstance(scorer, FusedScorer)

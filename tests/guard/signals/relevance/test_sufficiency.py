@@ -231,6 +231,25 @@ def test_a_folder_without_one_of_its_files_is_one_line(
     assert "\n" not in str(error.value)
 
 
+def test_a_tuned_scorer_knows_the_questions_that_it_was_tuned_on(
+    folder: Path, fused: FusedScorer, base: TokenEncoder, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(folder, tmp_path / "copy"))
+    FusedScorer.save_tuned_on(copy, ["When does it  open?", "Who runs it?"])
+    tuned = FusedScorer(copy, device="cpu", base_encoder=base)
+
+    assert tuned.tuned_on("when does it open? ")
+    assert not tuned.tuned_on("When does it close?")
+    assert not fused.tuned_on("When does it open?")
+    assert tuned.fingerprint == fused.fingerprint
+    # Its questions cannot be read from the folder.
+    assert "open" not in (copy / "tuned_on.json").read_text(encoding="utf-8")
+
+    (copy / "tuned_on.json").write_text("[]", encoding="utf-8")
+    with pytest.raises(ModelFolderError, match="tuned on"):
+        FusedScorer(copy, device="cpu", base_encoder=base).tuned_on("Who runs it?")
+
+
 def test_features_of_both_encoders_differ(fused: FusedScorer) -> None:
     [([vector], together)] = fused.match_features([QUESTION], [PASSAGES[:1]])
     assert vector == together

@@ -9,9 +9,11 @@ import pytest
 
 from knowgate.calibration.risk import Leak
 from knowgate.guard import InputError, Policy, Route
+from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.policies import Calibrated, LeakRates, calibrate_run
 from knowgate.offline_eval.run import MeasuredRun
 from knowgate.offline_eval.suites.ookb._signals_summary import summarise_ookb
+from tests.offline_eval.suites.ookb.toy import run_toy, write_toy_questions
 
 _RUN_FILES = ("manifest.json", "questions.jsonl", "rows.jsonl")
 
@@ -287,3 +289,36 @@ def test_json_that_is_nested_too_deeply_is_one_clear_error(toy: Path, name: str)
     assert refusals
     assert all("nested too deeply" in line and name in line for line in refusals)
     assert len(refusals) < 7
+
+
+class _Tuned(LexicalScorer):
+    """Says that it was tuned on some questions."""
+
+    def tuned_on(self, question: str) -> bool:
+        return "library" in question
+
+
+def test_questions_that_the_scorer_was_tuned_on_do_not_calibrate_it(tmp_path: Path) -> None:
+    questions = write_toy_questions(tmp_path / "kb.jsonl", 40)
+    run_toy(questions, tmp_path / "run", scorer=_Tuned())
+    assert MeasuredRun.read(tmp_path / "run").manifest.settings.tuned_on[:1] == ("0-ü",)
+
+    with pytest.raises(InputError, match="the scorer was tuned on 5 of its 40 questions") as error:
+        calibrate_run(tmp_path / "run", tmp_path / "policy.json", Leak(0.2), delta=0.1)
+
+    assert "measure other questions" in error.value.hint
+    assert not (tmp_path / "policy.json").exists()
+    assert not (tmp_path / "run" / "calibrations.jsonl").exists()  # nothing was tested
+
+
+def test_a_policy_says_what_was_retrieved_in_calibration(toy: Path) -> None:
+    found = calibrate_run(toy / "run", toy / "policy.json", Leak(0.2), delta=0.1, write_anyway=True)
+
+    retrieval = Policy.load(toy / "policy.json").retrieval
+    assert retrieval == found.policy.retrieval
+    assert retrieval is not None
+    assert (retrieval.k, retrieval.passage) == (3, "answer")
+    assert retrieval.longest == max(
+        len(one.passage) for one in MeasuredRun.read(toy / "run").questions.values()
+    )
+    assert retrieval.details["retrieval"] == "basic_rag"

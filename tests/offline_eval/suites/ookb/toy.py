@@ -66,12 +66,13 @@ def run_toy(
     top_k: int = 3,
     pause: float = 0.0,
     encoder: Encoder | None = None,
+    scorer: LexicalScorer | None = None,
 ) -> Path:
-    """Run the suite with the lexical scorer, pausing after each row."""
+    """Run the suite with a lexical scorer, pausing after each row."""
     return run_suite(
         MEASURE,
         MeasureSettings(questions=questions, top_k=top_k),
         out,
-        [Instruments(LexicalScorer(), ToyEncoder() if encoder is None else encoder)],
+        [Instruments(scorer or LexicalScorer(), ToyEncoder() if encoder is None else encoder)],
         RunOptions(on_progress=lambda _: time.sleep(pause)),
     ).folder
