@@ -110,7 +110,7 @@ def records_from_ookb(run: str | os.PathLike[str]) -> CalibrationSet:
         scorer=found.manifest.scorer,
         aggregator=found.manifest.settings.aggregator,
         population=_POPULATION,
-        tuned_on=found.manifest.settings.tuned_on,
+        tuned_on=found.manifest.tuned_on,
         retrieval=_retrieval(found),
         leaves_out=True,
         kept_sets=tuple(_kept_sets(found)),
@@ -124,7 +124,7 @@ def records_from_ookb(run: str | os.PathLike[str]) -> CalibrationSet:
 
 def _retrieval(run: MeasuredRun) -> Retrieval:
     settings = run.manifest.settings
-    known = {"scorer", "aggregator", "top_k", "passage", "tuned_on"}
+    known = {"scorer", "aggregator", "top_k", "passage"}
     stored = [one.text for one in run.passages.values()]
     texts = stored or [one.passage for one in run.questions.values()]
     return Retrieval(

@@ -64,7 +64,6 @@ class MeasuredSettings(Stored):
         retrieval: name of the retrieval strategy.
         top_k: passages per case.
         passage: what stands in a passage.
-        tuned_on: ids of the questions that the scorer was tuned on.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow")
@@ -75,7 +74,6 @@ class MeasuredSettings(Stored):
     retrieval: str
     top_k: Annotated[int, Field(gt=0)]
     passage: str
-    tuned_on: tuple[str, ...] = ()
 
 
 class MeasuredManifest(Manifest):
@@ -87,12 +85,14 @@ class MeasuredManifest(Manifest):
         cases: how many rows it has once it is finished.
         probed_scorer: the scorer's fingerprint with the scores of its probe; None where it has
             none.
+        tuned_on: ids of the questions that the scorer was tuned on; not stored if empty.
     """
 
     settings: MeasuredSettings
     questions: Count
     cases: Count
     probed_scorer: Fingerprint | None = None
+    tuned_on: tuple[str, ...] = ()
 
     @property
     def scorer(self) -> Fingerprint:

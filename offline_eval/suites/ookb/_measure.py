@@ -115,12 +115,12 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
                 "scorer": fingerprint,
                 "aggregator": instruments.aggregator(settings),
                 **instruments.described(settings, cases),
-                **_tuned_on(instruments, cases),
             },
             inputs=(InputFile.of(settings.questions),),
             questions=len({case.case.question_id for case in cases}),
             cases=len(cases),
             **({} if probed == fingerprint else {"probed_scorer": probed}),
+            **_tuned_on(instruments, cases),
         )
 
     def prepare(self, work: Work[MeasureSettings, MeasuredCase]) -> None:

@@ -301,7 +301,7 @@ class _Tuned(LexicalScorer):
 def test_questions_that_the_scorer_was_tuned_on_do_not_calibrate_it(tmp_path: Path) -> None:
     questions = write_toy_questions(tmp_path / "kb.jsonl", 40)
     run_toy(questions, tmp_path / "run", scorer=_Tuned())
-    assert MeasuredRun.read(tmp_path / "run").manifest.settings.tuned_on[:1] == ("0-ü",)
+    assert MeasuredRun.read(tmp_path / "run").manifest.tuned_on[:1] == ("0-ü",)
 
     with pytest.raises(InputError, match="the scorer was tuned on 5 of its 40 questions") as error:
         calibrate_run(tmp_path / "run", tmp_path / "policy.json", Leak(0.2), delta=0.1)
