@@ -8,7 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from ..._version import __version__
 from ...guard.errors import InputError
@@ -86,12 +86,23 @@ class Manifest(Stored):
     SCHEMA_VERSION: ClassVar[int] = 1
     # What messages call the content of a folder.
     kind: ClassVar[str] = "run"
+    # A model of those settings that readers use; others may be there as well.
+    settings_read: ClassVar[type[Stored] | None] = None
 
     schema_version: int = SCHEMA_VERSION
     suite: str = ""
     created_by: str = ""
     settings: Any = {}
     inputs: tuple[InputFile, ...] = ()
+
+    @field_validator("settings")
+    @classmethod
+    def _settings_can_be_read(cls, value: Any) -> Any:
+        if not isinstance(value, dict | BaseModel):
+            raise ValueError("must be an object")
+        if cls.settings_read is not None:
+            cls.settings_read.model_validate(value)
+        return value
 
     @classmethod
     def new(cls, **fields: Any) -> Self:

@@ -16,7 +16,14 @@ from pathlib import Path
 from .outcome import Attack, Outcome
 
 # Modules of this package; each has `attacks(folder, full)`.
-MODULES = ("model_folders", "exits", "certificates")
+MODULES = (
+    "certificates",
+    "model_folders",
+    "exits",
+    "run_files",
+    "concurrency",
+    "kills",
+)
 
 
 def attack_of(name: str) -> Attack:

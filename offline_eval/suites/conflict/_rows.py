@@ -124,6 +124,15 @@ AnswerForm = Literal["letters", "likelihood", "free"]
 Role = Literal["belief", "plausible", "implausible", "distractor"]
 
 
+class _SettingsRead(Stored):
+    """Settings of a run that its readers use."""
+
+    tasks: tuple[Task, ...]
+    kinds: tuple[EvidenceKind, ...]
+    beliefs: BeliefSource
+    answers: AnswerForm
+
+
 class ConflictManifest(Manifest):
     """`manifest.json`.
 
@@ -132,6 +141,8 @@ class ConflictManifest(Manifest):
         quirks: what was odd in them.
         questions: in the set.
     """
+
+    settings_read = _SettingsRead
 
     systems: tuple[str, ...]
     quirks: tuple[str, ...] = ()
@@ -299,7 +310,7 @@ def row_id(system: str, task: Task, evidence: EvidenceKind | None, key: str) -> 
 
 
 HINT = "run `knowgate eval conflict` again into another folder"
-BELIEFS = TableSpec("beliefs", BeliefRow, "key", hint=HINT)
-EVIDENCE = TableSpec("evidence", EvidenceRow, "row_id", hint=HINT)
-INSTANCES = TableSpec("instances", Instance, "key", hint=HINT, whole=True)
-ROWS = TableSpec("rows", ConflictRow, "row_id", hint=HINT)
+BELIEFS = TableSpec("beliefs", BeliefRow, "key", hint=HINT, clean=True)
+EVIDENCE = TableSpec("evidence", EvidenceRow, "row_id", hint=HINT, clean=True)
+INSTANCES = TableSpec("instances", Instance, "key", hint=HINT, whole=True, clean=True)
+ROWS = TableSpec("rows", ConflictRow, "row_id", hint=HINT, clean=True)

@@ -91,10 +91,6 @@ def conflict_run(run: Run) -> ConflictRun:
             knowgate; names file and line.
     """
     root, manifest = run.folder, cast(ConflictManifest, run.manifest)
-    for name, known in (("tasks", Task), ("kinds", EvidenceKind)):
-        found = manifest.settings.get(name)
-        if not isinstance(found, list) or not set(found) <= {str(member) for member in known}:
-            raise InputError(f"settings lack {name}", where=str(root / "manifest.json"), hint=HINT)
     read = ConflictRun(
         manifest,
         tuple(run[BELIEFS].rows()),

@@ -131,6 +131,8 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
         if isinstance(instruments, ServedInstruments):
             work.cases = instruments.planned(work.cases)
             work.run[MeasuredRun.SOURCES].extend(instruments.located)
+            # Read before the first case: a damaged file is an error of the run, not of its rows.
+            work.run[MeasuredRun.PASSAGES].rows()
         path, text = work.run.folder / "questions.jsonl", _question_lines(work)
         if not path.exists() or read_text(path) != text:
             write_text(path, text)

@@ -21,6 +21,14 @@ Form = Literal["question", "choice", "clue", "facts", "retrieved"]
 the facts behind it, or with retrieved facts (task 3)."""
 
 
+class _SettingsRead(Stored):
+    """Settings of a run that its readers use."""
+
+    tasks: tuple[int, ...]
+    languages: tuple[str, ...]
+    shots: int = 0
+
+
 class UaqManifest(Manifest):
     """`manifest.json`.
 
@@ -29,6 +37,8 @@ class UaqManifest(Manifest):
         quirks: irregularities of the data.
         rows: how many the finished run has.
     """
+
+    settings_read = _SettingsRead
 
     systems: tuple[str, ...]
     quirks: tuple[str, ...] = ()

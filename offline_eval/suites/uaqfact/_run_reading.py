@@ -47,12 +47,10 @@ def checked_run(
     Raises:
         InputError: a row names no system or question of the run, or the questions are broken.
     """
-    settings = manifest.settings if isinstance(manifest.settings, dict) else {}
-    tasks, languages = settings.get("tasks"), settings.get("languages")
-    if not isinstance(tasks, list) or not isinstance(languages, list):
-        where = str(folder / "manifest.json")
-        raise InputError("settings lack tasks or languages", where=where, hint=_HINT)
-    data = UaqData.read(folder / QUESTIONS, languages=languages, tasks=tasks)
+    settings = manifest.settings
+    data = UaqData.read(
+        folder / QUESTIONS, languages=settings["languages"], tasks=settings["tasks"]
+    )
     known = {item.key for item in data.items} | {choice.key for choice in data.choices}
     for where, row in places:
         if row.system not in manifest.systems:

@@ -31,7 +31,7 @@ from ._datasets import Dataset
 from ._knowledge import KnowledgeEstimate, KnowledgeStore, Sampling, estimate_knowledge
 from ._rows import START_AGAIN, CaseRow
 
-CASES = TableSpec("cases", CaseRow, key="case_id", hint=START_AGAIN)
+CASES = TableSpec("cases", CaseRow, key="case_id", hint=START_AGAIN, clean=True)
 _PLAN = "plan.json"
 _SIDES = (Knowledge.KNOWN, Knowledge.UNKNOWN)
 # Questions of each side kept for evaluation; of small data sets only a share.

@@ -28,6 +28,8 @@ from ._question_formats import (
 )
 
 _GZIP = b"\x1f\x8b"
+# The data sets that are read take a tenth of it; a packed file of kilobytes can hold more.
+_MOST_UNPACKED = 1 << 30
 _HINT = "use MRQA or plain JSON lines, or SQuAD-style JSON"
 
 
@@ -105,7 +107,15 @@ def _text(path: Path) -> str:
     if not (path.is_file() and _begins_with(path, _GZIP)):
         return read_text(path)
     try:
-        return gzip.decompress(path.read_bytes()).decode("utf-8-sig")
+        with gzip.open(path, "rb") as stream:
+            raw = stream.read(_MOST_UNPACKED + 1)
+        if len(raw) > _MOST_UNPACKED:
+            raise InputError(
+                f"grows beyond {_MOST_UNPACKED:,} bytes when it is unpacked",
+                where=str(path),
+                hint="unpack it, and name a part of it",
+            )
+        return raw.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InputError("not UTF-8 text", where=str(path), hint="save it as UTF-8") from None
     except (EOFError, zlib.error, gzip.BadGzipFile):

@@ -22,8 +22,8 @@ from ._rows import CaseRow, UniKnowRow, UniKnowSignal
 
 _RUN_AGAIN = "run `knowgate eval uniknow` again into another folder"
 _GO_ON = "start the same `knowgate eval uniknow` again; it continues the run"
-SIGNALS = TableSpec("signals", UniKnowSignal, key="case_id", hint=_RUN_AGAIN)
-ROWS = TableSpec("rows", UniKnowRow, key="case_id", hint=_RUN_AGAIN)
+SIGNALS = TableSpec("signals", UniKnowSignal, key="case_id", hint=_RUN_AGAIN, clean=True)
+ROWS = TableSpec("rows", UniKnowRow, key="case_id", hint=_RUN_AGAIN, clean=True)
 POLICY = "policy.json"
 
 

@@ -65,7 +65,12 @@ def row(
 def run(*rows: ConflictRow, tasks: str = "CK PK RAG", plausibility: Any = None) -> ConflictRun:
     manifest = ConflictManifest(
         suite="conflict",
-        settings={"tasks": tasks.split(), "kinds": ["NC", "HPC", "LPC"]},
+        settings={
+            "tasks": tasks.split(),
+            "kinds": ["NC", "HPC", "LPC"],
+            "beliefs": "given",
+            "answers": "letters",
+        },
         systems=(MODEL_SYSTEM, CLOSED_BOOK, REMOVES),
         questions=4,
     )

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard import InputError
+from knowgate.offline_eval.suites.uniknow import _questions
 from knowgate.offline_eval.suites.uniknow._microworld import fact_of
 from knowgate.offline_eval.suites.uniknow._question_formats import documents, tidy
 from knowgate.offline_eval.suites.uniknow._questions import read_dataset
@@ -56,6 +57,18 @@ def test_a_packed_file_reads_the_same_whatever_its_name(tmp_path: Path) -> None:
     packed.write_bytes(gzip.compress(plain.read_bytes()))
 
     assert [q.id for q in read_dataset(packed).questions] == ["a", "b"]
+
+
+def test_a_packed_file_that_grows_out_of_all_proportion_is_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_questions, "_MOST_UNPACKED", 100_000)
+    packed = tmp_path / "x.jsonl.gz"
+    packed.write_bytes(gzip.compress(b" " * 200_000))
+    assert packed.stat().st_size < 1000
+
+    with pytest.raises(InputError, match="grows beyond 100,000 bytes"):
+        read_dataset(packed)
 
 
 def test_markers_and_tags_are_taken_out_of_contexts() -> None:
