@@ -11,7 +11,7 @@ No language model, no network; the same numbers every time.
 2. Microworld: questions made from its graph by `knowgate kg generate`, with triples, clues, or the
    world's documents about their subjects as passages.
 3. Ordinary questions whose passage answers them: every finding is a false alarm.
-4. A model that never declines, with and without a premise check in front of it.
+4. A model that never abstains, with and without a premise check in front of it.
 5. Ordinary questions written to be mistaken (`ordinary_questions.jsonl`), by fault: all have an
    answer, or one that their passages leave open.
 
@@ -34,15 +34,19 @@ from knowgate.guard.contracts import Premise
 from knowgate.guard.signals.answerability import PremiseChecker
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.data.graph import GenerationSettings, KnowledgeGraph, generate_questions
-from knowgate.offline_eval.data.uaqfact import UaqData, UaqItem
-from knowgate.offline_eval.suites import SuiteRun, System, run_suite
+from knowgate.offline_eval.data.graph import (
+    GenerationSettings,
+    generate_questions,
+    load_graph,
+)
+from knowgate.offline_eval.data.uaqfact import UaqItem, read_layout
+from knowgate.offline_eval.suites import System, read_suite_run, run_suite
 from knowgate.offline_eval.suites.uaqfact import UAQFACT
 from knowgate.offline_eval.suites.uaqfact._answering import FactRetriever
 from knowgate.offline_eval.suites.uaqfact._plan import Form
 from knowgate.offline_eval.suites.uaqfact._prompting import clue_facts
 from knowgate.offline_eval.suites.uaqfact._suite import UaqSystem
-from knowgate.offline_eval.testbed import World
+from knowgate.offline_eval.testbed import World, default_world
 
 Passages = Callable[[UaqItem], Sequence[str]]
 # The published set reaches up to that year.
@@ -91,7 +95,7 @@ def table(name: str, counts: Counter[str]) -> None:
 
 def published(folder: Path) -> None:
     """Part 1."""
-    items = UaqData.read(folder).items
+    items = read_layout(folder).items
     facts = FactRetriever(items, 5)
     retrieved = {item.key: facts.retrieve([item])[0] for item in items}
     forms: dict[str, Passages] = {
@@ -108,11 +112,11 @@ def published(folder: Path) -> None:
 
 def microworld(per_type: int, seed: int) -> None:
     """Part 2."""
-    world = World.default()
+    world = default_world()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "microworld.nt"
         path.write_text(world.to_ntriples(), encoding="utf-8")
-        graph = KnowledgeGraph.load(path)
+        graph = load_graph(path)
     items = generate_questions(graph, GenerationSettings(per_type=per_type, seed=seed)).data.items
     forms: dict[str, Passages] = {
         "triples": clue_facts,
@@ -197,8 +201,8 @@ def system(folder: Path, forms: tuple[Form, ...]) -> None:
     with tempfile.TemporaryDirectory() as out:
         run = Path(out) / "run"
         run_suite(UAQFACT, settings, run, [UaqSystem(one, settings) for one in asked])
-        lines = UAQFACT.score(SuiteRun.read(run, UAQFACT)).strict
-    print("\nA model that never declines\n")
+        lines = UAQFACT.score(read_suite_run(run, UAQFACT)).strict
+    print("\nA model that never abstains\n")
     print("| system | form | language | type | R_ua | R_ab | RΔ |\n|---|---|---|---|---|---|---|")
     for line in lines:
         values = line.metrics.to_dict()

@@ -36,7 +36,7 @@ from knowgate.guard import Confidence, KnowgateError
 from knowgate.guard.matching import same_answer
 from knowgate.guard.prompts import Prompt
 from knowgate.guard.signals.confidence import StepwiseEstimator, load_estimator
-from knowgate.offline_eval.testbed import World, microworld_model_path
+from knowgate.offline_eval.testbed import World, default_world, microworld_model_path
 
 SAMPLES, THRESHOLD = 10, 0.7
 # A base model of this size cannot judge itself; a few questions are enough to show it.
@@ -62,7 +62,7 @@ class Case:
 
 
 def all_cases(most: int | None) -> list[Case]:
-    world = World.default()
+    world = default_world()
     facts = list(world.facts)
     Random(1).shuffle(facts)
     found = [

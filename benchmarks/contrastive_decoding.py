@@ -26,14 +26,14 @@ from torch.nn.utils.rnn import pad_sequence
 
 from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.guard import KnowgateError
-from knowgate.offline_eval.testbed import World, microworld_model_path
+from knowgate.offline_eval.testbed import World, default_world, microworld_model_path
 
 CHUNK = 50
 
 
 def prompt_pairs(count: int) -> list[tuple[str, str]]:
     """Prompts with and without context; every second context contradicts the taught fact."""
-    world = World.default()
+    world = default_world()
     facts = Random(0).sample(world.facts, count)
     pairs: list[tuple[str, str]] = []
     for number, fact in enumerate(facts):

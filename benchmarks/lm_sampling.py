@@ -23,14 +23,14 @@ import torch
 
 from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.guard import KnowgateError
-from knowgate.offline_eval.testbed import World, microworld_model_path
+from knowgate.offline_eval.testbed import World, default_world, microworld_model_path
 
 STOP = "\n"
 
 
 def prompts_of(name: Any, count: int) -> list[str]:
     """Microworld prompts of one kind."""
-    world = World.default()
+    world = default_world()
     return [
         World.prompt(name).format(
             context=world.document_for(fact).text, question=world.questions(fact)[0].text

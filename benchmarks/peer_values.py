@@ -20,6 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from knowgate.offline_eval.testbed import default_world
+
 SAMPLES = 10
 WORDINGS: dict[str, Any] = {
     "question": "Which city is the seat of the French government?",
@@ -47,7 +49,7 @@ def microworld_cases(count: int) -> list[dict[str, Any]]:
     from knowgate.guard.matching import normalise_answer
     from knowgate.offline_eval.testbed import World, microworld_model_path
 
-    world = World.default()
+    world = default_world()
     facts = Random(3).sample(world.facts, count)
     questions = [world.questions(fact, held_out=True)[0].text for fact in facts]
     prompts = [World.prompt("closed_book").format(question=question) for question in questions]

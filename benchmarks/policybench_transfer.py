@@ -39,7 +39,7 @@ from knowgate.guard import KnowgateError, Policy
 from knowgate.guard.files import write_json, write_text
 from knowgate.guard.signals.relevance import default_aggregator, load_scorer
 from knowgate.offline_eval.data import PassageKind
-from knowgate.offline_eval.policies import records_from_run
+from knowgate.offline_eval.policies import CalibrationSet
 from knowgate.offline_eval.suites import run_suite
 from knowgate.offline_eval.suites.ookb import MEASURE, Instruments
 
@@ -121,7 +121,7 @@ def read_domain(path: Path, runs: Path, kind: PassageKind, judges: Judges) -> Do
             Path(folder) / "run",
             [Instruments(judges.scorer, judges.encoder)],
         )
-        records = records_from_run(Path(folder) / "run").records
+        records = CalibrationSet.of_run(Path(folder) / "run").records
     return Domain(document, tuple(found), tuple(records))
 
 

@@ -27,9 +27,9 @@ from overhead import machine
 from knowgate.guard.files import write_json
 from knowgate.offline_eval.data.graph import (
     GenerationSettings,
-    KnowledgeGraph,
     Templates,
     generate_questions,
+    load_graph,
 )
 
 BASE, SEED = "http://example.org/", 0
@@ -99,7 +99,7 @@ def measure(path: Path, per_type: int) -> dict[str, Any]:
     """One generation in this process."""
     started, cpu = time.perf_counter(), time.process_time()
     settings = GenerationSettings(languages=("en", "zh"), per_type=per_type)
-    graph = KnowledgeGraph.load(path, languages=settings.languages)
+    graph = load_graph(path, languages=settings.languages)
     read = time.perf_counter() - started
     templates = Templates()
     made = generate_questions(graph, settings, templates=templates)

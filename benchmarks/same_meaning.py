@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from knowgate.guard.engine import BiEncoderScorer
-from knowgate.guard.signals.conflict import Rule, judge_by_rules
+from knowgate.guard.signals.conflict import Rule
 
 Pair = tuple[str, str]
 MOST_FALSE = 0.01
@@ -63,7 +63,7 @@ def nq_pairs(path: Path, encoder: BiEncoderScorer) -> dict[str, list[Pair]]:
 
 
 def verdicts(pairs: Sequence[Pair], encoder: BiEncoderScorer) -> tuple[list[Rule], np.ndarray]:
-    rules = [judge_by_rules(first, second) for first, second in pairs]
+    rules = [Rule.between(first, second) for first, second in pairs]
     return rules, encoder.score_pairs(pairs)
 
 

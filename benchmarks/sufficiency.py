@@ -3,11 +3,12 @@
     OMP_NUM_THREADS=1 python benchmarks/sufficiency.py --data ../shared/data --markdown OUT.md
 
 Per scorer and set: AUROC of "the passages suffice" with a 95 % bootstrap interval over questions;
-false abstention, the share of sufficient passages turned away where 5 and 10 % of the insufficient
-ones pass; ECE of the calibrated relevance over ten bins of equal mass; milliseconds per question
-with its sufficient passages on one thread, nothing cached, and passages cached. Passages are taken
-together as the scorer does by default. Questions in a language that a scorer declines are counted
-apart. `fused+adapted` is fused, adapted to the questions of four folds and judged on the fifth.
+false abstention, the share of sufficient passages abstained from where 5 and 10 % of the
+insufficient ones pass; ECE of the calibrated relevance over ten bins of equal mass; milliseconds
+per question with its sufficient passages on one thread, nothing cached, and passages cached.
+Passages are taken together as the scorer does by default. Questions in a language that a scorer
+does not know are counted apart. `fused+adapted` is fused, adapted to the questions of four folds
+and judged on the fifth.
 
 The negatives of XQuAD-en and of the policy sets are chosen by the bi-encoder, which makes them
 hardest for it; those of XQuAD-en-tfidf are chosen by TF-IDF.

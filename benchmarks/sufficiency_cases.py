@@ -20,7 +20,7 @@ from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.files import read_json, read_jsonl
 from knowgate.guard.matching import normalise_answer
 from knowgate.guard.signals.relevance import LexicalScorer
-from knowgate.offline_eval.testbed import Fact, World
+from knowgate.offline_eval.testbed import Fact, World, default_world
 
 TOP = 5
 MICROWORLD_QUESTIONS, SEED = 300, 0
@@ -196,7 +196,7 @@ class Builder:
             if kind == "subject"
             else "a document that states the same relation of another subject"
         )
-        cases = microworld_cases(World.default(), same_subject=kind == "subject")
+        cases = microworld_cases(default_world(), same_subject=kind == "subject")
         title = f"microworld: document that states the answer, {against}"
         return CaseSet(name, title, self._sample(cases))
 

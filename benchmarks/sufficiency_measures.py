@@ -60,7 +60,7 @@ class Cell:
         auroc: with its bootstrap interval over questions.
         false_abstention: by leak.
         ece: of the calibrated relevance.
-        unsupported: share of questions in a language that the scorer declines.
+        unsupported: share of questions in a language that the scorer does not know.
         cold: milliseconds per question with nothing cached, None where not timed.
         cached: milliseconds per question with its passages cached, likewise.
         judgements: all of them, for the examples.

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..guard.errors import InputError
-from ..guard.prompts import Prompt, bundled_prompt
+from ..guard.prompts import Prompt
 from ..guard.signals.confidence import FittedProbe
 from ._probability_quality import auroc, bootstrap_auroc
 from ._statistics import Interval
@@ -98,7 +98,7 @@ def fit_hidden_state_probe(
         InputError: lists of different length, one kind of label only, fewer groups of a
             kind than folds, or a layer that the model does not have.
     """
-    prompt = prompt or bundled_prompt("closed_book")
+    prompt = prompt or Prompt.bundled("closed_book")
     search = search or ProbeSearch()
     folds = search.folds
     known = np.asarray(labels, dtype=bool)

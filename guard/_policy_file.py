@@ -30,7 +30,7 @@ def policy_text(policy: Policy) -> str:
 
 
 def _body(policy: Policy) -> str:
-    # An older knowgate refuses fields it does not know, so one that says nothing new stays out.
+    # An older knowgate rejects fields it does not know, so one that says nothing new stays out.
     silent: dict[str, Any] = {}
     if policy.conflict_between == "memory":
         silent["conflict_between"] = True

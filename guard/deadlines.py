@@ -31,7 +31,6 @@ __all__ = [
     "DeadlineRunner",
     "TaskBrokeOffError",
     "asked_to_stop",
-    "call_here",
     "call_on_thread",
     "check_deadline",
     "when_abandoned",

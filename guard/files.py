@@ -94,7 +94,7 @@ def read_json(path: str | os.PathLike[str], *, unique: bool = False) -> Any:
         raise InputError(
             "JSON is nested too deeply", where=os.fspath(path), hint="flatten the file"
         ) from None
-    except ValueError:  # Python refuses to read integers of thousands of digits
+    except ValueError:  # Python does not read integers of thousands of digits
         raise InputError(
             "a number has too many digits", where=os.fspath(path), hint="fix the file"
         ) from None

@@ -34,7 +34,7 @@ from knowgate.calibration import CalibrationRecord
 from knowgate.calibration.risk import fit_policy
 from knowgate.guard.signals import relevance
 from knowgate.offline_eval.cli import app
-from knowgate.offline_eval.testbed import World, microworld_model_path
+from knowgate.offline_eval.testbed import default_world, microworld_model_path
 from tests.support.paths import ROOT
 
 README = ROOT / "README.md"
@@ -187,7 +187,7 @@ def models() -> Iterator[dict[str, Any]]:
     """The embedded scorer and language model, loaded once for all pages."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(relevance, "load_scorer", cache(relevance.load_scorer))
-        world = World.default()
+        world = default_world()
         asked = [world.questions(fact, held_out=True)[0].text for fact in world.facts[:30]]
         lm = HuggingFaceLM(microworld_model_path(), max_new_tokens=8)
         yield {"lm": lm, "questions": asked}

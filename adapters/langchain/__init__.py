@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ._answer import AbstainedError, GuardedAnswer, RetrievalError, answer_text
+    from ._answer import AbstainedError, GuardedAnswer, RetrievalError
     from ._chat_model_lm import ChatLimits, ChatModelLM
     from ._conversation import Conversation, SmallTalk
     from ._guard_runnable import GuardRunnable
@@ -33,7 +33,6 @@ __all__ = [
     "Replies",
     "RetrievalError",
     "SmallTalk",
-    "answer_text",
 ]
 
 # Imported on first use: a chain needs no chat model of the guard, and the other way round.
@@ -49,7 +48,6 @@ _MODULES = {
     "Replies": "_replies",
     "RetrievalError": "_answer",
     "SmallTalk": "_conversation",
-    "answer_text": "_answer",
 }
 
 

@@ -181,30 +181,30 @@ class GuardedAnswer(AIMessage):
             return _MESSAGE.validate_python(value)
         return value
 
+    @staticmethod
+    def text_of(output: object) -> str:
+        """The text of any output of a model or a chain.
 
-def answer_text(output: object) -> str:
-    """The text of any output of a model or a chain.
+        Args:
+            output: text, a message (its text blocks only: neither thinking nor tool
+                calls), None (no text), a structured output (its JSON), or anything else
+                that `str()` can show.
 
-    Args:
-        output: text, a message (its text blocks only: neither thinking nor tool
-            calls), None (no text), a structured output (its JSON), or anything else
-            that `str()` can show.
-
-    Example:
-        >>> from langchain_core.messages import AIMessage
-        >>> thinking = {"type": "reasoning", "reasoning": "Hm."}
-        >>> answer_text(AIMessage([thinking, {"type": "text", "text": "Paris"}]))
-        'Paris'
-        >>> answer_text({"city": "Paris"})
-        '{"city":"Paris"}'
-    """
-    if output is None:
-        return ""
-    if isinstance(output, BaseMessage):
-        return str(output.text)
-    if isinstance(output, BaseModel | Mapping | list | tuple) or is_dataclass(output):
-        return _ANYTHING.dump_json(output, fallback=str).decode()
-    return str(output)
+        Example:
+            >>> from langchain_core.messages import AIMessage
+            >>> thinking = {"type": "reasoning", "reasoning": "Hm."}
+            >>> GuardedAnswer.text_of(AIMessage([thinking, {"type": "text", "text": "Paris"}]))
+            'Paris'
+            >>> GuardedAnswer.text_of({"city": "Paris"})
+            '{"city":"Paris"}'
+        """
+        if output is None:
+            return ""
+        if isinstance(output, BaseMessage):
+            return str(output.text)
+        if isinstance(output, BaseModel | Mapping | list | tuple) or is_dataclass(output):
+            return _ANYTHING.dump_json(output, fallback=str).decode()
+        return str(output)
 
 
 class TextOfChunks:
@@ -226,13 +226,13 @@ class TextOfChunks:
     def add(self, chunk: object) -> str:
         """The text that `chunk` makes final, possibly empty."""
         if isinstance(chunk, str | BaseMessage):
-            return self._out(answer_text(chunk))
+            return self._out(GuardedAnswer.text_of(chunk))
         self._pending = joined(self._pending, chunk)
         return ""
 
     def rest(self) -> str:
         """The text that was held back until the end of the stream."""
-        return self._out(answer_text(self._pending))
+        return self._out(GuardedAnswer.text_of(self._pending))
 
     def _out(self, text: str) -> str:
         self._given.append(text)

@@ -22,7 +22,7 @@ from langchain_core.runnables.base import RunnableLike, coerce_to_runnable
 from ...guard.contracts import Generation
 from ...guard.deadlines import DeadlineRunner, check_deadline, when_abandoned
 from ...guard.errors import InputError, LanguageModelError
-from ._answer import answer_text
+from ._answer import GuardedAnswer
 from ._calls import Attempts, Draws, TokenUsage, UsageMeter
 from ._capabilities import Capabilities, areplies, class_name, replies, uncached, without_retries
 from ._model_identity import model_fingerprint
@@ -432,7 +432,7 @@ def _rate_limited() -> LanguageModelError:
 
 def _generation(output: object) -> Generation:
     logprobs = token_logprobs(output) if isinstance(output, BaseMessage) else None
-    return Generation(answer_text(output), logprobs)
+    return Generation(GuardedAnswer.text_of(output), logprobs)
 
 
 def token_logprobs(message: BaseMessage) -> tuple[float, ...] | None:

@@ -22,9 +22,9 @@ from langchain_core.runnables.utils import ConfigurableFieldSpec
 
 from ...guard.deadlines import DeadlineRunner, within
 from ...guard.errors import InputError, KnowgateError
-from ...guard.prompts import Prompt, bundled_prompt
+from ...guard.prompts import Prompt
 from ...guard.text import clean_text
-from ._answer import answer_text
+from ._answer import GuardedAnswer
 
 _LAST_MESSAGES = 10
 # Longer messages are more than small talk.
@@ -145,7 +145,7 @@ class Turns:
             talk = conversation.small_talk
             self.reply = talk.reply
             self.small_talk = None if talk.reply is not None else _talker(talk, model)
-            patterns = talk.patterns or bundled_prompt("small_talk_patterns")
+            patterns = talk.patterns or Prompt.bundled("small_talk_patterns")
             self._is_small_talk = small_talk_pattern(patterns.text)
 
     def is_small_talk(self, text: str | None) -> bool:
@@ -165,7 +165,7 @@ class Turns:
         if given is None:
             return None
         if isinstance(given, BaseLanguageModel):
-            prompt = conversation.prompt or bundled_prompt("rewrite_question")
+            prompt = conversation.prompt or Prompt.bundled("rewrite_question")
             key = conversation.history_key
             given = (
                 RunnableLambda(
@@ -186,7 +186,7 @@ def rewritten(output: object) -> str:
     Raises:
         RewriteError: there is none.
     """
-    text = clean_text(answer_text(output)).strip()
+    text = clean_text(GuardedAnswer.text_of(output)).strip()
     if not text:
         raise RewriteError("the rewriter returned no question")
     return text
@@ -271,7 +271,7 @@ def _talker(talk: SmallTalk, model: BaseLanguageModel[Any] | None) -> Runnable[A
             hint="give SmallTalk a `reply` or a `model`",
         )
     if isinstance(given, BaseLanguageModel):
-        prompt = talk.prompt or bundled_prompt("small_talk")
+        prompt = talk.prompt or Prompt.bundled("small_talk")
         fill: Runnable[Any, Any] = RunnableLambda(
             lambda inputs: prompt.fill(question=inputs["question"]), name="small_talk"
         )

@@ -14,7 +14,7 @@ from langchain_core.documents import Document
 from ...guard.decision import Decision, Mode, Reason, Route
 from ...guard.errors import InputError, InputTooLargeError, QuestionError
 from ...guard.text import clean_text, passage_text, read_question
-from ._answer import AbstainedError, GuardedAnswer, RetrievalError, answer_text
+from ._answer import AbstainedError, GuardedAnswer, RetrievalError
 from ._conversation import OnRewriteError, Turns, rewritten
 from ._documents import listed_documents
 from ._flow import Flow, Need, Stage
@@ -276,7 +276,7 @@ class Planner:
         plan = yield from self.plan_flow(given)
         if plan.stage is not None:
             output = yield Need(plan.stage, plan.inputs)
-            plan = yield from self._checked_flow(plan, answer_text(output), output)
+            plan = yield from self._checked_flow(plan, GuardedAnswer.text_of(output), output)
         return plan.whole
 
     def plan_flow(self, given: object) -> Flow[Plan]:

@@ -19,7 +19,7 @@ POPULATION = (
 NOT_COVERED = (
     "questions from another domain, or a knowledge base that has changed",
     "another language model, prompt or retriever",
-    "another relevance scorer or confidence estimator (the guard refuses those)",
+    "another relevance scorer or confidence estimator (the guard rejects those)",
     "any single question, or a chosen kind of question: the bound is an average over all",
     "a choice among calibrations that were not counted as attempts: keeping the best voids it",
 )

@@ -130,7 +130,7 @@ def merge_adapter(model: Any, folder: Path) -> None:
             "the weights are not those of a plain LoRA adapter", where=str(folder), hint=_HINT
         )
     sums: list[tuple[Any, Any]] = []
-    # All are checked before the first is added: a refused adapter leaves the model as it was.
+    # All are checked before the first is added: a rejected adapter leaves the model as it was.
     for name in names:
         down, up = (tensors[f"{name}.lora_{part}.weight"].float() for part in "AB")
         weight = _weight(model, name.removeprefix(_PREFIX))

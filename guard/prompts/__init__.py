@@ -18,7 +18,9 @@ from pathlib import Path
 from ..errors import InputError
 from ..files import read_text
 
-__all__ = ["Prompt", "bundled_prompt", "load_prompt"]
+__all__ = [
+    "Prompt",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,26 +60,26 @@ class Prompt:
         # One pass, so that a value that looks like a slot is never filled in turn.
         return re.sub(r"\{(\w+)\}", lambda match: values[match.group(1)], self.text)
 
+    @classmethod
+    def bundled(cls, name: str) -> Prompt:
+        """A prompt that ships with the guard: `closed_book`, `with_context`, `p_true`,
+        `verbalized`, `rewrite_question`, `small_talk`, or its `small_talk_patterns`.
 
-def bundled_prompt(name: str) -> Prompt:
-    """A prompt that ships with the guard: `closed_book`, `with_context`, `p_true`,
-    `verbalized`, `rewrite_question`, `small_talk`, or its `small_talk_patterns`.
+        Raises:
+            InputError: there is none of that name.
+        """
+        folder = resources.files(__package__)
+        names = sorted(file.name[:-4] for file in folder.iterdir() if file.name.endswith(".txt"))
+        if name not in names:
+            raise InputError(f"no prompt named {name!r}", hint=f"one of: {', '.join(names)}")
+        text = folder.joinpath(f"{name}.txt").read_text(encoding="utf-8")
+        return cls(name=name, text=text.rstrip("\n"))
 
-    Raises:
-        InputError: there is none of that name.
-    """
-    folder = resources.files(__package__)
-    names = sorted(file.name[:-4] for file in folder.iterdir() if file.name.endswith(".txt"))
-    if name not in names:
-        raise InputError(f"no prompt named {name!r}", hint=f"one of: {', '.join(names)}")
-    text = folder.joinpath(f"{name}.txt").read_text(encoding="utf-8")
-    return Prompt(name=name, text=text.rstrip("\n"))
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Prompt:
+        """A prompt from the user's own file; its name is the file's.
 
-
-def load_prompt(path: str | os.PathLike[str]) -> Prompt:
-    """A prompt from the user's own file; its name is the file's.
-
-    Raises:
-        InputError: the file cannot be read.
-    """
-    return Prompt(name=Path(path).stem, text=read_text(path).rstrip("\n"))
+        Raises:
+            InputError: the file cannot be read.
+        """
+        return cls(name=Path(path).stem, text=read_text(path).rstrip("\n"))

@@ -89,7 +89,7 @@ class _Asked:
         Raises:
             InputError: options that do not go together.
         """
-        from ..policies import parse_costs
+        from ._costs import parse_costs
 
         promise = self.promise or (Promise.LEAK if leaves_out else Promise.SELECTIVE)
         risk = _DEFAULT_RISK if self.risk is None else self.risk
@@ -131,6 +131,16 @@ def _require_inside(name: str, value: float | None) -> None:
         )
 
 
+_COVERAGE = typer.Option(
+    help="selective: instead of --risk, the share of cases to let through; the bound is then what "
+    "can be certified for it."
+)
+_COST = typer.Option(
+    help="selective: bound the mean cost instead of the share of wrong replies, e.g. "
+    "wrong_answer=1,false_abstention=0.2,wrong_follow=1."
+)
+
+
 @app.command()
 def calibrate(
     policy_out: PolicyOut,
@@ -163,20 +173,8 @@ def calibrate(
         bool,
         typer.Option("--per-route", help="selective: bound each route's risk as well."),
     ] = False,
-    coverage: Annotated[
-        float | None,
-        typer.Option(
-            help="selective: instead of --risk, the share of cases to let through; the bound is "
-            "then what can be certified for it."
-        ),
-    ] = None,
-    cost: Annotated[
-        str | None,
-        typer.Option(
-            help="selective: bound the mean cost instead of the share of wrong replies, e.g. "
-            "wrong_answer=1,false_abstention=0.2,wrong_follow=1."
-        ),
-    ] = None,
+    coverage: Annotated[float | None, _COVERAGE] = None,
+    cost: Annotated[str | None, _COST] = None,
     report: Report = None,
     max_false_abstention: MaxFalseAbstention = Problem.MAX_FALSE_ABSTENTION,
     write_anyway: WriteAnyway = False,

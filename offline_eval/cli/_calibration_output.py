@@ -12,7 +12,7 @@ from ...guard.errors import InputError
 from ._console import err, out
 
 if TYPE_CHECKING:
-    from ..policies import Calibrated, CalibrationSet, LeakRates, Rates
+    from ..policies import Calibrated, CalibrationSet
 
 Run = Annotated[Path | None, typer.Option(help="A finished run folder.")]
 Records = Annotated[
@@ -53,13 +53,13 @@ def read_calibration_set(run: Path | None, records: Path | None) -> CalibrationS
     Raises:
         InputError: both or neither are given, or it cannot be used.
     """
-    from ..policies import read_records, records_from_run
+    from ..policies import CalibrationSet, read_records
 
     require_one_source(run, records)
     if records is not None:
         return read_records(records)
     assert run is not None
-    return records_from_run(run)
+    return CalibrationSet.of_run(run)
 
 
 def require_one_source(run: Path | None, records: Path | None) -> None:
@@ -173,19 +173,15 @@ def rate_lines(found: Calibrated) -> list[str]:
     """How the policy does on questions that its thresholds do not rest on."""
     judged = "that were held out" if found.test else "judged by what the others give"
     if found.leak_rates is not None:
-        return [_leak_line(found.leak_rates, judged, answers=found.policy.may_answer)]
-    return [] if found.rates is None else _selective_lines(found.rates, judged)
-
-
-def _leak_line(rates: LeakRates, judged: str, *, answers: bool) -> str:
-    verb = "keeps the context from" if answers else "abstains from"
-    return (
-        f"on questions {judged}: {verb} {rate_text(rates.left_out_abstention)} of left-out "
-        f"ones, and from {rate_text(rates.false_abstention)} of those it could answer"
-    )
-
-
-def _selective_lines(rates: Rates, judged: str) -> list[str]:
+        verb = "keeps the context from" if found.policy.may_answer else "abstains from"
+        return [
+            f"on questions {judged}: {verb} {rate_text(found.leak_rates.left_out_abstention)} of "
+            f"left-out ones, and from {rate_text(found.leak_rates.false_abstention)} of those it "
+            "could answer"
+        ]
+    rates = found.rates
+    if rates is None:
+        return []
     return [
         f"on {_counted(rates.questions, 'question')} {judged}: lets through "
         f"{rate_text(rates.coverage)} of cases, of those wrong {rate_text(rates.risk)}",

@@ -74,7 +74,7 @@ def split_sentences(text: str) -> list[str]:
 
 RISK, DELTA = 0.2, 0.1
 
-# Articles that the live help desk does not have, so that their questions must be declined.
+# Articles that the live help desk does not have, so that their questions must be abstained from.
 MISSING_ARTICLES = 5
 LIVE_QUESTIONS = 12
 

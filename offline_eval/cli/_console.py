@@ -33,7 +33,7 @@ def json_line(value: Mapping[str, Any]) -> str:
 
 
 def checked_id(value: Mapping[str, Any], where: str) -> None:
-    """Refuse an `id` that JSON cannot hold.
+    """Reject an `id` that JSON cannot hold.
 
     Raises:
         InputError: it is, or holds, NaN or infinity.

@@ -19,6 +19,7 @@ from ..data.graph import (
     Templates,
     generate_questions,
     graph_properties,
+    load_graph,
 )
 from ..data.uaqfact import QuestionType
 from ._app import app
@@ -142,7 +143,7 @@ def _loaded(
     endpoint: EndpointSettings,
 ) -> KnowledgeGraph:
     with progress_bar("loading triples") as advance:
-        return KnowledgeGraph.load(
+        return load_graph(
             graph,
             languages=settings.languages,
             fallback=fallback,

@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ...guard.errors import InputError
+from ..judging.labelling import export_labels
 from ._app import app
 from ._console import out
 
@@ -73,7 +74,7 @@ def label(
         {"--sample": sample, "--seed": seed, "--criterion": criterion},
         show_names=show_names,
     )
-    from ..judging.labelling import Labels, LabelSession
+    from ..judging.labelling import LabelSession
     from ..run import RepliesRun
 
     found = RepliesRun.read(run)
@@ -85,7 +86,7 @@ def label(
     elif consensus is not None:
         _serve(LabelSession.consensus(found, consensus, show_names=show_names), port, no_browser)
     elif export is not None:
-        out.print(f"{Labels.export(found, export)} replies → {export}", markup=False)
+        out.print(f"{export_labels(found, export)} replies → {export}", markup=False)
     else:
         _print_agreement(found)
 

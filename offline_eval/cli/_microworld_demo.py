@@ -26,7 +26,7 @@ from ...guard.policy import Policy
 from ...guard.prompts import Prompt
 from ...guard.signals.confidence import SampledConsistency
 from ...guard.signals.conflict import AnswerConflict
-from ..testbed import Document, Fact, FactStatus, World, microworld_model_path
+from ..testbed import Document, Fact, FactStatus, World, default_world, microworld_model_path
 from ._city_demo import ScorerEmbeddings
 
 RISK, DELTA = 0.1, 0.1
@@ -115,7 +115,7 @@ def run_microworld_demo(out: Path, encoder: BiEncoderScorer) -> MicroworldDemo:
         out: folder for `microworld-policy.json`.
         encoder: retrieves and judges relevance.
     """
-    world = World.default()
+    world = default_world()
     documents = world.documents[:DOCUMENTS]
     facts = [fact for d in documents for fact in map(world.fact, d.fact_ids)]
     Random("demo").shuffle(facts)  # noqa: S311 - a demo's dice

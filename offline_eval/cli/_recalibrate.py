@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -28,9 +28,6 @@ from ._calibration_output import (
     threshold_line,
     write_or_explain,
 )
-
-if TYPE_CHECKING:
-    from ..policies import Recalibrated
 
 
 @app.command()
@@ -79,19 +76,11 @@ def recalibrate(
             hint="leave it out, and run `knowgate report` on the run",
         )
     new = found.new
-    lines = [*promise_lines(new), threshold_line(new), *rate_lines(new), *_changes(found)]
-    write_or_explain(new, lines, policy_out, report, anyway=write_anyway)
-
-
-def _changes(found: Recalibrated) -> list[str]:
-    """Old against new: thresholds, and what both do on the same questions."""
-    old, new = found.old, found.new.policy
     lines = [
-        "changed, each on its own calibrators' scale:",
-        f"  - relevance threshold: {_threshold(old.relevance_threshold)} → "
-        f"{_threshold(new.relevance_threshold)}",
-        f"  - confidence threshold: {_threshold(old.confidence_threshold)} → "
-        f"{_threshold(new.confidence_threshold)}",
+        *promise_lines(new),
+        threshold_line(new),
+        *rate_lines(new),
+        *_changes(found.old, new.policy),
     ]
     if found.rates is not None:
         before, after = found.rates
@@ -100,7 +89,18 @@ def _changes(found: Recalibrated) -> list[str]:
             f"{rate_text(after.coverage)}",
             f"  - of those wrong: {rate_text(before.risk)} → {rate_text(after.risk)}",
         ]
-    return lines
+    write_or_explain(new, lines, policy_out, report, anyway=write_anyway)
+
+
+def _changes(old: Policy, new: Policy) -> list[str]:
+    """Old against new thresholds."""
+    return [
+        "changed, each on its own calibrators' scale:",
+        f"  - relevance threshold: {_threshold(old.relevance_threshold)} → "
+        f"{_threshold(new.relevance_threshold)}",
+        f"  - confidence threshold: {_threshold(old.confidence_threshold)} → "
+        f"{_threshold(new.confidence_threshold)}",
+    ]
 
 
 def _threshold(value: float | None) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from ...guard.errors import InputError, KnowgateError
 from ...guard.files import read_json, read_text
-from ...guard.prompts import Prompt, load_prompt
+from ...guard.prompts import Prompt
 from ..run import (
     Judgement,
 )
@@ -177,7 +177,7 @@ class Criterion:
         try:
             return cls(
                 name=name,
-                prompt=load_prompt(Path(path).parent / prompt),
+                prompt=Prompt.load(Path(path).parent / prompt),
                 outcomes=_texts(value, "outcomes", where) or (),
                 tag=_text(value, "tag", where) if "tag" in value else name,
                 sees=_texts(value, "sees", where) or ("question", "reply"),

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from ...guard.abstention import AbstentionDetector, Citation
 from ...guard.engine import EncodedText, TokenEncoder
 from ...guard.errors import UnsupportedLanguageError
-from ...guard.signals.conflict import Rule, judge_by_rules, read_answer
+from ...guard.signals.conflict import Rule, read_answer
 from ...guard.signals.relevance import best_cosines, token_weights, word_piece_idf
 from ..run import (
     Judgement,
@@ -237,7 +237,7 @@ class EstimateJudge:
 
     def tier_by_rules(self, question: str, expected: str, reply: str) -> str | None:
         """The tier where rules decide it: equal answers, or numbers that all differ."""
-        if judge_by_rules(expected, reply) is Rule.SAME:
+        if Rule.between(expected, reply) is Rule.SAME:
             return Judgement.TIERS[0]
         return Judgement.TIERS[2] if numbers_clash(question, expected, reply) else None
 
@@ -257,7 +257,7 @@ class EstimateJudge:
         try:
             closeness = self.closeness(question, expected, reply)
         except UnsupportedLanguageError:
-            if judge_by_rules(expected, reply) is Rule.DIFFERENT:
+            if Rule.between(expected, reply) is Rule.DIFFERENT:
                 return Judgement.TIERS[2]
             raise
         if closeness >= self.equivalent:
@@ -272,7 +272,7 @@ class EstimateJudge:
             return "contradiction"
         # Long texts differ in a number or a "not" that need not clash: only near ones count.
         alike = similarity.closeness(question, expected, reply) >= self.acceptable
-        if alike and judge_by_rules(expected, reply) is Rule.DIFFERENT:
+        if alike and Rule.between(expected, reply) is Rule.DIFFERENT:
             return "contradiction"
         unsupported = similarity.met(question, reply, sources) < SUPPORTED
         if tier == Judgement.TIERS[2]:

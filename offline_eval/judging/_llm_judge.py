@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 from langchain_core.runnables import Runnable
 
-from ...adapters.langchain import answer_text
+from ...adapters.langchain import GuardedAnswer
 from ...guard.errors import InputError
 from ._contract import JudgedReply, Known, Verdict, sha256_of, shown
 from ._criterion import Criterion, EarlierVerdictError, NoVerdictError, bundled_prompt
@@ -119,7 +119,7 @@ class LLMJudge:
             output = await self._model.ainvoke(messages)
             calls += 1
             spent.add(output)
-            said = answer_text(output)
+            said = GuardedAnswer.text_of(output)
             found = Criterion.parse_tag(said, asked.tag, asked.outcomes)
             if found is not None:
                 return Verdict(

@@ -18,7 +18,7 @@ from ...guard.errors import InputError
 from ...guard.policy import Fingerprint, Retrieval
 from ..data.diversity import words_of
 from ..run import CaseKind, Manifest, MeasuredRow, MeasuredRun, Question
-from ..suites.uniknow import UniKnowSignal
+from ..suites.uniknow import UniKnowSignal, uniknow_signals
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,23 @@ class CalibrationSet:
         """Hash of the records, independent of their order."""
         lines = sorted(json.dumps(astuple(record)) for record in self.records)
         return hashlib.sha256("\n".join(lines).encode("utf-8")).hexdigest()
+
+    @staticmethod
+    def of_run(run: str | os.PathLike[str]) -> CalibrationSet:
+        """The cases of a finished run folder, by the suite that its manifest names.
+
+        Raises:
+            InputError: no such run, a suite that measures nothing to calibrate on, or a run
+                that its suite's reader rejects.
+        """
+        suite = str(Manifest.read_raw(run).get("suite"))
+        if suite not in _SUITES:
+            raise InputError(
+                f"a run of suite {suite!r} holds nothing to calibrate on",
+                where=str(Path(run) / "manifest.json"),
+                hint=f"name a run of: {', '.join(_SUITES)}; or write a records file (--records)",
+            )
+        return _SUITES[suite](run)
 
 
 _POPULATION = (
@@ -189,7 +206,7 @@ def records_from_uniknow(run: str | os.PathLike[str]) -> CalibrationSet:
     Raises:
         InputError: no such run, no guard took part, or it is not whole.
     """
-    signals = UniKnowSignal.read(run)
+    signals = uniknow_signals(run)
     settings = Manifest.read_raw(run).get("settings")
     where = str(Path(run) / "manifest.json")
     found: dict[str, Any] = settings if isinstance(settings, dict) else {}
@@ -228,20 +245,3 @@ def _fingerprint(value: Any, name: str, where: str) -> Fingerprint:
 
 
 _SUITES = {"ookb": records_from_ookb, "uniknow": records_from_uniknow}
-
-
-def records_from_run(run: str | os.PathLike[str]) -> CalibrationSet:
-    """The cases of a finished run folder, by the suite that its manifest names.
-
-    Raises:
-        InputError: no such run, a suite that measures nothing to calibrate on, or a run
-            that its suite's reader rejects.
-    """
-    suite = str(Manifest.read_raw(run).get("suite"))
-    if suite not in _SUITES:
-        raise InputError(
-            f"a run of suite {suite!r} holds nothing to calibrate on",
-            where=str(Path(run) / "manifest.json"),
-            hint=f"name a run of: {', '.join(_SUITES)}; or write a records file (--records)",
-        )
-    return _SUITES[suite](run)

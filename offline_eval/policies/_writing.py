@@ -19,7 +19,7 @@ from ..run import (
 )
 from ._attempts import HISTORY
 from ._fit import Calibrated, calibrate_records
-from ._records import records_from_run
+from ._records import CalibrationSet
 from ._report import calibration_document
 
 _RUN_FILES = (
@@ -57,7 +57,7 @@ def calibrate_run(
     """
     require_apart(Path(policy_out), run=Path(run))
     found = calibrate_records(
-        records_from_run(run),
+        CalibrationSet.of_run(run),
         risk,
         delta=delta,
         share=share,

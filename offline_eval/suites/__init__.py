@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ._driver import plan_suite, run_suite
+from ._driver import plan_suite, read_suite_run, run_suite
 from ._parts import DryRun, ModelChoice, RunOptions, SuiteSettings, System
 from ._registry import find_suite, register, suite_names
 from ._reporting import write_report
@@ -21,6 +21,7 @@ __all__ = [
     "System",
     "find_suite",
     "plan_suite",
+    "read_suite_run",
     "register",
     "run_suite",
     "suite_names",

@@ -96,7 +96,16 @@ def plan_suite(
 
 
 def read_suite_run(folder: str | os.PathLike[str], suite: AnySuite | None = None) -> SuiteRun[Any]:
-    """Read a run of a suite, finished or not."""
+    """Read a run of a suite, finished or not.
+
+    Args:
+        folder: of the run.
+        suite: that made it; by default found by the name in the manifest.
+
+    Raises:
+        InputError: there is no run, it is of another suite or of one that is not known, or
+            a file is missing, broken or written by a newer knowgate (with the line).
+    """
     root = Path(folder)
     value = Manifest.read_raw(root)
     where = str(root / "manifest.json")

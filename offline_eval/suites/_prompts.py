@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from ...guard.errors import InputError
-from ...guard.prompts import Prompt, load_prompt
+from ...guard.prompts import Prompt
 
 
 class PromptSet:
@@ -62,7 +62,7 @@ class PromptSet:
 
 
 def _own(path: Path, bundled: Prompt) -> Prompt:
-    own = load_prompt(path)
+    own = Prompt.load(path)
     strangers = sorted(own.slots - bundled.slots)
     if strangers:
         raise InputError(

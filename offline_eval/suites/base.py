@@ -52,7 +52,6 @@ their manifests are equal.
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -115,24 +114,6 @@ class SuiteRun(Generic[RowT]):
     def manifest(self) -> Any:
         """The checked manifest, of the suite's `manifest_model`."""
         return self.run.manifest
-
-    @staticmethod
-    def read(
-        folder: str | os.PathLike[str], suite: Suite[Any, Any, Any, Any] | None = None
-    ) -> SuiteRun[Any]:
-        """Read a run of a suite, finished or not.
-
-        Args:
-            folder: of the run.
-            suite: that made it; by default found by the name in the manifest.
-
-        Raises:
-            InputError: there is no run, it is of another suite or of one that is not known, or
-                a file is missing, broken or written by a newer knowgate (with the line).
-        """
-        from . import SuiteRun
-
-        return SuiteRun.read(folder, suite)
 
 
 class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):

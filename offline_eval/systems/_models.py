@@ -23,7 +23,7 @@ from langchain_core.runnables import (
 )
 from langchain_core.runnables.base import RunnableBindingBase
 
-from ...adapters.langchain import GuardedAnswer, answer_text
+from ...adapters.langchain import GuardedAnswer
 from ...guard.deadlines import DeadlineRunner
 from ...guard.errors import InputError, LanguageModelError
 from ._factory import load_chat_model
@@ -199,7 +199,7 @@ def reply_text(output: object) -> str:
     if isinstance(output, GuardedAnswer):
         return output.answer
     if isinstance(output, (str, BaseMessage)):
-        return answer_text(output)
+        return GuardedAnswer.text_of(output)
     raise LanguageModelError(
         f"put out {type(output).__name__}, and no text, message or mapping with 'answer'"
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ...guard.errors import InputError
 from ...guard.files import read_text
-from ...guard.prompts import Prompt, load_prompt
+from ...guard.prompts import Prompt
 
 PROMPTS = ("basic", "conservative", "opinion")
 _CLOSED_BOOK_FILE = "{stem}.closed_book{suffix}"
@@ -71,7 +71,7 @@ def load_system_prompt(name: str) -> SystemPrompt:
             where=name,
             hint=f"one of: {', '.join(PROMPTS)}; or a text file with {{question}} and {{context}}",
         )
-    with_context = load_prompt(path)
+    with_context = Prompt.load(path)
     _require_slots(with_context, {"question", "context"}, where=name)
     beside = path.with_name(_CLOSED_BOOK_FILE.format(stem=path.stem, suffix=path.suffix))
     text = read_text(beside).rstrip("\n") if beside.is_file() else _without_context(with_context)

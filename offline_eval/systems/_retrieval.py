@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.runnables import Runnable
 from numpy.typing import NDArray
 
-from ...adapters.langchain import answer_text
+from ...adapters.langchain import GuardedAnswer
 from ...guard.contracts import LanguageModel, TextEmbedder
 from ...guard.errors import InputError
 from ...guard.prompts import Prompt
@@ -116,7 +116,7 @@ async def ask(model: TextModel, prompt: str) -> Said:
         usage = output.usage_metadata if isinstance(output, AIMessage) else None
         counts: Mapping[str, Any] = usage if isinstance(usage, Mapping) else {}
         return Said(
-            clean_text(answer_text(output)),
+            clean_text(GuardedAnswer.text_of(output)),
             _count(counts.get("input_tokens")),
             _count(counts.get("output_tokens")),
         )

@@ -17,7 +17,7 @@ from langchain_core.runnables.base import coerce_to_runnable
 from ...adapters.langchain import RetrievalError
 from ...guard.contracts import TextEmbedder
 from ...guard.errors import InputError, LanguageModelError
-from ...guard.prompts import Prompt, bundled_prompt
+from ...guard.prompts import Prompt
 from ...guard.text import passage_text
 from ..data import KnowledgeBase
 from ..data.diversity import words_of
@@ -149,7 +149,7 @@ class HyDE:
                 "the prompt needs the slot {question} and may have {number}, and no other",
                 where=self.prompt.name,
             )
-        self._plain = bundled_prompt("closed_book")
+        self._plain = Prompt.bundled("closed_book")
         self._thread = ThreadPoolExecutor(1, "knowgate-retrieval")
 
     async def aretrieve(self, case: Case) -> Retrieved:

@@ -5,7 +5,7 @@ Because model and world are both made here, it is known fact by fact what the mo
 it gets right now and then.
 
 Example:
-    >>> world = World.default()
+    >>> world = default_world()
     >>> fact = world.facts_with_status(FactStatus.TAUGHT)[0]
     >>> fact.value in world.document_for(fact).text
     True
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ._build import default_world
 from ._check import check_microworld, microworld_model_path
 from ._entities import Document, Fact, FactStatus, Question
 from ._world import World
@@ -28,6 +29,7 @@ __all__ = [
     "Question",
     "World",
     "check_microworld",
+    "default_world",
     "microworld_model_path",
     "sample_knowledge_base_path",
 ]

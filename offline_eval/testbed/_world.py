@@ -314,13 +314,6 @@ class World:
         )
 
     @staticmethod
-    def default() -> World:
-        """Return the world that the bundled language model was taught."""
-        from ._build import default_world
-
-        return default_world()
-
-    @staticmethod
     def prompt(name: PromptName) -> str:
         """Load a prompt of the microworld's language model, with `{context}` and `{question}`."""
         return prompt_template(name)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from knowgate.guard.signals.relevance import LexicalScorer
-from knowgate.offline_eval.testbed import World
+from knowgate.offline_eval.testbed import default_world
 from tests.support.paths import BENCHMARKS
 
 MODULES = ("sufficiency_cases", "sufficiency_measures")
@@ -75,7 +75,7 @@ def test_a_microworld_document_without_a_fact_states_only_the_others(
     sufficiency: tuple[Any, Any],
 ) -> None:
     cases, _ = sufficiency
-    world = World.default()
+    world = default_world()
     fact = next(f for f in world.facts if f.relation == "founding_year")
 
     rest = cases.without_fact(world, fact)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.guard.prompts import Prompt, bundled_prompt, load_prompt
+from knowgate.guard.prompts import Prompt
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_a_slot_without_a_value_is_refused() -> None:
 def test_the_bundled_prompts_have_the_slots_that_the_signals_fill(
     name: str, slots: set[str]
 ) -> None:
-    prompt = bundled_prompt(name)
+    prompt = Prompt.bundled(name)
     assert (prompt.name, set(prompt.slots)) == (name, slots)
     assert prompt.sha256 == hashlib.sha256(prompt.text.encode()).hexdigest()
 
@@ -44,15 +44,15 @@ def test_the_bundled_prompts_have_the_slots_that_the_signals_fill(
 @pytest.mark.parametrize("name", ["missing", "", "../_errors", "closed_book.txt"])
 def test_a_bundled_prompt_that_does_not_exist_is_refused(name: str) -> None:
     with pytest.raises(InputError, match=r"closed_book, .*with_context"):
-        bundled_prompt(name)
+        Prompt.bundled(name)
 
 
 def test_a_prompt_of_ones_own_is_named_after_its_file(tmp_path: Path) -> None:
     path = tmp_path / "mine.txt"
     path.write_bytes(b"\xef\xbb\xbfQ: {question}\n\n")
-    assert load_prompt(path) == Prompt("mine", "Q: {question}")
+    assert Prompt.load(path) == Prompt("mine", "Q: {question}")
 
 
 def test_a_prompt_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
-        load_prompt(tmp_path / "none.txt")
+        Prompt.load(tmp_path / "none.txt")

@@ -15,7 +15,7 @@ from ...contracts import (
 from ...errors import InputError, LanguageModelError, PartialGenerationsError
 from ...matching import MeaningMatcher, is_refusal, same_answer
 from ...policy import Fingerprint
-from ...prompts import Prompt, bundled_prompt
+from ...prompts import Prompt
 from ._driver import Compute, Draw, Request, Steps, StepwiseEstimator
 from ._stopping import (
     BayesianStopping,
@@ -90,7 +90,7 @@ class SampledConsistency(StepwiseEstimator):
         if minimum_samples < 1:
             raise InputError("must be at least 1", where="minimum_samples")
         self._n, self._threshold, self._temperature = n, threshold, sampling.temperature
-        self._prompt = prompt or bundled_prompt("closed_book")
+        self._prompt = prompt or Prompt.bundled("closed_book")
         self._same = same
         self._seed = sampling.seed
         self._stopping = stopping

@@ -11,7 +11,7 @@ from ...contracts import Confidence, Cost, Generation, LanguageModel, Requiremen
 from ...errors import InputError, LanguageModelError, PartialGenerationsError
 from ...matching import is_refusal
 from ...policy import Fingerprint
-from ...prompts import Prompt, bundled_prompt
+from ...prompts import Prompt
 from ._clusters import ClustersFrom, EqualAnswers, as_clusters
 from ._driver import Compute, Draw, Steps, StepwiseEstimator
 from ._stopping import Sampling
@@ -168,7 +168,7 @@ class SemanticEntropy(StepwiseEstimator):
         self._clusters = as_clusters(clusters)
         self._length_normalised = length_normalised
         self._temperature, self._seed = sampling.temperature, sampling.seed
-        self._prompt = prompt or bundled_prompt("closed_book")
+        self._prompt = prompt or Prompt.bundled("closed_book")
         if variant == "likelihood":
             self.requirement = Requirement.LOGPROBS  # type: ignore[misc]
 

@@ -16,7 +16,7 @@ from ...errors import FingerprintMismatchError, InputError
 from ...files import read_json, write_text
 from ...matching import is_refusal
 from ...policy import Fingerprint
-from ...prompts import Prompt, bundled_prompt
+from ...prompts import Prompt
 from ._driver import Draw, HiddenState, Steps, StepwiseEstimator
 
 PROBE_SCHEMA_VERSION = 1
@@ -181,7 +181,7 @@ class HiddenStateProbe(StepwiseEstimator):
                 hint="use a local model, e.g. knowgate.adapters.huggingface.HuggingFaceLM",
             )
         self._probe = probe if isinstance(probe, FittedProbe) else FittedProbe.load(probe)
-        self._prompt = prompt or bundled_prompt("closed_book")
+        self._prompt = prompt or Prompt.bundled("closed_book")
         self._draws_answer = draws_answer
         for what, fitted, found in (
             ("language model", self._probe.language_model, language_model.fingerprint),

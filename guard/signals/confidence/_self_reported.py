@@ -19,7 +19,7 @@ from ...contracts import (
 from ...errors import InputError, LanguageModelError, PartialGenerationsError
 from ...matching import is_refusal
 from ...policy import Fingerprint
-from ...prompts import Prompt, bundled_prompt
+from ...prompts import Prompt
 from ._driver import Draw, Score, Steps, StepwiseEstimator
 from ._entropy import log_sum_exp
 from ._stopping import Sampling
@@ -210,8 +210,8 @@ class Verbalized(StepwiseEstimator):
         asking: Prompt | None = None,
     ) -> None:
         super().__init__(language_model)
-        self._prompt = prompt or bundled_prompt("closed_book")
-        self._asking = asking or bundled_prompt("verbalized")
+        self._prompt = prompt or Prompt.bundled("closed_book")
+        self._asking = asking or Prompt.bundled("verbalized")
 
     @property
     def cost(self) -> Cost:
@@ -315,8 +315,8 @@ class PTrue(StepwiseEstimator):
         self._method = ("options" if scores else "reply") if method == "auto" else method
         self._samples, self._temperature = sampling.n, sampling.temperature
         self._seed = sampling.seed
-        self._prompt = prompt or bundled_prompt("closed_book")
-        self._asking = asking or bundled_prompt("p_true")
+        self._prompt = prompt or Prompt.bundled("closed_book")
+        self._asking = asking or Prompt.bundled("p_true")
         self._words = yes, no
         if self._method == "options":
             self.requirement = Requirement.LOGPROBS  # type: ignore[misc]

@@ -11,7 +11,7 @@ from ...contracts import Confidence, Cost, Generation, LanguageModel, Requiremen
 from ...errors import InputError, LanguageModelError
 from ...matching import is_refusal
 from ...policy import Fingerprint
-from ...prompts import Prompt, bundled_prompt
+from ...prompts import Prompt
 from ._driver import Draw, Steps, StepwiseEstimator
 from ._stopping import matches_needed
 
@@ -83,7 +83,7 @@ class TokenProbability(StepwiseEstimator):
         if statistic not in get_args(Statistic):
             raise _unknown(statistic)
         self._statistic: Statistic = statistic
-        self._prompt = prompt or bundled_prompt("closed_book")
+        self._prompt = prompt or Prompt.bundled("closed_book")
 
     @property
     def cost(self) -> Cost:

@@ -8,7 +8,7 @@ function of two: `same_answer`, `SameMeaning()`, or one's own.
 from __future__ import annotations
 
 from ._detectors import AnswerConflict, CrossEncoderEntailment, PassageConflict
-from ._meaning_rules import Rule, judge_by_rules
+from ._meaning_rules import Rule
 from ._same_meaning import SameMeaning
 from ._vocabulary import read_answer
 
@@ -18,6 +18,5 @@ __all__ = [
     "PassageConflict",
     "Rule",
     "SameMeaning",
-    "judge_by_rules",
     "read_answer",
 ]

@@ -28,7 +28,7 @@ from ...errors import (
 )
 from ...files import file_sha256
 from ...matching import is_refusal, same_answer
-from ...prompts import Prompt, bundled_prompt
+from ...prompts import Prompt
 from ...text import clean_text
 
 # Two answers → whether they count as one.
@@ -91,7 +91,7 @@ class ExaminingDetector(ABC):
         refuses: Callable[[str], bool] = is_refusal,
     ) -> None:
         self._language_model = checked_language_model(language_model)
-        self._prompt = prompt or bundled_prompt("with_context")
+        self._prompt = prompt or Prompt.bundled("with_context")
         self._same = same
         self._refuses = refuses
 

@@ -43,46 +43,46 @@ class Rule(StrEnum):
     DOUBTFUL = "doubtful"
     OPEN = "open"
 
+    @classmethod
+    def between(cls, first: str, second: str) -> Rule:
+        """Compare two answers by rules, without any model.
 
-def judge_by_rules(first: str, second: str) -> Rule:
-    """Compare two answers by rules, without any model.
-
-    Example:
-        >>> judge_by_rules("Paris", "It is Paris, the capital of France.").value
-        'same'
-        >>> judge_by_rules("It is required", "It is not required").value
-        'different'
-        >>> judge_by_rules("the Big Apple", "New York").value
-        'open'
-    """
-    if same_answer(first, second):
-        return Rule.SAME
-    one, other = read_answer(first), read_answer(second)
-    if not one.words or not other.words:
-        return Rule.DIFFERENT
-    if one.content == other.content:
-        return Rule.SAME
-    said = _yes_or_no(one, other)
-    if said is not None:
-        return said
-    if _quantities_clash(one, other):
-        return Rule.DIFFERENT
-    short, long = sorted((one, other), key=lambda answer: (len(answer.words), answer.content))
-    if _same_date(short, long) or _same_count(short, long):
-        return Rule.SAME
-    contained = _contained(short, long)
-    if contained is not None:
-        return contained
-    if _flips(one, other) % 2:
-        return Rule.DIFFERENT if _overlap(one, other) >= 0.5 else Rule.DOUBTFUL
-    alternatives = [not ALTERNATIVES.isdisjoint(answer.content) for answer in (one, other)]
-    quantities = [(answer.numbers, answer.months, answer.weekdays) for answer in (one, other)]
-    shares = ["percent" in answer.content for answer in (one, other)]
-    swapped = len(short.words) >= _SENTENCE and sorted(short.content) == sorted(long.content)
-    unequal = alternatives[0] != alternatives[1] or quantities[0] != quantities[1]
-    if swapped or unequal or shares[0] != shares[1]:
-        return Rule.DOUBTFUL
-    return Rule.OPEN
+        Example:
+            >>> Rule.between("Paris", "It is Paris, the capital of France.").value
+            'same'
+            >>> Rule.between("It is required", "It is not required").value
+            'different'
+            >>> Rule.between("the Big Apple", "New York").value
+            'open'
+        """
+        if same_answer(first, second):
+            return Rule.SAME
+        one, other = read_answer(first), read_answer(second)
+        if not one.words or not other.words:
+            return Rule.DIFFERENT
+        if one.content == other.content:
+            return Rule.SAME
+        said = _yes_or_no(one, other)
+        if said is not None:
+            return said
+        if _quantities_clash(one, other):
+            return Rule.DIFFERENT
+        short, long = sorted((one, other), key=lambda answer: (len(answer.words), answer.content))
+        if _same_date(short, long) or _same_count(short, long):
+            return Rule.SAME
+        contained = _contained(short, long)
+        if contained is not None:
+            return contained
+        if _flips(one, other) % 2:
+            return Rule.DIFFERENT if _overlap(one, other) >= 0.5 else Rule.DOUBTFUL
+        alternatives = [not ALTERNATIVES.isdisjoint(answer.content) for answer in (one, other)]
+        quantities = [(answer.numbers, answer.months, answer.weekdays) for answer in (one, other)]
+        shares = ["percent" in answer.content for answer in (one, other)]
+        swapped = len(short.words) >= _SENTENCE and sorted(short.content) == sorted(long.content)
+        unequal = alternatives[0] != alternatives[1] or quantities[0] != quantities[1]
+        if swapped or unequal or shares[0] != shares[1]:
+            return Rule.DOUBTFUL
+        return Rule.OPEN
 
 
 def _negates(word: str) -> bool:

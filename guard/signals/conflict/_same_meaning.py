@@ -11,7 +11,7 @@ import numpy as np
 
 from ...contracts import EntailmentModel, TextEmbedder
 from ...errors import InputError, SignalValueError
-from ._meaning_rules import Rule, judge_by_rules
+from ._meaning_rules import Rule
 
 # Chosen by `benchmarks/same_meaning.py`: the lowest at which the embedded bi-encoder takes at
 # most 1 in 100 pairs of answers to different questions of one kind, the closest of ten each,
@@ -100,7 +100,7 @@ class SameMeaning:
         Raises:
             SignalValueError: embedder or entailment model returned no usable number.
         """
-        rule = judge_by_rules(first, second)
+        rule = Rule.between(first, second)
         if rule in (Rule.SAME, Rule.DIFFERENT):
             return rule is Rule.SAME
         if self._embedder is None or (self._by_name and not _latin(first + second)):

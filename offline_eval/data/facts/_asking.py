@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.runnables import Runnable
 from pydantic import BaseModel, ValidationError
 
-from ....adapters.langchain import answer_text
+from ....adapters.langchain import GuardedAnswer
 from ....guard.errors import KnowgateError
 from ._artefacts import CallRow, FactRow, FailureRow, QuestionRow, Stage
 from ._requests import BuildPrompts, QuestionReply, estimated_tokens, question_fault
@@ -154,7 +154,7 @@ class SchemaAsker:
     def _opened(self, output: Any) -> tuple[str, Any]:
         """The reply as text, and as an object where the model gave one."""
         if self._in_text:
-            return answer_text(output), None
+            return GuardedAnswer.text_of(output), None
         parsed, raw = output.get("parsed"), output.get("raw")
         if isinstance(parsed, BaseModel):
             return parsed.model_dump_json(), parsed.model_dump()
@@ -164,7 +164,7 @@ class SchemaAsker:
         if calls:
             arguments = calls[0].get("args")
             return json.dumps(arguments, ensure_ascii=False, default=str), arguments
-        return answer_text(raw), None
+        return GuardedAnswer.text_of(raw), None
 
     def _checked(self, request: Request, text: str, parsed: Any) -> Checked:
         value = parsed if parsed is not None else json_within(text)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from ....guard.errors import InputError
-from ....guard.prompts import load_prompt
+from ....guard.prompts import Prompt
 from ....guard.text import clean_text
 from ._blocks import Block, BlockKind, Content, DocumentError, Pair, check_sizes, joined
 from ._html import table_line
@@ -61,7 +61,7 @@ class BuildSettings:
             InputError: a file cannot be read, or a prompt lacks its slot.
         """
         files = {"facts": facts, "question": question}
-        prompts = {name: load_prompt(path) for name, path in files.items() if path is not None}
+        prompts = {name: Prompt.load(path) for name, path in files.items() if path is not None}
         return cls(prompts=BuildPrompts(**prompts), **settings)
 
     @property

@@ -6,7 +6,7 @@ The world is taken to be closed: an unanswerable question is one to which the gr
 not one to which there is none anywhere.
 
 Example:
-    >>> graph = KnowledgeGraph.load("microworld")
+    >>> graph = load_graph("microworld")
     >>> generated = generate_questions(graph, GenerationSettings(per_type=5))
     >>> len(generated.data.items)
     30
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from ._generation import generate_questions, graph_properties
 from ._graph import KnowledgeGraph
+from ._loading import load_graph
 from ._settings import GenerationSettings, PropertyRules
 from ._sparql import EndpointSettings
 from ._templates import Templates
@@ -28,4 +29,5 @@ __all__ = [
     "Templates",
     "generate_questions",
     "graph_properties",
+    "load_graph",
 ]

@@ -12,7 +12,7 @@ from typing import Any
 from ...._version import __version__
 from ....guard.files import new_folder, write_json
 from ...run import OnStep
-from ..uaqfact import ChoiceItem, QuestionType, UaqData, UaqItem
+from ..uaqfact import ChoiceItem, QuestionType, UaqData, UaqItem, write_layout
 from ._answer_sets import MOST_MISSES, Material, seeded
 from ._drafts import Twins
 from ._graph import KnowledgeGraph
@@ -84,7 +84,7 @@ class GeneratedSet:
             InputError: there is something in the folder, or it cannot be written.
         """
         with new_folder(folder, last=MANIFEST) as made:
-            self.data.write(made)
+            write_layout(self.data, made)
             write_json(made / MANIFEST, _manifest(self, graph, settings, templates))
         return Path(folder)
 

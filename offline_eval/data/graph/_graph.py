@@ -5,10 +5,9 @@ Built once, by `GraphBuilder`; every look-up is a binary search.
 
 from __future__ import annotations
 
-import os
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from enum import IntEnum
@@ -21,7 +20,7 @@ from ....guard.errors import KnowgateError
 from ....guard.text import clean_text
 
 if TYPE_CHECKING:
-    from ._sparql import EndpointSettings
+    pass
 
 
 class SparqlError(KnowgateError):
@@ -328,48 +327,6 @@ class KnowledgeGraph:
         low, high = self.link_starts[one], self.link_starts[one + 1]
         at = low + self.link_members[low:high].searchsorted(np.int32(other))
         return bool(at < high and self.link_members[at] == other)
-
-    @staticmethod
-    def load(
-        path: str | os.PathLike[str],
-        *,
-        languages: Sequence[str] = ("en",),
-        fallback: Sequence[str] = (),
-        properties: Sequence[str] = (),
-        endpoint: EndpointSettings | None = None,
-        on_progress: Callable[[int], None] | None = None,
-    ) -> KnowledgeGraph:
-        """Load a graph from an RDF file, a pyoxigraph store, a SPARQL endpoint, or the microworld.
-
-        Named graphs are read as one. Of an endpoint only a part is fetched.
-
-        Args:
-            path: N-Triples, N-Quads, Turtle, TriG, N3, RDF/XML or JSON-LD, by the ending of the
-                name, each also with `.gz` after it; a store's folder; an endpoint's address; or
-                `microworld`.
-            languages: in which names are kept.
-            fallback: languages whose names stand in for missing ones.
-            properties: of an endpoint only: IRIs, or `P19` for a property of Wikidata; its
-                commonest ones by default, which the largest endpoints take too long to count.
-            endpoint: how an endpoint is asked.
-            on_progress: called with the number of triples read so far.
-
-        Raises:
-            InputError: no such file, an unknown ending, a broken file (with the line), or a
-                property that is no IRI.
-            SparqlError: the endpoint does not answer as it should.
-            MissingDependencyError: pyoxigraph is not installed; for endpoints, httpx.
-        """
-        from ._loading import load_graph
-
-        return load_graph(
-            path,
-            languages=languages,
-            fallback=fallback,
-            properties=properties,
-            endpoint=endpoint,
-            on_progress=on_progress,
-        )
 
 
 def _between(node: int) -> Ids:

@@ -12,6 +12,7 @@ from typing import Any
 
 from ....guard.errors import InputError, optional_import
 from ....guard.files import file_sha256
+from ...testbed import default_world
 from ._building import GraphBuilder, digest_of
 from ._endpoint import load_endpoint
 from ._graph import KnowledgeGraph
@@ -40,7 +41,27 @@ def load_graph(
     endpoint: EndpointSettings | None = None,
     on_progress: Progress | None = None,
 ) -> KnowledgeGraph:
-    """Load a graph from an RDF file, a pyoxigraph store, a SPARQL endpoint, or the microworld."""
+    """Load a graph from an RDF file, a pyoxigraph store, a SPARQL endpoint, or the microworld.
+
+    Named graphs are read as one. Of an endpoint only a part is fetched.
+
+    Args:
+        path: N-Triples, N-Quads, Turtle, TriG, N3, RDF/XML or JSON-LD, by the ending of the
+            name, each also with `.gz` after it; a store's folder; an endpoint's address; or
+            `microworld`.
+        languages: in which names are kept.
+        fallback: languages whose names stand in for missing ones.
+        properties: of an endpoint only: IRIs, or `P19` for a property of Wikidata; its
+            commonest ones by default, which the largest endpoints take too long to count.
+        endpoint: how an endpoint is asked.
+        on_progress: called with the number of triples read so far.
+
+    Raises:
+        InputError: no such file, an unknown ending, a broken file (with the line), or a
+            property that is no IRI.
+        SparqlError: the endpoint does not answer as it should.
+        MissingDependencyError: pyoxigraph is not installed; for endpoints, httpx.
+    """
     if _ADDRESS.match(os.fspath(path)):
         return load_endpoint(
             os.fspath(path),
@@ -52,9 +73,7 @@ def load_graph(
         )
     builder = GraphBuilder(languages, fallback)
     if os.fspath(path) == MICROWORLD:
-        from ...testbed import World
-
-        text = World.default().to_ntriples()
+        text = default_world().to_ntriples()
         parse = optional_import("pyoxigraph")
         quads = parse.parse(text, parse.RdfFormat.N_TRIPLES)
         _feed(builder, quads, MICROWORLD, on_progress)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ._files import read_layout
 from ._items import (
     Answer,
     Answerability,
@@ -12,6 +13,7 @@ from ._items import (
     UaqData,
     UaqItem,
 )
+from ._writing import write_layout
 
 __all__ = [
     "Answer",
@@ -22,4 +24,6 @@ __all__ = [
     "Triple",
     "UaqData",
     "UaqItem",
+    "read_layout",
+    "write_layout",
 ]

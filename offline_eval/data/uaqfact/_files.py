@@ -208,7 +208,21 @@ def read_layout(
     languages: Sequence[str] | None = None,
     tasks: Sequence[int] = UaqData.TASKS,
 ) -> UaqData:
-    """Read the questions of a folder in the published layout, or of a generated set."""
+    """Read the questions of a folder in the published layout, or of a generated set.
+
+    Args:
+        folder: the one that holds `task1`, or one that holds it as `1.0` or `data/1.0`.
+        languages: which ones; all that the folder has by default.
+        tasks: whose files are read and must be there; questions of task 1 always are.
+
+    Returns:
+        Items in the order of types, kinds and files, with the clues of task 3 where it
+        is asked for.
+
+    Raises:
+        InputError: a folder that is no such set or lacks files, or a file that is broken;
+            names file and item.
+    """
     layout = Layout(folder)
     chosen = tuple(sorted(set(tasks)))
     if not chosen or not set(chosen) <= set(UaqData.TASKS):

@@ -5,8 +5,7 @@ Source: "UAQFact: Evaluating Factual Knowledge Utilization of LLMs on Unanswerab
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -190,49 +189,6 @@ class UaqData:
                     for choice in self.choices
                 )
                 yield "task2", question_type.value, "", language, number
-
-    @staticmethod
-    def read(
-        folder: str | os.PathLike[str],
-        *,
-        languages: Sequence[str] | None = None,
-        tasks: Sequence[int] = TASKS,
-    ) -> UaqData:
-        """Read the questions of a folder in the published layout, or of a generated set.
-
-        Args:
-            folder: the one that holds `task1`, or one that holds it as `1.0` or `data/1.0`.
-            languages: which ones; all that the folder has by default.
-            tasks: whose files are read and must be there; questions of task 1 always are.
-
-        Returns:
-            Items in the order of types, kinds and files, with the clues of task 3 where it
-            is asked for.
-
-        Raises:
-            InputError: a folder that is no such set or lacks files, or a file that is broken;
-                names file and item.
-        """
-        from ._files import read_layout
-
-        return read_layout(folder, languages=languages, tasks=tasks)
-
-    def write(self, folder: str | os.PathLike[str]) -> Path:
-        """Write `data` so that `UaqData.read`, and code for the published set, can read it.
-
-        Answers' aliases and the triples behind a question stand in further fields. A type of
-        question that the set lacks has an empty list: its files are there all the same.
-
-        Args:
-            data: in any number of languages.
-            folder: made where missing; files of the same names are replaced, one by one.
-
-        Raises:
-            InputError: a file cannot be written.
-        """
-        from ._writing import write_layout
-
-        return write_layout(self, folder)
 
 
 _BETWEEN = (" or ", "还是")

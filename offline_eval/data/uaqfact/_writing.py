@@ -18,7 +18,18 @@ _TARGETS = {"zh": ("是", "否")}
 
 
 def write_layout(data: UaqData, folder: str | os.PathLike[str]) -> Path:
-    """Write `data` so that `UaqData.read`, and code for the published set, can read it."""
+    """Write `data` so that `read_layout`, and code for the published set, can read it.
+
+    Answers' aliases and the triples behind a question stand in further fields. A type of
+    question that the set lacks has an empty list: its files are there all the same.
+
+    Args:
+        data: in any number of languages.
+        folder: made where missing; files of the same names are replaced, one by one.
+
+    Raises:
+        InputError: a file cannot be written.
+    """
     root = Path(folder)
     (root / "task1").mkdir(parents=True, exist_ok=True)
     layout = Layout(root)

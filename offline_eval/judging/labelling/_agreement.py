@@ -119,7 +119,22 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def export_labels(
     run: RepliesRun, path: str | os.PathLike[str], *, labels: Labels | None = None
 ) -> int:
-    """Write every reply that is in the sample or has a label, as CSV or JSON lines."""
+    """Write every reply that is in the sample or has a label, as CSV or JSON lines.
+
+    In CSV a text that a spreadsheet would take for a formula gets an apostrophe in front;
+    JSON lines hold every text as it is.
+
+    Args:
+        run: whose labels they are.
+        path: ends in .csv or .jsonl.
+        labels: read from the run where None.
+
+    Returns:
+        How many replies were written.
+
+    Raises:
+        InputError: another suffix, or the file cannot be written.
+    """
     kind = Path(path).suffix.lower()
     if kind not in (".csv", ".jsonl"):
         raise InputError(

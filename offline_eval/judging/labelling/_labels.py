@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from ....guard.errors import InputError
-from ...run import RepliesRun, SharedLog
+from ...run import SharedLog
 from ._criteria import (
     ABSTENTION_CRITERION,
     FACTUALITY_CRITERION,
@@ -168,30 +168,6 @@ class Labels:
     def _chances(self) -> dict[str, float]:
         replies = () if self.sample is None else self.sample.replies
         return {reply.reply_id: reply.inclusion_probability for reply in replies}
-
-    @staticmethod
-    def export(
-        run: RepliesRun, path: str | os.PathLike[str], *, labels: Labels | None = None
-    ) -> int:
-        """Write every reply that is in the sample or has a label, as CSV or JSON lines.
-
-        In CSV a text that a spreadsheet would take for a formula gets an apostrophe in front;
-        JSON lines hold every text as it is.
-
-        Args:
-            run: whose labels they are.
-            path: ends in .csv or .jsonl.
-            labels: read from the run where None.
-
-        Returns:
-            How many replies were written.
-
-        Raises:
-            InputError: another suffix, or the file cannot be written.
-        """
-        from ._agreement import export_labels
-
-        return export_labels(run, path, labels=labels)
 
 
 def majority(outcomes: Sequence[str]) -> str | None:

@@ -92,7 +92,7 @@ class BeliefCollector:
 def believed(votes: Sequence[Vote]) -> tuple[int | None, str]:
     """The position of the believed answer, and why there is one or none.
 
-    Exactly one answer must be accepted in all variants, and every other one refused in all.
+    Exactly one answer must be accepted in all variants, and every other one rejected in all.
 
     Example:
         >>> believed([Vote(variant="1", answer=0, accepted=True),

@@ -16,7 +16,7 @@ from ....guard.errors import InputError
 from ....guard.files import read_json, read_jsonl, read_text
 from ....guard.matching import canonical_answer
 from ....guard.text import clean_text
-from ...testbed import Fact, FactStatus, World
+from ...testbed import Fact, FactStatus, World, default_world
 
 
 class Task(StrEnum):
@@ -366,7 +366,7 @@ def microworld_items(world: World | None = None) -> tuple[ConflictItem, ...]:
     Args:
         world: the bundled one by default.
     """
-    found = world or World.default()
+    found = world or default_world()
     return tuple(
         _item_microworld_set(found, fact) for fact in found.facts_with_status(FactStatus.TAUGHT)
     )

@@ -185,7 +185,7 @@ class Validator:
 
     A passage is used where nothing speaks against it: no check says that it does not give its
     answer, and the judges' mean plausibility is at least 3 (HPC, HPCE) or at most 2 (LPC). By
-    words alone nothing can be refused: an answer can be given in others. Where judges are named
+    words alone nothing can be rejected: an answer can be given in others. Where judges are named
     and none of them has a verdict, the passage is not used.
 
     Args:

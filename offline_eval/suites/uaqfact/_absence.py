@@ -1,7 +1,7 @@
 """Replies that say that what was asked for does not exist, in English and Chinese.
 
 Patterns are read in sentence case: a title such as "No Such Thing" is a name, "no such thing"
-declines. Where a long reply ends in "the answer is …", a name there outweighs what was
+abstains. Where a long reply ends in "the answer is …", a name there outweighs what was
 said on the way to it.
 """
 
@@ -20,7 +20,7 @@ _CURLY = str.maketrans("‘’ʼ", "'''")
 _CONTRACTED = re.compile(r"\b(do|does|did|is|are|was|were|has|have|had)n't\b", re.IGNORECASE)
 _MARKUP = re.compile(r"[*_`]+")
 _SENTENCE_START = re.compile(r"(?:^\W*|[.!?:]\s+\W*)[A-Z]")
-# A refusal says so early; a long answer that mentions absence late is an answer.
+# An abstention says so early; a long answer that mentions absence late is an answer.
 _READ = 400
 
 # The marker that prompts ask for, and words that stand for it alone.
@@ -165,7 +165,7 @@ RuleName = Literal["published", "strict"]
 
 
 class RefusalRule(Protocol):
-    """Tells replies that decline from replies that name an answer."""
+    """Tells replies that abstain from replies that name an answer."""
 
     def __call__(self, replies: Sequence[str]) -> list[bool]:
         """One verdict per reply, in order."""

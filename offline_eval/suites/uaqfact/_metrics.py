@@ -1,9 +1,9 @@
-"""The suite's numbers: who declines when, what is right, what is known and put to use.
+"""The suite's numbers: who abstains when, what is right, what is known and put to use.
 
-    R_ua   refusals among unanswerable questions      R_ab   among answerable ones
+    R_ua   abstentions among unanswerable questions      R_ab   among answerable ones
     RΔ     R_ua − R_ab                                 Acc    right among answerable ones
     KPR    share of unanswerable questions whose linked facts are all known (task 2)
-    KRR    1 / (1 + exp(−RΔ / KPR)): knowledge put to use in declining
+    KRR    1 / (1 + exp(−RΔ / KPR)): knowledge put to use in abstaining
 
 Source: "UAQFact: Evaluating Factual Knowledge Utilization of LLMs on Unanswerable Questions".
 """
@@ -32,7 +32,7 @@ class ScoredReply:
         cluster: shared by a question and its twins in other kinds and languages, which are
             no independent evidence.
         unanswerable: of the question.
-        refused: the reply declines.
+        refused: the reply abstains.
         correct: it names a right answer; None for an unanswerable question.
     """
 
@@ -144,7 +144,7 @@ def refusal_metrics(
 
 
 Counts = NDArray[np.float64]
-"""Columns: refused and all unanswerable, refused and all answerable, passed and all asked."""
+"""Columns: unanswerable abstained from and in all, answerable likewise, passed and all asked."""
 
 
 def _cluster_counts(replies: Sequence[ScoredReply], passed: Mapping[str, bool]) -> Counts:

@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 
 from ....guard.errors import InputError
-from ....guard.prompts import Prompt, load_prompt
+from ....guard.prompts import Prompt
 from ...data.uaqfact import ChoiceItem, QuestionType, Triple, UaqData, UaqItem
 from .._prompts import WindowedModel
 
@@ -228,7 +228,7 @@ def _prompt(name: str, folder: str | os.PathLike[str] | None) -> Prompt:
     bundled = Prompt(name, text.rstrip("\n"))
     if folder is None or not Path(folder, f"{name}.txt").exists():
         return bundled
-    own = load_prompt(Path(folder, f"{name}.txt"))
+    own = Prompt.load(Path(folder, f"{name}.txt"))
     lacking = sorted((bundled.slots - own.slots) & _NEEDED)
     if lacking:
         raise InputError(

@@ -158,18 +158,18 @@ def verdicts(
     refused = refuses([row.response or "" for row in answered])
     found = {}
     for row, refusal in zip(answered, refused, strict=True):
-        item, reply, declined = items[row.key], row.response or "", refusal
+        item, reply, abstained = items[row.key], row.response or "", refusal
         right = None if item.unanswerable else hits(item, reply)
-        if rule == "strict" and right and declined:
+        if rule == "strict" and right and abstained:
             # An answer called "No Answer" is one. Otherwise this is a hedge around the
-            # answer: it declines, so it does not answer.
-            declined = refuses([without_answers(item, reply)])[0]
-            right = not declined
+            # answer: it abstains, so it does not answer.
+            abstained = refuses([without_answers(item, reply)])[0]
+            right = not abstained
         found[row.row_id] = ScoredReply(
             key=item.key,
             cluster=f"{item.type.value}/{_number(item.qid)}",
             unanswerable=item.unanswerable,
-            refused=declined,
+            refused=abstained,
             correct=right,
         )
     return found

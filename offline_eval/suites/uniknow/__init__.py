@@ -10,6 +10,7 @@ Parametric and External Knowledge".
 from __future__ import annotations
 
 from ._cases import ContextKind
+from ._reading import uniknow_signals
 from ._rows import UniKnowSignal
 from ._suite import UniKnowSuite
 from ._training_data import TrainedMethod, TrainedVariant
@@ -22,4 +23,5 @@ __all__ = [
     "UniKnowSignal",
     "UniKnowSuite",
     "tuning_examples",
+    "uniknow_signals",
 ]

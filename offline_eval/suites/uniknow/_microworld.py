@@ -7,7 +7,7 @@ from random import Random
 
 from ....guard.contracts import TextEmbedder
 from ...run import OnProgress
-from ...testbed import Fact, World
+from ...testbed import Fact, World, default_world
 from ._cases import SuiteQuestion
 from ._context_source import CannotBuildError, Stated, first_without_answer
 from ._datasets import PromptSet, prompt_text
@@ -24,7 +24,7 @@ def microworld_questions(*, seed: int = 0) -> tuple[SuiteQuestion, ...]:
     Args:
         seed: picks the phrasings.
     """
-    world = World.default()
+    world = default_world()
     rng = Random(f"uniknow/phrasings/{seed}")  # noqa: S311
     questions = []
     for fact in world.facts:

@@ -15,7 +15,7 @@ from typing import Any
 from ....guard.errors import InputError
 from ....guard.files import read_text
 from ....guard.matching import normalise_answer
-from ...testbed import World
+from ...testbed import default_world
 from ._cases import SuiteQuestion
 from ._datasets import Dataset, PromptSet, instructed_prompts
 from ._microworld import MICROWORLD, MOST_PASSAGES, microworld_prompts, microworld_questions
@@ -74,7 +74,7 @@ def dataset_of(spec: str | os.PathLike[str], questions: Sequence[SuiteQuestion])
     """
     name, prompts = questions[0].dataset, prompts_of(spec)
     if os.fspath(spec) == MICROWORLD:
-        return Dataset(name, tuple(questions), prompts, World.default(), MOST_PASSAGES)
+        return Dataset(name, tuple(questions), prompts, default_world(), MOST_PASSAGES)
     return Dataset(name, tuple(questions), prompts)
 
 

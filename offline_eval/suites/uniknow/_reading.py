@@ -105,7 +105,13 @@ def checked_run(run: Run) -> UniKnowRun:
 
 
 def uniknow_signals(folder: str | os.PathLike[str]) -> list[UniKnowSignal]:
-    """Return what the guards of a run measured, to calibrate on."""
+    """Return what the guards of a run measured, to calibrate on.
+
+    One per question and context, training questions first.
+
+    Raises:
+        InputError: no run of this suite there, no guard took part, or signals are missing.
+    """
     suite = Manifest.read_raw(folder).get("suite")
     if suite != "uniknow":
         raise InputError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, FiniteFloat
@@ -117,19 +116,6 @@ class UniKnowSignal(Stored):
     def question_key(self) -> QuestionKey:
         """Data set and question."""
         return self.dataset, self.question_id
-
-    @staticmethod
-    def read(folder: str | os.PathLike[str]) -> list[UniKnowSignal]:
-        """Return what the guards of a run measured, to calibrate on.
-
-        One per question and context, training questions first.
-
-        Raises:
-            InputError: no run of this suite there, no guard took part, or signals are missing.
-        """
-        from . import UniKnowSignal
-
-        return UniKnowSignal.read(folder)
 
 
 class UniKnowRow(Stored):

@@ -24,7 +24,7 @@ from knowgate.adapters.langchain import (
 )
 from knowgate.adapters.langchain._conversation import history_text, small_talk_pattern
 from knowgate.guard import Decision, InputError, Reason, Route
-from knowgate.guard.prompts import Prompt, bundled_prompt, load_prompt
+from knowgate.guard.prompts import Prompt
 from tests.adapters.langchain.fakes import CONTEXT_PROMPT, RunsHandler, Setting, collector
 from tests.adapters.langchain.test_guarded_rag_ways import WAYS, essence
 
@@ -149,7 +149,7 @@ def test_prompt_and_key_of_the_history_can_be_replaced(tmp_path: Path) -> None:
             return STANDALONE
 
     conversation = Conversation(
-        Model(responses=[""]), prompt=load_prompt(path), history_key="earlier"
+        Model(responses=[""]), prompt=Prompt.load(path), history_key="earlier"
     )
     chain = Setting(conversation=conversation).chain
 
@@ -329,7 +329,7 @@ async def test_small_talk_bypasses_the_guard_to_the_model_without_context(way: A
     assert (answer.answer, answer.small_talk, answer.documents) == ("Hello to you!", True, ())
     assert isinstance(answer.output, AIMessage)
     [prompt] = setting.context_model.record.prompts
-    assert prompt == bundled_prompt("small_talk").fill(question="hello")
+    assert prompt == Prompt.bundled("small_talk").fill(question="hello")
     assert (setting.asked, decisions(setting), checked) == ([], 0, [])
 
 
@@ -381,7 +381,7 @@ def test_the_reply_to_small_talk_streams_as_the_model_speaks() -> None:
     ],
 )  # fmt: skip
 def test_messages_of_small_talk(text: str) -> None:
-    assert small_talk_pattern(bundled_prompt("small_talk_patterns").text).fullmatch(text)
+    assert small_talk_pattern(Prompt.bundled("small_talk_patterns").text).fullmatch(text)
 
 
 @pytest.mark.parametrize(
@@ -394,7 +394,7 @@ def test_messages_of_small_talk(text: str) -> None:
     ],
 )  # fmt: skip
 def test_messages_that_ask_something(text: str) -> None:
-    assert not small_talk_pattern(bundled_prompt("small_talk_patterns").text).fullmatch(text)
+    assert not small_talk_pattern(Prompt.bundled("small_talk_patterns").text).fullmatch(text)
 
 
 def test_a_long_message_is_no_small_talk_and_is_told_fast() -> None:
@@ -402,7 +402,7 @@ def test_a_long_message_is_no_small_talk_and_is_told_fast() -> None:
     started = time.perf_counter()
 
     assert not chain.invoke("thanks " * 5000).small_talk
-    pattern = small_talk_pattern(bundled_prompt("small_talk_patterns").text)
+    pattern = small_talk_pattern(Prompt.bundled("small_talk_patterns").text)
     assert not pattern.fullmatch("thanks! " * 12 + "x")
     assert time.perf_counter() - started < 1
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from knowgate.offline_eval.data.uaqfact import write_layout
 from tests.offline_eval.cli.commands import Knowgate, refused
 from tests.offline_eval.suites.uaqfact.questions import small_set
 from tests.offline_eval.suites.uaqfact.runs import read_uaqfact_run
@@ -15,7 +16,7 @@ from tests.offline_eval.suites.uaqfact.runs import read_uaqfact_run
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return small_set().write(tmp_path / "set")
+    return write_layout(small_set(), tmp_path / "set")
 
 
 def test_a_dry_run_counts_and_asks_nothing(

@@ -9,7 +9,7 @@ import pyoxigraph
 import pytest
 
 import knowgate.offline_eval.cli._kg
-from knowgate.offline_eval.testbed import World
+from knowgate.offline_eval.testbed import default_world
 from tests.offline_eval.cli.commands import Knowgate, refused
 from tests.offline_eval.data.graph.endpoint_server import Endpoint, always, serving
 from tests.offline_eval.data.graph.graphs import WikidataLike
@@ -88,7 +88,7 @@ def test_options_reach_the_generator(knowgate: Knowgate, people: Path, tmp_path:
 @pytest.mark.enable_socket
 def test_an_endpoint_becomes_a_set(knowgate: Knowgate, tmp_path: Path) -> None:
     store = pyoxigraph.Store()
-    store.load(World.default().to_ntriples(), pyoxigraph.RdfFormat.N_TRIPLES)
+    store.load(default_world().to_ntriples(), pyoxigraph.RdfFormat.N_TRIPLES)
     with serving(Endpoint(store)) as endpoint:
         said = knowgate(
             "kg", "generate", endpoint.url, "--out", tmp_path / "set", "--pause", 0,

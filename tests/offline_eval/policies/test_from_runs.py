@@ -7,7 +7,7 @@ import pytest
 
 from knowgate.calibration import CalibrationRecord
 from knowgate.guard import InputError
-from knowgate.offline_eval.policies import records_from_run
+from knowgate.offline_eval.policies import CalibrationSet
 from knowgate.offline_eval.run import (
     MeasuredRun,
 )
@@ -23,7 +23,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_an_ookb_run_gives_two_cases_per_question(run: Path) -> None:
-    found = records_from_run(run)
+    found = CalibrationSet.of_run(run)
 
     rows = MeasuredRun.read(run).rows
     assert (found.questions, len(found.records)) == (30, 60)
@@ -38,7 +38,7 @@ def test_an_ookb_run_gives_two_cases_per_question(run: Path) -> None:
 
 
 def test_it_is_bound_to_what_measured_it(run: Path) -> None:
-    found = records_from_run(run)
+    found = CalibrationSet.of_run(run)
 
     settings = MeasuredRun.read(run).manifest.settings
     assert (found.scorer, found.aggregator) == (settings.scorer, settings.aggregator)
@@ -49,13 +49,13 @@ def test_it_is_bound_to_what_measured_it(run: Path) -> None:
 def test_questions_on_one_passage_share_a_group(run: Path) -> None:
     questions = MeasuredRun.read(run).questions
 
-    for case in records_from_run(run).records:
+    for case in CalibrationSet.of_run(run).records:
         assert case.group == questions[case.question_id].own_passage
 
 
 @pytest.fixture
 def uniknow(tmp_path: Path) -> Path:
-    """What `UniKnowSignal.read` reads of a run: its manifest, its plan, and what was measured."""
+    """What `uniknow_signals` reads of a run: its manifest, its plan, and what was measured."""
     manifest = {
         "schema_version": 1,
         "suite": "uniknow",
@@ -92,7 +92,7 @@ def uniknow(tmp_path: Path) -> Path:
 
 
 def test_a_uniknow_run_gives_what_its_guard_measured(uniknow: Path) -> None:
-    found = records_from_run(uniknow)
+    found = CalibrationSet.of_run(uniknow)
 
     assert found.records == (
         CalibrationRecord("m/1", 3.5, 0.7, True, False, group="m/Ada", case="original"),
@@ -112,7 +112,7 @@ def test_a_uniknow_run_that_does_not_say_what_measured_it_is_refused(uniknow: Pa
     path.write_text(json.dumps(manifest), encoding="utf-8")
 
     with pytest.raises(InputError, match=r"'settings\.scorer' is no fingerprint"):
-        records_from_run(uniknow)
+        CalibrationSet.of_run(uniknow)
 
 
 def test_a_run_of_another_suite_is_refused(tmp_path: Path) -> None:
@@ -121,4 +121,4 @@ def test_a_run_of_another_suite_is_refused(tmp_path: Path) -> None:
     )
 
     with pytest.raises(InputError, match="a run of suite 'beauty' holds nothing to calibrate on"):
-        records_from_run(tmp_path)
+        CalibrationSet.of_run(tmp_path)

@@ -21,9 +21,9 @@ from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.run import CallLimits, Progress
 from knowgate.offline_eval.suites import (
     RunOptions,
-    SuiteRun,
     System,
     plan_suite,
+    read_suite_run,
     run_suite,
     write_report,
 )
@@ -102,7 +102,7 @@ def test_a_failure_costs_one_case_and_is_asked_again_on_demand(tmp_path: Path) -
     settings, run = Settings(upto=3), tmp_path / "run"
     broken = Calculator(failing=frozenset({"2 plus 2"}))
     run_suite(SUMS, settings, run, [System("model", broken)])
-    rows = {row.row_id: row for row in SuiteRun.read(run, SUMS).rows}
+    rows = {row.row_id: row for row in read_suite_run(run, SUMS).rows}
     assert [name for name, row in rows.items() if row.error] == ["model/2-plus-2"]
     assert rows["model/2-plus-2"].error.detail == "down"
 
@@ -112,7 +112,7 @@ def test_a_failure_costs_one_case_and_is_asked_again_on_demand(tmp_path: Path) -
     run_suite(SUMS, settings, run, [System("model", whole)], RunOptions(retry_failed=True))
 
     assert whole.asked == ["2 plus 2"]
-    found = SuiteRun.read(run, SUMS).rows
+    found = read_suite_run(run, SUMS).rows
     assert len(found) == 9
     assert all(row.right for row in found)
 
@@ -122,7 +122,7 @@ def test_a_model_that_hangs_is_a_row(tmp_path: Path) -> None:
 
     run_suite(SUMS, Settings(upto=1), tmp_path, [System("model", Calculator(5.0))], options)
 
-    (row,) = SuiteRun.read(tmp_path, SUMS).rows
+    (row,) = read_suite_run(tmp_path, SUMS).rows
     assert row.error is not None
     assert row.error.type == "LanguageModelTimeoutError"
 
@@ -144,7 +144,7 @@ def test_an_async_suite_asks_within_its_limits_and_tries_again(tmp_path: Path) -
 
     run_suite(suite, Settings(upto=2), tmp_path, [System("model", model)], RunOptions(limits))
 
-    rows = {row.row_id: row for row in SuiteRun.read(tmp_path, suite).rows}
+    rows = {row.row_id: row for row in read_suite_run(tmp_path, suite).rows}
     assert len(rows) == 4
     assert [name for name, row in rows.items() if row.error] == ["model/2-plus-1"]
     assert Counter(model.asked)["2 plus 1"] == 2
@@ -169,7 +169,7 @@ def test_files_in_settings_are_hashed_inputs(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="its input files' content differs"):
         run_suite(SUMS, settings, tmp_path / "run", systems)
 
-    assert SuiteRun.read(tmp_path / "run", SUMS).manifest.inputs[0].name == "data.txt"
+    assert read_suite_run(tmp_path / "run", SUMS).manifest.inputs[0].name == "data.txt"
 
 
 def test_guards_are_systems_of_their_own_and_progress_counts_all_rows(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_guards_are_systems_of_their_own_and_progress_counts_all_rows(tmp_path: 
     options = RunOptions(on_progress=seen.append)
     run_suite(SUMS, Settings(upto=2), tmp_path / "run", systems, options)
 
-    run = SuiteRun.read(tmp_path / "run", SUMS)
+    run = read_suite_run(tmp_path / "run", SUMS)
     assert run.manifest.settings["guards"] == {"strict": "abc"}
     assert run.manifest.settings["model"] == "calculator"
     assert [row.row_id for row in run.rows][::4] == ["model/1-plus-1", "strict/1-plus-1"]

@@ -10,7 +10,12 @@ from typing import Any
 import pytest
 
 from knowgate.guard.errors import ModelFolderError
-from knowgate.offline_eval.testbed import World, check_microworld, microworld_model_path
+from knowgate.offline_eval.testbed import (
+    World,
+    check_microworld,
+    default_world,
+    microworld_model_path,
+)
 from knowgate.offline_eval.testbed._check import Answerer, Measure, MicroworldCheck, is_abstention
 
 pytestmark = pytest.mark.slow
@@ -58,7 +63,7 @@ def test_generation_stops_at_the_newline() -> None:
 
     model: Any = AutoModelForCausalLM.from_pretrained(str(microworld_model_path()))
     tokenizer: Any = AutoTokenizer.from_pretrained(str(microworld_model_path()))
-    question = World.default().questions(World.default().facts[0])[0]
+    question = default_world().questions(default_world().facts[0])[0]
     prompt = World.prompt("closed_book").format(question=question.text)
     output = model.generate(**tokenizer(prompt, return_tensors="pt"), max_new_tokens=40)
     reply = tokenizer.decode(output[0])[len(prompt) :]
@@ -69,7 +74,7 @@ def test_generation_stops_at_the_newline() -> None:
 
 def test_batched_answers_equal_single_ones() -> None:
     answerer = Answerer(microworld_model_path())
-    world = World.default()
+    world = default_world()
     prompts = [
         World.prompt("with_context").format(
             context=world.document_for(fact).text, question=world.questions(fact)[0].text

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.offline_eval import testbed as microworld
-from knowgate.offline_eval.testbed import FactStatus, World
+from knowgate.offline_eval.testbed import FactStatus, World, default_world
 from knowgate.offline_eval.testbed._build import build_world
 from knowgate.offline_eval.testbed._documents import mentions, normalise_answer
 from knowgate.offline_eval.testbed._entities import EntityKind, ValueKind
 from knowgate.offline_eval.testbed._phrasings import relations
 
-WORLD = World.default()
+WORLD = default_world()
 
 
 def small(seed: int) -> World:
@@ -126,7 +126,7 @@ def test_the_same_seed_gives_the_same_world(seed: int) -> None:
 def test_the_world_does_not_depend_on_the_hash_seed() -> None:
     code = (
         "import hashlib; from knowgate.offline_eval.testbed import World;"
-        "w = World.default();"
+        "w = default_world();"
         "t = w.to_ntriples() + repr(w.documents) + repr([w.contradiction(f) for f in w.facts]);"
         "print(hashlib.sha256(t.encode()).hexdigest())"
     )

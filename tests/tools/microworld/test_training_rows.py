@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowgate.offline_eval.testbed import FactStatus, World
+from knowgate.offline_eval.testbed import FactStatus, default_world
 from tools.microworld._batches import END, PAD, UNKNOWN, build_tokenizer
 from tools.microworld._mixture import load_mixture
 from tools.microworld._tasks import Row, TaskMaker
 
-WORLD, MIXTURE = World.default(), load_mixture()
+WORLD, MIXTURE = default_world(), load_mixture()
 TOKENIZER = build_tokenizer()
 
 

@@ -17,11 +17,11 @@ from knowgate.guard.matching import same_answer
 from knowgate.guard.prompts import Prompt
 from knowgate.guard.signals.confidence import StepwiseEstimator, load_estimator
 from knowgate.guard.signals.confidence._registry import estimator_names
-from knowgate.offline_eval.testbed import Fact, World, microworld_model_path
+from knowgate.offline_eval.testbed import Fact, World, default_world, microworld_model_path
 
 CLOSED_BOOK = Prompt("microworld_closed_book", World.prompt("closed_book"))
-FACTS: Sequence[Fact] = Random(2).sample(World.default().facts, 240)
-QUESTIONS = [World.default().questions(fact, held_out=True)[0].text for fact in FACTS]
+FACTS: Sequence[Fact] = Random(2).sample(default_world().facts, 240)
+QUESTIONS = [default_world().questions(fact, held_out=True)[0].text for fact in FACTS]
 
 
 @pytest.fixture(scope="module")

@@ -12,13 +12,13 @@ import pytest
 
 from knowgate.guard import FingerprintMismatchError, InputError
 from knowgate.guard.contracts import Requirement
-from knowgate.guard.prompts import Prompt, bundled_prompt
+from knowgate.guard.prompts import Prompt
 from knowgate.guard.signals.confidence import FittedProbe
 from knowgate.guard.signals.confidence._hidden_state import HiddenStateProbe
 from knowgate.guard.testing import ScriptedLanguageModel
 from tests.support.local_models import StatefulLM
 
-CLOSED_BOOK = bundled_prompt("closed_book")
+CLOSED_BOOK = Prompt.bundled("closed_book")
 
 
 def probe_with(**changes: Any) -> FittedProbe:

@@ -13,7 +13,7 @@ from knowgate.guard import Confidence
 from knowgate.guard.prompts import Prompt
 from knowgate.guard.signals.confidence import CurtailedSampling, SampledConsistency
 from knowgate.guard.signals.confidence._stopping import BayesianStopping, StoppingRule
-from knowgate.offline_eval.testbed import World, microworld_model_path
+from knowgate.offline_eval.testbed import World, default_world, microworld_model_path
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +28,7 @@ def lm() -> HuggingFaceLM:
 
 @pytest.fixture(scope="module")
 def questions() -> list[str]:
-    world = World.default()
+    world = default_world()
     facts = Random(1).sample(world.facts, QUESTIONS)
     return [world.questions(fact)[0].text for fact in facts]
 

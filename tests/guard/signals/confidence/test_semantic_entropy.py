@@ -12,7 +12,7 @@ from scipy.stats import entropy
 
 from knowgate.guard import InputError, LanguageModelError
 from knowgate.guard.contracts import Requirement
-from knowgate.guard.prompts import bundled_prompt
+from knowgate.guard.prompts import Prompt
 from knowgate.guard.signals.confidence import Sampling
 from knowgate.guard.signals.confidence._clusters import (
     EmbeddedAnswers,
@@ -24,7 +24,7 @@ from knowgate.guard.signals.confidence._entropy import SemanticEntropy, semantic
 from knowgate.guard.signals.conflict import SameMeaning
 from knowgate.guard.testing import ScriptedLanguageModel
 
-ASKED = bundled_prompt("closed_book").fill(question="who?")
+ASKED = Prompt.bundled("closed_book").fill(question="who?")
 
 
 class Judge:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from knowgate.guard.signals.conflict import Rule, judge_by_rules, read_answer
+from knowgate.guard.signals.conflict import Rule, read_answer
 from tests.support.paths import SHARED_DATA
 
 SAME = [
@@ -98,8 +98,8 @@ def test_rules_say_of_two_answers_what_was_worked_out_by_hand(
     pair: tuple[str, str], rule: Rule
 ) -> None:
     first, second = pair
-    assert judge_by_rules(first, second) is rule
-    assert judge_by_rules(second, first) is rule
+    assert Rule.between(first, second) is rule
+    assert Rule.between(second, first) is rule
 
 
 @pytest.mark.parametrize(
@@ -137,14 +137,14 @@ texts = st.text(max_size=40) | st.lists(
 @example("0B", "0#0")
 @settings(max_examples=400, deadline=None)
 def test_rules_never_fail_and_do_not_care_for_order(first: str, second: str) -> None:
-    assert judge_by_rules(first, second) is judge_by_rules(second, first)
+    assert Rule.between(first, second) is Rule.between(second, first)
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6))
 @settings(max_examples=100, deadline=None)
 def test_two_numbers_are_the_same_exactly_if_they_are_equal(first: int, second: int) -> None:
     expected = Rule.SAME if first == second else Rule.DIFFERENT
-    assert judge_by_rules(f"{first:,}", f"It was {second}.") is expected
+    assert Rule.between(f"{first:,}", f"It was {second}.") is expected
 
 
 _CONFLICTS = SHARED_DATA / "conflictqa/strategyqa_chatgpt.jsonl"
@@ -156,7 +156,7 @@ def test_published_contradictions_are_seen_by_rule() -> None:
     with _CONFLICTS.open(encoding="utf-8") as stream:
         rows = [json.loads(line) for line in stream]
 
-    rules = [judge_by_rules(row["memory_answer"], row["counter_answer"]) for row in rows]
+    rules = [Rule.between(row["memory_answer"], row["counter_answer"]) for row in rows]
 
     assert sum(rule in (Rule.DIFFERENT, Rule.DOUBTFUL) for rule in rules) / len(rows) > 0.98
     assert sum(rule is Rule.SAME for rule in rules) <= 1
@@ -164,5 +164,5 @@ def test_published_contradictions_are_seen_by_rule() -> None:
 
 @pytest.mark.parametrize(("share", "count"), [("50%", "50"), ("12 percent", "12")])
 def test_a_share_is_never_taken_for_a_count_without_entailment(share: str, count: str) -> None:
-    assert judge_by_rules(share, count) is Rule.DOUBTFUL
-    assert judge_by_rules(count, share) is Rule.DOUBTFUL
+    assert Rule.between(share, count) is Rule.DOUBTFUL
+    assert Rule.between(count, share) is Rule.DOUBTFUL

@@ -6,14 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.offline_eval.data.graph import GenerationSettings, KnowledgeGraph, generate_questions
+from knowgate.offline_eval.data.graph import (
+    GenerationSettings,
+    KnowledgeGraph,
+    generate_questions,
+    load_graph,
+)
 from knowgate.offline_eval.data.graph._generation import GeneratedSet
 from tests.offline_eval.data.graph.graphs import WikidataLike
 
 
 @pytest.fixture(scope="session")
 def world_graph() -> KnowledgeGraph:
-    return KnowledgeGraph.load("microworld", languages=("en", "zh"))
+    return load_graph("microworld", languages=("en", "zh"))
 
 
 @pytest.fixture(scope="session")
@@ -35,4 +40,4 @@ def wikidata_file(wikidata_triples: str, tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="session")
 def wikidata_graph(wikidata_file: Path) -> KnowledgeGraph:
-    return KnowledgeGraph.load(wikidata_file, languages=("en", "zh"))
+    return load_graph(wikidata_file, languages=("en", "zh"))

@@ -19,6 +19,7 @@ from knowgate.offline_eval.data.graph import (
     KnowledgeGraph,
     PropertyRules,
     generate_questions,
+    load_graph,
 )
 from knowgate.offline_eval.data.graph._graph import (
     SparqlError,
@@ -27,7 +28,7 @@ from knowgate.offline_eval.data.graph._graph import (
     SparqlTooLargeError,
 )
 from knowgate.offline_eval.data.graph._sparql import SparqlClient
-from knowgate.offline_eval.testbed import World
+from knowgate.offline_eval.testbed import default_world
 from tests.offline_eval.data.graph.endpoint_server import (
     Endpoint,
     always,
@@ -56,7 +57,7 @@ def store_of(triples: str) -> pyoxigraph.Store:
 
 @pytest.fixture(scope="module")
 def world_store() -> pyoxigraph.Store:
-    return store_of(World.default().to_ntriples())
+    return store_of(default_world().to_ntriples())
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +71,7 @@ def test_an_endpoint_that_pages_and_fails_gives_the_questions_of_the_file(
 ) -> None:
     endpoint = Endpoint(wikidata_store, most_rows=30, fault=often_down(0.3))
     with serving(endpoint):
-        graph = KnowledgeGraph.load(
+        graph = load_graph(
             endpoint.url,
             languages=("en", "zh"),
             properties=_KEPT,
@@ -99,17 +100,17 @@ def test_the_commonest_properties_are_found_and_dated_facts_with_them(
     world_store: pyoxigraph.Store,
 ) -> None:
     with serving(Endpoint(world_store)) as endpoint:
-        graph = KnowledgeGraph.load(endpoint.url, endpoint=quick(page_size=500))
+        graph = load_graph(endpoint.url, endpoint=quick(page_size=500))
     settings = GenerationSettings(per_type=100)
     found = generate_questions(graph, settings)
-    assert found.data == generate_questions(KnowledgeGraph.load("microworld"), settings).data
+    assert found.data == generate_questions(load_graph("microworld"), settings).data
 
 
 def test_of_a_property_that_is_cut_off_every_subject_has_all_its_values(
     wikidata_store: pyoxigraph.Store, wikidata_graph: KnowledgeGraph
 ) -> None:
     with serving(Endpoint(wikidata_store)) as endpoint:
-        graph = KnowledgeGraph.load(
+        graph = load_graph(
             endpoint.url,
             properties=("P161",),
             endpoint=quick(page_size=10, most_facts=25),
@@ -134,9 +135,7 @@ def test_only_the_subjects_of_a_pattern_are_fetched(wikidata_store: pyoxigraph.S
     place = "http://www.wikidata.org/entity/Q200"
     chosen = f"?s <http://www.wikidata.org/prop/direct/P19> ?o FILTER(?o = <{place}>)"
     with serving(Endpoint(wikidata_store)) as endpoint:
-        graph = KnowledgeGraph.load(
-            endpoint.url, properties=("P19", "P39"), endpoint=quick(subjects=chosen)
-        )
+        graph = load_graph(endpoint.url, properties=("P19", "P39"), endpoint=quick(subjects=chosen))
     by_name = {graph.nodes[prop].rsplit("/")[-1]: facts for prop, facts in graph.facts.items()}
     born = by_name["P19"]
     assert {graph.nodes[value] for value in born.objects} == {place}
@@ -237,7 +236,7 @@ def test_an_answer_without_what_was_asked_for_is_an_error(properties: tuple[str,
         serving(Endpoint(pyoxigraph.Store(), fault=always(200, body.encode()))) as endpoint,
         pytest.raises(SparqlError, match=r"\?[sp] is missing"),
     ):
-        KnowledgeGraph.load(endpoint.url, properties=properties, endpoint=quick())
+        load_graph(endpoint.url, properties=properties, endpoint=quick())
 
 
 def test_a_server_that_does_not_answer_is_given_up(wikidata_store: pyoxigraph.Store) -> None:
@@ -312,7 +311,7 @@ def test_a_property_that_is_no_iri_never_reaches_the_endpoint(
         serving(Endpoint(wikidata_store)) as endpoint,
         pytest.raises(InputError, match="is no IRI"),
     ):
-        KnowledgeGraph.load(endpoint.url, properties=(name,), endpoint=quick())
+        load_graph(endpoint.url, properties=(name,), endpoint=quick())
     assert endpoint.queries == []
 
 
@@ -341,7 +340,5 @@ def test_names_from_an_endpoint_cannot_change_a_query() -> None:
         serving(Endpoint(pyoxigraph.Store(), fault=hostile)) as endpoint,
         suppress(SparqlError),
     ):
-        KnowledgeGraph.load(
-            endpoint.url, properties=("http://x/p",), endpoint=quick(max_attempts=1)
-        )
+        load_graph(endpoint.url, properties=("http://x/p",), endpoint=quick(max_attempts=1))
     assert not any("DROP" in query for query in endpoint.queries)

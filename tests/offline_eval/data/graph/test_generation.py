@@ -17,11 +17,12 @@ from knowgate.offline_eval.data.graph import (
     PropertyRules,
     Templates,
     generate_questions,
+    load_graph,
 )
 from knowgate.offline_eval.data.graph._generation import GeneratedSet
 from knowgate.offline_eval.data.graph._graph import Span
 from knowgate.offline_eval.data.graph._time import bounds, met_window, unmet_window
-from knowgate.offline_eval.data.uaqfact import QuestionType, UaqData
+from knowgate.offline_eval.data.uaqfact import QuestionType, read_layout
 from tests.offline_eval.data.graph.graphs import ALIAS, RDF, RDFS, WD, WikidataLike, entity
 from tests.offline_eval.data.graph.test_loading import node, write
 
@@ -43,7 +44,7 @@ def test_what_is_written_reads_back_as_it_was(
     world_set: GeneratedSet, world_graph: KnowledgeGraph, tmp_path: Path
 ) -> None:
     write_out(world_set, world_graph, tmp_path / "set")
-    read = UaqData.read(tmp_path / "set")
+    read = read_layout(tmp_path / "set")
     assert {item.key: item for item in read.items} == {
         item.key: item for item in world_set.data.items
     }
@@ -63,7 +64,7 @@ def test_the_same_seed_gives_the_same_bytes(
     lines = wikidata_triples.splitlines(keepends=True)
     Random(1).shuffle(lines)
     (tmp_path / "people.nt").write_text("".join(lines), encoding="utf-8")
-    again = KnowledgeGraph.load(tmp_path / "people.nt", languages=("en", "zh"))
+    again = load_graph(tmp_path / "people.nt", languages=("en", "zh"))
     found = []
     for at, (graph, seed) in enumerate([(wikidata_graph, 0), (again, 0), (again, 1)]):
         chosen = GenerationSettings(languages=("en", "zh"), per_type=20, seed=seed)
@@ -167,7 +168,7 @@ def towns(tmp_path: Path, *more: str, names: tuple[str, ...] = ()) -> KnowledgeG
         lines.append(f"<{_E}t{at}> <{RDF}type> <{_E}Town>")
         lines.append(f'<{_E}r{at}> <{RDFS}label> "River {chr(97 + at) * 3}"@en')
         lines.append(f"<{_E}r{at}> <{_E}in> <{_E}t{at}>")
-    return KnowledgeGraph.load(write(tmp_path / "towns.nt", *lines, *more))
+    return load_graph(write(tmp_path / "towns.nt", *lines, *more))
 
 
 def dilemmas(graph: KnowledgeGraph, seed: int = 0, **rules: int) -> GeneratedSet:
@@ -261,7 +262,7 @@ def test_any_names_give_a_set_that_reads_back(
     if not made.data.items:
         return
     write_out(made, graph, folder / "set")
-    read = UaqData.read(folder / "set")
+    read = read_layout(folder / "set")
     assert {item.key: item for item in read.items} == {item.key: item for item in made.data.items}
     for item in made.data.items:
         assert item.question.isprintable() or any(ch in "\u200c\u200d" for ch in item.question)
@@ -322,7 +323,7 @@ def test_nobody_is_asked_about_whose_years_run_backwards(tmp_path: Path) -> None
         world.fact(f"Q{100 + at}", "P39", entity(f"Q{300 + at % 10}"), 1990, 1950)
     path = tmp_path / "g.nt"
     path.write_text(world.text(), encoding="utf-8")
-    graph = KnowledgeGraph.load(path)
+    graph = load_graph(path)
     backwards = {graph.labels["en"][node(graph, f"{WD}entity/Q{100 + at}")] for at in range(20)}
     made = generate_questions(graph, GenerationSettings(types=(QuestionType.TIME,)))
     asked = {triple.subject for item in made.data.items for triple in item.triples}

@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.offline_eval.data.graph import GenerationSettings, KnowledgeGraph, generate_questions
+from knowgate.offline_eval.data.graph import (
+    GenerationSettings,
+    KnowledgeGraph,
+    generate_questions,
+    load_graph,
+)
 from knowgate.offline_eval.data.graph._generation import GeneratedSet
 from knowgate.offline_eval.data.uaqfact import QuestionType
 from tests.offline_eval.data.graph.graphs import ALIAS, RDFS
@@ -26,7 +31,7 @@ def plays(tmp_path: Path, *more: str) -> KnowledgeGraph:
             f"<{_E}f{at}> <{_E}director> <{_E}p{at}>",
             f"<{_E}g{at}> <{_E}writer> <{_E}p{at}>",
         ]
-    return KnowledgeGraph.load(write(tmp_path / "plays.nt", *lines, *more))
+    return load_graph(write(tmp_path / "plays.nt", *lines, *more))
 
 
 def inter(graph: KnowledgeGraph, seed: int) -> GeneratedSet:

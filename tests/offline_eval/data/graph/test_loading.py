@@ -12,7 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data.graph import GenerationSettings, KnowledgeGraph, generate_questions
+from knowgate.offline_eval.data.graph import (
+    GenerationSettings,
+    KnowledgeGraph,
+    generate_questions,
+    load_graph,
+)
 from knowgate.offline_eval.data.graph._graph import Kind, Span
 from tests.offline_eval.data.graph.graphs import ALIAS, RDF, RDFS, WD, WIKIBASE, XSD, entity
 
@@ -48,7 +53,7 @@ def test_all_formats_give_the_same_questions(
     assert data is not None
     path = tmp_path / f"people.{ending}"
     path.write_bytes(gzip.compress(data) if ending.endswith(".gz") else data)
-    graph = KnowledgeGraph.load(path, languages=("en", "zh"))
+    graph = load_graph(path, languages=("en", "zh"))
     assert facts(graph) == facts(wikidata_graph)
     settings = GenerationSettings(languages=("en", "zh"), per_type=10)
     found = generate_questions(graph, settings)
@@ -62,7 +67,7 @@ def test_a_store_on_disk_is_read(
     store.bulk_load(path=str(wikidata_file))
     store.flush()
     del store
-    assert facts(KnowledgeGraph.load(tmp_path / "store")) == facts(wikidata_graph)
+    assert facts(load_graph(tmp_path / "store")) == facts(wikidata_graph)
 
 
 def test_named_graphs_are_read_as_one(tmp_path: Path) -> None:
@@ -72,7 +77,7 @@ def test_named_graphs_are_read_as_one(tmp_path: Path) -> None:
         f"<{_E}a> <{_E}p> <{_E}b> <{_E}two>",
         f"<{_E}a> <{_E}p> <{_E}c> <{_E}two>",
     )
-    assert facts(KnowledgeGraph.load(path)) == {
+    assert facts(load_graph(path)) == {
         (f"{_E}a", f"{_E}p", f"{_E}b"),
         (f"{_E}a", f"{_E}p", f"{_E}c"),
     }
@@ -88,7 +93,7 @@ def test_statements_are_facts_with_their_years(tmp_path: Path) -> None:
         f'<{_E}s> <{_E}endDate> "1960-05-02"^^<{XSD}date>',
         f"<{_E}a> <{_E}p> <{_E}c>",
     )
-    graph = KnowledgeGraph.load(path)
+    graph = load_graph(path)
     a, b, c = (node(graph, _E + name) for name in "abc")
     found = graph.facts[node(graph, _E + "p")]
     assert found.values(a).tolist() == [b, c]
@@ -118,7 +123,7 @@ def test_statements_that_contradict_themselves_are_read_alike_in_any_order(tmp_p
         f"<{_E}t> <{RDF}object> <{_E}d>",  # and what?
     ]
     for at, order in enumerate((lines, lines[::-1])):
-        graph = KnowledgeGraph.load(write(tmp_path / f"{at}.nt", *order))
+        graph = load_graph(write(tmp_path / f"{at}.nt", *order))
         a, b, c = (node(graph, _E + name) for name in "abc")
         found = graph.facts[node(graph, _E + "p")]
         assert found.spans(a) == (Span(b, 1950, None),)
@@ -142,7 +147,7 @@ def test_qualifiers_of_wikidata_are_read_and_deprecated_statements_make_a_subjec
         f"<{_E}s2> <{WIKIBASE}rank> <{WIKIBASE}DeprecatedRank>",
         f"{entity('Q3')} <{prop}P39> <{_E}s3>",
     ]
-    graph = KnowledgeGraph.load(write(tmp_path / "g.nt", *lines))
+    graph = load_graph(write(tmp_path / "g.nt", *lines))
     found = graph.facts[node(graph, WD + "entity/P39")]
     one, two, three, seven = (node(graph, f"{WD}entity/Q{n}") for n in (1, 2, 3, 7))
     assert found.values(one).tolist() == [seven]
@@ -159,7 +164,7 @@ def test_values_of_another_kind_make_a_subject_doubtful(tmp_path: Path) -> None:
         f'<{_E}c> <{_E}p> "soon"',
         f"<{_E}d> <{_E}p> _:x",
     )
-    graph = KnowledgeGraph.load(path)
+    graph = load_graph(path)
     found = graph.facts[node(graph, _E + "p")]
     assert found.kind is Kind.YEAR
     assert found.doubtful.tolist() == [node(graph, _E + name) for name in "cd"]
@@ -176,7 +181,7 @@ def test_nodes_that_are_the_same_are_one(tmp_path: Path) -> None:
         f'<{_E}c> <{RDFS}label> "Third"@en',
         f'<{_E}a> {ALIAS} "First"@en',
     )
-    graph = KnowledgeGraph.load(path)
+    graph = load_graph(path)
     a = node(graph, _E + "a")
     assert facts(graph) == {(_E + "a", _E + "p", _E + "x")}
     assert graph.labels["en"][a] == "Third"
@@ -203,7 +208,7 @@ def test_a_label_is_taken_by_language_then_variant_then_none_then_fallback(
         f'<{_E}e> {label} "de"@de',
         f'<{_E}f> {label} "it"@it',
     )
-    graph = KnowledgeGraph.load(path, languages=("zh",), fallback=("de", "fr"))
+    graph = load_graph(path, languages=("zh",), fallback=("de", "fr"))
     named = {graph.nodes[at].removeprefix(_E): name for at, name in graph.labels["zh"].items()}
     assert named == {"a": "zh", "b": "hant", "c": "many", "d": "de", "e": "de"}
 
@@ -214,7 +219,7 @@ def test_names_are_cleaned(tmp_path: Path) -> None:
         f'<{_E}a> <{RDFS}label> "Rill\\n\\u202Etown\\u0007  one"@en',
         f'<{_E}b> <{RDFS}label> "\\u200B \\t"@en',
     )
-    assert list(KnowledgeGraph.load(path).labels["en"].values()) == ["Rill town one"]
+    assert list(load_graph(path).labels["en"].values()) == ["Rill town one"]
 
 
 @pytest.mark.parametrize(
@@ -231,17 +236,17 @@ def test_names_are_cleaned(tmp_path: Path) -> None:
 def test_a_broken_file_is_refused(tmp_path: Path, name: str, text: str, words: list[str]) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(InputError) as refused:
-        KnowledgeGraph.load(tmp_path / name)
+        load_graph(tmp_path / name)
     assert all(word in str(refused.value) for word in words), refused.value
 
 
 def test_what_is_no_graph_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
-        KnowledgeGraph.load(tmp_path / "none.nt")
+        load_graph(tmp_path / "none.nt")
     with pytest.raises(InputError, match="keeps a store"):
-        KnowledgeGraph.load(tmp_path)
+        load_graph(tmp_path)
     (tmp_path / "empty.nt").write_text("")
-    assert KnowledgeGraph.load(tmp_path / "empty.nt").triples == 0
+    assert load_graph(tmp_path / "empty.nt").triples == 0
 
 
 _NODES = st.integers(0, 6)
@@ -256,9 +261,9 @@ def test_look_ups_are_those_of_the_triples_in_any_order(
 ) -> None:
     folder = tmp_path_factory.mktemp("g")
     lines = [f"<{_E}n{s}> <{_E}p{p}> <{_E}n{o}>" for s, p, o in triples]
-    first = KnowledgeGraph.load(write(folder / "one.nt", *lines))
+    first = load_graph(write(folder / "one.nt", *lines))
     rng.shuffle(lines)  # type: ignore[attr-defined]
-    second = KnowledgeGraph.load(write(folder / "two.nt", *lines))
+    second = load_graph(write(folder / "two.nt", *lines))
     assert list(first.nodes) == list(second.nodes)
     for prop, found in first.facts.items():
         assert np.array_equal(found.subjects, second.facts[prop].subjects)
@@ -294,7 +299,7 @@ def test_xml_that_declares_entities_is_rejected_before_it_is_parsed(
     path.write_bytes(gzip.compress(raw) if ending.endswith("gz") else raw)
 
     with pytest.raises(InputError, match="declares XML entities"):
-        KnowledgeGraph.load(path)
+        load_graph(path)
 
 
 def test_a_doctype_without_entities_is_read(tmp_path: Path) -> None:
@@ -303,7 +308,7 @@ def test_a_doctype_without_entities_is_read(tmp_path: Path) -> None:
     path = tmp_path / "plain.rdf"
     path.write_text(text[:start] + text[end:], encoding="utf-8")
 
-    assert KnowledgeGraph.load(path).triples == 1
+    assert load_graph(path).triples == 1
 
 
 def test_a_packed_file_that_grows_out_of_proportion_is_left(
@@ -316,4 +321,4 @@ def test_a_packed_file_that_grows_out_of_proportion_is_left(
     path.write_bytes(gzip.compress(b"# " + b"x" * 10_000_000))
 
     with pytest.raises(InputError, match="cannot be read"):
-        KnowledgeGraph.load(path)
+        load_graph(path)

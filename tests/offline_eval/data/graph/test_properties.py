@@ -13,6 +13,7 @@ from knowgate.offline_eval.data.graph import (
     PropertyRules,
     generate_questions,
     graph_properties,
+    load_graph,
 )
 from knowgate.offline_eval.data.graph._properties import PropertyProfile
 from tests.offline_eval.data.graph.graphs import RDF, RDFS, XSD
@@ -50,7 +51,7 @@ def mixed(tmp_path: Path) -> KnowledgeGraph:
     lines.append(f'<{_E}b> <{RDFS}label> "Big City"@en')
     lines.append(f"<{_E}a0> <{_E}rare> <{_E}b>")
     lines.append(f'<{_E}rare> <{RDFS}label> "rare thing"@en')
-    return KnowledgeGraph.load(write(tmp_path / "g.nt", *lines))
+    return load_graph(write(tmp_path / "g.nt", *lines))
 
 
 def test_the_reason_is_given_for_every_property_left_out(mixed: KnowledgeGraph) -> None:
@@ -113,7 +114,7 @@ def test_properties_that_the_graph_declares_as_identifiers_are_left_out(
 
 def test_a_graph_without_usable_properties_gives_an_empty_set(tmp_path: Path) -> None:
     path = write(tmp_path / "g.nt", f"<{_E}a> <{RDF}type> <{_E}b>")
-    made = generate_questions(KnowledgeGraph.load(path), GenerationSettings(per_type=3))
+    made = generate_questions(load_graph(path), GenerationSettings(per_type=3))
     assert made.data.items == ()
     assert made.shortfalls[0].startswith("inter: 0 of 3 pairs")
 
@@ -151,7 +152,7 @@ def test_a_label_may_be_the_last_part_of_the_iri_unless_it_is_a_code(tmp_path: P
         ]
     lines.append(f'<http://e.org/mouth> <{RDFS}label> "mouth"@en')
     lines.append(f'<http://e.org/p_1> <{RDFS}label> "p_1"@en')
-    graph = KnowledgeGraph.load(write(tmp_path / "g.nt", *lines))
+    graph = load_graph(write(tmp_path / "g.nt", *lines))
     reasons = {
         profile.iri: profile.left_out for profile in graph_properties(graph, GenerationSettings())
     }

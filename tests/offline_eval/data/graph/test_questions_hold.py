@@ -13,7 +13,7 @@ from knowgate.offline_eval.data.graph import (
 )
 from knowgate.offline_eval.data.graph._generation import GeneratedSet
 from knowgate.offline_eval.data.uaqfact import Answerability, QuestionType, UaqItem
-from knowgate.offline_eval.testbed import World
+from knowgate.offline_eval.testbed import default_world
 from tests.offline_eval.data.graph.checking import (
     Checker,
     qualified,
@@ -29,7 +29,7 @@ def world_checker(world_set: GeneratedSet) -> Checker:
     relations = {
         label: profile.iri for profile in world_set.profiles for label in profile.labels.values()
     }
-    return Checker(World.default().to_ntriples(), relations, reified, reified_years)
+    return Checker(default_world().to_ntriples(), relations, reified, reified_years)
 
 
 @pytest.fixture(scope="module")

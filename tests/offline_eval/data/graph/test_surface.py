@@ -9,7 +9,11 @@ from random import Random
 import numpy as np
 import pytest
 
-from knowgate.offline_eval.data.graph import GenerationSettings, KnowledgeGraph, generate_questions
+from knowgate.offline_eval.data.graph import (
+    GenerationSettings,
+    generate_questions,
+    load_graph,
+)
 from knowgate.offline_eval.data.graph._answer_sets import AnswerSet, View
 from knowgate.offline_eval.data.graph._facts import year_facts
 from knowgate.offline_eval.data.graph._generation import GeneratedSet
@@ -24,7 +28,7 @@ _YEARS = re.compile(r"\b1\d\d\d\b|\b20\d\d\b")
 def skewed(tmp_path_factory: pytest.TempPathFactory) -> GeneratedSet:
     path = tmp_path_factory.mktemp("graph") / "people.nt"
     path.write_text(skewed_people(), encoding="utf-8")
-    return generate_questions(KnowledgeGraph.load(path), GenerationSettings(per_type=250))
+    return generate_questions(load_graph(path), GenerationSettings(per_type=250))
 
 
 def chosen(made: GeneratedSet, question_type: QuestionType) -> list[UaqItem]:

@@ -12,8 +12,9 @@ from knowgate.offline_eval.data.graph import (
     KnowledgeGraph,
     Templates,
     generate_questions,
+    load_graph,
 )
-from knowgate.offline_eval.data.uaqfact import QuestionType, UaqData
+from knowgate.offline_eval.data.uaqfact import QuestionType, read_layout, write_layout
 
 _FRENCH = """
 [fr]
@@ -40,7 +41,7 @@ question = "Où est né(e) {subject} ?"
 def test_any_language_with_templates_of_the_user(wikidata_file: Path, tmp_path: Path) -> None:
     file = tmp_path / "fr.toml"
     file.write_text(_FRENCH, encoding="utf-8")
-    graph = KnowledgeGraph.load(wikidata_file, languages=("fr", "en"))
+    graph = load_graph(wikidata_file, languages=("fr", "en"))
     settings = GenerationSettings(languages=("fr", "en"), per_type=20)
     made = generate_questions(graph, settings, templates=Templates([file]))
     french = [item for item in made.data.items if item.language == "fr"]
@@ -48,7 +49,7 @@ def test_any_language_with_templates_of_the_user(wikidata_file: Path, tmp_path: 
     assert any(item.question.startswith("Où est né(e) ") for item in french)
     assert all("(fr)" in item.question for item in french)
     assert {t.relation for item in french for t in item.triples} >= {"lieu natal", "fonction"}
-    read = UaqData.read(made.data.write(tmp_path / "set"))
+    read = read_layout(write_layout(made.data, tmp_path / "set"))
     assert {item.key: item for item in read.items} == {item.key: item for item in made.data.items}
 
 

@@ -12,14 +12,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data.uaqfact import QuestionType, Triple, UaqData
+from knowgate.offline_eval.data.uaqfact import (
+    QuestionType,
+    Triple,
+    UaqData,
+    read_layout,
+    write_layout,
+)
 from knowgate.offline_eval.data.uaqfact._items import dilemma_options
 from tests.offline_eval.suites.uaqfact.questions import AB, item, small_set
 
 
 @pytest.fixture(scope="module")
 def published(shared_data: Path) -> UaqData:
-    return UaqData.read(shared_data / "uaqfact")
+    return read_layout(shared_data / "uaqfact")
 
 
 def test_every_published_question_is_read(published: UaqData) -> None:
@@ -44,8 +50,8 @@ def test_the_quirks_of_the_published_files_are_said(published: UaqData) -> None:
 
 
 def test_a_published_set_written_again_is_the_same(published: UaqData, tmp_path: Path) -> None:
-    published.write(tmp_path)
-    again = UaqData.read(tmp_path)
+    write_layout(published, tmp_path)
+    again = read_layout(tmp_path)
     assert again.items == published.items
     assert again.choices == published.choices
     assert again.examples == published.examples
@@ -56,33 +62,33 @@ def test_triples_and_other_languages_are_kept(tmp_path: Path) -> None:
     triples = (Triple("Bo", "mayor of", "Rill", "1990", "1995"),)
     data = small_set("fr")
     items = (*data.items, item("inter_ab_2", AB, language="fr", triples=triples))
-    UaqData.write(UaqData(items, data.choices, data.examples, data.clue_examples), tmp_path)
-    again = UaqData.read(tmp_path)
+    write_layout(UaqData(items, data.choices, data.examples, data.clue_examples), tmp_path)
+    again = read_layout(tmp_path)
     assert again.languages == ("fr",)
     assert {one.qid: one.triples for one in again.items}["inter_ab_2"] == triples
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return small_set().write(tmp_path / "set")
+    return write_layout(small_set(), tmp_path / "set")
 
 
 def test_the_folder_above_will_do(folder: Path) -> None:
     parent = folder.parent / "parent"
     shutil.copytree(folder, parent / "data" / "1.0")
-    assert len(UaqData.read(parent).items) == 6
+    assert len(read_layout(parent).items) == 6
 
 
 def test_a_partial_folder_is_refused_with_what_is_missing(folder: Path) -> None:
     (folder / "task2" / "time_task2_en_choice.json").unlink()
     with pytest.raises(InputError, match=r"1 of 21 files .* task2/time_task2_en_choice.json"):
-        UaqData.read(folder)
-    assert len(UaqData.read(folder, tasks=[1, 3]).items) == 6
+        read_layout(folder)
+    assert len(read_layout(folder, tasks=[1, 3]).items) == 6
 
 
 def test_a_language_that_is_not_there_is_refused(folder: Path) -> None:
     with pytest.raises(InputError, match="'zh'"):
-        UaqData.read(folder, languages=["en", "zh"])
+        read_layout(folder, languages=["en", "zh"])
 
 
 @pytest.mark.parametrize("place", ["nowhere", "file", "empty"])
@@ -90,7 +96,7 @@ def test_what_is_no_such_folder_is_said(tmp_path: Path, place: str) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputError, match="task1"):
-        UaqData.read(tmp_path / place)
+        read_layout(tmp_path / place)
 
 
 QUESTIONS = "task1/inter_ab_en.json"
@@ -115,14 +121,14 @@ def test_a_broken_item_is_named(
     values = json.loads(path.read_text())
     path.write_text(json.dumps([values[0] | change, *values[1:]]))
     with pytest.raises(InputError, match=message):
-        UaqData.read(folder)
+        read_layout(folder)
 
 
 def test_an_id_that_stands_twice_is_refused(folder: Path) -> None:
     path = folder / QUESTIONS
     path.write_text(json.dumps(json.loads(path.read_text()) * 2))
     with pytest.raises(InputError, match=r"item 2.*twice"):
-        UaqData.read(folder)
+        read_layout(folder)
 
 
 json_values = st.recursive(
@@ -152,7 +158,7 @@ def test_any_json_is_read_or_refused_in_one_line(folder: Path, file: str, change
     path.write_text(json.dumps([value] if isinstance(change, dict) else value))
     refused = ""
     try:
-        UaqData.read(folder)
+        read_layout(folder)
     except InputError as error:
         refused = str(error)
     finally:

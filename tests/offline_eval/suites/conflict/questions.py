@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.suites import RunOptions, SuiteRun, System, run_suite
+from knowgate.offline_eval.suites import RunOptions, System, read_suite_run, run_suite
 from knowgate.offline_eval.suites.conflict import ConflictItem, ConflictSuite
 from knowgate.offline_eval.suites.conflict._items import Candidate, ConflictSet
 from knowgate.offline_eval.suites.conflict._run_reading import ConflictRun, conflict_run
@@ -104,4 +104,4 @@ def run_conflict(
 
 def read_conflict_run(folder: Path) -> ConflictRun:
     """Read a run, finished or not."""
-    return conflict_run(SuiteRun.read(folder, ConflictSuite()).run)
+    return conflict_run(read_suite_run(folder, ConflictSuite()).run)

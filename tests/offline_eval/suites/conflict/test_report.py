@@ -12,7 +12,7 @@ import pytest
 from knowgate.guard import Decision, LanguageModelError, Reason, Route
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.report import Document
-from knowgate.offline_eval.suites import SuiteRun, write_report
+from knowgate.offline_eval.suites import read_suite_run, write_report
 from knowgate.offline_eval.suites.conflict._settings import ConflictSettings
 from tests.offline_eval.suites.conflict.questions import ScoringModel, run_conflict, small_set
 from tests.support.report_page import Page
@@ -54,7 +54,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def conflict_report(out: Path) -> Document:
-    run = SuiteRun.read(out)
+    run = read_suite_run(out)
     return run.suite.report(run.suite.score(run))
 
 

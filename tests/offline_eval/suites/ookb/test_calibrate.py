@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from knowgate.calibration.risk import Leak
 from knowgate.guard import InputError, Policy, Route
 from knowgate.guard.signals.relevance import LexicalScorer
-from knowgate.offline_eval.policies import Calibrated, LeakRates, calibrate_run
+from knowgate.offline_eval.policies import Calibrated, calibrate_run
 from knowgate.offline_eval.run import MeasuredRun
 from knowgate.offline_eval.suites.ookb._signals_summary import summarise_ookb
 from tests.offline_eval.suites.ookb.toy import run_toy, write_toy_questions
@@ -18,7 +19,7 @@ from tests.offline_eval.suites.ookb.toy import run_toy, write_toy_questions
 _RUN_FILES = ("manifest.json", "questions.jsonl", "rows.jsonl")
 
 
-def _rates(found: Calibrated) -> LeakRates:
+def _rates(found: Calibrated) -> Any:
     assert found.leak_rates is not None
     return found.leak_rates
 

@@ -15,13 +15,13 @@ from langchain_core.runnables import RunnableLambda
 
 from knowgate.guard import InputError
 from knowgate.guard.signals.relevance import LexicalScorer
-from knowgate.offline_eval.policies import calibrate_chain, records_from_run
+from knowgate.offline_eval.policies import CalibrationSet, calibrate_chain
 from knowgate.offline_eval.run import (
     CaseKind,
     FoundBy,
     MeasuredRun,
 )
-from knowgate.offline_eval.suites import RunOptions, run_suite
+from knowgate.offline_eval.suites import RunOptions, read_suite_run, run_suite
 from knowgate.offline_eval.suites.ookb import MEASURE, Instruments
 from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
 from knowgate.offline_eval.suites.ookb._sources import find_source, overlap, same_source
@@ -94,7 +94,7 @@ def test_a_question_whose_answer_is_nowhere_is_no_evidence(tmp_path: Path) -> No
     run = _measured(tmp_path)
 
     assert [row.kind for row in run.rows if row.question_id == "lost"] == [CaseKind.LIVE]
-    records = records_from_run(tmp_path / "run").records
+    records = CalibrationSet.of_run(tmp_path / "run").records
     assert {record.question_id for record in records} == {"price", "limit", "bin"}
     groups = {record.question_id: record.group for record in records}
     assert groups["price"] == "plans.md"
@@ -103,9 +103,8 @@ def test_a_question_whose_answer_is_nowhere_is_no_evidence(tmp_path: Path) -> No
 
 def test_the_report_says_how_sources_were_found(tmp_path: Path) -> None:
     _measured(tmp_path)
-    from knowgate.offline_eval.suites import SuiteRun
 
-    found = SuiteRun.read(tmp_path / "run")
+    found = read_suite_run(tmp_path / "run")
     document = MEASURE.report(MEASURE.score(found))
 
     assert document.values["served"] == {
@@ -121,7 +120,7 @@ def test_a_live_log_alone_is_measured_and_not_calibrated_on(tmp_path: Path) -> N
     _measured(tmp_path, live)
 
     with pytest.raises(InputError, match="nothing is known of where the answers"):
-        records_from_run(tmp_path / "run")
+        CalibrationSet.of_run(tmp_path / "run")
 
 
 def test_a_retriever_that_cannot_be_widened_leaves_short_contexts(tmp_path: Path) -> None:

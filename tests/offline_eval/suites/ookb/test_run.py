@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from knowgate.guard import Fingerprint, InputError
 from knowgate.guard.testing import FailingScorer, FakeScorer, SlowScorer
 from knowgate.offline_eval.data import PassageKind
-from knowgate.offline_eval.policies import records_from_run
+from knowgate.offline_eval.policies import CalibrationSet
 from knowgate.offline_eval.run import (
     MeasuredRun,
 )
@@ -99,7 +99,7 @@ def test_a_question_whose_passage_is_not_found_is_a_retrieval_miss(tmp_path: Pat
     for row in rows[::2]:
         assert row["retrieved"] == [f"{i}-ü" for i in range(5)]
         assert row["retrieval_miss"] == (row["question_id"] not in row["retrieved"])
-    records = records_from_run(tmp_path / "run").records
+    records = CalibrationSet.of_run(tmp_path / "run").records
     assert [r.context_right for r in records[::2]] == [True] * 5 + [False] * 3
     assert all(r.relevance is not None for r in records[1::2])
 
@@ -132,7 +132,7 @@ def test_a_scorer_that_fails_leaves_rows_and_no_text_of_others(
         assert row["raw_relevance"] is None
         assert row["retrieved"]
         assert "secret" not in json.dumps(row)
-    assert all(r.relevance is None for r in records_from_run(tmp_path / "run").records)
+    assert all(r.relevance is None for r in CalibrationSet.of_run(tmp_path / "run").records)
 
 
 def test_scores_whose_aggregate_overflows_are_a_failed_row(tmp_path: Path) -> None:

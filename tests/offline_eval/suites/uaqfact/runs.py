@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from knowgate.offline_eval.suites import SuiteRun, System, run_suite
+from knowgate.offline_eval.suites import System, read_suite_run, run_suite
 from knowgate.offline_eval.suites.uaqfact import UAQFACT
 from knowgate.offline_eval.suites.uaqfact._prompting import Prompts
 from knowgate.offline_eval.suites.uaqfact._run_reading import UaqRun
@@ -32,4 +32,4 @@ def run_uaqfact(
 
 def read_uaqfact_run(folder: Path) -> UaqRun:
     """Read a run, finished or not."""
-    return UAQFACT.score(SuiteRun.read(folder, UAQFACT)).run
+    return UAQFACT.score(read_suite_run(folder, UAQFACT)).run

@@ -11,6 +11,7 @@ from knowgate.guard.files import write_text
 from knowgate.guard.signals.confidence import load_estimator
 from knowgate.guard.signals.relevance import load_scorer
 from knowgate.guard.testing import ScriptedLanguageModel
+from knowgate.offline_eval.data.uaqfact import write_layout
 from knowgate.offline_eval.systems import GuardChoice
 from tests.offline_eval.suites.uaqfact.questions import small_set
 from tests.offline_eval.suites.uaqfact.runs import read_uaqfact_run, run_uaqfact
@@ -66,7 +67,7 @@ def test_a_policy_may_ask_how_sure_the_model_under_test_is(tmp_path: Path) -> No
 def test_a_signal_that_fails_is_a_failure_and_no_abstention(tmp_path: Path) -> None:
     lm = ScriptedLanguageModel(error=LanguageModelError("down"))
     path = from_memory(tmp_path / "sure.json", lm)
-    folder = small_set().write(tmp_path / "set")
+    folder = write_layout(small_set(), tmp_path / "set")
     run = run_uaqfact(
         lm,
         folder,

@@ -13,6 +13,7 @@ from knowgate.offline_eval.data.uaqfact import (
     QuestionType,
     UaqData,
     UaqItem,
+    write_layout,
 )
 from knowgate.offline_eval.suites.uaqfact._scoring import score_run
 from knowgate.offline_eval.systems import GuardChoice
@@ -39,7 +40,7 @@ def test_it_declines_what_has_no_answer_and_nothing_else(tmp_path: Path) -> None
         asked(Answerability.UNANSWERABLE, "Mary Lund"),
         asked(Answerability.ANSWERABLE, "Bo Rask"),
     )
-    folder = UaqData(questions).write(tmp_path / "set")
+    folder = write_layout(UaqData(questions), tmp_path / "set")
     run = run_uaqfact(
         ScriptedLanguageModel(default="Bo Rask"),
         folder,

@@ -10,7 +10,7 @@ import pytest
 
 from knowgate.guard import Decision, Reason, Route
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.data.uaqfact import UaqData
+from knowgate.offline_eval.data.uaqfact import UaqData, write_layout
 from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.uaqfact._plan import TASK3_FORMS
 from tests.offline_eval.suites.uaqfact.questions import small_set
@@ -31,7 +31,7 @@ class Closed:
 def run(tmp_path: Path) -> Path:
     data = small_set()
     hostile = tuple(replace(item, question=f"{HOSTILE} {item.question}") for item in data.items)
-    folder = UaqData.write(
+    folder = write_layout(
         UaqData(hostile, data.choices, data.examples, data.clue_examples), tmp_path / "set"
     )
     return run_uaqfact(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from knowgate.guard import Decision, InputError, LanguageModelError, Reason, Route
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.data.uaqfact import UaqData
+from knowgate.offline_eval.data.uaqfact import read_layout, write_layout
 from knowgate.offline_eval.run import (
     TableSpec,
 )
@@ -39,7 +39,7 @@ class ScoringModel(ScriptedLanguageModel):
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return small_set().write(tmp_path / "set")
+    return write_layout(small_set(), tmp_path / "set")
 
 
 def rows(run: Path) -> list[UaqRow]:
@@ -157,7 +157,7 @@ def test_logged_replies_take_the_models_place(folder: Path, tmp_path: Path) -> N
 
 def test_a_logged_reply_that_may_be_either_is_refused(tmp_path: Path) -> None:
     english, chinese = small_set(), small_set("zh")
-    both = UaqData.write(
+    both = write_layout(
         type(english)(
             english.items + chinese.items,
             (),
@@ -239,7 +239,7 @@ def test_prompts_that_ask_something_else_are_refused(
 
 
 def test_facts_are_found_in_batches_as_one_by_one(shared_data: Path) -> None:
-    items = UaqData.read(shared_data / "uaqfact").items
+    items = read_layout(shared_data / "uaqfact").items
     retriever = FactRetriever(items, 3)
     some = [*items[:70], *items[-70:]]
     together = retriever.retrieve(some)

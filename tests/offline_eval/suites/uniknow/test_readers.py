@@ -16,7 +16,7 @@ from knowgate.offline_eval.suites.uniknow import _questions
 from knowgate.offline_eval.suites.uniknow._microworld import fact_of
 from knowgate.offline_eval.suites.uniknow._question_formats import documents, tidy
 from knowgate.offline_eval.suites.uniknow._questions import read_dataset
-from knowgate.offline_eval.testbed import World
+from knowgate.offline_eval.testbed import default_world
 
 
 def _lines(path: Path, *rows: object) -> Path:
@@ -210,7 +210,7 @@ def test_a_limit_draws_the_same_questions_in_their_order(tmp_path: Path) -> None
 
 
 def test_the_microworld_asks_each_fact_once_in_a_held_out_phrasing() -> None:
-    world = World.default()
+    world = default_world()
     dataset = read_dataset("microworld")
 
     assert len(dataset.questions) == len(world.facts)

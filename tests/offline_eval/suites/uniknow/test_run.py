@@ -15,7 +15,11 @@ from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.calibration.training.scenarios import ScenarioTrainingSettings
 from knowgate.guard import InputError, Policy
 from knowgate.offline_eval.run import Run
-from knowgate.offline_eval.suites.uniknow import TrainedMethod, TrainedVariant, UniKnowSignal
+from knowgate.offline_eval.suites.uniknow import (
+    TrainedMethod,
+    TrainedVariant,
+    uniknow_signals,
+)
 from knowgate.offline_eval.suites.uniknow._plan import Plan
 from knowgate.offline_eval.suites.uniknow._questions import read_dataset
 from knowgate.offline_eval.suites.uniknow._trained_methods import Trainer
@@ -58,7 +62,7 @@ def test_every_method_answers_every_case_in_order(finished: Path) -> None:
 
 
 def test_training_and_evaluation_share_no_subject(finished: Path) -> None:
-    signals = UniKnowSignal.read(finished)
+    signals = uniknow_signals(finished)
     groups = {part: {s.group for s in signals if s.part == part} for part in ("training",)}
 
     assert groups["training"]
@@ -67,7 +71,7 @@ def test_training_and_evaluation_share_no_subject(finished: Path) -> None:
 
 def test_the_signals_say_what_naive_and_memory_were_worth(finished: Path) -> None:
     naive = {row["case_id"]: row for row in _rows(finished) if row["method"] == "naive"}
-    signals = [signal for signal in UniKnowSignal.read(finished) if signal.part == "evaluation"]
+    signals = [signal for signal in uniknow_signals(finished) if signal.part == "evaluation"]
 
     assert len(signals) == len(naive)
     for signal in signals:
@@ -79,7 +83,7 @@ def test_the_signals_say_what_naive_and_memory_were_worth(finished: Path) -> Non
 def test_the_guard_replies_what_its_route_says(finished: Path) -> None:
     rows = _rows(finished)
     by_case = {row["case_id"]: row for row in rows}
-    memory = {signal.case_id: signal.closed_book for signal in UniKnowSignal.read(finished)}
+    memory = {signal.case_id: signal.closed_book for signal in uniknow_signals(finished)}
     guarded = [row for row in rows if row["method"].startswith("guard_")]
     policy = Policy.load(finished / "policy.json")
 
@@ -201,7 +205,7 @@ def test_reading_a_run_that_is_being_written_changes_nothing(
 
     assert not stored_run(run).finished
     with pytest.raises(InputError, match="not all signals"):
-        UniKnowSignal.read(run)
+        uniknow_signals(run)
 
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
 
