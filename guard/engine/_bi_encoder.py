@@ -21,7 +21,7 @@ from ..policy import Fingerprint
 from ..text import clean_text
 from ._language import is_readable
 from ._loading import embedded_model_path, quiet_loading, weights_file
-from ._minilm import MiniLM
+from ._minilm import MiniLM, piece_ids
 from ._model_folder import configuration_sha256, encoder_parts, model_folder
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class BiEncoderScorer:
             return True
         latin_only = self._fingerprint.weights_sha256 == EMBEDDED_SHA256
         text = _shortened(question, self._max_characters)
-        pieces = self._tokenizer.encode(text, add_special_tokens=False).ids
+        pieces = piece_ids(self._tokenizer, text)
         unknown = self._model.tokenizer.unk_token_id
         return is_readable(question, pieces, unknown, latin_only=latin_only)
 

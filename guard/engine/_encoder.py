@@ -36,6 +36,7 @@ from ..text import clean_text
 from ._bi_encoder import CHARACTERS_PER_TOKEN, free_tokenizer, load_encoder
 from ._language import is_readable
 from ._loading import merge_adapter
+from ._minilm import piece_ids
 
 MAX_WINDOWS = 16
 # The objects around the numbers of one window.
@@ -219,8 +220,7 @@ class TokenEncoder:
         return [[self._first, *ids, self._last] for ids in windows]
 
     def _ids(self, text: str) -> list[int]:
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
-        return ids
+        return piece_ids(self._tokenizer, text)
 
     def _run(self, windows: list[list[int]]) -> list[EncodedText]:
         size = 1 if self._on_cpu else _GPU_BATCH

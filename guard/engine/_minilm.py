@@ -23,6 +23,7 @@ from ..errors import optional_import
 from ..files import read_json
 
 _TOKENIZER = "tokenizer.json"
+_SHORT_TEXT = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,19 @@ def _marks(path: Path, changed: int, size: int) -> Marks:
     found.no_truncation()
     found.no_padding()
     return Marks(found, *(found.token_to_id(mark) for mark in ("[CLS]", "[SEP]", "[UNK]")))
+
+
+def piece_ids(tokenizer: Any, text: str) -> list[int]:
+    """Ids of the word pieces of a text, without marks.
+
+    A long text is encoded as a batch of one, which gives the same ids and lets other threads
+    run meanwhile: the event loop of a server would stand still for a second otherwise.
+    """
+    if len(text) <= _SHORT_TEXT:
+        ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
+    else:
+        ids = tokenizer.encode_batch_fast([text], add_special_tokens=False)[0].ids
+    return ids
 
 
 class MiniLM:
@@ -106,7 +120,7 @@ class MiniLM:
         pieces = [
             [
                 marks.cls_token_id,
-                *marks.backend_tokenizer.encode(text.strip(), add_special_tokens=False).ids[:room],
+                *piece_ids(marks.backend_tokenizer, text.strip())[:room],
                 marks.sep_token_id,
             ]
             for text in texts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from knowgate.guard import Fingerprint, InputError
 from knowgate.guard.engine import EMBEDDED_SHA256, BiEncoderScorer, EncodedText, TokenEncoder
+from knowgate.guard.engine._minilm import piece_ids
 
 LONG = "The reading room on floor 3 opens at nine; fees are 12.50 euros. " * 60
 TEXTS = ["short", LONG, "a middling passage " * 9, "", "图书馆 naïve \ud800 \x00 🙂"]
@@ -163,3 +165,25 @@ def test_fingerprints_name_weights_windows_and_settings(encoder: TokenEncoder) -
     assert (found.kind, found.weights_sha256) == ("late_interaction", EMBEDDED_SHA256)
     assert (found.max_length, found.dtype) == (256, "float32")
     assert found.settings == {"max_windows": 16, "stride": 192, "extra": 1}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["the library opens at nine. " * 200, "我的护照在哪里" * 400, "x" * 4000, "é\u0301 \n" * 900],
+    ids=range(4),
+)
+def test_a_long_text_has_the_same_pieces_without_stopping_other_threads(
+    encoder: TokenEncoder, text: str
+) -> None:
+    tokenizer = encoder._tokenizer
+    used: list[str] = []
+
+    class Recorded:
+        def __getattr__(self, name: str) -> Any:
+            used.append(name)
+            return getattr(tokenizer, name)
+
+    expected = tokenizer.encode(text, add_special_tokens=False).ids
+    assert piece_ids(Recorded(), text) == expected
+    piece_ids(Recorded(), text[:100])
+    assert used == ["encode_batch_fast", "encode"]
