@@ -18,6 +18,10 @@ _GRACE_SECONDS = 1.0
 class Endable(Protocol):
     """Something with threads."""
 
+    def finish(self, seconds: float) -> None:
+        """Wait for what nobody else waits for, at most so long."""
+        ...
+
     def end_at_exit(self) -> list[threading.Thread]:
         """Let the threads end, and return them."""
         ...
@@ -28,7 +32,10 @@ _processes: set[int] = set()
 
 
 def end_at_exit(threads: Endable) -> None:
-    """End `threads` when the process exits; they are waited for, at most a second in all."""
+    """End `threads` when the process exits.
+
+    Calls that nobody waits for have a second to finish, all others a second to end.
+    """
     if os.getpid() not in _processes:  # processes forked by multiprocessing forget it
         _processes.add(os.getpid())
         atexit.register(_end)
@@ -36,6 +43,9 @@ def end_at_exit(threads: Endable) -> None:
 
 
 def _end() -> None:
+    ends = time.monotonic() + _GRACE_SECONDS
+    for one in list(_registered):
+        one.finish(max(0.0, ends - time.monotonic()))
     threads = [thread for one in list(_registered) for thread in one.end_at_exit()]
     ends = time.monotonic() + _GRACE_SECONDS
     for thread in threads:

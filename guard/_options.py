@@ -24,7 +24,8 @@ class GuardOptions:
     """How a guard acts, how long it waits and what failures lead to.
 
     Attributes:
-        mode: `enforce`, or `shadow` to decide and count without acting.
+        mode: `enforce`, or `shadow` to decide and count without acting; `raise` then counts
+            as `abstain`.
         on_error: what a failed signal leads to (`abstain`, `follow_context`, `raise`), for
             all signals or by name; `follow_context` after a failed veto goes on with the
             other signals. Input that cannot be read counts under the name `input`; it can
@@ -88,10 +89,17 @@ class GuardOptions:
         """
         known = [*names, *_OTHER_FAILURES]
         if isinstance(self.on_error, OnError):
-            return dict.fromkeys(known, self.on_error)
-        own = {signal.name: signal.on_error for signal in signals}
-        named: Any = _known(self.on_error, known, "on_error names")
-        return {name: named.get(name, own.get(name, OnError.ABSTAIN)) for name in known}
+            actions = dict.fromkeys(known, self.on_error)
+        else:
+            own = {signal.name: signal.on_error for signal in signals}
+            named: Any = _known(self.on_error, known, "on_error names")
+            actions = {name: named.get(name, own.get(name, OnError.ABSTAIN)) for name in known}
+        if self.mode is Mode.SHADOW:  # which changes nothing, so it raises nothing
+            return {
+                name: OnError.ABSTAIN if action is OnError.RAISE else action
+                for name, action in actions.items()
+            }
+        return actions
 
     def seconds(
         self, names: Iterable[str], signals: Iterable[Signal[Any]]

@@ -159,6 +159,11 @@ class _WorkerCall(_Call):
         super().abandon()
         self.arrive(None, DeadlineExceededError())
 
+    def wait_until(self, ends: float) -> None:
+        """Wait for the outcome until then, whatever its deadline."""
+        if self._arrived.acquire(timeout=max(0.0, ends - time.monotonic())):
+            self._arrived.release()
+
     def wait(self) -> bool:
         """Wait for the outcome; False at the deadline."""
         while not self._arrived.acquire(timeout=min(self.remaining, threading.TIMEOUT_MAX)):
@@ -190,18 +195,20 @@ class _Pool:
         self._calls: SimpleQueue[_WorkerCall | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._running: set[_WorkerCall] = set()
+        self.unattended: set[_WorkerCall] = set()  # that nobody waits for
         self._free = 0  # idle threads less waiting calls
         self._overdue = 0  # threads on a call that its caller has given up
         self._ended = False
 
-    def start(self, call: _WorkerCall) -> None:
+    def start(self, call: _WorkerCall, most_waiting: float = math.inf) -> None:
         """Hand `call` to a thread, or queue it for the next free one.
 
         Raises:
-            AllWorkersBusyError: every thread is stuck, or none can be started.
+            AllWorkersBusyError: every thread is stuck, none can be started, or too many
+                calls are waiting.
         """
         with self._lock:
-            if self._ended or self._overdue >= self._max_workers:
+            if self._ended or self._overdue >= self._max_workers or -self._free > most_waiting:
                 raise AllWorkersBusyError
             if self._free <= 0 and len(self._threads) < self._max_workers:
                 self._add_thread()
@@ -221,6 +228,12 @@ class _Pool:
         """End every thread after its current call."""
         for _ in self._threads:
             self._calls.put(None)
+
+    def finish(self, seconds: float) -> None:
+        """Wait for the calls that nobody else waits for, at most so long."""
+        ends = time.monotonic() + seconds
+        for call in list(self.unattended):
+            call.wait_until(ends)
 
     def end_at_exit(self) -> list[threading.Thread]:
         """Reject further calls, let those under way end, and return the threads."""
@@ -300,6 +313,31 @@ class DeadlineRunner:
         context.run(_current.set, call)
         self._pool.start(call)
         return self._pool, call
+
+    def start(self, task: Callable[[], object], *, most_waiting: int) -> None:
+        """Begin `task` on a thread and return; at exit it is given a second to finish.
+
+        Args:
+            task: with failures of its own; they are not raised anywhere.
+            most_waiting: tasks that may wait for a thread.
+
+        Raises:
+            AllWorkersBusyError: more are waiting, or no thread can be started.
+        """
+        if self._pid != os.getpid():
+            self._begin()
+        pool, context = self._pool, contextvars.copy_context()
+        # Part of no call around it, whose deadline is not this one's.
+        context.run(_current.set, None)
+        call = context.run(_WorkerCall, lambda: context.run(task), None, None)
+        context.run(_current.set, call)
+        call.on_arrival = lambda: pool.unattended.discard(call)
+        pool.unattended.add(call)
+        try:
+            pool.start(call, most_waiting)
+        except AllWorkersBusyError:
+            pool.unattended.discard(call)
+            raise
 
     def call(self, task: Callable[[], T], seconds: float | None, *, most: float | None = None) -> T:
         """The result of `task`, waited for at most `seconds` (None: no limit).

@@ -45,6 +45,7 @@ class Scenario(StrEnum):
 class Reason(StrEnum):
     """Why a decision went the way it did; each abstention can have its own reply.
 
+    `shadow_failed` is given where a chain in shadow mode could not decide at all.
     `small_talk` is given to messages of a conversation that the guard is not asked about.
     A veto of one's own adds two reasons, its `reason` and `<name>_failed`, as plain text.
     `reply_abstained` belongs to no decision: it names the reply that replaces an
@@ -74,6 +75,7 @@ class Reason(StrEnum):
     ANSWERABILITY_FAILED = "answerability_failed"
     REPLY_ABSTAINED = "reply_abstained"
     SMALL_TALK = "small_talk"
+    SHADOW_FAILED = "shadow_failed"
 
 
 class Mode(StrEnum):
@@ -194,6 +196,7 @@ class Decision(BaseModel):
 
     @model_serializer(mode="wrap")
     def _plainly(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        _ = self.route  # a decision that is still being made is there from here on
         fields: dict[str, Any] = _plain(handler(self))
         if not self.vetoes:
             fields.pop("vetoes", None)

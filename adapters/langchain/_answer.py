@@ -20,6 +20,7 @@ from pydantic import (
 
 from ...guard.decision import Decision, Reason, Route
 from ...guard.errors import KnowgateError
+from ._shadow import LateDecision
 
 
 class AbstainedError(KnowgateError):
@@ -72,7 +73,8 @@ class GuardedAnswer(AIMessage):
     Args:
         answer: the text to show: generated, or the reply of an abstention. The text of
             a structured output is its JSON.
-        decision: what the guard decided, and why.
+        decision: what the guard decided, and why. In shadow mode it is made beside the
+            generation: whoever reads it first waits for it (see `adecision`).
         documents: the passages that the prompt contained: those the guard kept,
             or in shadow mode all of them; empty without a context. Under
             `conflict_shows_both` those that the views are of.
@@ -135,6 +137,12 @@ class GuardedAnswer(AIMessage):
         See `reply_abstained` for a model that abstained by itself.
         """
         return self.decision.acts and self.decision.route is Route.ABSTAIN
+
+    async def adecision(self) -> Decision:
+        """The decision; in shadow mode waited for without blocking the event loop."""
+        if isinstance(self.decision, LateDecision):
+            return await self.decision.aarrived()
+        return self.decision
 
     @property
     def small_talk(self) -> bool:

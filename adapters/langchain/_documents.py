@@ -8,20 +8,27 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.documents import Document
 
 from ...guard.errors import InputTooLargeError, PassageError
-from ...guard.text import read_passages
+from ...guard.text import passage_text, read_passages
 from ._answer import RetrievalError
 
 if TYPE_CHECKING:
     from ...guard import InputLimits
 
 
-def listed_documents(found: object) -> list[Document]:
-    """The documents that a retriever returned, as they are; None counts as none.
+def as_given(found: object) -> list[Any]:
+    """What a retriever returned, for shadow mode: nothing is copied, and nothing rejected."""
+    try:
+        return list(_collection(found))
+    except RetrievalError:
+        return [found]
 
-    Raises:
-        RetrievalError: something other than a collection of documents.
-    """
-    return list(_collection(found))
+
+def shown_text(document: object) -> str:
+    """The text of a document in a prompt; nothing for what has none, as shadow mode may have."""
+    try:
+        return passage_text(document)
+    except Exception:  # noqa: BLE001 - a lazy document may raise anything
+        return ""
 
 
 def read_documents(found: object, limits: InputLimits) -> list[Document]:

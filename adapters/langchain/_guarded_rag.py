@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from langchain_core.callbacks import (
@@ -31,6 +31,7 @@ from ._flow import GENERATING, Flow, Flows, Stage, Step
 from ._guard_runnable import adecide_all, decide_all
 from ._planning import Planner, RagInput, RagOptions, decision_event
 from ._replies import Replies
+from ._shadow import ShadowDecider
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
@@ -58,8 +59,8 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
     `answer`, `closed_book` gets `question` and nothing of what was retrieved. On `abstain`
     nothing is generated, nor on a conflict under a policy that says `show_both`: the
     reply then names each view and its sources. In shadow mode all documents go to
-    `with_context`, whatever the guard decided and counted; a retriever's error is then
-    raised, as it would be without a guard.
+    `with_context` at once, and the guard decides and counts beside the generation, on
+    threads of its own; a retriever's error is then raised, as it would be without a guard.
 
     What `with_context` and `closed_book` raise is raised as it is: give them (or the
     chain) `with_retry` and `with_fallbacks` as usual. A batch makes one call to each
@@ -130,6 +131,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
             )
         self._guard = guard
         self._readers = DeadlineRunner(_MOST_READERS)
+        self._shadow = ShadowDecider(guard) if guard.mode is Mode.SHADOW else None
         self._parts: dict[Stage, Runnable[Any, Any]] = {
             Stage.RETRIEVER: coerce_to_runnable(retriever),
             Stage.WITH_CONTEXT: coerce_to_runnable(with_context),
@@ -377,12 +379,13 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         if step.stage is Stage.READ:
             return documents_or_errors(given, self._guard.limits)
         if step.stage is Stage.GUARD:
-            return decide_all(self._guard, given)
+            if self._shadow is None:
+                return decide_all(self._guard, given)
+            return self._shadow.decide(given, partial(_dispatch, runs.watched(step)))
         if step.stage is Stage.CHECK:
             return [check() for check in given]
         if step.stage is Stage.EVENT:
-            for decision, config in runs.traced(step):
-                dispatch_custom_event(DECISION_EVENT, decision_event(decision), config=config)
+            _dispatch(runs.watched(step), given)
             return given
         part, configs, kwargs = self._parts[step.stage], runs.children(step), runs.options(step)
         try:
@@ -398,14 +401,15 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         if step.stage is Stage.READ:
             return await self._aread(given)
         if step.stage is Stage.GUARD:
-            return await adecide_all(self._guard, given)
+            if self._shadow is None:
+                return await adecide_all(self._guard, given)
+            loop = asyncio.get_running_loop()
+            return self._shadow.decide(given, partial(_dispatch_in, loop, runs.watched(step)))
         if step.stage is Stage.CHECK:
             # A check of the user's own may take its time.
             return await asyncio.to_thread(lambda: [check() for check in given])
         if step.stage is Stage.EVENT:
-            for decision, config in runs.traced(step):
-                event = decision_event(decision)
-                await adispatch_custom_event(DECISION_EVENT, event, config=config)
+            await _adispatch(runs.watched(step), given)
             return given
         part, configs, kwargs = self._parts[step.stage], runs.children(step), runs.options(step)
         try:
@@ -464,13 +468,35 @@ class _Runs:
         """Keyword arguments of the part that does `step`."""
         return self.kwargs if step.stage in GENERATING else {}
 
-    def traced(self, step: Step) -> list[tuple[Any, RunnableConfig]]:
-        """What is given to those inputs of `step` whose runs somebody watches."""
+    def watched(self, step: Step) -> list[RunnableConfig | None]:
+        """The configs of the inputs of `step`; None for one whose run nobody watches."""
         return [
-            (given, self.configs[index])
-            for index, given in step.given.items()
-            if self.managers[index].handlers
+            self.configs[index] if self.managers[index].handlers else None for index in step.given
         ]
+
+
+def _dispatch(configs: Sequence[RunnableConfig | None], decisions: Sequence[Any]) -> None:
+    """Tell the handlers of each run of its decision."""
+    for config, decision in zip(configs, decisions, strict=True):
+        if config is not None:
+            dispatch_custom_event(DECISION_EVENT, decision_event(decision), config=config)
+
+
+async def _adispatch(configs: Sequence[RunnableConfig | None], decisions: Sequence[Any]) -> None:
+    for config, decision in zip(configs, decisions, strict=True):
+        if config is not None:
+            event = decision_event(decision)
+            await adispatch_custom_event(DECISION_EVENT, event, config=config)
+
+
+def _dispatch_in(
+    loop: asyncio.AbstractEventLoop,
+    configs: Sequence[RunnableConfig | None],
+    decisions: Sequence[Any],
+) -> None:
+    """As `_dispatch`, in the event loop of the chain, if that is still running."""
+    if any(configs) and loop.is_running():
+        asyncio.run_coroutine_threadsafe(_adispatch(configs, decisions), loop)
 
 
 def _not_cancelled(results: list[_Result]) -> list[_Result]:

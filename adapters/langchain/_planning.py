@@ -13,12 +13,13 @@ from langchain_core.documents import Document
 
 from ...guard.decision import Decision, Mode, Reason, Route
 from ...guard.errors import InputError, InputTooLargeError, QuestionError
-from ...guard.text import clean_text, passage_text, read_question
+from ...guard.text import clean_text, read_question
 from ._answer import AbstainedError, GuardedAnswer, RetrievalError
 from ._conversation import OnRewriteError, Turns, rewritten
-from ._documents import listed_documents
+from ._documents import as_given, shown_text
 from ._flow import Flow, Need, Stage
 from ._replies import Replies
+from ._shadow import LateDecision
 
 if TYPE_CHECKING:
     from ...guard import Guard, InputLimits
@@ -290,14 +291,13 @@ class Planner:
                 if query is not None:
                     found = yield Need(Stage.RETRIEVER, query)
                     # Read once: the guard judges what the prompt will contain.
-                    documents = (
-                        listed_documents(found) if self.shadow else (yield Need(Stage.READ, found))
-                    )
+                    documents = as_given(found) if self.shadow else (yield Need(Stage.READ, found))
             except Exception as error:  # noqa: BLE001 - a failed retrieval has its own route
                 decision = self._retrieval_failed(error)
             if decision is None:
                 decision = yield Need(Stage.GUARD, (request.question, documents))
-        yield Need(Stage.EVENT, decision)
+        if not isinstance(decision, LateDecision):
+            yield Need(Stage.EVENT, decision)
         plan = self._plan(request, decision, documents)
         if plan.stage is Stage.CLOSED_BOOK and self.estimator_answers:
             drawn = decision.closed_book_answer or ""
@@ -424,7 +424,7 @@ def _from_context(
     inputs = {
         **request.extra,
         "question": question,
-        "context": "\n\n".join(passage_text(document) for document in documents),
+        "context": "\n\n".join(map(shown_text, documents)),
         "documents": list(documents),
     }
     return Plan(

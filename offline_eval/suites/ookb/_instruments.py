@@ -146,7 +146,7 @@ class Instruments(System):
             relevance_threshold=1.0,
         )
         # No deadline: how busy the machine is must not decide which cases count as failed.
-        options = GuardOptions(mode="shadow", on_error="raise", deadlines={"relevance": None})
+        options = GuardOptions(on_error="raise", deadlines={"relevance": None})
         return Guard(policy, scorer=self.scorer, options=options, metrics=False)
 
     @staticmethod

@@ -162,6 +162,7 @@ def test_every_abstention_has_a_bundled_reply_of_its_own() -> None:
         Reason.CONFLICT_SHOWS_BOTH,
         Reason.CONFIDENT_MEMORY,
         Reason.SIGNAL_FAILED_FOLLOWS_CONTEXT,
+        Reason.SHADOW_FAILED,
     }
     replies = [Replies().to(reason) for reason in Reason if reason not in ends_well]
 

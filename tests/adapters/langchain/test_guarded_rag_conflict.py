@@ -92,7 +92,7 @@ def test_the_chinese_texts_are_chosen_by_language() -> None:
     ]
     ends_well = {Reason.SUFFICIENT_CONTEXT, Reason.CONFLICT_FOLLOWS_CONTEXT,
                  Reason.CONFLICT_SHOWS_BOTH, Reason.CONFIDENT_MEMORY,
-                 Reason.SIGNAL_FAILED_FOLLOWS_CONTEXT}  # fmt: skip
+                 Reason.SIGNAL_FAILED_FOLLOWS_CONTEXT, Reason.SHADOW_FAILED}  # fmt: skip
     said = [replies.to(reason) for reason in Reason if reason not in ends_well]
     assert len(set(said)) == len(said)
     assert all(re.search(r"[\u4e00-\u9fff].*。$", reply) for reply in said)

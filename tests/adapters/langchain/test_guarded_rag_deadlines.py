@@ -23,8 +23,8 @@ async def test_a_call_that_was_cancelled_is_no_answer(part: str) -> None:
         raise asyncio.CancelledError
 
     # A sequence returns the cancellation of its batch in place of outputs.
-    broken = RunnableLambda(cancelled) | RunnableLambda(str)
-    setting = Setting(**{part: broken}, on_retriever_error="raise")
+    broken: Any = {part: RunnableLambda(cancelled) | RunnableLambda(str)}
+    setting = Setting(**broken, on_retriever_error="raise")
 
     answers: list[Any] = await setting.chain.abatch(
         ["grounded 1", "grounded 2"], return_exceptions=True
