@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Generator, Iterable, Sequence
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any
 
 from ._metrics import GuardMetrics, MetricsOfGuard, Observer, Observers
 from ._options import GuardOptions
@@ -33,7 +33,6 @@ from .routing import (
 from .text import InputLimits, reads_quickly
 
 _logger = logging.getLogger("knowgate.guard")
-_Decided = TypeVar("_Decided", bound=Decision | KnowgateError)
 _MOST_READERS = 16
 
 
@@ -288,7 +287,7 @@ class Guard:
             while True:
                 needs = flows.send(self._runner.measure_batch(needs, patience))
         except StopIteration as stop:
-            return [self._finish(decided, started) for decided in stop.value]
+            return [self._finished(one, started) for one in stop.value]
 
     async def adecide_each(
         self, questions: Sequence[str], passages: Sequence[Iterable[object] | None]
@@ -301,7 +300,7 @@ class Guard:
             while True:
                 needs = flows.send(await self._runner.ameasure_batch(needs, patience))
         except StopIteration as stop:
-            return [self._finish(decided, started) for decided in stop.value]
+            return [self._finished(one, started) for one in stop.value]
 
     def count(self, decision: Decision) -> None:
         """Count a decision that a chain made for the guard, and call the observers."""
@@ -368,11 +367,13 @@ class Guard:
             self._watch.look(request)
         return decision_flow(self._settings, request)
 
-    def _finish(self, decided: _Decided, started: float) -> _Decided:
-        if isinstance(decided, Decision):
-            decided.timings["total"] = time.perf_counter() - started
-            self.count(decided)
-        return decided
+    def _finish(self, decision: Decision, started: float) -> Decision:
+        decision.timings["total"] = time.perf_counter() - started
+        self.count(decision)
+        return decision
+
+    def _finished(self, one: Decision | KnowgateError, started: float) -> Decision | KnowgateError:
+        return one if isinstance(one, KnowgateError) else self._finish(one, started)
 
 
 def _all_decided(decided: Iterable[Decision | KnowgateError]) -> list[Decision]:

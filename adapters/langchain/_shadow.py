@@ -33,7 +33,7 @@ class LateDecision(Decision):
     @classmethod
     def of(cls, made: Future[Decision]) -> LateDecision:
         """The decision that `made` will hold; it never holds an exception."""
-        late = cls.model_construct()
+        late = cls.model_construct()  # type: ignore[call-arg]
         late.__dict__.clear()
         late.__dict__["mode"] = Mode.SHADOW
         late._made = made
@@ -54,12 +54,12 @@ class LateDecision(Decision):
         if name in Decision.model_fields:
             self.arrived()
             return self.__dict__[name]
-        return super().__getattr__(name)
+        return super().__getattr__(name)  # type: ignore[misc]
 
     def __eq__(self, other: object) -> bool:
         return self.arrived() == (other.arrived() if isinstance(other, LateDecision) else other)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __repr_args__(self) -> Any:
         return self.arrived().__repr_args__()
