@@ -23,6 +23,7 @@ MODULES = (
     "run_files",
     "concurrency",
     "kills",
+    "pages",
 )
 
 
