@@ -17,9 +17,11 @@ from .outcome import Attack, Outcome
 
 # Modules of this package; each has `attacks(folder, full)`.
 MODULES = (
+    "echo",
     "certificates",
     "model_folders",
     "exits",
+    "inputs",
     "run_files",
     "concurrency",
     "kills",
