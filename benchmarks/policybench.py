@@ -157,7 +157,7 @@ def run(given: argparse.Namespace) -> None:
     import torch  # takes seconds: not before what was given has been read
 
     torch.set_num_threads(1)
-    scorer = load_scorer(given.scorer or policy.scorer.kind, folders=bool(given.scorer))
+    scorer = load_scorer(given.scorer or policy.scorer)
     # Before the retriever's model is loaded, which takes seconds.
     policy.require_scorer(scorer.fingerprint)
     asked = Asked(policy, judges_of(scorer), document, shorten=not given.all_passages)

@@ -173,7 +173,7 @@ class Guard:
         if scorer is None:
             from .signals.relevance import load_scorer
 
-            scorer = load_scorer(loaded.scorer.kind, folders=False)
+            scorer = load_scorer(loaded.scorer)
         return cls(
             loaded,
             scorer=scorer,

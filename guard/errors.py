@@ -210,6 +210,8 @@ INSTALL_HINTS = MappingProxyType(
         "langchain": "knowgate[langchain]",
         "peft": "knowgate[train]",
         "ray": "knowgate[ray]",
+        "onnxruntime": "knowgate[onnx]",
+        **dict.fromkeys(("onnx", "onnxscript"), "knowgate[onnx-export]"),
         "bitsandbytes": "bitsandbytes",
     }
 )

@@ -268,7 +268,7 @@ def new_folder(folder: str | os.PathLike[str], *, last: str = "") -> Iterator[Pa
             ) from None
         yield work
         if there:
-            for path in sorted(work.iterdir(), key=lambda one: one.name == last):
+            for path in sorted(work.iterdir(), key=lambda one: (one.name == last, one.name)):
                 path.rename(place / path.name)
         else:
             work.chmod(0o755)

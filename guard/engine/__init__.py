@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from .._model_files import EMBEDDED_SHA256
+from ._backends import GRAPH_SHA256, BackendName, DtypeName, LoadedEncoder, ScorerOptions
 from ._bi_encoder import BiEncoderScorer
 from ._encoder import EncodedText, TokenEncoder
+from ._load_encoder import exported_as
 from ._loading import embedded_model_path, quiet_loading
 from ._model_folder import configuration_sha256, require_no_code
+from ._onnx_export import export_encoder
 
 __all__ = [
     "EMBEDDED_SHA256",
+    "GRAPH_SHA256",
+    "BackendName",
     "BiEncoderScorer",
+    "DtypeName",
     "EncodedText",
+    "LoadedEncoder",
+    "ScorerOptions",
     "TokenEncoder",
     "configuration_sha256",
     "embedded_model_path",
+    "export_encoder",
+    "exported_as",
     "quiet_loading",
     "require_no_code",
 ]

@@ -21,7 +21,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,13 +28,20 @@ from numpy.typing import NDArray
 
 from .._byte_cache import CACHE_BYTES, ByteCache, content_key
 from .._model_files import EMBEDDED_SHA256
-from ..deadlines import check_deadline
-from ..errors import ModelFolderError, optional_import
+from ..errors import ModelFolderError
 from ..policy import Fingerprint
 from ..text import clean_text
-from ._bi_encoder import CHARACTERS_PER_TOKEN, free_tokenizer, load_encoder
+from ._backends import (
+    GRAPH_SHA256,
+    BackendName,
+    DtypeName,
+    LoadedEncoder,
+    Runtime,
+    run_rows,
+)
+from ._bi_encoder import CHARACTERS_PER_TOKEN
 from ._language import is_readable
-from ._loading import merge_adapter
+from ._load_encoder import free_tokenizer, load_encoder
 from ._minilm import piece_ids
 
 MAX_WINDOWS = 16
@@ -43,7 +49,6 @@ MAX_WINDOWS = 16
 _BYTES_PER_WINDOW = 600
 # Three quarters of a window: no stretch of a quarter window is ever cut in two.
 _STRIDE_SHARE = 0.75
-_GPU_BATCH = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,14 +77,16 @@ class TokenEncoder:
     Args:
         model: a sentence-transformers folder or hub id; None for the embedded
             all-MiniLM-L6-v2, whose sha256 is checked.
-        device: `cpu`, `cuda`, `cuda:N`; None picks CUDA where there is one.
+        backend: `torch`, or `onnx` where `model` is a folder that `knowgate export-onnx` wrote.
+        device: `cpu`, `cuda`, `cuda:N`; `auto` picks CUDA where there is one.
+        dtype: `float32`, `bfloat16`, `float16` or `int8`, as the backend has it.
         cache_bytes: of the encoded texts kept in memory, least recently used dropped
             first; a passage of 100 words takes about 200 kB at 384 dimensions. 0 keeps
             nothing.
         adapter: folder of a LoRA adapter that is added to the model's weights.
 
     Raises:
-        InputError: `cache_bytes` is negative.
+        InputError: `cache_bytes` is negative, or backend and dtype do not go together.
         ModelFolderError: the folder has no safetensors weights or the wrong ones, or a
             tokenizer without [CLS] and [SEP].
         DeviceError: the device is not there.
@@ -90,24 +97,18 @@ class TokenEncoder:
         self,
         model: str | os.PathLike[str] | None = None,
         *,
-        device: str | None = None,
+        backend: BackendName = "torch",
+        device: str = "auto",
+        dtype: DtypeName = "float32",
         cache_bytes: int = CACHE_BYTES,
         adapter: str | os.PathLike[str] | None = None,
     ) -> None:
         self._cache: ByteCache[bytes, list[EncodedText]] = ByteCache(cache_bytes, _bytes_of)
-        loaded = load_encoder(model, device)
-        self._model: Any = loaded.model
-        if adapter is not None:
-            merge_adapter(loaded.bert, Path(adapter))
-        self._torch: Any = optional_import("torch")
-        self._on_cpu = self._model.device.type == "cpu"
-        self._max_length = loaded.max_length
+        self._loaded = load_encoder(model, Runtime(backend, device, dtype), adapter)
+        self._max_length = self._loaded.max_length
         self._stride = max(1, int(self._max_length * _STRIDE_SHARE))
-        marks = _tokenizer(loaded.model, loaded.folder)
+        marks = _tokenizer(self._loaded)
         self._tokenizer, self._first, self._last, self._unknown = marks
-        self._weights_sha256 = loaded.weights_sha256
-        self._tokenizer_sha256 = loaded.tokenizer_sha256
-        self._settings = loaded.settings
 
     @property
     def max_length(self) -> int:
@@ -122,17 +123,28 @@ class TokenEncoder:
     @property
     def device(self) -> str:
         """Where the model runs, e.g. `cpu`."""
-        return str(self._model.device)
+        return self._loaded.backend.device
 
     @property
     def weights_sha256(self) -> str:
         """Of the weights file."""
-        return self._weights_sha256
+        return self._loaded.weights_sha256
+
+    @property
+    def graph_sha256(self) -> str | None:
+        """Of the exported graph; None where torch runs the model."""
+        found = self._loaded.settings.get(GRAPH_SHA256)
+        return None if found is None else str(found)
+
+    @property
+    def loaded(self) -> LoadedEncoder:
+        """What runs the encoder, and what it was loaded from."""
+        return self._loaded
 
     @property
     def is_embedded(self) -> bool:
         """Whether these are the embedded weights, which know English only."""
-        return self._weights_sha256 == EMBEDDED_SHA256
+        return self._loaded.weights_sha256 == EMBEDDED_SHA256
 
     @property
     def unknown_id(self) -> int | None:
@@ -156,15 +168,15 @@ class TokenEncoder:
         """The fingerprint of a scorer of `kind` that rests on this encoder."""
         return Fingerprint(
             kind=kind,
-            weights_sha256=self._weights_sha256,
-            backend="torch",
-            dtype="float32",
+            weights_sha256=self._loaded.weights_sha256,
+            backend=self._loaded.backend.name,
+            dtype=self._loaded.backend.dtype,
             max_length=self._max_length,
-            tokenizer_sha256=self._tokenizer_sha256,
+            tokenizer_sha256=self._loaded.tokenizer_sha256,
             settings={
                 "max_windows": MAX_WINDOWS,
                 "stride": self._stride,
-                **self._settings,
+                **self._loaded.settings,
                 **settings,
             },
         )
@@ -223,38 +235,12 @@ class TokenEncoder:
         return piece_ids(self._tokenizer, text)
 
     def _run(self, windows: list[list[int]]) -> list[EncodedText]:
-        size = 1 if self._on_cpu else _GPU_BATCH
-        # By length, so that what runs together is padded little; then back in order.
-        order = sorted(range(len(windows)), key=lambda i: len(windows[i]))
-        encoded: dict[int, EncodedText] = {}
-        for start in range(0, len(order), size):
-            check_deadline()
-            part = order[start : start + size]
-            encoded.update(zip(part, self._forward([windows[i] for i in part]), strict=True))
-        return [encoded[i] for i in range(len(windows))]
-
-    def _forward(self, windows: list[list[int]]) -> list[EncodedText]:
-        torch = self._torch
-        width = max(map(len, windows))
-        ids = torch.zeros(len(windows), width, dtype=torch.long)
-        mask = torch.zeros(len(windows), width, dtype=torch.long)
-        for row, window in enumerate(windows):
-            ids[row, : len(window)] = torch.tensor(window)
-            mask[row, : len(window)] = 1
-        device = self._model.device
-        with torch.inference_mode():
-            # The same modules and steps as in the bi-encoder's `encode`, or bits would differ.
-            features = self._model({"input_ids": ids.to(device), "attention_mask": mask.to(device)})
-            embeddings = torch.nn.functional.normalize(features["sentence_embedding"], p=2, dim=1)
-            vectors = features["token_embeddings"].float().cpu().numpy()
-            pooled = embeddings.float().cpu().numpy()
+        rows = zip(windows, run_rows(self._loaded.backend, windows), strict=True)
         return [
             EncodedText(
-                _frozen(np.asarray(window, dtype=np.int32)),
-                _frozen(np.array(vectors[row, : len(window)], dtype=np.float32)),
-                _frozen(np.array(pooled[row], dtype=np.float32)),
+                _frozen(np.asarray(window, dtype=np.int32)), _frozen(vectors), _frozen(embedding)
             )
-            for row, window in enumerate(windows)
+            for window, (vectors, embedding) in rows
         ]
 
 
@@ -276,14 +262,14 @@ def _vocabulary_sha256(tokenizer: Any) -> str:
     return hashlib.sha256("\n".join(f"{i} {piece}" for i, piece in by_id).encode()).hexdigest()
 
 
-def _tokenizer(model: Any, folder: Any) -> tuple[Any, int, int, int | None]:
+def _tokenizer(loaded: LoadedEncoder) -> tuple[Any, int, int, int | None]:
     """A tokenizer of its own, and the ids of [CLS], [SEP] and [UNK]."""
-    own, marks = free_tokenizer(model), model.tokenizer
+    own, marks = free_tokenizer(loaded.tokenizer), loaded.tokenizer
     first, last = marks.cls_token_id, marks.sep_token_id
     if own is None or first is None or last is None:
         raise ModelFolderError(
             "its tokenizer has no tokenizer.json, or no [CLS] and [SEP]",
-            where=str(folder),
+            where=str(loaded.folder),
             hint="name a folder of a BERT-like sentence-transformers model",
         )
     return own, int(first), int(last), marks.unk_token_id

@@ -8,17 +8,13 @@ several seconds, which a guard would spend before its first decision.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ..deadlines import check_deadline
 from ..errors import optional_import
 from ..files import read_json
 
@@ -33,7 +29,7 @@ class Marks:
     backend_tokenizer: Any
     cls_token_id: int
     sep_token_id: int
-    unk_token_id: int
+    unk_token_id: int | None
 
     @classmethod
     def read(cls, folder: Path) -> Marks:
@@ -87,6 +83,9 @@ class MiniLM:
         self._layers = int(config["num_hidden_layers"])
         self._heads = int(config["num_attention_heads"])
         self._epsilon = float(config["layer_norm_eps"])
+        self._dense_dtype = self._torch.float32
+        # Set while the model is exported: a graph for texts of any length needs the mask.
+        self.always_masks = False
         self.max_seq_length = int(read_json(folder / "sentence_bert_config.json")["max_seq_length"])
         self.tokenizer = Marks.read(folder)
 
@@ -99,6 +98,13 @@ class MiniLM:
         if f"{name}.weight" not in self._weights:
             raise AttributeError(name)
         return SimpleNamespace(weight=self._weights[f"{name}.weight"])
+
+    def reduce_precision(self, dtype: str) -> None:
+        """Multiply by the large matrices in `dtype`; sums and norms between stay float32."""
+        self._dense_dtype = getattr(self._torch, dtype)
+        for name, tensor in self._weights.items():
+            if name.startswith("encoder.") and "LayerNorm" not in name:
+                self._weights[name] = tensor.to(self._dense_dtype)
 
     def __call__(self, features: Mapping[str, Any]) -> dict[str, Any]:
         """Token vectors and sentence embeddings of unit length.
@@ -113,37 +119,6 @@ class MiniLM:
         embeddings = self._torch.nn.functional.normalize(pooled, p=2, dim=1)
         return {"token_embeddings": vectors, "sentence_embedding": embeddings}
 
-    def encode(self, texts: Sequence[str], *, batch_size: int) -> NDArray[np.float32]:
-        """Sentence embeddings of unit length, of shape (len(texts), dimensions)."""
-        torch, marks = self._torch, self.tokenizer
-        room = self.max_seq_length - 2
-        pieces = [
-            [
-                marks.cls_token_id,
-                *piece_ids(marks.backend_tokenizer, text.strip())[:room],
-                marks.sep_token_id,
-            ]
-            for text in texts
-        ]
-        # By length, so that what runs together is padded little; then back in order.
-        order = sorted(range(len(texts)), key=lambda i: len(pieces[i]))
-        found: dict[int, Any] = {}
-        for start in range(0, len(order), batch_size):
-            check_deadline()
-            part = order[start : start + batch_size]
-            ids = torch.nn.utils.rnn.pad_sequence(
-                [torch.tensor(pieces[i]) for i in part], batch_first=True
-            )
-            lengths = torch.tensor([len(pieces[i]) for i in part])
-            mask = (torch.arange(ids.shape[1])[None, :] < lengths[:, None]).long()
-            with torch.inference_mode():
-                features = self(
-                    {"input_ids": ids.to(self.device), "attention_mask": mask.to(self.device)}
-                )
-            embeddings = torch.nn.functional.normalize(features["sentence_embedding"], p=2, dim=1)
-            found.update(zip(part, embeddings.float().cpu().numpy(), strict=True))
-        return np.stack([found[i] for i in range(len(texts))])
-
     def _hidden(self, ids: Any, mask: Any) -> Any:
         embedding = self._torch.nn.functional.embedding
         vectors = embedding(ids, self._weights["embeddings.word_embeddings.weight"])
@@ -151,7 +126,8 @@ class MiniLM:
         positions = self._weights["embeddings.position_embeddings.weight"]
         vectors = self._normed("embeddings", vectors + positions[: ids.shape[1]])
         # Texts of one length need no mask, which is the faster way through attention.
-        seen = None if bool(mask.all()) else mask.bool()[:, None, None, :]
+        padded = self.always_masks or not bool(mask.all())
+        seen = mask.bool()[:, None, None, :] if padded else None
         for layer in range(self._layers):
             vectors = self._layer(f"encoder.layer.{layer}", vectors, seen)
         return vectors
@@ -159,8 +135,9 @@ class MiniLM:
     def _layer(self, name: str, vectors: Any, seen: Any) -> Any:
         functional = self._torch.nn.functional
         count, length, width = vectors.shape
+        lowered = vectors.to(self._dense_dtype)
         query, key, value = (
-            self._linear(f"{name}.attention.self.{part}", vectors)
+            self._linear(f"{name}.attention.self.{part}", lowered)
             .view(count, length, self._heads, width // self._heads)
             .transpose(1, 2)
             for part in ("query", "key", "value")
@@ -178,7 +155,7 @@ class MiniLM:
     def _linear(self, name: str, vectors: Any) -> Any:
         weights = self._weights
         return self._torch.nn.functional.linear(
-            vectors, weights[f"{name}.weight"], weights[f"{name}.bias"]
+            vectors.to(self._dense_dtype), weights[f"{name}.weight"], weights[f"{name}.bias"]
         )
 
     def _normed(self, name: str, vectors: Any) -> Any:

@@ -78,6 +78,10 @@ COMMANDS = MappingProxyType(
         "score": Entry("Score how far passages suffice to answer a question.", ("_score",)),
         "import": Entry("Make a run of replies from files that other tools wrote.", ("_import",)),
         "export": Entry("Write a run of replies as files that other tools read.", ("_export",)),
+        "export-onnx": Entry(
+            "Write a scorer as ONNX graphs, and check its scores against torch.",
+            ("_export_onnx",),
+        ),
         "kb": Entry("From documents to questions for `knowgate measure`.", ("_kb", "_kb_filter")),
         "kg": Entry("From a knowledge graph to questions for `knowgate eval uaqfact`.", ("_kg",)),
         "eval": Entry("Run a suite of cases into a run folder.", ("_suite_command",)),

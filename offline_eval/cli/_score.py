@@ -37,8 +37,8 @@ def score(
     scorer: Annotated[
         str | None,
         typer.Option(
-            help="Scorer by name, or a tuned or sentence-transformers folder; by default the "
-            f"policy's, or {DEFAULT_SCORER}."
+            help="Scorer by name, or a tuned, exported or sentence-transformers folder; by "
+            f"default the policy's, or {DEFAULT_SCORER}. Options: NAME,dtype=bfloat16."
         ),
     ] = None,
     policy: Annotated[
@@ -67,7 +67,7 @@ def score(
         require_aggregator(aggregator)
     loaded = Policy.load(policy) if policy is not None else None
     if scorer is None and loaded is not None:
-        chosen = load_scorer(loaded.scorer.kind, folders=False)
+        chosen = load_scorer(loaded.scorer)
     else:
         chosen = load_scorer(scorer or DEFAULT_SCORER)
     guard = _guard(chosen, loaded, aggregator, where=str(policy))

@@ -209,12 +209,12 @@ class Scorers:
             InputError: there is none of that name.
             FingerprintMismatchError: it is not the one that the policy was fitted on.
         """
-        name = self._name or policy.scorer.kind
+        key = self._name or f"{policy.scorer.kind} {policy.scorer.dtype}"
         with self._lock:
-            if name not in self._loaded:
-                self._loaded[name] = load_scorer(name, folders=self._name is not None)
-        policy.require_scorer(self._loaded[name].fingerprint)
-        return self._loaded[name]
+            if key not in self._loaded:
+                self._loaded[key] = load_scorer(self._name or policy.scorer)
+        policy.require_scorer(self._loaded[key].fingerprint)
+        return self._loaded[key]
 
 
 def build_guard(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ..._scorer_defaults import default_aggregator
 from ...policy import default_calibrator
+from ._export import export_scorer
 from ._late_interaction import best_cosines, token_weights, word_piece_idf
 from ._lexical import LexicalScorer
 from ._match_model import MatchModel, ToldMix
@@ -29,6 +30,7 @@ __all__ = [
     "best_cosines",
     "default_aggregator",
     "default_calibrator",
+    "export_scorer",
     "load_scorer",
     "register_scorer",
     "scorer_names",

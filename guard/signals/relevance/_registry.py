@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import Unpack, cast
 
 from ..._model_files import ADAPTER_CONFIG
 from ...contracts import RelevanceScorer
-from ...engine import BiEncoderScorer
+from ...engine import BiEncoderScorer, DtypeName, ScorerOptions, TokenEncoder, exported_as
 from ...errors import InputError
+from ...policy import Fingerprint
 from ._late_interaction import LateInteractionScorer
 from ._lexical import LexicalScorer
 from ._sufficiency import FUSED_FILE, FusedScorer, SufficiencyScorer
@@ -16,12 +18,23 @@ from ._sufficiency import FUSED_FILE, FusedScorer, SufficiencyScorer
 # The scorer wherever none is named.
 DEFAULT_SCORER = "fused"
 
-_SCORERS: dict[str, Callable[[], RelevanceScorer]] = {
+
+def _late_interaction(
+    folder: str | None = None, **options: Unpack[ScorerOptions]
+) -> LateInteractionScorer:
+    return LateInteractionScorer(TokenEncoder(folder, **options))
+
+
+# Scorers of encoders: made from a folder or none, and from options.
+_ENCODER_SCORERS: dict[str, Callable[..., RelevanceScorer]] = {
     "bi_encoder": BiEncoderScorer,
     "fused": FusedScorer,
-    "late_interaction": LateInteractionScorer,
-    "lexical": LexicalScorer,
+    "late_interaction": _late_interaction,
     "sufficiency": SufficiencyScorer,
+}
+_SCORERS: dict[str, Callable[..., RelevanceScorer]] = {
+    **_ENCODER_SCORERS,
+    "lexical": LexicalScorer,
 }
 
 
@@ -41,34 +54,83 @@ def register_scorer(name: str, factory: Callable[[], RelevanceScorer]) -> None:
     _SCORERS[name] = factory
 
 
-def load_scorer(name: str, *, folders: bool = True) -> RelevanceScorer:
+def load_scorer(name: str | Fingerprint, **options: Unpack[ScorerOptions]) -> RelevanceScorer:
     """The scorer called `name`, or the one in the folder `name`.
 
-    A folder that `knowgate tune relevance` wrote gives a fused scorer, any other a
-    bi-encoder.
+    A folder that `knowgate export-onnx` wrote gives the scorer that was exported, in ONNX
+    Runtime and in its own dtype; one that `knowgate tune relevance` wrote a fused scorer; any
+    other a bi-encoder.
 
     Args:
-        name: of a registered scorer, or a path.
-        folders: False for a name that comes from a policy or another file, which must not
-            choose what is loaded from the disk.
+        name: of a registered scorer, or a path; options may follow after commas, so that
+            every command can state them: `fused,device=cpu,dtype=bfloat16`. For the scorer of
+            a policy its fingerprint: what a file says must not choose what is loaded from the
+            disk, so this gives a registered scorer only, in the policy's dtype.
+        options: `device` (`auto`, `cpu`, `cuda`, `cuda:N`) and `dtype` (`float32`,
+            `bfloat16`, `float16`, `int8`); `backend` where it is not to follow from the
+            folder.
 
     Raises:
-        InputError: it is neither a known name nor a folder.
+        InputError: it is neither a known name nor a folder, or does not take the options.
+        DeviceError: the device is not there.
+        MissingDependencyError: a library is not installed.
     """
+    if isinstance(name, Fingerprint):
+        return _registered(name, options)
+    if name not in _SCORERS and not os.path.isdir(name):
+        name, given = _parted(name)
+        options = {**given, **options}
     if name in _SCORERS:
-        return _SCORERS[name]()
-    if not folders:
+        if options and name not in _ENCODER_SCORERS:
+            raise InputError(f"the scorer {name!r} takes no options", where=next(iter(options)))
+        return _SCORERS[name](**options)
+    if os.path.isdir(name):
+        return _in_folder(name, options)
+    raise InputError(
+        f"unknown scorer {name!r}",
+        hint=f"one of: {', '.join(scorer_names())}, or a tuned, exported or "
+        "sentence-transformers folder",
+    )
+
+
+def _registered(wanted: Fingerprint, options: ScorerOptions) -> RelevanceScorer:
+    if wanted.kind not in _SCORERS:
         raise InputError(
-            f"no scorer is registered as {name!r}",
+            f"no scorer is registered as {wanted.kind!r}",
             hint="pass scorer=load_scorer(FOLDER) for one in a folder (--scorer FOLDER), or "
             f"register it; known: {', '.join(scorer_names())}",
         )
-    if os.path.isdir(name):
-        # Either of the two, so that a damaged folder is called what it is.
-        marks = (FUSED_FILE, ADAPTER_CONFIG)
-        tuned = any(os.path.isfile(os.path.join(name, mark)) for mark in marks)
-        return FusedScorer(name) if tuned else BiEncoderScorer(name)
-    raise InputError(
-        f"unknown scorer {name!r}",
-        hint=f"one of: {', '.join(scorer_names())}, or a tuned or sentence-transformers folder",
-    )
+    if wanted.backend == "torch" and wanted.dtype in {"bfloat16", "float16"}:
+        options = {"dtype": cast(DtypeName, wanted.dtype), **options}
+    return load_scorer(wanted.kind, **options)
+
+
+def _in_folder(name: str, options: ScorerOptions) -> RelevanceScorer:
+    exported = exported_as(name)
+    if exported is not None:
+        kind, dtype = exported
+        if kind not in _ENCODER_SCORERS:
+            raise InputError(f"holds a scorer {kind!r}, which is not known", where=name)
+        return _ENCODER_SCORERS[kind](name, **{"backend": "onnx", "dtype": dtype, **options})
+    # Either of the two, so that a damaged folder is called what it is.
+    marks = (FUSED_FILE, ADAPTER_CONFIG)
+    tuned = any(os.path.isfile(os.path.join(name, mark)) for mark in marks)
+    return FusedScorer(name, **options) if tuned else BiEncoderScorer(name, **options)
+
+
+def _parted(name: str) -> tuple[str, ScorerOptions]:
+    """Part `NAME,option=value,…`.
+
+    Raises:
+        InputError: an option is not known, or has no value.
+    """
+    name, *parts = name.split(",")
+    options: dict[str, str] = {}
+    for part in parts:
+        option, _, value = part.partition("=")
+        if option not in ScorerOptions.__annotations__ or not value:
+            raise InputError(
+                f"{part!r} is no option of a scorer", hint="e.g. fused,device=cpu,dtype=bfloat16"
+            )
+        options[option] = value
+    return name, cast(ScorerOptions, options)

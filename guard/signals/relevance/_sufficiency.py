@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ..._byte_cache import CACHE_BYTES
 from ..._model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS, BUNDLED_SHA256
 from ...contracts import SetScore
-from ...engine import TokenEncoder
+from ...engine import GRAPH_SHA256, BackendName, DtypeName, TokenEncoder
 from ...errors import ModelFolderError
 from ...files import file_sha256, read_json, write_json
 from ...policy import Fingerprint
@@ -117,7 +117,9 @@ class _MatchScorer:
         self,
         folder: str | os.PathLike[str] | None = None,
         *,
-        device: str | None = None,
+        backend: BackendName = "torch",
+        device: str = "auto",
+        dtype: DtypeName = "float32",
         cache_bytes: int = CACHE_BYTES,
         base_encoder: TokenEncoder | None = None,
         trained_encoder: TokenEncoder | None = None,
@@ -137,9 +139,14 @@ class _MatchScorer:
         given = {"base": base_encoder, "trained": trained_encoder}
         self._encoders: dict[str, TokenEncoder] = {}
         for name in self._encoders_used:
-            adapter = self._folder if name == "trained" else None
+            exported = self._folder / name if backend == "onnx" else None
             self._encoders[name] = given[name] or TokenEncoder(
-                device=device, cache_bytes=cache_bytes, adapter=adapter
+                exported,
+                backend=backend,
+                device=device,
+                dtype=dtype,
+                cache_bytes=cache_bytes,
+                adapter=self._folder if name == "trained" and exported is None else None,
             )
         self._idf = {name: self._weights(encoder) for name, encoder in self._encoders.items()}
         # The scale of the adapter stands in its configuration.
@@ -151,6 +158,11 @@ class _MatchScorer:
     def model(self) -> MatchModel:
         """The fitted mix."""
         return self._model
+
+    @property
+    def folder(self) -> Path:
+        """Where the adapter and the mix lie."""
+        return self._folder
 
     @property
     def encoders(self) -> dict[str, TokenEncoder]:
@@ -166,6 +178,7 @@ class _MatchScorer:
             adapter_sha256=self._adapter_sha256,
             mix_sha256=_sha256_of([self._model.model_dump_json()]),
             idf_sha256=IDF_SHA256,
+            **_graphs(self._encoders.values()),
         )
 
     def tuned_on(self, question: str) -> bool:
@@ -354,7 +367,9 @@ class SufficiencyScorer(_MatchScorer):
 
     Args:
         folder: adapter and mix; None for the bundled ones.
-        device: `cpu`, `cuda`, `cuda:N`; None picks CUDA where there is one.
+        backend: `torch`, or `onnx` for a folder that `knowgate export-onnx` wrote.
+        device: `cpu`, `cuda`, `cuda:N`; `auto` picks CUDA where there is one.
+        dtype: `float32`, `bfloat16`, `float16` or `int8`, as the backend has it.
         cache_bytes: of the encoded texts that each encoder keeps in memory.
         base_encoder, trained_encoder: shared with other scorers.
         model: another mix than the folder's.
@@ -382,6 +397,13 @@ class FusedScorer(_MatchScorer):
     _kind = "fused"
     _file = FUSED_FILE
     _encoders_used = ("base", "trained")
+
+
+def _graphs(encoders: Iterable[TokenEncoder]) -> dict[str, str]:
+    """The exported graphs of all encoders as one setting; nothing where torch runs them."""
+    found = [encoder.graph_sha256 for encoder in encoders]
+    graphs = [sha256 for sha256 in found if sha256 is not None]
+    return {GRAPH_SHA256: _sha256_of(graphs)} if graphs else {}
 
 
 def _sha256_of(parts: Iterable[str]) -> str:

@@ -87,7 +87,7 @@ def test_a_policy_cannot_name_a_folder_as_its_scorer(shop: Workshop, tmp_path: P
         Guard.load(path, metrics=False)
     assert "\n" not in str(error.value)
     with pytest.raises(KnowgateError):
-        load_scorer(kind, folders=False)
+        load_scorer(named)
     Guard.load(policy, scorer=load_scorer(kind), metrics=False)
 
 

@@ -1,0 +1,248 @@
+"""Exported encoders in ONNX Runtime, on the CPU or on CUDA."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+
+from ..errors import (
+    DeviceError,
+    InputError,
+    MissingDependencyError,
+    ModelFolderError,
+    optional_import,
+)
+from ..files import read_json, write_text
+from ._backends import GRAPH_SHA256, MANIFEST_FILE, LoadedEncoder, Runtime, cpu_count
+from ._loading import require_sha256
+from ._minilm import Marks
+
+GRAPH_FILE = "model.onnx"
+TOKENIZER_FILE = "tokenizer.json"
+_CUDA, _CPU = "CUDAExecutionProvider", "CPUExecutionProvider"
+_CUDA_DEVICE_FILE = Path("/dev/nvidiactl")
+_GPU_INSTALL = "pip uninstall onnxruntime && pip install 'knowgate[onnx-gpu]'"
+_Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+class Manifest(BaseModel):
+    """What an exported encoder is, kept beside its graph.
+
+    Attributes:
+        schema_version: of this file.
+        scorer: the kind of scorer that it was exported for.
+        dtype: numeric precision of the graph.
+        max_length: word pieces per text, special ones included.
+        cls_token_id, sep_token_id, unk_token_id: special word pieces.
+        graph_sha256, tokenizer_sha256: of the files beside it.
+        weights_sha256: of the weights that the graph was made of.
+        settings: what else changed the vectors of the torch model.
+        versions: of the libraries that wrote it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: Literal[1] = 1
+    scorer: str
+    dtype: Literal["float32", "float16", "int8"]
+    max_length: int = Field(gt=2)
+    cls_token_id: int = Field(ge=0)
+    sep_token_id: int = Field(ge=0)
+    unk_token_id: int | None = Field(ge=0)
+    graph_sha256: _Sha256
+    tokenizer_sha256: _Sha256
+    weights_sha256: _Sha256
+    settings: dict[str, str | int | FiniteFloat | bool | None] = {}
+    versions: dict[str, str] = {}
+
+    @classmethod
+    def load(cls, folder: Path) -> Manifest:
+        """Read the manifest of an exported encoder.
+
+        Raises:
+            ModelFolderError: there is none, or it is damaged or of another version.
+        """
+        path = folder / MANIFEST_FILE
+        hint = "write the folder with `knowgate export-onnx SCORER --out DIR`"
+        if not path.is_file():
+            raise ModelFolderError(f"no {MANIFEST_FILE}", where=str(folder), hint=hint)
+        try:
+            return cls.model_validate(read_json(path))
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            field = ".".join(map(str, first["loc"]))
+            raise ModelFolderError(
+                f"field {field!r}: {first['msg']}", where=str(path), hint=hint
+            ) from None
+
+    def save(self, folder: Path) -> None:
+        """Write it into the folder of an exported encoder."""
+        write_text(folder / MANIFEST_FILE, self.model_dump_json(indent=2) + "\n")
+
+
+class OnnxBackend:
+    """Runs an exported graph in ONNX Runtime; see `Backend`.
+
+    Args:
+        graph: the content of the file.
+        device: `auto`, `cpu`, `cuda`, `cuda:N`.
+        dtype: as fingerprints record it.
+
+    Raises:
+        DeviceError: CUDA was asked for, but the graph would run on the CPU.
+        MissingDependencyError: onnxruntime is not installed, or both its builds are.
+        ModelFolderError: the graph cannot be read.
+    """
+
+    name = "onnxruntime"
+
+    def __init__(self, graph: bytes, device: str, dtype: str) -> None:
+        self._ort = _onnxruntime()
+        self.device, self.dtype = _device(self._ort, device), dtype
+        options = self._ort.SessionOptions()
+        # Rows run side by side on threads of the caller; threads inside of one row that spin
+        # while they wait would take the CPUs from them.
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        options.log_severity_level = 3
+        self.workers = cpu_count() if self.device == "cpu" else 1
+        providers: list[Any] = [_CPU]
+        if self.device != "cpu":
+            self._preload()
+            providers.insert(0, (_CUDA, {"device_id": self._device_id}))
+        try:
+            self._session: Any = self._ort.InferenceSession(graph, options, providers=providers)
+        except Exception as error:  # noqa: BLE001 - the library has error classes of its own
+            raise ModelFolderError(
+                f"ONNX Runtime cannot load the graph on {self.device} ({type(error).__name__})",
+                hint="export it again with `knowgate export-onnx`",
+            ) from None
+        if self.device != "cpu" and self._session.get_providers()[0] != _CUDA:
+            raise DeviceError(
+                f"device {device!r} was asked for, but ONNX Runtime could not load its CUDA "
+                "provider and would run on the CPU: check the driver, and that the versions of "
+                "CUDA and cuDNN are those that this onnxruntime-gpu was built for"
+            )
+        self._inputs = [one.name for one in self._session.get_inputs()]
+        self._outputs = [one.name for one in self._session.get_outputs()]
+
+    @property
+    def _device_id(self) -> int:
+        return int(self.device.partition(":")[2] or 0)
+
+    def _preload(self) -> None:
+        # The libraries that torch or the nvidia packages brought, if there are any.
+        preload = getattr(self._ort, "preload_dlls", None)
+        if preload is not None:
+            preload()
+
+    def run(self, inputs: Mapping[str, NDArray[np.int64]]) -> list[NDArray[np.float32]]:
+        """Run the graph once."""
+        given = {name: inputs[name] for name in self._inputs}
+        on_cpu = self.device == "cpu"
+        found = self._session.run(None, given) if on_cpu else self._run_bound(given)
+        return [np.asarray(one, dtype=np.float32) for one in found]
+
+    def _run_bound(self, inputs: Mapping[str, NDArray[np.int64]]) -> list[NDArray[Any]]:
+        """Copy the inputs to the device and the outputs back once each."""
+        binding = self._session.io_binding()
+        for name, array in inputs.items():
+            value = self._ort.OrtValue.ortvalue_from_numpy(array, "cuda", self._device_id)
+            binding.bind_ortvalue_input(name, value)
+        for name in self._outputs:
+            binding.bind_output(name, "cuda", self._device_id)
+        self._session.run_with_iobinding(binding)
+        found: list[NDArray[Any]] = binding.copy_outputs_to_cpu()
+        return found
+
+
+def load_onnx(folder: Path, runtime: Runtime) -> LoadedEncoder:
+    """Load an encoder that `knowgate export-onnx` wrote.
+
+    Raises:
+        InputError: it has another dtype.
+        ModelFolderError: it is missing, damaged or not what its manifest says.
+        DeviceError: the device is not there.
+        MissingDependencyError: onnxruntime is not installed, or both its builds are.
+    """
+    manifest = Manifest.load(folder)
+    if manifest.dtype != runtime.dtype:
+        raise InputError(
+            f"the exported model computes in {manifest.dtype}, not {runtime.dtype}",
+            where=str(folder),
+            hint=f"ask for dtype={manifest.dtype!r}, or export it again",
+        )
+    path = folder / GRAPH_FILE
+    if not path.is_file():
+        raise ModelFolderError(f"no {GRAPH_FILE}", where=str(folder), hint="export it again")
+    # The same bytes are hashed and loaded; files beside it are out of the graph's reach.
+    graph = path.read_bytes()
+    found = hashlib.sha256(graph).hexdigest()
+    if found != manifest.graph_sha256:
+        raise ModelFolderError(
+            f"the sha256 is {found[:12]}…, expected {manifest.graph_sha256[:12]}…",
+            where=str(path),
+            hint="export it again with `knowgate export-onnx`",
+        )
+    require_sha256(folder / TOKENIZER_FILE, manifest.tokenizer_sha256)
+    backend = OnnxBackend(graph, runtime.device, runtime.dtype)
+    library: Any = optional_import("tokenizers")
+    tokenizer = library.Tokenizer.from_file(str(folder / TOKENIZER_FILE))
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return LoadedEncoder(
+        backend,
+        Marks(tokenizer, manifest.cls_token_id, manifest.sep_token_id, manifest.unk_token_id),
+        folder,
+        manifest.max_length,
+        manifest.weights_sha256,
+        manifest.tokenizer_sha256,
+        {**manifest.settings, GRAPH_SHA256: found},
+    )
+
+
+def _onnxruntime() -> Any:
+    """The library.
+
+    Raises:
+        MissingDependencyError: it is not installed, or both builds are, which overwrite each
+            other's files.
+    """
+    installed = [name for name in ("onnxruntime", "onnxruntime-gpu") if _is_installed(name)]
+    if len(installed) == 2:
+        raise MissingDependencyError(
+            "onnxruntime and onnxruntime-gpu are both installed and overwrite each other: "
+            "`pip uninstall onnxruntime onnxruntime-gpu`, then "
+            "`pip install 'knowgate[onnx]'` or `pip install 'knowgate[onnx-gpu]'`"
+        )
+    return optional_import("onnxruntime")
+
+
+def _is_installed(distribution: str) -> bool:
+    try:
+        importlib.metadata.distribution(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _device(ort: Any, device: str) -> str:
+    has_cuda = _CUDA in ort.get_available_providers()
+    if device == "auto":
+        return "cuda:0" if has_cuda and _CUDA_DEVICE_FILE.exists() else "cpu"
+    kind, _, number = device.partition(":")
+    if device != "cpu" and (kind != "cuda" or (number and not number.isdecimal())):
+        raise DeviceError(f"device {device!r} cannot be used by ONNX Runtime: cpu, cuda or cuda:N")
+    if kind == "cuda" and not has_cuda:
+        raise DeviceError(
+            f"device {device!r} was asked for, but the installed onnxruntime has no CUDA "
+            f"provider and would run on the CPU: `{_GPU_INSTALL}`"
+        )
+    return f"cuda:{number or 0}" if kind == "cuda" else "cpu"

@@ -1,0 +1,213 @@
+"""Write an encoder as an ONNX graph, adapters merged, in float32, float16 or int8.
+
+int8 is static: scales come from texts that are given, so a score depends on nothing but its
+own texts. Only products with weights are quantised, weights per output channel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import io
+import logging
+import shutil
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ModelFolderError, optional_import
+from ..files import file_sha256
+from ._backends import ATTENTION_MASK, INPUT_IDS, LoadedEncoder
+from ._load_encoder import free_tokenizer, token_rows
+from ._minilm import MiniLM
+from ._onnx_backend import GRAPH_FILE, TOKENIZER_FILE, Manifest
+from ._torch_backend import reduce_precision
+
+# 23 loads in float32, but not quantised.
+_OPSET = 20
+_VERSIONS = ("knowgate", "torch", "onnx", "onnxscript", "onnxruntime")
+
+
+def export_encoder(
+    loaded: LoadedEncoder,
+    folder: Path,
+    *,
+    scorer: str,
+    dtype: str = "float32",
+    texts: Sequence[str] = (),
+) -> None:
+    """Write an encoder into a folder.
+
+    Args:
+        loaded: an encoder that torch runs in float32; it is changed for float16.
+        folder: is made where it is missing.
+        scorer: the kind of scorer that it is for.
+        dtype: `float32`, `float16` or `int8`.
+        texts: like those that it will read, for the scales of int8.
+
+    Raises:
+        ModelFolderError: its tokenizer has no tokenizer.json, or no [CLS] and [SEP].
+        MissingDependencyError: onnx, onnxscript or onnxruntime is not installed.
+    """
+    for module in ("onnx", "onnxscript", "onnxruntime"):
+        optional_import(module)
+    marks = loaded.tokenizer
+    source = loaded.folder / TOKENIZER_FILE
+    if not source.is_file() or marks.cls_token_id is None or marks.sep_token_id is None:
+        raise ModelFolderError(
+            "its tokenizer has no tokenizer.json, or no [CLS] and [SEP]",
+            where=str(loaded.folder),
+            hint="name a folder of a BERT-like sentence-transformers model",
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    graph = folder / GRAPH_FILE
+    if dtype == "float16":
+        reduce_precision(loaded.model, dtype)
+    _write_graph(loaded.model, graph)
+    if dtype == "int8":
+        _quantize(graph, token_rows(free_tokenizer(marks), loaded, texts))
+    shutil.copyfile(source, folder / TOKENIZER_FILE)
+    Manifest(
+        scorer=scorer,
+        dtype=dtype,
+        max_length=loaded.max_length,
+        cls_token_id=marks.cls_token_id,
+        sep_token_id=marks.sep_token_id,
+        unk_token_id=marks.unk_token_id,
+        graph_sha256=file_sha256(graph),
+        tokenizer_sha256=file_sha256(folder / TOKENIZER_FILE),
+        weights_sha256=loaded.weights_sha256,
+        settings=loaded.settings,
+        versions={name: _version(name) for name in _VERSIONS},
+    ).save(folder)
+
+
+def _write_graph(model: Any, path: Path) -> None:
+    torch: Any = optional_import("torch")
+
+    class Graph(torch.nn.Module):  # type: ignore[misc]
+        """Ids to token vectors and embeddings of unit length."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, input_ids: Any, attention_mask: Any) -> tuple[Any, Any]:
+            features = self.model({INPUT_IDS: input_ids, ATTENTION_MASK: attention_mask})
+            embedding = features["sentence_embedding"]
+            unit = torch.nn.functional.normalize(embedding, p=2, dim=1)
+            return features["token_embeddings"], unit
+
+    ids = torch.ones(2, 8, dtype=torch.long)
+    mask = torch.ones(2, 8, dtype=torch.long)
+    mask[1, 6:] = 0
+    dynamic = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
+    with _quietly(), _masked(model):
+        program = torch.onnx.export(
+            Graph().eval(),
+            (ids.to(model.device), mask.to(model.device)),
+            dynamo=True,
+            dynamic_shapes=(dynamic, dynamic),
+            opset_version=_OPSET,
+            input_names=[INPUT_IDS, ATTENTION_MASK],
+            output_names=["token_vectors", "text_vector"],
+            verbose=False,
+        )
+        program.save(str(path))
+    _strip(path)
+
+
+def _strip(path: Path) -> None:
+    """Take remarks and shapes out of a graph.
+
+    Remarks name files of this machine; shapes as the exporter found them keep the quantiser
+    from reading its own.
+    """
+    onnx: Any = optional_import("onnx")
+    model = onnx.load(str(path))
+    del model.graph.value_info[:], model.graph.metadata_props[:], model.metadata_props[:]
+    for part in (*model.graph.node, *model.graph.input, *model.graph.output):
+        del part.metadata_props[:]
+        part.doc_string = ""
+    for constant in model.graph.initializer:
+        del constant.metadata_props[:]
+        constant.doc_string = ""
+    model.graph.doc_string = model.doc_string = ""
+    onnx.save(model, str(path))
+
+
+@contextlib.contextmanager
+def _masked(model: Any) -> Iterator[None]:
+    """Let the plain model mask always, since the graph is for texts of all lengths."""
+    if isinstance(model, MiniLM):
+        model.always_masks = True
+    try:
+        yield
+    finally:
+        if isinstance(model, MiniLM):
+            model.always_masks = False
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """Without the exporter's progress and remarks, which are about libraries, not the model."""
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(level)
+
+
+def _quantize(path: Path, rows: Sequence[Sequence[int]]) -> None:
+    """Quantise the graph in `path` with scales from the rows."""
+    onnx: Any = optional_import("onnx")
+    quantization: Any = optional_import("onnxruntime.quantization")
+    graph = onnx.load(str(path))
+    constants = {one.name for one in graph.graph.initializer}
+    products = [
+        node.name
+        for node in graph.graph.node
+        if node.op_type in ("MatMul", "Gemm") and constants & set(node.input)
+    ]
+    with _quietly():
+        quantization.quantize_static(
+            str(path),
+            str(path),
+            _Rows(rows),
+            quant_format=quantization.QuantFormat.QDQ,
+            per_channel=True,
+            activation_type=quantization.QuantType.QUInt8,
+            weight_type=quantization.QuantType.QInt8,
+            nodes_to_quantize=products,
+            op_types_to_quantize=["MatMul", "Gemm"],
+            extra_options={"OpTypesToExcludeOutputQuantization": ["MatMul", "Gemm"]},
+        )
+
+
+class _Rows:
+    """Rows as the quantiser reads them, one by one."""
+
+    def __init__(self, rows: Sequence[Sequence[int]]) -> None:
+        self._rows = iter(rows)
+
+    def get_next(self) -> dict[str, NDArray[np.int64]] | None:
+        """The inputs of the next row; None after the last."""
+        row = next(self._rows, None)
+        if row is None:
+            return None
+        ids = np.asarray([row], dtype=np.int64)
+        return {INPUT_IDS: ids, ATTENTION_MASK: np.ones_like(ids)}
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return ""

@@ -1,0 +1,280 @@
+"""What computes a scorer: torch or ONNX Runtime, on which device, in which precision."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from knowgate.guard import FingerprintMismatchError, InputError, KnowgateError, Policy
+from knowgate.guard.engine import BiEncoderScorer, TokenEncoder, _onnx_backend
+from knowgate.guard.engine._backends import Runtime, in_threads, run_rows
+from knowgate.guard.errors import DeviceError, MissingDependencyError, ModelFolderError
+from knowgate.guard.policy import IdentityCalibrator
+from knowgate.guard.signals.relevance import load_scorer
+from tools.attack.tiny_models import tiny_encoder
+
+# A bi-encoder of random weights, exported in float32: of `tiny_encoder`, whose numbers it gives.
+EXPORTED = Path(__file__).parent / "data" / "exported"
+TEXTS = ["when is the library open ?", "from nine to six .", "a dog can swim", "", "is open " * 9]
+
+
+@pytest.fixture(scope="module")
+def exported() -> BiEncoderScorer:
+    pytest.importorskip("onnxruntime", reason="needs `pip install 'knowgate[onnx]'`")
+    return BiEncoderScorer(EXPORTED, backend="onnx", device="cpu", cache_bytes=0)
+
+
+class Numbers:
+    """Gives back its ids, and what it was asked."""
+
+    name, dtype, workers = "numbers", "float32", 1
+
+    def __init__(self, device: str = "cpu") -> None:
+        self.device = device
+        self.shapes: list[tuple[int, ...]] = []
+
+    def run(self, inputs: Mapping[str, NDArray[np.int64]]) -> list[NDArray[np.float32]]:
+        ids, mask = inputs["input_ids"], inputs["attention_mask"]
+        self.shapes.append(ids.shape)
+        return [(ids * mask)[:, :, None].astype(np.float32), mask.sum(1, keepdims=True)]
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda:0"])
+def test_rows_come_back_in_order_and_cut_to_their_length(device: str) -> None:
+    rows = [[7] * n for n in (3, 1, 5, 2)]
+    backend = Numbers(device)
+    found = run_rows(backend, rows)
+    assert [one[0][:, 0].tolist() for one in found] == rows
+    assert [one[1].tolist() for one in found] == [[3], [1], [5], [2]]
+    # On a CPU no row is padded, on a GPU they run together.
+    alone = [(1, 5), (1, 3), (1, 2), (1, 1)]
+    assert backend.shapes == (alone if device == "cpu" else [(4, 5)])
+
+
+def test_several_threads_share_the_rows_and_each_runs_once() -> None:
+    seen: list[int] = []
+
+    def see(part: list[int]) -> None:
+        time.sleep(0.001)
+        seen.extend(part)
+
+    in_threads(see, [[i] for i in range(9)], 3)
+    assert sorted(seen) == list(range(9))
+
+
+def test_busy_threads_are_not_waited_for() -> None:
+    free = threading.Event()
+
+    def wait(_: list[int]) -> None:
+        free.wait(5)
+
+    blocked = threading.Thread(target=in_threads, args=(wait, [[i] for i in range(20)], 99))
+    blocked.start()
+    seen: list[int] = []
+    in_threads(seen.extend, [[1], [2], [3]], 2)
+    free.set()
+    blocked.join()
+    assert sorted(seen) == [1, 2, 3]
+
+
+def test_the_first_error_is_raised_after_all_threads_have_stopped() -> None:
+    running: list[int] = []
+
+    def fail(part: list[int]) -> None:
+        running.append(1)
+        time.sleep(0.005)
+        running.pop()
+        raise ValueError(part)
+
+    with pytest.raises(ValueError, match=r"\[\d\]"):
+        in_threads(fail, [[i] for i in range(5)], 2)
+    assert running == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"backend": "jax"}, "backend: 'jax' is not one of torch, onnx"),
+        ({"dtype": "int4"}, "dtype: 'int4' is not one of float32"),
+        ({"dtype": "int8"}, "backend 'torch' does not compute in int8 — .* or backend 'onnx'"),
+        ({"backend": "onnx", "dtype": "bfloat16"}, "'onnx' does not compute in bfloat16"),
+    ],
+)
+def test_a_backend_and_a_dtype_that_do_not_go_together_are_rejected(
+    options: Any, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        Runtime(**options)
+
+
+def test_onnx_without_an_exported_folder_says_how_to_write_one() -> None:
+    with pytest.raises(InputError, match="run `knowgate export-onnx SCORER --out DIR`"):
+        BiEncoderScorer(backend="onnx")
+
+
+def test_bfloat16_ranks_as_float32_and_is_bound_to_its_own_policy(base: TokenEncoder) -> None:
+    half = TokenEncoder(device="cpu", dtype="bfloat16", cache_bytes=0)
+    [full_one], [half_one] = base.encode(TEXTS[:1])[0], half.encode(TEXTS[:1])[0]
+    assert float(full_one.embedding @ half_one.embedding) > 0.999
+    assert not np.array_equal(full_one.vectors, half_one.vectors)
+    scorer = load_scorer("bi_encoder,device=cpu,dtype=bfloat16")
+    policy = Policy.for_scorer(scorer, threshold=0.5)
+    assert load_scorer(policy.scorer, device="cpu").fingerprint == policy.scorer
+    with pytest.raises(FingerprintMismatchError, match=r"dtype: 'bfloat16' .*knowgate calibrate"):
+        policy.require_scorer(load_scorer("bi_encoder", device="cpu").fingerprint)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("lexical,dtype=float32", "the scorer 'lexical' takes no options"),
+        ("fused,threads=2", "'threads=2' is no option of a scorer"),
+        ("fused,dtype", "'dtype' is no option of a scorer"),
+        ("fused,dtype=float64", "'float64' is not one of"),
+        ("none,dtype=float32", "unknown scorer 'none'"),
+    ],
+)
+def test_options_after_a_name_are_checked(name: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        load_scorer(name)
+
+
+def test_an_exported_encoder_gives_the_numbers_of_torch(
+    exported: BiEncoderScorer, tmp_path: Path
+) -> None:
+    torch_one = BiEncoderScorer(tiny_encoder(tmp_path / "encoder"), device="cpu", cache_bytes=0)
+    assert exported.embed(TEXTS) == pytest.approx(torch_one.embed(TEXTS), abs=1e-5)
+    mine, theirs = exported.fingerprint, torch_one.fingerprint
+    assert (mine.backend, mine.dtype) == ("onnxruntime", "float32")
+    assert mine.tokenizer_sha256 == theirs.tokenizer_sha256
+    assert "graph_sha256" in mine.settings
+    policy = Policy.for_scorer(torch_one, threshold=0.5, calibrator=IdentityCalibrator())
+    with pytest.raises(FingerprintMismatchError, match="backend: 'torch' against 'onnxruntime'"):
+        policy.require_scorer(mine)
+
+
+def test_exported_scores_do_not_depend_on_neighbours(exported: BiEncoderScorer) -> None:
+    together = exported.embed(TEXTS)
+    assert np.array_equal(together, np.stack([exported.embed([text])[0] for text in TEXTS]))
+
+
+def test_an_exported_folder_is_loaded_by_its_path(exported: BiEncoderScorer) -> None:
+    assert load_scorer(str(EXPORTED)).fingerprint == exported.fingerprint
+    assert load_scorer(f"{EXPORTED},device=cpu").fingerprint == exported.fingerprint
+    with pytest.raises(InputError, match="computes in float32, not int8"):
+        load_scorer(str(EXPORTED), dtype="int8")
+
+
+def test_an_exported_encoder_gives_token_vectors_too(exported: BiEncoderScorer) -> None:
+    encoder = TokenEncoder(EXPORTED, backend="onnx", device="cpu")
+    [window] = encoder.encode_first(TEXTS[:1])
+    assert window.vectors.shape == (len(window.ids), 16)
+    assert np.array_equal(window.embedding, exported.embed(TEXTS[:1])[0])
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "tokenizer.json", "exported.json"])
+@pytest.mark.parametrize("change", ["lost", "changed"])
+def test_a_damaged_exported_folder_is_rejected_in_one_line(
+    tmp_path: Path, name: str, change: str
+) -> None:
+    pytest.importorskip("onnxruntime", reason="needs `pip install 'knowgate[onnx]'`")
+    folder = shutil.copytree(EXPORTED, tmp_path / "copy")
+    if change == "lost":
+        (folder / name).unlink()
+    else:
+        (folder / name).write_bytes(b"{" + (folder / name).read_bytes())
+    with pytest.raises(InputError) as error:
+        BiEncoderScorer(folder, backend="onnx", device="cpu")
+    assert name in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_manifest_of_a_later_version_is_rejected(tmp_path: Path) -> None:
+    folder = shutil.copytree(EXPORTED, tmp_path / "copy")
+    path = folder / "exported.json"
+    path.write_text(path.read_text().replace('"schema_version": 1', '"schema_version": 2'))
+    with pytest.raises(ModelFolderError, match=r"'schema_version'.*knowgate export-onnx"):
+        load_scorer(str(folder))
+
+
+def _installed(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    def distribution(name: str) -> str:
+        if name not in names:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return name
+
+    monkeypatch.setattr(importlib.metadata, "distribution", distribution)
+
+
+def _runtime(*providers: str) -> Any:
+    """An ONNX Runtime that has these providers, and loads none but the CPU's."""
+    session = SimpleNamespace(
+        get_providers=lambda: ["CPUExecutionProvider"],
+        get_inputs=list,
+        get_outputs=list,
+    )
+    options = SimpleNamespace(add_session_config_entry=lambda *_: None)
+    return SimpleNamespace(
+        get_available_providers=lambda: [*providers, "CPUExecutionProvider"],
+        SessionOptions=lambda: options,
+        InferenceSession=lambda *_, **__: session,
+    )
+
+
+def _open(device: str) -> _onnx_backend.OnnxBackend:
+    return _onnx_backend.OnnxBackend(b"", device, "float32")
+
+
+def test_both_builds_of_onnx_runtime_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    _installed(monkeypatch, "onnxruntime", "onnxruntime-gpu")
+    with pytest.raises(MissingDependencyError, match=r"are both installed .* uninstall"):
+        _open("cpu")
+
+
+def test_a_missing_onnx_runtime_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    _installed(monkeypatch)
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'knowgate\[onnx\]'"):
+        _open("cpu")
+
+
+@pytest.mark.parametrize(
+    ("providers", "device", "message"),
+    [
+        ((), "cuda", r"no CUDA provider and would run on the CPU: .*knowgate\[onnx-gpu\]"),
+        (("CUDAExecutionProvider",), "cuda:1", "could not load its CUDA provider and would run"),
+        (("CUDAExecutionProvider",), "tpu", "'tpu' cannot be used by ONNX Runtime"),
+        (("CUDAExecutionProvider",), "cuda:x", "'cuda:x' cannot be used by ONNX Runtime"),
+    ],
+)
+def test_a_cuda_request_never_runs_on_the_cpu(
+    monkeypatch: pytest.MonkeyPatch, providers: tuple[str, ...], device: str, message: str
+) -> None:
+    _installed(monkeypatch, "onnxruntime")
+    monkeypatch.setitem(sys.modules, "onnxruntime", _runtime(*providers))
+    with pytest.raises(DeviceError, match=message) as error:
+        _open(device)
+    assert isinstance(error.value, KnowgateError)
+
+
+def test_without_a_cuda_device_the_default_is_the_cpu(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    _installed(monkeypatch, "onnxruntime-gpu")
+    monkeypatch.setitem(sys.modules, "onnxruntime", _runtime("CUDAExecutionProvider"))
+    monkeypatch.setattr(_onnx_backend, "_CUDA_DEVICE_FILE", tmp_path / "none")
+    assert _open("auto").device == "cpu"
+    monkeypatch.setattr(_onnx_backend, "_CUDA_DEVICE_FILE", tmp_path)
+    with pytest.raises(DeviceError, match="check the driver"):
+        _open("auto")
