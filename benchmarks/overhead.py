@@ -34,14 +34,21 @@ NO_DEADLINES: Mapping[str, float | None] = {
 BATCH = 100
 
 
+class CheckingScorer(FakeScorer):
+    """Says that it checks its deadline; it answers at once."""
+
+    checks_deadline = True
+
+
 def guard_with(
     *,
+    scorer: FakeScorer | None = None,
     deadlines: Mapping[str, float | None] | None = None,
     metrics: bool = True,
     three_signals: bool = False,
 ) -> Guard:
     """A guard over fakes; with three signals every one of them is asked for."""
-    scorer = FakeScorer(default=0.9)
+    scorer = scorer or FakeScorer(default=0.9)
     policy = Policy(
         scorer=scorer.fingerprint,
         relevance_threshold=0.5,
@@ -102,12 +109,16 @@ def main() -> None:
     rounds: int = parser.parse_args().rounds
     default, bare = guard_with(), guard_with(deadlines=NO_DEADLINES)
     silent = guard_with(deadlines=NO_DEADLINES, metrics=False)
+    checking = guard_with(scorer=CheckingScorer(default=0.9))
     full = guard_with(three_signals=True)
     full_bare = guard_with(deadlines=NO_DEADLINES, three_signals=True)
     questions, collections = [QUESTION] * BATCH, [PASSAGES] * BATCH
     rows = {
         "decide, relevance only": lambda: microseconds(
             lambda: default.decide(QUESTION, PASSAGES), rounds
+        ),
+        "decide, scorer checks its deadline": lambda: microseconds(
+            lambda: checking.decide(QUESTION, PASSAGES), rounds
         ),
         "decide, no deadlines": lambda: microseconds(
             lambda: bare.decide(QUESTION, PASSAGES), rounds

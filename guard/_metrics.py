@@ -8,7 +8,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import ClassVar, Literal, ParamSpec
+from typing import ClassVar, Concatenate, Literal, ParamSpec
 from weakref import WeakKeyDictionary
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram
@@ -19,6 +19,7 @@ from .errors import (
     KnowgateError,
     LanguageModelError,
     LanguageModelTimeoutError,
+    MetricsError,
     MissingDependencyError,
     SignalOverloadError,
     SignalTimeoutError,
@@ -144,6 +145,7 @@ class GuardMetrics:
     _lock = threading.Lock()
 
     def __init__(self, registry: CollectorRegistry) -> None:
+        self._logged: set[type[Exception]] = set()
         self._guards = _LabelValues(_MOST_GUARDS)
         self.stages = _LabelValues(_MOST_STAGES)
         self.reasons = _LabelValues(_MOST_OF_VETOES, Reason)
@@ -152,57 +154,90 @@ class GuardMetrics:
             "knowgate_decisions_total",
             "Decisions by route, scenario, reason and mode.",
             ("guard", "route", "scenario", "reason", "mode"),
-            registry=registry,
+            registry=None,
         )
         self.relevance = Histogram(
             "knowgate_relevance",
             "Calibrated probability that the passages suffice.",
             ("guard",),
             buckets=_PROBABILITY_BUCKETS,
-            registry=registry,
+            registry=None,
         )
         self.confidence = Histogram(
             "knowgate_confidence",
             "Calibrated probability that the closed-book answer is right.",
             ("guard",),
             buckets=_PROBABILITY_BUCKETS,
-            registry=registry,
+            registry=None,
         )
         self.seconds = Histogram(
             "knowgate_stage_seconds",
             "Seconds spent per stage of a decision.",
             ("guard", "stage"),
             buckets=_SECONDS_BUCKETS,
-            registry=registry,
+            registry=None,
         )
         self.errors = Counter(
             "knowgate_errors_total",
             "Signals that failed, by kind of failure.",
             ("guard", "signal", "kind"),
-            registry=registry,
+            registry=None,
         )
         self.guards = Counter(
             "knowgate_guards_total",
             "Guards made, by whether their policy was calibrated, or changed since.",
             ("guard", "calibrated"),
-            registry=registry,
+            registry=None,
         )
         self.mismatches = Counter(
             "knowgate_retrieval_mismatches_total",
             "Questions whose passages are not like those of the calibration.",
             ("guard", "what"),
-            registry=registry,
+            registry=None,
         )
         self.turns = Counter(
             "knowgate_conversation_turns_total",
             "Messages of conversations, by what was done with them.",
             ("guard", "turn"),
-            registry=registry,
+            registry=None,
+        )
+        self._register(registry)
+
+    def _register(self, registry: CollectorRegistry) -> None:
+        registered: list[Counter | Histogram] = []
+        try:
+            for metric in vars(self).values():
+                if isinstance(metric, Counter | Histogram):
+                    registry.register(metric)
+                    registered.append(metric)
+        except ValueError:
+            for metric in registered:  # all or none
+                registry.unregister(metric)
+            raise MetricsError(
+                "this registry has other metrics with names of knowgate's",
+                where="metrics",
+                hint="pass metrics=GuardMetrics.on(CollectorRegistry()) for one of their own, "
+                "or metrics=False",
+            ) from None
+
+    def lost(self, error: Exception) -> None:
+        """Log that something could not be counted, once by the type of the error."""
+        with self._lock:
+            if type(error) in self._logged:
+                return
+            self._logged.add(type(error))
+        _logger.warning(
+            "metrics: counting raised %s; answers go on, and this is logged once",
+            type(error).__name__,
         )
 
     @classmethod
     def on(cls, registry: CollectorRegistry | None = None) -> GuardMetrics:
-        """The metrics of `registry`, by default of prometheus-client's own."""
+        """The metrics of `registry`, by default of prometheus-client's own.
+
+        Raises:
+            MetricsError: other metrics are registered there under the same names.
+        """
         chosen = REGISTRY if registry is None else registry
         with cls._lock:
             found = cls._by_registry.get(chosen)
@@ -227,24 +262,20 @@ class GuardMetrics:
         return MetricsOfGuard(self, self._guards.label(name))
 
 
-def _quietly(count: Callable[_P, None]) -> Callable[_P, None]:
+def _quietly(
+    count: Callable[Concatenate[MetricsOfGuard, _P], None],
+) -> Callable[Concatenate[MetricsOfGuard, _P], None]:
     """Make a method that counts log its failure once in place of raising it.
 
     A full disk or a missing folder of the multi-process mode must not cost an answer.
     """
-    logged: set[type[Exception]] = set()
 
     @wraps(count)
-    def counted(*args: _P.args, **kwargs: _P.kwargs) -> None:
+    def counted(self: MetricsOfGuard, *args: _P.args, **kwargs: _P.kwargs) -> None:
         try:
-            count(*args, **kwargs)
+            count(self, *args, **kwargs)
         except Exception as error:  # noqa: BLE001 - see above
-            if type(error) not in logged:
-                logged.add(type(error))
-                _logger.warning(
-                    "metrics: counting raised %s; answers go on, and this is logged once",
-                    type(error).__name__,
-                )
+            self.lost(error)
 
     return counted
 
@@ -260,7 +291,18 @@ class MetricsOfGuard:
     def __init__(self, shared: GuardMetrics, label: str) -> None:
         self._shared, self._label = shared, label
         self._lock = threading.Lock()
-        self._decided = self._abstained = 0
+        self._decided = self._abstained = self._lost = 0
+
+    @property
+    def uncounted(self) -> int:
+        """How often counting has failed, e.g. for a full disk; each kind is logged once."""
+        return self._lost
+
+    def lost(self, error: Exception) -> None:
+        """Record that something could not be counted."""
+        with self._lock:
+            self._lost += 1
+        self._shared.lost(error)
 
     @_quietly
     def count_guard(self, *, calibrated: Literal["true", "false", "changed"]) -> None:

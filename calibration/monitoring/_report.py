@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -18,6 +19,7 @@ from ._drift import SIGNALS, DriftReport, DriftVerdict
 from ._rate_change import Direction, RateChange, RateChangeDetector
 from ._risk_monitor import RiskMonitor
 
+_logger = logging.getLogger("knowgate.calibration")
 _LOG_TEN = math.log(10)
 
 
@@ -277,6 +279,7 @@ _FAMILIES: dict[str, tuple[str, tuple[str, ...]]] = {
     "knowgate_risk_evidence_log10": ("Evidence that the risk exceeds its bound.", ("route",)),
     "knowgate_risk_alarm": ("1 where that evidence has ever reached 1/delta.", ("route",)),
     "knowgate_alarm": ("1 where there is an alarm.", ("kind",)),
+    "knowgate_monitor_failures": ("Scrapes for which no report could be made.", ()),
 }
 
 
@@ -290,6 +293,8 @@ class MonitorCollector(Collector):
     def __init__(self, report: Callable[[], MonitorReport]) -> None:
         self._report = report
         self._registry: CollectorRegistry | None = None
+        self._failures = 0
+        self._logged: set[type[Exception]] = set()
 
     def register(self, registry: CollectorRegistry | None) -> None:
         """Register with `registry`, by default prometheus-client's own.
@@ -318,9 +323,24 @@ class MonitorCollector(Collector):
         return _families().values()
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
-        """The families of one report."""
-        report = self._report()
+        """The families of one report; without it, the number of failures alone.
+
+        A failure must not cost the scrape what other metrics of the process say.
+        """
         families = _families()
+        try:
+            self._fill(families, self._report())
+        except Exception as error:  # noqa: BLE001 - see above
+            families = _families()
+            self._failures += 1
+            if type(error) not in self._logged:
+                self._logged.add(type(error))
+                _logger.warning("no report for the scrape: %s; logged once", type(error).__name__)
+        _add(families["knowgate_monitor_failures"], [], self._failures)
+        return families.values()
+
+    @staticmethod
+    def _fill(families: Mapping[str, GaugeMetricFamily], report: MonitorReport) -> None:
         for signal in report.drift.signals:
             _add_distance(families["knowgate_drift_psi"], signal.signal, signal.psi)
             _add_distance(families["knowgate_drift_ks"], signal.signal, signal.ks)
@@ -339,7 +359,6 @@ class MonitorCollector(Collector):
             _add(families["knowgate_risk_alarm"], [route], float(state.alarm))
         for kind in ALARMS:
             _add(families["knowgate_alarm"], [kind], float(kind in report.alarms))
-        return families.values()
 
 
 def _families() -> dict[str, GaugeMetricFamily]:

@@ -11,7 +11,7 @@ from dataclasses import fields
 from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, Counter, generate_latest
 
 from knowgate.calibration.monitoring import AlarmSettings, DecisionMonitor
 from knowgate.calibration.monitoring._drift import DriftVerdict
@@ -423,7 +423,7 @@ def test_the_metrics_are_the_report_under_few_fixed_labels() -> None:
     assert {kind for kind in ALARMS if sample("alarm", kind=kind)} == set(report.alarms)
     text = generate_latest(registry).decode()
     assert "NaN" not in text
-    assert text.count("# TYPE") == 13
+    assert text.count("# TYPE") == 14
 
 
 def test_a_registry_has_one_monitor_at_a_time() -> None:
@@ -460,3 +460,22 @@ def test_the_example_tells_the_quiet_week_from_the_changed_one() -> None:
     assert "-- quiet week: no alarm\n" in printed
     assert "-- changed week: relevance_drift, abstention" in printed
     assert 'knowgate_alarm{kind="abstention"} 1.0' in printed
+
+
+def test_a_report_that_fails_costs_the_scrape_no_other_metric(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = CollectorRegistry()
+    Counter("requests", "Of the application.", registry=registry).inc()
+    monitor = monitored(metrics=True, registry=registry)
+
+    def breaks() -> Any:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(monitor._collector, "_report", breaks)
+    for failures in (1, 2):
+        page = generate_latest(registry).decode()
+        assert "requests_total 1.0" in page
+        assert f"knowgate_monitor_failures {failures}.0" in page
+    monitor.close()
+    assert len(caplog.records) == 1
