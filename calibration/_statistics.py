@@ -160,9 +160,8 @@ class Interval:
 
         The units are groups where they are given (say, all case variants of one question, or
         all questions of one document), else the cases. Units are drawn with replacement and
-        keep all their cases. Draws where the statistic is None are left out.
-
-        The interval always holds the value. Where every draw gives the same value, it is the
+        keep all their cases. Draws where the statistic is None are left out. The interval
+        always holds the value. Where every draw gives the same value, it is the
         Wilson interval of value·n successes in n units for a value in [0, 1], else undefined.
 
         Args:

@@ -48,10 +48,9 @@ def fit_policy(
 ) -> Fit:
     """Fit the laxest policy whose risk stays under a bound, with confidence 1 − `delta`.
 
-    With a number as `risk`, at most that share of the questions that the policy lets
-    through is answered wrongly. The thresholds are the laxest on a path that was fixed
-    before the questions of the test were looked at, up to the first whose exact test
-    fails. All records of one question count as one.
+    With a number as `risk`, at most that share of the questions let through is answered
+    wrongly. The thresholds are the laxest on a path fixed before the questions of the test
+    were looked at, up to the first whose exact test fails. Records of one question are one.
 
     "Nothing qualifies" is a result: the policy then abstains from everything, and its
     guarantee says so and how many more questions would help.
@@ -86,8 +85,8 @@ def fit_policy(
         >>> policy.route(0.9, 0.5).value, policy.route(0.2, 0.5).value
         ('follow_context', 'abstain')
     """
-    binding = PolicyBinding() if binding is None else binding
-    settings = FitSettings(delta, attempt, allowed_routes, conflict_between, binding)
+    bound = binding or PolicyBinding()
+    settings = FitSettings(delta, attempt, allowed_routes, conflict_between, bound)
     found = as_calibration_records(records, raw=isinstance(risk, Leak))
     if isinstance(risk, Leak | Coverage):
         if path is not None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from ._embedding import Encoder, embed_all
+from ._fields import Fields
 from ._questions import KnowledgeBase, PassageKind, QuestionRecord
 from .facts import load_chunks
 
 __all__ = [
     "Encoder",
+    "Fields",
     "KnowledgeBase",
     "PassageKind",
     "QuestionRecord",

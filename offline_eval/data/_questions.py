@@ -13,6 +13,7 @@ from typing import Any
 from ...guard.errors import InputError
 from ...guard.files import read_json, read_jsonl, read_text
 from ...guard.text import clean_text
+from ._fields import Fields
 
 _DECODER = json.JSONDecoder()
 _SPACE = " \t\r\n"
@@ -165,52 +166,16 @@ def _past(text: str, position: int, skipped: str) -> int:
 def _record(
     value: Mapping[str, Any], where: str, *, default_id: str, need_answer: bool
 ) -> QuestionRecord:
-    answer = _text if need_answer else _optional_text
+    fields = Fields(value, where, _HINT)
+    identifier = fields.identifier(*_ID_FIELDS)
     return QuestionRecord(
-        question_id=_identifier(value, where, default_id),
-        question=_text(value, "question", where),
-        answer=answer(value, "answer", where) or "",
-        passage=_optional_text(value, "passage", where),
-        source=_optional_text(value, "source", where),
-        topic=_optional_text(value, "topic", where),
+        question_id=default_id if identifier is None else identifier,
+        question=fields.text("question"),
+        answer=(fields.text if need_answer else fields.optional_text)("answer") or "",
+        passage=fields.optional_text("passage"),
+        source=fields.optional_text("source"),
+        topic=fields.optional_text("topic"),
     )
-
-
-def _identifier(value: Mapping[str, Any], where: str, default_id: str) -> str:
-    for name in _ID_FIELDS:
-        found = value.get(name)
-        if found is None:
-            continue
-        if isinstance(found, bool) or not isinstance(found, str | int):
-            raise InputError(
-                f"field '{name}' must be text or a whole number, found {type(found).__name__}",
-                where=where,
-                hint=_HINT,
-            )
-        text = clean_text(str(found))
-        if not text.strip():
-            raise InputError(f"field '{name}' is empty", where=where, hint=_HINT)
-        return text
-    return default_id
-
-
-def _text(value: Mapping[str, Any], name: str, where: str) -> str:
-    if name not in value:
-        raise InputError(f"field '{name}' is missing", where=where, hint=_HINT)
-    found = value[name]
-    if not isinstance(found, str):
-        raise InputError(
-            f"field '{name}' must be text, found {type(found).__name__}", where=where, hint=_HINT
-        )
-    # Cleaned first: of nothing but NUL, nothing is left.
-    text = clean_text(found)
-    if not text.strip():
-        raise InputError(f"field '{name}' is empty", where=where, hint=_HINT)
-    return text
-
-
-def _optional_text(value: Mapping[str, Any], name: str, where: str) -> str | None:
-    return _text(value, name, where) if value.get(name) is not None else None
 
 
 def _short(text: str) -> str:

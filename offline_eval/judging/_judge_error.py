@@ -125,18 +125,13 @@ def prediction_powered_rate(
 
     The judge's rate over all replies plus the mean difference between people and judge on
     the labelled ones, the judge weighted by how well it agrees with people (power tuning).
-    Without weights and groups the value is that of PPI++ for a mean.
-
-    The interval allows for disagreements too rare to be among the labels; labels of a single
-    unit leave a value without one.
+    The interval allows for disagreements too rare to be among the labels.
 
     Args:
         human: people's labels, 1 for the positive outcome, shape (n,).
-        judge: the judge's for the same replies, shape (n,).
-        judge_unlabelled: the judge's for all other replies, shape (m,).
+        judge: the judge's for the same replies; `judge_unlabelled`: for all others, (m,).
         weights: one over the chance of each labelled reply to be labelled (Särndal et al. 1992).
-        groups: unit of each labelled reply, say its question.
-        groups_unlabelled: likewise of the others; both or none.
+        groups: unit of each labelled reply; `groups_unlabelled`: of the others. Both or none.
         power_tuning: False for weight 1 on the judge.
         level: coverage in (0, 1).
 

@@ -100,8 +100,7 @@ class TaskMaker:
         claims = [claim for _, stated in passages for claim in stated]
         context = "\n\n".join(text for text, _ in passages)
         instructed = rng.random() < phase.instructed
-        name = "with_context_or_unknown" if instructed else "with_context"
-        template = World.prompt(name)
+        template = World.prompt("with_context_or_unknown" if instructed else "with_context")
         # Several questions share one context: the pairs after the first carry on the text.
         follow_up = World.prompt("closed_book")
         rng.shuffle(claims)

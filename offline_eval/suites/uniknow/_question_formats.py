@@ -10,6 +10,7 @@ from typing import Any
 
 from ....guard.errors import InputError
 from ....guard.text import clean_text
+from ...data import Fields
 from ._matching import occurrences
 
 
@@ -34,45 +35,9 @@ class RawQuestion:
     where: str
 
 
-def text_field(value: Mapping[str, Any], name: str, where: str, hint: str) -> str:
-    """A field that must be text with something in it, cleaned.
-
-    Raises:
-        InputError: it is missing, no text, or empty.
-    """
-    found = value.get(name)
-    if found is None:
-        raise InputError(f"field '{name}' is missing", where=where, hint=hint)
-    if not isinstance(found, str):
-        raise InputError(
-            f"field '{name}' must be text, found {type(found).__name__}", where=where, hint=hint
-        )
-    text = clean_text(found)
-    if not text.strip():
-        raise InputError(f"field '{name}' is empty", where=where, hint=hint)
-    return text
-
-
-def identifier(value: Mapping[str, Any], names: tuple[str, ...], where: str) -> str | None:
-    """The first of several fields that is there, as text; None without one.
-
-    Raises:
-        InputError: it is neither text nor a whole number, or empty.
-    """
-    for name in names:
-        found = value.get(name)
-        if found is None:
-            continue
-        if isinstance(found, bool) or not isinstance(found, str | int):
-            raise InputError(
-                f"field '{name}' must be text or a whole number, found {type(found).__name__}",
-                where=where,
-            )
-        text = clean_text(str(found)).strip()
-        if not text:
-            raise InputError(f"field '{name}' is empty", where=where)
-        return text
-    return None
+def _identifier(value: Mapping[str, Any], where: str, *names: str) -> str | None:
+    found = Fields(value, where).identifier(*names)
+    return None if found is None else found.strip()
 
 
 def objects(value: object, what: str, where: str, hint: str) -> list[Mapping[str, Any]]:
@@ -138,11 +103,11 @@ def plain_questions(lines: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[
         if answers is None:
             raise InputError("field 'answers' is missing", where=where, hint=_HINT)
         yield RawQuestion(
-            id=identifier(line, ("id", "qid", "question_id"), where),
-            question=text_field(line, "question", where, _HINT).strip(),
+            id=_identifier(line, where, "id", "qid", "question_id"),
+            question=Fields(line, where, _HINT).text("question").strip(),
             answers=answer_texts(answers, "'answers'", where, _HINT),
             sources=_sources(line, where),
-            group=identifier(line, ("group",), where),
+            group=_identifier(line, where, "group"),
             where=where,
         )
 
@@ -199,15 +164,15 @@ def mrqa_questions(lines: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[R
     for where, line in lines:
         if "header" in line and "context" not in line:
             continue
-        sources = documents(text_field(line, "context", where, _HINT_MRQA))
+        sources = documents(Fields(line, where, _HINT_MRQA).text("context"))
         for entry in objects(line.get("qas"), "field 'qas'", where, _HINT_MRQA):
             answers = _answers(entry, where)
             if not answers:
                 continue
             held = [text for text in sources if occurrences(text, answers)]
             yield RawQuestion(
-                id=identifier(entry, ("qid", "id"), where),
-                question=tidy(text_field(entry, "question", where, _HINT_MRQA)),
+                id=_identifier(entry, where, "qid", "id"),
+                question=tidy(Fields(entry, where, _HINT_MRQA).text("question")),
                 answers=answers,
                 sources=tuple((held or sources)[:_HELD]),
                 group=f"line {where.rpartition(':')[2]}",  # no path of this machine in results
@@ -257,7 +222,7 @@ def _answers(entry: Mapping[str, Any], where: str) -> tuple[str, ...]:
     detected = entry.get("detected_answers")
     if detected:
         for answer in objects(detected, "'detected_answers'", where, _HINT_MRQA):
-            found[text_field(answer, "text", where, _HINT_MRQA)] = None
+            found[Fields(answer, where, _HINT_MRQA).text("text")] = None
     tidied = (tidy(answer) for answer in found)
     return tuple(dict.fromkeys(answer for answer in tidied if answer))
 
@@ -281,7 +246,7 @@ def squad_questions(document: Mapping[str, Any], path: str) -> Iterator[RawQuest
         paragraphs = objects(article.get("paragraphs"), "field 'paragraphs'", where, _HINT_SQUAD)
         for p, paragraph in enumerate(paragraphs):
             place = f"{where}.paragraphs[{p}]"
-            context = text_field(paragraph, "context", place, _HINT_SQUAD)
+            context = Fields(paragraph, place, _HINT_SQUAD).text("context")
             for q, entry in enumerate(
                 objects(paragraph.get("qas"), "field 'qas'", place, _HINT_SQUAD)
             ):
@@ -289,8 +254,8 @@ def squad_questions(document: Mapping[str, Any], path: str) -> Iterator[RawQuest
                 if entry.get("is_impossible") is True:
                     continue
                 yield RawQuestion(
-                    id=identifier(entry, ("id",), at),
-                    question=text_field(entry, "question", at, _HINT_SQUAD).strip(),
+                    id=_identifier(entry, at, "id"),
+                    question=Fields(entry, at, _HINT_SQUAD).text("question").strip(),
                     answers=_answers_squad(entry, at),
                     sources=(context,),
                     group=f"article {a}",
@@ -303,7 +268,7 @@ def _answers_squad(entry: Mapping[str, Any], where: str) -> tuple[str, ...]:
     if not listed:
         raise InputError("field 'answers' is empty", where=where, hint=_HINT_SQUAD)
     return answer_texts(
-        [text_field(answer, "text", where, _HINT_SQUAD) for answer in listed],
+        [Fields(answer, where, _HINT_SQUAD).text("text") for answer in listed],
         "'answers'",
         where,
         _HINT_SQUAD,

@@ -1,0 +1,68 @@
+"""Fields of the JSON objects that question files hold, checked as they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ...guard.errors import InputError
+from ...guard.text import clean_text
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The fields of one object of a file.
+
+    Attributes:
+        value: the object.
+        where: its place, for errors.
+        hint: what an object should look like.
+    """
+
+    value: Mapping[str, Any]
+    where: str
+    hint: str = ""
+
+    def text(self, name: str) -> str:
+        """Return a field that must be text with something in it, cleaned.
+
+        Raises:
+            InputError: it is missing, no text, or empty.
+        """
+        found = self.value.get(name)
+        if found is None:
+            raise InputError(f"field '{name}' is missing", where=self.where, hint=self.hint)
+        if not isinstance(found, str):
+            raise self._error(name, "must be text", found)
+        return self._filled(name, found)
+
+    def optional_text(self, name: str) -> str | None:
+        """Return the same, or None where there is no such field."""
+        return None if self.value.get(name) is None else self.text(name)
+
+    def identifier(self, *names: str) -> str | None:
+        """Return the first of several fields that is there, as text; None without one.
+
+        Raises:
+            InputError: it is neither text nor a whole number, or empty.
+        """
+        for name in names:
+            found = self.value.get(name)
+            if found is None:
+                continue
+            if isinstance(found, bool) or not isinstance(found, str | int):
+                raise self._error(name, "must be text or a whole number", found)
+            return self._filled(name, str(found))
+        return None
+
+    def _filled(self, name: str, found: str) -> str:
+        # Cleaned first: of nothing but NUL, nothing is left.
+        text = clean_text(found)
+        if not text.strip():
+            raise InputError(f"field '{name}' is empty", where=self.where, hint=self.hint)
+        return text
+
+    def _error(self, name: str, what: str, found: object) -> InputError:
+        message = f"field '{name}' {what}, found {type(found).__name__}"
+        return InputError(message, where=self.where, hint=self.hint)
