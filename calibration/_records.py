@@ -85,19 +85,17 @@ class CalibrationRecord:
         return ("group", self.group) if self.group else ("question", self.question_id)
 
     @staticmethod
-    def seed_of(records: Iterable[CalibrationRecord]) -> int:
-        """The seed of every split and resampling of these records, which nobody can choose.
+    def seed_of(question_ids: Iterable[str]) -> int:
+        """The seed of every split and resampling of these questions, which nobody can choose.
 
-        It follows from the ids of the questions alone, so that a split depends neither on
-        signals nor on outcomes, and not on the order of the records or on the last bit of a
-        score.
+        It follows from their ids alone, so that a split depends neither on
+        signals nor on outcomes, and not on the order of records or the last bit of a score.
 
         Example:
-            >>> one = CalibrationRecord("q", 0.1, None, True, None)
-            >>> CalibrationRecord.seed_of([one, one]) == CalibrationRecord.seed_of([one]) < 2**48
+            >>> CalibrationRecord.seed_of("abba") == CalibrationRecord.seed_of("ab") < 2**48
             True
         """
-        text = json.dumps(sorted({record.question_id for record in records}))
+        text = json.dumps(sorted(set(question_ids)))
         return int.from_bytes(hashlib.sha256(text.encode("utf-8")).digest()[:6], "big")
 
     @classmethod

@@ -86,7 +86,7 @@ def split_questions(
     units = sorted(sizes)
     wanted, taken = round(share * len(unit_of)), 0
     first: set[tuple[str, str]] = set()
-    seed = CalibrationRecord.seed_of(records) if seed is None else seed
+    seed = CalibrationRecord.seed_of(unit_of) if seed is None else seed
     for index in np.random.default_rng(seed).permutation(len(units)):
         unit = units[index]
         # Deal a group only if that brings the first part closer to its share.

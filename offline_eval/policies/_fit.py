@@ -241,7 +241,7 @@ def _calibrate(measured: CalibrationSet, asked: Asked, attempt: int | None) -> C
 def _calibrate_selective(measured: CalibrationSet, asked: Asked, attempt: int | None) -> Calibrated:
     # Which record stands for its question must not depend on the order of a file.
     ordered = tuple(sorted(measured.records, key=lambda record: (record.question_id, record.case)))
-    measured, seed = replace(measured, records=ordered), CalibrationRecord.seed_of(ordered)
+    measured, seed = replace(measured, records=ordered), measured.seed
     parts = _three_parts(measured, asked.share)
     choices = choose_calibrators(parts.learn, seed=seed)
     routes = _possible_routes(measured, asked.allowed_routes)
@@ -310,7 +310,7 @@ def _fit(
 
 
 def _calibrate_leak(measured: CalibrationSet, asked: Asked, attempt: int | None) -> Calibrated:
-    parts, seed = _two_parts(measured, asked.share), CalibrationRecord.seed_of(measured.records)
+    parts, seed = _two_parts(measured, asked.share), measured.seed
     binding = PolicyBinding(
         scorer=measured.scorer or PolicyBinding.UNNAMED,
         aggregator=measured.aggregator,

@@ -65,6 +65,11 @@ class CalibrationSet:
         return len({record.question_id for record in self.records})
 
     @property
+    def seed(self) -> int:
+        """The seed of every split and resampling, which follows from the questions."""
+        return CalibrationRecord.seed_of(record.question_id for record in self.records)
+
+    @property
     def groups(self) -> int:
         """How many groups there are; a question without a group is one of its own."""
         return len({record.unit for record in self.records})

@@ -55,7 +55,6 @@ def calibrate_guard(
     aggregator: str,
     risk: float = 0.1,
     delta: float = 0.1,
-    seed: int = 0,
 ) -> Policy:
     """Fit a policy that lets through few of the questions that neither side answers.
 
@@ -66,7 +65,6 @@ def calibrate_guard(
         aggregator: how passage scores became one value.
         risk: share of such questions that may be let through, in (0, 1).
         delta: probability in (0, 1) that the guarantee fails by chance.
-        seed: of the parts, and of which case stands for a question.
 
     Raises:
         InputError: `risk` or `delta` is out of its range.
@@ -75,7 +73,7 @@ def calibrate_guard(
     require_share("delta", delta)
     usable = [s for s in signals if s.raw_relevance is not None and s.raw_confidence is not None]
     usable.sort(key=lambda signal: signal.case_id)  # sums of floats depend on their order
-    learning, testing = _parts(usable, seed)
+    learning, testing = _parts(usable)
     relevance, confidence = _calibrators(learning)
     binding = PolicyBinding(
         scorer=scorer,
@@ -93,7 +91,7 @@ def calibrate_guard(
         update={
             "guarantee": _in_words(policy.guarantee, delta=delta, paths=len(paths)),
             # Live questions are not only those that neither side answers.
-            "histograms": calibration_histograms(policy, one_per_question(records, seed=seed)),
+            "histograms": calibration_histograms(policy, one_per_question(records)),
             "calibration_set_sha256": _sha256(usable),
         }
     )
@@ -135,13 +133,14 @@ def require_share(name: str, value: float) -> None:
 
 
 def _parts(
-    signals: Sequence[UniKnowSignal], seed: int
+    signals: Sequence[UniKnowSignal],
 ) -> tuple[list[UniKnowSignal], list[UniKnowSignal]]:
     """Split into a learning and a testing part, question by question, whatever their groups.
 
     The testing part must be a sample of all questions that the guarantee is about.
     """
     keys = sorted({(signal.dataset, signal.question_id) for signal in signals})
+    seed = CalibrationRecord.seed_of(map("/".join, keys))
     Random(f"uniknow/guard/{seed}").shuffle(keys)  # noqa: S311 - a draw, no secret
     first = set(keys[: round(_LEARNING_SHARE * len(keys))])
     parts: tuple[list[UniKnowSignal], list[UniKnowSignal]] = ([], [])

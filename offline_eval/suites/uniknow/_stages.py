@@ -183,7 +183,6 @@ class Stages:
             aggregator=meter.aggregator,
             risk=self.settings.risk,
             delta=self.settings.delta,
-            seed=self.settings.seed,
         )
         policy.save(self.run.folder / POLICY)
         return policy

@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import binom
 
 from knowgate.calibration.monitoring import calibration_histograms
 from knowgate.guard import Guarantee, Policy
-from knowgate.guard.policy import Histogram
+from knowgate.guard.policy import GuaranteedRisk, Histogram, PolicyPoint
 from tests.support.guards import policy_with
 
 EDGES = tuple(i / 20 for i in range(21))
+_P_VALUE = float(binom.cdf(9, 300, 0.1))
 GUARANTEE = Guarantee(
     statement="At most 10%.",
     risk=0.1,
@@ -23,6 +25,10 @@ GUARANTEE = Guarantee(
     loss="wrong reply",
     n=300,
     errors=9,
+    risks=(GuaranteedRisk(kind="selective", bound=0.1, n=300, loss=9, p_value=_P_VALUE),),
+    # The thresholds of `policy_with`.
+    path=(PolicyPoint(relevance=0.5, confidence=0.7, p_value=_P_VALUE, let_through=300, errors=9),),
+    chosen=0,
 )
 
 

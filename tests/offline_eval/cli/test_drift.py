@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from knowgate.guard import Decision, Policy, Reason, Route
+from knowgate.guard import Decision, Fingerprint, Policy, Reason, Route
 from knowgate.guard.contracts import Answerability, Premise, PremiseFault
 from tests.calibration.monitoring.populations import calibrated_policy, histogram, questions
 from tests.offline_eval.cli.commands import Knowgate, Outcome, refused, write_lines
@@ -268,8 +268,9 @@ def test_a_run_of_a_live_log_is_compared_too(knowgate: Knowgate, folder: Path) -
         )  # fmt: skip
     assert done.code == 0, done.err
     scorer = json.loads((folder / "live" / "manifest.json").read_text())["settings"]["scorer"]
-    policy = json.loads((folder / "policy.json").read_text(encoding="utf-8"))
-    (folder / "lexical.json").write_text(json.dumps(policy | {"scorer": scorer}))
+    policy = Policy.load(folder / "policy.json")
+    bound = policy.model_copy(update={"scorer": Fingerprint.model_validate(scorer)})
+    bound.save(folder / "lexical.json")
 
     done = knowgate("drift", "--policy", folder / "lexical.json", "--run", folder / "live")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from knowgate.guard import FingerprintMismatchError, InputError, PolicyError
+from knowgate.guard import Fingerprint, FingerprintMismatchError, InputError, PolicyError
 from knowgate.offline_eval.suites import write_report
 from knowgate.offline_eval.suites.ookb._signals_summary import summarise_ookb
 from tests.offline_eval.suites.ookb.written_rows import (
@@ -117,7 +117,7 @@ def test_a_manifest_with_nan_is_refused(write_run: WriteRun) -> None:
 
 
 def test_a_policy_of_another_scorer_is_refused(write_run: WriteRun) -> None:
-    other = {**policy(), "scorer": {"kind": "bi_encoder"}}
+    other = policy(scorer=Fingerprint(kind="bi_encoder"))
     run = write_run(pairs([0.9], [0.1]), test_questions=["q0"], calibration={"policy": other})
 
     assert isinstance(error_of_mismatch(run), FingerprintMismatchError)
@@ -130,7 +130,7 @@ def error_of_mismatch(run: Path) -> InputError:
 
 
 def test_a_policy_with_another_aggregator_is_refused(write_run: WriteRun) -> None:
-    other = {**policy(), "aggregator": "noisy_or"}
+    other = policy(aggregator="noisy_or")
     run = write_run(pairs([0.9], [0.1]), test_questions=["q0"], calibration={"policy": other})
 
     assert "noisy_or" in error_of(run).what

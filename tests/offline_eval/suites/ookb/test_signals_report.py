@@ -250,8 +250,7 @@ def test_a_passage_without_text_has_no_score(write_run: WriteRun) -> None:
 
 @pytest.mark.slow
 def test_the_bound_that_was_asked_for_is_not_rounded(write_run: WriteRun) -> None:
-    fields = policy()
-    fields["guarantee"] |= {"risk": 0.025, "delta": 0.125}
+    fields = policy(bound=(0.025, 0.125), counts=(100, 0))
     run = write_run(pairs([0.9], [0.1]), test_questions=["q0"], calibration={"policy": fields})
 
     text = write_report(run).markdown.read_text(encoding="utf-8").replace("\u00a0", " ")

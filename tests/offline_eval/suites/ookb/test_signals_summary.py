@@ -6,6 +6,7 @@ import math
 import pytest
 
 from knowgate.calibration import Interval
+from knowgate.guard.policy import StepCalibrator
 from knowgate.offline_eval import report
 from knowgate.offline_eval.suites.ookb._signals_prose import warnings
 from knowgate.offline_eval.suites.ookb._signals_summary import summarise_ookb
@@ -49,11 +50,11 @@ def test_a_relevance_at_the_threshold_passes(write_run: WriteRun) -> None:
 
 def test_the_calibrator_of_the_policy_is_applied(write_run: WriteRun) -> None:
     # 0.6 becomes 0.2 by the step table, and no longer passes.
-    steps = {"kind": "step", "edges": [0.7], "values": [0.2, 0.9]}
+    steps = StepCalibrator(edges=(0.7,), values=(0.2, 0.9))
     run = write_run(
         pairs([0.8], [0.6]),
         test_questions=["q0"],
-        calibration={"policy": {**policy(), "relevance_calibrator": steps}},
+        calibration={"policy": policy(relevance_calibrator=steps)},
     )
 
     summary = summarise_ookb(run)

@@ -7,7 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from scipy.stats import binom
+
 from knowgate.guard import Fingerprint, Guarantee, Policy
+from knowgate.guard.policy import GuaranteedRisk, PolicyPoint
 
 Row = dict[str, Any]
 WriteRun = Callable[..., Path]
@@ -47,17 +50,40 @@ def pairs(in_kb: Sequence[float], left_out: Sequence[float]) -> list[Row]:
     return rows
 
 
-def policy(threshold: float | None = 0.5, **changes: Any) -> dict[str, Any]:
+def policy(
+    threshold: float | None = 0.5,
+    *,
+    bound: tuple[float, float] = (0.1, 0.1),
+    counts: tuple[int, int] = (40, 1),
+    **changes: Any,
+) -> dict[str, Any]:
+    """A stored policy; `bound` is α and δ, `counts` are questions and errors."""
+    (risk, delta), (n, errors) = bound, counts
+    p_value = float(binom.cdf(errors, n, risk))
+    evidence: dict[str, Any] = {
+        "risks": (GuaranteedRisk(kind="leak", bound=risk, n=n, loss=errors, p_value=p_value),),
+        "path": (
+            PolicyPoint(
+                relevance=threshold,
+                confidence=None,
+                p_value=p_value,
+                let_through=errors,
+                errors=errors,
+            ),
+        ),
+        "chosen": 0,
+    }
     guarantee = Guarantee(
         statement="At most 10 % pass.",
-        risk=0.1,
-        delta=0.1,
+        risk=risk,
+        delta=delta,
         certified=threshold is not None,
         loss="a left-out question passes",
-        n=40,
-        errors=1,
+        n=n,
+        errors=errors,
+        **({} if threshold is None else evidence),
     )
     fields: dict[str, Any] = {"guarantee": guarantee, **changes}
-    made = Policy(scorer=SCORER, relevance_threshold=threshold, **fields)
+    made = Policy(**{"scorer": SCORER, "relevance_threshold": threshold, **fields})
     value: dict[str, Any] = json.loads(made.to_json())
     return value

@@ -1,0 +1,50 @@
+"""Calibrations on the same data are counted, each once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from knowgate.guard import InputError
+from knowgate.offline_eval.run import AttemptHistory
+
+
+def test_a_repetition_has_its_old_number_and_what_is_new_the_next(tmp_path: Path) -> None:
+    history = AttemptHistory(tmp_path / "calibrations.jsonl")
+    asked = [("a", {"risk": 0.1}), ("a", {"risk": 0.2}), ("b", {"risk": 0.1})]
+    for number, (data, settings) in enumerate(asked, start=1):
+        assert history.number(data, settings) == number
+        assert history.record(data, settings, number)
+    before = (tmp_path / "calibrations.jsonl").read_bytes()
+
+    again = AttemptHistory(tmp_path / "calibrations.jsonl")
+    assert [again.number(*one) for one in asked] == [1, 2, 3]
+    assert again.record(*asked[1], 2)
+    assert (tmp_path / "calibrations.jsonl").read_bytes() == before
+
+
+def test_a_number_that_another_process_took_meanwhile_is_not_given_twice(tmp_path: Path) -> None:
+    mine, other = (AttemptHistory(tmp_path / "c.jsonl") for _ in range(2))
+    number = mine.number("mine", {})
+    assert other.record("other", {}, 1)
+
+    assert not mine.record("mine", {}, number)
+    assert mine.number("mine", {}) == 2
+    assert mine.record("mine", {}, 2)
+
+
+def test_what_a_kill_left_of_a_line_counts_for_nothing(tmp_path: Path) -> None:
+    history = AttemptHistory(tmp_path / "c.jsonl")
+    history.record("a", {}, 1)
+    with (tmp_path / "c.jsonl").open("a", encoding="utf-8") as stream:
+        stream.write('{"key": "half')
+    assert history.number("b", {}) == 2
+    assert history.record("b", {}, 2)
+    assert history.number("a", {}) == 1
+
+
+def test_a_history_that_cannot_be_kept_is_bad_input(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(InputError):
+        AttemptHistory(tmp_path / "file" / "c.jsonl").record("a", {}, 1)
