@@ -22,6 +22,7 @@ MODULES = (
     "model_folders",
     "exits",
     "inputs",
+    "judged_texts",
     "run_files",
     "concurrency",
     "kills",
