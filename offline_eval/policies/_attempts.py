@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 from ...calibration.risk import Coverage, Leak, Risk, RiskTarget
 from ...guard.decision import Route
@@ -13,9 +13,7 @@ from ...guard.errors import InputError
 from ..run import AttemptHistory
 from ._records import CalibrationSet
 
-if TYPE_CHECKING:
-    from ._fit import Calibrated
-
+_Found = TypeVar("_Found")
 # In a run folder; beside a records file it has that file's name before it.
 HISTORY = "calibrations.jsonl"
 
@@ -66,7 +64,7 @@ def history_of(measured: CalibrationSet) -> Path:
     return source.with_name(f"{source.stem}.{HISTORY}")
 
 
-def counted(measured: CalibrationSet, asked: Asked, fit: Callable[[int], Calibrated]) -> Calibrated:
+def counted(measured: CalibrationSet, asked: Asked, fit: Callable[[int], _Found]) -> _Found:
     """Fit as the next attempt on this data, and record it; a repetition has its old number.
 
     Raises:
