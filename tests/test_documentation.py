@@ -186,7 +186,10 @@ def test_every_python_block_compiles(page: Path) -> None:
 def models() -> Iterator[dict[str, Any]]:
     """The embedded scorer and language model, loaded once for all pages."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(relevance, "load_scorer", cache(relevance.load_scorer))
+        loaded = cache(relevance.load_scorer)
+        # By its kind: the fingerprint of a policy cannot be looked up.
+        by_kind = lambda name, **options: loaded(getattr(name, "kind", name), **options)  # noqa: E731
+        patch.setattr(relevance, "load_scorer", by_kind)
         world = default_world()
         asked = [world.questions(fact, held_out=True)[0].text for fact in world.facts[:30]]
         lm = HuggingFaceLM(microworld_model_path(), max_new_tokens=8)
