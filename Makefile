@@ -11,7 +11,8 @@ export OMP_WAIT_POLICY := passive
 # Tests start many commands; without stored bytecode each would compile every module anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+# Bytecode is written when a module is first imported; writing all of it takes longer.
+PIP := $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 .PHONY: demo test test-fast attack lint format wheel clean

@@ -138,6 +138,8 @@ def parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return len([one for one in every if one.arg not in {"self", "cls"}])
 
 
+@pytest.mark.slow
+@pytest.mark.slow
 def test_no_package_imports_a_private_module_of_another() -> None:
     found = [
         f"{name_of(path)}:{line} {'.'.join(name)}"
@@ -237,6 +239,8 @@ def test_no_file_has_a_name_that_says_nothing() -> None:
     assert found == []
 
 
+@pytest.mark.slow
+@pytest.mark.slow
 def test_functions_are_short() -> None:
     long = {
         f"{name_of(path)}:{name}": lines

@@ -228,6 +228,7 @@ def third_party(path: Path) -> set[str]:
     return names - set(sys.stdlib_module_names) - {"knowgate"}
 
 
+@pytest.mark.slow
 def test_what_the_packages_import_is_declared() -> None:
     def declared(path: Path) -> set[str]:
         is_offline = path.relative_to(ROOT).parts[0] == "offline_eval"

@@ -330,5 +330,6 @@ SCENARIOS: tuple[Scenario, ...] = (
             "doctor --json",
         ),
         keep=("check.json",),
+        slow=True,
     ),
 )

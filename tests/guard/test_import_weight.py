@@ -71,6 +71,7 @@ def test_the_help_of_the_command_line_imports_neither_models_nor_commands() -> N
     assert not (MODELS | EVALUATION | {"numpy", "pydantic"}) & found
 
 
+@pytest.mark.slow
 def test_the_langchain_adapters_add_no_model_library_to_langchain_core() -> None:
     found = imported("from knowgate.adapters.langchain import *")
     assert not (MODELS | {"scipy", "matplotlib", "tokenizers"}) & found

@@ -41,6 +41,7 @@ def test_gates_that_hold_are_exit_code_0(knowgate: Knowgate, run: Path) -> None:
     assert (run / "junit.xml").exists()
 
 
+@pytest.mark.slow
 def test_more_than_one_in_twenty_failed_replies_fail_every_gate(
     knowgate: Knowgate, tmp_path: Path
 ) -> None:
@@ -56,6 +57,7 @@ def test_more_than_one_in_twenty_failed_replies_fail_every_gate(
     assert json.loads((run / "report.json").read_text("utf-8"))["failed"] == 0.1
 
 
+@pytest.mark.slow
 def test_gates_of_a_system_look_at_its_numbers_alone(knowgate: Knowgate, tmp_path: Path) -> None:
     guarded = SYSTEM.model_copy(update={"system_id": "g", "guard": "policy"})
     questions = [Toy(f"q{number}", {"s": "3", "g": "yes"}) for number in range(4)]

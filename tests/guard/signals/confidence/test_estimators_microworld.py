@@ -20,7 +20,7 @@ from knowgate.guard.signals.confidence._registry import estimator_names
 from knowgate.offline_eval.testbed import Fact, World, default_world, microworld_model_path
 
 CLOSED_BOOK = Prompt("microworld_closed_book", World.prompt("closed_book"))
-FACTS: Sequence[Fact] = Random(2).sample(default_world().facts, 240)
+FACTS: Sequence[Fact] = Random(2).sample(default_world().facts, 160)
 QUESTIONS = [default_world().questions(fact, held_out=True)[0].text for fact in FACTS]
 
 

@@ -17,7 +17,7 @@ from knowgate.offline_eval.testbed import World, default_world, microworld_model
 
 pytestmark = pytest.mark.slow
 
-QUESTIONS = 500
+QUESTIONS = 250
 CLOSED_BOOK = Prompt("microworld_closed_book", World.prompt("closed_book"))
 
 
