@@ -12,6 +12,7 @@ import inspect
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,7 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+@cache
 def module_of(path: Path) -> tuple[str, ...]:
     """The dotted name of a module of the product as its parts; an `__init__` is its package."""
     parts = ("knowgate", *path.relative_to(ROOT).with_suffix("").parts)
@@ -91,6 +93,7 @@ def imported(path: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
                 yield node.lineno, (*stem, alias.name)
 
 
+@cache
 def private_owner(name: tuple[str, ...]) -> tuple[str, ...] | None:
     """The package that alone may import `name`, None where everybody may."""
     if name[0] != "knowgate":
