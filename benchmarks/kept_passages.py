@@ -20,7 +20,6 @@ import numpy as np
 from knowgate.guard import Policy
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.files import read_json
-from knowgate.guard.policy import kept_margin_of
 from knowgate.guard.signals.relevance import FusedScorer
 
 TOP, SPLITS = 5, 200
@@ -65,7 +64,7 @@ def halves(questions: list[Followed], policy: Policy) -> tuple[float, float]:
     for _ in range(SPLITS):
         shuffled = rng.sample(questions, len(questions))
         half = len(shuffled) // 2
-        margin = kept_margin_of((one.scores, [one.own]) for one in shuffled[:half])
+        margin = Policy.kept_margin_of((one.scores, [one.own]) for one in shuffled[:half])
         tuned = policy.model_copy(update={"kept_margin": margin})
         rest = [(one, tuned.kept(one.scores)) for one in shuffled[half:]]
         kept = sum(one.words[i] for one, indices in rest for i in indices)

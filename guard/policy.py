@@ -66,7 +66,6 @@ __all__ = [
     "StepCalibrator",
     "TemperatureCalibrator",
     "aggregator",
-    "kept_margin_of",
 ]
 
 
@@ -298,7 +297,7 @@ class Policy(Artefact):
         changed: whether it was calibrated once and changed since, so that nothing is
             guaranteed; left out of the file when False.
         kept_margin: a passage whose own raw score lies further than this below the best
-            passage's is left out of the prompt; None keeps all. See `kept_margin_of`.
+            passage's is left out of the prompt; None keeps all. See `Policy.kept_margin_of`.
         retrieval: what was retrieved in calibration; a guard warns where it is given other
             passages. Left out of the file when not known.
 
@@ -461,7 +460,7 @@ class Policy(Artefact):
         if self.kept_margin is None or not known:
             return list(range(len(scores)))
         best, margin = max(known), self.kept_margin
-        # As `kept_margin_of` computes it, to the last bit.
+        # As `Policy.kept_margin_of` computes it, to the last bit.
         return [i for i, score in enumerate(scores) if score is not None and best - score <= margin]
 
     def with_veto(self, veto: Veto[Any], *, threshold: float | None = None) -> Policy:
@@ -555,25 +554,25 @@ class Policy(Artefact):
         """Write `policy.json` atomically."""
         write_text(path, self.to_json())
 
+    @staticmethod
+    def kept_margin_of(sets: Iterable[tuple[Sequence[float], Sequence[int]]]) -> float | None:
+        """The smallest `kept_margin` that breaks no sufficient set of the calibration questions.
 
-def kept_margin_of(sets: Iterable[tuple[Sequence[float], Sequence[int]]]) -> float | None:
-    """The smallest `kept_margin` that breaks no sufficient set of the calibration questions.
+        Args:
+            sets: per question that is answered from its context: the raw scores of its passages,
+                and the indices of those that hold the answer.
 
-    Args:
-        sets: per question that is answered from its context: the raw scores of its passages,
-            and the indices of those that hold the answer.
+        Returns:
+            How far below the best passage one that holds the answer lies at most; None without
+            a question. Of n exchangeable questions, a further one loses such a passage with
+            probability at most 1 / (n + 1).
 
-    Returns:
-        How far below the best passage one that holds the answer lies at most; None without
-        a question. Of n exchangeable questions, a further one loses such a passage with
-        probability at most 1 / (n + 1).
-
-    Example:
-        >>> kept_margin_of([([2.0, 1.5, -1.0], [1]), ([0.5, 0.0], [0])])
-        0.5
-    """
-    gaps = [max(scores) - min(scores[i] for i in needed) for scores, needed in sets if needed]
-    return max(gaps, default=None)
+        Example:
+            >>> Policy.kept_margin_of([([2.0, 1.5, -1.0], [1]), ([0.5, 0.0], [0])])
+            0.5
+        """
+        gaps = [max(scores) - min(scores[i] for i in needed) for scores, needed in sets if needed]
+        return max(gaps, default=None)
 
 
 def finite_or_none(value: float | None) -> float | None:

@@ -9,6 +9,9 @@ Ray is imported with the first pool.
 from __future__ import annotations
 
 from ._cluster import NoWorkersLeftError
-from ._pool import PoolSize, worker_pool
+from ._pool import PoolSize
 
-__all__ = ["NoWorkersLeftError", "PoolSize", "worker_pool"]
+__all__ = [
+    "NoWorkersLeftError",
+    "PoolSize",
+]

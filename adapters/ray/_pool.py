@@ -63,6 +63,41 @@ class PoolSize:
             if not getattr(self, name) > 0:
                 raise InputError("must be positive seconds", where=name)
 
+    @contextlib.asynccontextmanager
+    async def open(
+        self,
+        factory: Callable[[], Callable[[Item], Awaitable[Result]]],
+        *,
+        address: str | None = None,
+        may_pass: Callable[[BaseException], bool],
+        timeout: float | None = None,  # noqa: ASYNC109 - of each answer
+    ) -> AsyncIterator[WorkerPool[Item, Result]]:
+        """Workers on the cluster at `address`, or on one started here for them.
+
+        The workers are ended in the end, and so is a cluster that was started here.
+
+        Args:
+            factory: makes the call in each worker; takes nothing and must be picklable.
+                Workers import what it names, so knowgate must be installed there.
+            address: of a running cluster, as for `ray.init`; None starts one on this machine.
+            may_pass: whether trying again may help after an error; picklable. The verdict
+                arrives as the error's `is_retryable`.
+            timeout: seconds per answer, from when a worker has received the item.
+
+        Raises:
+            MissingDependencyError: Ray is not installed.
+            InputError: there is no cluster at `address`, or none could be started.
+            WorkerStartError: the workers could not be started.
+        """
+        cpus = max(1, math.ceil(self.workers * self.cpus_per_worker))
+        with ray_cluster(address, cpus) as ray:
+            pool = WorkerPool(ray, factory, self, may_pass=may_pass, timeout=timeout)
+            try:
+                await pool.start()
+                yield pool
+            finally:
+                await pool.close()
+
 
 class _Member:
     """One worker, in the driver."""
@@ -81,7 +116,7 @@ class _Seat:
 
 
 class WorkerPool(Generic[Item, Result]):
-    """Workers that answer items; made by `worker_pool`. For one event loop.
+    """Workers that answer items; made by `PoolSize.open`. For one event loop.
 
     The items of a worker that dies are asked again by others, and another worker takes
     its place, as often as `max_restarts` allows.
@@ -287,40 +322,3 @@ class WorkerPool(Generic[Item, Result]):
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-@contextlib.asynccontextmanager
-async def worker_pool(
-    factory: Callable[[], Callable[[Item], Awaitable[Result]]],
-    size: PoolSize,
-    *,
-    address: str | None = None,
-    may_pass: Callable[[BaseException], bool],
-    timeout: float | None = None,  # noqa: ASYNC109 - of each answer
-) -> AsyncIterator[WorkerPool[Item, Result]]:
-    """Workers on the cluster at `address`, or on one started here for them.
-
-    The workers are ended in the end, and so is a cluster that was started here.
-
-    Args:
-        factory: makes the call in each worker; takes nothing and must be picklable.
-            Workers import what it names, so knowgate must be installed there.
-        size: of the pool.
-        address: of a running cluster, as for `ray.init`; None starts one on this machine.
-        may_pass: whether trying again may help after an error; picklable. The verdict
-            arrives as the error's `is_retryable`.
-        timeout: seconds per answer, from when a worker has received the item.
-
-    Raises:
-        MissingDependencyError: Ray is not installed.
-        InputError: there is no cluster at `address`, or none could be started.
-        WorkerStartError: the workers could not be started.
-    """
-    cpus = max(1, math.ceil(size.workers * size.cpus_per_worker))
-    with ray_cluster(address, cpus) as ray:
-        pool = WorkerPool(ray, factory, size, may_pass=may_pass, timeout=timeout)
-        try:
-            await pool.start()
-            yield pool
-        finally:
-            await pool.close()

@@ -87,7 +87,9 @@ class Evidence:
                 blocked = blocked | np.isnan(self.confidence)
             follow &= ~(checks & blocked)
         # No record takes both routes. Sums of small integers are much faster than `np.where`.
-        return follow.astype(np.int8) * np.int8(_FOLLOW) + answer.astype(np.int8) * np.int8(_ANSWER)
+        codes: NDArray[np.int8] = follow.astype(np.int8) * np.int8(_FOLLOW)
+        codes += answer.astype(np.int8) * np.int8(_ANSWER)
+        return codes
 
 
 def _thresholds(values: Sequence[float | None]) -> Floats:

@@ -31,7 +31,7 @@ from ...calibration.risk import (
 )
 from ...guard.decision import Route
 from ...guard.errors import InputError
-from ...guard.policy import Guarantee, Policy, kept_margin_of
+from ...guard.policy import Guarantee, Policy
 from ._attempts import Asked
 from ._attempts import counted as as_counted
 from ._calibrators import calibrated_records, calibrator_of, choose_calibrators
@@ -350,7 +350,7 @@ def _with_margin(policy: Policy, measured: CalibrationSet) -> Policy:
     """
     if not policy.may_follow or len(measured.kept_sets) < _FEWEST_SETS:
         return policy
-    return policy.model_copy(update={"kept_margin": kept_margin_of(measured.kept_sets)})
+    return policy.model_copy(update={"kept_margin": Policy.kept_margin_of(measured.kept_sets)})
 
 
 def _two_parts(measured: CalibrationSet, share: float) -> _Parts:

@@ -34,7 +34,7 @@ class CalibrationSet:
         population: what kind of questions and cases these are, as a phrase; may be "".
         conflict_between: what the records' `conflict` compares, as in `Policy`.
         kept_sets: of each question whose passage was retrieved, the raw scores of what was
-            retrieved and the places of those that hold the answer, for `kept_margin_of`.
+            retrieved and the places of those that hold the answer, for `Policy.kept_margin_of`.
         echoes: raw relevance of left-out questions that a passage repeats; no records.
         tuned_on: ids of the questions that the scorer was tuned on.
         retrieval: what their passages were retrieved by, None where that is not known.

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from ...adapters.ray import NoWorkersLeftError, PoolSize, worker_pool
+from ...adapters.ray import NoWorkersLeftError, PoolSize
 from ...guard.errors import is_transient
 from ._calls import Calls, Row
 from ._event_loop import run_interruptibly
@@ -71,9 +71,8 @@ class RayPool:
         )
         if all(calls.key(item) in table.done for item in items):
             return await here.run(items, _never_called, table)
-        async with worker_pool(
+        async with self.size.open(
             factory,
-            self.size,
             address=self.address,
             may_pass=is_transient,
             timeout=limits.timeout,

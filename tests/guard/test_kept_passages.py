@@ -12,7 +12,6 @@ from langchain_core.documents import Document
 
 from knowgate.guard import Decision, Guard, Policy, PolicyError, Route
 from knowgate.guard.contracts import ConflictFinding, View
-from knowgate.guard.policy import kept_margin_of
 from knowgate.guard.testing import FakeConflictDetector, FakeScorer
 from tests.support.guards import guard_with, policy_with
 
@@ -101,7 +100,7 @@ def test_a_margin_below_zero_is_rejected(tmp_path: Path) -> None:
 def test_the_learned_margin_breaks_no_sufficient_set_and_is_the_smallest(
     sets: list[tuple[list[float], list[int]]],
 ) -> None:
-    margin = kept_margin_of(sets)
+    margin = Policy.kept_margin_of(sets)
     assert margin is not None
     policy = policy_with(kept_margin=margin)
     assert all(set(needed) <= set(policy.kept(scores)) for scores, needed in sets)
@@ -111,8 +110,8 @@ def test_the_learned_margin_breaks_no_sufficient_set_and_is_the_smallest(
 
 
 def test_without_questions_there_is_no_margin() -> None:
-    assert kept_margin_of([]) is None
-    assert kept_margin_of([([1.0, 2.0], [])]) is None
+    assert Policy.kept_margin_of([]) is None
+    assert Policy.kept_margin_of([([1.0, 2.0], [])]) is None
 
 
 PAGES = [

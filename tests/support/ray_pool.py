@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from knowgate.adapters.ray import PoolSize, worker_pool
+from knowgate.adapters.ray import PoolSize
 
 _SMALL = 0.05  # CPUs: all pools find room at once, but for the one that must not
 
@@ -49,7 +49,7 @@ async def _outcomes(
 ) -> list[str]:
     """What becomes of the items, asked all at once: the answer, or the error's type."""
     try:
-        async with worker_pool(factory, size, may_pass=_never, timeout=seconds) as pool:
+        async with size.open(factory, may_pass=_never, timeout=seconds) as pool:
             answers = await asyncio.gather(*map(pool.ask, items), return_exceptions=True)
     except Exception as error:  # noqa: BLE001 - what it was is what the test asks
         return [f"{type(error).__name__}: {error}"]
