@@ -57,11 +57,14 @@ def _hostile_run(folder: Path) -> Path:
                 row["topic"] = HOSTILE_TEXTS[(number + 7) % len(HOSTILE_TEXTS)]
             lines.append(json.dumps(row))
         (folder / source.name).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    run = folder / "run"
+    run, signals = folder / "run", folder / "run" / "signals"
+    asked = ("--questions", folder / "few.jsonl")
     replay = ("--replay", folder / log.name)
     for command in (
-        ("eval", "ookb", "--questions", folder / "few.jsonl", *replay, "--out", run),
+        ("eval", "ookb", *asked, *replay, "--out", run),
         ("report", run, "--format", "html,md"),
+        ("measure", *asked, "--scorer", "lexical", "--out", signals),
+        ("report", signals, "--format", "html"),
     ):
         ended = knowgate(*command)
         if ended.code != 0:

@@ -238,7 +238,7 @@ class DamagedRuns:
             for label, damage in damages.items():
                 for command in (kind.make, *kind.read):
                     # Reading is quick, but there are thousands of ways.
-                    if self._random.random() < (0.03 if self._full else 0.001):
+                    if self._random.random() < (0.015 if self._full else 0.001):
                         name = str(path.relative_to(original))
                         words = " ".join(command.split()[:2])
                         yield f"{kind.name}/{name}: {label} ({words})", (
