@@ -236,7 +236,8 @@ def test_calibrate_says_what_it_certified(knowgate: Knowgate, workplace: Path) -
 
     assert outcome.code == 0
     assert outcome.err == ""
-    assert "With confidence 90% over the draw of the 60 calibration questions" in outcome.out
+    assert "With confidence 90% (attempt 1 on this data, tested at level 0.075 " in outcome.out
+    assert " over the draw of the 60 calibration questions" in outcome.out
     assert "at most 20% of questions" in outcome.out
     assert re.search(r"thresholds: follow the context from relevance 0\.\d{3}\n", outcome.out)
     assert out.read_bytes() == (workplace / "policy.json").read_bytes()
@@ -287,7 +288,9 @@ def test_calibrate_without_a_threshold_is_exit_code_3_with_what_is_missing(
     assert outcome.code == 3
     assert "thresholds: none" in outcome.out
     assert "always abstains" in outcome.out
-    assert "takes questions on 230 different passages" in outcome.err
+    # The second calibration of this run, which has an eighth of δ.
+    assert "attempt 2 on this data" in outcome.err
+    assert "takes questions on 436 different passages" in outcome.err
     assert "with these questions: --risk 0.0" in outcome.err
     assert not out.exists()
 
@@ -309,8 +312,9 @@ def test_a_policy_that_cannot_be_written_is_one_line(
     }[place]
     before = (workplace / "run" / "rows.jsonl").read_bytes()
 
-    refused(knowgate("calibrate", "--run", workplace / "run", "--out", out), str(out))
+    outcome = knowgate("calibrate", "--run", workplace / "run", "--risk", "0.2", "--out", out)
 
+    refused(outcome, str(out))
     assert (workplace / "run" / "rows.jsonl").read_bytes() == before
 
 
