@@ -271,7 +271,7 @@ def _quietly(
     """
 
     @wraps(count)
-    def counted(self: MetricsOfGuard, *args: _P.args, **kwargs: _P.kwargs) -> None:
+    def counted(self: MetricsOfGuard, /, *args: _P.args, **kwargs: _P.kwargs) -> None:
         try:
             count(self, *args, **kwargs)
         except Exception as error:  # noqa: BLE001 - see above

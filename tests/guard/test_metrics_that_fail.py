@@ -22,7 +22,8 @@ def test_a_missing_folder_of_the_multi_process_mode_costs_no_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path / "missing"))
-    monkeypatch.setattr(values, "ValueClass", values.MultiProcessValue())
+    in_files = values.MultiProcessValue()  # type: ignore[no-untyped-call]
+    monkeypatch.setattr(values, "ValueClass", in_files)
 
     guard = counted_guard(GuardMetrics.on(CollectorRegistry()))
     decisions: list[Decision] = [guard.decide("q", ["p"]) for _ in range(3)]
