@@ -1,0 +1,78 @@
+"""Cases in which a passage repeats the question: measured, reported, never calibrated on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from knowgate.calibration.risk import Leak
+from knowgate.guard.signals.relevance import LexicalScorer
+from knowgate.offline_eval.cli._calibration_output import echo_lines
+from knowgate.offline_eval.policies import calibrate_run, records_from_run
+from knowgate.offline_eval.run import CaseKind, MeasuredRun
+from knowgate.offline_eval.suites import run_suite
+from knowgate.offline_eval.suites.ookb import MEASURE, Instruments
+from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
+from knowgate.offline_eval.suites.ookb._signals_report import signals_document
+from knowgate.offline_eval.suites.ookb._signals_summary import summarise_ookb
+from tests.offline_eval.suites.ookb.toy import ToyEncoder, embed, write_toy_questions
+
+COUNT = 40
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("echo")
+    questions = folder / "kb.jsonl"
+    write_toy_questions(questions, COUNT)
+    settings = MeasureSettings(questions=questions, echo=True, top_k=3)
+    instruments = Instruments(LexicalScorer(), ToyEncoder(embed))
+    return run_suite(MEASURE, settings, folder / "run", [instruments]).folder
+
+
+def test_the_question_stands_first_and_its_passage_is_left_out(measured: Path) -> None:
+    run = MeasuredRun.read(measured)
+    rows = {(row.question_id, row.kind): row for row in run.rows}
+    assert len(rows) == 3 * COUNT
+    for name, question in run.questions.items():
+        echo, left_out = rows[name, CaseKind.ECHO], rows[name, CaseKind.LEFT_OUT]
+        assert echo.retrieved == (f"{name}/echo", *left_out.retrieved[:-1])
+        assert question.own_passage not in echo.retrieved
+        assert echo.scores[1:] == left_out.scores[:-1]
+
+
+def test_they_are_reported_and_nothing_else_changes(measured: Path, tmp_path: Path) -> None:
+    before = summarise_ookb(measured)
+    assert before.echo is not None
+    assert (before.echo.cases, before.echo.tested, before.echo.passed) == (COUNT, 0, None)
+    assert (before.left_out.cases, before.in_kb.cases) == (COUNT, COUNT)
+    assert {record.case for record in records_from_run(measured).records} == {"in_kb", "left_out"}
+
+    found = calibrate_run(
+        measured, tmp_path / "policy.json", Leak(0.2), delta=0.2, write_anyway=True
+    )
+
+    summary = summarise_ookb(measured)
+    assert summary.echo is not None
+    passed, tested = summary.echo.passed, summary.echo.tested
+    assert passed is not None
+    assert tested == COUNT
+    rate = summary.to_dict()["echo"]["pass_rate"]
+    assert (rate["value"], rate["n"]) == (passed / tested, COUNT)
+    assert echo_lines(found) == [
+        f"passes when a passage repeats the question: {found.echoes_passing()} of {COUNT} "
+        "left-out questions"
+    ]
+    document = signals_document(MeasuredRun.read(measured))
+    assert "Passes when a passage repeats the question" in str(document.sections)
+
+
+def test_a_run_without_them_does_not_speak_of_them(tmp_path: Path) -> None:
+    questions = tmp_path / "kb.jsonl"
+    write_toy_questions(questions, 8)
+    instruments = Instruments(LexicalScorer(), ToyEncoder(embed))
+    settings = MeasureSettings(questions=questions)
+    run = run_suite(MEASURE, settings, tmp_path / "run", [instruments]).folder
+    assert "echo" not in summarise_ookb(run).to_dict()
+    assert "repeats" not in str(signals_document(MeasuredRun.read(run)).sections)
