@@ -13,8 +13,8 @@ BUNDLED_SHA256 = MappingProxyType(
         "adapter_model.safetensors": (
             "e04832e0c7071e6eaa024a0a6d02951c264e42d94a13c46802e752b59d2938d0"
         ),
-        "fused.json": ("b8c3a5d4952f605499e6a81a698ba7ed8a24550ad289ba35156aff7813ec66fb"),
-        "sufficiency.json": ("6324e65d1067dde4e33ab6277b3d22bd8c268ab8c1669c7d9451afd1d32bfe14"),
+        "fused.json": ("4f404f889a1b4f3380dad52e9f72de20f03bbc81fc820f0d1537bc497fcc9200"),
+        "sufficiency.json": ("8fb9ec59be8d0729cc92bfde46aff59b35cf53e368140284c5e9fc60f501a22c"),
     }
 )
 # Of the embedded all-MiniLM-L6-v2: its weights, and whatever else decides its vectors.

@@ -19,6 +19,7 @@ from .outcome import Attack, Outcome
 MODULES = (
     "echo",
     "certificates",
+    "echo",
     "model_folders",
     "exits",
     "inputs",
