@@ -13,8 +13,8 @@ BUNDLED_SHA256 = MappingProxyType(
         "adapter_model.safetensors": (
             "e04832e0c7071e6eaa024a0a6d02951c264e42d94a13c46802e752b59d2938d0"
         ),
-        "fused.json": ("4f404f889a1b4f3380dad52e9f72de20f03bbc81fc820f0d1537bc497fcc9200"),
-        "sufficiency.json": ("8fb9ec59be8d0729cc92bfde46aff59b35cf53e368140284c5e9fc60f501a22c"),
+        "fused.json": ("65b165c259d4139c3e6f0ebff0a771327faef4476a0d990a3cfeac8e00a685f0"),
+        "sufficiency.json": ("5962aef3663502841438ff7d524fdb4e4838fb661d4e769486ac810ca097fbed"),
     }
 )
 # Of the embedded all-MiniLM-L6-v2: its weights, and whatever else decides its vectors.

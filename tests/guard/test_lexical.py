@@ -27,6 +27,14 @@ ONCE, TWICE = 1 / 2.2, 2 / 3.2
         ("护照在", "护照", ONCE / 2),
         ("护", "护", ONCE),
         ("护照 office", "office 护照", ONCE),
+        # A copy of the question says nothing, and counts in full beside what covers enough.
+        ("When are library hours?", "When are library hours?", 0.0),
+        ("When are library hours?", "When are library hours? Dogs bark.", 0.0),
+        (
+            "When are library hours?",
+            "When are library hours? The library: at nine.",
+            (TWICE + ONCE) / 2,
+        ),
     ],
 )
 def test_coverage_is_as_worked_out_by_hand(

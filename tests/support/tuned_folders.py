@@ -35,7 +35,7 @@ def some_mix(features: tuple[str, ...], *, bias: float = -3.0) -> MatchModel:
         ],
         features=features,
         length_penalty=0.06,
-        told=ToldMix(bias=-1.0, weights=(0.5, 0.25, 0.125, 1.0, -0.125)),
+        told=ToldMix(bias=-1.0, weights=(0.5, 0.25, 0.125, 1.0, -0.125, 0.5, 0.25, 0.125)),
     )
 
 

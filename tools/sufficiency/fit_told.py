@@ -22,6 +22,7 @@ import numpy as np
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.files import read_jsonl
 from knowgate.guard.signals.relevance import FusedScorer, MatchModel, ToldMix
+from tools.sufficiency.fit_mix import LENGTH_PENALTY, feature_probe
 from tools.sufficiency.pairs import read_pairs
 
 SITES = (
@@ -35,9 +36,11 @@ FORMS = (
 )  # fmt: skip
 _STUBS = Path(__file__).with_name("stubs.txt")
 _QUESTIONS, _PAIRS = 40, 200
-_FAR, _INDEX = 0.3, 10
+_FAR, _INDEX, _OTHERS = 0.3, 10, 4
 _SEED = 0
 _RIDGE = 0.5
+# Taken off the log-odds: in doubt a copy of the question counts less.
+_CAUTION = 0.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +50,14 @@ class Echo:
     Attributes:
         answers: whether the rest answers the question.
         weight: in the fit.
+        others: what is retrieved beside it, none of which answers.
     """
 
     question: str
     passage: str
     answers: bool
     weight: float
+    others: tuple[str, ...]
 
 
 def main() -> None:
@@ -67,10 +72,10 @@ def main() -> None:
         for pairs in knowledge_bases(arguments.faq, arguments.pack)
         for case in echoes(pairs, embedder, rng)
     ]
-    scorer = FusedScorer(arguments.folder)
+    scorer = FusedScorer(arguments.folder, model=feature_probe(LENGTH_PENALTY))
     rows, kept = [], []
     for case in cases:
-        values = scorer.told_features(case.question, case.passage)
+        values = scorer.told_features(case.question, case.passage, case.others)
         if values is not None:
             rows.append(values)
             kept.append(case)
@@ -108,18 +113,21 @@ def echoes(
         others = [i for i in order if answers[i] != answer]
         far = [i for i in others if similar[place][i] < _FAR] or others[-5:]
         middle = others[len(others) // 10 :]
+        nearest = tuple(answers[i] for i in others[:_OTHERS])
         index = [questions[i] for i in rng.sample(others, min(_INDEX - 1, len(others)))]
         for text, answered, weight in (
-            (answer, True, 4.0),
+            (answer, True, 6.0),
             (answers[rng.choice(far)], False, 1.0),
             (answers[rng.choice(middle)], False, 0.5),
             (rng.choice(stubs), False, 1.0),
         ):
-            yield Echo(question, rng.choice(FORMS).format(q=question, a=text), answered, weight)
-        yield Echo(question, f"{rng.choice(praise)} {question}", False, 0.5)
+            yield Echo(
+                question, rng.choice(FORMS).format(q=question, a=text), answered, weight, nearest
+            )
+        yield Echo(question, f"{rng.choice(praise)} {question}", False, 0.5, nearest)
         listed = rng.sample([*index, question], len(index) + 1)
-        yield Echo(question, "\n".join(listed), False, 0.3)
-        yield Echo(question, answer, True, 1.0)
+        yield Echo(question, "\n".join(listed), False, 0.3, nearest)
+        yield Echo(question, answer, True, 1.0, nearest)
 
 
 def fitted(rows: Sequence[Sequence[float]], cases: Sequence[Echo]) -> ToldMix:
@@ -134,7 +142,7 @@ def fitted(rows: Sequence[Sequence[float]], cases: Sequence[Echo]) -> ToldMix:
         sample_weight=[case.weight for case in cases],
     )
     weights = found.coef_[0] / spread
-    bias = float(found.intercept_[0] - weights @ centre)
+    bias = float(found.intercept_[0] - weights @ centre) - _CAUTION
     return ToldMix(bias=round(bias, 5), weights=tuple(round(float(w), 5) for w in weights))
 
 

@@ -62,7 +62,7 @@ _COPIED, _COPIED_WHOLE = 0.5, 0.8
 # What a copy word by word may lack: less than a statement with "can" after its subject.
 _CHANGED = 0.3
 _OTHER_WORDS, _OTHER_LISTED = 0.1, 0.2
-_FEWEST_COPIED, _FEWEST_LISTED = 3, 6
+_FEWEST_COPIED, _FEWEST_LISTED, _FEWEST_LISTED_KINDS = 3, 6, 2
 # About what the encoder reads of a passage.
 _MOST_CHARACTERS = 30_000
 _MOST_WORDS, _MOST_SENTENCES, _MOST_COPIES = 64, 8, 8
@@ -263,6 +263,8 @@ def _lists(asked: Sequence[str], words: _Words, taken: Sequence[Span]) -> list[S
     """Runs of the question's words out of order, hardly another word between them."""
     known = {stem for stem in asked if stem not in _ASIDE or len(stem) > 3}
     content = known - _ASIDE
+    if len(content) < _FEWEST_LISTED_KINDS:
+        return []
     ordered = [stem for stem in asked if stem in known]
     pairs = set(pairwise(ordered))
     lows = [low for low, _ in taken]

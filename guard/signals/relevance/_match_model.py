@@ -70,8 +70,18 @@ class SeveralMix(_Artefact):
     gain: tuple[FiniteFloat, ...]
 
 
-# Of what a passage tells beside text that asks, by the trained encoder.
-TOLD_FEATURES = ("cosine", "idf_match", "match", "coverage", "length")
+# Of what a passage tells beside text that asks, by the trained encoder; and by how much that
+# lies above the best of the other passages, 0 where there is none.
+TOLD_FEATURES = (
+    "cosine",
+    "idf_match",
+    "match",
+    "coverage",
+    "length",
+    "cosine_beyond",
+    "idf_match_beyond",
+    "match_beyond",
+)
 
 
 class ToldMix(_Artefact):

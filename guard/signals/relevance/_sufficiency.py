@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -91,19 +91,41 @@ class PartMatches:
         return self.kept if self.told is self.kept else self.told.towards(self.kept, share)
 
 
+_Matched = tuple[QuestionTokens, list[PartMatches]]
+
+
 @dataclass(frozen=True, slots=True)
 class _SetFeatures:
-    """Features by name of each passage, and of all as one; and which tell nothing."""
+    """Features by name.
+
+    Attributes:
+        each: of each passage by itself.
+        among: of each passage that tells something, among the others.
+        together: of all as one.
+    """
 
     each: list[dict[str, float]]
+    among: list[dict[str, float]]
     together: dict[str, float]
-    silent: list[bool]
+
+
+_OWN = TOLD_FEATURES[:4]
+_BEYOND = 3
 
 
 def told_values(tokens: QuestionTokens, told: PassageMatch) -> list[float]:
-    """The values of `TOLD_FEATURES`."""
+    """The values of `TOLD_FEATURES` for a passage without others beside it."""
     found = match_values(tokens, told, 0.0)
-    return [*(found[name] for name in TOLD_FEATURES[:-1]), math.log(max(told.pieces, 3))]
+    return [*(found[name] for name in _OWN), math.log(max(told.pieces, 3)), *[0.0] * _BEYOND]
+
+
+def beyond(values: Sequence[float], others: Sequence[Sequence[float]]) -> list[float]:
+    """The values of `TOLD_FEATURES` for a passage beside others."""
+    if not others:
+        return list(values)
+    best = [max(column) for column in list(zip(*others, strict=True))[:_BEYOND]]
+    above = [own - most for own, most in zip(values, best, strict=False)]
+    return [*values[:-_BEYOND], *above]
 
 
 class _MatchScorer:
@@ -253,28 +275,33 @@ class _MatchScorer:
         What a mix is fitted on; in the order of `model.features`. Passages that tell
         nothing are left out, unless none does.
         """
-        return [self._counted(found) for found in self._features(questions, passages)]
+        vector = self._model.vector
+        return [
+            ([vector(one) for one in found.among], vector(found.together))
+            for found in self._features(questions, passages)
+        ]
 
-    def told_features(self, question: str, passage: str) -> list[float] | None:
-        """The values that `model.told` is fitted on; None where there is nothing to weigh.
+    def told_features(
+        self, question: str, passage: str, others: Sequence[str]
+    ) -> list[float] | None:
+        """The values that `model.told` is fitted on, of a passage beside others.
 
-        That is where the passage has no text that asks, or no other text.
+        None where there is nothing to weigh: the passage has no text that asks, or no other.
         """
-        told, encoder = PassageParts.of(question, passage).text_told, self._encoders["trained"]
-        if not told:
+        parts = [PassageParts.of(question, text) for text in (passage, *others)]
+        if not parts[0].text_told:
             return None
-        tokens = QuestionTokens.of(encoder.encode_first([question])[0], self._idf["trained"])
-        return told_values(tokens, match(tokens, encoder.encode([told])[0], encoder.stride))
+        # Only what they tell is needed.
+        texts = [PassageParts(one.texts[-1], None) for one in parts if one.texts]
+        [(tokens, matches)] = self._matched("trained", [question], [texts])
+        own, *rest = (told_values(tokens, one.told) for one in matches)
+        return beyond(own, rest)
 
     def _judged(self, found: _SetFeatures) -> SetScore:
-        vectors = [self._model.vector(one) for one in found.each]
-        joint = self._model.joint_score(*self._counted(found))
-        return SetScore(tuple(self._model.passage_score(v) for v in vectors), joint)
-
-    def _counted(self, found: _SetFeatures) -> tuple[list[list[float]], list[float]]:
-        vectors = [self._model.vector(one) for one in found.each]
-        telling = [v for v, silent in zip(vectors, found.silent, strict=True) if not silent]
-        return telling or vectors[:1], self._model.vector(found.together)
+        vector = self._model.vector
+        scores = tuple(self._model.passage_score(vector(one)) for one in found.each)
+        among = [vector(one) for one in found.among]
+        return SetScore(scores, self._model.joint_score(among, vector(found.together)))
 
     def _features(
         self, questions: Sequence[str], passages: Sequence[Sequence[str]]
@@ -299,24 +326,54 @@ class _MatchScorer:
             for question, those in zip(questions, passages, strict=True)
         ]
         matched = {name: self._matched(name, questions, parts) for name in self._encoders}
-        found = [_SetFeatures([{} for _ in those], {}, []) for those in parts]
-        for row, those in enumerate(found):
-            # What passes for an answer is told by the trained encoder for both.
-            tokens, trained = matched["trained"][row]
-            shares = [self._share(tokens, one) for one in trained]
-            those.silent.extend(one.text_told == "" for one in parts[row])
-            for name, by_question in matched.items():
-                tokens, matches = by_question[row]
-                counted = [one.counted(share) for one, share in zip(matches, shares, strict=True)]
-                for values, one in zip(
-                    [*those.each, those.together], [*counted, joined(counted)], strict=True
-                ):
-                    values.update(self._named(name, tokens, one))
+        return [self._counted(parts[row], matched, row) for row in range(len(questions))]
+
+    def _counted(
+        self, parts: Sequence[PassageParts], matched: Mapping[str, list[_Matched]], row: int
+    ) -> _SetFeatures:
+        """The features of one question's passages, text that asks counted in part."""
+        # What passes for an answer is told by the trained encoder for both.
+        tokens, trained = matched["trained"][row]
+        alone, among = self._shares(tokens, trained, parts)
+        telling = [place for place, one in enumerate(parts) if one.texts] or [0]
+        found = _SetFeatures([{} for _ in parts], [{} for _ in telling], {})
+        for name, by_question in matched.items():
+            tokens, matches = by_question[row]
+            counted = [one.counted(share) for one, share in zip(matches, among, strict=True)]
+            counted = [counted[place] for place in telling]
+            for values, one in zip(found.among, counted, strict=True):
+                values.update(self._named(name, tokens, one))
+            found.together.update(self._named(name, tokens, joined(counted)))
+            for values, match_, share in zip(found.each, matches, alone, strict=True):
+                values.update(self._named(name, tokens, match_.counted(share)))
         return found
+
+    def _shares(
+        self,
+        tokens: QuestionTokens,
+        matches: Sequence[PartMatches],
+        parts: Sequence[PassageParts],
+    ) -> tuple[list[float], list[float]]:
+        """How much of the text that asks counts: of each passage by itself, and among others."""
+        if all(one.text_told is None for one in parts):
+            return [1.0] * len(parts), [1.0] * len(parts)
+        share = self._model.told.share
+        values = {
+            part: told_values(tokens, one.told)
+            for part, one in zip(parts, matches, strict=True)
+            if part.texts
+        }
+        alone, among = [], []
+        for part in parts:
+            weighed = bool(part.text_told)
+            others = [values[other] for other in values if other != part] if weighed else []
+            alone.append(share(values[part]) if weighed else 1.0)
+            among.append(share(beyond(values[part], others)) if weighed else 1.0)
+        return alone, among
 
     def _matched(
         self, name: str, questions: Sequence[str], parts: Sequence[Sequence[PassageParts]]
-    ) -> list[tuple[QuestionTokens, list[PartMatches]]]:
+    ) -> list[_Matched]:
         """Per question what is matched by one encoder: each passage, and what it tells."""
         encoder, idf = self._encoders[name], self._idf[name]
         tokens = [QuestionTokens.of(one, idf) for one in encoder.encode_first(questions)]
@@ -336,12 +393,6 @@ class _MatchScorer:
             )
             for asked, those in zip(tokens, parts, strict=True)
         ]
-
-    def _share(self, tokens: QuestionTokens, one: PartMatches) -> float:
-        """How much of the text that asks counts."""
-        if one.told is one.kept:
-            return 1.0
-        return self._model.told.share(told_values(tokens, one.told))
 
     def _named(self, name: str, tokens: QuestionTokens, one: PassageMatch) -> dict[str, float]:
         values = match_values(tokens, one, self._model.length_penalty)

@@ -117,7 +117,7 @@ def _sections(
 
 def _figures(summary: OokbSummary) -> Figures:
     left_out, in_kb = summary.left_out, summary.in_kb
-    lines = (
+    lines: tuple[tuple[str, Estimate, str], ...] = (
         (
             "Abstention, answer left out",
             left_out.abstention_rate,

@@ -13,7 +13,7 @@ from knowgate.calibration.training.sufficiency._mix import MixExample, fit_match
 from knowgate.guard.signals.relevance import FusedScorer, MatchModel, ToldMix
 
 TWO = ("base.cosine", "trained.match")
-TOLD = ToldMix(bias=0.0, weights=(0.0,) * 5)
+TOLD = ToldMix(bias=0.0, weights=(0.0,) * 8)
 TRUE = np.asarray([6.0, 3.0])
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from knowgate.guard.signals.relevance._echo import Told, told_beside
 from knowgate.guard.signals.relevance._late_interaction import PassageMatch
 from knowgate.guard.signals.relevance._match_model import ToldMix
-from knowgate.guard.signals.relevance._sufficiency import SufficiencyScorer
+from knowgate.guard.signals.relevance._sufficiency import SufficiencyScorer, beyond
 
 QUESTION = "How long can I try the Team plan for free?"
 YES_NO = "Can I pay the library fee by card?"
@@ -102,8 +102,15 @@ def test_text_that_asks_counts_by_the_share_of_what_is_told() -> None:
     assert half.best.tolist() == [0.5, 0.25]
     assert half.exact.tolist() == [0.5, 0.5]
     assert told.towards(kept, 1.0).best.tolist() == kept.best.tolist()
-    mix = ToldMix(bias=-1.0, weights=(2.0, 0.0, 0.0, 0.0, 0.0))
-    assert mix.share([0.5, 9.0, 9.0, 9.0, 9.0]) == 0.5
+    mix = ToldMix(bias=-1.0, weights=(2.0, *[0.0] * 7))
+    assert mix.share([0.5, *[9.0] * 7]) == 0.5
+
+
+def test_what_is_told_is_held_against_the_best_of_the_other_passages() -> None:
+    own = [0.5, 0.25, 0.0, 1.0, 2.0, 0.0, 0.0, 0.0]
+    others = [[0.25, 0.5, 0.0, 9.0, 9.0], [0.0, 0.125, -1.0, 9.0, 9.0]]
+    assert beyond(own, others) == [*own[:5], 0.25, -0.25, 0.0]
+    assert beyond(own, []) == own
 
 
 SETS = [

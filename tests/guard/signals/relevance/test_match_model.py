@@ -23,7 +23,7 @@ from knowgate.guard.signals.relevance._match_model import (
 )
 from tests.support.tuned_folders import some_mix
 
-TOLD = ToldMix(bias=-1.0, weights=(2.0, 0.0, 4.0, 0.0, -0.5))
+TOLD = ToldMix(bias=-1.0, weights=(2.0, 0.0, 4.0, 0.0, -0.5, 1.0, 0.0, 0.0))
 MODEL = MatchModel(
     features=("base.cosine", "trained.match"),
     length_penalty=0.06,
