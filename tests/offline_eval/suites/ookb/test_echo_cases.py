@@ -9,7 +9,7 @@ import pytest
 from knowgate.calibration.risk import Leak
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.cli._calibration_output import echo_lines
-from knowgate.offline_eval.policies import calibrate_run, records_from_run
+from knowgate.offline_eval.policies import CalibrationSet, calibrate_run
 from knowgate.offline_eval.run import CaseKind, MeasuredRun
 from knowgate.offline_eval.suites import run_suite
 from knowgate.offline_eval.suites.ookb import MEASURE, Instruments
@@ -47,7 +47,7 @@ def test_they_are_reported_and_nothing_else_changes(measured: Path, tmp_path: Pa
     assert before.echo is not None
     assert (before.echo.cases, before.echo.tested, before.echo.passed) == (COUNT, 0, None)
     assert (before.left_out.cases, before.in_kb.cases) == (COUNT, COUNT)
-    assert {record.case for record in records_from_run(measured).records} == {"in_kb", "left_out"}
+    assert {record.case for record in CalibrationSet.of_run(measured).records} == {"in_kb", "left_out"}
 
     found = calibrate_run(
         measured, tmp_path / "policy.json", Leak(0.2), delta=0.2, write_anyway=True
