@@ -47,7 +47,10 @@ def test_they_are_reported_and_nothing_else_changes(measured: Path, tmp_path: Pa
     assert before.echo is not None
     assert (before.echo.cases, before.echo.tested, before.echo.passed) == (COUNT, 0, None)
     assert (before.left_out.cases, before.in_kb.cases) == (COUNT, COUNT)
-    assert {record.case for record in CalibrationSet.of_run(measured).records} == {"in_kb", "left_out"}
+    assert {record.case for record in CalibrationSet.of_run(measured).records} == {
+        "in_kb",
+        "left_out",
+    }
 
     found = calibrate_run(
         measured, tmp_path / "policy.json", Leak(0.2), delta=0.2, write_anyway=True
