@@ -1,6 +1,6 @@
 """How fast passages are scored, beside sentence-transformers with the same weights.
 
-    python benchmarks/scoring.py [--exported DIR ...] [--rounds 3] [--full]
+    python benchmarks/scoring.py [--exported DIR ...] [--rounds 3] [--size full]
 
 Nothing is cached, so every passage is a new one. All engines read the same pairs in the same
 run: per round each has a process of its own, one after the other. Peers:
@@ -62,16 +62,18 @@ def texts(count: int, words: tuple[int, int], seed: int) -> list[str]:
     return found
 
 
-def cases(full: bool) -> dict[str, tuple[Pairs, int]]:
-    """Pairs by name, and how often they are scored."""
+def cases(size: str) -> dict[str, tuple[Pairs, int]]:
+    """Pairs by name, and how often they are scored; `quick`, `usual` or `full`."""
 
     def one(passages: int, seed: int) -> Pairs:
         [question] = texts(1, (8, 14), seed)
         return [(question, passage) for passage in texts(passages, (95, 106), seed + 1)]
 
     mixed = list(zip(texts(64, (8, 14), 5), texts(64, (15, 130), 6), strict=True))
+    if size == "quick":
+        return {"1 × 5": (one(5, 1), 3), "64 mixed": (mixed, 1)}
     found = {"1 × 5": (one(5, 1), 15), "1 × 20": (one(20, 3), 7), "64 mixed": (mixed, 5)}
-    if full:
+    if size == "full":
         many = list(zip(texts(1000, (8, 14), 7), texts(1000, (15, 130), 8), strict=True))
         found["1,000"] = (many, 1)
     return found
@@ -122,11 +124,11 @@ def ours(name: str) -> Callable[[Pairs], Any]:
     return BiEncoderScorer(name, backend="onnx", dtype=found[1], **options).score_pairs  # type: ignore[arg-type]
 
 
-def measure(name: str, full: bool) -> dict[str, Any]:
+def measure(name: str, size: str) -> dict[str, Any]:
     """Time one engine in this process."""
     score = peer(name) if name in PEERS else ours(name)
     found: dict[str, Any] = {}
-    for case, (pairs, repeats) in cases(full).items():
+    for case, (pairs, repeats) in cases(size).items():
         score(pairs)
         walls, cpus = [], []
         for _ in range(repeats):
@@ -166,11 +168,11 @@ def pieces(pairs: Pairs) -> int:
     return sum(len(encoder.pieces(text)) + 2 for text in unique)
 
 
-def table(rounds: list[dict[str, Any]], names: list[str], full: bool) -> str:
+def table(rounds: list[dict[str, Any]], names: list[str], size: str) -> str:
     """The medians over rounds, in Markdown."""
     lines: list[str] = []
     rate = gemm_rate()
-    for case, (pairs, _) in cases(full).items():
+    for case, (pairs, _) in cases(size).items():
         work = pieces(pairs) * FLOP_PER_PIECE
         lines += [
             f"\n{case} pairs\n",
@@ -199,28 +201,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--exported", nargs="*", default=[], help="exported bi-encoders")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--full", action="store_true", help="1,000 pairs too")
+    parser.add_argument("--size", choices=("quick", "usual", "full"), default="usual")
     parser.add_argument("--engine", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.engine is not None:
-        print(json.dumps(measure(given.engine, given.full)))
+        print(json.dumps(measure(given.engine, given.size)))
         return
     names = [*PEERS, *OURS, *given.exported]
     rounds: list[dict[str, Any]] = []
     for _ in range(given.rounds):
         found = {}
         for name in names:
-            command = [sys.executable, __file__, "--engine", name]
-            done = subprocess.run(
-                command + ["--full"] * given.full, check=True, capture_output=True, text=True
-            )
+            command = [sys.executable, __file__, "--engine", name, "--size", given.size]
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
             found[name] = json.loads(done.stdout.splitlines()[-1])
         rounds.append(found)
     libraries = ", ".join(f"{one} {version(one)}" for one in ("torch", "sentence-transformers"))
     print(
         f"{platform.machine()}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}; {libraries}"
     )
-    print(table(rounds, names, given.full))
+    print(table(rounds, names, given.size))
 
 
 if __name__ == "__main__":
