@@ -188,12 +188,13 @@ def _modules(path: Path) -> list[Path]:
         kind = _MODULE_TYPES.get(named) if isinstance(named, str) else None
         if kind is None:
             raise _rejected(path, f"module type {named!r} is not one of those that are loaded")
-        plain = isinstance(where, str) and re.fullmatch(r"[A-Za-z0-9_-]*", where)
+        # The transformer comes first and lies in the folder itself, the others below it.
+        plain = isinstance(where, str) and re.fullmatch(r"[A-Za-z0-9_-]*", where) is not None
         if not plain or (kind == _TRANSFORMER) != (place == 0) or (place == 0) != (where == ""):
             raise _rejected(
                 path, f"module {place} ({kind}) has the path {where!r}, or is out of place"
             )
-        part = path.parent / where
+        part = path.parent / str(where)
         if kind in _WITH_WEIGHTS:
             _require_weights(part, kind)
         if part.is_dir():

@@ -8,6 +8,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -110,14 +111,20 @@ def files(folder: Path) -> Iterator[Outcome]:
             path.write_bytes(content())
             cases.append((name, path))
 
-        def read(path: Path, command: tuple[str, str] = command) -> bool:
-            return knowgate(*command, path, "--out", path.with_suffix(".out")).orderly
-
+        read = partial(_orderly, command)
         yield tally(
             f"{kind} that takes {_MOST_SECONDS:.0f} s, a gigabyte, or ends badly",
             cases,
-            lambda path, read=read: too_much(lambda: read(path)),
+            partial(_too_much_of, read),
         )
+
+
+def _orderly(command: tuple[str, str], path: Path) -> bool:
+    return knowgate(*command, path, "--out", path.with_suffix(".out")).orderly
+
+
+def _too_much_of(read: Callable[[Path], bool], path: Path) -> bool:
+    return too_much(lambda: read(path))
 
 
 def questions(folder: Path) -> Outcome:
@@ -133,7 +140,7 @@ def questions(folder: Path) -> Outcome:
         "an id twice": json.dumps({"id": "a", "question": "q", "answer": "b"}) * 2,
     }
     commands = (("measure", "--scorer", "lexical"), ("kb", "filter"), ("eval", "ookb"))
-    cases = []
+    cases: list[tuple[str, tuple[str, ...]]] = []
     for name, text in texts.items():
         path = folder / f"{len(cases)}.jsonl"
         path.write_text(text, encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -43,12 +44,11 @@ def change_json(path: Path, **changes: Any) -> None:
 def tiny_encoder(folder: Path) -> Path:
     """Write a sentence-transformers folder: transformer, pooling, dense layer, normalisation."""
     import torch
-    import transformers
     from safetensors.torch import save_file
 
     _tokenizer(folder)
     torch.manual_seed(0)
-    transformers.BertModel(transformers.BertConfig(**_shape())).save_pretrained(folder)
+    _transformers().BertModel(_transformers().BertConfig(**_shape())).save_pretrained(folder)
     pooling = {"word_embedding_dimension": DIMENSIONS, "pooling_mode_mean_tokens": True}
     write_json(folder / "1_Pooling" / "config.json", pooling)
     dense = {
@@ -79,19 +79,22 @@ def tiny_encoder(folder: Path) -> Path:
 def tiny_entailment_model(folder: Path) -> Path:
     """Write a sequence classifier as `CrossEncoderEntailment` takes it."""
     import torch
-    import transformers
 
     _tokenizer(folder)
     torch.manual_seed(0)
     labels = {0: "contradiction", 1: "entailment", 2: "neutral"}
     numbers = {name: number for number, name in labels.items()}
-    config = transformers.BertConfig(**_shape(), id2label=labels, label2id=numbers)
-    transformers.BertForSequenceClassification(config).save_pretrained(folder)
+    config = _transformers().BertConfig(**_shape(), id2label=labels, label2id=numbers)
+    _transformers().BertForSequenceClassification(config).save_pretrained(folder)
     return folder
 
 
 def _type(kind: str) -> str:
     return f"sentence_transformers.models.{kind}"
+
+
+def _transformers() -> Any:
+    return import_module("transformers")
 
 
 def _shape() -> dict[str, int]:
@@ -106,7 +109,6 @@ def _shape() -> dict[str, int]:
 
 
 def _tokenizer(folder: Path) -> None:
-    import transformers
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -118,7 +120,7 @@ def _tokenizer(folder: Path) -> None:
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
         special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
-    transformers.PreTrainedTokenizerFast(
+    _transformers().PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token="[PAD]",
         unk_token="[UNK]",
