@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,8 +129,13 @@ def _logistic_regression(
         gradient = np.array([error @ scores + penalty * slope, error.sum()])
         return value + 0.5 * penalty * slope**2, gradient
 
-    options = {"maxiter": 1000, "maxls": 50, "gtol": 1e-4, "ftol": 64 * np.finfo(float).eps}
-    found = minimize(loss, np.zeros(2), jac=True, method="L-BFGS-B", options=options)
+    found: Any = minimize(
+        loss,
+        np.zeros(2),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": 1000, "maxls": 50, "gtol": 1e-4, "ftol": 64 * np.finfo(float).eps},
+    )
     return float(found.x[0]), float(found.x[1])
 
 

@@ -98,7 +98,8 @@ class Plot:
             figure = Figure(figsize=self.size, layout="constrained")
             self.draw(figure)
             # `savefig` would lay it out and draw it twice.
-            FigureCanvasSVG(figure).print_svg(buffer, metadata={"Date": None, "Creator": None})
+            canvas: Any = FigureCanvasSVG(figure)
+            canvas.print_svg(buffer, metadata={"Date": None, "Creator": None})
         return _for_page(self.name, buffer.getvalue())
 
     @staticmethod

@@ -25,8 +25,8 @@ from knowgate.adapters.langchain import (
 from knowgate.adapters.langchain._conversation import history_text, small_talk_pattern
 from knowgate.guard import Decision, InputError, Reason, Route
 from knowgate.guard.prompts import Prompt
-from tests.adapters.langchain.fakes import CONTEXT_PROMPT, RunsHandler, Setting, collector
-from tests.adapters.langchain.test_guarded_rag_ways import WAYS, essence
+from tests.adapters.langchain.fakes import CONTEXT_PROMPT, WAYS, RunsHandler, Setting, collector
+from tests.adapters.langchain.test_guarded_rag_ways import essence
 
 HISTORY = [HumanMessage("How much is the grounded plan?"), AIMessage("Nine euros a month.")]
 FOLLOW_UP = {"question": "what about yearly?", "chat_history": HISTORY}

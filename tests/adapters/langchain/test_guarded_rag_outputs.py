@@ -19,8 +19,8 @@ from pydantic import BaseModel
 from knowgate.adapters.langchain import GuardedAnswer
 from knowgate.guard import Decision, Reason, Route
 from knowgate.guard.contracts import Answerability, Premise, View
-from tests.adapters.langchain.fakes import CONTEXT_PROMPT, Setting, TalkingModel
-from tests.adapters.langchain.test_guarded_rag_ways import WAYS, essence
+from tests.adapters.langchain.fakes import CONTEXT_PROMPT, WAYS, Setting, TalkingModel
+from tests.adapters.langchain.test_guarded_rag_ways import essence
 
 DECISION = Decision(
     route=Route.FOLLOW_CONTEXT,

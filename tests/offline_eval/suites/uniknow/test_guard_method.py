@@ -68,7 +68,7 @@ def _policy(signals: list[UniKnowSignal], **settings: float) -> Policy:
         scorer=FakeScorer().fingerprint,
         estimator=FakeEstimator().fingerprint,
         aggregator="max",
-        **settings,  # type: ignore[arg-type]
+        **settings,
     )
 
 
