@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -26,14 +26,20 @@ from tests.offline_eval.suites.ookb.toy import write_toy_questions
 pytestmark = pytest.mark.slow
 
 
+@dataclass(frozen=True, slots=True)
+class _OneStep(TuningSettings):
+    """One step instead of 36: the same way, only shorter."""
+
+    checkpoints: tuple[int, ...] = (1,)
+
+
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outcome]:
     """A folder beside the knowledge base it was tuned on, and what was printed; read only."""
     folder = tmp_path_factory.mktemp("tune")
     questions = write_toy_questions(folder / "kb.jsonl", 24)
     with pytest.MonkeyPatch.context() as patch:
-        # One step instead of 36: the same way, only shorter.
-        patch.setattr(_tune, "TuningSettings", partial(TuningSettings, checkpoints=(1,)))
+        patch.setattr(_tune, "TuningSettings", _OneStep)
         arguments = ["tune", "relevance", "--questions", questions, "--out", folder / "new" / "one"]
         done = CliRunner().invoke(app, [str(argument) for argument in arguments])
     return folder / "new" / "one", Outcome(done.exit_code, done.stdout, done.stderr)
