@@ -14,7 +14,7 @@ from langchain_core.documents import Document
 from ...guard.decision import Decision, Mode, Reason, Route
 from ...guard.errors import InputError, InputTooLargeError, QuestionError
 from ...guard.text import clean_text, read_question
-from ._answer import AbstainedError, GuardedAnswer, RetrievalError
+from ._answer import AbstainedError, GuardedAnswer
 from ._conversation import OnRewriteError, Turns, rewritten
 from ._documents import as_given, shown_text
 from ._flow import Flow, Need, Stage
@@ -287,13 +287,15 @@ class Planner:
         if decision is None or self.shadow:
             # The chain without a guard would have asked whatever it was given.
             query = request.question if self.shadow else request.text
+            reason = Reason.RETRIEVAL_FAILED
             try:
                 if query is not None:
                     found = yield Need(Stage.RETRIEVER, query)
+                    reason = Reason.INVALID_PASSAGES
                     # Read once: the guard judges what the prompt will contain.
                     documents = as_given(found) if self.shadow else (yield Need(Stage.READ, found))
             except Exception as error:  # noqa: BLE001 - a failed retrieval has its own route
-                decision = self._retrieval_failed(error)
+                decision = self._retrieval_failed(error, reason)
             if decision is None:
                 decision = yield Need(Stage.GUARD, (request.question, documents))
         if not isinstance(decision, LateDecision):
@@ -368,8 +370,10 @@ class Planner:
         found: bool | None = yield Need(Stage.CHECK, partial(_abstains, check, plan.question, text))
         return found
 
-    def _retrieval_failed(self, error: Exception) -> Decision:
-        """The decision that follows from a retriever's error; counted as the guard's own are.
+    def _retrieval_failed(self, error: Exception, reason: Reason) -> Decision:
+        """The decision that follows from `error` in retrieving, or in reading what was retrieved.
+
+        It is counted as the guard's own are.
 
         Raises:
             Exception: `error` itself, where the chain was told to raise it, and in
@@ -379,11 +383,8 @@ class Planner:
         logger.warning("the retriever failed: %s", type(error).__name__)
         if self.options.on_retriever_error is OnRetrieverError.RAISE:
             raise error
-        reason = Reason.RETRIEVAL_FAILED
-        if isinstance(error, InputTooLargeError):
+        if reason is Reason.INVALID_PASSAGES and isinstance(error, InputTooLargeError):
             reason = Reason.INPUT_TOO_LARGE
-        elif isinstance(error, RetrievalError):
-            reason = Reason.INVALID_PASSAGES
         decision = self._decision(Route.ABSTAIN, reason)
         self.guard.count(decision)
         if self.shadow:

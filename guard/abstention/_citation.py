@@ -76,7 +76,10 @@ def _read_text(text: str) -> Citation:
 def _read_several(values: Iterable[object], depth: int) -> Citation:
     if depth > 3:
         return Citation.UNKNOWN
-    found = {_read(value, depth + 1) for value in values}
+    try:
+        found = {_read(value, depth + 1) for value in values}
+    except Exception:  # noqa: BLE001 - a list of a class of its own may raise anything
+        return Citation.UNKNOWN
     if Citation.CITED in found:
         return Citation.CITED
     return Citation.UNKNOWN if Citation.UNKNOWN in found else Citation.NONE

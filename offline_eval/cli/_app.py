@@ -65,10 +65,19 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             # A terminal that cannot show "→" or a file's odd name must not end the command.
             stream.reconfigure(errors="replace")
+    ended: list[int] = []
+
+    def end(number: int, _frame: object) -> None:
+        # As an exception, so that what is half-done is cleared away. As that of Ctrl-C, because
+        # a guard takes SystemExit for an error of the object that it is reading.
+        ended.append(128 + number)
+        raise KeyboardInterrupt
+
     with contextlib.suppress(ValueError):  # not the main thread
-        signal.signal(signal.SIGTERM, _stopped)
+        signal.signal(signal.SIGTERM, end)
     try:
-        sys.exit(_command_line()(prog_name="knowgate", standalone_mode=False) or 0)
+        code = _command_line()(prog_name="knowgate", standalone_mode=False) or 0
+        sys.exit(ended[0] if ended else code)
     except KnowgateError as error:
         _fail(str(error))
     except _UsageError as error:
@@ -87,12 +96,7 @@ def main() -> None:
         what = error.strerror or str(error).partition("\n")[0] or type(error).__name__
         _fail(f"{error.filename or 'system'}: {what} — fix that and start again")
     except KeyboardInterrupt:
-        sys.exit(130)
-
-
-def _stopped(number: int, _frame: object) -> None:
-    # As an exception, so that what is half-done is cleared away as after Ctrl-C.
-    sys.exit(128 + number)
+        sys.exit(ended[0] if ended else 130)
 
 
 def _fail_usage(error: Any) -> None:

@@ -125,7 +125,7 @@ def test_the_same_seed_gives_the_same_world(seed: int) -> None:
 @pytest.mark.slow
 def test_the_world_does_not_depend_on_the_hash_seed() -> None:
     code = (
-        "import hashlib; from knowgate.offline_eval.testbed import World;"
+        "import hashlib; from knowgate.offline_eval.testbed import default_world;"
         "w = default_world();"
         "t = w.to_ntriples() + repr(w.documents) + repr([w.contradiction(f) for f in w.facts]);"
         "print(hashlib.sha256(t.encode()).hexdigest())"

@@ -48,7 +48,7 @@ LEFT_OUT = [
     {
         "id": "0-ü",
         "response": "At seven.",
-        "contexts": ["When does the library open? It opens at seven."],
+        "contexts": ["The doors of the library open at seven."],
         "abstained": "no",
         "factuality": "tier_2",
     },
