@@ -25,8 +25,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine must not fail a property that holds.
-hypothesis.settings.register_profile("default", deadline=None)
-hypothesis.settings.register_profile("fast", deadline=None, max_examples=10)
+# The same examples in every run; `--hypothesis-profile explore` draws others.
+hypothesis.settings.register_profile("default", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("explore", deadline=None)
+hypothesis.settings.register_profile("fast", deadline=None, derandomize=True, max_examples=10)
 hypothesis.settings.load_profile("default")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -209,7 +210,8 @@ def test_any_json_is_a_document_or_an_input_error(
 def test_a_document_with_any_one_value_changed_is_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    value = {"metadata": metadata(), "responses": [replied(asked(0, [1, 2]), "R", 1)]}
+    # A copy: the questions in it belong to other tests as well.
+    value = deepcopy({"metadata": metadata(), "responses": [replied(asked(0, [1, 2]), "R", 1)]})
     place: Any = value
     while True:
         keys = list(place) if isinstance(place, dict) else list(range(len(place)))
