@@ -19,7 +19,6 @@ from .outcome import Attack, Outcome
 MODULES = (
     "echo",
     "certificates",
-    "echo",
     "model_folders",
     "exits",
     "inputs",

@@ -107,6 +107,7 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, address: tuple[str, int], handler: type[_Handler]) -> None:
         self._lock = threading.Lock()
+        self._ended = threading.Condition(self._lock)
         self._open = 0
         # Those that have sent no whole request, the longest waiting first.
         self._waiting: dict[socket.socket, None] = {}
@@ -120,11 +121,14 @@ class _Server(ThreadingHTTPServer):
             if self._open > self.most_connections and self._waiting:
                 waited = next(iter(self._waiting))
                 del self._waiting[waited]
-            # Connections that were just ended may still have their threads.
-            has_room = self._open <= 2 * self.most_connections
         if waited is not None:
             with contextlib.suppress(OSError):
                 waited.shutdown(socket.SHUT_RDWR)  # its thread reads the end, and ends
+        with self._lock:
+            # Connections that were just ended still have their threads for a moment.
+            has_room = self._ended.wait_for(
+                lambda: self._open <= 2 * self.most_connections, timeout=1.0
+            )
         if has_room:
             super().process_request(request, client_address)
         else:
@@ -135,6 +139,7 @@ class _Server(ThreadingHTTPServer):
         with self._lock:
             self._open -= 1
             self._waiting.pop(request, None)
+            self._ended.notify()
         super().shutdown_request(request)
 
     def wait_for(self, connection: socket.socket) -> None:
