@@ -304,7 +304,7 @@ def timed(runs: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
     return {name: statistics.median(times) for name, times in seconds.items()}
 
 
-def main() -> None:
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--questions", type=int, help="the first of them; all by default")
     parser.add_argument("--alone", type=int, default=32, help="questions timed one by one")
@@ -322,7 +322,11 @@ def main() -> None:
     )
     parser.add_argument("--only", choices=("ours", "peers"), help="one half of it")
     parser.add_argument("--json", type=Path, help="also write the numbers here")
-    args = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = _options()
     torch.set_num_threads(args.threads)
     if args.clock == "cpu":
         CLOCK[0] = time.process_time

@@ -22,13 +22,14 @@ from .outcome import Outcome, tally
 class Changing(Document):
     """A document whose text is another one whenever it is read."""
 
+    first: str = "nine"
     reads: int = 0
 
     def __getattribute__(self, name: str) -> Any:
         if name != "page_content":
             return super().__getattribute__(name)
         self.reads += 1
-        return "nine" if self.reads == 1 else "injected"
+        return self.first if self.reads == 1 else "injected"
 
 
 # What a retriever returns by mistake.

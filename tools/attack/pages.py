@@ -110,7 +110,7 @@ _VOTE = json.dumps({"criterion": "abstention", "outcome": "yes"}).encode()
 def requests(run: Path) -> Outcome:
     """Requests of other pages to the label server."""
     session = LabelSession.annotate(RepliesRun.read(run), "anna", size=3, seed=1)
-    with _serving(session) as url:
+    with serving(session) as url:
         parts = urlsplit(url)
         tries: list[tuple[str, tuple[str, str, bytes | None, dict[str, str]]]] = []
         for name, headers in FOREIGN.items():
@@ -144,7 +144,8 @@ def _answered(parts: Any) -> Callable[[tuple[str, str, bytes | None, dict[str, s
 
 
 @contextlib.contextmanager
-def _serving(session: LabelSession) -> Iterator[str]:
+def serving(session: LabelSession) -> Iterator[str]:
+    """Serve the labelling page on a thread; gives its address."""
     with LabelServer(session) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()

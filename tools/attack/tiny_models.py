@@ -7,8 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-_WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-_WORDS += [
+WORDS = [
     "when",
     "is",
     "the",
@@ -25,7 +24,7 @@ _WORDS += [
     "?",
     ".",
 ]
-_WORDS += ["Library", "Dog"]
+_VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "Library", "Dog"]
 DIMENSIONS = 16
 
 
@@ -99,7 +98,7 @@ def _transformers() -> Any:
 
 def _shape() -> dict[str, int]:
     return {
-        "vocab_size": len(_WORDS),
+        "vocab_size": len(_VOCABULARY),
         "hidden_size": DIMENSIONS,
         "num_hidden_layers": 1,
         "num_attention_heads": 2,
@@ -112,7 +111,7 @@ def _tokenizer(folder: Path) -> None:
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
     folder.mkdir(parents=True, exist_ok=True)
-    words = {word: i for i, word in enumerate(_WORDS)}
+    words = {word: i for i, word in enumerate(_VOCABULARY)}
     tokenizer = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.post_processor = processors.TemplateProcessing(

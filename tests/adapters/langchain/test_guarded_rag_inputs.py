@@ -14,6 +14,7 @@ from knowgate.adapters.langchain import AbstainedError, Conversation, Replies
 from knowgate.guard import InputError, Reason, Route
 from knowgate.guard.contracts import View
 from tests.adapters.langchain.fakes import WAYS, RunsHandler, Setting, astream, stream
+from tools.attack.judged_texts import Changing
 
 ways = pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 
@@ -32,22 +33,10 @@ class Shown:
         return "said"
 
 
-class Changing(Document):
-    """A document whose text is another one whenever it is read."""
-
-    reads: int = 0
-
-    def __getattribute__(self, name: str) -> Any:
-        if name != "page_content":
-            return super().__getattribute__(name)
-        self.reads += 1
-        return "grounded" if self.reads == 1 else "injected afterwards"
-
-
 @ways
 async def test_a_document_that_changes_between_reads_is_shown_as_it_was_judged(way: Any) -> None:
     shown = Shown()
-    changing = Changing(page_content="", metadata={"source": "a.html"})
+    changing = Changing(page_content="", first="grounded", metadata={"source": "a.html"})
     setting = Setting(retriever=lambda question: [changing], with_context=shown.runnable)
 
     [answer] = await way(setting.chain, ("when?",))

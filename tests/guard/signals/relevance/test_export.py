@@ -12,26 +12,9 @@ from knowgate.guard import InputError
 from knowgate.guard.errors import ModelFolderError
 from knowgate.guard.signals.relevance import _export, export_scorer, load_scorer
 from knowgate.guard.signals.relevance._export import ExportReport
-from tools.attack.tiny_models import tiny_encoder
+from tools.attack.tiny_models import WORDS, tiny_encoder
 
 EXPORTED = Path(__file__).parents[2] / "engine" / "data" / "exported"
-WORDS = [
-    "when",
-    "is",
-    "the",
-    "library",
-    "open",
-    "from",
-    "nine",
-    "to",
-    "six",
-    "a",
-    "dog",
-    "can",
-    "swim",
-    "?",
-    ".",
-]
 
 
 @pytest.fixture(scope="module")

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import shutil
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from knowgate.offline_eval.judging.labelling import LabelServer, LabelSession
+from knowgate.offline_eval.judging.labelling import LabelSession
 from knowgate.offline_eval.run import (
     RepliesRun,
 )
 from tests.offline_eval.judging.labelling.toy_replies import toy_run
+from tools.attack.pages import serving
 
 Serve = Callable[[LabelSession], str]
 
@@ -29,18 +29,6 @@ def stored_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(stored_run: Path, tmp_path: Path) -> RepliesRun:
     """A copy of it."""
     return RepliesRun.read(shutil.copytree(stored_run, tmp_path / "run"))
-
-
-@contextmanager
-def serving(session: LabelSession) -> Iterator[str]:
-    with LabelServer(session) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield server.url
-        finally:
-            server.stop()
-            thread.join()
 
 
 @pytest.fixture
