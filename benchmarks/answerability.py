@@ -36,10 +36,11 @@ from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.data.graph import (
     GenerationSettings,
+    UaqData,
+    UaqItem,
     generate_questions,
     load_graph,
 )
-from knowgate.offline_eval.data.uaqfact import UaqItem, read_layout
 from knowgate.offline_eval.suites import System, read_suite_run, run_suite
 from knowgate.offline_eval.suites.uaqfact import UAQFACT
 from knowgate.offline_eval.suites.uaqfact._answering import FactRetriever
@@ -95,7 +96,7 @@ def table(name: str, counts: Counter[str]) -> None:
 
 def published(folder: Path) -> None:
     """Part 1."""
-    items = read_layout(folder).items
+    items = UaqData.read(folder).items
     facts = FactRetriever(items, 5)
     retrieved = {item.key: facts.retrieve([item])[0] for item in items}
     forms: dict[str, Passages] = {

@@ -16,12 +16,12 @@ from ..data.graph import (
     GenerationSettings,
     KnowledgeGraph,
     PropertyRules,
+    QuestionType,
     Templates,
     generate_questions,
     graph_properties,
     load_graph,
 )
-from ..data.uaqfact import QuestionType
 from ._app import app
 from ._console import out, progress_bar
 

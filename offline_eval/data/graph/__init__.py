@@ -1,6 +1,6 @@
-"""Questions with and without an answer, made from any knowledge graph.
+"""Questions in the UAQFact format, read from its files or made from any knowledge graph.
 
-    RDF file · store · SPARQL endpoint ─► KnowledgeGraph ─► generate_questions ─► UAQFact layout
+    RDF file · store · SPARQL endpoint ─► KnowledgeGraph ─► generate_questions ─► files ─► UaqData
 
 The world is taken to be closed: an unanswerable question is one to which the graph has no answer,
 not one to which there is none anywhere.
@@ -14,20 +14,29 @@ Example:
 
 from __future__ import annotations
 
+from ._files import UaqData
 from ._generation import generate_questions, graph_properties
 from ._graph import KnowledgeGraph
+from ._items import Answerability, ChoiceItem, QuestionType, UaqItem
 from ._loading import load_graph
 from ._settings import GenerationSettings, PropertyRules
 from ._sparql import EndpointSettings
 from ._templates import Templates
+from ._writing import write_layout
 
 __all__ = [
+    "Answerability",
+    "ChoiceItem",
     "EndpointSettings",
     "GenerationSettings",
     "KnowledgeGraph",
     "PropertyRules",
+    "QuestionType",
     "Templates",
+    "UaqData",
+    "UaqItem",
     "generate_questions",
     "graph_properties",
     "load_graph",
+    "write_layout",
 ]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ..uaqfact import QuestionType
 from ._answer_sets import AnswerSet
 from ._graph import Span
+from ._items import QuestionType
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,12 @@ from typing import Any
 from ...._version import __version__
 from ....guard.files import new_folder, write_json
 from ...run import OnStep
-from ..uaqfact import ChoiceItem, QuestionType, UaqData, UaqItem, write_layout
 from ._answer_sets import MOST_MISSES, Material, seeded
 from ._drafts import Twins
+from ._files import UaqData
 from ._graph import KnowledgeGraph
 from ._inter import inter_groups
+from ._items import ChoiceItem, QuestionType, UaqItem
 from ._labels import Labels
 from ._properties import PropertyProfile, profile_properties
 from ._question_types import dilemma_groups
@@ -24,6 +25,7 @@ from ._settings import GenerationSettings
 from ._templates import Templates
 from ._time import time_groups
 from ._wording import UnfitTextError, Writer, Written
+from ._writing import write_layout
 
 Group = Callable[[], Iterator[Twins]]
 _GROUPS: dict[QuestionType, Callable[[Material], list[Group]]] = {

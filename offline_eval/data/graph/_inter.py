@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..uaqfact import QuestionType
 from ._answer_sets import MOST_MISSES, AnswerSet, Material, View, seeded, shuffled
 from ._drafts import Draft, Twins
 from ._facts import value_facts
 from ._graph import Ids
+from ._items import QuestionType
 
 _TRIES = 30
 _ROUNDS = 3

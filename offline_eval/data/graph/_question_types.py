@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from random import Random
 
-from ..uaqfact import QuestionType
 from ._answer_sets import MOST_MISSES, Material, View, seeded
 from ._drafts import Draft, Twins
 from ._facts import value_facts
+from ._items import QuestionType
 
 Group = Callable[[], Iterator[Twins]]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ....guard.errors import InputError
-from ..uaqfact import QuestionType
+from ._items import QuestionType
 
 ALL_TYPES = tuple(QuestionType)
 _LANGUAGE = re.compile(r"[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*")

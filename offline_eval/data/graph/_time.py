@@ -7,11 +7,11 @@ from random import Random
 
 import numpy as np
 
-from ..uaqfact import QuestionType
 from ._answer_sets import MOST_MISSES, Material, View, seeded, shuffled
 from ._drafts import Draft, Twins
 from ._facts import value_facts, year_facts
 from ._graph import NO_YEAR, Span
+from ._items import QuestionType
 
 _NEAREST, _FARTHEST = 3, 30
 _FAR = 10**6

@@ -8,18 +8,10 @@ from dataclasses import dataclass
 from random import Random
 
 from ....guard.prompts import Prompt
-from ..uaqfact import (
-    Answer,
-    Answerability,
-    ChoiceItem,
-    Clue,
-    QuestionType,
-    Triple,
-    UaqItem,
-)
 from ._answer_sets import AnswerSet, Material, View, seeded
 from ._drafts import Draft, FactDraft, Twins
 from ._graph import Span
+from ._items import Answer, Answerability, ChoiceItem, Clue, QuestionType, Triple, UaqItem
 from ._time import bounds
 
 _SLOT = re.compile(r"\{\w+\}")

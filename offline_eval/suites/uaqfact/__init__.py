@@ -1,6 +1,6 @@
 """UAQFact: does the model know when a question has no answer?
 
-    folder ─► read_layout ─► items and choices ─► tasks 1, 2, 3 ─► run ─► metrics ─► report
+    folder ─► UaqData.read ─► items and choices ─► tasks 1, 2, 3 ─► run ─► metrics ─► report
 
 Source: "UAQFact: Evaluating Factual Knowledge Utilization of LLMs on Unanswerable Questions".
 """

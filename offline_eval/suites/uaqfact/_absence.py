@@ -13,7 +13,7 @@ from collections.abc import Sequence, Set
 from typing import Literal, Protocol
 
 from ....guard.abstention import AbstentionDetector, load_rule
-from ...data.uaqfact import QuestionType, UaqItem
+from ...data.graph import QuestionType, UaqItem
 
 _SPACES = re.compile(r"\s+")
 _CURLY = str.maketrans("‘’ʼ", "'''")
@@ -207,15 +207,7 @@ _IS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 
 
 def published_hit(item: UaqItem, reply: str) -> bool:
-    """Whether a gold label stands in the reply, case aside.
-
-    Example:
-        >>> from ...data.uaqfact import Answer, Answerability
-        >>> item = UaqItem("1", "en", QuestionType.DILEMMA, Answerability.ANSWERABLE,
-        ...     "What is it, A or B ?", (Answer("a", "A"),), ("A", "B"))
-        >>> published_hit(item, "A or B"), strict_hit(item, "A or B"), strict_hit(item, "A, not B")
-        (True, False, True)
-    """
+    """Whether a gold label stands in the reply, case aside."""
     return any(re.search(re.escape(answer.label), reply, re.IGNORECASE) for answer in item.answers)
 
 

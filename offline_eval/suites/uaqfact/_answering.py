@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ....guard.contracts import Generation, LanguageModel, ScoringLanguageModel
 from ....guard.errors import InputError, KnowgateError, LanguageModelError
-from ...data.uaqfact import ChoiceItem, UaqItem
+from ...data.graph import ChoiceItem, UaqItem
 from ...judging import MultipleChoice
 from ...run import each_or_error, generate_each
 from ...systems import LoggedReplies

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ....guard.decision import Route
-from ...data.uaqfact import Answerability, ChoiceItem, QuestionType, UaqData, UaqItem
+from ...data.graph import Answerability, ChoiceItem, QuestionType, UaqData, UaqItem
 from ...run import Manifest, RowError, Stored
 
 SUITE = "uaqfact"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ....guard.errors import InputError
 from ....guard.prompts import Prompt
-from ...data.uaqfact import ChoiceItem, QuestionType, Triple, UaqData, UaqItem
+from ...data.graph import ChoiceItem, QuestionType, UaqData, UaqItem
 from .._prompts import WindowedModel
 
 NO_ANSWER = "##None##"
@@ -180,19 +180,8 @@ class Prompter:
 def clue_facts(item: UaqItem) -> list[str]:
     """What is known about a question, one fact a line: its triples, or else its clues."""
     if item.triples:
-        return [triple_line(triple) for triple in item.triples]
+        return [str(triple) for triple in item.triples]
     return [f"{clue.question} {', '.join(clue.answers[:_MOST_ANSWERS])}" for clue in item.clues]
-
-
-def triple_line(triple: Triple) -> str:
-    """A fact as one line.
-
-    Example:
-        >>> triple_line(Triple("Ann Li", "mayor of", "Rill", "1990", "1995"))
-        'Ann Li — mayor of — Rill (1990–1995)'
-    """
-    bounds = f" ({triple.start or '?'}–{triple.end or '?'})" if triple.start or triple.end else ""
-    return f"{triple.subject} — {triple.relation} — {triple.object}{bounds}"
 
 
 def _turn(language: str, question: str) -> str:

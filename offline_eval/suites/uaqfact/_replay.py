@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ....guard.errors import InputError
-from ...data.uaqfact import UaqItem
+from ...data.graph import UaqItem
 from ...systems import LogEntry, LoggedReplies
 from ..base import MODEL_SYSTEM
 from ._plan import Planned

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...data.uaqfact import UaqItem
+from ...data.graph import UaqItem
 from ...report import Case, CaseLine, Cases, Passages, Section
 from ..base import MODEL_SYSTEM
 from ._plan import UaqRow

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ....guard.errors import InputError
-from ...data.uaqfact import UaqData, read_layout
+from ...data.graph import UaqData
 from ._plan import QUESTIONS, UaqManifest, UaqRow
 
 _HINT = "run `knowgate eval uaqfact` again into another folder"
@@ -48,7 +48,9 @@ def checked_run(
         InputError: a row names no system or question of the run, or the questions are broken.
     """
     settings = manifest.settings
-    data = read_layout(folder / QUESTIONS, languages=settings["languages"], tasks=settings["tasks"])
+    data = UaqData.read(
+        folder / QUESTIONS, languages=settings["languages"], tasks=settings["tasks"]
+    )
     known = {item.key for item in data.items} | {choice.key for choice in data.choices}
     for where, row in places:
         if row.system not in manifest.systems:

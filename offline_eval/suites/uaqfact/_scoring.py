@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ....calibration import Interval
-from ...data.uaqfact import QuestionType, UaqItem
+from ...data.graph import QuestionType, UaqItem
 from ..base import MODEL_SYSTEM
 from ._absence import (
     RefusalRule,

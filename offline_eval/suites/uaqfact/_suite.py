@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from ....guard.errors import InputError, KnowgateError
-from ...data.uaqfact import UaqData, UaqItem, read_layout, write_layout
+from ...data.graph import UaqData, UaqItem, write_layout
 from ...report import Document
 from ...run import InputFile, Manifest, RowError
 from ...systems import EMBEDDED, LoggedReplies, choose_reply
@@ -186,7 +186,7 @@ class UaqFact(Suite[UaqSettings, Planned, UaqRow, UaqSummary]):
 
     def cases(self, settings: UaqSettings) -> UaqCases:
         """Read and plan the questions."""
-        data = read_layout(settings.data, languages=settings.languages, tasks=settings.tasks)
+        data = UaqData.read(settings.data, languages=settings.languages, tasks=settings.tasks)
         return UaqCases.of(data, settings)
 
     def limited(self, cases: Sequence[Planned], limit: int | None) -> Sequence[Planned]:

@@ -15,14 +15,15 @@ from knowgate.offline_eval.data.graph import (
     GenerationSettings,
     KnowledgeGraph,
     PropertyRules,
+    QuestionType,
     Templates,
+    UaqData,
     generate_questions,
     load_graph,
 )
 from knowgate.offline_eval.data.graph._generation import GeneratedSet
 from knowgate.offline_eval.data.graph._graph import Span
 from knowgate.offline_eval.data.graph._time import bounds, met_window, unmet_window
-from knowgate.offline_eval.data.uaqfact import QuestionType, read_layout
 from tests.offline_eval.data.graph.graphs import ALIAS, RDF, RDFS, WD, WikidataLike, entity
 from tests.offline_eval.data.graph.test_loading import node, write
 
@@ -44,7 +45,7 @@ def test_what_is_written_reads_back_as_it_was(
     world_set: GeneratedSet, world_graph: KnowledgeGraph, tmp_path: Path
 ) -> None:
     write_out(world_set, world_graph, tmp_path / "set")
-    read = read_layout(tmp_path / "set")
+    read = UaqData.read(tmp_path / "set")
     assert {item.key: item for item in read.items} == {
         item.key: item for item in world_set.data.items
     }
@@ -262,7 +263,7 @@ def test_any_names_give_a_set_that_reads_back(
     if not made.data.items:
         return
     write_out(made, graph, folder / "set")
-    read = read_layout(folder / "set")
+    read = UaqData.read(folder / "set")
     assert {item.key: item for item in read.items} == {item.key: item for item in made.data.items}
     for item in made.data.items:
         assert item.question.isprintable() or any(ch in "\u200c\u200d" for ch in item.question)

@@ -9,11 +9,11 @@ import pytest
 from knowgate.offline_eval.data.graph import (
     GenerationSettings,
     KnowledgeGraph,
+    QuestionType,
     generate_questions,
     load_graph,
 )
 from knowgate.offline_eval.data.graph._generation import GeneratedSet
-from knowgate.offline_eval.data.uaqfact import QuestionType
 from tests.offline_eval.data.graph.graphs import ALIAS, RDFS
 from tests.offline_eval.data.graph.test_loading import write
 

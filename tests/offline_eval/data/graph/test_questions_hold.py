@@ -7,12 +7,14 @@ from collections import Counter
 import pytest
 
 from knowgate.offline_eval.data.graph import (
+    Answerability,
     GenerationSettings,
     KnowledgeGraph,
+    QuestionType,
+    UaqItem,
     generate_questions,
 )
 from knowgate.offline_eval.data.graph._generation import GeneratedSet
-from knowgate.offline_eval.data.uaqfact import Answerability, QuestionType, UaqItem
 from knowgate.offline_eval.testbed import default_world
 from tests.offline_eval.data.graph.checking import (
     Checker,

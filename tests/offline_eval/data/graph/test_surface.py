@@ -11,6 +11,8 @@ import pytest
 
 from knowgate.offline_eval.data.graph import (
     GenerationSettings,
+    QuestionType,
+    UaqItem,
     generate_questions,
     load_graph,
 )
@@ -18,7 +20,6 @@ from knowgate.offline_eval.data.graph._answer_sets import AnswerSet, View
 from knowgate.offline_eval.data.graph._facts import year_facts
 from knowgate.offline_eval.data.graph._generation import GeneratedSet
 from knowgate.offline_eval.data.graph._graph import Span
-from knowgate.offline_eval.data.uaqfact import QuestionType, UaqItem
 from tests.offline_eval.data.graph.graphs import skewed_people
 
 _YEARS = re.compile(r"\b1\d\d\d\b|\b20\d\d\b")

@@ -10,11 +10,13 @@ from knowgate.guard import InputError
 from knowgate.offline_eval.data.graph import (
     GenerationSettings,
     KnowledgeGraph,
+    QuestionType,
     Templates,
+    UaqData,
     generate_questions,
     load_graph,
+    write_layout,
 )
-from knowgate.offline_eval.data.uaqfact import QuestionType, read_layout, write_layout
 
 _FRENCH = """
 [fr]
@@ -49,7 +51,7 @@ def test_any_language_with_templates_of_the_user(wikidata_file: Path, tmp_path: 
     assert any(item.question.startswith("Où est né(e) ") for item in french)
     assert all("(fr)" in item.question for item in french)
     assert {t.relation for item in french for t in item.triples} >= {"lieu natal", "fonction"}
-    read = read_layout(write_layout(made.data, tmp_path / "set"))
+    read = UaqData.read(write_layout(made.data, tmp_path / "set"))
     assert {item.key: item for item in read.items} == {item.key: item for item in made.data.items}
 
 

@@ -6,39 +6,27 @@ from pathlib import Path
 
 from knowgate.guard import Reason
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.data.uaqfact import (
-    Answer,
-    Answerability,
-    Clue,
-    QuestionType,
-    UaqData,
-    UaqItem,
-    write_layout,
-)
+from knowgate.offline_eval.data.graph import Answerability, UaqData, UaqItem, write_layout
 from knowgate.offline_eval.suites.uaqfact._scoring import score_run
 from knowgate.offline_eval.systems import GuardChoice
+from tests.offline_eval.data.graph.layout_questions import AB, UA, item
 from tests.offline_eval.suites.uaqfact.runs import read_uaqfact_run, run_uaqfact
-
-LEADER = Clue("Who leads Rill?", ("Bo Rask",))
 
 
 def asked(kind: Answerability, mother: str) -> UaqItem:
-    answers = (Answer("Q1", mother),) if kind is Answerability.ANSWERABLE else ()
-    return UaqItem(
+    return item(
         f"inter_0_{kind.value}",
-        "en",
-        QuestionType.INTER,
         kind,
-        "Who leads Rill and is also the mother of Ann Lund?",
-        answers,
-        clues=(LEADER, Clue("The mother of Ann Lund is?", (mother,))),
+        question="Who leads Rill and is also the mother of Ann Lund?",
+        answer=mother,
+        steps=(("Who leads Rill?", "Bo Rask"), ("The mother of Ann Lund is?", mother)),
     )
 
 
 def test_it_declines_what_has_no_answer_and_nothing_else(tmp_path: Path) -> None:
     questions = (
-        asked(Answerability.UNANSWERABLE, "Mary Lund"),
-        asked(Answerability.ANSWERABLE, "Bo Rask"),
+        asked(UA, "Mary Lund"),
+        asked(AB, "Bo Rask"),
     )
     folder = write_layout(UaqData(questions), tmp_path / "set")
     run = run_uaqfact(

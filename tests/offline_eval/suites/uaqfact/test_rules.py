@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from knowgate.offline_eval.data.uaqfact import UaqItem, read_layout
+from knowgate.offline_eval.data.graph import UaqData, UaqItem
 from knowgate.offline_eval.suites.uaqfact._absence import (
     published_hit,
     published_refusals,
@@ -19,7 +19,7 @@ from knowgate.offline_eval.suites.uaqfact._absence import (
 )
 from knowgate.offline_eval.suites.uaqfact._plan import UaqRow
 from knowgate.offline_eval.suites.uaqfact._scoring import verdicts
-from tests.offline_eval.suites.uaqfact.questions import AB, DILEMMA, item
+from tests.offline_eval.data.graph.layout_questions import AB, DILEMMA, item
 
 # Read off the published description anew: one search after another, in the reply as it is
 # and in its lower case.
@@ -49,7 +49,7 @@ def refuses(reply: str) -> bool:
 
 @pytest.mark.slow
 def test_the_published_rules_are_reproduced_on_five_thousand_replies(shared_data: Path) -> None:
-    items = [one for one in read_layout(shared_data / "uaqfact").items if not one.unanswerable]
+    items = [one for one in UaqData.read(shared_data / "uaqfact").items if not one.unanswerable]
     rng = random.Random(7)
     asked: list[UaqItem] = []
     replies: list[str] = []

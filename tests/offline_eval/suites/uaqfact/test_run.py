@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from knowgate.guard import Decision, InputError, LanguageModelError, Reason, Route
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.data.uaqfact import read_layout, write_layout
+from knowgate.offline_eval.data.graph import UaqData, write_layout
 from knowgate.offline_eval.run import (
     TableSpec,
 )
@@ -24,7 +24,7 @@ from knowgate.offline_eval.suites.uaqfact._prompting import Prompts, clue_facts,
 from knowgate.offline_eval.suites.uaqfact._replay import read_replies
 from knowgate.offline_eval.suites.uaqfact._scoring import score_choices, score_run
 from knowgate.offline_eval.systems import LoggedReplies
-from tests.offline_eval.suites.uaqfact.questions import small_set
+from tests.offline_eval.data.graph.layout_questions import small_set
 from tests.offline_eval.suites.uaqfact.runs import read_uaqfact_run, run_uaqfact
 
 ALL_FORMS: dict[str, Any] = {"forms": TASK3_FORMS}
@@ -239,7 +239,7 @@ def test_prompts_that_ask_something_else_are_refused(
 
 
 def test_facts_are_found_in_batches_as_one_by_one(shared_data: Path) -> None:
-    items = read_layout(shared_data / "uaqfact").items
+    items = UaqData.read(shared_data / "uaqfact").items
     retriever = FactRetriever(items, 3)
     some = [*items[:70], *items[-70:]]
     together = retriever.retrieve(some)

@@ -5,11 +5,9 @@ Source: "UAQFact: Evaluating Factual Knowledge Utilization of LLMs on Unanswerab
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
-from typing import ClassVar
 
 LANGUAGES = ("en", "zh")
 
@@ -62,6 +60,16 @@ class Triple:
     object: str
     start: str = ""
     end: str = ""
+
+    def __str__(self) -> str:
+        """Write the fact as one line.
+
+        Example:
+            >>> str(Triple("Ann Li", "mayor of", "Rill", "1990", "1995"))
+            'Ann Li — mayor of — Rill (1990–1995)'
+        """
+        bounds = f" ({self.start or '?'}–{self.end or '?'})" if self.start or self.end else ""
+        return f"{self.subject} — {self.relation} — {self.object}{bounds}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,58 +145,6 @@ class ChoiceItem:
     def key(self) -> str:
         """Unique in a set: language, type and id."""
         return f"{self.language}/{self.type.value}/{self.qid}"
-
-
-@dataclass(frozen=True, slots=True)
-class UaqData:
-    """A set of questions.
-
-    Attributes:
-        TASKS: all tasks, by number.
-        items: of tasks 1 and 3, in the order of the files.
-        choices: of task 2.
-        examples: few-shot examples by language and type, in the order of the files; those
-            with clues are task 3's.
-        quirks: irregularities of the files and how each was handled.
-        files: that it was read from; none of a generated set.
-    """
-
-    TASKS: ClassVar[tuple[int, ...]] = (1, 2, 3)
-
-    items: tuple[UaqItem, ...]
-    choices: tuple[ChoiceItem, ...] = ()
-    examples: Mapping[tuple[str, QuestionType], tuple[UaqItem, ...]] = field(default_factory=dict)
-    clue_examples: Mapping[tuple[str, QuestionType], tuple[UaqItem, ...]] = field(
-        default_factory=dict
-    )
-    quirks: tuple[str, ...] = ()
-    files: tuple[Path, ...] = field(default=(), compare=False)
-
-    @property
-    def languages(self) -> tuple[str, ...]:
-        """In the order of the items."""
-        return tuple(dict.fromkeys(item.language for item in self.items))
-
-    def counts(self) -> Iterator[tuple[str, str, str, str, int]]:
-        """(task, type, kind, language, number); kind is empty for task 2."""
-        for language in self.languages:
-            for kind_of_task in ("task1", "task3"):
-                for question_type in QuestionType:
-                    for kind in Answerability:
-                        number = sum(
-                            item.language == language
-                            and item.type is question_type
-                            and item.kind is kind
-                            and (kind_of_task == "task1" or bool(item.clues))
-                            for item in self.items
-                        )
-                        yield kind_of_task, question_type.value, kind.value, language, number
-            for question_type in QuestionType:
-                number = sum(
-                    choice.language == language and choice.type is question_type
-                    for choice in self.choices
-                )
-                yield "task2", question_type.value, "", language, number
 
 
 _BETWEEN = (" or ", "还是")

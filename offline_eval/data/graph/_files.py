@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ....guard.abstention import load_rule
 from ....guard.errors import InputError
@@ -21,7 +21,6 @@ from ._items import (
     Clue,
     QuestionType,
     Triple,
-    UaqData,
     UaqItem,
     dilemma_options,
 )
@@ -202,41 +201,96 @@ _HINT_READING = "fetch the file again, or compare it with the published one"
 _Raw = tuple[str, Mapping[str, Any]]
 
 
-def read_layout(
-    folder: str | os.PathLike[str],
-    *,
-    languages: Sequence[str] | None = None,
-    tasks: Sequence[int] = UaqData.TASKS,
-) -> UaqData:
-    """Read the questions of a folder in the published layout, or of a generated set.
+@dataclass(frozen=True, slots=True)
+class UaqData:
+    """A set of questions.
 
-    Args:
-        folder: the one that holds `task1`, or one that holds it as `1.0` or `data/1.0`.
-        languages: which ones; all that the folder has by default.
-        tasks: whose files are read and must be there; questions of task 1 always are.
-
-    Returns:
-        Items in the order of types, kinds and files, with the clues of task 3 where it
-        is asked for.
-
-    Raises:
-        InputError: a folder that is no such set or lacks files, or a file that is broken;
-            names file and item.
+    Attributes:
+        TASKS: all tasks, by number.
+        items: of tasks 1 and 3, in the order of the files.
+        choices: of task 2.
+        examples: few-shot examples by language and type, in the order of the files; those
+            with clues are task 3's.
+        quirks: irregularities of the files and how each was handled.
+        files: that it was read from; none of a generated set.
     """
-    layout = Layout(folder)
-    chosen = tuple(sorted(set(tasks)))
-    if not chosen or not set(chosen) <= set(UaqData.TASKS):
-        raise InputError(f"there are tasks 1, 2 and 3, not {list(tasks)}", where="tasks")
-    wanted = layout.present_languages() if languages is None else tuple(dict.fromkeys(languages))
-    if not wanted:
-        raise InputError(
-            "no questions in any language", where=str(layout.root), hint="task1 lacks its files"
+
+    TASKS: ClassVar[tuple[int, ...]] = (1, 2, 3)
+
+    items: tuple[UaqItem, ...]
+    choices: tuple[ChoiceItem, ...] = ()
+    examples: Mapping[tuple[str, QuestionType], tuple[UaqItem, ...]] = field(default_factory=dict)
+    clue_examples: Mapping[tuple[str, QuestionType], tuple[UaqItem, ...]] = field(
+        default_factory=dict
+    )
+    quirks: tuple[str, ...] = ()
+    files: tuple[Path, ...] = field(default=(), compare=False)
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """In the order of the items."""
+        return tuple(dict.fromkeys(item.language for item in self.items))
+
+    def counts(self) -> Iterator[tuple[str, str, str, str, int]]:
+        """(task, type, kind, language, number); kind is empty for task 2."""
+        for language in self.languages:
+            for kind_of_task in ("task1", "task3"):
+                for question_type in QuestionType:
+                    for kind in Answerability:
+                        number = sum(
+                            item.language == language
+                            and item.type is question_type
+                            and item.kind is kind
+                            and (kind_of_task == "task1" or bool(item.clues))
+                            for item in self.items
+                        )
+                        yield kind_of_task, question_type.value, kind.value, language, number
+            for question_type in QuestionType:
+                number = sum(
+                    choice.language == language and choice.type is question_type
+                    for choice in self.choices
+                )
+                yield "task2", question_type.value, "", language, number
+
+    @classmethod
+    def read(
+        cls,
+        folder: str | os.PathLike[str],
+        *,
+        languages: Sequence[str] | None = None,
+        tasks: Sequence[int] = TASKS,
+    ) -> UaqData:
+        """Read the questions of a folder in the published layout, or of a generated set.
+
+        Args:
+            folder: the one that holds `task1`, or one that holds it as `1.0` or `data/1.0`.
+            languages: which ones; all that the folder has by default.
+            tasks: whose files are read and must be there; questions of task 1 always are.
+
+        Returns:
+            Items in the order of types, kinds and files, with the clues of task 3 where it
+            is asked for.
+
+        Raises:
+            InputError: a folder that is no such set or lacks files, or a file that is broken;
+                names file and item.
+        """
+        layout = Layout(folder)
+        chosen = tuple(sorted(set(tasks)))
+        if not chosen or not set(chosen) <= set(cls.TASKS):
+            raise InputError(f"there are tasks 1, 2 and 3, not {list(tasks)}", where="tasks")
+        wanted = (
+            layout.present_languages() if languages is None else tuple(dict.fromkeys(languages))
         )
-    for language in wanted:
-        layout.require(language, chosen)
-    found = _Reader(layout, chosen).read(wanted)
-    files = tuple(path for language in wanted for path in layout.needed(language, chosen))
-    return replace(found, files=files)
+        if not wanted:
+            raise InputError(
+                "no questions in any language", where=str(layout.root), hint="task1 lacks its files"
+            )
+        for language in wanted:
+            layout.require(language, chosen)
+        found = _Reader(layout, chosen).read(wanted)
+        files = tuple(path for language in wanted for path in layout.needed(language, chosen))
+        return replace(found, files=files)
 
 
 class _Reader:

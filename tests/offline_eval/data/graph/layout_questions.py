@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from knowgate.offline_eval.data.uaqfact import (
-    Answer,
+from knowgate.offline_eval.data.graph import (
     Answerability,
     ChoiceItem,
-    Clue,
     QuestionType,
-    Triple,
     UaqData,
     UaqItem,
 )
+from knowgate.offline_eval.data.graph._items import Answer, Clue, Triple
 
 UA, AB = Answerability.UNANSWERABLE, Answerability.ANSWERABLE
 INTER, TIME, DILEMMA = QuestionType.INTER, QuestionType.TIME, QuestionType.DILEMMA
@@ -26,10 +24,13 @@ def item(
     question: str = "Who is the father of Bo and the mayor of Rill?",
     answer: str = "Ann Li",
     options: tuple[str, ...] = (),
+    steps: tuple[tuple[str, str], ...] = (),
     triples: tuple[Triple, ...] = (),
 ) -> UaqItem:
     clues: tuple[Clue, ...]
-    if question_type is INTER:
+    if steps:
+        clues = tuple(Clue(question, (answer,)) for question, answer in steps)
+    elif question_type is INTER:
         clues = (Clue("Who is the father of Bo?", ("Ann Li",)), Clue("Who is mayor?", ("Cy", "Di")))
     elif question_type is TIME:
         clues = (Clue("When did it begin?", ("1990",)), Clue("When did it end?", ("1995",)))

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from ....guard.files import write_text
-from ._files import Layout
-from ._items import Answerability, ChoiceItem, Clue, QuestionType, UaqData, UaqItem
+from ._files import Layout, UaqData
+from ._items import Answerability, ChoiceItem, Clue, QuestionType, UaqItem
 
 _NONE = {"label": "None", "id": "None"}
 _TARGETS = {"zh": ("是", "否")}
 
 
 def write_layout(data: UaqData, folder: str | os.PathLike[str]) -> Path:
-    """Write `data` so that `read_layout`, and code for the published set, can read it.
+    """Write `data` so that `UaqData.read`, and code for the published set, can read it.
 
     Answers' aliases and the triples behind a question stand in further fields. A type of
     question that the set lacks has an empty list: its files are there all the same.

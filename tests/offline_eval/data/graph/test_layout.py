@@ -12,20 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data.uaqfact import (
-    QuestionType,
-    Triple,
-    UaqData,
-    read_layout,
-    write_layout,
-)
-from knowgate.offline_eval.data.uaqfact._items import dilemma_options
-from tests.offline_eval.suites.uaqfact.questions import AB, item, small_set
+from knowgate.offline_eval.data.graph import QuestionType, UaqData, write_layout
+from knowgate.offline_eval.data.graph._items import Triple, dilemma_options
+from tests.offline_eval.data.graph.layout_questions import AB, item, small_set
 
 
 @pytest.fixture(scope="module")
 def published(shared_data: Path) -> UaqData:
-    return read_layout(shared_data / "uaqfact")
+    return UaqData.read(shared_data / "uaqfact")
 
 
 def test_every_published_question_is_read(published: UaqData) -> None:
@@ -51,7 +45,7 @@ def test_the_quirks_of_the_published_files_are_said(published: UaqData) -> None:
 
 def test_a_published_set_written_again_is_the_same(published: UaqData, tmp_path: Path) -> None:
     write_layout(published, tmp_path)
-    again = read_layout(tmp_path)
+    again = UaqData.read(tmp_path)
     assert again.items == published.items
     assert again.choices == published.choices
     assert again.examples == published.examples
@@ -63,7 +57,7 @@ def test_triples_and_other_languages_are_kept(tmp_path: Path) -> None:
     data = small_set("fr")
     items = (*data.items, item("inter_ab_2", AB, language="fr", triples=triples))
     write_layout(UaqData(items, data.choices, data.examples, data.clue_examples), tmp_path)
-    again = read_layout(tmp_path)
+    again = UaqData.read(tmp_path)
     assert again.languages == ("fr",)
     assert {one.qid: one.triples for one in again.items}["inter_ab_2"] == triples
 
@@ -76,19 +70,19 @@ def folder(tmp_path: Path) -> Path:
 def test_the_folder_above_will_do(folder: Path) -> None:
     parent = folder.parent / "parent"
     shutil.copytree(folder, parent / "data" / "1.0")
-    assert len(read_layout(parent).items) == 6
+    assert len(UaqData.read(parent).items) == 6
 
 
 def test_a_partial_folder_is_refused_with_what_is_missing(folder: Path) -> None:
     (folder / "task2" / "time_task2_en_choice.json").unlink()
     with pytest.raises(InputError, match=r"1 of 21 files .* task2/time_task2_en_choice.json"):
-        read_layout(folder)
-    assert len(read_layout(folder, tasks=[1, 3]).items) == 6
+        UaqData.read(folder)
+    assert len(UaqData.read(folder, tasks=[1, 3]).items) == 6
 
 
 def test_a_language_that_is_not_there_is_refused(folder: Path) -> None:
     with pytest.raises(InputError, match="'zh'"):
-        read_layout(folder, languages=["en", "zh"])
+        UaqData.read(folder, languages=["en", "zh"])
 
 
 @pytest.mark.parametrize("place", ["nowhere", "file", "empty"])
@@ -96,7 +90,7 @@ def test_what_is_no_such_folder_is_said(tmp_path: Path, place: str) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("x")
     with pytest.raises(InputError, match="task1"):
-        read_layout(tmp_path / place)
+        UaqData.read(tmp_path / place)
 
 
 QUESTIONS = "task1/inter_ab_en.json"
@@ -121,14 +115,14 @@ def test_a_broken_item_is_named(
     values = json.loads(path.read_text())
     path.write_text(json.dumps([values[0] | change, *values[1:]]))
     with pytest.raises(InputError, match=message):
-        read_layout(folder)
+        UaqData.read(folder)
 
 
 def test_an_id_that_stands_twice_is_refused(folder: Path) -> None:
     path = folder / QUESTIONS
     path.write_text(json.dumps(json.loads(path.read_text()) * 2))
     with pytest.raises(InputError, match=r"item 2.*twice"):
-        read_layout(folder)
+        UaqData.read(folder)
 
 
 json_values = st.recursive(
@@ -158,7 +152,7 @@ def test_any_json_is_read_or_refused_in_one_line(folder: Path, file: str, change
     path.write_text(json.dumps([value] if isinstance(change, dict) else value))
     refused = ""
     try:
-        read_layout(folder)
+        UaqData.read(folder)
     except InputError as error:
         refused = str(error)
     finally:
