@@ -1,17 +1,27 @@
-"""Do these passages suffice? Relevance scorers on five domains, none of which trained them.
+"""Do these passages suffice? Relevance scorers on domains of several kinds.
 
     OMP_NUM_THREADS=1 python benchmarks/sufficiency.py --data ../shared/data --markdown OUT.md
 
 Per scorer and set: AUROC of "the passages suffice" with a 95 % bootstrap interval over questions;
-false abstention, the share of sufficient passages abstained from where 5 and 10 % of the
+false abstention, the share of sufficient passages abstained from where 5, 10 and 20 % of the
 insufficient ones pass; ECE of the calibrated relevance over ten bins of equal mass; milliseconds
 per question with its sufficient passages on one thread, nothing cached, and passages cached.
 Passages are taken together as the scorer does by default. Questions in a language that a scorer
-does not know are counted apart. `fused+adapted` is fused, adapted to the questions of four folds
-and judged on the fifth.
+does not know are counted apart.
+
+Sets whose insufficient passages answer something else (off the answer) stand apart from those whose
+insufficient passages speak of what is asked (on the topic): they differ by .4 in AUROC. The
+policy-like domains, answers only, are also averaged, one weight a domain, with a bootstrap over
+domains and differences to `--reference`.
+
+`fused+adapted` is fused, adapted to the questions of four folds and judged on the fifth.
+`sufficiency+faq` is its mix fitted on the FAQ sites, each site judged by the fit on the others.
+A folder whose adapter was trained on FAQ sites may be judged only on the others: name them with
+`--sets`.
 
 The negatives of XQuAD-en and of the policy sets are chosen by the bi-encoder, which makes them
-hardest for it; those of XQuAD-en-tfidf are chosen by TF-IDF.
+hardest for it; those of XQuAD-en-tfidf are chosen by TF-IDF. RGB's sets hold as many snippets with
+the answer as without: as published, their number alone tells.
 """
 
 from __future__ import annotations
@@ -21,12 +31,14 @@ import os
 import platform
 import time
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from sufficiency_cases import Builder, CaseSet
+from sufficiency_domains import domain_left_out, pooled, refitted
 from sufficiency_measures import (
     Cell,
     Stopwatch,
@@ -35,6 +47,7 @@ from sufficiency_measures import (
     cross_validated,
     measure,
     progress,
+    verdict_cells,
 )
 from sufficiency_report import examples, markdown
 
@@ -46,6 +59,7 @@ from knowgate.guard.signals.relevance import load_scorer, scorer_names
 
 SCORERS = ("lexical", "bi_encoder", "late_interaction", "sufficiency", "fused")
 ADAPTED = "fused+adapted"
+REFITTED = "sufficiency+faq"
 CACHE_BYTES = 200 * 2**20
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
@@ -63,24 +77,26 @@ def machine(clock: str) -> str:
 
 
 def chosen(given: str | None, known: Sequence[str], what: str) -> list[str]:
-    """Names from a comma-separated list, all that are known without one.
+    """Names from a comma-separated list, which may hold patterns; all known ones without a list.
 
     Raises:
         InputError: a name is not known, nor a folder.
     """
     if given is None:
         return list(known)
-    names = [name.strip() for name in given.split(",") if name.strip()]
-    for name in names:
-        if name not in known and not os.path.isdir(name):
+    found: list[str] = []
+    for name in (part.strip() for part in given.split(",")):
+        matching = [one for one in known if fnmatchcase(one, name)]
+        if name and not matching and not os.path.isdir(name):
             raise InputError(f"no {what} {name!r}", hint=f"any of: {', '.join(known)}")
-    return names
+        found += matching or [name] * bool(name)
+    return list(dict.fromkeys(found))
 
 
 def known_scorers() -> list[str]:
     """What this version can be asked for, in the order of the report."""
     found = [name for name in SCORERS if name in scorer_names()]
-    return [*found, ADAPTED] if "fused" in found else found
+    return [*found, *(name for name in (ADAPTED, REFITTED) if name.partition("+")[0] in found)]
 
 
 def cells_of(
@@ -94,6 +110,8 @@ def cells_of(
             cell(name, one, cross_validated(one.cases, adapt, label=f"{name} on {one.name}"))
             for one in fitting
         ]
+    if name == REFITTED:
+        return domain_left_out(name, sets, refitted(name.partition("+")[0]))
     # The bi-encoder that ranked the passages has their embeddings already.
     scorer: Any = bi_encoder if name == "bi_encoder" else load_scorer(name)
     watch = Stopwatch(load_scorer(name), CLOCKS[clock])
@@ -106,8 +124,11 @@ def arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
-    parser.add_argument("--scorers", help=f"of {', '.join((*SCORERS, ADAPTED))}; or folders")
-    parser.add_argument("--sets", help="comma-separated; all without it")
+    parser.add_argument(
+        "--scorers", help=f"of {', '.join((*SCORERS, ADAPTED, REFITTED))}; or folders"
+    )
+    parser.add_argument("--sets", help="comma-separated, FAQ-* is all sites; all without it")
+    parser.add_argument("--reference", default="fused", help="scorer that others are held against")
     parser.add_argument("--most", type=int, help="questions per set at most, a seeded sample")
     parser.add_argument("--clock", choices=list(CLOCKS), default="wall", help="of the milliseconds")
     parser.add_argument("--json", type=Path, help="write all figures here")
@@ -132,14 +153,17 @@ def run(given: argparse.Namespace) -> None:
         progress(f"retrieving for {name}")
         sets.append(builder.build(name))
     cells = [found for name in scorers for found in cells_of(name, sets, bi_encoder, given.clock)]
+    cells += [found for one in sets for found in verdict_cells(one)]
+    together = pooled(sets, cells, given.reference)
     progress(f"done in {time.perf_counter() - started:.0f} s")
-    table = markdown(sets, cells)
+    table = markdown(sets, cells, together, given.reference)
     print(f"{machine(given.clock)}\n\n{table}")
     if given.markdown is not None:
         write_text(given.markdown, f"{machine(given.clock)}\n\n{table}\n")
     if given.json is not None:
         rows = [found.to_dict() for found in cells]
-        write_json(given.json, {"machine": machine(given.clock), "cells": rows})
+        domains = [one.to_dict() for one in together]
+        write_json(given.json, {"machine": machine(given.clock), "cells": rows, "pooled": domains})
     if given.examples is not None:
         write_text(given.examples, examples(worst, cells))
 

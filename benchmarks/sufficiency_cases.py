@@ -6,8 +6,8 @@ the sets name theirs. The shared data folder is read as published; nothing of it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any, Literal
@@ -23,6 +23,9 @@ from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.testbed import Fact, World, default_world
 
 TOP = 5
+FAQ = "FAQ-"
+# Rules that settle a question only together with the user's circumstances: no FAQ site.
+NO_SITE = "orsharc"
 MICROWORLD_QUESTIONS, SEED = 300, 0
 Floats = NDArray[np.float64]
 # (questions, passages) -> similarities of shape (len(questions), len(passages))
@@ -35,8 +38,8 @@ class Case:
 
     Attributes:
         question: its text.
-        positives: passages that suffice together.
-        negatives: passages that do not.
+        positives: passages that suffice together; none where only insufficient ones are known.
+        negatives: passages that do not; none where only sufficient ones are known.
     """
 
     question: str
@@ -54,6 +57,10 @@ class CaseSet:
         cases: one per question.
         unit: `set` judges a case's passages together, `passage` each by itself.
         adaptable: whether it comes of one knowledge base that a scorer can adapt itself to.
+        lacks: what the insufficient passages are: `off_answer`, they answer something else;
+            `on_topic`, they speak of what is asked and lack what answers it.
+        pooled: whether it is one of the policy-like domains, whose figures are averaged.
+        verdicts: per logged judge one value a case: 1 sufficient, 0 not, 0.5 neither said.
     """
 
     name: str
@@ -61,6 +68,9 @@ class CaseSet:
     cases: tuple[Case, ...]
     unit: Literal["set", "passage"] = "set"
     adaptable: bool = False
+    lacks: Literal["off_answer", "on_topic"] = "off_answer"
+    pooled: bool = False
+    verdicts: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
 
 class Builder:
@@ -90,6 +100,8 @@ class Builder:
             "microworld-relation": self._microworld,
             "XQuAD-zh": self._xquad,
             "RGB-zh": self._rgb,
+            "NoMIRACL-en": self._nomiracl,
+            **{f"{FAQ}{site}": self._faq for site in faq_sites(data)},
         }
 
     @property
@@ -125,17 +137,38 @@ class Builder:
         passages = [
             row["answer"] if alone else f"{row['question']}\n{row['answer']}" for row in rows
         ]
+        kinds = "answers" if alone else "questions and answers"
+        return self._left_out(
+            name, f"PolicyBench {domain}, {kinds}", questions, passages, pooled=alone
+        )
+
+    def _faq(self, name: str) -> CaseSet:
+        site = name.removeprefix(FAQ)
+        rows = [row for _, row in read_jsonl(self._data / "faq_pack" / f"{site}.jsonl")]
+        questions, answers = ([row[key] for row in rows] for key in ("question", "answer"))
+        return self._left_out(name, f"FAQ site {site}, answers", questions, answers, pooled=True)
+
+    def _left_out(
+        self,
+        name: str,
+        title: str,
+        questions: Sequence[str],
+        passages: Sequence[str],
+        *,
+        pooled: bool,
+    ) -> CaseSet:
+        """Each question with its passage among the best five, and without it."""
         similar = self._dense(questions, passages)
         cases = []
         for at, question in enumerate(questions):
-            others = [i for i in range(len(rows)) if passages[i] != passages[at]]
+            others = [i for i in range(len(passages)) if passages[i] != passages[at]]
             cases.append(top_sets(question, passages, at, others, similar[at]))
-        kinds = "answers" if alone else "questions and answers"
         return CaseSet(
             name,
-            f"PolicyBench {domain}, {kinds}: top five with the source, top five without it",
+            f"{title}: top five with the source, top five without it",
             self._sample(cases),
             adaptable=True,
+            pooled=pooled,
         )
 
     def _xquad(self, name: str) -> CaseSet:
@@ -177,16 +210,38 @@ class Builder:
         language, _, kind = name.removeprefix("RGB-").partition("-")
         path = self._data / "rgb" / f"{language}_fact.first_half.jsonl"
         cases = [
-            Case(row["query"], tuple(row["positive"]), tuple(row["negative"]))
+            alike_in_size(Case(row["query"], tuple(row["positive"]), tuple(row["negative"])))
             for _, row in read_jsonl(path)
             if row["positive"] and row["negative"]
         ]
         each = "each by itself" if kind else "all together"
         return CaseSet(
             name,
-            f"RGB {language}: positive snippets, negative snippets, {each}",
+            f"RGB {language}: as many positive snippets as negative ones, {each}",
             self._sample(cases),
             unit="passage" if kind else "set",
+            lacks="on_topic",
+        )
+
+    def _nomiracl(self, name: str) -> CaseSet:
+        rows = [row for _, row in read_jsonl(self._data / "nomiracl" / "en_even.jsonl")]
+        if self._most is not None and len(rows) > self._most:
+            rows = Random(SEED).sample(rows, self._most)
+        said = {"yes": 1.0, "no": 0.0}
+        return CaseSet(
+            name,
+            "NoMIRACL: ten retrieved passages, judged by people; questions are other ones",
+            tuple(
+                Case(row["question"], tuple(row["passages"]), ())
+                if row["sufficient"]
+                else Case(row["question"], (), tuple(row["passages"]))
+                for row in rows
+            ),
+            lacks="on_topic",
+            verdicts={
+                judge: tuple(said.get(row["verdicts"][judge], 0.5) for row in rows)
+                for judge in rows[0]["verdicts"]
+            },
         )
 
     def _microworld(self, name: str) -> CaseSet:
@@ -198,7 +253,20 @@ class Builder:
         )
         cases = microworld_cases(default_world(), same_subject=kind == "subject")
         title = f"microworld: document that states the answer, {against}"
-        return CaseSet(name, title, self._sample(cases))
+        lacks: Literal["off_answer", "on_topic"] = "on_topic" if kind == "subject" else "off_answer"
+        return CaseSet(name, title, self._sample(cases), lacks=lacks)
+
+
+def faq_sites(data: Path) -> list[str]:
+    """The sites of the FAQ pack; none where the pack is not there."""
+    found = sorted(path.stem for path in (data / "faq_pack").glob("*.jsonl"))
+    return [site for site in found if not site.startswith(NO_SITE)]
+
+
+def alike_in_size(case: Case) -> Case:
+    """The case with as many positives as negatives, so that the number tells nothing."""
+    size = min(len(case.positives), len(case.negatives))
+    return Case(case.question, case.positives[:size], case.negatives[:size])
 
 
 def ranked(places: Sequence[int], similar: Floats) -> list[int]:

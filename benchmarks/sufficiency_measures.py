@@ -6,7 +6,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -21,7 +21,7 @@ from knowgate.guard.policy import aggregator
 from knowgate.guard.signals import relevance
 from knowgate.guard.signals.relevance import FusedScorer, default_calibrator
 
-LEAKS = (0.05, 0.10)
+LEAKS = (0.05, 0.10, 0.20)
 FOLDS, SEED = 5, 0
 TIMED = 12
 BATCH = 64
@@ -125,6 +125,8 @@ def judge(
     rows: list[tuple[Case, bool, tuple[str, ...]]] = []
     for case in cases:
         for sufficient, passages in ((True, case.positives), (False, case.negatives)):
+            if not passages:
+                continue
             lists = [(text,) for text in passages] if each else [passages]
             rows.extend((case, sufficient, part) for part in lists)
     found = []
@@ -175,6 +177,11 @@ def cross_validated(cases: Sequence[Case], adapt: Adapt, *, label: str = "") -> 
     return found
 
 
+def source_of(case: Case) -> str:
+    """The passage that suffices: what is retrieved with it in place and not without it."""
+    return next(passage for passage in case.positives if passage not in case.negatives)
+
+
 def adaptation() -> Adapt:
     """Self-adaptation of the fused scorer to labelled cases."""
 
@@ -183,8 +190,7 @@ def adaptation() -> Adapt:
             TrainingQuestion(
                 id=str(at),
                 text=case.question,
-                # What is retrieved with the source in place and not without it.
-                passage=next(p for p in case.positives if p not in case.negatives),
+                passage=source_of(case),
                 topic="",
             )
             for at, case in enumerate(cases)
@@ -196,6 +202,31 @@ def adaptation() -> Adapt:
     return adapt
 
 
+def by_question(judgements: Sequence[Judgement]) -> list[tuple[list[float], list[float]]]:
+    """Per question the values of its sufficient and of its insufficient passages."""
+    found: dict[int, tuple[list[float], list[float]]] = {}
+    for one in judgements:
+        lists = found.setdefault(id(one.case), ([], []))
+        lists[0 if one.sufficient else 1].append(one.raw)
+    return list(found.values())
+
+
+def verdict_cells(case_set: CaseSet) -> list[Cell]:
+    """The judges whose verdicts were logged.
+
+    The AUROC of a verdict is its balanced accuracy; it has no threshold to choose.
+    """
+    found = []
+    for logged, values in sorted(case_set.verdicts.items()):
+        judgements = [
+            Judgement(case, bool(case.positives), value, value, "", value)
+            for case, value in zip(case_set.cases, values, strict=True)
+        ]
+        one = cell(f"verdict of {logged}", case_set, judgements)
+        found.append(replace(one, false_abstention=dict.fromkeys(LEAKS), ece=None))
+    return found
+
+
 def cell(
     name: str,
     case_set: CaseSet,
@@ -205,16 +236,12 @@ def cell(
     times: tuple[float | None, float | None] = (None, None),
 ) -> Cell:
     """The figures of judgements."""
-    questions: dict[int, tuple[list[float], list[float]]] = {}
-    for one in judgements:
-        lists = questions.setdefault(id(one.case), ([], []))
-        lists[0 if one.sufficient else 1].append(one.raw)
     positives = [one.raw for one in judgements if one.sufficient]
     negatives = [one.raw for one in judgements if not one.sufficient]
     return Cell(
         scorer=name,
         set_name=case_set.name,
-        auroc=bootstrap_auroc(list(questions.values())),
+        auroc=bootstrap_auroc(by_question(judgements)),
         false_abstention={
             leak: OperatingPoint.false_abstention(positives, negatives, leak) for leak in LEAKS
         },
@@ -287,5 +314,5 @@ def measure(name: str, scorer: Any, case_set: CaseSet, watch: Stopwatch) -> Cell
         case_set,
         found,
         unsupported=1 - len(cases) / len(case_set.cases) if case_set.cases else 0.0,
-        times=watch.times(cases),
+        times=watch.times([case for case in cases if case.positives]),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,17 +13,17 @@ import pytest
 
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.testbed import default_world
-from tests.support.paths import BENCHMARKS
+from tests.support.paths import BENCHMARKS, SHARED_DATA
 
-MODULES = ("sufficiency_cases", "sufficiency_measures")
+MODULES = ("sufficiency_cases", "sufficiency_measures", "sufficiency_domains")
 
 
 @pytest.fixture(scope="module")
-def sufficiency() -> Iterator[tuple[Any, Any]]:
+def sufficiency() -> Iterator[tuple[Any, Any, Any]]:
     sys.path.insert(0, str(BENCHMARKS))
     try:
-        cases, measures = (importlib.import_module(name) for name in MODULES)
-        yield cases, measures
+        cases, measures, domains = (importlib.import_module(name) for name in MODULES)
+        yield cases, measures, domains
     finally:
         sys.path.remove(str(BENCHMARKS))
         for name in MODULES:
@@ -31,9 +32,9 @@ def sufficiency() -> Iterator[tuple[Any, Any]]:
 
 @pytest.mark.slow
 def test_the_source_takes_the_fifth_place_where_it_was_not_retrieved(
-    sufficiency: tuple[Any, Any],
+    sufficiency: tuple[Any, Any, Any],
 ) -> None:
-    cases, _ = sufficiency
+    cases, *_ = sufficiency
     passages = list("abcdefg")
     similar = np.asarray([0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1])
 
@@ -47,9 +48,9 @@ def test_the_source_takes_the_fifth_place_where_it_was_not_retrieved(
 
 
 def test_no_question_is_judged_by_a_scorer_that_was_adapted_to_it(
-    sufficiency: tuple[Any, Any],
+    sufficiency: tuple[Any, Any, Any],
 ) -> None:
-    cases, measures = sufficiency
+    cases, measures, _ = sufficiency
     asked = [cases.Case(f"question {n}", ("yes",), ("no",)) for n in range(13)]
     adapted_to: list[set[str]] = []
     judged: list[tuple[int, str]] = []
@@ -72,9 +73,9 @@ def test_no_question_is_judged_by_a_scorer_that_was_adapted_to_it(
 
 
 def test_a_microworld_document_without_a_fact_states_only_the_others(
-    sufficiency: tuple[Any, Any],
+    sufficiency: tuple[Any, Any, Any],
 ) -> None:
-    cases, _ = sufficiency
+    cases, *_ = sufficiency
     world = default_world()
     fact = next(f for f in world.facts if f.relation == "founding_year")
 
@@ -83,3 +84,105 @@ def test_a_microworld_document_without_a_fact_states_only_the_others(
     assert fact.value in world.document_for(fact).text
     assert fact.value not in rest
     assert world.entity(fact.subject).name in rest
+
+
+def test_sets_of_one_case_are_alike_in_size(sufficiency: tuple[Any, Any, Any]) -> None:
+    cases, *_ = sufficiency
+
+    found = cases.alike_in_size(cases.Case("q", ("a", "b"), ("c", "d", "e")))
+
+    assert (found.positives, found.negatives) == (("a", "b"), ("c", "d"))
+
+
+def test_sets_say_whether_insufficient_passages_are_on_the_topic(
+    sufficiency: tuple[Any, Any, Any],
+) -> None:
+    cases, *_ = sufficiency
+    if not (SHARED_DATA / "nomiracl").is_dir():
+        pytest.skip("the shared data are not here")
+
+    class ByLength:
+        def embed(self, texts: Any) -> Any:
+            return np.asarray([[len(text), 1.0] for text in texts])
+
+    builder = cases.Builder(SHARED_DATA, ByLength(), most=4)
+    judged, site, snippets = (builder.build(name) for name in ("NoMIRACL-en", "FAQ-foia", "RGB-en"))
+
+    assert [one.lacks for one in (judged, site, snippets)] == ["on_topic", "off_answer", "on_topic"]
+    assert [one.pooled for one in (judged, site, snippets)] == [False, True, False]
+    assert all(bool(one.positives) != bool(one.negatives) for one in judged.cases)
+    assert {len(values) for values in judged.verdicts.values()} == {len(judged.cases)}
+    assert all(len(one.positives) == len(one.negatives) == cases.TOP for one in site.cases)
+    assert all(len(one.positives) == len(one.negatives) for one in snippets.cases)
+    assert not any(name.startswith("FAQ-orsharc") for name in builder.names)
+
+
+def judged_set(modules: tuple[Any, Any, Any], name: str, shift: float) -> tuple[Any, Any]:
+    """A policy-like domain of 40 questions and its cell: values with this gap on average."""
+    cases, measures, _ = modules
+    rng = np.random.default_rng(len(name))
+    asked = tuple(cases.Case(f"{name} {n}", ("yes",), ("no",)) for n in range(40))
+    values = rng.normal(size=(40, 2)) + np.asarray([shift, 0.0])
+    judgements = [
+        measures.Judgement(case, sufficient, value, 0.5, "", value)
+        for case, row in zip(asked, values.tolist(), strict=True)
+        for sufficient, value in zip((True, False), row, strict=True)
+    ]
+    case_set = cases.CaseSet(name, name, asked, pooled=True)
+    return case_set, measures.cell("one", case_set, judgements)
+
+
+def test_domains_weigh_alike_and_their_spread_widens_the_interval(
+    sufficiency: tuple[Any, Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    *_, domains = sufficiency
+    monkeypatch.setattr(domains, "DRAWS", 20)
+    monkeypatch.setattr(domains, "DOMAIN_DRAWS", 200)
+    alike = [judged_set(sufficiency, name, 1.0) for name in ("FAQ-a", "FAQ-bb", "FAQ-ccc")]
+    apart = [judged_set(sufficiency, "FAQ-a", -2.0), *alike[1:]]
+
+    def auroc_of(found: list[Any]) -> Any:
+        [one] = domains.pooled([s for s, _ in found], [c for _, c in found], "one")
+        assert one.difference == {}
+        return one.figures[domains.AUROC]
+
+    narrow, wide = auroc_of(alike), auroc_of(apart)
+
+    assert narrow.value == pytest.approx(np.mean([cell.auroc.value for _, cell in alike]))
+    assert wide.high - wide.low > narrow.high - narrow.low
+    assert narrow.n == 3
+
+
+def test_a_scorer_differs_from_itself_by_nothing(
+    sufficiency: tuple[Any, Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    *_, domains = sufficiency
+    monkeypatch.setattr(domains, "DRAWS", 20)
+    found = [judged_set(sufficiency, name, 1.0) for name in ("FAQ-a", "FAQ-bb")]
+    cells = [cell for _, cell in found]
+    same = [replace(cell, scorer="same") for cell in cells]
+
+    _, one = domains.pooled([s for s, _ in found], [*cells, *same], "one")
+
+    difference = one.difference[domains.AUROC]
+    assert (difference.value, difference.low, difference.high) == (0.0, 0.0, 0.0)
+
+
+def test_a_site_is_judged_by_what_was_fitted_on_the_others(
+    sufficiency: tuple[Any, Any, Any],
+) -> None:
+    cases, _, domains = sufficiency
+    sets = [
+        cases.CaseSet(name, name, (cases.Case(f"{name}?", ("yes",), ("no",)),))
+        for name in ("FAQ-a", "FAQ-b", "policy")
+    ]
+    fitted_on: list[list[str]] = []
+
+    def fit(given: Any) -> LexicalScorer:
+        fitted_on.append([case.question for case in given])
+        return LexicalScorer()
+
+    found = domains.domain_left_out("refitted", sets, fit)
+
+    assert [one.set_name for one in found] == ["FAQ-a", "FAQ-b", "policy"]
+    assert fitted_on == [["FAQ-b?"], ["FAQ-a?"], ["FAQ-a?", "FAQ-b?"]]
