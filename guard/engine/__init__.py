@@ -5,6 +5,7 @@ from __future__ import annotations
 from .._model_files import EMBEDDED_SHA256
 from ._backends import GRAPH_SHA256, BackendName, DtypeName, LoadedEncoder, ScorerOptions
 from ._bi_encoder import BiEncoderScorer
+from ._device_batches import best_on_device
 from ._encoder import EncodedText, TokenEncoder
 from ._load_encoder import exported_as
 from ._loading import embedded_model_path, quiet_loading
@@ -21,6 +22,7 @@ __all__ = [
     "LoadedEncoder",
     "ScorerOptions",
     "TokenEncoder",
+    "best_on_device",
     "configuration_sha256",
     "embedded_model_path",
     "export_encoder",

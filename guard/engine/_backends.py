@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextvars
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypedDict, get_args
 
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from ..deadlines import check_deadline
 from ..errors import InputError
+from ._device_batches import mask_of, padded, plan_batches
 
 BackendName = Literal["torch", "onnx"]
 DtypeName = Literal["float32", "bfloat16", "float16", "int8"]
@@ -32,7 +34,8 @@ _DTYPES: Mapping[str, tuple[str, ...]] = {
     "torch": ("float32", "bfloat16", "float16"),
     "onnx": ("float32", "float16", "int8"),
 }
-_GPU_BATCH = 64
+# Batches on a GPU whose results nobody has fetched yet: their vectors take memory there.
+_MOST_STARTED = 4
 
 
 class ScorerOptions(TypedDict, total=False):
@@ -145,11 +148,12 @@ class LoadedEncoder:
 
 def run_rows(
     backend: Backend, ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None = None
-) -> list[list[NDArray[np.float32]]]:
+) -> list[list[Any]]:
     """Run rows of ids of any lengths; results in order, cut to each row's length.
 
     On a CPU every row runs by itself, without padding: its numbers do not depend on its
-    neighbours, and nothing is spent on padding. On a GPU rows of like length run together.
+    neighbours, and nothing is spent on padding. On a GPU rows of like length run together,
+    and token vectors stay there as tensors.
 
     Args:
         backend: runs the rows.
@@ -162,40 +166,82 @@ def run_rows(
     Raises:
         DeadlineExceededError: nobody waits for the result any more.
     """
-    size = 1 if backend.device == "cpu" else _GPU_BATCH
-    # By length, so that what runs together is padded little; the longest first, so that no
-    # thread is left with a long row at the end.
+    return begin_rows(backend, ids, types)()
+
+
+def is_batched(backend: Backend) -> bool:
+    """Whether rows run together: on every device but the CPU."""
+    return bool(getattr(backend, "batched", backend.device != "cpu"))
+
+
+def begin_rows(
+    backend: Backend, ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None = None
+) -> Callable[[], list[list[Any]]]:
+    """Begin `run_rows`; the function that is returned waits for the results.
+
+    On a GPU the caller can prepare the next rows meanwhile; on a CPU all is done on return.
+    """
+    if not is_batched(backend):
+        done = _one_by_one(backend, ids, types)
+        return lambda: done
+    start: Callable[..., Callable[[], list[list[Any]]]] = getattr(
+        backend, "start", partial(_run_batch, backend)
+    )
+    found: list[list[Any]] = [[] for _ in ids]
+    started: deque[tuple[Sequence[int], Callable[[], list[list[Any]]]]] = deque()
+
+    def fetch(most: int) -> None:
+        while len(started) > most:
+            rows, wait = started.popleft()
+            for row, outputs in zip(rows, wait(), strict=True):
+                found[row] = outputs
+
+    for batch in plan_batches([len(row) for row in ids]):
+        check_deadline()
+        inputs = {INPUT_IDS: padded(ids, batch), ATTENTION_MASK: mask_of(ids, batch)}
+        if types is not None:
+            inputs[TOKEN_TYPE_IDS] = padded(types, batch)
+        started.append((batch.rows, start(inputs, [len(ids[row]) for row in batch.rows])))
+        fetch(_MOST_STARTED)
+
+    def wait() -> list[list[Any]]:
+        fetch(0)
+        return found
+
+    return wait
+
+
+def _run_batch(
+    backend: Backend, inputs: Mapping[str, NDArray[np.int64]], lengths: Sequence[int]
+) -> Callable[[], list[list[Any]]]:
+    """Run a padded batch on a backend that does not start batches."""
+    outputs = backend.run(inputs)
+    # Copies: a row of an array keeps the whole array in memory.
+    done = [
+        [np.array(one[row, :n] if one.ndim == 3 else one[row], np.float32) for one in outputs]
+        for row, n in enumerate(lengths)
+    ]
+    return lambda: done
+
+
+def _one_by_one(
+    backend: Backend, ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None
+) -> list[list[Any]]:
+    # The longest first, so that no thread is left with a long row at the end.
     order = sorted(range(len(ids)), key=lambda i: -len(ids[i]))
-    parts = [order[start : start + size] for start in range(0, len(order), size)]
-    found: list[list[NDArray[np.float32]]] = [[] for _ in ids]
+    found: list[list[Any]] = [[] for _ in ids]
 
     def run(part: list[int]) -> None:
         check_deadline()
-        inputs = {INPUT_IDS: _padded([ids[i] for i in part]), ATTENTION_MASK: _mask(ids, part)}
+        [row] = part
+        inputs = {INPUT_IDS: np.array([ids[row]]), ATTENTION_MASK: np.ones((1, len(ids[row])), int)}
         if types is not None:
-            inputs[TOKEN_TYPE_IDS] = _padded([types[i] for i in part])
-        outputs = backend.run(inputs)
-        for row, i in enumerate(part):
-            # Copies: a row of an array keeps the whole array in memory.
-            found[i] = [
-                np.array(one[row, : len(ids[i])] if one.ndim == 3 else one[row], dtype=np.float32)
-                for one in outputs
-            ]
+            inputs[TOKEN_TYPE_IDS] = np.array([types[row]])
+        # Copies: a row of an array keeps the whole array in memory.
+        found[row] = [np.array(one[0], dtype=np.float32) for one in backend.run(inputs)]
 
-    in_threads(run, parts, backend.workers)
+    in_threads(run, [[row] for row in order], backend.workers)
     return found
-
-
-def _padded(rows: Sequence[Sequence[int]]) -> NDArray[np.int64]:
-    padded = np.zeros((len(rows), max(map(len, rows))), dtype=np.int64)
-    for place, row in enumerate(rows):
-        padded[place, : len(row)] = row
-    return padded
-
-
-def _mask(ids: Sequence[Sequence[int]], part: Sequence[int]) -> NDArray[np.int64]:
-    lengths = np.array([len(ids[i]) for i in part])
-    return (np.arange(lengths.max())[None, :] < lengths[:, None]).astype(np.int64)
 
 
 def in_threads(run: Callable[[list[int]], None], parts: list[list[int]], workers: int) -> None:

@@ -8,7 +8,8 @@ What is promised:
   `BiEncoderScorer` with the same model, for any text.
 - **Independence**: on a CPU every window runs by itself, without padding, so what a text
   gives does not depend on its neighbours, on the order, on the cache or on other threads.
-  On a GPU windows of like length run together, and neighbours show in the last bits.
+  On a GPU windows of like length run together, and neighbours show in the last bits; there
+  token vectors stay on the device.
 - **Whole texts**: what is longer than the model takes is read in overlapping windows, the
   first of which is what the bi-encoder reads.
 - **Shared results are read-only**: arrays may come from the cache and are read-only.
@@ -18,8 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -37,7 +37,8 @@ from ._backends import (
     DtypeName,
     LoadedEncoder,
     Runtime,
-    run_rows,
+    begin_rows,
+    is_batched,
 )
 from ._bi_encoder import CHARACTERS_PER_TOKEN
 from ._language import is_readable
@@ -49,23 +50,41 @@ MAX_WINDOWS = 16
 _BYTES_PER_WINDOW = 600
 # Three quarters of a window: no stretch of a quarter window is ever cut in two.
 _STRIDE_SHARE = 0.75
+# A GPU encodes these while the next ones are tokenised.
+_TEXTS_AT_ONCE = 128
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class EncodedText:
     """One window of a text, encoded. Arrays are read-only.
 
-    Attributes:
+    Args:
         ids: word-piece ids of shape (n,), the first [CLS] and the last [SEP].
         vectors: last hidden states of shape (n, dimensions), as the model gives them
-            (not of unit length).
+            (not of unit length); a tensor where they stay on a GPU.
         embedding: the sentence embedding of shape (dimensions,), of unit length; for
             the embedded model the mean of all n vectors, normalised.
     """
 
-    ids: NDArray[np.int32]
-    vectors: NDArray[np.float32]
-    embedding: NDArray[np.float32]
+    __slots__ = ("_vectors", "embedding", "ids")
+
+    def __init__(self, ids: NDArray[np.int32], vectors: Any, embedding: NDArray[np.float32]):
+        self.ids, self._vectors, self.embedding = ids, vectors, embedding
+
+    @property
+    def vectors(self) -> NDArray[np.float32]:
+        """The vectors on the host; copied from the device at every call where they are there."""
+        tensor = self.on_device
+        return self._vectors if tensor is None else _frozen(tensor.cpu().numpy())
+
+    @property
+    def on_device(self) -> Any | None:
+        """The vectors as a tensor where they were left on a device."""
+        return None if isinstance(self._vectors, np.ndarray) else self._vectors
+
+    @property
+    def nbytes(self) -> int:
+        """What ids, vectors and embedding take."""
+        return int(self.ids.nbytes + self._vectors.nbytes + self.embedding.nbytes)
 
 
 class TokenEncoder:
@@ -196,12 +215,13 @@ class TokenEncoder:
         found = self._cache.found(keys)
         missing = {k: t for k, t in zip(keys, texts, strict=True) if k not in found}
         if missing:
-            windows = [self._windows(text, limit) for text in missing.values()]
-            encoded = iter(self._run([ids for text in windows for ids in text]))
-            fresh = {
-                key: [next(encoded) for _ in text]
-                for key, text in zip(missing, windows, strict=True)
-            }
+            new = list(missing.values())
+            step = _TEXTS_AT_ONCE if is_batched(self._loaded.backend) else len(new)
+            begun = [
+                self._begin(new[start : start + step], limit) for start in range(0, len(new), step)
+            ]
+            encoded = [windows for wait in begun for windows in wait()]
+            fresh = dict(zip(missing, encoded, strict=True))
             found.update(fresh)
             self._cache.keep(fresh)
         return [found[key] for key in keys]
@@ -234,21 +254,26 @@ class TokenEncoder:
     def _ids(self, text: str) -> list[int]:
         return piece_ids(self._tokenizer, text)
 
-    def _run(self, windows: list[list[int]]) -> list[EncodedText]:
-        rows = zip(windows, run_rows(self._loaded.backend, windows), strict=True)
-        return [
-            EncodedText(
-                _frozen(np.asarray(window, dtype=np.int32)), _frozen(vectors), _frozen(embedding)
-            )
-            for window, (vectors, embedding) in rows
-        ]
+    def _begin(self, texts: list[str], limit: int) -> Callable[[], list[list[EncodedText]]]:
+        """Tokenise texts and begin to encode them; the function returned waits."""
+        windows = [self._windows(text, limit) for text in texts]
+        wait = begin_rows(self._loaded.backend, [ids for text in windows for ids in text])
+
+        def encoded() -> list[list[EncodedText]]:
+            rows = iter(wait())
+            return [[_encoded(ids, *next(rows)) for ids in text] for text in windows]
+
+        return encoded
+
+
+def _encoded(ids: list[int], vectors: Any, embedding: NDArray[np.float32]) -> EncodedText:
+    if isinstance(vectors, np.ndarray):
+        _frozen(vectors)
+    return EncodedText(_frozen(np.asarray(ids, dtype=np.int32)), vectors, _frozen(embedding))
 
 
 def _bytes_of(windows: list[EncodedText]) -> int:
-    return sum(
-        _BYTES_PER_WINDOW + window.ids.nbytes + window.vectors.nbytes + window.embedding.nbytes
-        for window in windows
-    )
+    return sum(_BYTES_PER_WINDOW + window.nbytes for window in windows)
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from ..deadlines import check_deadline
 from ..errors import DeviceError, ModelFolderError, optional_import
 from ..files import file_sha256
 from ._backends import LoadedEncoder, Runtime
+from ._device_batches import CudaCapture, GraphRuns, to_device, to_host, token_rows_of
 from ._loading import embedded_model_path, merge_adapter, quiet_loading, weights_file
 from ._minilm import MiniLM
 from ._model_folder import configuration_sha256, encoder_parts, model_folder
@@ -32,6 +33,9 @@ class TorchBackend:
         model: gives `token_embeddings` and `sentence_embedding` of `input_ids` and
             `attention_mask`.
         dtype: as fingerprints record it.
+
+    Attributes:
+        batched: whether rows run together, by `start`: on every device but the CPU.
     """
 
     name = "torch"
@@ -42,18 +46,49 @@ class TorchBackend:
         self._torch: Any = optional_import("torch")
         self._model, self.dtype = model, dtype
         self.device = str(model.device)
+        self.batched = self.device != "cpu"
+        capture = CudaCapture() if self.device.startswith("cuda") else None
+        self._runs = GraphRuns(self._launch, capture)
 
     def run(self, inputs: Mapping[str, NDArray[np.int64]]) -> list[NDArray[np.float32]]:
         """Run the model once."""
         torch = self._torch
         given = {name: torch.from_numpy(array).to(self.device) for name, array in inputs.items()}
         with torch.inference_mode():
-            # The same modules and steps as in sentence-transformers' `encode`, or bits would
-            # differ.
-            features = self._model(given)
-            embeddings = torch.nn.functional.normalize(features["sentence_embedding"], p=2, dim=1)
-            vectors = features["token_embeddings"]
-            return [one.float().cpu().numpy() for one in (vectors, embeddings)]
+            return [one.cpu().numpy() for one in self._launch(given)]
+
+    def start(
+        self, inputs: Mapping[str, NDArray[np.int64]], lengths: Sequence[int]
+    ) -> Callable[[], list[list[Any]]]:
+        """Start the model on a padded batch, without waiting for it.
+
+        Args:
+            inputs: as `run`; rows beyond `lengths` only pad.
+            lengths: tokens of each row.
+
+        Returns:
+            Waits, and returns the outputs of each row: token vectors as tensors that stay on
+            the device, without padding; all else as arrays.
+        """
+        with self._torch.inference_mode(), self._runs.lock:
+            outputs = self._runs(to_device(inputs, self.device))
+            # Started before the lock is given back: a graph's next replay overwrites outputs.
+            begun = [
+                token_rows_of(one, lengths) if one.ndim == 3 else to_host(one[: len(lengths)])
+                for one in outputs
+            ]
+
+        def wait() -> list[list[Any]]:
+            columns = [one() if callable(one) else one for one in begun]
+            return [list(row) for row in zip(*columns, strict=True)]
+
+        return wait
+
+    def _launch(self, given: Mapping[str, Any]) -> tuple[Any, ...]:
+        # The same modules and steps as in sentence-transformers' `encode`, or bits would differ.
+        features = self._model(dict(given))
+        embeddings = self._torch.nn.functional.normalize(features["sentence_embedding"], p=2, dim=1)
+        return features["token_embeddings"].float(), embeddings.float()
 
 
 def load_torch(
@@ -81,6 +116,9 @@ def load_torch(
         merge_adapter(loaded if isinstance(loaded, MiniLM) else loaded[0].auto_model, adapter)
     if runtime.dtype != "float32":
         reduce_precision(loaded, runtime.dtype)
+    if isinstance(loaded, MiniLM) and loaded.device.type != "cpu":
+        # Whether a batch is padded is not asked of the device: the host would wait for it.
+        loaded.always_masks = True
     tokenizer = folder / "tokenizer.json"
     return LoadedEncoder(
         TorchBackend(loaded, runtime.dtype),

@@ -11,7 +11,7 @@ inverse document frequency after Sparck Jones 1972.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...contracts import SetScore
-from ...engine import EncodedText, TokenEncoder
+from ...engine import EncodedText, TokenEncoder, best_on_device
 from ...errors import ModelFolderError, optional_import
 from ...files import file_sha256
 from ...policy import Fingerprint
@@ -66,15 +66,13 @@ class QuestionTokens:
 
     Attributes:
         ids: word-piece ids of shape (n,).
-        units: token vectors of unit length, of shape (n, dimensions).
         weights: IDF weights that sum to 1, of shape (n,).
-        embedding: the question's embedding of shape (dimensions,).
+        text: the question as it was encoded.
     """
 
     ids: NDArray[np.int32]
-    units: Floats
     weights: Floats
-    embedding: Floats
+    text: EncodedText
 
     @classmethod
     def of(cls, question: EncodedText, idf: Floats) -> QuestionTokens:
@@ -83,9 +81,7 @@ class QuestionTokens:
         weights = idf[ids]
         total = float(weights.sum())
         weights = weights / total if total > 0 else np.full(len(ids), 1 / max(1, len(ids)))
-        return cls(
-            ids, unit_rows(question.vectors[1:-1]), weights.astype(np.float32), question.embedding
-        )
+        return cls(ids, weights.astype(np.float32), question)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,18 +117,73 @@ class PassageMatch:
         )
 
 
-def match(question: QuestionTokens, windows: Sequence[EncodedText], stride: int) -> PassageMatch:
-    """Match one passage, given as its overlapping windows."""
-    best = np.full(len(question.ids), -1.0, dtype=np.float32)
+Asked = tuple[QuestionTokens, Sequence[EncodedText]]
+
+
+def match_all(pairs: Sequence[Asked], stride: int) -> list[PassageMatch]:
+    """Match questions with passages, each given as its overlapping windows.
+
+    Vectors on a device are multiplied there, those of all pairs together.
+    """
+    best = _best_products([(question.text, windows) for question, windows in pairs], _ALL)
+    return [
+        _match(question, windows, found, stride)
+        for (question, windows), found in zip(pairs, best, strict=True)
+    ]
+
+
+def _match(
+    question: QuestionTokens, windows: Sequence[EncodedText], best: Floats, stride: int
+) -> PassageMatch:
     exact = np.zeros(len(question.ids), dtype=bool)
     cosine = -1.0
     for window in windows:
-        cosine = max(cosine, float(np.dot(question.embedding, window.embedding)))
+        cosine = max(cosine, float(np.dot(question.text.embedding, window.embedding)))
         if len(question.ids):
-            best = np.maximum(best, best_products(question.units, unit_rows(window.vectors)))
             exact |= (question.ids[:, None] == window.ids).any(axis=1)
     pieces = stride * (len(windows) - 1) + len(windows[-1].ids)
     return PassageMatch(cosine, best, exact.astype(np.float32), pieces)
+
+
+# Which tokens of a passage are looked at: all, or all but [CLS] and [SEP].
+_ALL, _WITHOUT_MARKS = slice(None), slice(1, -1)
+
+
+def _best_products(
+    pairs: Sequence[tuple[EncodedText, Sequence[EncodedText]]], told: slice
+) -> list[Floats]:
+    """Per pair the best cosine of each question token with a token of the windows, at least -1."""
+    found = [np.full(len(question.ids) - 2, -1.0, dtype=np.float32) for question, _ in pairs]
+    jobs = [
+        (place, question, window)
+        for place, (question, windows) in enumerate(pairs)
+        for window in windows
+        if len(found[place]) and len(window.ids[told])
+    ]
+    texts = [text for _, question, window in jobs for text in (question, window)]
+    if jobs and all(text.on_device is not None for text in texts):
+        products = _on_device([job[1:] for job in jobs], told)
+    else:
+        units = {id(one): unit_rows(one.vectors[1:-1]) for _, one, _ in jobs}
+        products = (
+            best_products(units[id(question)], unit_rows(window.vectors[told]))
+            for _, question, window in jobs
+        )
+    for (place, _, _), best in zip(jobs, products, strict=True):
+        np.maximum(found[place], best, out=found[place])
+    return found
+
+
+def _on_device(pairs: Sequence[tuple[EncodedText, EncodedText]], told: slice) -> Iterable[Floats]:
+    """`best_products` of all pairs in one product where their vectors are."""
+    questions = {id(question): question.on_device[1:-1] for question, _ in pairs}
+    windows = {id(window): window.on_device[told] for _, window in pairs}
+    places = [{key: place for place, key in enumerate(those)} for those in (questions, windows)]
+    return best_on_device(
+        list(questions.values()),
+        list(windows.values()),
+        [(places[0][id(question)], places[1][id(window)]) for question, window in pairs],
+    )
 
 
 def joined(matches: Sequence[PassageMatch]) -> PassageMatch:
@@ -220,9 +271,10 @@ class LateInteractionScorer:
         """Weighted cosines of shape (len(pairs),) for (question, passage) pairs."""
         questions = self._encoder.encode_first([question for question, _ in pairs])
         passages = self._encoder.encode([passage for _, passage in pairs])
+        best = all_best_cosines(list(zip(questions, passages, strict=True)))
         found = [
-            weighted_match(best_cosines(question, windows), self._weights(question))
-            for question, windows in zip(questions, passages, strict=True)
+            weighted_match(one, self._weights(question))
+            for question, one in zip(questions, best, strict=True)
         ]
         return np.asarray(found, dtype=np.float64)
 
@@ -245,15 +297,19 @@ class LateInteractionScorer:
         require_sets(questions, passages)
         encoded = self._encoder.encode_first(questions)
         windows = iter(self._encoder.encode([passage for those in passages for passage in those]))
+        pairs = [
+            (question, next(windows))
+            for question, those in zip(encoded, passages, strict=True)
+            for _ in those
+        ]
+        best = iter(all_best_cosines(pairs))
         return [
-            self._judged(question, [next(windows) for _ in those])
+            self._judged(question, [next(best) for _ in those])
             for question, those in zip(encoded, passages, strict=True)
         ]
 
-    def _judged(self, question: EncodedText, passages: list[list[EncodedText]]) -> SetScore:
+    def _judged(self, question: EncodedText, best: list[NDArray[np.float64]]) -> SetScore:
         weights = self._weights(question)
-        # Passage by passage: one product over all would sum in another order.
-        best = [best_cosines(question, windows) for windows in passages]
         together = np.max(np.stack(best), axis=0)
         return SetScore(
             tuple(weighted_match(one, weights) for one in best), weighted_match(together, weights)
@@ -269,13 +325,15 @@ def best_cosines(question: EncodedText, windows: Sequence[EncodedText]) -> NDArr
     Shape (n,) for n question tokens without [CLS] and [SEP]; -1 where the windows have
     no token.
     """
-    asked = unit_rows(question.vectors[1:-1])
-    best = np.full(len(asked), -1.0)
-    for window in windows:
-        told = unit_rows(window.vectors[1:-1])
-        if len(asked) and len(told):
-            best = np.maximum(best, np.clip(best_products(asked, told), -1.0, 1.0))
-    return best
+    return all_best_cosines([(question, windows)])[0]
+
+
+def all_best_cosines(
+    pairs: Sequence[tuple[EncodedText, Sequence[EncodedText]]],
+) -> list[NDArray[np.float64]]:
+    """`best_cosines` of many questions, each with its windows."""
+    found = _best_products(pairs, _WITHOUT_MARKS)
+    return [np.clip(one.astype(np.float64), -1.0, 1.0) for one in found]
 
 
 def token_weights(

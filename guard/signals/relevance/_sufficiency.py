@@ -32,7 +32,7 @@ from ._late_interaction import (
     PassageMatch,
     QuestionTokens,
     joined,
-    match,
+    match_all,
     match_values,
     word_piece_idf,
 )
@@ -379,15 +379,18 @@ class _MatchScorer:
         tokens = [QuestionTokens.of(one, idf) for one in encoder.encode_first(questions)]
         texts = [text for those in parts for one in those for text in one.texts]
         windows = iter(encoder.encode(texts))
+        pairs = [
+            (asked, next(windows))
+            for asked, those in zip(tokens, parts, strict=True)
+            for one in those
+            for _ in one.texts
+        ]
+        found = iter(match_all(pairs, encoder.stride))
         return [
             (
                 asked,
                 [
-                    PartMatches.of(
-                        one,
-                        [match(asked, next(windows), encoder.stride) for _ in one.texts],
-                        len(asked.ids),
-                    )
+                    PartMatches.of(one, [next(found) for _ in one.texts], len(asked.ids))
                     for one in those
                 ],
             )

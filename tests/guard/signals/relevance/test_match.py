@@ -14,7 +14,7 @@ from knowgate.guard.signals.relevance._late_interaction import (
     PassageMatch,
     QuestionTokens,
     joined,
-    match,
+    match_all,
     match_values,
 )
 
@@ -40,12 +40,11 @@ def asked(ids: list[int], vectors: list[list[float]]) -> QuestionTokens:
     return QuestionTokens.of(text(ids, vectors), IDF)
 
 
-def test_question_tokens_are_of_unit_length_and_weigh_by_idf_without_the_marks() -> None:
+def test_question_tokens_weigh_by_idf_without_the_marks() -> None:
     found = asked([3, 4], [[3.0, 4.0, 0.0], [0.0, 0.0, 0.5]])
     assert found.ids.tolist() == [3, 4]
-    assert found.units == pytest.approx(np.asarray([[0.6, 0.8, 0.0], Z]))
     assert found.weights.tolist() == [0.75, 0.25]
-    assert found.embedding.tolist() == X
+    assert found.text.embedding.tolist() == X
 
 
 def test_tokens_that_all_weigh_nothing_weigh_alike() -> None:
@@ -57,7 +56,7 @@ def test_each_question_token_takes_its_best_cosine_over_all_windows() -> None:
     first = text([4, 5], [[0.6, 0.8, 0.0], Z], embedding=[0.5, 0.0, 0.5])
     second = text([5], [[0.8, 0.6, 0.0]], embedding=[0.25, 0.5, 0.0])
 
-    found = match(question, [first, second], stride=2)
+    [found] = match_all([(question, [first, second])], stride=2)
 
     assert found.best == pytest.approx([0.8, 0.8])
     assert found.exact.tolist() == [0.0, 1.0]
@@ -68,7 +67,7 @@ def test_each_question_token_takes_its_best_cosine_over_all_windows() -> None:
 
 def test_the_length_of_a_vector_does_not_matter() -> None:
     question = asked([3], [[2.0, 0.0, 0.0]])
-    found = match(question, [text([4], [[6.0, 8.0, 0.0]])], stride=9)
+    [found] = match_all([(question, [text([4], [[6.0, 8.0, 0.0]])])], stride=9)
     assert found.best == pytest.approx([0.6])
 
 
@@ -106,7 +105,7 @@ def test_the_penalty_raises_short_passages_and_lowers_long_ones(pieces: int, sig
 
 def test_a_question_without_tokens_matches_nothing() -> None:
     question = asked([], [])
-    found = match(question, [text([3], [X])], stride=9)
+    [found] = match_all([(question, [text([3], [X])])], stride=9)
     assert match_values(question, found, 0.06) == {
         "cosine": 1.0,
         "idf_match": -1.0,
@@ -177,7 +176,7 @@ def test_a_further_window_never_lowers_the_match(data: st.DataObject) -> None:
         )
     ]
     question = asked([3, 4], [X, Y])
-    fewer, all_of_them = match(question, windows[:-1], 9), match(question, windows, 9)
+    fewer, all_of_them = match_all([(question, windows[:-1]), (question, windows)], 9)
     assert (all_of_them.best >= fewer.best).all()
     assert (all_of_them.exact >= fewer.exact).all()
     assert all_of_them.cosine >= fewer.cosine

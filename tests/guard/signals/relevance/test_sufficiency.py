@@ -21,7 +21,7 @@ from knowgate.guard.signals.relevance import BUNDLED_FOLDER, FusedScorer, load_s
 from knowgate.guard.signals.relevance._late_interaction import (
     QuestionTokens,
     joined,
-    match,
+    match_all,
     match_values,
 )
 from knowgate.guard.signals.relevance._match_model import FEATURES
@@ -68,7 +68,8 @@ def test_the_score_is_the_mix_of_the_match_features(
     values: list[dict[str, float]] = [{}, {}, {}]
     for name, encoder in (("base", base), ("trained", trained)):
         tokens = QuestionTokens.of(encoder.encode_first([QUESTION])[0], fused._idf[name])
-        found = [match(tokens, windows, encoder.stride) for windows in encoder.encode(PASSAGES[:2])]
+        encoded = encoder.encode(PASSAGES[:2])
+        found = match_all([(tokens, windows) for windows in encoded], encoder.stride)
         for place, one in enumerate([*found, joined(found)]):
             values[place] |= {
                 f"{name}.{feature}": value
