@@ -10,6 +10,7 @@ from typing import Any
 from knowgate.guard import Confidence, Generation, Guard, LanguageModelError
 from knowgate.guard.signals.confidence import SampledConsistency
 from knowgate.guard.testing import ScriptedLanguageModel
+from tests.support.deadlines import awith_enough_time
 from tests.support.guards import guard_with, policy_with
 
 MANY = [f"{kind} {number}" for number in range(14) for kind in ("sure", "torn", "lost", "broken")]
@@ -61,37 +62,42 @@ class Hanging(SampledConsistency):
 
     def estimate(self, question: str) -> Confidence:
         if question == "hangs":
-            self.released.wait(10)
+            self.released.wait(60)
         return Confidence(1.0, "Ada")
 
     async def aestimate(self, question: str) -> Confidence:
         if question == "hangs":
-            await asyncio.sleep(10)
+            await asyncio.sleep(60)
         return Confidence(1.0, "Ada")
 
     def estimate_many(self, questions: Sequence[str], **settings: Any) -> Any:
-        self.released.wait(10)
+        self.released.wait(60)
 
     async def aestimate_many(self, questions: Sequence[str], **settings: Any) -> Any:
         await asyncio.sleep(10)
 
 
 async def test_a_joint_estimate_that_hangs_leaves_each_question_its_own_deadline() -> None:
-    estimator = Hanging()
-    guard = guard_with(
-        policy_with(confidence_threshold=0.7), estimator=estimator, deadlines={"confidence": 0.2}
-    )
     questions = ["a", "hangs", "b"]
 
-    try:
-        for found in (
-            guard.decide_batch(questions, [[]] * 3),
-            await guard.adecide_batch(questions, [[]] * 3),
-        ):
-            assert [d.route.value for d in found] == ["answer", "abstain", "answer"]
-            assert found[1].reason == "confidence_failed"
-    finally:
-        estimator.released.set()
+    async def check(seconds: float) -> None:
+        estimator = Hanging()
+        guard = guard_with(
+            policy_with(confidence_threshold=0.7),
+            estimator=estimator,
+            deadlines={"confidence": seconds},
+        )
+        try:
+            for found in (
+                guard.decide_batch(questions, [[]] * 3),
+                await guard.adecide_batch(questions, [[]] * 3),
+            ):
+                assert [d.route.value for d in found] == ["answer", "abstain", "answer"]
+                assert found[1].reason == "confidence_failed"
+        finally:
+            estimator.released.set()
+
+    await awith_enough_time(check)
 
 
 async def test_a_joint_estimate_of_the_wrong_length_or_value_fails_as_single_ones_do() -> None:

@@ -174,7 +174,7 @@ async def test_the_event_loop_goes_on_while_a_document_is_read() -> None:
     class Slow:
         @property
         def page_content(self) -> str:
-            assert released.wait(10), "the event loop was blocked"
+            assert released.wait(60), "the event loop was blocked"
             return "nine"
 
     reading = asyncio.create_task(decided("adecide", "q", [Slow()]))

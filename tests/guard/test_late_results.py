@@ -21,6 +21,7 @@ from knowgate.guard.deadlines import (
     within,
 )
 from knowgate.guard.testing import FakeEstimator, FakeScorer
+from tests.support.deadlines import awith_enough_time, with_enough_time
 from tests.support.guards import guard_with
 
 SOON = 0.02
@@ -96,44 +97,51 @@ async def test_a_signal_that_answers_its_cancellation_does_not_undo_the_callers(
 # -- calls that check their deadline ------------------------------------------------
 
 
-def _passes(log: list[int], most: int = 10_000) -> None:
-    for _ in range(most):
+def _passes(log: list[int], seconds: float = 60.0) -> None:
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
         check_deadline()
         log.append(1)
         time.sleep(0.001)
 
 
-async def _abandon(runner: DeadlineRunner, work: Callable[[], None], way: str) -> None:
+async def _abandon(
+    runner: DeadlineRunner, work: Callable[[], None], way: str, seconds: float
+) -> None:
     if way == "sync":
-        runner.call(work, SOON)
+        runner.call(work, seconds)
     elif way == "async":
-        await runner.acall(work, SOON)
+        await runner.acall(work, seconds)
     elif way == "here":
-        call_here(work, SOON)
+        call_here(work, seconds)
     elif way == "native":
-        await within(call_on_thread(work), SOON)
+        await within(call_on_thread(work), seconds)
     else:
         task = asyncio.ensure_future(runner.acall(work, 60))
-        await asyncio.sleep(SOON)
+        await asyncio.sleep(seconds)
         task.cancel()
         await task
 
 
 @pytest.mark.parametrize("way", ["sync", "async", "here", "native", "cancelled"])
 async def test_an_abandoned_call_stops_at_its_next_check(way: str) -> None:
-    runner, log = DeadlineRunner(max_workers=2), list[int]()
-    with pytest.raises((DeadlineExceededError, asyncio.CancelledError)):
-        await _abandon(runner, lambda: _passes(log), way)
-    count = len(log)
-    await asyncio.sleep(SOON)
-    # One further pass may have been under way.
-    assert 0 < len(log) <= count + 1
+    async def check(seconds: float) -> None:
+        runner, log = DeadlineRunner(max_workers=2), list[int]()
+        with pytest.raises((DeadlineExceededError, asyncio.CancelledError)):
+            await _abandon(runner, lambda: _passes(log), way, seconds)
+        count = len(log)
+        await asyncio.sleep(SOON)
+        # One further pass may have been under way.
+        assert 0 < len(log) <= count + 1
+
+    await awith_enough_time(check)
 
 
 def test_the_deadline_of_a_joint_call_moves_with_each_check_up_to_a_bound() -> None:
     runner, log = DeadlineRunner(), list[int]()
-    runner.call(lambda: _passes(log, 40), SOON, most=10)
-    assert len(log) == 40
+    with_enough_time(
+        lambda seconds: runner.call(lambda: _passes(log, 2 * seconds), seconds, most=10 * seconds)
+    )
     for call in (runner.call, call_here):
         with pytest.raises(DeadlineExceededError):
             call(lambda: _passes(log), SOON, most=2 * SOON)
@@ -141,13 +149,25 @@ def test_the_deadline_of_a_joint_call_moves_with_each_check_up_to_a_bound() -> N
 
 def test_a_call_within_an_abandoned_call_is_abandoned_as_well() -> None:
     outer, inner, ended = DeadlineRunner(), DeadlineRunner(), threading.Event()
+    begun, released = threading.Event(), threading.Event()
+
+    def hangs() -> None:
+        begun.set()
+        released.wait(60)
 
     def waits() -> None:
         try:
-            inner.call(lambda: threading.Event().wait(1), 60)
+            inner.call(hangs, 60)
         except DeadlineExceededError:
             ended.set()
 
-    with pytest.raises(DeadlineExceededError):
-        outer.call(waits, SOON)
-    assert ended.wait(0.5)
+    def check(seconds: float) -> None:
+        with pytest.raises(DeadlineExceededError):
+            outer.call(waits, seconds)
+        assert begun.is_set()
+
+    try:
+        with_enough_time(check)
+        assert ended.wait(30)
+    finally:
+        released.set()

@@ -2,6 +2,7 @@
 
     python killed_runs.py STEM ITEMS
 
+A line is the number of items that the run asks before it waits to be killed; 0 for no limit.
 Every run notes in `asked` (one line per call, before it) and `told` (one line per row that
 the store says is on disk) beside the rows. Prints `started` and its process id for a run,
 `storing` once it has stored a row, and `ended` and its wait status.
@@ -19,11 +20,17 @@ from knowgate.offline_eval.run import CallLimits, Calls, Progress
 from tests.support.any_rows import any_table
 
 
-def _run(stem: Path, items: int) -> None:
+def _run(stem: Path, items: int, most: int) -> None:
     asked = os.open(stem.with_name("asked"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     told = os.open(stem.with_name("told"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
+    begun = 0
+
     async def call(item: int) -> dict[str, Any]:
+        nonlocal begun
+        begun += 1
+        if most and begun > most:
+            await asyncio.sleep(3600)
         os.write(asked, f"{item}\n".encode())
         await asyncio.sleep(0.004 + 0.0001 * (item * 7919 % 31))
         if item % 50 == 0:
@@ -54,11 +61,11 @@ def _run(stem: Path, items: int) -> None:
 
 def main() -> None:
     stem, items = Path(sys.argv[1]), int(sys.argv[2])
-    for _ in sys.stdin:
+    for line in sys.stdin:
         child = os.fork()
         if not child:
             try:
-                _run(stem, items)
+                _run(stem, items, int(line))
             except BaseException:  # noqa: BLE001 - the fork must not go on as the parent
                 sys.excepthook(*sys.exc_info())
                 os._exit(1)

@@ -121,13 +121,15 @@ class _Server(ThreadingHTTPServer):
             if self._open > self.most_connections and self._waiting:
                 waited = next(iter(self._waiting))
                 del self._waiting[waited]
+            # From here on: its thread may begin much later.
+            self._waiting[request] = None
         if waited is not None:
             with contextlib.suppress(OSError):
                 waited.shutdown(socket.SHUT_RDWR)  # its thread reads the end, and ends
         with self._lock:
             # Connections that were just ended still have their threads for a moment.
             has_room = self._ended.wait_for(
-                lambda: self._open <= 2 * self.most_connections, timeout=1.0
+                lambda: self._open <= 2 * self.most_connections, timeout=10.0
             )
         if has_room:
             super().process_request(request, client_address)
@@ -143,7 +145,7 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def wait_for(self, connection: socket.socket) -> None:
-        """Record that a connection has sent no whole request yet."""
+        """Record that a connection waits for its next request."""
         with self._lock:
             self._waiting[connection] = None
 
@@ -216,8 +218,9 @@ class _Handler(BaseHTTPRequestHandler):
     def handle_one_request(self) -> None:
         """Serve the next request if it comes in time."""
         self._reads.deadline = min(time.monotonic() + self.request_seconds, self._ends)
-        self.server.wait_for(self.connection)
         super().handle_one_request()
+        if not self.close_connection:
+            self.server.wait_for(self.connection)
 
     def do_GET(self) -> None:
         """The page, how far it is, one reply, or its context."""

@@ -252,7 +252,7 @@ async def test_a_hung_coroutine_is_cancelled_at_its_deadline() -> None:
 
     lm = ChatModelLM(
         RunnableLambda(lambda m: "", afunc=hang),
-        limits=ChatLimits(timeout=0.05, max_attempts=1),
+        limits=ChatLimits(timeout=0.2, max_attempts=1),
         greedy_options={},
     )
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import reduce
 from operator import add
 from pathlib import Path
@@ -27,6 +28,7 @@ from knowgate.guard import Decision, InputError, Reason, Route
 from knowgate.guard.prompts import Prompt
 from tests.adapters.langchain.fakes import CONTEXT_PROMPT, WAYS, RunsHandler, Setting, collector
 from tests.adapters.langchain.test_guarded_rag_ways import essence
+from tests.support.deadlines import with_enough_time
 
 HISTORY = [HumanMessage("How much is the grounded plan?"), AIMessage("Nine euros a month.")]
 FOLLOW_UP = {"question": "what about yearly?", "chat_history": HISTORY}
@@ -202,8 +204,19 @@ def _raises(inputs: Any) -> str:
     raise ConnectionError("gone, with the secret " + inputs["question"])
 
 
+_RELEASED = threading.Event()
+
+
+@pytest.fixture
+def hanging() -> Iterator[None]:
+    """Lets what hangs end after the test."""
+    _RELEASED.clear()
+    yield
+    _RELEASED.set()
+
+
 def _hangs(inputs: Any) -> str:
-    time.sleep(1.0)
+    _RELEASED.wait(60)
     return STANDALONE
 
 
@@ -217,15 +230,15 @@ FAILURES: dict[str, Callable[[Any], str]] = {
 @pytest.mark.parametrize("fails", FAILURES.values(), ids=FAILURES)
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 async def test_a_rewriter_that_fails_leads_to_an_abstention(
-    way: Any, fails: Any, caplog: pytest.LogCaptureFixture
+    way: Any, fails: Any, caplog: pytest.LogCaptureFixture, hanging: None
 ) -> None:
     setting = Setting(conversation=Conversation(RunnableLambda(fails), timeout=0.05))
-    started = time.perf_counter()
+    started = time.monotonic()
 
     with caplog.at_level(logging.WARNING):
         [answer] = await way(setting.chain, (FOLLOW_UP,))
 
-    assert time.perf_counter() - started < 0.9
+    assert time.monotonic() - started < 30
     assert (answer.abstained, answer.decision.reason) == (True, Reason.REWRITING_FAILED)
     assert "conversation" in answer.answer
     assert setting.asked == []
@@ -282,15 +295,19 @@ def test_in_shadow_mode_a_failed_rewriting_changes_nothing() -> None:
     assert setting.asked == ["grounded, yearly?"]
 
 
-def test_one_rewriter_that_hangs_does_not_fail_the_others_of_a_batch() -> None:
+def test_one_rewriter_that_hangs_does_not_fail_the_others_of_a_batch(hanging: None) -> None:
     def hangs_for_one(inputs: Any) -> str:
         return _hangs(inputs) if "monthly" in inputs["question"] else STANDALONE
 
-    chain = Setting(conversation=Conversation(RunnableLambda(hangs_for_one), timeout=0.2)).chain
+    def check(seconds: float) -> None:
+        conversation = Conversation(RunnableLambda(hangs_for_one), timeout=seconds)
+        chain = Setting(conversation=conversation).chain
 
-    answers = chain.batch([FOLLOW_UP, {**FOLLOW_UP, "question": "and monthly?"}, FOLLOW_UP])
+        answers = chain.batch([FOLLOW_UP, {**FOLLOW_UP, "question": "and monthly?"}, FOLLOW_UP])
 
-    assert [answer.abstained for answer in answers] == [False, True, False]
+        assert [answer.abstained for answer in answers] == [False, True, False]
+
+    with_enough_time(check)
 
 
 # -- small talk -----------------------------------------------------------------------------
@@ -399,12 +416,12 @@ def test_messages_that_ask_something(text: str) -> None:
 
 def test_a_long_message_is_no_small_talk_and_is_told_fast() -> None:
     chain = Setting(conversation=Conversation(small_talk=SmallTalk(reply="Hi!"))).chain
-    started = time.perf_counter()
+    started = time.process_time()
 
     assert not chain.invoke("thanks " * 5000).small_talk
     pattern = small_talk_pattern(Prompt.bundled("small_talk_patterns").text)
     assert not pattern.fullmatch("thanks! " * 12 + "x")
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 2
 
 
 # -- arguments ------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from knowgate.adapters.langchain import GuardedAnswer, GuardedRAG
 from knowgate.guard import Decision, Guard, Mode, Reason, Route
 from knowgate.guard.testing import FailingScorer, FakeScorer
 from tests.adapters.langchain.fakes import DOCUMENTS, WAYS, RunsHandler
+from tests.support.deadlines import auntil
 from tests.support.guards import guard_with, policy_with
 
 NO_DEADLINES = {"relevance": None}
@@ -161,9 +162,6 @@ async def test_handlers_are_told_of_the_decision_once_it_is_made(asynchronous: b
 
     answer = await chain.ainvoke("q", config) if asynchronous else chain.invoke("q", config)
     await answer.adecision()
-    for _ in range(200):
-        if handler.events:
-            break
-        await asyncio.sleep(0.005)
+    await auntil(lambda: bool(handler.events))
 
     assert [event["reason"] for _, event in handler.events] == ["sufficient_context"]

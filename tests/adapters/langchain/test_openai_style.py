@@ -341,7 +341,7 @@ def test_a_server_that_asks_for_too_long_is_not_asked_again(server: Server) -> N
     with pytest.raises(LanguageModelError):
         ChatModelLM(chat_model(server)).generate(["q"])
 
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
     assert len(server.bodies) == 1
 
 
@@ -355,7 +355,7 @@ class _Response:
     [
         ({"retry-after": "2"}, 2.0),
         ({"retry-after-ms": "250", "retry-after": "2"}, 0.25),
-        ({"retry-after": formatdate(time.time() + 3600, usegmt=True)}, 3600.0),
+        ({"retry-after": "in an hour"}, 3600.0),
         ({"retry-after": formatdate(0, usegmt=True)}, 0.0),
         ({"retry-after": "soon"}, None),
         ({"retry-after": "-1"}, None),
@@ -364,6 +364,8 @@ class _Response:
     ],
 )
 def test_forms_of_retry_after(headers: dict[str, str], seconds: float | None) -> None:
+    in_an_hour = formatdate(time.time() + 3600, usegmt=True)  # now, not when tests are collected
+    headers = {name: value.replace("in an hour", in_an_hour) for name, value in headers.items()}
     cause = ConnectionError()
     cause.response = _Response(headers)  # type: ignore[attr-defined]
     error = RuntimeError()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -210,13 +210,16 @@ def test_failures_are_asked_again_on_demand_and_nothing_else_is(tmp_path: Path) 
 
 
 def test_a_judge_that_hangs_is_a_row(tmp_path: Path) -> None:
+    released = threading.Event()
+
     def hang(_: object) -> str:
-        time.sleep(1.0)
+        released.wait(60)
         return "<abstention>no</abstention>"
 
     judge = LLMJudge(RunnableLambda(hang), name="slow", criteria=Criterion.bundled()[:1])
     folder = replies_run(tmp_path / "run", {"q": "3 mm."})
     totals = judge_run(folder, [judge], limits=CallLimits(timeout=0.05, max_attempts=1))
+    released.set()
     row = verdicts(folder)["s/q/abstention/llm:slow"]
     assert totals.failed == 1
     assert row.error is not None

@@ -23,6 +23,7 @@ from knowgate.offline_eval.run import (
 )
 from knowgate.offline_eval.run._rows import UnstorableRowError
 from tests.support.any_rows import any_rows, any_table
+from tests.support.deadlines import awith_enough_time
 
 _LIMITS = frozenset(field.name for field in fields(CallLimits))
 
@@ -164,19 +165,24 @@ async def test_a_failure_that_every_call_would_meet_ends_the_run(tmp_path: Path)
 async def test_an_attempt_that_takes_too_long_is_broken_off_and_tried_again(
     tmp_path: Path,
 ) -> None:
-    attempts: Counter[str] = Counter()
+    async def check(seconds: float) -> None:
+        attempts: Counter[str] = Counter()
 
-    async def call(item: str) -> dict[str, Any]:
-        attempts[item] += 1
-        if item == "never" or attempts[item] == 1:
-            await asyncio.sleep(3600)
-        return await _echo(item)
+        async def call(item: str) -> dict[str, Any]:
+            attempts[item] += 1
+            if item == "never" or attempts[item] == 1:
+                await asyncio.sleep(3600)
+            return await _echo(item)
 
-    found = await _rows(tmp_path, ["never", "second"], call, timeout=0.05, max_attempts=2)
+        folder = tmp_path / str(seconds)
+        folder.mkdir()
+        found = await _rows(folder, ["never", "second"], call, timeout=seconds, max_attempts=2)
 
-    assert attempts == {"never": 2, "second": 2}
-    assert found["never"] == {"id": "never", "error": LanguageModelTimeoutError.__name__}
-    assert found["second"]["text"] == "SECOND"
+        assert attempts == {"never": 2, "second": 2}
+        assert found["never"] == {"id": "never", "error": LanguageModelTimeoutError.__name__}
+        assert found["second"]["text"] == "SECOND"
+
+    await awith_enough_time(check)
 
 
 async def test_a_call_that_cancels_itself_is_a_failure_and_no_end(tmp_path: Path) -> None:

@@ -24,6 +24,10 @@ CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
 )
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+# Milliseconds until a page shows what it must; a busy machine takes long.
+WAIT = 60_000
+playwright.expect.set_options(timeout=WAIT)
+expect = playwright.expect
 
 Open = Callable[..., Any]
 
@@ -45,7 +49,7 @@ def show(browser: Any, serve: Serve) -> Iterator[Open]:
         context = browser.new_context(**options)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(WAIT)
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on(
@@ -88,7 +92,7 @@ def test_clicking_through_labels_everything(run: RepliesRun, show: Open) -> None
     at(page, "Reply 1 of 4")
     page.get_by_role("button", name="yes").click()
     at(page, "Reply 2 of 4")
-    assert not page.get_by_text("expected answer?").is_visible()
+    expect(page.get_by_text("expected answer?")).to_be_hidden()
     page.get_by_role("button", name=re.compile("^no")).click()
     page.get_by_role("button", name="tier_2").click()
     at(page, "Reply 3 of 4")
@@ -99,7 +103,7 @@ def test_clicking_through_labels_everything(run: RepliesRun, show: Open) -> None
     page.get_by_role("button", name="tier_3").click()
     at(page, "All done")
 
-    assert page.get_by_text("3 of 4 replies labelled, 1 skipped.").is_visible()
+    expect(page.get_by_text("3 of 4 replies labelled, 1 skipped.")).to_be_visible()
     page.get_by_role("button", name="Go over the skipped ones").click()
     at(page, "Reply 3 of 4, skipped")
     page.get_by_role("button", name="yes").click()
@@ -131,7 +135,7 @@ def test_the_keyboard_does_everything(run: RepliesRun, show: Open) -> None:
     at(page, "Reply 2 of 4, skipped")
     page.keyboard.press("ArrowRight")
     at(page, "Reply 3 of 4")
-    assert page.get_by_role("textbox", name="Note").input_value() == "yes no 123 s"
+    expect(page.get_by_role("textbox", name="Note")).to_have_value("yes no 123 s")
     page.keyboard.press("y")
     at(page, "Reply 4 of 4")
     page.keyboard.press("Y")
@@ -150,7 +154,8 @@ def test_going_back_changes_a_label(run: RepliesRun, show: Open) -> None:
     at(page, "Reply 2 of 4")
     page.keyboard.press("b")
     at(page, "Reply 1 of 4, labelled")
-    assert page.locator('[aria-pressed="true"]').inner_text().startswith("Y")
+    pressed = page.locator('[aria-pressed="true"]')
+    expect(pressed).to_have_text(re.compile("^Y"), use_inner_text=True)
     page.keyboard.press("n")
     page.locator("fieldset.active", has_text="expected answer").wait_for()
     page.keyboard.press("3")
@@ -169,7 +174,7 @@ def test_a_page_opened_again_goes_on_at_the_first_open_reply(run: RepliesRun, sh
 
     again = show(session_of(run))
     at(again, "Reply 2 of 4")
-    assert again.get_by_text("1 of 4 labelled").is_visible()
+    expect(again.get_by_text("1 of 4 labelled")).to_be_visible()
 
 
 def test_the_context_is_folded_until_it_is_asked_for(run: RepliesRun, show: Open) -> None:
@@ -231,9 +236,9 @@ def test_disagreements_are_settled_on_the_page(run: RepliesRun, show: Open) -> N
             session.label(position, "abstention", outcome, f"<b>so says {outcome}</b>")
     page = show(LabelSession.consensus(run, "carol"))
     at(page, "Reply 1 of 2")
-    said = page.get_by_role("region", name="What annotators said").inner_text()
-    assert "Annotator A — abstention" in said
-    assert "<b>so says yes</b>" in said
+    said = page.get_by_role("region", name="What annotators said")
+    expect(said).to_contain_text("Annotator A — abstention")
+    expect(said).to_contain_text("<b>so says yes</b>")
     assert "anna" not in page.content()
     for number in (1, 2):
         at(page, f"Reply {number} of 2")
@@ -282,7 +287,7 @@ def test_a_huge_reply_is_shown_in_part_and_whole_on_demand(tmp_path: Path, show:
     assert len(page.locator("#response").inner_text()) < 21_000
     page.get_by_role("button", name="Show all 1,000,007 characters").click()
 
-    assert page.locator("#response").evaluate("e => e.textContent.endsWith('THE END')")
+    page.wait_for_function("document.getElementById('response').textContent.endsWith('THE END')")
     page.keyboard.press("y")
     at(page, "Reply 2 of 2")
 
@@ -291,19 +296,20 @@ def test_a_server_that_went_away_is_said_and_nothing_is_claimed(
     run: RepliesRun, browser: Any, socket_enabled: None
 ) -> None:
     with LabelServer(session_of(run)) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         page = browser.new_page()
+        page.set_default_timeout(WAIT)
         page.goto(server.url)
         at(page, "Reply 1 of 4")
         page.route("**/*", lambda route: route.abort())
         page.keyboard.press("y")
-        page.get_by_role("alert").get_by_text("does not answer").wait_for()
-        assert page.get_by_text("0 of 4 labelled").is_visible()
+        expect(page.get_by_role("alert")).to_contain_text("does not answer")
+        expect(page.get_by_text("0 of 4 labelled")).to_be_visible()
         page.unroute_all()
         page.keyboard.press("y")
         at(page, "Reply 2 of 4")
-        assert not page.get_by_role("alert").is_visible()
+        expect(page.get_by_role("alert")).to_be_hidden()
         page.close()
         server.stop()
         thread.join()
@@ -312,12 +318,12 @@ def test_a_server_that_went_away_is_said_and_nothing_is_claimed(
 def test_a_screen_reader_is_told_what_happens(run: RepliesRun, show: Open) -> None:
     page = show(session_of(run))
     at(page, "Reply 1 of 4")
-    assert page.evaluate("document.activeElement.id") == "heading"
+    expect(page.locator("#heading")).to_be_focused()
     page.keyboard.press("n")
     page.locator("fieldset.active", has_text="expected answer").wait_for()
 
-    assert page.locator("[aria-live=polite]").inner_text() == "Stored abstention: no."
-    assert page.evaluate("document.activeElement.tagName") == "FIELDSET"
+    expect(page.locator("[aria-live=polite]")).to_have_text("Stored abstention: no.")
+    expect(page.locator("fieldset.active")).to_be_focused()
     nameless = page.evaluate(
         """[...document.querySelectorAll('button, input, textarea, progress, fieldset')]
            .filter(e => !(e.textContent.trim() || (e.labels && e.labels.length)
