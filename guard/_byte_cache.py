@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from sys import getsizeof
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+from weakref import WeakSet
 
 from .errors import InputError
 
@@ -46,6 +48,7 @@ class ByteCache(Generic[Key, Value]):
         self._values: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
+        _CACHES.add(self)
 
     def __len__(self) -> int:
         return len(self._values)
@@ -88,6 +91,25 @@ class ByteCache(Generic[Key, Value]):
             while self._bytes > self._most_bytes:
                 _, (_, dropped) = self._values.popitem(last=False)
                 self._bytes -= dropped
+
+    def forget(self) -> None:
+        """Drop all values, even if another thread was at them when this process was forked."""
+        self._lock = threading.Lock()
+        self._values, self._bytes = OrderedDict(), 0
+
+
+_CACHES: WeakSet[ByteCache[Any, Any]] = WeakSet()
+
+
+def _forget_in_child() -> None:
+    # What another thread was changing at that moment may be half done, and its lock stays shut.
+    for cache in list(_CACHES):
+        if cache._lock.locked():
+            cache.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_child)
 
 
 def content_key(text: str, kind: int = 0) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import tracemalloc
 from sys import getsizeof
@@ -90,3 +91,17 @@ def test_long_answers_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> 
 
     assert found[7] == "7" + " word" * 500 == matching.canonical_answer("7 " + "Word " * 500)
     assert 40_000 < cache.bytes_kept <= 50_000
+
+
+def test_a_forked_process_can_use_a_cache_that_another_thread_was_changing() -> None:
+    cache: ByteCache[str, bytes] = ByteCache(10_000, len)
+    cache.keep({"before": b"x"})
+
+    with cache._lock:  # as another thread would hold it
+        child = os.fork()
+        if child == 0:
+            cache.keep({"after": b"y"})
+            os._exit(0 if cache.found(["before", "after"]) == {"after": b"y"} else 1)
+
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert cache.found(["before"]) == {"before": b"x"}

@@ -16,13 +16,16 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from sys import getsizeof
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._byte_cache import ByteCache, content_key
 from ...text import clean_text
 
 _WORD = re.compile(r"\w+(?:['’]\w+)?")
@@ -68,6 +71,10 @@ _MOST_CHARACTERS = 30_000
 _MOST_WORDS, _MOST_SENTENCES, _MOST_COPIES = 64, 8, 8
 _OPENING = 8
 
+# Of the passages that are kept as they were read.
+_CACHE_BYTES = 32 * 2**20
+_BYTES_PER_WORD, _BYTES_PER_SPAN = 300, 150
+
 Span = tuple[int, int]
 Places = NDArray[np.float64]
 
@@ -94,16 +101,14 @@ def told_beside(question: str, passage: str) -> Told | None:
         >>> told_beside("When do you open?", "We open at nine.") is None
         True
     """
-    text = _folded(passage)
-    words, sentences = _words(text), _sentences(text)
+    found = _passage(passage)
     asked, parts = _question(question)
-    asking = [span for span in sentences if text[span[0] : span[1]].rstrip("\"')] ").endswith("?")]
-    copies = [span for part in parts for span in _copies(part, words, sentences)]
-    lists = _lists(asked, words, asking)
-    if not (asking or copies or lists):
+    copies = [span for part in parts for span in _copies(part, found)]
+    lists = _lists(asked, found)
+    if not (found.asking or copies or lists):
         return None
-    kept = _without(text, lists) if lists else passage
-    return Told(kept, _without(text, [*asking, *copies, *lists]))
+    kept = _without(found.text, lists) if lists else passage
+    return Told(kept, _without(found.text, [*found.asking, *copies, *lists]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +131,53 @@ class _Part:
 
     stems: tuple[str, ...]
     states: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Passage:
+    """What is read of a passage for any question.
+
+    Attributes:
+        text: without accents and the like.
+        words: of the text.
+        kinds: its different stems.
+        sentences: where each begins and ends.
+        asking: the sentences that are questions.
+    """
+
+    text: str
+    words: _Words
+    kinds: frozenset[str]
+    sentences: tuple[Span, ...]
+    asking: tuple[Span, ...]
+
+    @classmethod
+    def read(cls, passage: str) -> _Passage:
+        """Read a passage."""
+        text = _folded(passage)
+        words, sentences = _words(text), tuple(_sentences(text))
+        asking = (
+            span for span in sentences if text[span[0] : span[1]].rstrip("\"')] ").endswith("?")
+        )
+        return cls(text, words, frozenset(words.stems), sentences, tuple(asking))
+
+    @property
+    def bytes(self) -> int:
+        """About what it takes in memory."""
+        words, sentences = len(self.words.stems), len(self.sentences) + len(self.asking)
+        return getsizeof(self.text) + _BYTES_PER_WORD * words + _BYTES_PER_SPAN * sentences
+
+
+# Retrieved passages repeat; reading one takes longer than looking for a question in it.
+_PASSAGES: ByteCache[bytes, _Passage] = ByteCache(_CACHE_BYTES, lambda passage: passage.bytes)
+
+
+def _passage(passage: str) -> _Passage:
+    key = content_key(passage)
+    if (found := _PASSAGES.get(key)) is None:
+        found = _Passage.read(passage)
+        _PASSAGES.keep({key: found})
+    return found
 
 
 def _folded(text: str) -> str:
@@ -180,27 +232,27 @@ def _weight(stem: str) -> float:
     return _ASIDE_WEIGHT if stem in _ASIDE else 1.0
 
 
-def _copies(part: _Part, words: _Words, sentences: Sequence[Span]) -> list[Span]:
+def _copies(part: _Part, passage: _Passage) -> list[Span]:
     """Where the words of a sentence of the question stand in its order."""
-    total = sum(map(_weight, part.stems))
-    there = set(words.stems)
+    words, total = passage.words, sum(map(_weight, part.stems))
     if len(part.stems) < _FEWEST_COPIED:
         return []
-    if sum(_weight(stem) for stem in part.stems if stem in there) < _COPIED * total:
+    if sum(_weight(stem) for stem in part.stems if stem in passage.kinds) < _COPIED * total:
         return []
     left = list(words.stems)
     found: list[Span] = []
     for _ in range(_MOST_COPIES):
-        score, first, last = _aligned(part.stems, left)
-        if score < _COPIED * total:
+        aligned = _aligned(part.stems, left, _COPIED * total)
+        if aligned is None:
             break
+        score, first, last = aligned
         span = words.spans[first][0], words.spans[last][1]
         asks = (
             score >= _COPIED_WHOLE * total
             if part.states
             else score > total - _CHANGED or _opens(part, left[first : last + 1])
         )
-        if asks or _stands_alone(part, span, words, sentences):
+        if asks or _stands_alone(part, span, passage):
             found.append(span)
         left[first : last + 1] = [""] * (last + 1 - first)
     return found
@@ -221,14 +273,14 @@ def _opens(part: _Part, copied: Sequence[str]) -> bool:
     )
 
 
-def _stands_alone(part: _Part, span: Span, words: _Words, sentences: Sequence[Span]) -> bool:
+def _stands_alone(part: _Part, span: Span, passage: _Passage) -> bool:
     """Whether the sentences that the copy touches say nothing else.
 
     The words of a yes/no question in the order of a statement answer it.
     """
-    low = min((start for start, end in sentences if end > span[0]), default=span[0])
-    high = max((end for start, end in sentences if start < span[1]), default=span[1])
-    inside = words.within(low, high)
+    low = min((start for start, end in passage.sentences if end > span[0]), default=span[0])
+    high = max((end for start, end in passage.sentences if start < span[1]), default=span[1])
+    inside = passage.words.within(low, high)
     content = [stem for stem in inside if stem not in _ASIDE]
     if sum(stem not in part.stems for stem in content) > _OTHER_WORDS * len(content):
         return False
@@ -236,10 +288,14 @@ def _stands_alone(part: _Part, span: Span, words: _Words, sentences: Sequence[Sp
     return part.states or not yes_no or len(content) >= 0.8 * len(inside)
 
 
-def _aligned(asked: Sequence[str], told: Sequence[str]) -> tuple[float, int, int]:
-    """Score, first and last place of the best local alignment."""
+def _aligned(
+    asked: Sequence[str], told: Sequence[str], least: float
+) -> tuple[float, int, int] | None:
+    """Score, first and last place of the best local alignment; None below the least score."""
     ends = _alignment_ends(asked, told)
     last = int(ends.argmax())
+    if ends[last] < least:
+        return None
     back = _alignment_ends(asked[::-1], told[last::-1])
     return float(ends[last]), last - int(back.argmax()), last
 
@@ -259,33 +315,51 @@ def _alignment_ends(asked: Sequence[str], told: Sequence[str]) -> Places:
     return best
 
 
-def _lists(asked: Sequence[str], words: _Words, taken: Sequence[Span]) -> list[Span]:
+def _lists(asked: Sequence[str], passage: _Passage) -> list[Span]:
     """Runs of the question's words out of order, hardly another word between them."""
     known = {stem for stem in asked if stem not in _ASIDE or len(stem) > 3}
     content = known - _ASIDE
-    if len(content) < _FEWEST_LISTED_KINDS:
+    if len(content) < _FEWEST_LISTED_KINDS or 2 * len(content & passage.kinds) < len(content):
+        return []
+    words = passage.words
+    free = _free(known, passage)
+    if sum(free) < _FEWEST_LISTED:
         return []
     ordered = [stem for stem in asked if stem in known]
     pairs = set(pairwise(ordered))
-    lows = [low for low, _ in taken]
-    free = []
-    for stem, (start, end) in zip(words.stems, words.spans, strict=True):
-        before = bisect_right(lows, start) - 1
-        free.append(stem in known and (before < 0 or taken[before][1] < end))
     found: list[Span] = []
     place = 0
     while place < len(free):
-        run = _run(free, place) if free[place] else [place]
-        hits = [words.stems[at] for at in run]
-        steps = list(pairwise(hits))
-        strange = len(steps) - len(set(steps) & pairs)
-        covered = len(content.intersection(hits)) >= 0.5 * len(content)
-        dense = len(hits) >= (1 - _OTHER_LISTED) * (run[-1] - run[0] + 1)
-        if dense and covered and len(hits) >= _FEWEST_LISTED and strange >= 0.5 * len(steps):
-            found.append((words.spans[run[0]][0], words.spans[run[-1]][1]))
-            place = run[-1]
+        run = _run(free, place) if free[place] else []
+        if len(run) >= _FEWEST_LISTED and _is_list([words.stems[at] for at in run], content, pairs):
+            length = run[-1] - run[0] + 1
+            if len(run) >= (1 - _OTHER_LISTED) * length:
+                found.append((words.spans[run[0]][0], words.spans[run[-1]][1]))
+                place = run[-1]
         place += 1
     return found
+
+
+def _free(known: AbstractSet[str], passage: _Passage) -> list[bool]:
+    """Per word whether it is one of the question's and stands in no sentence that asks."""
+    words = passage.words
+    free = [stem in known for stem in words.stems]
+    if passage.asking:
+        lows = [low for low, _ in passage.asking]
+        for place in [place for place, is_known in enumerate(free) if is_known]:
+            start, end = words.spans[place]
+            before = bisect_right(lows, start) - 1
+            free[place] = before < 0 or passage.asking[before][1] < end
+    return free
+
+
+def _is_list(
+    hits: Sequence[str], content: AbstractSet[str], pairs: AbstractSet[tuple[str, str]]
+) -> bool:
+    """Whether the words cover half of the question's, half of them in another order."""
+    steps = list(pairwise(hits))
+    strange = len(steps) - len(set(steps) & pairs)
+    return len(content.intersection(hits)) >= 0.5 * len(content) and strange >= 0.5 * len(steps)
 
 
 def _run(free: Sequence[bool], start: int) -> list[int]:
