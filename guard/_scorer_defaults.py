@@ -17,6 +17,7 @@ JOINT = "joint"
 Scale = Literal["share", "cosine", "log_odds"]
 _SCALES: dict[str, Scale] = {
     "bi_encoder": "cosine",
+    "cross_encoder": "log_odds",
     "fused": "log_odds",
     "late_interaction": "cosine",
     "lexical": "share",
@@ -24,7 +25,7 @@ _SCALES: dict[str, Scale] = {
 }
 # Scorers whose joint value is meant to be used; the best passage counts for the others.
 _JOINT_KINDS = frozenset({"fused", "sufficiency"})
-_WITHOUT_JOINT = frozenset({"bi_encoder", "lexical"})
+_WITHOUT_JOINT = frozenset({"bi_encoder", "cross_encoder", "lexical"})
 
 
 def output_scale(fingerprint: Fingerprint) -> Scale | None:

@@ -1,13 +1,14 @@
-"""Text encoders that the relevance signals share: loading, tokenising, token vectors."""
+"""Models that the relevance signals share: loading, tokenising, computing."""
 
 from __future__ import annotations
 
 from .._model_files import EMBEDDED_SHA256
 from ._backends import GRAPH_SHA256, BackendName, DtypeName, LoadedEncoder, ScorerOptions
 from ._bi_encoder import BiEncoderScorer
+from ._cross_encoder import CrossEncoderScorer
 from ._device_batches import best_on_device
 from ._encoder import EncodedText, TokenEncoder
-from ._load_encoder import exported_as
+from ._load_encoder import exported_as, is_cross_encoder
 from ._loading import embedded_model_path, quiet_loading
 from ._model_folder import configuration_sha256, require_no_code
 from ._onnx_export import export_encoder
@@ -17,6 +18,7 @@ __all__ = [
     "GRAPH_SHA256",
     "BackendName",
     "BiEncoderScorer",
+    "CrossEncoderScorer",
     "DtypeName",
     "EncodedText",
     "LoadedEncoder",
@@ -27,6 +29,7 @@ __all__ = [
     "embedded_model_path",
     "export_encoder",
     "exported_as",
+    "is_cross_encoder",
     "quiet_loading",
     "require_no_code",
 ]

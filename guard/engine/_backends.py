@@ -1,4 +1,4 @@
-"""What runs an encoder: one interface for torch and ONNX Runtime, and the batcher above it."""
+"""What runs a model: one interface for torch and ONNX Runtime, and the batcher above it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ..deadlines import check_deadline
 from ..errors import InputError
-from ._device_batches import mask_of, padded, plan_batches
+from ._device_batches import Ids, mask_of, padded, plan_batches
 
 BackendName = Literal["torch", "onnx"]
 DtypeName = Literal["float32", "bfloat16", "float16", "int8"]
@@ -81,7 +81,7 @@ class Runtime:
 
 
 class Backend(Protocol):
-    """Runs one encoder: arrays of ids in, arrays of numbers out.
+    """Runs one encoder or cross-encoder: arrays of ids in, arrays of numbers out.
 
     Attributes:
         name: as fingerprints record it, e.g. `torch`, `onnxruntime`.
@@ -106,8 +106,8 @@ class Backend(Protocol):
         """Run the model once; safe from several threads.
 
         Args:
-            inputs: `input_ids` and `attention_mask`, for cross-encoders `token_type_ids`;
-                each of shape (rows, length).
+            inputs: `input_ids` and `attention_mask`, and `token_type_ids` for models that
+                take them; each of shape (rows, length).
 
         Returns:
             Encoders: token vectors of shape (rows, length, dimensions) and embeddings of
@@ -119,7 +119,7 @@ class Backend(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LoadedEncoder:
-    """An encoder, ready to be run, and what fingerprints record of it.
+    """An encoder or cross-encoder, ready to be run, and what fingerprints record of it.
 
     Attributes:
         backend: runs it.
@@ -129,8 +129,9 @@ class LoadedEncoder:
         max_length: word pieces per text, special ones included.
         weights_sha256: of the weights that were trained.
         tokenizer_sha256: of `tokenizer.json`, None without one.
-        settings: what else changes its vectors.
+        settings: what else changes its numbers.
         model: the torch model, for exporting it; None for an exported one.
+        takes_types: whether it is given token types.
         encode_texts: embeddings of texts by the model's own tokenizer and prompts, for
             models that have them; None where the rows of `tokenizer` are all there is.
     """
@@ -143,11 +144,12 @@ class LoadedEncoder:
     tokenizer_sha256: str | None
     settings: Settings
     model: Any = None
+    takes_types: bool = False
     encode_texts: Callable[[list[str]], NDArray[np.float32]] | None = None
 
 
 def run_rows(
-    backend: Backend, ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None = None
+    backend: Backend, ids: Sequence[Ids], types: Sequence[Ids] | None = None
 ) -> list[list[Any]]:
     """Run rows of ids of any lengths; results in order, cut to each row's length.
 
@@ -158,7 +160,7 @@ def run_rows(
     Args:
         backend: runs the rows.
         ids: word-piece ids of each row, special ones included.
-        types: token types of each row, for cross-encoders.
+        types: token types of each row, for models that take them.
 
     Returns:
         Per row the outputs of `Backend.run` without the first axis.
@@ -175,7 +177,7 @@ def is_batched(backend: Backend) -> bool:
 
 
 def begin_rows(
-    backend: Backend, ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None = None
+    backend: Backend, ids: Sequence[Ids], types: Sequence[Ids] | None = None
 ) -> Callable[[], list[list[Any]]]:
     """Begin `run_rows`; the function that is returned waits for the results.
 
@@ -225,7 +227,7 @@ def _run_batch(
 
 
 def _one_by_one(
-    backend: Backend, ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None
+    backend: Backend, ids: Sequence[Ids], types: Sequence[Ids] | None
 ) -> list[list[Any]]:
     # The longest first, so that no thread is left with a long row at the end.
     order = sorted(range(len(ids)), key=lambda i: -len(ids[i]))
@@ -234,9 +236,10 @@ def _one_by_one(
     def run(part: list[int]) -> None:
         check_deadline()
         [row] = part
-        inputs = {INPUT_IDS: np.array([ids[row]]), ATTENTION_MASK: np.ones((1, len(ids[row])), int)}
+        given = np.array([ids[row]], dtype=np.int64)
+        inputs = {INPUT_IDS: given, ATTENTION_MASK: np.ones_like(given)}
         if types is not None:
-            inputs[TOKEN_TYPE_IDS] = np.array([types[row]])
+            inputs[TOKEN_TYPE_IDS] = np.array([types[row]], dtype=np.int64)
         # Copies: a row of an array keeps the whole array in memory.
         found[row] = [np.array(one[0], dtype=np.float32) for one in backend.run(inputs)]
 

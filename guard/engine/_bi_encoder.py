@@ -12,17 +12,12 @@ from numpy.typing import NDArray
 from .._byte_cache import ByteCache, content_key
 from .._model_files import EMBEDDED_SHA256
 from ..policy import Fingerprint
-from ..text import clean_text
 from ._backends import BackendName, DtypeName, LoadedEncoder, Runtime, run_rows
 from ._language import is_readable
-from ._load_encoder import free_tokenizer, load_encoder, token_rows
-from ._minilm import piece_ids
+from ._load_encoder import load_encoder
+from ._tokenizing import free_tokenizer, piece_ids, shortened, token_rows
 
 Embeddings = NDArray[np.float32]
-
-# A word piece is rarely longer; text beyond this cannot reach the model anyway,
-# so a megabyte of text need not be tokenised in full.
-CHARACTERS_PER_TOKEN = 40
 
 
 class BiEncoderScorer:
@@ -60,7 +55,6 @@ class BiEncoderScorer:
     ) -> None:
         self._cache: ByteCache[bytes, Embeddings] = ByteCache(cache_bytes, getsizeof)
         self._loaded = load_encoder(model, Runtime(backend, device, dtype))
-        self._max_characters = self._loaded.max_length * CHARACTERS_PER_TOKEN
         self._fingerprint = Fingerprint(
             kind="bi_encoder",
             weights_sha256=self._loaded.weights_sha256,
@@ -96,7 +90,7 @@ class BiEncoderScorer:
         if self._tokenizer is None:
             return True
         latin_only = self._fingerprint.weights_sha256 == EMBEDDED_SHA256
-        text = _shortened(question, self._max_characters)
+        text = shortened(question, self._loaded.max_length)
         pieces = piece_ids(self._tokenizer, text)
         unknown = self._loaded.tokenizer.unk_token_id
         return is_readable(question, pieces, unknown, latin_only=latin_only)
@@ -129,13 +123,21 @@ class BiEncoderScorer:
         return np.stack([found[key] for key in keys])
 
     def _encode(self, texts: list[str]) -> Embeddings:
-        shortened = [_shortened(text, self._max_characters) for text in texts]
         if self._loaded.encode_texts is not None:
-            return self._loaded.encode_texts(shortened)
-        rows = token_rows(self._tokenizer, self._loaded, shortened)
-        return np.stack([found[1] for found in run_rows(self._loaded.backend, rows)])
+            read = self._loaded.max_length
+            return self._loaded.encode_texts([shortened(text, read) for text in texts])
+        return self.encode_post(self.encode_core(self.encode_pre(texts)))
 
+    def encode_pre(self, texts: Sequence[str]) -> list[list[int]]:
+        """Tokenise: the ids that the model reads of each text."""
+        read = self._loaded.max_length
+        cut = [shortened(text, read) for text in texts]
+        return token_rows(self._tokenizer, self._loaded.tokenizer, read, cut)
 
-def _shortened(text: str, limit: int) -> str:
-    text = clean_text(text)
-    return text if len(text) <= limit else " ".join(text.split())[:limit]
+    def encode_core(self, rows: Sequence[Sequence[int]]) -> list[list[NDArray[np.float32]]]:
+        """Compute: what the model gives for each row."""
+        return run_rows(self._loaded.backend, rows)
+
+    def encode_post(self, outputs: Sequence[Sequence[NDArray[np.float32]]]) -> Embeddings:
+        """Shape: embeddings of shape (rows, dimensions)."""
+        return np.stack([embedding for _, embedding in outputs])

@@ -36,6 +36,7 @@ _HEIGHTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 _NUMBERS_PER_PRODUCT = 64 * 2**20
 _log = logging.getLogger(__name__)
 
+Ids = Sequence[int] | NDArray[np.int32]
 Outputs = tuple[Any, ...]
 Model = Callable[[Mapping[str, Any]], Outputs]
 Shape = tuple[tuple[str, tuple[int, ...]], ...]
@@ -88,7 +89,7 @@ def _at_least(sizes: Sequence[int], wanted: int) -> int:
     return next((size for size in sizes if size >= wanted), wanted)
 
 
-def padded(rows: Sequence[Sequence[int]], batch: Batch) -> NDArray[np.int64]:
+def padded(rows: Sequence[Ids], batch: Batch) -> NDArray[np.int64]:
     """Rows of whole numbers as one array of the batch's shape, filled with 0."""
     found = np.zeros((batch.height, batch.length), dtype=np.int64)
     for place, row in enumerate(batch.rows):
@@ -96,7 +97,7 @@ def padded(rows: Sequence[Sequence[int]], batch: Batch) -> NDArray[np.int64]:
     return found
 
 
-def mask_of(rows: Sequence[Sequence[int]], batch: Batch) -> NDArray[np.int64]:
+def mask_of(rows: Sequence[Ids], batch: Batch) -> NDArray[np.int64]:
     """1 where a row has a token; a row that only pads has one, or its sums would be NaN."""
     lengths = np.ones(batch.height, dtype=np.int64)
     lengths[: len(batch.rows)] = [len(rows[row]) for row in batch.rows]

@@ -40,10 +40,9 @@ from ._backends import (
     begin_rows,
     is_batched,
 )
-from ._bi_encoder import CHARACTERS_PER_TOKEN
 from ._language import is_readable
-from ._load_encoder import free_tokenizer, load_encoder
-from ._minilm import piece_ids
+from ._load_encoder import load_encoder
+from ._tokenizing import CHARACTERS_PER_TOKEN, free_tokenizer, piece_ids
 
 MAX_WINDOWS = 16
 # The objects around the numbers of one window.
@@ -226,6 +225,29 @@ class TokenEncoder:
             self._cache.keep(fresh)
         return [found[key] for key in keys]
 
+    def _begin(self, texts: list[str], limit: int) -> Callable[[], list[list[EncodedText]]]:
+        """Tokenise texts and begin to encode them; the function returned waits."""
+        windows = self.encode_pre(texts, limit)
+        wait = self.encode_core(windows)
+        return lambda: self.encode_post(windows, wait())
+
+    def encode_pre(
+        self, texts: Sequence[str], max_windows: int = MAX_WINDOWS
+    ) -> list[list[list[int]]]:
+        """Tokenise: the ids of each window of each text."""
+        return [self._windows(text, max_windows) for text in texts]
+
+    def encode_core(self, windows: Sequence[Sequence[list[int]]]) -> Callable[[], list[list[Any]]]:
+        """Begin to compute; the function returned waits for what the model gives per window."""
+        return begin_rows(self._loaded.backend, [ids for text in windows for ids in text])
+
+    def encode_post(
+        self, windows: Sequence[Sequence[list[int]]], outputs: Sequence[Sequence[Any]]
+    ) -> list[list[EncodedText]]:
+        """Shape: the windows of each text with their ids, read-only."""
+        rows = iter(outputs)
+        return [[_encoded(ids, *next(rows)) for ids in text] for text in windows]
+
     def encode_first(self, texts: Sequence[str]) -> list[EncodedText]:
         """The first window of each text, for questions: nothing beyond it is encoded."""
         return [windows[0] for windows in self.encode(texts, max_windows=1)]
@@ -253,17 +275,6 @@ class TokenEncoder:
 
     def _ids(self, text: str) -> list[int]:
         return piece_ids(self._tokenizer, text)
-
-    def _begin(self, texts: list[str], limit: int) -> Callable[[], list[list[EncodedText]]]:
-        """Tokenise texts and begin to encode them; the function returned waits."""
-        windows = [self._windows(text, limit) for text in texts]
-        wait = begin_rows(self._loaded.backend, [ids for text in windows for ids in text])
-
-        def encoded() -> list[list[EncodedText]]:
-            rows = iter(wait())
-            return [[_encoded(ids, *next(rows)) for ids in text] for text in windows]
-
-        return encoded
 
 
 def _encoded(ids: list[int], vectors: Any, embedding: NDArray[np.float32]) -> EncodedText:

@@ -1,15 +1,13 @@
-"""Load encoders for whichever backend is asked for, and their tokenizers."""
+"""Load encoders for whichever backend is asked for."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from ..errors import InputError, optional_import
+from ..errors import InputError
+from ..files import read_json
 from ._backends import MANIFEST_FILE, LoadedEncoder, Runtime
-from ._minilm import Marks, piece_ids
 
 
 def load_encoder(
@@ -36,7 +34,26 @@ def load_encoder(
 
         where = None if model is None else os.fspath(model)
         return load_torch(where, runtime, None if adapter is None else Path(adapter))
-    if model is None or adapter is not None:
+    return _exported(None if adapter is not None else model, runtime)
+
+
+def load_cross_encoder(model: str | os.PathLike[str], runtime: Runtime) -> LoadedEncoder:
+    """Load a cross-encoder: a sequence classifier of transformers, or an exported one.
+
+    Raises:
+        ModelFolderError: weights are missing or cannot be loaded, or the folder names code.
+        DeviceError: the device is not there.
+        MissingDependencyError: a library is not installed.
+    """
+    if runtime.backend == "torch":
+        from ._torch_backend import load_torch_cross_encoder
+
+        return load_torch_cross_encoder(os.fspath(model), runtime)
+    return _exported(model, runtime)
+
+
+def _exported(model: str | os.PathLike[str] | None, runtime: Runtime) -> LoadedEncoder:
+    if model is None:
         raise InputError(
             "backend 'onnx' runs folders that were exported, adapters merged",
             where="backend",
@@ -45,6 +62,20 @@ def load_encoder(
     from ._onnx_backend import load_onnx
 
     return load_onnx(Path(model), runtime)
+
+
+def is_cross_encoder(folder: str | os.PathLike[str]) -> bool:
+    """Whether a folder holds a sequence classifier of transformers.
+
+    Raises:
+        InputError: its configuration is not JSON.
+    """
+    path = Path(folder) / "config.json"
+    config = read_json(path) if path.is_file() else None
+    kinds = config.get("architectures") if isinstance(config, dict) else None
+    return isinstance(kinds, list) and any(
+        str(kind).endswith("ForSequenceClassification") for kind in kinds
+    )
 
 
 def exported_as(folder: str | os.PathLike[str]) -> tuple[str, str] | None:
@@ -63,40 +94,3 @@ def exported_as(folder: str | os.PathLike[str]) -> tuple[str, str] | None:
             manifest = Manifest.load(place)
             return manifest.scorer, manifest.dtype
     return None
-
-
-def free_tokenizer(tokenizer: Any) -> Any | None:
-    """An encoder's tokenizer without truncation and padding; None for a slow one.
-
-    A copy where the model sets its own to truncate again whenever it encodes,
-    which may be on another thread at this moment.
-    """
-    if isinstance(tokenizer, Marks):
-        return tokenizer.backend_tokenizer
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    if backend is None:
-        return None
-    library: Any = optional_import("tokenizers")
-    copied = library.Tokenizer.from_str(backend.to_str())
-    copied.no_truncation()
-    copied.no_padding()
-    return copied
-
-
-def token_rows(tokenizer: Any, loaded: LoadedEncoder, texts: Sequence[str]) -> list[list[int]]:
-    """The word-piece ids that an encoder reads of each text, special ones included.
-
-    Args:
-        tokenizer: of `free_tokenizer`.
-        loaded: the encoder.
-        texts: cut to the encoder's length.
-    """
-    marks, room = loaded.tokenizer, loaded.max_length - 2
-    return [
-        [
-            marks.cls_token_id,
-            *piece_ids(tokenizer, text.strip())[:room],
-            marks.sep_token_id,
-        ]
-        for text in texts
-    ]

@@ -9,55 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from ..errors import optional_import
 from ..files import read_json
-
-_TOKENIZER = "tokenizer.json"
-_SHORT_TEXT = 2_000
-
-
-@dataclass(frozen=True, slots=True)
-class Marks:
-    """A tokenizer and the ids of its marks, by the names that transformers gives them."""
-
-    backend_tokenizer: Any
-    cls_token_id: int
-    sep_token_id: int
-    unk_token_id: int | None
-
-    @classmethod
-    def read(cls, folder: Path) -> Marks:
-        """Read `tokenizer.json`, once per process and again when the file changes."""
-        status = (folder / _TOKENIZER).stat()
-        return _marks(folder / _TOKENIZER, status.st_mtime_ns, status.st_size)
-
-
-@lru_cache(maxsize=4)
-def _marks(path: Path, changed: int, size: int) -> Marks:
-    library: Any = optional_import("tokenizers")
-    found = library.Tokenizer.from_file(str(path))
-    found.no_truncation()
-    found.no_padding()
-    return Marks(found, *(found.token_to_id(mark) for mark in ("[CLS]", "[SEP]", "[UNK]")))
-
-
-def piece_ids(tokenizer: Any, text: str) -> list[int]:
-    """Ids of the word pieces of a text, without marks.
-
-    A long text is encoded as a batch of one, which gives the same ids and lets other threads
-    run meanwhile: the event loop of a server would stand still for a second otherwise.
-    """
-    if len(text) <= _SHORT_TEXT:
-        ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
-    else:
-        ids = tokenizer.encode_batch_fast([text], add_special_tokens=False)[0].ids
-    return ids
+from ._tokenizing import Marks
 
 
 class MiniLM:

@@ -1,4 +1,4 @@
-"""Exported encoders in ONNX Runtime, on the CPU or on CUDA."""
+"""Exported models in ONNX Runtime, on the CPU or on CUDA."""
 
 from __future__ import annotations
 
@@ -20,12 +20,18 @@ from ..errors import (
     optional_import,
 )
 from ..files import read_json, write_text
-from ._backends import GRAPH_SHA256, MANIFEST_FILE, LoadedEncoder, Runtime, cpu_count
+from ._backends import (
+    GRAPH_SHA256,
+    MANIFEST_FILE,
+    TOKEN_TYPE_IDS,
+    LoadedEncoder,
+    Runtime,
+    cpu_count,
+)
 from ._loading import require_sha256
-from ._minilm import Marks
+from ._tokenizing import TOKENIZER_FILE, Marks
 
 GRAPH_FILE = "model.onnx"
-TOKENIZER_FILE = "tokenizer.json"
 _CUDA, _CPU = "CUDAExecutionProvider", "CPUExecutionProvider"
 _CUDA_DEVICE_FILE = Path("/dev/nvidiactl")
 _GPU_INSTALL = "pip uninstall onnxruntime && pip install 'knowgate[onnx-gpu]'"
@@ -90,6 +96,9 @@ class Manifest(BaseModel):
 class OnnxBackend:
     """Runs an exported graph in ONNX Runtime; see `Backend`.
 
+    Attributes:
+        inputs: names of the arrays that the graph takes.
+
     Args:
         graph: the content of the file.
         device: `auto`, `cpu`, `cuda`, `cuda:N`.
@@ -130,7 +139,7 @@ class OnnxBackend:
                 "provider and would run on the CPU: check the driver, and that the versions of "
                 "CUDA and cuDNN are those that this onnxruntime-gpu was built for"
             )
-        self._inputs = [one.name for one in self._session.get_inputs()]
+        self.inputs = [one.name for one in self._session.get_inputs()]
         self._outputs = [one.name for one in self._session.get_outputs()]
 
     @property
@@ -145,7 +154,7 @@ class OnnxBackend:
 
     def run(self, inputs: Mapping[str, NDArray[np.int64]]) -> list[NDArray[np.float32]]:
         """Run the graph once."""
-        given = {name: inputs[name] for name in self._inputs}
+        given = {name: inputs[name] for name in self.inputs}
         on_cpu = self.device == "cpu"
         found = self._session.run(None, given) if on_cpu else self._run_bound(given)
         return [np.asarray(one, dtype=np.float32) for one in found]
@@ -205,6 +214,7 @@ def load_onnx(folder: Path, runtime: Runtime) -> LoadedEncoder:
         manifest.weights_sha256,
         manifest.tokenizer_sha256,
         {**manifest.settings, GRAPH_SHA256: found},
+        takes_types=TOKEN_TYPE_IDS in backend.inputs,
     )
 
 

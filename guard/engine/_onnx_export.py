@@ -1,4 +1,4 @@
-"""Write an encoder as an ONNX graph, adapters merged, in float32, float16 or int8.
+"""Write an encoder or cross-encoder as an ONNX graph, adapters merged, in float32, float16 or int8.
 
 int8 is static: scales come from texts that are given, so a score depends on nothing but its
 own texts. Only products with weights are quantised, weights per output channel.
@@ -12,7 +12,7 @@ import io
 import logging
 import shutil
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 
 from ..errors import ModelFolderError, optional_import
 from ..files import file_sha256
-from ._backends import ATTENTION_MASK, INPUT_IDS, LoadedEncoder
-from ._load_encoder import free_tokenizer, token_rows
+from ._backends import ATTENTION_MASK, INPUT_IDS, TOKEN_TYPE_IDS, LoadedEncoder
+from ._cross_encoder import KIND
 from ._minilm import MiniLM
-from ._onnx_backend import GRAPH_FILE, TOKENIZER_FILE, Manifest
-from ._torch_backend import reduce_precision
+from ._onnx_backend import GRAPH_FILE, Manifest
+from ._tokenizing import TOKENIZER_FILE, PairTokenizer, free_tokenizer, token_rows
+from ._torch_backend import encoded, logits, reduce_precision
 
 # 23 loads in float32, but not quantised.
 _OPSET = 20
@@ -38,16 +39,16 @@ def export_encoder(
     *,
     scorer: str,
     dtype: str = "float32",
-    texts: Sequence[str] = (),
+    pairs: Sequence[tuple[str, str]] = (),
 ) -> None:
-    """Write an encoder into a folder.
+    """Write an encoder or cross-encoder into a folder.
 
     Args:
-        loaded: an encoder that torch runs in float32; it is changed for float16.
+        loaded: a model that torch runs in float32; it is changed for float16.
         folder: is made where it is missing.
         scorer: the kind of scorer that it is for.
         dtype: `float32`, `float16` or `int8`.
-        texts: like those that it will read, for the scales of int8.
+        pairs: of texts like those that it will read, for the scales of int8.
 
     Raises:
         ModelFolderError: its tokenizer has no tokenizer.json, or no [CLS] and [SEP].
@@ -61,15 +62,15 @@ def export_encoder(
         raise ModelFolderError(
             "its tokenizer has no tokenizer.json, or no [CLS] and [SEP]",
             where=str(loaded.folder),
-            hint="name a folder of a BERT-like sentence-transformers model",
+            hint="name a folder of a BERT-like model",
         )
     folder.mkdir(parents=True, exist_ok=True)
     graph = folder / GRAPH_FILE
     if dtype == "float16":
         reduce_precision(loaded.model, dtype)
-    _write_graph(loaded.model, graph)
+    _write_graph(loaded, graph, ["logits"] if scorer == KIND else ["token_vectors", "text_vector"])
     if dtype == "int8":
-        _quantize(graph, token_rows(free_tokenizer(marks), loaded, texts))
+        _quantize(graph, _calibration(loaded, scorer, pairs))
     shutil.copyfile(source, folder / TOKENIZER_FILE)
     Manifest(
         scorer=scorer,
@@ -86,35 +87,35 @@ def export_encoder(
     ).save(folder)
 
 
-def _write_graph(model: Any, path: Path) -> None:
+def _write_graph(loaded: LoadedEncoder, path: Path, outputs: list[str]) -> None:
     torch: Any = optional_import("torch")
+    model, give = loaded.model, logits if outputs == ["logits"] else encoded
+    names = [INPUT_IDS, ATTENTION_MASK, *([TOKEN_TYPE_IDS] if loaded.takes_types else [])]
 
     class Graph(torch.nn.Module):  # type: ignore[misc]
-        """Ids to token vectors and embeddings of unit length."""
+        """Ids to what the model gives."""
 
         def __init__(self) -> None:
             super().__init__()
             self.model = model
 
-        def forward(self, input_ids: Any, attention_mask: Any) -> tuple[Any, Any]:
-            features = self.model({INPUT_IDS: input_ids, ATTENTION_MASK: attention_mask})
-            embedding = features["sentence_embedding"]
-            unit = torch.nn.functional.normalize(embedding, p=2, dim=1)
-            return features["token_embeddings"], unit
+        def forward(self, *inputs: Any) -> tuple[Any, ...]:
+            return give(self.model, dict(zip(names, inputs, strict=True)))
 
-    ids = torch.ones(2, 8, dtype=torch.long)
     mask = torch.ones(2, 8, dtype=torch.long)
     mask[1, 6:] = 0
+    # Ids and types are all 1, which no vocabulary lacks.
+    given = [mask if name == ATTENTION_MASK else torch.ones_like(mask) for name in names]
     dynamic = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
     with _quietly(), _masked(model):
         program = torch.onnx.export(
             Graph().eval(),
-            (ids.to(model.device), mask.to(model.device)),
+            tuple(one.to(model.device) for one in given),
             dynamo=True,
-            dynamic_shapes=(dynamic, dynamic),
+            dynamic_shapes=(tuple(dynamic for _ in names),),
             opset_version=_OPSET,
-            input_names=[INPUT_IDS, ATTENTION_MASK],
-            output_names=["token_vectors", "text_vector"],
+            input_names=names,
+            output_names=outputs,
             verbose=False,
         )
         program.save(str(path))
@@ -165,7 +166,27 @@ def _quietly() -> Iterator[None]:
         logging.disable(level)
 
 
-def _quantize(path: Path, rows: Sequence[Sequence[int]]) -> None:
+def _calibration(
+    loaded: LoadedEncoder, scorer: str, pairs: Sequence[tuple[str, str]]
+) -> Iterator[dict[str, NDArray[np.int64]]]:
+    """Inputs of the graph, one row each."""
+    tokenizer = free_tokenizer(loaded.tokenizer)
+    if scorer == KIND:
+        for row in PairTokenizer(tokenizer, loaded.max_length).rows(pairs):
+            types = {TOKEN_TYPE_IDS: row.types} if loaded.takes_types else {}
+            yield _inputs({INPUT_IDS: row.ids, **types})
+    else:
+        texts = [text for pair in pairs for text in pair]
+        for ids in token_rows(tokenizer, loaded.tokenizer, loaded.max_length, texts):
+            yield _inputs({INPUT_IDS: ids})
+
+
+def _inputs(row: Mapping[str, Any]) -> dict[str, NDArray[np.int64]]:
+    found = {name: np.asarray([one], dtype=np.int64) for name, one in row.items()}
+    return {**found, ATTENTION_MASK: np.ones_like(found[INPUT_IDS])}
+
+
+def _quantize(path: Path, rows: Iterator[dict[str, NDArray[np.int64]]]) -> None:
     """Quantise the graph in `path` with scales from the rows."""
     onnx: Any = optional_import("onnx")
     quantization: Any = optional_import("onnxruntime.quantization")
@@ -194,16 +215,12 @@ def _quantize(path: Path, rows: Sequence[Sequence[int]]) -> None:
 class _Rows:
     """Rows as the quantiser reads them, one by one."""
 
-    def __init__(self, rows: Sequence[Sequence[int]]) -> None:
-        self._rows = iter(rows)
+    def __init__(self, rows: Iterator[dict[str, NDArray[np.int64]]]) -> None:
+        self._rows = rows
 
     def get_next(self) -> dict[str, NDArray[np.int64]] | None:
         """The inputs of the next row; None after the last."""
-        row = next(self._rows, None)
-        if row is None:
-            return None
-        ids = np.asarray([row], dtype=np.int64)
-        return {INPUT_IDS: ids, ATTENTION_MASK: np.ones_like(ids)}
+        return next(self._rows, None)
 
 
 def _version(name: str) -> str:

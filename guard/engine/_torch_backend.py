@@ -1,4 +1,4 @@
-"""Encoders in torch: the embedded model in plain torch, others by sentence-transformers."""
+"""Models in torch: the embedded one in plain torch, others by the libraries they were made with."""
 
 from __future__ import annotations
 
@@ -17,21 +17,24 @@ from ._backends import LoadedEncoder, Runtime
 from ._device_batches import CudaCapture, GraphRuns, to_device, to_host, token_rows_of
 from ._loading import embedded_model_path, merge_adapter, quiet_loading, weights_file
 from ._minilm import MiniLM
-from ._model_folder import configuration_sha256, encoder_parts, model_folder
+from ._model_folder import configuration_sha256, encoder_parts, model_folder, require_no_code
+from ._tokenizing import TOKENIZER_FILE
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
+# Calls a model with tensors of ids, and gives tensors of numbers.
+Outputs = Callable[[Any, Mapping[str, Any]], tuple[Any, ...]]
 # Texts that sentence-transformers encodes together on a GPU.
 _GPU_BATCH = 64
 
 
 class TorchBackend:
-    """Runs an encoder in torch; see `Backend`.
+    """Runs a model in torch; see `Backend`.
 
     Args:
-        model: gives `token_embeddings` and `sentence_embedding` of `input_ids` and
-            `attention_mask`.
+        model: takes what `outputs` gives it.
+        outputs: calls the model with the inputs; `encoded` or `logits`.
         dtype: as fingerprints record it.
 
     Attributes:
@@ -42,9 +45,9 @@ class TorchBackend:
     # torch has threads of its own.
     workers = 1
 
-    def __init__(self, model: Any, dtype: str) -> None:
+    def __init__(self, model: Any, outputs: Outputs, dtype: str) -> None:
         self._torch: Any = optional_import("torch")
-        self._model, self.dtype = model, dtype
+        self._model, self._outputs, self.dtype = model, outputs, dtype
         self.device = str(model.device)
         self.batched = self.device != "cpu"
         capture = CudaCapture() if self.device.startswith("cuda") else None
@@ -85,10 +88,20 @@ class TorchBackend:
         return wait
 
     def _launch(self, given: Mapping[str, Any]) -> tuple[Any, ...]:
-        # The same modules and steps as in sentence-transformers' `encode`, or bits would differ.
-        features = self._model(dict(given))
-        embeddings = self._torch.nn.functional.normalize(features["sentence_embedding"], p=2, dim=1)
-        return features["token_embeddings"].float(), embeddings.float()
+        return tuple(one.float() for one in self._outputs(self._model, given))
+
+
+def encoded(model: Any, given: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Token vectors and embeddings of unit length."""
+    # The same modules and steps as in sentence-transformers' `encode`, or bits would differ.
+    features = model(dict(given))
+    normalize = optional_import("torch").nn.functional.normalize
+    return features["token_embeddings"], normalize(features["sentence_embedding"], p=2, dim=1)
+
+
+def logits(model: Any, given: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Logits of pairs."""
+    return (model(**given).logits,)
 
 
 def load_torch(
@@ -106,11 +119,7 @@ def load_torch(
     weights = weights_file(folder)
     # Before any library that could import what the folder names.
     parts = [] if embedded else encoder_parts(folder)
-    torch: Any = optional_import("torch")
-    if runtime.device.startswith("cuda") and not torch.cuda.is_available():
-        raise DeviceError(
-            f"device {runtime.device!r} was asked for, but there is no CUDA device here"
-        )
+    _require_device(runtime.device)
     loaded = _loaded(MiniLM if embedded else _sentence_transformer, folder, runtime.device)
     if adapter is not None:
         merge_adapter(loaded if isinstance(loaded, MiniLM) else loaded[0].auto_model, adapter)
@@ -119,9 +128,9 @@ def load_torch(
     if isinstance(loaded, MiniLM) and loaded.device.type != "cpu":
         # Whether a batch is padded is not asked of the device: the host would wait for it.
         loaded.always_masks = True
-    tokenizer = folder / "tokenizer.json"
+    tokenizer = folder / TOKENIZER_FILE
     return LoadedEncoder(
-        TorchBackend(loaded, runtime.dtype),
+        TorchBackend(loaded, encoded, runtime.dtype),
         loaded.tokenizer,
         folder,
         int(loaded.max_seq_length or 512),
@@ -129,8 +138,65 @@ def load_torch(
         file_sha256(tokenizer) if tokenizer.is_file() else None,
         {} if embedded else {"configuration_sha256": configuration_sha256(folder, parts)},
         loaded,
-        None if isinstance(loaded, MiniLM) else _encode_texts(loaded),
+        encode_texts=None if isinstance(loaded, MiniLM) else _encode_texts(loaded),
     )
+
+
+def load_torch_cross_encoder(model: str | Path, runtime: Runtime) -> LoadedEncoder:
+    """Load a sequence classifier of transformers from a folder or the hub.
+
+    Raises:
+        ModelFolderError: no safetensors weights, they cannot be loaded, or the folder names code.
+        DeviceError: the device is not there.
+        MissingDependencyError: transformers is not installed.
+    """
+    folder = model_folder(model)
+    weights = weights_file(folder)
+    require_no_code(folder)
+    _require_device(runtime.device)
+    tokenizer, network = _loaded(_classifier, folder, runtime.device)
+    if runtime.dtype != "float32":
+        reduce_precision(network, runtime.dtype)
+    file = folder / TOKENIZER_FILE
+    return LoadedEncoder(
+        TorchBackend(network, logits, runtime.dtype),
+        tokenizer,
+        folder,
+        _most_pieces(network, tokenizer),
+        file_sha256(weights),
+        file_sha256(file) if file.is_file() else None,
+        {"configuration_sha256": configuration_sha256(folder)},
+        network,
+        "token_type_ids" in tokenizer.model_input_names,
+    )
+
+
+def _most_pieces(model: Any, tokenizer: Any) -> int:
+    """The length that sentence-transformers reads too, less positions that hold no text."""
+    positions = int(getattr(model.config, "max_position_embeddings", 0) or 512)
+    embeddings = getattr(model.base_model, "embeddings", None)
+    # RoBERTa counts positions from behind that of padding.
+    padding = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)
+    return min(int(tokenizer.model_max_length), positions - (0 if padding is None else padding + 1))
+
+
+def _classifier(folder: Path, device: str | None) -> tuple[Any, Any]:
+    library: Any = optional_import("transformers")
+    safe = {"local_files_only": True, "trust_remote_code": False}
+    with quiet_loading():
+        tokenizer = library.AutoTokenizer.from_pretrained(str(folder), **safe)
+        model = library.AutoModelForSequenceClassification.from_pretrained(
+            str(folder), use_safetensors=True, **safe
+        )
+    if tokenizer.truncation_side != "right" or not tokenizer.is_fast:
+        raise ValueError(tokenizer.truncation_side)
+    where = device or ("cuda" if optional_import("torch").cuda.is_available() else "cpu")
+    return tokenizer, model.float().eval().to(where)
+
+
+def _require_device(device: str) -> None:
+    if device.startswith("cuda") and not optional_import("torch").cuda.is_available():
+        raise DeviceError(f"device {device!r} was asked for, but there is no CUDA device here")
 
 
 def _encode_texts(
@@ -156,7 +222,7 @@ def _encode_texts(
     return encode
 
 
-def reduce_precision(model: SentenceTransformer | MiniLM, dtype: str) -> None:
+def reduce_precision(model: Any, dtype: str) -> None:
     """Change the weights of a model to bfloat16 or float16."""
     if isinstance(model, MiniLM):
         model.reduce_precision(dtype)
@@ -177,9 +243,7 @@ def _sentence_transformer(folder: Path, device: str | None) -> SentenceTransform
     return model.eval()
 
 
-def _loaded(
-    load: Callable[[Path, str | None], SentenceTransformer | MiniLM], folder: Path, device: str
-) -> SentenceTransformer | MiniLM:
+def _loaded(load: Callable[[Path, str | None], Any], folder: Path, device: str) -> Any:
     try:
         return load(folder, None if device == "auto" else device)
     except RuntimeError as error:
@@ -192,5 +256,6 @@ def _loaded(
         raise ModelFolderError(
             f"cannot be loaded ({type(error).__name__})",
             where=str(folder),
-            hint="name a sentence-transformers model folder",
+            hint="name a folder of sentence-transformers, or of a sequence classifier with one "
+            "safetensors file and a fast tokenizer",
         ) from None

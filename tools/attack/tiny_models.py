@@ -77,13 +77,23 @@ def tiny_encoder(folder: Path) -> Path:
 
 def tiny_entailment_model(folder: Path) -> Path:
     """Write a sequence classifier as `CrossEncoderEntailment` takes it."""
+    return _classifier(folder, {0: "contradiction", 1: "entailment", 2: "neutral"})
+
+
+def tiny_cross_encoder(folder: Path) -> Path:
+    """Write a sequence classifier with one label, as `CrossEncoderScorer` takes it."""
+    return _classifier(folder, {0: "relevance"})
+
+
+def _classifier(folder: Path, labels: dict[int, str]) -> Path:
     import torch
 
     _tokenizer(folder)
     torch.manual_seed(0)
-    labels = {0: "contradiction", 1: "entailment", 2: "neutral"}
     numbers = {name: number for number, name in labels.items()}
-    config = _transformers().BertConfig(**_shape(), id2label=labels, label2id=numbers)
+    # Weights so large that logits differ.
+    shape = {**_shape(), "initializer_range": 0.5}
+    config = _transformers().BertConfig(**shape, id2label=labels, label2id=numbers)
     _transformers().BertForSequenceClassification(config).save_pretrained(folder)
     return folder
 
@@ -126,4 +136,5 @@ def _tokenizer(folder: Path) -> None:
         cls_token="[CLS]",
         sep_token="[SEP]",
         mask_token="[MASK]",
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
     ).save_pretrained(folder)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..._model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from ...contracts import RelevanceScorer
-from ...engine import BiEncoderScorer, LoadedEncoder, export_encoder
+from ...engine import BiEncoderScorer, CrossEncoderScorer, LoadedEncoder, export_encoder
 from ...errors import InputError, ModelFolderError
 from ._late_interaction import LateInteractionScorer
 from ._registry import load_scorer
@@ -92,9 +92,8 @@ def export_scorer(
     compared = pairs[1::2] if dtype == "int8" else pairs
     expected = scorer.score_pairs(compared)
     folder.mkdir(parents=True, exist_ok=True)
-    texts = [text for pair in pairs[::2] for text in pair]
     for place, encoder in encoders.items():
-        export_encoder(encoder, folder / place, scorer=kind, dtype=dtype, texts=texts)
+        export_encoder(encoder, folder / place, scorer=kind, dtype=dtype, pairs=pairs[::2])
     if isinstance(scorer, FusedScorer | SufficiencyScorer):
         mix = FUSED_FILE if isinstance(scorer, FusedScorer) else SUFFICIENCY_FILE
         for file in (mix, ADAPTER_CONFIG, ADAPTER_WEIGHTS):
@@ -112,13 +111,13 @@ def export_scorer(
 
 
 def _encoders(scorer: RelevanceScorer) -> tuple[str, dict[str, LoadedEncoder]]:
-    """The kind of a scorer, and its encoders by the folder that each is written into."""
+    """The kind of a scorer, and its models by the folder that each is written into."""
     found: dict[str, LoadedEncoder] = {}
     if isinstance(scorer, FusedScorer | SufficiencyScorer):
         found = {name: one.loaded for name, one in scorer.encoders.items()}
     elif isinstance(scorer, LateInteractionScorer):
         found = {"": scorer.encoder.loaded}
-    elif isinstance(scorer, BiEncoderScorer):
+    elif isinstance(scorer, BiEncoderScorer | CrossEncoderScorer):
         found = {"": scorer.loaded}
     kind = scorer.fingerprint.kind
     if not found or any(one.model is None for one in found.values()):

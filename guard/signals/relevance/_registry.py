@@ -8,7 +8,15 @@ from typing import Unpack, cast
 
 from ..._model_files import ADAPTER_CONFIG
 from ...contracts import RelevanceScorer
-from ...engine import BiEncoderScorer, DtypeName, ScorerOptions, TokenEncoder, exported_as
+from ...engine import (
+    BiEncoderScorer,
+    CrossEncoderScorer,
+    DtypeName,
+    ScorerOptions,
+    TokenEncoder,
+    exported_as,
+    is_cross_encoder,
+)
 from ...errors import InputError
 from ...policy import Fingerprint
 from ._late_interaction import LateInteractionScorer
@@ -32,6 +40,8 @@ _ENCODER_SCORERS: dict[str, Callable[..., RelevanceScorer]] = {
     "late_interaction": _late_interaction,
     "sufficiency": SufficiencyScorer,
 }
+# Scorers that an exported folder may hold.
+_EXPORTED = {**_ENCODER_SCORERS, "cross_encoder": CrossEncoderScorer}
 _SCORERS: dict[str, Callable[..., RelevanceScorer]] = {
     **_ENCODER_SCORERS,
     "lexical": LexicalScorer,
@@ -58,8 +68,8 @@ def load_scorer(name: str | Fingerprint, **options: Unpack[ScorerOptions]) -> Re
     """The scorer called `name`, or the one in the folder `name`.
 
     A folder that `knowgate export-onnx` wrote gives the scorer that was exported, in ONNX
-    Runtime and in its own dtype; one that `knowgate tune relevance` wrote a fused scorer; any
-    other a bi-encoder.
+    Runtime and in its own dtype; one that `knowgate tune relevance` wrote a fused scorer; one
+    of a sequence classifier a cross-encoder; any other a bi-encoder.
 
     Args:
         name: of a registered scorer, or a path; options may follow after commas, so that
@@ -88,8 +98,8 @@ def load_scorer(name: str | Fingerprint, **options: Unpack[ScorerOptions]) -> Re
         return _in_folder(name, options)
     raise InputError(
         f"unknown scorer {name!r}",
-        hint=f"one of: {', '.join(scorer_names())}, or a tuned, exported or "
-        "sentence-transformers folder",
+        hint=f"one of: {', '.join(scorer_names())}, or a tuned, exported, "
+        "sentence-transformers or cross-encoder folder",
     )
 
 
@@ -109,9 +119,11 @@ def _in_folder(name: str, options: ScorerOptions) -> RelevanceScorer:
     exported = exported_as(name)
     if exported is not None:
         kind, dtype = exported
-        if kind not in _ENCODER_SCORERS:
+        if kind not in _EXPORTED:
             raise InputError(f"holds a scorer {kind!r}, which is not known", where=name)
-        return _ENCODER_SCORERS[kind](name, **{"backend": "onnx", "dtype": dtype, **options})
+        return _EXPORTED[kind](name, **{"backend": "onnx", "dtype": dtype, **options})
+    if is_cross_encoder(name):
+        return CrossEncoderScorer(name, **options)
     # Either of the two, so that a damaged folder is called what it is.
     marks = (FUSED_FILE, ADAPTER_CONFIG)
     tuned = any(os.path.isfile(os.path.join(name, mark)) for mark in marks)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from knowgate.guard import Fingerprint, InputError
 from knowgate.guard.engine import EMBEDDED_SHA256, BiEncoderScorer, EncodedText, TokenEncoder
-from knowgate.guard.engine._minilm import piece_ids
+from knowgate.guard.engine._tokenizing import piece_ids
 
 LONG = "The reading room on floor 3 opens at nine; fees are 12.50 euros. " * 60
 TEXTS = ["short", LONG, "a middling passage " * 9, "", "图书馆 naïve \ud800 \x00 🙂"]

@@ -1,0 +1,246 @@
+"""Texts to ids: word pieces of one text, rows for encoders, pairs for cross-encoders.
+
+A pair is assembled from the ids of its two texts, each tokenised once and kept. The row has
+the ids and token types that the tokenizer itself gives the pair: what it puts around the two
+texts is read off one pair when the model is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._byte_cache import ByteCache, content_key
+from ..errors import InputError, ModelFolderError, optional_import
+from ..text import clean_text
+
+TOKENIZER_FILE = "tokenizer.json"
+# A word piece is rarely longer; text beyond this cannot reach the model anyway,
+# so a megabyte of text need not be tokenised in full.
+CHARACTERS_PER_TOKEN = 40
+_SHORT_TEXT = 2_000
+Truncation = Literal["longest_first", "only_second"]
+Ids = NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """A tokenizer and the ids of its marks, by the names that transformers gives them."""
+
+    backend_tokenizer: Any
+    cls_token_id: int
+    sep_token_id: int
+    unk_token_id: int | None
+
+    @classmethod
+    def read(cls, folder: Path) -> Marks:
+        """Read `tokenizer.json`, once per process and again when the file changes."""
+        status = (folder / TOKENIZER_FILE).stat()
+        return _marks(folder / TOKENIZER_FILE, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=4)
+def _marks(path: Path, changed: int, size: int) -> Marks:
+    library: Any = optional_import("tokenizers")
+    found = library.Tokenizer.from_file(str(path))
+    found.no_truncation()
+    found.no_padding()
+    return Marks(found, *(found.token_to_id(mark) for mark in ("[CLS]", "[SEP]", "[UNK]")))
+
+
+def free_tokenizer(tokenizer: Any) -> Any | None:
+    """An encoder's tokenizer without truncation and padding; None for a slow one.
+
+    A copy where the model sets its own to truncate again whenever it encodes,
+    which may be on another thread at this moment.
+    """
+    if isinstance(tokenizer, Marks):
+        return tokenizer.backend_tokenizer
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        return None
+    library: Any = optional_import("tokenizers")
+    copied = library.Tokenizer.from_str(backend.to_str())
+    copied.no_truncation()
+    copied.no_padding()
+    return copied
+
+
+def piece_ids(tokenizer: Any, text: str) -> list[int]:
+    """Ids of the word pieces of a text, without marks.
+
+    A long text is encoded as a batch of one, which gives the same ids and lets other threads
+    run meanwhile: the event loop of a server would stand still for a second otherwise.
+    """
+    if len(text) <= _SHORT_TEXT:
+        ids: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
+    else:
+        ids = tokenizer.encode_batch_fast([text], add_special_tokens=False)[0].ids
+    return ids
+
+
+def shortened(text: str, max_length: int) -> str:
+    """A text, cut where a model that reads so many word pieces does not look any more."""
+    limit = max_length * CHARACTERS_PER_TOKEN
+    text = clean_text(text)
+    return text if len(text) <= limit else " ".join(text.split())[:limit]
+
+
+def token_rows(
+    tokenizer: Any, marks: Any, max_length: int, texts: Sequence[str]
+) -> list[list[int]]:
+    """The word-piece ids that an encoder reads of each text, special ones included.
+
+    Args:
+        tokenizer: of `free_tokenizer`.
+        marks: has the ids of [CLS] and [SEP].
+        max_length: word pieces to which texts are cut.
+        texts: in any number.
+    """
+    first, last = marks.cls_token_id, marks.sep_token_id
+    return [[first, *piece_ids(tokenizer, text.strip())[: max_length - 2], last] for text in texts]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairRow:
+    """One pair as a cross-encoder reads it.
+
+    Attributes:
+        ids: word-piece ids of shape (n,), special ones included.
+        types: token types of shape (n,).
+    """
+
+    ids: Ids
+    types: Ids
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TextIds:
+    """A text as part of a pair.
+
+    Attributes:
+        ids: of its word pieces, as many as a pair may hold, without marks; read-only.
+        pieces: how many word pieces it has in all.
+    """
+
+    ids: Ids
+    pieces: int
+
+
+class PairTokenizer:
+    """Assembles pairs of texts from ids that are kept.
+
+    Args:
+        tokenizer: of `free_tokenizer`.
+        max_length: word pieces per pair, special ones included.
+        truncation: what is cut of a pair that is longer: `longest_first`, as
+            sentence-transformers does, or `only_second`, so that no question is cut as long
+            as one piece of the passage is left.
+        cache_bytes: of the ids kept, least recently used dropped first; a passage of 100
+            words takes about 1 kB. 0 keeps nothing.
+
+    Raises:
+        InputError: the truncation is not known, or `cache_bytes` is negative.
+        ModelFolderError: the tokenizer does not put fixed ids around two texts, the first one
+            first, or the length leaves no room for both.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        max_length: int,
+        truncation: Truncation = "longest_first",
+        cache_bytes: int = 64 * 2**20,
+    ) -> None:
+        if truncation not in get_args(Truncation):
+            known = ", ".join(get_args(Truncation))
+            raise InputError(f"{truncation!r} is not one of {known}", where="truncation")
+        self._cache: ByteCache[bytes, TextIds] = ByteCache(cache_bytes, _bytes_of)
+        self._tokenizer, self._max_length = tokenizer, max_length
+        self._truncation = truncation
+        self._marks, self._types = _surroundings(tokenizer)
+        self._room = max_length - sum(map(len, self._marks))
+        if self._room < 2:
+            raise ModelFolderError(f"a length of {max_length} leaves no room for a pair")
+
+    def rows(self, pairs: Sequence[tuple[str, str]]) -> list[PairRow]:
+        """The row of each pair; each different text is tokenised once."""
+        read = self.read([text for pair in pairs for text in pair])
+        return [self._row(read[i], read[i + 1]) for i in range(0, len(read), 2)]
+
+    def read(self, texts: Sequence[str]) -> list[TextIds]:
+        """The ids of single texts."""
+        keys = [content_key(text) for text in texts]
+        found = self._cache.found(keys)
+        missing = {k: t for k, t in zip(keys, texts, strict=True) if k not in found}
+        if missing:
+            fresh = {key: self._ids(text) for key, text in missing.items()}
+            found.update(fresh)
+            self._cache.keep(fresh)
+        return [found[key] for key in keys]
+
+    def _ids(self, text: str) -> TextIds:
+        ids = piece_ids(self._tokenizer, shortened(text, self._max_length))
+        array = np.array(ids[: self._room], dtype=np.int32)
+        array.setflags(write=False)
+        return TextIds(array, len(ids))
+
+    def _row(self, asked: TextIds, told: TextIds) -> PairRow:
+        kept = _kept(asked.pieces, told.pieces, self._room, self._truncation)
+        first, second = asked.ids[: kept[0]], told.ids[: kept[1]]
+        before, between, after = self._marks
+        lengths = (len(before), len(first), len(between), len(second), len(after))
+        return PairRow(
+            np.concatenate([before, first, between, second, after]),
+            np.repeat(self._types, lengths),
+        )
+
+
+def _bytes_of(text: TextIds) -> int:
+    # The objects around the numbers.
+    return text.ids.nbytes + 200
+
+
+def _kept(first: int, second: int, room: int, truncation: str) -> tuple[int, int]:
+    """How many pieces of two texts a row keeps, as the library tokenizers cuts them."""
+    if first + second <= room:
+        return first, second
+    if truncation == "only_second":
+        first = min(first, room - 1)
+        return first, room - first
+    shorter = min(first, second)
+    if 2 * shorter > room:
+        # Both are cut; the longer one keeps the odd piece.
+        half, odd = room // 2, room % 2
+        return (half, half + odd) if first <= second else (half + odd, half)
+    return (first, room - first) if first <= second else (room - second, second)
+
+
+def _surroundings(tokenizer: Any) -> tuple[tuple[Ids, Ids, Ids], Ids]:
+    """What a tokenizer puts before, between and after two texts, and the five token types."""
+    parts: list[list[tuple[int, int]]] = [[], [], [], [], []]
+    found, place = tokenizer.encode("a", "b"), 0
+    for piece, kind, sequence in zip(found.ids, found.type_ids, found.sequence_ids, strict=True):
+        # What surrounds the texts belongs to neither.
+        place = place + place % 2 if sequence is None else 2 * sequence + 1
+        parts[min(place, 4)].append((piece, kind))
+    texts = [[piece for piece, _ in parts[place]] for place in (1, 3)]
+    in_order = [piece for part in parts for piece, _ in part] == found.ids
+    one_type = all(len({kind for _, kind in part}) <= 1 for part in parts)
+    own = [piece_ids(tokenizer, text) for text in ("a", "b")]
+    if texts != own or not (all(texts) and in_order and one_type):
+        raise ModelFolderError(
+            "its tokenizer does not put fixed ids around two texts",
+            hint="name a folder of a BERT-like or RoBERTa-like cross-encoder",
+        )
+    before, between, after = (
+        np.array([piece for piece, _ in parts[place]], dtype=np.int32) for place in (0, 2, 4)
+    )
+    types = [part[0][1] if part else 0 for part in parts]
+    return (before, between, after), np.array(types, dtype=np.int32)

@@ -1,0 +1,150 @@
+"""Cross-encoders: the numbers of sentence-transformers, in torch and in ONNX Runtime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from knowgate.guard import FingerprintMismatchError, InputError, Policy
+from knowgate.guard.engine import CrossEncoderScorer
+from knowgate.guard.errors import ModelFolderError
+from knowgate.guard.signals.relevance import load_scorer
+from tools.attack.tiny_models import change_json, tiny_cross_encoder, tiny_entailment_model
+
+# `tiny_cross_encoder` exported in float32.
+EXPORTED = Path(__file__).parent / "data" / "exported_cross_encoder"
+PAIRS = [
+    ("when is the library open ?", "from nine to six ."),
+    ("when is the library open ?", "a dog can swim " * 20),
+    ("a dog " * 40, "is open " * 40),
+    ("", "the library"),
+    ("is open ?", ""),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_cross_encoder(tmp_path_factory.mktemp("models") / "cross_encoder")
+
+
+@pytest.fixture(scope="module")
+def scorer(folder: Path) -> CrossEncoderScorer:
+    return CrossEncoderScorer(folder, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def exported() -> CrossEncoderScorer:
+    pytest.importorskip("onnxruntime", reason="needs `pip install 'knowgate[onnx]'`")
+    return CrossEncoderScorer(EXPORTED, backend="onnx", device="cpu")
+
+
+def test_scores_are_those_of_sentence_transformers(
+    folder: Path, scorer: CrossEncoderScorer
+) -> None:
+    import torch
+
+    library = pytest.importorskip("sentence_transformers")
+    peer = library.CrossEncoder(str(folder), device="cpu")
+    expected = peer.predict(PAIRS, activation_fn=torch.nn.Identity())
+    assert scorer.score_pairs(PAIRS) == pytest.approx(expected, abs=1e-5)
+    assert scorer.fingerprint.max_length == peer.max_seq_length == 64
+
+
+def test_an_exported_one_gives_the_scores_of_torch(
+    scorer: CrossEncoderScorer, exported: CrossEncoderScorer
+) -> None:
+    assert exported.score_pairs(PAIRS) == pytest.approx(scorer.score_pairs(PAIRS), abs=1e-5)
+    mine, theirs = exported.fingerprint, scorer.fingerprint
+    assert (mine.kind, mine.backend, mine.dtype) == ("cross_encoder", "onnxruntime", "float32")
+    assert mine.weights_sha256 == theirs.weights_sha256
+    assert mine.max_length == theirs.max_length
+
+
+@pytest.mark.parametrize("name", ["scorer", "exported"])
+def test_scores_do_not_depend_on_neighbours(name: str, request: pytest.FixtureRequest) -> None:
+    scorer = request.getfixturevalue(name)
+    together = scorer.score_pairs(PAIRS)
+    assert together.tolist() == [float(scorer.score_pairs([pair])[0]) for pair in PAIRS]
+    assert scorer.score(PAIRS[0][0], [PAIRS[0][1]]).tolist() == together[:1].tolist()
+    assert scorer.score_pairs([]).shape == (0,)
+
+
+@pytest.mark.parametrize("name", ["scorer", "exported"])
+def test_scoring_is_tokenising_computing_and_shaping(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    scorer = request.getfixturevalue(name)
+    rows = scorer.encode_pre(PAIRS)
+    assert [len(row.ids) for row in rows] == [len(row.types) for row in rows]
+    assert max(len(row.ids) for row in rows) == 64
+    outputs = scorer.encode_core(rows)
+    assert np.array_equal(scorer.encode_post(outputs), scorer.score_pairs(PAIRS))
+
+
+def test_folders_are_loaded_by_their_path(
+    folder: Path, scorer: CrossEncoderScorer, exported: CrossEncoderScorer
+) -> None:
+    assert load_scorer(str(folder), device="cpu").fingerprint == scorer.fingerprint
+    assert load_scorer(str(EXPORTED)).fingerprint == exported.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dtype": "bfloat16"}, "dtype: 'float32' against 'bfloat16'|dtype: 'bfloat16' against"),
+        ({"max_length": 32}, "max_length: "),
+        ({"truncation": "only_second"}, "truncation: "),
+    ],
+)
+def test_a_policy_of_another_is_rejected_and_calibrate_is_named(
+    folder: Path, scorer: CrossEncoderScorer, options: Any, message: str
+) -> None:
+    policy = Policy.for_scorer(scorer, threshold=0.5)
+    other = CrossEncoderScorer(folder, device="cpu", **options)
+    assert np.isfinite(other.score_pairs(PAIRS)).all()
+    with pytest.raises(FingerprintMismatchError, match=message) as error:
+        policy.require_scorer(other.fingerprint)
+    assert "knowgate calibrate" in str(error.value)
+
+
+def test_a_policy_of_torch_is_rejected_by_the_exported_one(
+    scorer: CrossEncoderScorer, exported: CrossEncoderScorer
+) -> None:
+    policy = Policy.for_scorer(scorer, threshold=0.5)
+    with pytest.raises(FingerprintMismatchError, match=r"backend: .*knowgate calibrate"):
+        policy.require_scorer(exported.fingerprint)
+
+
+def test_a_policy_does_not_choose_the_folder(scorer: CrossEncoderScorer) -> None:
+    with pytest.raises(InputError, match=r"pass scorer=load_scorer\(FOLDER\)"):
+        load_scorer(scorer.fingerprint)
+
+
+def test_a_cross_encoder_has_no_joint_value(scorer: CrossEncoderScorer) -> None:
+    assert Policy.for_scorer(scorer, threshold=0.5).aggregator == "max"
+    with pytest.raises(InputError, match="has no joint value"):
+        Policy.for_scorer(scorer, threshold=0.5, aggregator="joint")
+
+
+def test_questions_that_the_vocabulary_lacks_are_not_supported(
+    scorer: CrossEncoderScorer,
+) -> None:
+    assert scorer.supports("when is the library open ?")
+    assert not scorer.supports("图书馆几点开门")
+
+
+def test_models_that_are_no_rerankers_are_rejected(tmp_path: Path, folder: Path) -> None:
+    with pytest.raises(ModelFolderError, match=r"has 3 labels, not 1 .*CrossEncoderEntailment"):
+        CrossEncoderScorer(tiny_entailment_model(tmp_path / "nli"), device="cpu")
+    with pytest.raises(InputError, match="max_length: must be from 1 to 64"):
+        CrossEncoderScorer(folder, device="cpu", max_length=65)
+
+
+def test_code_in_a_folder_is_never_loaded(tmp_path: Path) -> None:
+    folder = tiny_cross_encoder(tmp_path / "model")
+    change_json(folder / "config.json", auto_map={"AutoConfig": "code.Config"})
+    with pytest.raises(ModelFolderError, match="names code to load"):
+        load_scorer(str(folder))
