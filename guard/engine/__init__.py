@@ -7,7 +7,8 @@ from ._backends import GRAPH_SHA256, BackendName, DtypeName, LoadedEncoder, Scor
 from ._bi_encoder import BiEncoderScorer
 from ._cross_encoder import CrossEncoderScorer
 from ._device_batches import best_on_device
-from ._encoder import EncodedText, TokenEncoder
+from ._encoded_text import EncodedText
+from ._encoder import TokenEncoder
 from ._load_encoder import exported_as, is_cross_encoder
 from ._loading import embedded_model_path, quiet_loading
 from ._model_folder import configuration_sha256, require_no_code

@@ -24,7 +24,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._byte_cache import CACHE_BYTES, ByteCache, content_key
 from .._model_files import EMBEDDED_SHA256
@@ -40,6 +39,7 @@ from ._backends import (
     begin_rows,
     is_batched,
 )
+from ._encoded_text import EncodedText
 from ._language import is_readable
 from ._load_encoder import load_encoder
 from ._tokenizing import CHARACTERS_PER_TOKEN, free_tokenizer, piece_ids
@@ -51,39 +51,6 @@ _BYTES_PER_WINDOW = 600
 _STRIDE_SHARE = 0.75
 # A GPU encodes these while the next ones are tokenised.
 _TEXTS_AT_ONCE = 128
-
-
-class EncodedText:
-    """One window of a text, encoded. Arrays are read-only.
-
-    Args:
-        ids: word-piece ids of shape (n,), the first [CLS] and the last [SEP].
-        vectors: last hidden states of shape (n, dimensions), as the model gives them
-            (not of unit length); a tensor where they stay on a GPU.
-        embedding: the sentence embedding of shape (dimensions,), of unit length; for
-            the embedded model the mean of all n vectors, normalised.
-    """
-
-    __slots__ = ("_vectors", "embedding", "ids")
-
-    def __init__(self, ids: NDArray[np.int32], vectors: Any, embedding: NDArray[np.float32]):
-        self.ids, self._vectors, self.embedding = ids, vectors, embedding
-
-    @property
-    def vectors(self) -> NDArray[np.float32]:
-        """The vectors on the host; copied from the device at every call where they are there."""
-        tensor = self.on_device
-        return self._vectors if tensor is None else _frozen(tensor.cpu().numpy())
-
-    @property
-    def on_device(self) -> Any | None:
-        """The vectors as a tensor where they were left on a device."""
-        return None if isinstance(self._vectors, np.ndarray) else self._vectors
-
-    @property
-    def nbytes(self) -> int:
-        """What ids, vectors and embedding take."""
-        return int(self.ids.nbytes + self._vectors.nbytes + self.embedding.nbytes)
 
 
 class TokenEncoder:
@@ -246,7 +213,10 @@ class TokenEncoder:
     ) -> list[list[EncodedText]]:
         """Shape: the windows of each text with their ids, read-only."""
         rows = iter(outputs)
-        return [[_encoded(ids, *next(rows)) for ids in text] for text in windows]
+        return [
+            [EncodedText(np.asarray(ids, dtype=np.int32), *next(rows)) for ids in text]
+            for text in windows
+        ]
 
     def encode_first(self, texts: Sequence[str]) -> list[EncodedText]:
         """The first window of each text, for questions: nothing beyond it is encoded."""
@@ -277,19 +247,8 @@ class TokenEncoder:
         return piece_ids(self._tokenizer, text)
 
 
-def _encoded(ids: list[int], vectors: Any, embedding: NDArray[np.float32]) -> EncodedText:
-    if isinstance(vectors, np.ndarray):
-        _frozen(vectors)
-    return EncodedText(_frozen(np.asarray(ids, dtype=np.int32)), vectors, _frozen(embedding))
-
-
 def _bytes_of(windows: list[EncodedText]) -> int:
     return sum(_BYTES_PER_WINDOW + window.nbytes for window in windows)
-
-
-def _frozen(array: NDArray[Any]) -> NDArray[Any]:
-    array.setflags(write=False)
-    return array
 
 
 @lru_cache(maxsize=4)

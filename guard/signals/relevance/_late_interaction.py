@@ -50,12 +50,6 @@ def best_products(asked: NDArray[np.float32], told: NDArray[np.float32]) -> NDAr
     return best
 
 
-def unit_rows(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Rows scaled to length 1; a row of zeros stays one."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.maximum(lengths, np.float32(1e-12)), dtype=np.float32)
-
-
 Floats = NDArray[np.float32]
 _REFERENCE_LENGTH = 100
 
@@ -164,9 +158,8 @@ def _best_products(
     if jobs and all(text.on_device is not None for text in texts):
         products = _on_device([job[1:] for job in jobs], told)
     else:
-        units = {id(one): unit_rows(one.vectors[1:-1]) for _, one, _ in jobs}
         products = (
-            best_products(units[id(question)], unit_rows(window.vectors[told]))
+            best_products(question.vectors[1:-1], window.vectors[told])
             for _, question, window in jobs
         )
     for (place, _, _), best in zip(jobs, products, strict=True):
