@@ -32,7 +32,7 @@ from knowgate.calibration import Interval
 from knowgate.guard import GuardOptions, Route
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.files import read_jsonl
-from knowgate.guard.signals.relevance import FusedScorer, default_calibrator
+from knowgate.guard.signals.relevance import SufficiencyScorer, default_calibrator
 
 SITES = (
     "ada", "arxiv", "azure_management", "azure_security", "bitcoin", "btcpay",
@@ -93,7 +93,9 @@ def regulation(folder: Path, document: int) -> KnowledgeBase:
     return KnowledgeBase(passages, questions[: MOST // 2])
 
 
-def asked(base: KnowledgeBase, retrieval: BiEncoderScorer, scorer: FusedScorer, top: int) -> Site:
+def asked(
+    base: KnowledgeBase, retrieval: BiEncoderScorer, scorer: SufficiencyScorer, top: int
+) -> Site:
     """Relevance on one knowledge base."""
     calibrator = default_calibrator(scorer.fingerprint)
     embedded = retrieval.embed(base.passages)
@@ -112,7 +114,7 @@ def asked(base: KnowledgeBase, retrieval: BiEncoderScorer, scorer: FusedScorer, 
 
 def choose(data: Path) -> None:
     """Print the chosen threshold, and the curve around it."""
-    folder, retrieval, scorer = data / "faq_pack", BiEncoderScorer(), FusedScorer()
+    folder, retrieval, scorer = data / "faq_pack", BiEncoderScorer(), SufficiencyScorer()
     bases = [faq_site(folder / f"{name}.jsonl") for name in SITES]
     bases += [regulation(folder, document) for document in REGULATIONS]
     sites = [asked(base, retrieval, scorer, top) for base in bases for top in TOPS]

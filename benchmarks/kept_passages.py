@@ -20,7 +20,7 @@ import numpy as np
 from knowgate.guard import Policy
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.files import read_json
-from knowgate.guard.signals.relevance import FusedScorer
+from knowgate.guard.signals.relevance import SufficiencyScorer
 
 TOP, SPLITS = 5, 200
 
@@ -35,7 +35,7 @@ class Followed:
 
 
 def followed(
-    path: Path, retrieval: BiEncoderScorer, scorer: FusedScorer, kind: str
+    path: Path, retrieval: BiEncoderScorer, scorer: SufficiencyScorer, kind: str
 ) -> list[Followed]:
     """The questions of a domain that are followed with their own passage retrieved."""
     policy = Policy.for_scorer(scorer)
@@ -77,7 +77,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="the folder of public data")
     folder = parser.parse_args().data / "policybench" / "questions"
-    retrieval, scorer = BiEncoderScorer(), FusedScorer()
+    retrieval, scorer = BiEncoderScorer(), SufficiencyScorer()
     policy = Policy.for_scorer(scorer)
     print("| set | followed | words saved | own passage lost |\n|---|---|---|---|")
     for domain in ("BTT", "CPF"):

@@ -183,7 +183,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--runs", type=Path, required=True, help="folder of logged replies")
     parser.add_argument("--risks", type=float, nargs="+", default=[0.1, 0.2])
     parser.add_argument("--delta", type=float, default=0.1)
-    parser.add_argument("--scorers", nargs="+", default=["fused", "bi_encoder"])
+    parser.add_argument("--scorers", nargs="+", default=["sufficiency", "bi_encoder"])
     parser.add_argument(
         "--passages",
         nargs="+",

@@ -14,7 +14,8 @@ insufficient passages speak of what is asked (on the topic): they differ by .4 i
 policy-like domains, answers only, are also averaged, one weight a domain, with a bootstrap over
 domains and differences to `--reference`.
 
-`fused+adapted` is fused, adapted to the questions of four folds and judged on the fifth.
+`sufficiency+adapted` is `sufficiency`, adapted to the questions of four folds and judged on the
+fifth.
 `sufficiency+faq` is its mix fitted on the FAQ sites, each site judged by the fit on the others.
 A folder whose adapter was trained on FAQ sites may be judged only on the others: name them with
 `--sets`.
@@ -57,8 +58,8 @@ from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.files import write_json, write_text
 from knowgate.guard.signals.relevance import load_scorer, scorer_names
 
-SCORERS = ("lexical", "bi_encoder", "late_interaction", "sufficiency", "fused")
-ADAPTED = "fused+adapted"
+SCORERS = ("lexical", "bi_encoder", "late_interaction", "sufficiency")
+ADAPTED = "sufficiency+adapted"
 REFITTED = "sufficiency+faq"
 CACHE_BYTES = 200 * 2**20
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
@@ -128,7 +129,9 @@ def arguments() -> argparse.Namespace:
         "--scorers", help=f"of {', '.join((*SCORERS, ADAPTED, REFITTED))}; or folders"
     )
     parser.add_argument("--sets", help="comma-separated, FAQ-* is all sites; all without it")
-    parser.add_argument("--reference", default="fused", help="scorer that others are held against")
+    parser.add_argument(
+        "--reference", default="sufficiency", help="scorer that others are held against"
+    )
     parser.add_argument("--most", type=int, help="questions per set at most, a seeded sample")
     parser.add_argument("--clock", choices=list(CLOCKS), default="wall", help="of the milliseconds")
     parser.add_argument("--json", type=Path, help="write all figures here")

@@ -19,7 +19,7 @@ from knowgate.calibration.training.sufficiency import TrainingQuestion, tune_rel
 from knowgate.guard import RelevanceScorer
 from knowgate.guard.policy import aggregator
 from knowgate.guard.signals import relevance
-from knowgate.guard.signals.relevance import FusedScorer, default_calibrator
+from knowgate.guard.signals.relevance import SufficiencyScorer, default_calibrator
 
 LEAKS = (0.05, 0.10, 0.20)
 FOLDS, SEED = 5, 0
@@ -183,7 +183,7 @@ def source_of(case: Case) -> str:
 
 
 def adaptation() -> Adapt:
-    """Self-adaptation of the fused scorer to labelled cases."""
+    """Self-adaptation of the default scorer to labelled cases."""
 
     def adapt(cases: Sequence[Case]) -> RelevanceScorer:
         questions = [
@@ -197,7 +197,7 @@ def adaptation() -> Adapt:
         ]
         with TemporaryDirectory() as folder:
             tune_relevance(questions, Path(folder), judge=False)
-            return FusedScorer(folder)
+            return SufficiencyScorer(folder)
 
     return adapt
 

@@ -13,8 +13,7 @@ BUNDLED_SHA256 = MappingProxyType(
         "adapter_model.safetensors": (
             "e04832e0c7071e6eaa024a0a6d02951c264e42d94a13c46802e752b59d2938d0"
         ),
-        "fused.json": ("65b165c259d4139c3e6f0ebff0a771327faef4476a0d990a3cfeac8e00a685f0"),
-        "sufficiency.json": ("5962aef3663502841438ff7d524fdb4e4838fb661d4e769486ac810ca097fbed"),
+        "sufficiency.json": ("e31a366e095c2e162c90b386358218adfe40842621560a34e0ba5d327d28230f"),
     }
 )
 # Of the embedded all-MiniLM-L6-v2: its weights, and whatever else decides its vectors.

@@ -18,13 +18,12 @@ Scale = Literal["share", "cosine", "log_odds"]
 _SCALES: dict[str, Scale] = {
     "bi_encoder": "cosine",
     "cross_encoder": "log_odds",
-    "fused": "log_odds",
     "late_interaction": "cosine",
     "lexical": "share",
     "sufficiency": "log_odds",
 }
 # Scorers whose joint value is meant to be used; the best passage counts for the others.
-_JOINT_KINDS = frozenset({"fused", "sufficiency"})
+_JOINT_KINDS = frozenset({"sufficiency"})
 _WITHOUT_JOINT = frozenset({"bi_encoder", "cross_encoder", "lexical"})
 
 
@@ -40,7 +39,7 @@ def default_aggregator(kind: str) -> str:
         kind: a scorer's name, or the kind in its fingerprint.
 
     Example:
-        >>> default_aggregator("fused"), default_aggregator("lexical")
+        >>> default_aggregator("sufficiency"), default_aggregator("lexical")
         ('joint', 'max')
     """
     return JOINT if kind in _JOINT_KINDS else "max"
@@ -55,7 +54,7 @@ def default_threshold(fingerprint: Fingerprint) -> float | None:
     return DEFAULT_THRESHOLDS.get(fingerprint.kind)
 
 
-DEFAULT_THRESHOLDS = {"fused": 0.58}
+DEFAULT_THRESHOLDS = {"sufficiency": 0.58}
 
 
 def misfit(fingerprint: Fingerprint, aggregator: str, calibrator: str) -> str:

@@ -29,7 +29,7 @@ from knowgate.adapters.langchain import GuardedRAG
 from knowgate.guard import Guard, Policy
 from knowgate.guard.signals.relevance import load_scorer
 
-scorer = load_scorer("fused")
+scorer = load_scorer("sufficiency")
 guard = Guard(Policy.for_scorer(scorer, threshold=0.5), scorer=scorer)
 model = RunnableLambda(lambda _: "prompt") | FakeListChatModel(responses=["At nine."])
 page = Document("The library opens at nine in the morning on weekdays.")

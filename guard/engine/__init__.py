@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .._model_files import EMBEDDED_SHA256
-from ._backends import GRAPH_SHA256, BackendName, DtypeName, LoadedEncoder, ScorerOptions
+from ._backends import BackendName, DtypeName, LoadedEncoder, ScorerOptions
 from ._bi_encoder import BiEncoderScorer
 from ._cross_encoder import CrossEncoderScorer
 from ._device_batches import best_on_device
@@ -16,7 +16,6 @@ from ._onnx_export import export_encoder
 
 __all__ = [
     "EMBEDDED_SHA256",
-    "GRAPH_SHA256",
     "BackendName",
     "BiEncoderScorer",
     "CrossEncoderScorer",

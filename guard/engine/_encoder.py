@@ -31,7 +31,6 @@ from ..errors import ModelFolderError
 from ..policy import Fingerprint
 from ..text import clean_text
 from ._backends import (
-    GRAPH_SHA256,
     BackendName,
     DtypeName,
     LoadedEncoder,
@@ -114,12 +113,6 @@ class TokenEncoder:
     def weights_sha256(self) -> str:
         """Of the weights file."""
         return self._loaded.weights_sha256
-
-    @property
-    def graph_sha256(self) -> str | None:
-        """Of the exported graph; None where torch runs the model."""
-        found = self._loaded.settings.get(GRAPH_SHA256)
-        return None if found is None else str(found)
 
     @property
     def loaded(self) -> LoadedEncoder:

@@ -86,11 +86,9 @@ def exported_as(folder: str | os.PathLike[str]) -> tuple[str, str] | None:
     Raises:
         ModelFolderError: what it wrote is damaged.
     """
-    # A scorer of several encoders has a folder for each.
-    for place in (Path(folder), Path(folder) / "trained"):
-        if (place / MANIFEST_FILE).is_file():
-            from ._onnx_backend import Manifest
+    if not (Path(folder) / MANIFEST_FILE).is_file():
+        return None
+    from ._onnx_backend import Manifest
 
-            manifest = Manifest.load(place)
-            return manifest.scorer, manifest.dtype
-    return None
+    manifest = Manifest.load(Path(folder))
+    return manifest.scorer, manifest.dtype

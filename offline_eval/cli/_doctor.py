@@ -56,7 +56,7 @@ def doctor(
         _checked("device", _device),
         _checked("embedded weights", _weights),
         _checked("bi_encoder", lambda: _self_test("bi_encoder")),
-        _checked("fused", lambda: _self_test("fused")),
+        _checked("sufficiency", lambda: _self_test("sufficiency")),
         _checked("lexical", lambda: _self_test("lexical")),
     ]
     if as_json:

@@ -44,7 +44,7 @@ def export_onnx(
     correlation of .99 in int8 and float16. A policy is bound to the scorer that it was
     calibrated on: calibrate again with the exported one.
 
-    Example: `knowgate export-onnx fused --out fused-int8 --int8 --calibration-data pairs.jsonl`
+    Example: `knowgate export-onnx sufficiency --out DIR --int8 --calibration-data pairs.jsonl`
     """
     if int8 and float16:
         raise InputError("--int8 and --float16 are mutually exclusive")

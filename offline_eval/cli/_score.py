@@ -48,7 +48,7 @@ def score(
         str | None,
         typer.Option(
             help="Passage scores to one value, without --policy; by default the scorer's: "
-            "joint for fused and sufficiency, max for others."
+            "joint for sufficiency, max for others."
         ),
     ] = None,
 ) -> None:

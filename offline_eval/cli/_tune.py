@@ -23,7 +23,7 @@ from ._app import app
 from ._console import out, progress_bar
 
 # Makes a folder a tuned scorer, so it comes last.
-_LAST_FILE = "fused.json"
+_LAST_FILE = "sufficiency.json"
 
 tuning = typer.Typer(no_args_is_help=True, help="Adapt a part of the guard to your own data.")
 app.add_typer(tuning, name="tune")
@@ -44,7 +44,7 @@ def relevance(
     ] = None,
     seed: Annotated[int, typer.Option(help="Random seed of splits and draws.")] = 0,
 ) -> None:
-    """Fine-tune the fused relevance scorer on a knowledge base's own questions.
+    """Fine-tune the relevance scorer `sufficiency` on a knowledge base's own questions.
 
     Each question with its passage retrieved is a positive case, with its passage left
     out a negative one. Whether it helped is measured on questions that took no part,

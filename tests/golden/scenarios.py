@@ -121,7 +121,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         _steps(
             *(
                 f"score --input in/pairs.jsonl --output {name}.jsonl --scorer {name}"
-                for name in ("fused", "lexical")
+                for name in ("sufficiency", "lexical")
             ),
             "score --input in/pairs.jsonl --output other.jsonl --scorer lexical --aggregator "
             "noisy_or",

@@ -50,10 +50,10 @@ def _told(decision: Decision) -> dict[str, Any]:
 def guards(folder: Path) -> dict[str, Any]:
     """Decisions of a guard with each bundled scorer, singly and as a batch."""
     cases, found = _cases(folder), {}
-    for name in ("lexical", "bi_encoder", "late_interaction", "sufficiency", "fused"):
+    for name in ("lexical", "bi_encoder", "late_interaction", "sufficiency"):
         scorer = load_scorer(name)
         # Log-odds are made probabilities; the other scores are what they were stored as.
-        log_odds = name in ("sufficiency", "fused")
+        log_odds = name == "sufficiency"
         calibrator = default_calibrator(scorer.fingerprint) if log_odds else IdentityCalibrator()
         policy = Policy(
             scorer=scorer.fingerprint,

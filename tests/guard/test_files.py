@@ -225,9 +225,9 @@ def test_an_empty_folder_is_filled_and_not_replaced(tmp_path: Path) -> None:
     with new_folder(place, last="tuning.json") as work:
         # Others beside it may not be writable.
         assert [path.name for path in tmp_path.iterdir()] == ["mount"]
-        (work / "fused.json").write_text("{}", encoding="utf-8")
+        (work / "sufficiency.json").write_text("{}", encoding="utf-8")
         (work / "tuning.json").write_text("{}", encoding="utf-8")
-    assert sorted(path.name for path in place.iterdir()) == ["fused.json", "tuning.json"]
+    assert sorted(path.name for path in place.iterdir()) == ["sufficiency.json", "tuning.json"]
     assert place.stat().st_ino == inode
 
 
@@ -239,7 +239,7 @@ def test_an_interrupted_folder_leaves_nothing(tmp_path: Path, there: bool) -> No
 
     def interrupted() -> None:
         with new_folder(place, last="tuning.json") as work:
-            (work / "fused.json").write_text("{}", encoding="utf-8")
+            (work / "sufficiency.json").write_text("{}", encoding="utf-8")
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

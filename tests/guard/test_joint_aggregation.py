@@ -167,6 +167,6 @@ def test_the_contract_is_matched_by_methods() -> None:
     assert not isinstance(FakeScorer(), SetRelevanceScorer)
 
 
-def test_only_the_fused_scorer_is_gone_by_its_joint_value_by_default() -> None:
-    assert default_aggregator("fused") == "joint"
+def test_only_the_trained_scorer_is_judged_by_its_joint_value_by_default() -> None:
+    assert default_aggregator("sufficiency") == "joint"
     assert {default_aggregator(kind) for kind in ("lexical", "bi_encoder", "own")} == {"max"}

@@ -277,8 +277,8 @@ def test_another_scorers_policy_is_refused_naming_the_fields_that_differ() -> No
 
 
 def test_a_setting_that_differs_is_named_and_the_others_are_not() -> None:
-    mine = Fingerprint(kind="fused", settings={"stride": 192, "mix": "a", "idf": None})
-    theirs = Fingerprint(kind="fused", settings={"stride": 192, "mix": "b"})
+    mine = Fingerprint(kind="sufficiency", settings={"stride": 192, "mix": "a", "idf": None})
+    theirs = Fingerprint(kind="sufficiency", settings={"stride": 192, "mix": "b"})
     assert mine.differences(theirs) == [
         "settings.mix: 'a' against 'b'",
         "settings.idf: None against nothing",

@@ -16,13 +16,12 @@ from knowgate.guard.testing import FakeScorer
 LOG_ODDS = PlattCalibrator(a=1.0, b=0.0)
 
 
-class FusedLike:
+class DefaultLike:
     """A scorer that is named like the default one."""
 
-    fingerprint = Fingerprint(kind="fused")
+    fingerprint = Fingerprint(kind="sufficiency")
 
 
-@pytest.mark.parametrize("kind", ["fused", "sufficiency"])
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
@@ -37,19 +36,17 @@ class FusedLike:
         ),
     ],
 )
-def test_log_odds_are_never_taken_for_probabilities(
-    kind: str, changes: dict[str, Any], why: str
-) -> None:
-    with pytest.raises(PolicyError, match=rf"{why} the scorer '{kind}'.*Policy\.for_scorer"):
-        Policy(scorer=Fingerprint(kind=kind), relevance_threshold=0.5, **changes)
+def test_log_odds_are_never_taken_for_probabilities(changes: dict[str, Any], why: str) -> None:
+    with pytest.raises(PolicyError, match=rf"{why} the scorer 'sufficiency'.*Policy\.for_scorer"):
+        Policy(scorer=DefaultLike.fingerprint, relevance_threshold=0.5, **changes)
 
 
 def test_a_policy_that_follows_nothing_may_have_any_calibrator() -> None:
-    assert not Policy(scorer=Fingerprint(kind="fused"), relevance_threshold=None).may_follow
+    assert not Policy(scorer=Fingerprint(kind="sufficiency"), relevance_threshold=None).may_follow
 
 
 def test_a_stored_policy_that_does_not_fit_is_rejected_with_its_file(tmp_path: Path) -> None:
-    good = Policy.for_scorer(FusedLike(), threshold=0.5)  # type: ignore[arg-type]
+    good = Policy.for_scorer(DefaultLike(), threshold=0.5)  # type: ignore[arg-type]
     stored = json.loads(good.to_json())
     stored["relevance_calibrator"] = {"kind": "identity"}
     path = tmp_path / "policy.json"
@@ -60,7 +57,7 @@ def test_a_stored_policy_that_does_not_fit_is_rejected_with_its_file(tmp_path: P
 
 
 def test_a_policy_for_a_scorer_has_the_calibrator_and_aggregator_that_fit_it() -> None:
-    policy = Policy.for_scorer(FusedLike(), threshold=0.7)  # type: ignore[arg-type]
+    policy = Policy.for_scorer(DefaultLike(), threshold=0.7)  # type: ignore[arg-type]
 
     assert (policy.aggregator, policy.relevance_calibrator) == ("joint", LOG_ODDS)
     assert policy.relevance_threshold == 0.7
@@ -69,7 +66,7 @@ def test_a_policy_for_a_scorer_has_the_calibrator_and_aggregator_that_fit_it() -
 
 
 def test_only_the_default_scorer_has_a_bundled_threshold() -> None:
-    bundled = Policy.for_scorer(FusedLike()).relevance_threshold  # type: ignore[arg-type]
+    bundled = Policy.for_scorer(DefaultLike()).relevance_threshold  # type: ignore[arg-type]
     assert bundled is not None
     with pytest.raises(PolicyError, match="LexicalScorer has no bundled threshold"):
         Policy.for_scorer(LexicalScorer())
@@ -88,7 +85,7 @@ def test_the_scale_of_a_scorer_of_ones_own_has_to_be_told() -> None:
 def test_a_calibrator_that_does_not_fit_is_rejected_here_too() -> None:
     with pytest.raises(PolicyError, match="relevance_calibrator 'identity' does not fit"):
         Policy.for_scorer(
-            FusedLike(),  # type: ignore[arg-type]
+            DefaultLike(),  # type: ignore[arg-type]
             threshold=0.5,
             calibrator=IdentityCalibrator(),
         )

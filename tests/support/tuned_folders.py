@@ -10,7 +10,6 @@ from knowgate.calibration.training.sufficiency import TrainableEncoder
 from knowgate.guard.signals.relevance import MatchModel, ToldMix
 
 FEATURES = MatchModel.all_features
-TRAINED = tuple(name for name in FEATURES if name.startswith("trained."))
 
 
 def random_adapter(seed: int, *, rank: int = 2) -> TrainableEncoder:
@@ -40,9 +39,8 @@ def some_mix(features: tuple[str, ...], *, bias: float = -3.0) -> MatchModel:
 
 
 def write_folder(folder: Path, *, seed: int = 1) -> Path:
-    """An adapter with both mixes."""
+    """An adapter with a mix."""
     folder.mkdir(parents=True, exist_ok=True)
     random_adapter(seed).save(folder)
-    some_mix(FEATURES).save(folder / "fused.json")
-    some_mix(TRAINED).save(folder / "sufficiency.json")
+    some_mix(FEATURES).save(folder / "sufficiency.json")
     return folder

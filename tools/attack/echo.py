@@ -17,12 +17,11 @@ import numpy as np
 
 from knowgate.guard.contracts import SetRelevanceScorer
 from knowgate.guard.engine import BiEncoderScorer
-from knowgate.guard.signals.relevance import load_scorer
+from knowgate.guard.signals.relevance import DEFAULT_SCORER, load_scorer
 
 from .outcome import Outcome
 
 HELPDESK = Path(__file__).parents[2] / "examples" / "helpdesk"
-SCORERS = ("fused", "sufficiency")
 TOP = 5
 _LEAK = 0.1
 _FAR = 0.3
@@ -150,14 +149,13 @@ def asked_of(questions: Sequence[str], texts: Sequence[str], similar: np.ndarray
 
 
 def attacks(folder: Path, full: bool) -> Iterator[Outcome]:
-    """Each way of repeating the question, on each scorer."""
-    del folder
+    """Each way of repeating the question, on the default scorer."""
+    del folder, full
     cases = help_desk_cases()
-    for name in SCORERS if full else SCORERS[1:]:
-        scorer = load_scorer(name)
-        assert isinstance(scorer, SetRelevanceScorer)
-        for echo, through in passes(scorer, cases).items():
-            # As many as without any attack, and one in thirty.
-            wanted = int(_LEAK * len(cases)) + len(cases) // 30
-            named = tuple(cases[place].question for place in through)
-            yield Outcome(f"{name}: {echo}", len(cases), len(through), wanted, named)
+    scorer = load_scorer(DEFAULT_SCORER)
+    assert isinstance(scorer, SetRelevanceScorer)
+    for echo, through in passes(scorer, cases).items():
+        # As many as without any attack, and one in thirty.
+        wanted = int(_LEAK * len(cases)) + len(cases) // 30
+        named = tuple(cases[place].question for place in through)
+        yield Outcome(f"{DEFAULT_SCORER}: {echo}", len(cases), len(through), wanted, named)

@@ -1,11 +1,10 @@
-"""Fit the bundled mixes on the development part of the sufficiency pack.
+"""Fit the bundled mix on the development part of the sufficiency pack.
 
     python -m tools.sufficiency.fit_mix --pack DIR --folder DIR
 
-`--folder` holds the adapter; `fused.json` and `sufficiency.json` are written into it, which
-`tools.sufficiency.fit_told` completes.
-Prints, per source left out of the fit, the AUROC of telling sets with the sufficient
-passage from sets without it.
+`--folder` holds the adapter; `sufficiency.json` is written into it, which
+`tools.sufficiency.fit_told` completes. Prints, per source left out of the fit, the AUROC of
+telling sets with the sufficient passage from sets without it.
 """
 
 from __future__ import annotations
@@ -21,13 +20,12 @@ from knowgate.calibration.training.sufficiency import TrainingQuestion
 from knowgate.calibration.training.sufficiency._cases import SetCase, mix_examples, retrieval_cases
 from knowgate.calibration.training.sufficiency._mix import MixExample, fit_match_model
 from knowgate.guard.engine import BiEncoderScorer
-from knowgate.guard.signals.relevance import FusedScorer, MatchModel, ToldMix
+from knowgate.guard.signals.relevance import MatchModel, SufficiencyScorer, ToldMix
 from tools.sufficiency.pairs import read_pairs
 
 LENGTH_PENALTY = 0.06
 # Text that asks counts in full; `fit_told` fits it afterwards.
 NEUTRAL = ToldMix(bias=50.0, weights=(0.0,) * len(ToldMix.features))
-TRAINED = ("trained.cosine", "trained.idf_match", "trained.match", "trained.coverage")
 _PER_SOURCE = 160
 _SMALL_TOPIC = 10
 _MOST_CANDIDATES = 400
@@ -37,14 +35,14 @@ _FIT_WEIGHTS = {"covid_faq": 4.0, "medquad": 3.0}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Fit the bundled mixes.")
+    parser = argparse.ArgumentParser(description="Fit the bundled mix.")
     parser.add_argument("--pack", type=Path, required=True)
     parser.add_argument("--folder", type=Path, required=True)
     arguments = parser.parse_args()
     questions = read_pairs([arguments.pack / "dev.jsonl.xz"])
     cases = development_cases(questions)
     probe = feature_probe(LENGTH_PENALTY)
-    scorer = FusedScorer(arguments.folder, model=probe)
+    scorer = SufficiencyScorer(arguments.folder, model=probe)
     examples = mix_examples(
         scorer,
         cases,
@@ -53,19 +51,14 @@ def main() -> None:
     )
     _print_left_out(cases, examples, probe.features)
     note = f"{len(cases)} sets from {len({c.source for c in cases})} sources of the pack"
-    fused = fit_match_model(
+    mix = fit_match_model(
         examples,
         features=probe.features,
         length_penalty=LENGTH_PENALTY,
         told=NEUTRAL,
         fitted_on=note,
     )
-    fused.save(arguments.folder / "fused.json")
-    alone = [_restricted(example, probe.features) for example in examples]
-    sufficiency = fit_match_model(
-        alone, features=TRAINED, length_penalty=LENGTH_PENALTY, told=NEUTRAL, fitted_on=note
-    )
-    sufficiency.save(arguments.folder / "sufficiency.json")
+    mix.save(arguments.folder / "sufficiency.json")
 
 
 def development_cases(questions: Sequence[TrainingQuestion]) -> list[SetCase]:
@@ -107,17 +100,6 @@ def feature_probe(
         features=features,
         length_penalty=length_penalty,
         told=NEUTRAL,
-    )
-
-
-def _restricted(example: MixExample, features: Sequence[str]) -> MixExample:
-    places = [list(features).index(name) for name in TRAINED]
-    return MixExample(
-        tuple(tuple(vector[i] for i in places) for vector in example.vectors),
-        tuple(example.joined[i] for i in places),
-        example.sufficient,
-        example.weight,
-        example.whole,
     )
 
 

@@ -3,7 +3,7 @@
     python -m tools.sufficiency.fit_told --faq DIR --pack DIR --folder DIR
 
 `--faq` is the folder of question–answer pairs, `--pack` the sufficiency pack, `--folder` holds the
-adapter and both mixes, into which the weights are written. Questions stand before, in and after
+adapter and the mix, into which the weights are written. Questions stand before, in and after
 their own answer, the answer to another question, a phrase of `stubs.txt` and indexes of questions;
 what is left beside the question is to be told apart. Six sites of the FAQ folder are left for
 evaluation.
@@ -21,7 +21,7 @@ import numpy as np
 
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.files import read_jsonl
-from knowgate.guard.signals.relevance import FusedScorer, MatchModel, ToldMix
+from knowgate.guard.signals.relevance import MatchModel, SufficiencyScorer, ToldMix
 from tools.sufficiency.fit_mix import LENGTH_PENALTY, feature_probe
 from tools.sufficiency.pairs import read_pairs
 
@@ -72,7 +72,7 @@ def main() -> None:
         for pairs in knowledge_bases(arguments.faq, arguments.pack)
         for case in echoes(pairs, embedder, rng)
     ]
-    scorer = FusedScorer(arguments.folder, model=feature_probe(LENGTH_PENALTY))
+    scorer = SufficiencyScorer(arguments.folder, model=feature_probe(LENGTH_PENALTY))
     rows, kept = [], []
     for case in cases:
         values = scorer.told_features(case.question, case.passage, case.others)
@@ -80,9 +80,8 @@ def main() -> None:
             rows.append(values)
             kept.append(case)
     mix = fitted(rows, kept)
-    for name in ("fused.json", "sufficiency.json"):
-        model = MatchModel.load(arguments.folder / name)
-        model.model_copy(update={"told": mix}).save(arguments.folder / name)
+    path = arguments.folder / "sufficiency.json"
+    MatchModel.load(path).model_copy(update={"told": mix}).save(path)
     print(f"{len(kept)} of {len(cases)} passages with a rest: {mix}")
 
 

@@ -1,6 +1,6 @@
 """Train a sufficiency scorer: questions, batches, objective, adapter, mix.
 
-`tune_relevance` adapts the fused scorer to one's own knowledge base and says whether it
+`tune_relevance` adapts the scorer `sufficiency` to one's own knowledge base and says whether it
 helped. The other names are what `tools/sufficiency` makes the bundled scorer with.
 """
 

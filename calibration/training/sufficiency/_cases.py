@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....guard.matching import normalise_answer
-from ....guard.signals.relevance import FusedScorer
+from ....guard.signals.relevance import SufficiencyScorer
 from ._mix import MixExample
 
 
@@ -168,7 +168,7 @@ _ROUND = 16
 
 
 def mix_examples(
-    scorer: FusedScorer,
+    scorer: SufficiencyScorer,
     cases: Sequence[SetCase],
     *,
     balance: float = 0.5,

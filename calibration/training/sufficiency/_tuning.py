@@ -20,7 +20,12 @@ from numpy.typing import NDArray
 
 from ....guard.engine import BiEncoderScorer, TokenEncoder
 from ....guard.errors import InputError, optional_import
-from ....guard.signals.relevance import BUNDLED_FOLDER, FusedScorer, MatchModel, word_piece_idf
+from ....guard.signals.relevance import (
+    BUNDLED_FOLDER,
+    MatchModel,
+    SufficiencyScorer,
+    word_piece_idf,
+)
 from ... import Interval, auroc
 from ._batches import TopicBatches
 from ._cases import Embed, SetCase, TrainingQuestion, mix_examples, retrieval_cases
@@ -215,7 +220,7 @@ def tune_relevance(
     judge: bool = True,
     on_progress: OnProgress | None = None,
 ) -> TuningReport | None:
-    """Adapt the fused scorer to a knowledge base; write it into the folder `out`.
+    """Adapt the scorer `sufficiency` to a knowledge base; write it into the folder `out`.
 
     Args:
         questions: of one knowledge base, each with its passage; at least 20 in a script
@@ -255,21 +260,20 @@ class _Work:
     ) -> None:
         self._settings = settings
         self._embed = BiEncoderScorer(cache_bytes=200 * 2**20).embed
-        self._base = TokenEncoder()
+        self._bundled = SufficiencyScorer()
         topics = {question.topic for question in questions}
         pools = {topic: [q.passage for q in questions if q.topic == topic] for topic in topics}
         # The scorer that comes of it gives other questions no score.
-        known = [question for question in questions if self._base.supports(question.text)]
+        known = [question for question in questions if self._bundled.supports(question.text)]
         cases = retrieval_cases(known, pools, self._embed, seed=settings.seed)
         self._cases: dict[str, list[SetCase]] = {}
         for case in cases:
             self._cases.setdefault(case.question_id, []).append(case)
         self._questions = [q for q in questions if q.id in self._cases]
         _require_enough(self._questions)
-        idf = word_piece_idf(self._base)
+        idf = word_piece_idf(self._bundled.encoder)
         assert idf is not None  # the embedded model's own table
         self._idf: NDArray[np.float32] = idf
-        self._bundled = FusedScorer(base_encoder=self._base)
         self._on_progress = on_progress or (lambda _done, _total: None)
         self._done, self._total = 0, (folds + 1) * max(settings.checkpoints)
         # The first step is long in coming: the bundled scorer is looked at before it.
@@ -307,8 +311,8 @@ class _Work:
         note = f"tuned on {len(self._questions)} questions of one knowledge base"
         examples = self._examples(scorer, self._questions)
         # Calibrated on these, it would look better than it is.
-        FusedScorer.save_tuned_on(out, [question.text for question in self._questions])
-        self._mix(examples, self._questions, note).save(out / "fused.json")
+        SufficiencyScorer.save_tuned_on(out, [question.text for question in self._questions])
+        self._mix(examples, self._questions, note).save(out / "sufficiency.json")
         self._on_progress(self._total, self._total)
 
     def _fold(
@@ -366,8 +370,8 @@ class _Work:
         train_on(encoder, batches, self._idf, plan, step_done)
         return encoder
 
-    def _scorer(self, folder: Path) -> FusedScorer:
-        return FusedScorer(folder, base_encoder=self._base, model=self._bundled.model)
+    def _scorer(self, folder: Path) -> SufficiencyScorer:
+        return SufficiencyScorer(folder, model=self._bundled.model)
 
     def _mix(
         self, examples: Examples, questions: Sequence[TrainingQuestion], note: str = ""
@@ -384,7 +388,9 @@ class _Work:
             fitted_on=note,
         )
 
-    def _examples(self, scorer: FusedScorer, questions: Sequence[TrainingQuestion]) -> Examples:
+    def _examples(
+        self, scorer: SufficiencyScorer, questions: Sequence[TrainingQuestion]
+    ) -> Examples:
         cases = [case for question in questions for case in self._cases[question.id]]
         examples = mix_examples(scorer, cases, balance=0.0)
         found: dict[str, list[MixExample]] = {}

@@ -18,14 +18,14 @@ from ._registry import (
     register_scorer,
     scorer_names,
 )
-from ._sufficiency import BUNDLED_FOLDER, FusedScorer
+from ._sufficiency import BUNDLED_FOLDER, SufficiencyScorer
 
 __all__ = [
     "BUNDLED_FOLDER",
     "DEFAULT_SCORER",
-    "FusedScorer",
     "LexicalScorer",
     "MatchModel",
+    "SufficiencyScorer",
     "ToldMix",
     "best_cosines",
     "default_aggregator",

@@ -18,7 +18,7 @@ from ...engine import BiEncoderScorer, CrossEncoderScorer, LoadedEncoder, export
 from ...errors import InputError, ModelFolderError
 from ._late_interaction import LateInteractionScorer
 from ._registry import load_scorer
-from ._sufficiency import FUSED_FILE, SUFFICIENCY_FILE, FusedScorer, SufficiencyScorer
+from ._sufficiency import SUFFICIENCY_FILE, SufficiencyScorer
 
 # float32: the largest difference of a score, as a share of the scores' spread where that is
 # above 1. Others: the least rank correlation with the scores of torch.
@@ -88,15 +88,13 @@ def export_scorer(
             hint=f"give {LEAST_PAIRS} pairs, and twice as many for int8",
         )
     scorer = load_scorer(name)
-    kind, encoders = _encoders(scorer)
+    kind, encoder = scorer.fingerprint.kind, _encoder(scorer)
     compared = pairs[1::2] if dtype == "int8" else pairs
     expected = scorer.score_pairs(compared)
     folder.mkdir(parents=True, exist_ok=True)
-    for place, encoder in encoders.items():
-        export_encoder(encoder, folder / place, scorer=kind, dtype=dtype, pairs=pairs[::2])
-    if isinstance(scorer, FusedScorer | SufficiencyScorer):
-        mix = FUSED_FILE if isinstance(scorer, FusedScorer) else SUFFICIENCY_FILE
-        for file in (mix, ADAPTER_CONFIG, ADAPTER_WEIGHTS):
+    export_encoder(encoder, folder, scorer=kind, dtype=dtype, pairs=pairs[::2])
+    if isinstance(scorer, SufficiencyScorer):
+        for file in (SUFFICIENCY_FILE, ADAPTER_CONFIG, ADAPTER_WEIGHTS):
             shutil.copyfile(scorer.folder / file, folder / file)
     found = load_scorer(str(folder), device="cpu").score_pairs(compared)
     report = _compared(kind, dtype, expected, found, folder)
@@ -110,22 +108,19 @@ def export_scorer(
     return report
 
 
-def _encoders(scorer: RelevanceScorer) -> tuple[str, dict[str, LoadedEncoder]]:
-    """The kind of a scorer, and its models by the folder that each is written into."""
-    found: dict[str, LoadedEncoder] = {}
-    if isinstance(scorer, FusedScorer | SufficiencyScorer):
-        found = {name: one.loaded for name, one in scorer.encoders.items()}
-    elif isinstance(scorer, LateInteractionScorer):
-        found = {"": scorer.encoder.loaded}
+def _encoder(scorer: RelevanceScorer) -> LoadedEncoder:
+    """The model of a scorer."""
+    found = None
+    if isinstance(scorer, SufficiencyScorer | LateInteractionScorer):
+        found = scorer.encoder.loaded
     elif isinstance(scorer, BiEncoderScorer | CrossEncoderScorer):
-        found = {"": scorer.loaded}
-    kind = scorer.fingerprint.kind
-    if not found or any(one.model is None for one in found.values()):
+        found = scorer.loaded
+    if found is None or found.model is None:
         raise InputError(
-            f"the scorer {kind!r} is not one that torch computes",
-            hint="export fused, sufficiency, late_interaction, bi_encoder or a model folder",
+            f"the scorer {scorer.fingerprint.kind!r} is not one that torch computes",
+            hint="export sufficiency, late_interaction, bi_encoder or a model folder",
         )
-    return kind, found
+    return found
 
 
 def _compared(

@@ -39,11 +39,7 @@ SCHEMA_VERSION = 2
 # or an irrelevant passage in its place would make the best one stand out.
 RIVALS = 3
 
-FEATURES = tuple(
-    f"{encoder}.{name}"
-    for encoder in ("base", "trained")
-    for name in ("cosine", "idf_match", "match", "coverage")
-)
+FEATURES = ("cosine", "idf_match", "match", "coverage")
 
 
 class _Artefact(BaseModel):
@@ -70,13 +66,10 @@ class SeveralMix(_Artefact):
     gain: tuple[FiniteFloat, ...]
 
 
-# Of what a passage tells beside text that asks, by the trained encoder; and by how much that
-# lies above the best of the other passages, 0 where there is none.
+# Of what a passage tells beside text that asks; and by how much that lies above the best of
+# the other passages, 0 where there is none.
 TOLD_FEATURES = (
-    "cosine",
-    "idf_match",
-    "match",
-    "coverage",
+    *FEATURES,
     "length",
     "cosine_beyond",
     "idf_match_beyond",

@@ -21,10 +21,10 @@ from ...errors import InputError
 from ...policy import Fingerprint
 from ._late_interaction import LateInteractionScorer
 from ._lexical import LexicalScorer
-from ._sufficiency import FUSED_FILE, FusedScorer, SufficiencyScorer
+from ._sufficiency import SUFFICIENCY_FILE, SufficiencyScorer
 
 # The scorer wherever none is named.
-DEFAULT_SCORER = "fused"
+DEFAULT_SCORER = "sufficiency"
 
 
 def _late_interaction(
@@ -36,7 +36,6 @@ def _late_interaction(
 # Scorers of encoders: made from a folder or none, and from options.
 _ENCODER_SCORERS: dict[str, Callable[..., RelevanceScorer]] = {
     "bi_encoder": BiEncoderScorer,
-    "fused": FusedScorer,
     "late_interaction": _late_interaction,
     "sufficiency": SufficiencyScorer,
 }
@@ -68,14 +67,14 @@ def load_scorer(name: str | Fingerprint, **options: Unpack[ScorerOptions]) -> Re
     """The scorer called `name`, or the one in the folder `name`.
 
     A folder that `knowgate export-onnx` wrote gives the scorer that was exported, in ONNX
-    Runtime and in its own dtype; one that `knowgate tune relevance` wrote a fused scorer; one
-    of a sequence classifier a cross-encoder; any other a bi-encoder.
+    Runtime and in its own dtype; one that `knowgate tune relevance` wrote a
+    `SufficiencyScorer`; one of a sequence classifier a cross-encoder; any other a bi-encoder.
 
     Args:
         name: of a registered scorer, or a path; options may follow after commas, so that
-            every command can state them: `fused,device=cpu,dtype=bfloat16`. For the scorer of
-            a policy its fingerprint: what a file says must not choose what is loaded from the
-            disk, so this gives a registered scorer only, in the policy's dtype.
+            every command can state them: `sufficiency,device=cpu,dtype=bfloat16`. For the
+            scorer of a policy its fingerprint: what a file says must not choose what is loaded
+            from the disk, so this gives a registered scorer only, in the policy's dtype.
         options: `device` (`auto`, `cpu`, `cuda`, `cuda:N`) and `dtype` (`float32`,
             `bfloat16`, `float16`, `int8`); `backend` where it is not to follow from the
             folder.
@@ -125,9 +124,9 @@ def _in_folder(name: str, options: ScorerOptions) -> RelevanceScorer:
     if is_cross_encoder(name):
         return CrossEncoderScorer(name, **options)
     # Either of the two, so that a damaged folder is called what it is.
-    marks = (FUSED_FILE, ADAPTER_CONFIG)
+    marks = (SUFFICIENCY_FILE, ADAPTER_CONFIG)
     tuned = any(os.path.isfile(os.path.join(name, mark)) for mark in marks)
-    return FusedScorer(name, **options) if tuned else BiEncoderScorer(name, **options)
+    return SufficiencyScorer(name, **options) if tuned else BiEncoderScorer(name, **options)
 
 
 def _parted(name: str) -> tuple[str, ScorerOptions]:
@@ -142,7 +141,8 @@ def _parted(name: str) -> tuple[str, ScorerOptions]:
         option, _, value = part.partition("=")
         if option not in ScorerOptions.__annotations__ or not value:
             raise InputError(
-                f"{part!r} is no option of a scorer", hint="e.g. fused,device=cpu,dtype=bfloat16"
+                f"{part!r} is no option of a scorer",
+                hint="e.g. sufficiency,device=cpu,dtype=bfloat16",
             )
         options[option] = value
     return name, cast(ScorerOptions, options)

@@ -1,4 +1,4 @@
-"""The trained scorers: late interaction learned for sufficiency, alone and fused.
+"""The trained scorer: late interaction learned for sufficiency.
 
 What is promised: scores are log-odds that passages suffice; the score of a question and a
 passage depends on these two alone, to the last bit on a CPU; `score_sets`, `score_set`,
@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ..._byte_cache import CACHE_BYTES
 from ..._model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS, BUNDLED_SHA256
 from ...contracts import SetScore
-from ...engine import GRAPH_SHA256, BackendName, DtypeName, TokenEncoder
+from ...engine import BackendName, DtypeName, TokenEncoder
 from ...errors import ModelFolderError
 from ...files import file_sha256, read_json, write_json
 from ...policy import Fingerprint
@@ -39,7 +39,6 @@ from ._late_interaction import (
 from ._match_model import TOLD_FEATURES, MatchModel, require_sets
 
 BUNDLED_FOLDER = Path(__file__).parent / "data" / "sufficiency"
-FUSED_FILE = "fused.json"
 SUFFICIENCY_FILE = "sufficiency.json"
 TUNED_ON_FILE = "tuned_on.json"
 _TEXTS_PER_ROUND = 256
@@ -91,9 +90,6 @@ class PartMatches:
         return self.kept if self.told is self.kept else self.told.towards(self.kept, share)
 
 
-_Matched = tuple[QuestionTokens, list[PartMatches]]
-
-
 @dataclass(frozen=True, slots=True)
 class _SetFeatures:
     """Features by name.
@@ -128,12 +124,28 @@ def beyond(values: Sequence[float], others: Sequence[Sequence[float]]) -> list[f
     return [*values[:-_BEYOND], *above]
 
 
-class _MatchScorer:
-    """What the trained scorers share: encode, match, mix."""
+class SufficiencyScorer:
+    """Late interaction and cosine of an encoder trained to tell sufficient passages.
 
-    _kind = ""
-    _file = ""
-    _encoders_used: tuple[str, ...] = ()
+    all-MiniLM-L6-v2 with a LoRA adapter, trained on questions whose answer stands in one
+    passage of a document and not in its neighbours. Judges several passages together: by the
+    best of them, by how far it stands out, and by what they gain together. Passages are
+    encoded once and cached.
+
+    Args:
+        folder: adapter and mix, such as `knowgate tune relevance` writes; None for the
+            bundled ones.
+        backend: `torch`, or `onnx` for a folder that `knowgate export-onnx` wrote.
+        device: `cpu`, `cuda`, `cuda:N`; `auto` picks CUDA where there is one.
+        dtype: `float32`, `bfloat16`, `float16` or `int8`, as the backend has it.
+        cache_bytes: of the encoded texts that are kept in memory.
+        encoder: shared with other scorers.
+        model: another mix than the folder's.
+
+    Raises:
+        ModelFolderError: a file is missing, damaged or not the expected one.
+        DeviceError: the device is not there.
+    """
 
     def __init__(
         self,
@@ -143,34 +155,30 @@ class _MatchScorer:
         device: str = "auto",
         dtype: DtypeName = "float32",
         cache_bytes: int = CACHE_BYTES,
-        base_encoder: TokenEncoder | None = None,
-        trained_encoder: TokenEncoder | None = None,
+        encoder: TokenEncoder | None = None,
         model: MatchModel | None = None,
     ) -> None:
         self._folder = BUNDLED_FOLDER if folder is None else Path(folder)
         if folder is None:
             require_bundled(self._folder)
-        self._model = model or MatchModel.load(self._folder / self._file)
-        foreign = {name.partition(".")[0] for name in self._model.features}
-        if not foreign <= set(self._encoders_used):
+        self._model = model or MatchModel.load(self._folder / SUFFICIENCY_FILE)
+        exported = self._folder if backend == "onnx" else None
+        self._encoder = encoder or TokenEncoder(
+            exported,
+            backend=backend,
+            device=device,
+            dtype=dtype,
+            cache_bytes=cache_bytes,
+            adapter=self._folder if exported is None else None,
+        )
+        idf = word_piece_idf(self._encoder)
+        if idf is None:
             raise ModelFolderError(
-                f"the mix has features that {self._kind!r} does not compute",
-                where=str(self._folder / self._file),
-                hint="use it with the scorer it was made for",
+                "the encoder's vocabulary is not the embedded model's",
+                where="encoder",
+                hint="use the embedded model",
             )
-        given = {"base": base_encoder, "trained": trained_encoder}
-        self._encoders: dict[str, TokenEncoder] = {}
-        for name in self._encoders_used:
-            exported = self._folder / name if backend == "onnx" else None
-            self._encoders[name] = given[name] or TokenEncoder(
-                exported,
-                backend=backend,
-                device=device,
-                dtype=dtype,
-                cache_bytes=cache_bytes,
-                adapter=self._folder if name == "trained" and exported is None else None,
-            )
-        self._idf = {name: self._weights(encoder) for name, encoder in self._encoders.items()}
+        self._idf = idf
         # The scale of the adapter stands in its configuration.
         self._adapter_sha256 = _sha256_of(
             file_sha256(self._folder / name) for name in (ADAPTER_CONFIG, ADAPTER_WEIGHTS)
@@ -187,20 +195,18 @@ class _MatchScorer:
         return self._folder
 
     @property
-    def encoders(self) -> dict[str, TokenEncoder]:
-        """What encodes the texts, by name; hold the caches."""
-        return dict(self._encoders)
+    def encoder(self) -> TokenEncoder:
+        """What encodes the texts; holds the cache."""
+        return self._encoder
 
     @property
     def fingerprint(self) -> Fingerprint:
         """What a policy calibrated on this scorer is bound to."""
-        first = next(iter(self._encoders.values()))
-        return first.fingerprint(
-            self._kind,
+        return self._encoder.fingerprint(
+            "sufficiency",
             adapter_sha256=self._adapter_sha256,
             mix_sha256=_sha256_of([self._model.model_dump_json()]),
             idf_sha256=IDF_SHA256,
-            **_graphs(self._encoders.values()),
         )
 
     def tuned_on(self, question: str) -> bool:
@@ -228,13 +234,14 @@ class _MatchScorer:
             )
         return frozenset(found)
 
-    def on_cpu(self) -> bool:
+    @property
+    def checks_deadline(self) -> bool:
         """Whether every pass is a short one, of one window on a CPU."""
-        return all(encoder.device == "cpu" for encoder in self._encoders.values())
+        return self._encoder.device == "cpu"
 
     def supports(self, question: str) -> bool:
         """Whether the question is in a script that the model knows."""
-        return next(iter(self._encoders.values())).supports(question)
+        return self._encoder.supports(question)
 
     def score(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
         """Log-odds of shape (len(passages),) that each passage alone suffices."""
@@ -293,7 +300,7 @@ class _MatchScorer:
             return None
         # Only what they tell is needed.
         texts = [PassageParts(one.texts[-1], None) for one in parts if one.texts]
-        [(tokens, matches)] = self._matched("trained", [question], [texts])
+        [(tokens, matches)] = self._matched([question], [texts])
         own, *rest = (told_values(tokens, one.told) for one in matches)
         return beyond(own, rest)
 
@@ -325,28 +332,25 @@ class _MatchScorer:
             [PassageParts.of(question, passage) for passage in those]
             for question, those in zip(questions, passages, strict=True)
         ]
-        matched = {name: self._matched(name, questions, parts) for name in self._encoders}
-        return [self._counted(parts[row], matched, row) for row in range(len(questions))]
+        matched = self._matched(questions, parts)
+        return [self._counted(those, *found) for those, found in zip(parts, matched, strict=True)]
 
     def _counted(
-        self, parts: Sequence[PassageParts], matched: Mapping[str, list[_Matched]], row: int
+        self, parts: Sequence[PassageParts], tokens: QuestionTokens, matches: list[PartMatches]
     ) -> _SetFeatures:
         """The features of one question's passages, text that asks counted in part."""
-        # What passes for an answer is told by the trained encoder for both.
-        tokens, trained = matched["trained"][row]
-        alone, among = self._shares(tokens, trained, parts)
-        telling = [place for place, one in enumerate(parts) if one.texts] or [0]
-        found = _SetFeatures([{} for _ in parts], [{} for _ in telling], {})
-        for name, by_question in matched.items():
-            tokens, matches = by_question[row]
-            counted = [one.counted(share) for one, share in zip(matches, among, strict=True)]
-            counted = [counted[place] for place in telling]
-            for values, one in zip(found.among, counted, strict=True):
-                values.update(self._named(name, tokens, one))
-            found.together.update(self._named(name, tokens, joined(counted)))
-            for values, match_, share in zip(found.each, matches, alone, strict=True):
-                values.update(self._named(name, tokens, match_.counted(share)))
-        return found
+
+        def values(one: PassageMatch) -> dict[str, float]:
+            return match_values(tokens, one, self._model.length_penalty)
+
+        alone, among = self._shares(tokens, matches, parts)
+        counted = [one.counted(share) for one, share in zip(matches, among, strict=True)]
+        counted = [counted[place] for place, one in enumerate(parts) if one.texts] or counted[:1]
+        return _SetFeatures(
+            each=[values(one.counted(share)) for one, share in zip(matches, alone, strict=True)],
+            among=[values(one) for one in counted],
+            together=values(joined(counted)),
+        )
 
     def _shares(
         self,
@@ -372,11 +376,11 @@ class _MatchScorer:
         return alone, among
 
     def _matched(
-        self, name: str, questions: Sequence[str], parts: Sequence[Sequence[PassageParts]]
-    ) -> list[_Matched]:
-        """Per question what is matched by one encoder: each passage, and what it tells."""
-        encoder, idf = self._encoders[name], self._idf[name]
-        tokens = [QuestionTokens.of(one, idf) for one in encoder.encode_first(questions)]
+        self, questions: Sequence[str], parts: Sequence[Sequence[PassageParts]]
+    ) -> list[tuple[QuestionTokens, list[PartMatches]]]:
+        """Per question what is matched: each passage, and what it tells."""
+        encoder = self._encoder
+        tokens = [QuestionTokens.of(one, self._idf) for one in encoder.encode_first(questions)]
         texts = [text for those in parts for one in those for text in one.texts]
         windows = iter(encoder.encode(texts))
         pairs = [
@@ -396,68 +400,6 @@ class _MatchScorer:
             )
             for asked, those in zip(tokens, parts, strict=True)
         ]
-
-    def _named(self, name: str, tokens: QuestionTokens, one: PassageMatch) -> dict[str, float]:
-        values = match_values(tokens, one, self._model.length_penalty)
-        return {f"{name}.{feature}": value for feature, value in values.items()}
-
-    @staticmethod
-    def _weights(encoder: TokenEncoder) -> NDArray[np.float32]:
-        idf = word_piece_idf(encoder)
-        if idf is None:
-            raise ModelFolderError(
-                "the encoder's vocabulary is not the embedded model's",
-                where="encoder",
-                hint="use the embedded model",
-            )
-        return idf
-
-
-class SufficiencyScorer(_MatchScorer):
-    """Late interaction and cosine of an encoder trained to tell sufficient passages.
-
-    all-MiniLM-L6-v2 with a LoRA adapter, trained on questions whose answer stands in one
-    passage of a document and not in its neighbours. Passages are encoded once and cached.
-
-    Args:
-        folder: adapter and mix; None for the bundled ones.
-        backend: `torch`, or `onnx` for a folder that `knowgate export-onnx` wrote.
-        device: `cpu`, `cuda`, `cuda:N`; `auto` picks CUDA where there is one.
-        dtype: `float32`, `bfloat16`, `float16` or `int8`, as the backend has it.
-        cache_bytes: of the encoded texts that each encoder keeps in memory.
-        base_encoder, trained_encoder: shared with other scorers.
-        model: another mix than the folder's.
-
-    Raises:
-        ModelFolderError: a file is missing, damaged or not the expected one.
-        DeviceError: the device is not there.
-    """
-
-    checks_deadline = property(_MatchScorer.on_cpu)
-    _kind = "sufficiency"
-    _file = SUFFICIENCY_FILE
-    _encoders_used = ("trained",)
-
-
-class FusedScorer(_MatchScorer):
-    """A logistic mix of the trained scorer, the bi-encoder, late interaction and coverage.
-
-    Judges several passages together: by the best of them, by how far it stands out, and
-    by what they gain together. Arguments and errors as `SufficiencyScorer`; `folder` may be
-    what `knowgate tune relevance` wrote.
-    """
-
-    checks_deadline = property(_MatchScorer.on_cpu)
-    _kind = "fused"
-    _file = FUSED_FILE
-    _encoders_used = ("base", "trained")
-
-
-def _graphs(encoders: Iterable[TokenEncoder]) -> dict[str, str]:
-    """The exported graphs of all encoders as one setting; nothing where torch runs them."""
-    found = [encoder.graph_sha256 for encoder in encoders]
-    graphs = [sha256 for sha256 in found if sha256 is not None]
-    return {GRAPH_SHA256: _sha256_of(graphs)} if graphs else {}
 
 
 def _sha256_of(parts: Iterable[str]) -> str:

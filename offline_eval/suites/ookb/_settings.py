@@ -155,7 +155,7 @@ class MeasureSettings(SuiteSettings):
     )
     aggregator: str | None = Field(
         None,
-        description="Passage scores to one value; by default the scorer's: joint for fused and "
+        description="Passage scores to one value; by default the scorer's: joint for "
         "sufficiency, max for others.",
     )
 

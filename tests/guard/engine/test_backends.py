@@ -139,9 +139,9 @@ def test_bfloat16_ranks_as_float32_and_is_bound_to_its_own_policy(base: TokenEnc
     ("name", "message"),
     [
         ("lexical,dtype=float32", "the scorer 'lexical' takes no options"),
-        ("fused,threads=2", "'threads=2' is no option of a scorer"),
-        ("fused,dtype", "'dtype' is no option of a scorer"),
-        ("fused,dtype=float64", "'float64' is not one of"),
+        ("sufficiency,threads=2", "'threads=2' is no option of a scorer"),
+        ("sufficiency,dtype", "'dtype' is no option of a scorer"),
+        ("sufficiency,dtype=float64", "'float64' is not one of"),
         ("none,dtype=float32", "unknown scorer 'none'"),
     ],
 )

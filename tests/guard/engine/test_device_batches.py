@@ -30,9 +30,7 @@ SETS = [["the library is open from nine to six ."], ["a dog can swim .", "is ope
 
 def batched(encoder: Any) -> Any:
     """The encoder or scorer with its rows run together, as on a GPU."""
-    encoders = getattr(encoder, "encoders", None) or {"": getattr(encoder, "encoder", encoder)}
-    for one in encoders.values():
-        one._loaded.backend.batched = True
+    getattr(encoder, "encoder", encoder).loaded.backend.batched = True
     return encoder
 
 
@@ -114,7 +112,7 @@ def test_texts_are_tokenised_while_the_ones_before_run(
     assert events == ["tokenise", "tokenise", "start"] * 2 + ["wait"] * 2
 
 
-@pytest.mark.parametrize("name", ["fused", "sufficiency", "late_interaction"])
+@pytest.mark.parametrize("name", ["sufficiency", "late_interaction"])
 def test_batched_scores_are_those_one_by_one(name: str) -> None:
     questions = ["when is the library open ?", "can a dog swim ?"]
     one = load_scorer(name, device="cpu")

@@ -8,7 +8,7 @@ import pytest
 
 from knowgate.guard import Policy, Route
 from knowgate.guard.engine import BiEncoderScorer
-from knowgate.guard.signals.relevance import FusedScorer
+from knowgate.guard.signals.relevance import SufficiencyScorer
 from knowgate.offline_eval.cli._city_demo import CityDemo, run_city_demo, split_sentences
 from knowgate.offline_eval.cli._microworld_demo import (
     SITUATIONS,
@@ -31,7 +31,7 @@ def encoder() -> BiEncoderScorer:
 
 @pytest.fixture(scope="module")
 def city(folder: Path, encoder: BiEncoderScorer) -> CityDemo:
-    return run_city_demo(folder, encoder, FusedScorer())
+    return run_city_demo(folder, encoder, SufficiencyScorer())
 
 
 @pytest.fixture(scope="module")

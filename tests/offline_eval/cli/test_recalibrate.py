@@ -204,7 +204,7 @@ def test_it_is_not_renewed_from_records_or_by_another_scorer(
     outcome = knowgate("recalibrate", "--policy", policy, "--records", records, "--out", new)
     refused(outcome, "only a run of the ookb suite")
 
-    other = Policy.load(policy).model_copy(update={"scorer": Fingerprint(kind="fused")})
+    other = Policy.load(policy).model_copy(update={"scorer": Fingerprint(kind="sufficiency")})
     shutil.copy(policy, workplace / "other.json")
     other.save(workplace / "other.json")
     outcome = knowgate(

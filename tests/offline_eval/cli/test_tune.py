@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from knowgate.calibration import Interval
 from knowgate.calibration.training.sufficiency import TuningReport, TuningSettings
-from knowgate.guard.signals.relevance import FusedScorer, load_scorer
+from knowgate.guard.signals.relevance import SufficiencyScorer, load_scorer
 from knowgate.offline_eval.cli import _tune
 from knowgate.offline_eval.cli._app import app
 from tests.offline_eval.cli.commands import (
@@ -51,7 +51,7 @@ def test_a_tuned_folder_holds_the_scorer_and_the_verdict(tuned: tuple[Path, Outc
     assert sorted(path.name for path in folder.iterdir()) == [
         "adapter_config.json",
         "adapter_model.safetensors",
-        "fused.json",
+        "sufficiency.json",
         "tuned_on.json",
         "tuning.json",
     ]
@@ -93,7 +93,7 @@ def test_a_tuned_folder_scores(
     assert outcome.code == 0, outcome
     [found] = read_lines(tmp_path / "out.jsonl")
     scorer = load_scorer(str(folder))
-    assert isinstance(scorer, FusedScorer)
+    assert isinstance(scorer, SufficiencyScorer)
     judged = scorer.score_set(str(line["question"]), list(line["passages"]))
     assert found["scores"] == list(judged.scores)
     assert found["scores"][0] > found["scores"][1]
@@ -204,7 +204,8 @@ def test_the_verdict_follows_the_interval(
 
 
 @pytest.mark.parametrize(
-    ("folder", "named"), [("fused", "./fused"), ("my scorer", "'my scorer'"), ("tuned", "tuned")]
+    ("folder", "named"),
+    [("lexical", "./lexical"), ("my scorer", "'my scorer'"), ("tuned", "tuned")],
 )
 def test_a_folder_is_named_so_that_it_is_found(
     capsys: pytest.CaptureFixture[str], folder: str, named: str

@@ -9,4 +9,4 @@ from tools.sufficiency.fit_mix import feature_probe
 def test_a_probe_has_all_features_and_says_nothing() -> None:
     probe = feature_probe(0.06)
     assert probe.features == MatchModel.all_features
-    assert probe.joint_score([[1.0] * 8, [0.5] * 8], [2.0] * 8) == 0.0
+    assert probe.joint_score([[1.0] * 4, [0.5] * 4], [2.0] * 4) == 0.0

@@ -8,26 +8,26 @@ import pytest
 
 from knowgate.calibration.training.sufficiency._encoder import TrainableEncoder
 from knowgate.guard.engine import TokenEncoder
-from knowgate.guard.signals.relevance import FusedScorer
+from knowgate.guard.signals.relevance import SufficiencyScorer
 from tests.support.tuned_folders import random_adapter, write_folder
 
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An adapter with random weights, and mixes for it; read only."""
+    """An adapter with random weights, and a mix for it; read only."""
     return write_folder(tmp_path_factory.mktemp("tuned") / "one")
 
 
 @pytest.fixture(scope="session")
-def fused(folder: Path) -> FusedScorer:
-    """All features mixed."""
-    return FusedScorer(folder, device="cpu")
+def scorer(folder: Path) -> SufficiencyScorer:
+    """A random adapter, and a mix in which every feature counts."""
+    return SufficiencyScorer(folder, device="cpu")
 
 
 @pytest.fixture(scope="session")
-def trained(fused: FusedScorer) -> TokenEncoder:
+def trained(scorer: SufficiencyScorer) -> TokenEncoder:
     """The embedded model with the adapter."""
-    return fused.encoders["trained"]
+    return scorer.encoder
 
 
 @pytest.fixture

@@ -82,7 +82,6 @@ def test_a_saved_adapter_is_half_precision_names_no_place_and_goes_on_where_it_w
     assert sorted(path.name for path in folder.iterdir()) == [
         "adapter_config.json",
         "adapter_model.safetensors",
-        "fused.json",
         "sufficiency.json",
     ]
     config = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))

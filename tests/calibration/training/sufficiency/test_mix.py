@@ -10,9 +10,9 @@ from sklearn.linear_model import LogisticRegression
 from knowgate.calibration import auroc
 from knowgate.calibration.training.sufficiency._cases import SetCase, mix_examples
 from knowgate.calibration.training.sufficiency._mix import MixExample, fit_match_model
-from knowgate.guard.signals.relevance import FusedScorer, MatchModel, ToldMix
+from knowgate.guard.signals.relevance import MatchModel, SufficiencyScorer, ToldMix
 
-TWO = ("base.cosine", "trained.match")
+TWO = ("cosine", "match")
 TOLD = ToldMix(bias=0.0, weights=(0.0,) * 8)
 TRUE = np.asarray([6.0, 3.0])
 
@@ -175,7 +175,9 @@ def test_a_prior_of_other_features_is_refused() -> None:
         _fit(_examples(50), prior=other)
 
 
-def test_examples_hold_the_scorers_features_and_even_out_the_sources(fused: FusedScorer) -> None:
+def test_examples_hold_the_scorers_features_and_even_out_the_sources(
+    scorer: SufficiencyScorer,
+) -> None:
     cases = [
         SetCase("a", "When does it open?", ("It opens at nine.", "No."), True, "large"),
         SetCase("a", "When does it open?", ("No.", "Dogs."), False, "large"),
@@ -185,14 +187,14 @@ def test_examples_hold_the_scorers_features_and_even_out_the_sources(fused: Fuse
     progress: list[tuple[int, int]] = []
 
     found = mix_examples(
-        fused,
+        scorer,
         cases,
         balance=1.0,
         source_weights={"small": 2.0},
         on_progress=lambda done, total: progress.append((done, total)),
     )
 
-    [(vectors, together)] = fused.match_features([cases[0].question], [cases[0].passages])
+    [(vectors, together)] = scorer.match_features([cases[0].question], [cases[0].passages])
     assert found[0].vectors == tuple(tuple(vector) for vector in vectors)
     assert found[0].joined == tuple(together)
     assert [one.sufficient for one in found] == [True, False, True, True]

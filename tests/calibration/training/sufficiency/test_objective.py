@@ -19,7 +19,7 @@ from knowgate.calibration.training.sufficiency._encoder import (
     similarities,
 )
 from knowgate.guard.engine import EncodedText, TokenEncoder
-from knowgate.guard.signals.relevance import FusedScorer, MatchModel, word_piece_idf
+from knowgate.guard.signals.relevance import SufficiencyScorer, word_piece_idf
 
 QUESTIONS = ["When does the library open?", "What is it?", "How much is a ferry ticket to Kos?"]
 PASSAGES = [
@@ -28,14 +28,12 @@ PASSAGES = [
     "A ticket for the ferry is 12 euros. " * 12,
     "Dogs must be registered with the town.",
 ]
-NAMES = ("cosine", "idf_match", "match", "coverage")
 
 
-def _serving(fused: FusedScorer) -> NDArray[np.float64]:
-    """The trained encoder's features of every passage for every question."""
-    places = [MatchModel.all_features.index(f"trained.{name}") for name in NAMES]
-    found = fused.match_features(QUESTIONS, [PASSAGES] * len(QUESTIONS))
-    return np.asarray([vectors for vectors, _ in found])[:, :, places]
+def _serving(scorer: SufficiencyScorer) -> NDArray[np.float64]:
+    """The features of every passage for every question."""
+    found = scorer.match_features(QUESTIONS, [PASSAGES] * len(QUESTIONS))
+    return np.asarray([vectors for vectors, _ in found])
 
 
 def _padded(texts: list[EncodedText]) -> Encoded:
@@ -51,7 +49,7 @@ def _padded(texts: list[EncodedText]) -> Encoded:
 
 
 def test_the_same_vectors_give_the_features_that_serving_computes(
-    fused: FusedScorer, trained: TokenEncoder
+    scorer: SufficiencyScorer, trained: TokenEncoder
 ) -> None:
     idf = word_piece_idf(trained)
     assert idf is not None
@@ -60,11 +58,11 @@ def test_the_same_vectors_give_the_features_that_serving_computes(
     found = similarities(_padded(asked), _padded(told), torch.tensor(idf), 0.06)
 
     assert found.shape == (3, 4, 4)
-    assert found.numpy() == pytest.approx(_serving(fused), abs=1e-4)
+    assert found.numpy() == pytest.approx(_serving(scorer), abs=1e-4)
 
 
 def test_the_trained_encoder_gives_nearly_the_features_that_serving_computes(
-    encoder: TrainableEncoder, fused: FusedScorer, trained: TokenEncoder
+    encoder: TrainableEncoder, scorer: SufficiencyScorer, trained: TokenEncoder
 ) -> None:
     idf = word_piece_idf(trained)
     assert idf is not None
@@ -76,7 +74,7 @@ def test_the_trained_encoder_gives_nearly_the_features_that_serving_computes(
             0.06,
         )
     # Training runs in bfloat16, serving in float32.
-    assert found.numpy() == pytest.approx(_serving(fused), abs=2e-2)
+    assert found.numpy() == pytest.approx(_serving(scorer), abs=2e-2)
 
 
 def test_padding_does_not_show(trained: TokenEncoder) -> None:

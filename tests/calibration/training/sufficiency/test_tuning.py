@@ -11,7 +11,7 @@ import pytest
 from knowgate.calibration.training.sufficiency import TuningReport, TuningSettings, tune_relevance
 from knowgate.calibration.training.sufficiency._tuning import _gain, _log_loss
 from knowgate.guard import InputError
-from knowgate.guard.signals.relevance import FusedScorer, MatchModel, load_scorer
+from knowgate.guard.signals.relevance import MatchModel, SufficiencyScorer, load_scorer
 from tests.calibration.training.sufficiency.knowledge import made_up_questions
 
 pytestmark = pytest.mark.slow
@@ -72,12 +72,12 @@ def test_the_folder_is_a_scorer(tuned: _Tuned) -> None:
     assert sorted(path.name for path in tuned.folder.iterdir()) == [
         "adapter_config.json",
         "adapter_model.safetensors",
-        "fused.json",
+        "sufficiency.json",
         "tuned_on.json",
     ]
     scorer = load_scorer(str(tuned.folder))
-    assert isinstance(scorer, FusedScorer)
-    assert scorer.model == MatchModel.load(tuned.folder / "fused.json")
+    assert isinstance(scorer, SufficiencyScorer)
+    assert scorer.model == MatchModel.load(tuned.folder / "sufficiency.json")
     assert scorer.model.fitted_on == "tuned on 24 questions of one knowledge base"
     question, *others = made_up_questions()
     passages = [other.passage for other in others[:4]]
@@ -105,7 +105,9 @@ def test_without_judgement_the_middle_checkpoint_is_shipped(tmp_path: Path) -> N
     )
     assert report is None
     assert progress[-1] == (1, 1)
-    assert MatchModel.load(tmp_path / "fused.json").fitted_on.startswith("tuned on 20 questions")
+    assert MatchModel.load(tmp_path / "sufficiency.json").fitted_on.startswith(
+        "tuned on 20 questions"
+    )
 
 
 def test_too_few_questions_are_refused_before_anything_is_loaded(tmp_path: Path) -> None:

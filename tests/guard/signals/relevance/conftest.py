@@ -1,4 +1,4 @@
-"""Scorers over a folder with an adapter; slow to make."""
+"""A scorer over a folder with an adapter; slow to make."""
 
 from __future__ import annotations
 
@@ -7,17 +7,10 @@ from pathlib import Path
 import pytest
 
 from knowgate.guard.engine import TokenEncoder
-from knowgate.guard.signals.relevance import FusedScorer
-from knowgate.guard.signals.relevance._sufficiency import SufficiencyScorer
+from knowgate.guard.signals.relevance import SufficiencyScorer
 
 
 @pytest.fixture(scope="session")
-def fused(folder: Path, base: TokenEncoder, trained: TokenEncoder) -> FusedScorer:
-    """All features mixed."""
-    return FusedScorer(folder, base_encoder=base, trained_encoder=trained)
-
-
-@pytest.fixture(scope="session")
-def sufficiency(folder: Path, trained: TokenEncoder) -> SufficiencyScorer:
-    """The trained encoder's features mixed."""
-    return SufficiencyScorer(folder, trained_encoder=trained)
+def scorer(folder: Path, trained: TokenEncoder) -> SufficiencyScorer:
+    """A random adapter, and a mix in which every feature counts."""
+    return SufficiencyScorer(folder, encoder=trained)

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from knowgate.guard.signals.relevance import SufficiencyScorer
 from knowgate.guard.signals.relevance._echo import Told, told_beside
 from knowgate.guard.signals.relevance._late_interaction import PassageMatch
 from knowgate.guard.signals.relevance._match_model import ToldMix
-from knowgate.guard.signals.relevance._sufficiency import SufficiencyScorer, beyond
+from knowgate.guard.signals.relevance._sufficiency import beyond
 
 QUESTION = "How long can I try the Team plan for free?"
 YES_NO = "Can I pay the library fee by card?"
@@ -121,27 +122,27 @@ SETS = [
 ]
 
 
-def test_a_score_never_depends_on_its_neighbours(sufficiency: SufficiencyScorer) -> None:
-    alone = [sufficiency.score_set(QUESTION, passages) for passages in SETS]
-    assert sufficiency.score_sets([QUESTION] * len(SETS), SETS) == alone
+def test_a_score_never_depends_on_its_neighbours(scorer: SufficiencyScorer) -> None:
+    alone = [scorer.score_set(QUESTION, passages) for passages in SETS]
+    assert scorer.score_sets([QUESTION] * len(SETS), SETS) == alone
     pairs = [(QUESTION, passage) for passages in SETS for passage in passages]
     scores = [score for one in alone for score in one.scores]
-    assert sufficiency.score_pairs(pairs).tolist() == scores
+    assert scorer.score_pairs(pairs).tolist() == scores
 
 
-def test_a_passage_that_tells_nothing_is_no_passage(sufficiency: SufficiencyScorer) -> None:
-    alone = sufficiency.score_set(QUESTION, ["The office is closed."])
-    judged = sufficiency.score_set(QUESTION, SETS[0])
+def test_a_passage_that_tells_nothing_is_no_passage(scorer: SufficiencyScorer) -> None:
+    alone = scorer.score_set(QUESTION, ["The office is closed."])
+    judged = scorer.score_set(QUESTION, SETS[0])
     assert judged.joint == alone.joint
     assert judged.scores[1] == alone.scores[0]
-    silent = sufficiency.score_set(QUESTION, SETS[2])
+    silent = scorer.score_set(QUESTION, SETS[2])
     assert silent.joint == silent.scores[0] == silent.scores[1]
     assert silent.joint < alone.joint
 
 
 def test_question_and_answer_score_higher_than_the_question_with_a_stub(
-    sufficiency: SufficiencyScorer,
+    scorer: SufficiencyScorer,
 ) -> None:
     texts = [f"{QUESTION} {rest}" for rest in ("The Team plan is free for 21 days.", "Read on.")]
-    answered, stub = sufficiency.score(QUESTION, texts)
+    answered, stub = scorer.score(QUESTION, texts)
     assert answered > stub

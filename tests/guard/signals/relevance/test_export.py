@@ -65,7 +65,7 @@ def test_a_scorer_in_int8_ranks_as_the_one_in_torch(encoder: Path, tmp_path: Pat
 def test_a_bad_export_is_told(
     dtype: str, difference: float, correlation: float | None, missed: str
 ) -> None:
-    report = ExportReport("fused", dtype, 100, difference, correlation, 1)
+    report = ExportReport("sufficiency", dtype, 100, difference, correlation, 1)
     assert report.misses().startswith(missed) if missed == "" else missed in report.misses()
     assert bool(report.misses()) == bool(missed)
 

@@ -9,26 +9,24 @@ import pytest
 
 from knowgate.guard import InputError
 from knowgate.guard.signals.relevance import (
-    FusedScorer,
     LexicalScorer,
+    SufficiencyScorer,
     default_aggregator,
     default_calibrator,
     load_scorer,
     register_scorer,
     scorer_names,
 )
-from knowgate.guard.signals.relevance._sufficiency import SufficiencyScorer
 
 
 def test_the_trained_scorers_have_names() -> None:
-    assert {"fused", "sufficiency", "late_interaction", "bi_encoder"} <= set(scorer_names())
+    assert {"sufficiency", "late_interaction", "bi_encoder"} <= set(scorer_names())
     assert list(scorer_names()) == sorted(scorer_names())
 
 
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
-        ("fused", "joint"),
         ("sufficiency", "joint"),
         ("bi_encoder", "max"),
         ("late_interaction", "max"),
@@ -41,26 +39,25 @@ def test_trained_scorers_are_gone_by_together_and_others_by_the_best(
     assert default_aggregator(kind) == expected
 
 
-def test_log_odds_become_probabilities(fused: FusedScorer, sufficiency: SufficiencyScorer) -> None:
-    for scorer in (fused, sufficiency):
-        calibrator = default_calibrator(scorer.fingerprint)
-        for value in (-3.0, 0.0, 1.5):
-            assert calibrator.apply(value) == pytest.approx(1 / (1 + math.exp(-value)))
+def test_log_odds_become_probabilities(scorer: SufficiencyScorer) -> None:
+    calibrator = default_calibrator(scorer.fingerprint)
+    for value in (-3.0, 0.0, 1.5):
+        assert calibrator.apply(value) == pytest.approx(1 / (1 + math.exp(-value)))
 
 
-@pytest.mark.parametrize("name", ["fused", "lexical"])
+@pytest.mark.parametrize("name", ["sufficiency", "lexical"])
 def test_a_name_that_is_taken_is_refused(name: str) -> None:
     with pytest.raises(InputError, match=f"'{name}' exists already"):
         register_scorer(name, LexicalScorer)
 
 
 def test_what_is_neither_a_name_nor_a_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"unknown scorer .*fused.* or a tuned") as error:
+    with pytest.raises(InputError, match=r"unknown scorer .*sufficiency.* or a tuned") as error:
         load_scorer(str(tmp_path / "none"))
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("lost", ["fused.json", "adapter_config.json"])
+@pytest.mark.parametrize("lost", ["sufficiency.json", "adapter_config.json"])
 def test_a_tuned_folder_that_lost_a_file_is_told_which(
     folder: Path, tmp_path: Path, lost: str
 ) -> None:

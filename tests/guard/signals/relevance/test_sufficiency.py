@@ -1,4 +1,4 @@
-"""The trained scorers: every way of scoring agrees, and a policy is bound to what they are."""
+"""The trained scorer: every way of scoring agrees, and a policy is bound to what they are."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from knowgate.guard._model_files import BUNDLED_SHA256
 from knowgate.guard.contracts import SetRelevanceScorer
 from knowgate.guard.engine import TokenEncoder
 from knowgate.guard.errors import ModelFolderError
-from knowgate.guard.signals.relevance import BUNDLED_FOLDER, FusedScorer, load_scorer
+from knowgate.guard.signals.relevance import BUNDLED_FOLDER, SufficiencyScorer, load_scorer
 from knowgate.guard.signals.relevance._late_interaction import (
     QuestionTokens,
     joined,
@@ -25,8 +25,8 @@ from knowgate.guard.signals.relevance._late_interaction import (
     match_values,
 )
 from knowgate.guard.signals.relevance._match_model import FEATURES
-from knowgate.guard.signals.relevance._sufficiency import SufficiencyScorer, require_bundled
-from tests.support.tuned_folders import TRAINED, some_mix, write_folder
+from knowgate.guard.signals.relevance._sufficiency import require_bundled
+from tests.support.tuned_folders import some_mix, write_folder
 
 QUESTION = "When does the library open, and who may borrow books?"
 PASSAGES = [
@@ -50,104 +50,93 @@ ODD = [
 ]
 
 
-@pytest.fixture(params=["fused", "sufficiency"])
-def scorer(request: pytest.FixtureRequest) -> FusedScorer | SufficiencyScorer:
-    """Both of the trained scorers."""
-    found: FusedScorer | SufficiencyScorer = request.getfixturevalue(request.param)
-    return found
-
-
-def test_both_scorers_keep_the_contracts(scorer: FusedScorer | SufficiencyScorer) -> None:
+def test_the_scorer_keeps_the_contracts(scorer: SufficiencyScorer) -> None:
     assert isinstance(scorer, RelevanceScorer)
     assert isinstance(scorer, SetRelevanceScorer)
 
 
 def test_the_score_is_the_mix_of_the_match_features(
-    fused: FusedScorer, base: TokenEncoder, trained: TokenEncoder
+    scorer: SufficiencyScorer, trained: TokenEncoder
 ) -> None:
-    values: list[dict[str, float]] = [{}, {}, {}]
-    for name, encoder in (("base", base), ("trained", trained)):
-        tokens = QuestionTokens.of(encoder.encode_first([QUESTION])[0], fused._idf[name])
-        encoded = encoder.encode(PASSAGES[:2])
-        found = match_all([(tokens, windows) for windows in encoded], encoder.stride)
-        for place, one in enumerate([*found, joined(found)]):
-            values[place] |= {
-                f"{name}.{feature}": value
-                for feature, value in match_values(tokens, one, 0.06).items()
-            }
+    tokens = QuestionTokens.of(trained.encode_first([QUESTION])[0], scorer._idf)
+    encoded = trained.encode(PASSAGES[:2])
+    found = match_all([(tokens, windows) for windows in encoded], trained.stride)
+    values = [match_values(tokens, one, 0.06) for one in (*found, joined(found))]
     first, second, together = ([one[name] for name in FEATURES] for one in values)
 
-    judged = fused.score_set(QUESTION, PASSAGES[:2])
+    judged = scorer.score_set(QUESTION, PASSAGES[:2])
 
     mix = some_mix(FEATURES)
     assert judged.scores == (mix.passage_score(first), mix.passage_score(second))
     assert judged.joint == mix.joint_score([first, second], together)
-    assert fused.match_features([QUESTION], [PASSAGES[:2]]) == [([first, second], together)]
+    assert scorer.match_features([QUESTION], [PASSAGES[:2]]) == [([first, second], together)]
 
 
 @pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(chosen=st.lists(st.sampled_from(PASSAGES), min_size=1, max_size=6), data=st.data())
 def test_every_way_of_scoring_agrees_to_the_last_bit(
-    fused: FusedScorer, chosen: list[str], data: st.DataObject
+    scorer: SufficiencyScorer, chosen: list[str], data: st.DataObject
 ) -> None:
-    judged = fused.score_set(QUESTION, chosen)
-    assert list(judged.scores) == fused.score(QUESTION, chosen).tolist()
-    assert list(judged.scores) == [fused.score_pairs([(QUESTION, p)])[0] for p in chosen]
-    assert fused.score_sets([PASSAGES[0], QUESTION], [PASSAGES, chosen])[1] == judged
+    judged = scorer.score_set(QUESTION, chosen)
+    assert list(judged.scores) == scorer.score(QUESTION, chosen).tolist()
+    assert list(judged.scores) == [scorer.score_pairs([(QUESTION, p)])[0] for p in chosen]
+    assert scorer.score_sets([PASSAGES[0], QUESTION], [PASSAGES, chosen])[1] == judged
     order = data.draw(st.permutations(range(len(chosen))))
-    shuffled = fused.score_set(QUESTION, [chosen[i] for i in order])
+    shuffled = scorer.score_set(QUESTION, [chosen[i] for i in order])
     assert shuffled.joint == judged.joint
     assert shuffled.scores == tuple(judged.scores[i] for i in order)
 
 
-def test_the_trained_scorer_alone_agrees_with_itself(sufficiency: SufficiencyScorer) -> None:
-    judged = sufficiency.score_set(QUESTION, PASSAGES)
-    assert list(judged.scores) == sufficiency.score(QUESTION, PASSAGES).tolist()
+def test_the_scorer_agrees_with_itself(scorer: SufficiencyScorer) -> None:
+    judged = scorer.score_set(QUESTION, PASSAGES)
+    assert list(judged.scores) == scorer.score(QUESTION, PASSAGES).tolist()
     pairs = [(QUESTION, passage) for passage in reversed(PASSAGES)]
-    assert sufficiency.score_pairs(pairs)[::-1].tolist() == list(judged.scores)
+    assert scorer.score_pairs(pairs)[::-1].tolist() == list(judged.scores)
 
 
 @pytest.mark.slow
-def test_a_cold_cache_gives_the_same_bits_as_a_warm_one(fused: FusedScorer, folder: Path) -> None:
-    cold = FusedScorer(folder, device="cpu", cache_bytes=0)
-    assert cold.score_set(QUESTION, PASSAGES) == fused.score_set(QUESTION, PASSAGES)
+def test_a_cold_cache_gives_the_same_bits_as_a_warm_one(
+    scorer: SufficiencyScorer, folder: Path
+) -> None:
+    cold = SufficiencyScorer(folder, device="cpu", cache_bytes=0)
+    assert cold.score_set(QUESTION, PASSAGES) == scorer.score_set(QUESTION, PASSAGES)
 
 
-def test_many_questions_are_scored_as_each_alone(sufficiency: SufficiencyScorer) -> None:
+def test_many_questions_are_scored_as_each_alone(scorer: SufficiencyScorer) -> None:
     # More passages than are encoded in one round, few of them different.
     questions = [f"What does room {i % 5} cost?" for i in range(90)]
     passages = [[f"Room {i % 4} costs {i % 4} euros.", "No.", "Dogs."] for i in range(90)]
-    together = sufficiency.score_sets(questions, passages)
+    together = scorer.score_sets(questions, passages)
     for i in (0, 85, 89):
-        assert together[i] == sufficiency.score_set(questions[i], passages[i])
+        assert together[i] == scorer.score_set(questions[i], passages[i])
 
 
-def test_one_passage_together_is_one_passage_alone(scorer: FusedScorer | SufficiencyScorer) -> None:
+def test_one_passage_together_is_one_passage_alone(scorer: SufficiencyScorer) -> None:
     judged = scorer.score_set(QUESTION, PASSAGES[:1])
     assert judged.joint == judged.scores[0]
 
 
-def test_two_half_answers_match_better_than_either(fused: FusedScorer) -> None:
-    [(vectors, together)] = fused.match_features([QUESTION], [PASSAGES[:2]])
-    place = FEATURES.index("base.idf_match")
+def test_two_half_answers_match_better_than_either(scorer: SufficiencyScorer) -> None:
+    [(vectors, together)] = scorer.match_features([QUESTION], [PASSAGES[:2]])
+    place = FEATURES.index("idf_match")
     assert together[place] > max(vector[place] for vector in vectors)
 
 
 @pytest.mark.slow
-def test_odd_texts_get_finite_scores(scorer: FusedScorer | SufficiencyScorer) -> None:
+def test_odd_texts_get_finite_scores(scorer: SufficiencyScorer) -> None:
     for question in (QUESTION, "", "\ud800", "?"):
         judged = scorer.score_set(question, ODD)
         assert np.isfinite([*judged.scores, judged.joint]).all()
 
 
-def test_nothing_to_score_gives_nothing(scorer: FusedScorer | SufficiencyScorer) -> None:
+def test_nothing_to_score_gives_nothing(scorer: SufficiencyScorer) -> None:
     assert scorer.score(QUESTION, []).shape == (0,)
     assert scorer.score_pairs([]).shape == (0,)
     assert scorer.score_sets([], []) == []
 
 
-def test_a_question_without_passages_is_refused(scorer: FusedScorer | SufficiencyScorer) -> None:
+def test_a_question_without_passages_is_refused(scorer: SufficiencyScorer) -> None:
     with pytest.raises(InputError, match="no passage"):
         scorer.score_sets([QUESTION, QUESTION], [PASSAGES, []])
     with pytest.raises(InputError, match="1 questions but 2 sets"):
@@ -155,7 +144,7 @@ def test_a_question_without_passages_is_refused(scorer: FusedScorer | Sufficienc
 
 
 def test_scripts_that_the_model_does_not_know_are_not_supported(
-    scorer: FusedScorer | SufficiencyScorer,
+    scorer: SufficiencyScorer,
 ) -> None:
     assert scorer.supports(QUESTION)
     assert not scorer.supports("图书馆什么时候开门？")
@@ -163,19 +152,19 @@ def test_scripts_that_the_model_does_not_know_are_not_supported(
 
 
 def test_the_fingerprint_changes_with_the_mix_and_nothing_else_of_the_call(
-    folder: Path, fused: FusedScorer, base: TokenEncoder, trained: TokenEncoder
+    folder: Path, scorer: SufficiencyScorer, trained: TokenEncoder
 ) -> None:
-    def made(**more: Any) -> FusedScorer:
-        return FusedScorer(folder, base_encoder=base, trained_encoder=trained, **more)
+    def made(**more: Any) -> SufficiencyScorer:
+        return SufficiencyScorer(folder, encoder=trained, **more)
 
-    assert made().fingerprint == fused.fingerprint
-    assert made(model=some_mix(FEATURES, bias=-3.5)).fingerprint != fused.fingerprint
-    assert fused.fingerprint.kind == "fused"
+    assert made().fingerprint == scorer.fingerprint
+    assert made(model=some_mix(FEATURES, bias=-3.5)).fingerprint != scorer.fingerprint
+    assert scorer.fingerprint.kind == "sufficiency"
 
 
 @pytest.mark.slow
 def test_the_fingerprint_changes_with_the_adapter_and_its_scale(
-    folder: Path, fused: FusedScorer, base: TokenEncoder, trained: TokenEncoder, tmp_path: Path
+    folder: Path, scorer: SufficiencyScorer, trained: TokenEncoder, tmp_path: Path
 ) -> None:
     other = write_folder(tmp_path / "other", seed=2)
     scaled = Path(shutil.copytree(folder, tmp_path / "scaled"))
@@ -184,28 +173,25 @@ def test_the_fingerprint_changes_with_the_adapter_and_its_scale(
     path.write_text(json.dumps({**config, "lora_alpha": 8}), encoding="utf-8")
     # The encoder is shared to save time: what a fingerprint names are the files.
     found = [
-        FusedScorer(place, base_encoder=base, trained_encoder=trained).fingerprint
-        for place in (folder, other, scaled)
+        SufficiencyScorer(place, encoder=trained).fingerprint for place in (folder, other, scaled)
     ]
-    assert found[0] == fused.fingerprint
+    assert found[0] == scorer.fingerprint
     assert len({one.model_dump_json() for one in found}) == 3
 
 
 @pytest.mark.slow
-def test_two_adapters_give_two_scores(
-    fused: FusedScorer, base: TokenEncoder, tmp_path: Path
-) -> None:
-    other = FusedScorer(write_folder(tmp_path, seed=2), device="cpu", base_encoder=base)
-    assert other.score(QUESTION, PASSAGES[:1]) != fused.score(QUESTION, PASSAGES[:1])
+def test_two_adapters_give_two_scores(scorer: SufficiencyScorer, tmp_path: Path) -> None:
+    other = SufficiencyScorer(write_folder(tmp_path, seed=2), device="cpu")
+    assert other.score(QUESTION, PASSAGES[:1]) != scorer.score(QUESTION, PASSAGES[:1])
 
 
 @pytest.mark.slow
-def test_a_tuned_folder_is_loaded_by_its_path(folder: Path, fused: FusedScorer) -> None:
+def test_a_tuned_folder_is_loaded_by_its_path(folder: Path, scorer: SufficiencyScorer) -> None:
     found = load_scorer(str(folder))
-    assert isinstance(found, FusedScorer)
-    assert found.fingerprint == fused.fingerprint
+    assert isinstance(found, SufficiencyScorer)
+    assert found.fingerprint == scorer.fingerprint
     assert found.score(QUESTION, PASSAGES[:2]).tolist() == (
-        fused.score(QUESTION, PASSAGES[:2]).tolist()
+        scorer.score(QUESTION, PASSAGES[:2]).tolist()
     )
 
 
@@ -214,57 +200,55 @@ def test_another_folder_is_still_taken_for_a_bi_encoder(tmp_path: Path) -> None:
         load_scorer(str(tmp_path))
 
 
-def test_a_mix_of_features_that_are_not_computed_is_refused(folder: Path) -> None:
-    with pytest.raises(ModelFolderError, match="does not compute") as error:
-        SufficiencyScorer(folder, device="cpu", model=some_mix(FEATURES))
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize("name", ["fused.json", "adapter_config.json", "adapter_model.safetensors"])
+@pytest.mark.parametrize(
+    "name", ["sufficiency.json", "adapter_config.json", "adapter_model.safetensors"]
+)
 def test_a_folder_without_one_of_its_files_is_one_line(
-    folder: Path, base: TokenEncoder, tmp_path: Path, name: str
+    folder: Path, tmp_path: Path, name: str
 ) -> None:
     copy = Path(shutil.copytree(folder, tmp_path / "copy"))
     (copy / name).unlink()
     with pytest.raises(InputError) as error:
-        FusedScorer(copy, device="cpu", base_encoder=base)
+        SufficiencyScorer(copy, device="cpu")
     assert name in str(error.value)
     assert "\n" not in str(error.value)
 
 
 def test_a_tuned_scorer_knows_the_questions_that_it_was_tuned_on(
-    folder: Path, fused: FusedScorer, base: TokenEncoder, tmp_path: Path
+    folder: Path, scorer: SufficiencyScorer, trained: TokenEncoder, tmp_path: Path
 ) -> None:
     copy = Path(shutil.copytree(folder, tmp_path / "copy"))
-    FusedScorer.save_tuned_on(copy, ["When does it  open?", "Who runs it?"])
-    tuned = FusedScorer(copy, device="cpu", base_encoder=base)
+    SufficiencyScorer.save_tuned_on(copy, ["When does it  open?", "Who runs it?"])
+    tuned = SufficiencyScorer(copy, encoder=trained)
 
     assert tuned.tuned_on("when does it open? ")
     assert not tuned.tuned_on("When does it close?")
-    assert not fused.tuned_on("When does it open?")
-    assert tuned.fingerprint == fused.fingerprint
+    assert not scorer.tuned_on("When does it open?")
+    assert tuned.fingerprint == scorer.fingerprint
     # Its questions cannot be read from the folder.
     assert "open" not in (copy / "tuned_on.json").read_text(encoding="utf-8")
 
     (copy / "tuned_on.json").write_text("[]", encoding="utf-8")
     with pytest.raises(ModelFolderError, match="tuned on"):
-        FusedScorer(copy, device="cpu", base_encoder=base).tuned_on("Who runs it?")
+        SufficiencyScorer(copy, encoder=trained).tuned_on("Who runs it?")
 
 
-def test_features_of_both_encoders_differ(fused: FusedScorer) -> None:
-    [([vector], together)] = fused.match_features([QUESTION], [PASSAGES[:1]])
+def test_the_adapter_changes_every_feature_but_the_coverage(
+    scorer: SufficiencyScorer, folder: Path, base: TokenEncoder
+) -> None:
+    [([vector], together)] = scorer.match_features([QUESTION], [PASSAGES[:1]])
     assert vector == together
-    half = len(TRAINED)
+    untrained = SufficiencyScorer(folder, encoder=base)
+    [([other], _)] = untrained.match_features([QUESTION], [PASSAGES[:1]])
     # Coverage counts word pieces, which the adapter does not change.
-    assert vector[half - 1] == vector[2 * half - 1]
-    assert all(a != b for a, b in zip(vector[: half - 1], vector[half:-1], strict=True))
+    assert vector[-1] == other[-1]
+    assert all(a != b for a, b in zip(vector[:-1], other[:-1], strict=True))
 
 
 def test_the_bundled_files_are_those_that_were_measured() -> None:
     assert set(BUNDLED_SHA256) == {
         "adapter_config.json",
         "adapter_model.safetensors",
-        "fused.json",
         "sufficiency.json",
     }
     require_bundled(BUNDLED_FOLDER)
@@ -275,20 +259,21 @@ def test_the_bundled_files_are_those_that_were_measured() -> None:
 @pytest.mark.parametrize("damage", ["changed", "missing"])
 def test_bundled_files_that_are_not_those_shipped_are_refused(tmp_path: Path, damage: str) -> None:
     copy = Path(shutil.copytree(BUNDLED_FOLDER, tmp_path / "copy"))
-    path = copy / "fused.json"
+    path = copy / "sufficiency.json"
     if damage == "changed":
         path.write_text(path.read_text(encoding="utf-8") + " ", encoding="utf-8")
     else:
         path.unlink()
-    with pytest.raises(ModelFolderError, match=r"fused\.json: sha256 is .* — reinstall knowgate"):
+    with pytest.raises(
+        ModelFolderError, match=r"sufficiency\.json: sha256 is .* — reinstall knowgate"
+    ):
         require_bundled(copy)
 
 
 @pytest.mark.slow
-def test_the_bundled_scorers_tell_an_answer_from_its_neighbours(base: TokenEncoder) -> None:
-    fused = load_scorer("fused")
-    assert isinstance(fused, FusedScorer)
-    trained = SufficiencyScorer(trained_encoder=fused.encoders["trained"])
+def test_the_bundled_scorer_tells_an_answer_from_its_neighbours() -> None:
+    scorer = load_scorer("sufficiency")
+    assert isinstance(scorer, SufficiencyScorer)
     question = "What does a day ticket for the ferry cost?"
     answer = "A day ticket for the ferry is 12 euros, 6 for children."
     others = [
@@ -296,8 +281,7 @@ def test_the_bundled_scorers_tell_an_answer_from_its_neighbours(base: TokenEncod
         "Day tickets for the museum are sold at the desk.",
         "Bicycles may be taken on the ferry.",
     ]
-    for scorer in (fused, trained):
-        scores = scorer.score(question, [answer, *others])
-        assert scores.argmax() == 0
-        with_it = scorer.score_set(question, [answer, *others[:2]])
-        assert with_it.joint > scorer.score_set(question, others).joint
+    scores = scorer.score(question, [answer, *others])
+    assert scores.argmax() == 0
+    with_it = scorer.score_set(question, [answer, *others[:2]])
+    assert with_it.joint > scorer.score_set(question, others).joint
