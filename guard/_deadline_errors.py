@@ -11,5 +11,9 @@ class AllWorkersBusyError(Exception):
     """No worker thread became free for the call before its deadline, or all are stuck."""
 
 
+class QueueFullError(AllWorkersBusyError):
+    """Too many texts are waiting for the device that computes a scorer."""
+
+
 class TaskBrokeOffError(Exception):
     """The call ended with `SystemExit` or another exception that asyncio cannot carry."""

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram
 
+from . import _device_events
 from .decision import Decision, Reason, Route, SignalName
 from .errors import (
     InputError,
@@ -201,7 +202,14 @@ class GuardMetrics:
             ("guard", "turn"),
             registry=None,
         )
+        self.devices = Counter(
+            "knowgate_device_events_total",
+            "What devices and the queue in front of them did, in this process.",
+            ("event",),
+            registry=None,
+        )
         self._register(registry)
+        _device_events.follow(self)
 
     def _register(self, registry: CollectorRegistry) -> None:
         registered: list[Counter | Histogram] = []
@@ -230,6 +238,13 @@ class GuardMetrics:
             "metrics: counting raised %s; answers go on, and this is logged once",
             type(error).__name__,
         )
+
+    def count_device_event(self, event: str, amount: int) -> None:
+        """Count what a device did; it is the same for all guards."""
+        try:
+            self.devices.labels(event).inc(amount)
+        except Exception as error:  # noqa: BLE001 - counting must not cost an answer
+            self.lost(error)
 
     @classmethod
     def on(cls, registry: CollectorRegistry | None = None) -> GuardMetrics:

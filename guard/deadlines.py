@@ -22,13 +22,19 @@ from contextlib import contextmanager, suppress
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from ._deadline_errors import AllWorkersBusyError, DeadlineExceededError, TaskBrokeOffError
+from ._deadline_errors import (
+    AllWorkersBusyError,
+    DeadlineExceededError,
+    QueueFullError,
+    TaskBrokeOffError,
+)
 from ._exit import end_at_exit
 
 __all__ = [
     "AllWorkersBusyError",
     "DeadlineExceededError",
     "DeadlineRunner",
+    "QueueFullError",
     "TaskBrokeOffError",
     "asked_to_stop",
     "call_on_thread",
@@ -56,6 +62,15 @@ def check_deadline() -> None:
     call = _current.get()
     if call is not None:
         call.check()
+
+
+def seconds_left() -> float:
+    """Seconds until the deadline of the current call; infinity without one."""
+    left, call = math.inf, _current.get()
+    while call is not None:
+        left = min(left, call.remaining)
+        call = call._parent
+    return left
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from knowgate.guard import (
     Reason,
     Route,
 )
+from knowgate.guard._device_events import DEVICE_EVENTS
 from knowgate.guard._metrics import ERROR_KINDS, error_kind
 from knowgate.guard.errors import LanguageModelTimeoutError, SignalValueError
 from knowgate.guard.testing import FailingScorer, FakeEstimator, FakeScorer
@@ -178,6 +179,7 @@ def test_labels_stay_few_whatever_is_passed_in() -> None:
         "calibrated": {"true", "false"},
         "guard": {"default"},
         "stage": {"relevance", "confidence", "conflict", "total"},
+        "event": set(DEVICE_EVENTS),
         "signal": {"relevance", "confidence", "conflict"},
     }
     for metric in registry.collect():

@@ -1,0 +1,33 @@
+"""What devices do is counted in every registry, also what happened before it was made."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry
+
+from knowgate.guard import GuardMetrics, _device_events
+
+
+def value(registry: CollectorRegistry, event: str) -> float | None:
+    return registry.get_sample_value("knowgate_device_events_total", {"event": event})
+
+
+def test_every_registry_shows_the_counts_of_the_process() -> None:
+    first, second = CollectorRegistry(), CollectorRegistry()
+    kept = GuardMetrics.on(first)
+    before = _device_events.counts()["device_lost"]
+    _device_events.count("device_lost")
+    also_kept = GuardMetrics.on(second)
+    _device_events.count("device_lost", 2)
+    assert value(first, "device_lost") == value(second, "device_lost") == before + 3
+    assert all(value(first, event) is not None for event in _device_events.DEVICE_EVENTS)
+    assert kept is not also_kept
+
+
+def test_counting_never_raises() -> None:
+    metrics = GuardMetrics.on(CollectorRegistry())
+
+    def fail(event: str) -> None:
+        raise OSError
+
+    metrics.devices.labels = fail
+    _device_events.count("failed")
