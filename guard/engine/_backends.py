@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypedDict, get_args
 
@@ -22,6 +22,9 @@ from ._device_batches import Ids, mask_of, padded, plan_batches
 
 BackendName = Literal["torch", "onnx"]
 DtypeName = Literal["float32", "bfloat16", "float16", "int8"]
+Ids = Sequence[int] | NDArray[np.int32]
+# Of one row: token vectors (arrays, or tensors that stay on a device), embedding or logits.
+RowOutputs = list[Any]
 Settings = dict[str, str | int | float | bool | None]
 
 # The setting by which fingerprints cover an exported graph.
@@ -117,6 +120,46 @@ class Backend(Protocol):
         ...
 
 
+class WrappedBackend:
+    """A backend that is, for a start, another one.
+
+    Args:
+        backend: the other one.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    @property
+    def name(self) -> str:
+        """As fingerprints record it."""
+        return self._backend.name
+
+    @property
+    def device(self) -> str:
+        """Where it runs now."""
+        return self._backend.device
+
+    @property
+    def dtype(self) -> str:
+        """Numeric precision."""
+        return self._backend.dtype
+
+    @property
+    def workers(self) -> int:
+        """How many threads may call `run` at once with profit."""
+        return self._backend.workers
+
+    @property
+    def batched(self) -> bool:
+        """Whether rows run together."""
+        return is_batched(self._backend)
+
+    def run(self, inputs: Mapping[str, NDArray[np.int64]]) -> list[NDArray[np.float32]]:
+        """Run the model once."""
+        return self._backend.run(inputs)
+
+
 @dataclass(frozen=True, slots=True)
 class LoadedEncoder:
     """An encoder or cross-encoder, ready to be run, and what fingerprints record of it.
@@ -150,7 +193,7 @@ class LoadedEncoder:
 
 def run_rows(
     backend: Backend, ids: Sequence[Ids], types: Sequence[Ids] | None = None
-) -> list[list[Any]]:
+) -> list[RowOutputs]:
     """Run rows of ids of any lengths; results in order, cut to each row's length.
 
     On a CPU every row runs by itself, without padding: its numbers do not depend on its
@@ -178,19 +221,20 @@ def is_batched(backend: Backend) -> bool:
 
 def begin_rows(
     backend: Backend, ids: Sequence[Ids], types: Sequence[Ids] | None = None
-) -> Callable[[], list[list[Any]]]:
+) -> Callable[[], list[RowOutputs]]:
     """Begin `run_rows`; the function that is returned waits for the results.
 
     On a GPU the caller can prepare the next rows meanwhile; on a CPU all is done on return.
     """
+    own = getattr(backend, "begin_rows", None)
+    if own is not None:
+        begun: Callable[[], list[RowOutputs]] = own(ids, types)
+        return begun
     if not is_batched(backend):
         done = _one_by_one(backend, ids, types)
         return lambda: done
-    start: Callable[..., Callable[[], list[list[Any]]]] = getattr(
-        backend, "start", partial(_run_batch, backend)
-    )
-    found: list[list[Any]] = [[] for _ in ids]
-    started: deque[tuple[Sequence[int], Callable[[], list[list[Any]]]]] = deque()
+    found: list[RowOutputs] = [[] for _ in ids]
+    started: deque[tuple[Sequence[int], Callable[[], list[RowOutputs]]]] = deque()
 
     def fetch(most: int) -> None:
         while len(started) > most:
@@ -203,20 +247,35 @@ def begin_rows(
         inputs = {INPUT_IDS: padded(ids, batch), ATTENTION_MASK: mask_of(ids, batch)}
         if types is not None:
             inputs[TOKEN_TYPE_IDS] = padded(types, batch)
-        started.append((batch.rows, start(inputs, [len(ids[row]) for row in batch.rows])))
+        started.append(
+            (batch.rows, start_batch(backend, inputs, [len(ids[row]) for row in batch.rows]))
+        )
         fetch(_MOST_STARTED)
 
-    def wait() -> list[list[Any]]:
+    def wait() -> list[RowOutputs]:
         fetch(0)
         return found
 
     return wait
 
 
-def _run_batch(
+def start_batch(
     backend: Backend, inputs: Mapping[str, NDArray[np.int64]], lengths: Sequence[int]
-) -> Callable[[], list[list[Any]]]:
-    """Run a padded batch on a backend that does not start batches."""
+) -> Callable[[], list[RowOutputs]]:
+    """Start a padded batch, or run it on a backend that does not start batches.
+
+    Args:
+        backend: runs it.
+        inputs: as `Backend.run`; rows beyond `lengths` only pad.
+        lengths: tokens of each row.
+
+    Returns:
+        Waits, and returns the outputs of each row, cut to its length.
+    """
+    start = getattr(backend, "start", None)
+    if start is not None:
+        started: Callable[[], list[RowOutputs]] = start(inputs, lengths)
+        return started
     outputs = backend.run(inputs)
     # Copies: a row of an array keeps the whole array in memory.
     done = [
@@ -228,10 +287,10 @@ def _run_batch(
 
 def _one_by_one(
     backend: Backend, ids: Sequence[Ids], types: Sequence[Ids] | None
-) -> list[list[Any]]:
+) -> list[RowOutputs]:
     # The longest first, so that no thread is left with a long row at the end.
     order = sorted(range(len(ids)), key=lambda i: -len(ids[i]))
-    found: list[list[Any]] = [[] for _ in ids]
+    found: list[RowOutputs] = [[] for _ in ids]
 
     def run(part: list[int]) -> None:
         check_deadline()

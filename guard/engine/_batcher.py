@@ -36,14 +36,14 @@ from .._deadline_errors import (
 )
 from .._exit import end_at_exit
 from ..deadlines import check_deadline, seconds_left, when_abandoned
+from ._backends import Backend, Ids, RowOutputs, WrappedBackend, begin_rows, run_rows
+from ._device_batches import TOKENS_PER_BATCH
 
 _logger = logging.getLogger("knowgate.guard")
 
 Row = TypeVar("Row")
 Result = TypeVar("Result")
 
-# Word pieces that are computed together: enough to fill a device, and soon done.
-MOST_PIECES = 32_768
 MOST_WAITING = 8_192
 
 
@@ -321,7 +321,7 @@ class Batcher(Generic[Row, Result]):
         compute: Callable[[list[Row]], Sequence[Result]],
         *,
         size: Callable[[Row], int],
-        most_size: int = MOST_PIECES,
+        most_size: int = TOKENS_PER_BATCH,
         most_waiting: int = MOST_WAITING,
     ) -> None:
         self._new_queue = partial(_Queue, compute, size, most_size, most_waiting)
@@ -352,3 +352,54 @@ class Batcher(Generic[Row, Result]):
         request: _Request[Row, Result] = _Request(rows)
         self._queue.put(request)
         return request.wait
+
+
+_IdsAndTypes = tuple[Ids, Ids | None]
+
+
+class SharedBackend(WrappedBackend):
+    """A backend whose rows are computed together with those of other threads.
+
+    Where the CPU has taken over from a lost device, every thread computes its own rows, as on
+    any CPU.
+
+    Args:
+        backend: on a device that is faster with larger batches.
+        most_pieces: word pieces that are computed together.
+        most_waiting: rows that may wait.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        most_pieces: int = TOKENS_PER_BATCH,
+        most_waiting: int = MOST_WAITING,
+    ) -> None:
+        super().__init__(backend)
+        self._device = backend.device
+        # Of the backend, not of this object, which the worker would keep alive.
+        self._batcher: Batcher[_IdsAndTypes, RowOutputs] = Batcher(
+            partial(_compute, backend),
+            size=lambda row: len(row[0]),
+            most_size=most_pieces,
+            most_waiting=most_waiting,
+        )
+
+    def begin_rows(
+        self, ids: Sequence[Ids], types: Sequence[Ids] | None = None
+    ) -> Callable[[], list[RowOutputs]]:
+        """Begin to run rows, together with those of other threads.
+
+        Raises:
+            QueueFullError: too many rows are waiting.
+            DeadlineExceededError: nobody waits for the result any more.
+        """
+        if self._backend.device != self._device:
+            return begin_rows(self._backend, ids, types)
+        return self._batcher.begin(list(zip(ids, types or [None] * len(ids), strict=True)))
+
+
+def _compute(backend: Backend, rows: Sequence[_IdsAndTypes]) -> list[RowOutputs]:
+    types = [types for _, types in rows if types is not None]
+    return run_rows(backend, [ids for ids, _ in rows], types or None)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from ..errors import InputError
 from ..files import read_json
 from ._backends import MANIFEST_FILE, LoadedEncoder, Runtime
+from ._fallback import shared_and_protected
 
 
 def load_encoder(
@@ -15,7 +19,7 @@ def load_encoder(
     runtime: Runtime,
     adapter: str | os.PathLike[str] | None = None,
 ) -> LoadedEncoder:
-    """Load an encoder.
+    """Load an encoder; off the CPU, one that threads share and that goes on when it fails.
 
     Args:
         model: a sentence-transformers folder or hub id; for ONNX Runtime a folder that
@@ -29,6 +33,14 @@ def load_encoder(
         DeviceError: the device is not there.
         MissingDependencyError: a library is not installed.
     """
+    return _shared(partial(_encoder, model, adapter), runtime)
+
+
+def _encoder(
+    model: str | os.PathLike[str] | None,
+    adapter: str | os.PathLike[str] | None,
+    runtime: Runtime,
+) -> LoadedEncoder:
     if runtime.backend == "torch":
         from ._torch_backend import load_torch
 
@@ -40,11 +52,21 @@ def load_encoder(
 def load_cross_encoder(model: str | os.PathLike[str], runtime: Runtime) -> LoadedEncoder:
     """Load a cross-encoder: a sequence classifier of transformers, or an exported one.
 
+    Off the CPU it is one that threads share and that goes on when it fails.
+
     Raises:
         ModelFolderError: weights are missing or cannot be loaded, or the folder names code.
         DeviceError: the device is not there.
         MissingDependencyError: a library is not installed.
     """
+    return _shared(partial(_cross_encoder, model), runtime)
+
+
+def _shared(load: Callable[[Runtime], LoadedEncoder], runtime: Runtime) -> LoadedEncoder:
+    return shared_and_protected(load(runtime), lambda: load(replace(runtime, device="cpu")))
+
+
+def _cross_encoder(model: str | os.PathLike[str], runtime: Runtime) -> LoadedEncoder:
     if runtime.backend == "torch":
         from ._torch_backend import load_torch_cross_encoder
 
