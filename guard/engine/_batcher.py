@@ -397,7 +397,8 @@ class SharedBackend(WrappedBackend):
         """
         if self._backend.device != self._device:
             return begin_rows(self._backend, ids, types)
-        return self._batcher.begin(list(zip(ids, types or [None] * len(ids), strict=True)))
+        no_types: list[Ids | None] = [None] * len(ids)
+        return self._batcher.begin(list(zip(ids, types or no_types, strict=True)))
 
 
 def _compute(backend: Backend, rows: Sequence[_IdsAndTypes]) -> list[RowOutputs]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from prometheus_client import CollectorRegistry
 
 from knowgate.guard import GuardMetrics, _device_events
@@ -23,11 +24,11 @@ def test_every_registry_shows_the_counts_of_the_process() -> None:
     assert kept is not also_kept
 
 
-def test_counting_never_raises() -> None:
+def test_counting_never_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     metrics = GuardMetrics.on(CollectorRegistry())
 
     def fail(event: str) -> None:
         raise OSError
 
-    metrics.devices.labels = fail
+    monkeypatch.setattr(metrics.devices, "labels", fail)
     _device_events.count("failed")
