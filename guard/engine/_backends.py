@@ -22,7 +22,6 @@ from ._device_batches import Ids, mask_of, padded, plan_batches
 
 BackendName = Literal["torch", "onnx"]
 DtypeName = Literal["float32", "bfloat16", "float16", "int8"]
-Ids = Sequence[int] | NDArray[np.int32]
 # Of one row: token vectors (arrays, or tensors that stay on a device), embedding or logits.
 RowOutputs = list[Any]
 Settings = dict[str, str | int | float | bool | None]

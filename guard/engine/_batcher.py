@@ -36,8 +36,8 @@ from .._deadline_errors import (
 )
 from .._exit import end_at_exit
 from ..deadlines import check_deadline, seconds_left, when_abandoned
-from ._backends import Backend, Ids, RowOutputs, WrappedBackend, begin_rows, run_rows
-from ._device_batches import TOKENS_PER_BATCH
+from ._backends import Backend, RowOutputs, WrappedBackend, begin_rows, run_rows
+from ._device_batches import TOKENS_PER_BATCH, Ids
 
 _logger = logging.getLogger("knowgate.guard")
 
