@@ -218,7 +218,7 @@ INSTALL_HINTS = MappingProxyType(
         "ray": "knowgate[ray]",
         "onnxruntime": "knowgate[onnx]",
         **dict.fromkeys(("onnx", "onnxscript"), "knowgate[onnx-export]"),
-        "bitsandbytes": "bitsandbytes",
+        **dict.fromkeys(("accelerate", "bitsandbytes"), "knowgate[gpu]"),
     }
 )
 

@@ -18,6 +18,7 @@ from ...guard.deadlines import check_deadline
 from ...guard.errors import InputError, LanguageModelError
 from ._contrastive import Chooser
 from ._encoding import pad_left
+from ._static_decoding import MOST_TOKENS, StaticStep, StaticSteps, capture_graph
 
 if TYPE_CHECKING:
     import torch
@@ -216,17 +217,69 @@ class Network:
     def __init__(self, model: Any, window: int | None) -> None:
         self.model = model
         self.window = window
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         inner = model.get_base_model() if hasattr(model, "get_base_model") else model
         accepted = inspect.signature(inner.forward).parameters
         self._takes_positions = "position_ids" in accepted
         self._takes_keep = "logits_to_keep" in accepted
+        self._spread = len(set((getattr(model, "hf_device_map", None) or {}).values())) > 1
+        # Short answers on a cache of fixed size, where graphs make that pay.
+        self.static: StaticSteps | None = None
+        if self.device.type == "cuda" and not self._spread:
+            self.static = StaticSteps(self._last_logits, capture_graph, self._lock)
 
     @property
     def device(self) -> torch.device:
         """Where the first layer is."""
         device: torch.device = self.model.device
         return device
+
+    def select(self, cache: Any, rows: torch.Tensor) -> None:
+        """Keep these rows of a cache, in this order, repeats allowed.
+
+        Raises:
+            LanguageModelError: the cache cannot be split by rows.
+        """
+        try:
+            # The layers of a model over several devices take an index from the host only.
+            cache.batch_select_indices(rows.cpu() if self._spread else rows)
+        except AttributeError as error:
+            raise LanguageModelError(
+                f"the cache of this kind of model ({type(cache).__name__}) cannot be split by rows"
+            ) from error
+
+    def answer_bytes(self, tokens: int) -> int:
+        """Bytes that one answer takes with its prompt, of so many tokens together: about."""
+        config = self.model.config.get_text_config()
+        heads = int(config.num_attention_heads)
+        width = int(getattr(config, "head_dim", None) or config.hidden_size // heads)
+        kept = int(getattr(config, "num_key_value_heads", None) or heads)
+        per_token = 2 * int(config.num_hidden_layers) * kept * width * self.model.dtype.itemsize
+        # Cut once when prompts become answers, and logits in three wide copies while drawing.
+        return 2 * tokens * per_token + 32 * int(config.vocab_size)
+
+    def free_bytes(self) -> int | None:
+        """Memory of the CUDA device that new tensors may take, None elsewhere."""
+        import torch
+
+        if self.device.type != "cuda":
+            return None
+        free, _ = torch.cuda.mem_get_info(self.device)
+        unused = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
+        return int(free + unused)
+
+    def begin_static(
+        self, cache: Any, mask: torch.Tensor, positions: torch.Tensor, length: int
+    ) -> StaticStep | None:
+        """A fixed cache for short answers; None where steps are better run as usual."""
+        short = mask.shape[1] - length <= MOST_TOKENS
+        if self.static is None or not short or not _can_join(cache):
+            return None
+        return self.static.begin(cache, mask, positions, length)
+
+    def _last_logits(self, *given: Any, cache: Any) -> torch.Tensor:
+        logits: torch.Tensor = self.forward(*given, cache=cache).logits[:, -1]
+        return logits
 
     def forward(
         self,
@@ -313,6 +366,9 @@ class Decoder:
         self._rows = list(range(len(owners)))
         self._step = 0
         self._prefill(streams, owners)
+        self._static = network.begin_static(self._cache, self._mask, self._positions, self._length)
+        if self._static is not None:
+            self._cache = None
 
     @property
     def done(self) -> bool:
@@ -331,8 +387,10 @@ class Decoder:
             tokens = self._take_tokens()
             yield
             if self.done:
+                if self._static is not None and self._network.static is not None:
+                    self._network.static.give_back(self._static)
                 return
-            self._feed(self._drop_done_rows(tokens))
+            self._feed(tokens if self._static is not None else self._drop_done_rows(tokens))
 
     def _prefill(self, streams: Sequence[Sequence[Sequence[int]]], owners: Sequence[int]) -> None:
         import torch
@@ -393,19 +451,16 @@ class Decoder:
         import torch
 
         index = torch.as_tensor(places, device=self._logits.device)
-        try:
-            self._cache.batch_select_indices(index)
-        except AttributeError as error:
-            raise LanguageModelError(
-                f"the cache of this kind of model ({type(self._cache).__name__}) cannot be "
-                "split by rows"
-            ) from error
+        self._network.select(self._cache, index)
         self._logits, self._mask = self._logits[index], self._mask[index]
         self._positions = self._positions[index]
 
     def _feed(self, tokens: torch.Tensor) -> None:
         import torch
 
+        if self._static is not None:
+            self._logits = exact_logits(self._static.run(tokens.repeat(self._streams)))
+            return
         with torch.inference_mode():
             self._length += 1
             self._positions = self._positions + 1

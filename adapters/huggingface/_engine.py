@@ -28,6 +28,13 @@ if TYPE_CHECKING:
     import torch
 
 
+_ROWS = 32
+# More gain nothing: the device is busy, and the last answers of a batch keep all waiting.
+_MOST_ROWS = 1024
+# The rest is for the prompts' own pass, and for what the estimate does not know.
+_SHARE_OF_MEMORY = 0.5
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Settings of one call.
@@ -83,7 +90,8 @@ class Engine:
         network: the model.
         encoder: its prompts and texts.
         end_ids: tokens that end an answer.
-        batch_size: answers decoded at one time.
+        batch_size: answers decoded at one time; None for as many as the memory of a GPU
+            holds, and 32 elsewhere.
     """
 
     def __init__(
@@ -92,10 +100,11 @@ class Engine:
         encoder: PromptEncoder,
         *,
         end_ids: frozenset[int],
-        batch_size: int,
+        batch_size: int | None,
     ) -> None:
         self.network, self.encoder = network, encoder
-        self._end_ids, self.batch_size = end_ids, batch_size
+        self._end_ids, self._asked_size = end_ids, batch_size
+        self.batch_size = _ROWS if batch_size is None else batch_size
         self._lock = threading.Lock()
         self._pieces: list[str] | None = None
         self._stops: dict[tuple[str, ...], StopStrings] = {}
@@ -135,7 +144,8 @@ class Engine:
             return SamplingChooser(settings.temperature, uniforms, self.network.device)
 
         # Samples of one prompt share a batch, so that it is prefilled once.
-        size = max(per_prompt, self.batch_size // per_prompt * per_prompt)
+        rows = self._rows_at_once(tasks, settings)
+        size = max(per_prompt, rows // per_prompt * per_prompt)
         answers = self._run(tasks, size, settings, chooser)
         rows: list[list[Answer]] = [[] for _ in prompts]
         for task, answer in zip(tasks, answers, strict=True):
@@ -162,7 +172,10 @@ class Engine:
         tasks = [_Task(number, pair, 0, 0) for number, pair in enumerate(pairs)]
         choose = ContrastiveChooser(merge)
         return self._run(
-            tasks, max(1, self.batch_size // 2), settings, lambda batch, budget: choose
+            tasks,
+            max(1, self._rows_at_once(tasks, settings) // 2),
+            settings,
+            lambda batch, budget: choose,
         )
 
     def stream(self, prompt: RenderedPrompt, settings: Settings) -> Iterator[tuple[str, Answer]]:
@@ -238,6 +251,15 @@ class Engine:
         made = run_in_batches(order, size, work, what=str(self.network.device))
         by_place = dict(zip(order, made, strict=True))
         return [by_place[place] for place in range(len(tasks))]
+
+    def _rows_at_once(self, tasks: Sequence[_Task], settings: Settings) -> int:
+        """Answers decoded at one time: as asked, or what fits into the memory of a GPU."""
+        free = self.network.free_bytes()
+        if self._asked_size is not None or free is None or not tasks:
+            return self.batch_size
+        longest = max(len(ids) for task in tasks for ids in task.streams)
+        row = self.network.answer_bytes(longest + settings.max_new_tokens)
+        return min(_MOST_ROWS, max(1, int(_SHARE_OF_MEMORY * free) // row))
 
     def _budget(self, streams: Sequence[Sequence[int]], settings: Settings) -> int:
         """Most tokens of an answer: as asked, or up to the end of the context window."""

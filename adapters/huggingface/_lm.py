@@ -15,7 +15,7 @@ from ...guard.errors import InputError
 from ._decoding import Answer, Network, check_stop, run_in_batches
 from ._encoding import PromptEncoder, RenderedPrompt, check_text
 from ._engine import Engine, Settings, at_least_one
-from ._loading import ModelIdentity, context_window, end_ids, open_model
+from ._loading import ModelIdentity, Placement, context_window, end_ids, open_model
 from ._scoring import last_hidden_states, option_scores
 
 if TYPE_CHECKING:
@@ -35,11 +35,14 @@ class LoadOptions:
         sha256: expected sha256 of the weights: of `model.safetensors`, or of all
             `*.safetensors` in name order as one stream.
         local_files_only: False allows downloading a hub model.
+        device_map: for models over one GPU: how transformers spreads the layers, e.g. `auto`
+            or `balanced`, in place of `device`; needs accelerate.
     """
 
     chat_template: bool | Literal["auto"] = "auto"
     sha256: str | None = None
     local_files_only: bool = True
+    device_map: str | None = None
 
 
 class HuggingFaceLM:
@@ -51,11 +54,13 @@ class HuggingFaceLM:
     Args:
         path_or_name: a folder, or a hub name.
         device: `auto` (CUDA where available), `cpu`, `cuda`, `cuda:N` or `mps`.
-        dtype: `auto` (float32 on the CPU, as stored elsewhere), or a torch name.
+        dtype: `auto` (float32 on the CPU, bfloat16 on CUDA devices that have it, as stored
+            elsewhere), or a torch name.
         max_new_tokens: the most tokens an answer may have; fewer where the context
             window ends before.
         stop: strings that end an answer and are not part of it.
-        batch_size: rows computed at one time; halved when memory runs out.
+        batch_size: rows computed at one time, halved when memory runs out; None for what the
+            memory of a GPU is thought to hold, and 32 on a CPU.
         adapter: folder of a LoRA adapter in peft's format, merged into the weights.
         loading: chat template, expected hash and download.
 
@@ -74,7 +79,7 @@ class HuggingFaceLM:
         dtype: str = "auto",
         max_new_tokens: int = 64,
         stop: Sequence[str] = ("\n",),
-        batch_size: int = 32,
+        batch_size: int | None = None,
         adapter: str | Path | None = None,
         loading: LoadOptions | None = None,
     ) -> None:
@@ -83,8 +88,7 @@ class HuggingFaceLM:
         self._take_settings(name, max_new_tokens, stop, batch_size)
         model, tokenizer, identity = open_model(
             path_or_name,
-            device,
-            dtype,
+            Placement(device, dtype, loading.device_map),
             loading.sha256,
             adapter,
             local_files_only=loading.local_files_only,
@@ -100,7 +104,7 @@ class HuggingFaceLM:
         name: str = "in-memory",
         max_new_tokens: int = 64,
         stop: Sequence[str] = ("\n",),
-        batch_size: int = 32,
+        batch_size: int | None = None,
         chat_template: bool | Literal["auto"] = "auto",
     ) -> HuggingFaceLM:
         """Wrap a loaded causal LM, which is put into evaluation mode, and its tokenizer.
@@ -121,12 +125,12 @@ class HuggingFaceLM:
         return self
 
     def _take_settings(
-        self, name: str, max_new_tokens: int, stop: Sequence[str], batch_size: int
+        self, name: str, max_new_tokens: int, stop: Sequence[str], batch_size: int | None
     ) -> None:
         self.name = name
         self.max_new_tokens = at_least_one(max_new_tokens, "max_new_tokens")
         self.stop = check_stop(stop)
-        self.batch_size = at_least_one(batch_size, "batch_size")
+        self._batch_size = None if batch_size is None else at_least_one(batch_size, "batch_size")
 
     def _set_up(
         self,
@@ -149,8 +153,9 @@ class HuggingFaceLM:
             Network(model, window),
             encoder,
             end_ids=end_ids(model, tokenizer),
-            batch_size=self.batch_size,
+            batch_size=self._batch_size,
         )
+        self.batch_size = self.engine.batch_size
         _log.info("%s runs on %s in %s", self.name, self.device, self.dtype)
 
     @property
@@ -180,7 +185,7 @@ class HuggingFaceLM:
 
     @property
     def fingerprint(self) -> str:
-        """Identifies weights, adapter, tokenizer, precision and settings."""
+        """Identifies weights, configuration, adapter, tokenizer, precision and settings."""
         return self._identity.fingerprint(
             {
                 "dtype": self.dtype,

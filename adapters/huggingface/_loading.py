@@ -8,11 +8,13 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...guard.engine import quiet_loading, require_no_code
-from ...guard.errors import DeviceError, ModelFolderError
+from ...guard.errors import DeviceError, ModelFolderError, optional_import
+from ...guard.files import read_json
 from ._lora import AdapterFolder, check_adapter, merge_adapter
 
 if TYPE_CHECKING:
@@ -65,8 +67,8 @@ def _cuda_device(index: int) -> torch.device:
 def choose_dtype(asked: str, device: torch.device) -> torch.dtype | str:
     """Return the precision to load in; `"auto"` is the one the weights are stored in.
 
-    `auto` is float32 on the CPU, where 16-bit arithmetic is slow or inexact, and
-    the stored precision elsewhere.
+    `auto` is float32 on the CPU, where 16-bit arithmetic is slow or inexact, bfloat16 on a
+    CUDA device that has it, and the stored precision elsewhere.
 
     Raises:
         DeviceError: an unknown name, or a precision that the device lacks.
@@ -74,6 +76,8 @@ def choose_dtype(asked: str, device: torch.device) -> torch.dtype | str:
     import torch
 
     if asked == "auto":
+        if device.type == "cuda" and torch.cuda.is_bf16_supported():
+            return torch.bfloat16
         return torch.float32 if device.type == "cpu" else "auto"
     if asked not in _DTYPES:
         raise DeviceError(f"dtype {asked!r} is not known — use 'auto' or one of {_DTYPES}")
@@ -90,6 +94,10 @@ _PICKLED_WEIGHTS = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 # What a download may fetch: weights, settings and tokenizer files, no code.
 _WANTED = ["*.safetensors", "*.json", "*.txt", "*.model", "*.jinja"]
 _CHUNK = 1 << 22
+# Parts of a configuration that change no answer, or that fingerprints hold apart.
+_VOLATILE = frozenset(
+    {"_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version", "use_cache"}
+)
 
 
 def find_folder(path_or_name: str | Path, *, local_files_only: bool) -> Path:
@@ -218,10 +226,28 @@ def check_sha256(files: list[Path], expected: str) -> str:
     return found
 
 
-def load_model(folder: Path, device: torch.device, dtype: torch.dtype | str) -> tuple[Any, Any]:
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where and in which precision a model runs, as the caller named it.
+
+    Attributes:
+        device: see `choose_device`.
+        dtype: see `choose_dtype`.
+        device_map: how transformers spreads the layers; None for one device.
+    """
+
+    device: str
+    dtype: str
+    device_map: str | None = None
+
+
+def load_model(
+    folder: Path, device: torch.device, dtype: torch.dtype | str, device_map: str | None = None
+) -> tuple[Any, Any]:
     """Load the causal LM in `folder` in evaluation mode, with its tokenizer.
 
     Raises:
+        MissingDependencyError: accelerate, where layers are spread over devices.
         ModelFolderError: the files cannot be read as a causal LM with a tokenizer, or
             some weights are missing (which would otherwise be filled at random).
         DeviceError: the model does not fit on the device.
@@ -231,7 +257,11 @@ def load_model(folder: Path, device: torch.device, dtype: torch.dtype | str) -> 
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     where = str(folder)
-    safe = {"local_files_only": True, "trust_remote_code": False}
+    safe: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    spread: dict[str, Any] = {}
+    if device_map is not None:
+        optional_import("accelerate")
+        spread = {"device_map": device_map}
     unreadable = (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError)
     try:
         tokenizer = AutoTokenizer.from_pretrained(where, **safe)
@@ -246,7 +276,7 @@ def load_model(folder: Path, device: torch.device, dtype: torch.dtype | str) -> 
         # caller's random state as it was.
         with quiet_loading(), torch.random.fork_rng(devices=[]):
             loaded: Any = AutoModelForCausalLM.from_pretrained(
-                where, dtype=dtype, use_safetensors=True, output_loading_info=True, **safe
+                where, dtype=dtype, use_safetensors=True, output_loading_info=True, **spread, **safe
             )
     except (*unreadable, ImportError) as error:
         raise ModelFolderError(
@@ -261,6 +291,9 @@ def load_model(folder: Path, device: torch.device, dtype: torch.dtype | str) -> 
             where=where,
             hint="check that config.json and the weights belong together",
         )
+    if spread:
+        # The layers are where they belong.
+        return model.eval(), tokenizer
     try:
         return model.to(device).eval(), tokenizer
     except torch.OutOfMemoryError as error:
@@ -279,6 +312,31 @@ def state_sha256(model: Any) -> str:
         flat = tensor.detach().to("cpu").contiguous().reshape(-1)
         digest.update(flat.view(torch.uint8).numpy())
     return digest.hexdigest()
+
+
+def configuration_sha256(model: Any, folder: Path | None) -> str:
+    """sha256 of a model's configuration, but for its path, precision and versions.
+
+    Two folders of the same weights give other answers where, say, the angles of their position
+    embeddings or their end tokens differ.
+
+    Args:
+        model: asked where it was not loaded from files.
+        folder: what it was loaded from.
+    """
+    if folder is None:
+        parts = [model.config.to_diff_dict(), {"eos_token_id": sorted(end_ids(model, None))}]
+    else:
+        files = [folder / name for name in ("config.json", "generation_config.json")]
+        parts = [read_json(path) for path in files if path.is_file()]
+    text = json.dumps([_without_volatile(part) for part in parts], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _without_volatile(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return {str(k): _without_volatile(v) for k, v in value.items() if k not in _VOLATILE}
 
 
 def tokenizer_sha256(tokenizer: Any) -> str:
@@ -319,6 +377,8 @@ class ModelIdentity:
         self._adapter = None if adapter is None else adapter.sha256()
         self._model, self._tokenizer, self._files = model, tokenizer, weight_files
         self._weights, self._rules = known_sha256, ""
+        folder = weight_files[0].parent if weight_files else None
+        self._configuration = configuration_sha256(model, folder)
         self._lock = threading.Lock()
 
     def weights_sha256(self) -> str:
@@ -331,11 +391,16 @@ class ModelIdentity:
             return self._weights
 
     def fingerprint(self, settings: dict[str, Any]) -> str:
-        """Return text that changes with the weights, an adapter, the tokenizer or `settings`."""
+        """Text that changes with weights, configuration, adapter, tokenizer or `settings`."""
         weights = self.weights_sha256()
         with self._lock:
             self._rules = self._rules or tokenizer_sha256(self._tokenizer)
-        parts = {"weights": weights, "tokenizer": self._rules, **settings}
+        parts = {
+            "weights": weights,
+            "configuration": self._configuration,
+            "tokenizer": self._rules,
+            **settings,
+        }
         if self._adapter is not None:
             parts["adapter"] = self._adapter
         text = json.dumps(parts, sort_keys=True)
@@ -367,8 +432,7 @@ def end_ids(model: Any, tokenizer: Any) -> frozenset[int]:
 
 def open_model(
     path_or_name: str | Path,
-    device: str,
-    dtype: str,
+    placement: Placement,
     sha256: str | None,
     adapter: str | Path | None,
     *,
@@ -378,13 +442,13 @@ def open_model(
 
     Arguments and errors are those of `HuggingFaceLM`.
     """
-    chosen_device = choose_device(device)
-    chosen_dtype = choose_dtype(dtype, chosen_device)
+    chosen_device = choose_device(placement.device)
+    chosen_dtype = choose_dtype(placement.dtype, chosen_device)
     folder = find_folder(path_or_name, local_files_only=local_files_only)
     files = check_folder(folder)
     checked = None if adapter is None else check_adapter(Path(adapter))
     found = check_sha256(files, sha256) if sha256 is not None else None
-    model, tokenizer = load_model(folder, chosen_device, chosen_dtype)
+    model, tokenizer = load_model(folder, chosen_device, chosen_dtype, placement.device_map)
     identity = ModelIdentity(model, tokenizer, files, found, adapter=checked)
     if checked is not None:
         model = merge_adapter(model, checked, identity.weights_sha256)

@@ -121,7 +121,7 @@ def _later_logits(
         kept = list(tokens)[:-1]
         fed[row, : len(kept)] = torch.tensor(kept, dtype=torch.long)
         fed_mask[row, : len(kept)] = 1
-    read.cache.batch_select_indices(owners)
+    network.select(read.cache, owners)
     steps = torch.arange(width, device=network.device)
     output = network.forward(
         fed.to(network.device),
