@@ -42,11 +42,10 @@ from knowgate.offline_eval.data.graph import (
     load_graph,
 )
 from knowgate.offline_eval.suites import System, read_suite_run, run_suite
-from knowgate.offline_eval.suites.uaqfact import UAQFACT
 from knowgate.offline_eval.suites.uaqfact._answering import FactRetriever
 from knowgate.offline_eval.suites.uaqfact._plan import Form
 from knowgate.offline_eval.suites.uaqfact._prompting import clue_facts
-from knowgate.offline_eval.suites.uaqfact._suite import UaqSystem
+from knowgate.offline_eval.suites.uaqfact._suite import UAQFACT, UaqSystem
 from knowgate.offline_eval.testbed import World, default_world
 
 Passages = Callable[[UaqItem], Sequence[str]]

@@ -30,7 +30,7 @@ from .routing import (
     read_request,
     read_requests,
 )
-from .text import InputLimits, reads_quickly
+from .text import InputLimits
 
 _logger = logging.getLogger("knowgate.guard")
 _MOST_READERS = 16
@@ -320,7 +320,7 @@ class Guard:
 
     async def _aread(self, question: object, passages: object) -> Request | QuestionError:
         """Read one input; on another thread where that may take long."""
-        if reads_quickly((question,), (passages,)):
+        if InputLimits.reads_quickly((question,), (passages,)):
             return read_request(question, passages, self._limits)
         try:
             return await self._readers.acall(
@@ -332,7 +332,7 @@ class Guard:
     async def _aread_batch(
         self, questions: Iterable[object], passages: Iterable[object]
     ) -> list[Request | QuestionError]:
-        if reads_quickly(questions, passages):
+        if InputLimits.reads_quickly(questions, passages):
             return read_requests(questions, passages, self._limits)
         try:
             return await self._readers.acall(

@@ -50,7 +50,6 @@ __all__ = [
     "PromptTooLongError",
     "SignalValueError",
     "UnsupportedLanguageError",
-    "is_timeout",
     "is_transient",
     "optional_import",
     "require_extra",
@@ -151,6 +150,12 @@ class LanguageModelError(KnowgateError):
 
 class LanguageModelTimeoutError(LanguageModelError):
     """A language model did not answer before its deadline."""
+
+    @staticmethod
+    def describes(error: BaseException) -> bool:
+        """Whether `error` is, or was raised from, a missed deadline."""
+        missed = TimeoutError | DeadlineExceededError
+        return any(isinstance(cause, missed) for cause in _causes(error))
 
 
 class PartialGenerationsError(LanguageModelError):
@@ -282,11 +287,6 @@ def is_transient(error: BaseException) -> bool:
         isinstance(cause, TimeoutError | ConnectionError | DeadlineExceededError)
         for cause in _causes(error)
     )
-
-
-def is_timeout(error: BaseException) -> bool:
-    """Whether `error` is, or was raised from, a missed deadline."""
-    return any(isinstance(cause, TimeoutError | DeadlineExceededError) for cause in _causes(error))
 
 
 def _status(error: BaseException) -> int | None:

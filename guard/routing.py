@@ -31,7 +31,7 @@ from .errors import (
     UnsupportedLanguageError,
 )
 from .policy import Policy, finite_or_none
-from .text import InputLimits, read_passages, read_question
+from .text import InputLimits
 
 if TYPE_CHECKING:
     from ._routing_signals import RoutingSignal
@@ -391,8 +391,8 @@ def read_request(
 ) -> Request | QuestionError:
     """The request, or why there is none; nothing that a caller passes raises here."""
     try:
-        text = read_question(question, limits)
-        given, texts = read_passages(passages, limits)
+        text = limits.read_question(question)
+        given, texts = limits.read_passages(passages)
     except QuestionError as error:
         return error
     except KeyboardInterrupt:

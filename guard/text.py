@@ -13,9 +13,6 @@ __all__ = [
     "clean_text",
     "passage_name",
     "passage_text",
-    "read_passages",
-    "read_question",
-    "reads_quickly",
 ]
 
 # Reading so much takes less than handing it to another thread.
@@ -115,79 +112,77 @@ class InputLimits:
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise InputError("must be a whole number, at least 1", where=one.name)
 
+    def read_question(self, question: object) -> str:
+        """The question as clean text.
 
-def read_question(question: object, limits: InputLimits) -> str:
-    """The question as clean text.
+        Raises:
+            QuestionError: it is neither str nor bytes, or there is nothing in it.
+            InputTooLargeError: it exceeds the limits.
+        """
+        if not isinstance(question, str | bytes):
+            raise QuestionError(f"the question is a {type(question).__name__}, not text")
+        text, _ = _cleaned(question, self.question_bytes, "the question", "question_bytes")
+        if not text or text.isspace():
+            raise QuestionError("the question is empty")
+        return text
 
-    Raises:
-        QuestionError: it is neither str nor bytes, or there is nothing in it.
-        InputTooLargeError: it exceeds the limits.
-    """
-    if not isinstance(question, str | bytes):
-        raise QuestionError(f"the question is a {type(question).__name__}, not text")
-    text, _ = _cleaned(question, limits.question_bytes, "the question", "question_bytes")
-    if not text or text.isspace():
-        raise QuestionError("the question is empty")
-    return text
+    def read_passages(self, passages: object) -> tuple[list[object], list[str]]:
+        """The single passages as given, and the text of each, read once; empty for a blank one.
 
+        A lone text or document counts as one passage. An iterator that does not end is read as
+        far as the limits go.
 
-def read_passages(passages: object, limits: InputLimits) -> tuple[list[object], list[str]]:
-    """The single passages as given, and the text of each, read once; empty for a blank one.
+        Raises:
+            PassageError: `passages` is no collection, or something in it has no text.
+            InputTooLargeError: they exceed the limits.
+        """
+        given: list[object] = []
+        texts: list[str] = []
+        total = 0
+        for passage in _each(passages):
+            if len(given) == self.passages:
+                raise _too_large(f"there are more than {self.passages} passages", "passages")
+            raw = passage if type(passage) is str else _raw_text(passage)
+            if raw is None:
+                raise PassageError(
+                    f"passage {len(given) + 1} is a {type(passage).__name__} without text",
+                    hint="give texts, documents with page_content, or mappings with text",
+                )
+            text, size = _cleaned(raw, self.passage_bytes, "a passage", "passage_bytes")
+            total += size
+            if total > self.total_bytes:
+                what = f"the passages together have more than {self.total_bytes} bytes"
+                raise _too_large(what, "total_bytes")
+            given.append(passage)
+            texts.append(text)
+        return given, texts
 
-    A lone text or document counts as one passage. An iterator that does not end is read as
-    far as the limits go.
+    @staticmethod
+    def reads_quickly(questions: Iterable[object], passages: Iterable[Any]) -> bool:
+        """Whether reading takes microseconds: little plain text, and no code of the caller's.
 
-    Raises:
-        PassageError: `passages` is no collection, or something in it has no text.
-        InputTooLargeError: they exceed the limits.
-    """
-    given: list[object] = []
-    texts: list[str] = []
-    total = 0
-    for passage in _each(passages):
-        if len(given) == limits.passages:
-            raise _too_large(f"there are more than {limits.passages} passages", "passages")
-        raw = passage if type(passage) is str else _raw_text(passage)
-        if raw is None:
-            raise PassageError(
-                f"passage {len(given) + 1} is a {type(passage).__name__} without text",
-                hint="give texts, documents with page_content, or mappings with text",
-            )
-        text, size = _cleaned(raw, limits.passage_bytes, "a passage", "passage_bytes")
-        total += size
-        if total > limits.total_bytes:
-            what = f"the passages together have more than {limits.total_bytes} bytes"
-            raise _too_large(what, "total_bytes")
-        given.append(passage)
-        texts.append(text)
-    return given, texts
-
-
-def reads_quickly(questions: Iterable[object], passages: Iterable[Any]) -> bool:
-    """Whether reading takes microseconds: little plain text, and no code of the caller's.
-
-    Args:
-        questions: n questions, in a list or tuple.
-        passages: n collections of passages, likewise.
-    """
-    if not all(isinstance(both, list | tuple) for both in (questions, passages)):
-        return False
-    try:
-        room = _QUICK_BYTES - sum(_length(question) for question in questions)
-        for those in passages:
-            if those is None:
-                continue
-            if type(those) not in (list, tuple):
-                return False
-            for passage in those:
-                if (text := _held_text(passage)) is None:
+        Args:
+            questions: n questions, in a list or tuple.
+            passages: n collections of passages, likewise.
+        """
+        if not all(isinstance(both, list | tuple) for both in (questions, passages)):
+            return False
+        try:
+            room = _QUICK_BYTES - sum(_length(question) for question in questions)
+            for those in passages:
+                if those is None:
+                    continue
+                if type(those) not in (list, tuple):
                     return False
-                room -= len(text)
-                if room < 0:
-                    return False
-    except Exception:  # noqa: BLE001 - an odd object, which may take its time
-        return False
-    return room >= 0
+                for passage in those:
+                    if (text := _held_text(passage)) is None:
+                        return False
+                    room -= len(text)
+                    if room < 0:
+                        return False
+        except Exception:  # noqa: BLE001 - an odd object, which may take its time
+            return False
+        return room >= 0
 
 
 def _length(question: object) -> int:

@@ -35,7 +35,6 @@ from ...guard.errors import (
     LanguageModelTimeoutError,
     PartialGenerationsError,
     PromptTooLongError,
-    is_timeout,
     is_transient,
 )
 
@@ -134,7 +133,7 @@ class Attempts:
             ) from None
         if isinstance(error, ContextOverflowError):
             raise PromptTooLongError(f"{self.model}: the prompt is too long for it") from error
-        if is_timeout(error):
+        if LanguageModelTimeoutError.describes(error):
             within = "" if self.timeout is None else f" within {self.timeout:g} s"
             raise LanguageModelTimeoutError(f"{self.model} did not answer{within}") from error
         raise LanguageModelError(f"{self.model} raised {type(error).__name__}") from error

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.documents import Document
 
 from ...guard.errors import InputTooLargeError, PassageError
-from ...guard.text import passage_text, read_passages
+from ...guard.text import passage_text
 from ._answer import RetrievalError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def read_documents(found: object, limits: InputLimits) -> list[Document]:
         InputTooLargeError: they exceed the limits.
     """
     try:
-        given, texts = read_passages((one for one in _collection(found)), limits)
+        given, texts = limits.read_passages(one for one in _collection(found))
         return [_copy(one, text) for one, text in zip(given, texts, strict=True)]
     except (RetrievalError, InputTooLargeError, KeyboardInterrupt):
         raise

@@ -23,7 +23,6 @@ from langchain_core.utils.aiter import aclosing
 from ...guard.deadlines import DeadlineRunner, asked_to_stop
 from ...guard.decision import Mode, Reason
 from ...guard.errors import InputError
-from ...guard.text import reads_quickly
 from ._answer import GuardedAnswer, TextOfChunks, joined
 from ._conversation import Conversation, Turns
 from ._documents import documents_or_errors
@@ -428,7 +427,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
     async def _aread(self, given: Sequence[object]) -> Sequence[object]:
         """Read what was retrieved; on another thread where that may take long."""
         limits = self._guard.limits
-        if reads_quickly((), given):
+        if limits.reads_quickly((), given):
             return documents_or_errors(given, limits)
         try:
             return await self._readers.acall(lambda: documents_or_errors(given, limits), None)

@@ -13,7 +13,7 @@ from langchain_core.documents import Document
 
 from ...guard.decision import Decision, Mode, Reason, Route
 from ...guard.errors import InputError, InputTooLargeError, QuestionError
-from ...guard.text import clean_text, read_question
+from ...guard.text import clean_text
 from ._answer import AbstainedError, GuardedAnswer
 from ._conversation import OnRewriteError, Turns, rewritten
 from ._documents import as_given, shown_text
@@ -62,7 +62,7 @@ def read_request(given: object, limits: InputLimits) -> Request:
         question = required(given, "question")
         extra = {key: value for key, value in given.items() if key not in _RESERVED}
     try:
-        text = read_question(question, limits)
+        text = limits.read_question(question)
     except QuestionError:
         text = None
     return Request(question, text, extra)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from ...calibration.risk import Coverage, Leak, Risk, RiskTarget
 from ...guard.decision import Route
 from ...guard.errors import InputError
-from ..run import AttemptHistory
+from ._attempt_history import AttemptHistory
 from ._records import CalibrationSet
 
 _Found = TypeVar("_Found")

@@ -6,13 +6,12 @@ Calls(key, failed, limits).run(…) ─► one row per item, within CallLimits
 
 from __future__ import annotations
 
-from ._attempts import AttemptHistory
 from ._calls import Calls
 from ._event_loop import run_interruptibly
 from ._generation import each_or_error, generate_each
 from ._limits import CallLimits
 from ._manifest import InputFile, Manifest, Stored
-from ._measured_run import MeasuredRun, RunCalibration
+from ._measured_run import MeasuredRun
 from ._progress import OnProgress, OnStep, Progress, RunTotals, Tally
 from ._questions import (
     CaseKind,
@@ -38,7 +37,6 @@ from ._run import Run
 from ._table import SharedLog, Table, TableSpec
 
 __all__ = [
-    "AttemptHistory",
     "CallLimits",
     "Calls",
     "CaseKind",
@@ -63,7 +61,6 @@ __all__ = [
     "ReplySystem",
     "RowError",
     "Run",
-    "RunCalibration",
     "RunTotals",
     "SharedLog",
     "SourceRow",

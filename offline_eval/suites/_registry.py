@@ -11,35 +11,47 @@ from ...guard.errors import InputError
 from ..systems import load_object
 from .base import Suite
 
-# Imported when they are asked for.
+_AnySuite = Suite[Any, Any, Any, Any]
+# Packages that register their suites; imported when one is asked for.
 _BUILT_IN: dict[str, str] = {
-    "conflict": ".conflict:ConflictSuite",
-    "judge-bias": ".judge_bias:JudgeBiasSuite",
-    "measure": ".ookb:MEASURE",
-    "ookb": ".ookb:OokbSuite",
-    "uaqfact": ".uaqfact:UAQFACT",
-    "uniknow": ".uniknow:UniKnowSuite",
+    "conflict": ".conflict",
+    "judge-bias": ".judge_bias",
+    "measure": ".ookb",
+    "ookb": ".ookb",
+    "uaqfact": ".uaqfact",
+    "uniknow": ".uniknow",
 }
 # A command of its own, and no suite for `knowgate eval`.
 _OWN_COMMAND = frozenset({"measure"})
 _ENTRY_POINTS = "knowgate.suites"
 _PYTHON = "python:"
-_registered: dict[str, Suite[Any, Any, Any, Any]] = {}
+_registered: dict[str, _AnySuite | type[_AnySuite]] = {}
 
 
-def register(suite: Suite[Any, Any, Any, Any]) -> None:
+def register(suite: Suite[Any, Any, Any, Any] | type[Suite[Any, Any, Any, Any]]) -> None:
     """Make a suite known to `knowgate eval` and `knowgate report` of this process.
 
     An installed package does so for every process with an entry point of the group
     `knowgate.suites`.
 
+    Args:
+        suite: one for all runs, or its class, made anew for each.
+
     Raises:
         ValueError: another suite has its name.
     """
     name = suite.name
-    if name in _BUILT_IN or _registered.get(name, suite) is not suite:
+    if not _is_free(name, suite) or _registered.get(name, suite) is not suite:
         raise ValueError(f"there is a suite {name!r} already")
     _registered[name] = suite
+
+
+def _is_free(name: str, suite: _AnySuite | type[_AnySuite]) -> bool:
+    """Whether the name is no built-in suite's, or the suite is the built-in one itself."""
+    if name not in _BUILT_IN:
+        return True
+    made_by = suite if isinstance(suite, type) else type(suite)
+    return made_by.__module__.startswith(f"{__package__}{_BUILT_IN[name]}.")
 
 
 def suite_names() -> list[str]:
@@ -58,11 +70,10 @@ def find_suite(name: str) -> Suite[Any, Any, Any, Any]:
     Raises:
         InputError: there is no such suite.
     """
-    if name in _registered:
-        return _registered[name]
     if name in _BUILT_IN:
-        module, _, attribute = _BUILT_IN[name].partition(":")
-        return _checked(getattr(import_module(module, __package__), attribute), name)
+        import_module(_BUILT_IN[name], __package__)
+    if name in _registered:
+        return _checked(_registered[name], name)
     if name.startswith(_PYTHON):
         suite = _checked(load_object(name), name)
         # Its runs are reported under its own name.

@@ -26,7 +26,7 @@ from knowgate.guard import (
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.guard.testing import FakeScorer
-from knowgate.guard.text import passage_text, read_passages
+from knowgate.guard.text import passage_text
 from tests.support.guards import guard_with, policy_with, without_timings
 from tests.support.hostile import Document, RaisingText, hostile_inputs
 
@@ -179,8 +179,8 @@ def test_a_generator_of_thousands_of_passages_is_read_to_its_end() -> None:
 
 def test_a_lone_document_counts_as_one_passage() -> None:
     for lone in (Document("text"), {"content": "text"}, "text"):
-        assert read_passages(lone, InputLimits()) == ([lone], ["text"])
-    assert read_passages(None, InputLimits()) == ([], [])
+        assert InputLimits().read_passages(lone) == ([lone], ["text"])
+    assert InputLimits().read_passages(None) == ([], [])
 
 
 def test_texts_come_out_as_plain_strings() -> None:

@@ -16,7 +16,6 @@ from knowgate.guard import Decision, GuardOptions, InputError, InputLimits, Ques
 from knowgate.guard.errors import InputTooLargeError, PassageError
 from knowgate.guard.routing import read_requests
 from knowgate.guard.testing import FakeScorer
-from knowgate.guard.text import read_passages, reads_quickly
 from tests.support.guards import guard_with
 from tests.support.hostile import Changing
 
@@ -199,11 +198,11 @@ async def test_the_event_loop_goes_on_while_a_document_is_read() -> None:
     ids=range(8),
 )
 def test_only_little_plain_text_is_read_on_the_event_loop(passages: Any, quickly: bool) -> None:
-    assert reads_quickly(["q"], [passages]) is quickly
-    assert not reads_quickly(["q" * 70_000], [passages])
-    assert not reads_quickly(iter(["q"]), [passages])
+    assert InputLimits.reads_quickly(["q"], [passages]) is quickly
+    assert not InputLimits.reads_quickly(["q" * 70_000], [passages])
+    assert not InputLimits.reads_quickly(iter(["q"]), [passages])
 
 
 def test_the_text_of_bytes_that_grows_when_it_is_read_counts_as_read() -> None:
     with pytest.raises(InputTooLargeError):
-        read_passages([b"\xff" * 12], LIMITS)
+        LIMITS.read_passages([b"\xff" * 12])

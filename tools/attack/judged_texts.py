@@ -14,7 +14,6 @@ from langchain_core.runnables import RunnableLambda
 from knowgate import Guard, GuardedRAG, Policy
 from knowgate.guard import InputLimits, Reason
 from knowgate.guard.testing import FakeScorer
-from knowgate.guard.text import read_passages
 
 from .outcome import Outcome, tally
 
@@ -116,5 +115,5 @@ def _record(shown: list[str], given: dict[str, Any]) -> str:
 def _shows_injected(given: tuple[GuardedRAG, list[str]]) -> bool:
     chain, shown = given
     answer = chain.invoke("When?")
-    texts = [*shown, *read_passages(list(answer.documents), InputLimits())[1]]
+    texts = [*shown, *InputLimits().read_passages(list(answer.documents))[1]]
     return set(texts) != {"nine"}

@@ -10,6 +10,7 @@ Language Models".
 
 from __future__ import annotations
 
+from .._registry import register
 from ._beliefs import BeliefCollector
 from ._evidence import Believed
 from ._items import ConflictItem
@@ -19,5 +20,6 @@ __all__ = [
     "BeliefCollector",
     "Believed",
     "ConflictItem",
-    "ConflictSuite",
 ]
+
+register(ConflictSuite)

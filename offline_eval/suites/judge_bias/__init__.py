@@ -9,7 +9,10 @@ Prompts are files, replaceable by a folder.
 
 from __future__ import annotations
 
+from .._registry import register
 from ._artefact import JudgeBias
 from ._suite import JudgeBiasSuite
 
-__all__ = ["JudgeBias", "JudgeBiasSuite"]
+__all__ = ["JudgeBias"]
+
+register(JudgeBiasSuite)

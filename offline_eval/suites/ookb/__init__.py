@@ -6,6 +6,7 @@ out-of-knowledge base robustness".
 
 from __future__ import annotations
 
+from .._registry import register
 from ._instruments import Instruments
 from ._measure import MEASURE
 from ._signals_summary import replayed_decisions
@@ -17,3 +18,6 @@ __all__ = [
     "OokbSuite",
     "replayed_decisions",
 ]
+
+register(MEASURE)
+register(OokbSuite)

@@ -9,6 +9,7 @@ Parametric and External Knowledge".
 
 from __future__ import annotations
 
+from .._registry import register
 from ._cases import ContextKind
 from ._reading import uniknow_signals
 from ._rows import UniKnowSignal
@@ -21,7 +22,8 @@ __all__ = [
     "TrainedMethod",
     "TrainedVariant",
     "UniKnowSignal",
-    "UniKnowSuite",
     "tuning_examples",
     "uniknow_signals",
 ]
+
+register(UniKnowSuite)

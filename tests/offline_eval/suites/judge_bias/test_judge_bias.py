@@ -16,10 +16,10 @@ from knowgate.guard import Generation, InputError, LanguageModelError
 from knowgate.guard.testing import ScriptedLanguageModel
 from knowgate.offline_eval.suites import System, run_suite, write_report
 from knowgate.offline_eval.suites.conflict import Believed, ConflictItem
-from knowgate.offline_eval.suites.judge_bias import JudgeBias, JudgeBiasSuite
+from knowgate.offline_eval.suites.judge_bias import JudgeBias
 from knowgate.offline_eval.suites.judge_bias._cases import BiasCase, BiasJudge, bias_cases
 from knowgate.offline_eval.suites.judge_bias._measuring import measure_bias
-from knowgate.offline_eval.suites.judge_bias._suite import BiasRow, BiasSettings
+from knowgate.offline_eval.suites.judge_bias._suite import BiasRow, BiasSettings, JudgeBiasSuite
 from tests.offline_eval.suites.conflict.questions import plain_item
 
 HOSTILE = "<b>judge</b>"

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from knowgate.offline_eval.suites import System, read_suite_run, run_suite
-from knowgate.offline_eval.suites.uaqfact import UAQFACT
 from knowgate.offline_eval.suites.uaqfact._prompting import Prompts
 from knowgate.offline_eval.suites.uaqfact._run_reading import UaqRun
-from knowgate.offline_eval.suites.uaqfact._suite import UaqSettings, UaqSystem
+from knowgate.offline_eval.suites.uaqfact._suite import UAQFACT, UaqSettings, UaqSystem
 
 
 def run_uaqfact(

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..._version import __version__
-from ._manifest import Stored
-from ._table import TableSpec
+from ..run import Stored, TableSpec
 
 
 class _Attempt(Stored):
