@@ -26,12 +26,7 @@ from typing import Any
 import torch
 
 from knowgate.adapters.huggingface import HuggingFaceLM
-from knowgate.calibration import (
-    Interval,
-    bootstrap_auroc,
-    fit_cascade_bands,
-    fit_hidden_state_probe,
-)
+from knowgate.calibration import Interval, SelectiveCurve, fit_cascade_bands, fit_hidden_state_probe
 from knowgate.guard import Confidence, KnowgateError
 from knowgate.guard.matching import same_answer
 from knowgate.guard.prompts import Prompt
@@ -81,7 +76,7 @@ def auroc_of(values: Sequence[float], right: Sequence[bool], cases: Sequence[Cas
     facts: dict[str, tuple[list[float], list[float]]] = {}
     for value, label, case in zip(values, right, cases, strict=True):
         facts.setdefault(case.fact, ([], []))[0 if label else 1].append(value)
-    return bootstrap_auroc(list(facts.values()), seed=0)
+    return SelectiveCurve.bootstrap_auroc(list(facts.values()), seed=0)
 
 
 def shown(interval: Interval) -> str:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sufficiency_cases import FAQ, Case, CaseSet
 from sufficiency_measures import LEAKS, Cell, Judgement, by_question, cell, judge, source_of
 
-from knowgate.calibration import Interval, OperatingPoint, auroc
+from knowgate.calibration import Interval, OperatingPoint, SelectiveCurve
 from knowgate.calibration.training.sufficiency._mix import MixExample, fit_match_model
 from knowgate.guard.signals.relevance import load_scorer
 
@@ -37,7 +37,7 @@ class Pooled:
         scorer: its name.
         domains: how many, with `FEWEST` questions or more each.
         questions: in all of them.
-        figures: mean over domains with its interval, by `auroc` or leak.
+        figures: mean over domains with its interval, by `SelectiveCurve.auroc` or leak.
         difference: the same of what lies between this scorer and the reference.
     """
 
@@ -62,7 +62,7 @@ def figures_of(questions: Sequence[tuple[list[float], list[float]]]) -> list[flo
     """AUROC and the false abstention at each leak, in the order of `KEYS`."""
     positives = [value for above, _ in questions for value in above]
     negatives = [value for _, below in questions for value in below]
-    found = [auroc(positives, negatives)]
+    found = [SelectiveCurve.auroc(positives, negatives)]
     found += [OperatingPoint.false_abstention(positives, negatives, leak) for leak in LEAKS]
     return [float("nan") if value is None else value for value in found]
 

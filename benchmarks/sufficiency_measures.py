@@ -14,7 +14,7 @@ from typing import Any
 
 from sufficiency_cases import Case, CaseSet
 
-from knowgate.calibration import Interval, OperatingPoint, ReliabilityDiagram, bootstrap_auroc
+from knowgate.calibration import Interval, OperatingPoint, ReliabilityDiagram, SelectiveCurve
 from knowgate.calibration.training.sufficiency import TrainingQuestion, tune_relevance
 from knowgate.guard import RelevanceScorer
 from knowgate.guard.policy import aggregator
@@ -241,7 +241,7 @@ def cell(
     return Cell(
         scorer=name,
         set_name=case_set.name,
-        auroc=bootstrap_auroc(by_question(judgements)),
+        auroc=SelectiveCurve.bootstrap_auroc(by_question(judgements)),
         false_abstention={
             leak: OperatingPoint.false_abstention(positives, negatives, leak) for leak in LEAKS
         },

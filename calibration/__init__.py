@@ -2,8 +2,8 @@
 
 CalibrationRecord                          what policies are fitted on
 fit_platt, CalibratorChoice                scores → probabilities
-ReliabilityDiagram, brier_score, auroc     how good scores and probabilities are
-SelectiveCurve, OperatingPoint             risk against coverage
+ReliabilityDiagram                         how good probabilities are
+SelectiveCurve, OperatingPoint             how well scores tell cases apart, risk against coverage
 Interval, QuestionResamples, mcnemar …     intervals and paired tests
 fit_cascade_bands, fit_hidden_state_probe  parts of confidence estimators
 
@@ -18,7 +18,7 @@ from ._calibrator_choice import CalibratorChoice
 from ._calibrators import fit_platt
 from ._cascade_bands import fit_cascade_bands
 from ._hidden_state_probe import ProbeSearch, fit_hidden_state_probe
-from ._probability_quality import ReliabilityDiagram, auroc, bootstrap_auroc
+from ._probability_quality import ReliabilityDiagram
 from ._question_resamples import QuestionResamples
 from ._records import CalibrationRecord
 from ._selective_metrics import OperatingPoint, SelectiveCurve
@@ -33,8 +33,6 @@ __all__ = [
     "QuestionResamples",
     "ReliabilityDiagram",
     "SelectiveCurve",
-    "auroc",
-    "bootstrap_auroc",
     "fit_cascade_bands",
     "fit_hidden_state_probe",
     "fit_platt",

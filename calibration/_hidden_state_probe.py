@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..guard.errors import InputError
 from ..guard.prompts import Prompt
 from ..guard.signals.confidence import FittedProbe
-from ._probability_quality import auroc, bootstrap_auroc
+from ._selective_metrics import SelectiveCurve
 from ._statistics import Interval
 
 _MOST_LAYERS = 8
@@ -112,7 +112,7 @@ def fit_hidden_state_probe(
     by_choice = _cross_validated(states, known, owners, choices, folds, seed)
     layer, penalty = _best(by_choice)
     held_out = _held_out_logits(states, known, owners, choices, folds, seed)
-    found = bootstrap_auroc(_by_group(held_out, known, owners), seed=seed)
+    found = SelectiveCurve.bootstrap_auroc(_by_group(held_out, known, owners), seed=seed)
     mean, scale, weights, bias = _fitted(states[layer], known, penalty)
     probe = FittedProbe(
         created_by=created_by,
@@ -226,7 +226,7 @@ def _cross_validated(
             fitted = _fitted(states[layer][inside], known[inside], penalty)
             logits = _logits(fitted, states[layer][outside])
             sides = logits[known[outside]].tolist(), logits[~known[outside]].tolist()
-            value = auroc(*sides)
+            value = SelectiveCurve.auroc(*sides)
             if value is not None:  # a fold without both kinds says nothing
                 values.append(value)
         if values:

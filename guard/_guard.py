@@ -62,7 +62,7 @@ class Guard:
     Raises:
         FingerprintMismatchError: a part is not the one that the policy is bound to.
         PolicyError: the policy needs a signal that was not given, or is not bound to a veto.
-        MetricsError: the registry has other metrics with the names of the guard's.
+        InputError: the registry has other metrics with the names of the guard's.
         InputError: an argument is not what it should be.
     """
 

@@ -20,7 +20,6 @@ from .errors import (
     KnowgateError,
     LanguageModelError,
     LanguageModelTimeoutError,
-    MetricsError,
     MissingDependencyError,
     SignalOverloadError,
     SignalTimeoutError,
@@ -221,7 +220,7 @@ class GuardMetrics:
         except ValueError:
             for metric in registered:  # all or none
                 registry.unregister(metric)
-            raise MetricsError(
+            raise InputError(
                 "this registry has other metrics with names of knowgate's",
                 where="metrics",
                 hint="pass metrics=GuardMetrics.on(CollectorRegistry()) for one of their own, "
@@ -251,7 +250,7 @@ class GuardMetrics:
         """The metrics of `registry`, by default of prometheus-client's own.
 
         Raises:
-            MetricsError: other metrics are registered there under the same names.
+            InputError: other metrics are registered there under the same names.
         """
         chosen = REGISTRY if registry is None else registry
         with cls._lock:

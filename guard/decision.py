@@ -21,7 +21,7 @@ from .contracts import Answerability, View
 from .text import passage_name
 
 # Further names of this module are listed by the package.
-__all__ = ["Found", "SignalName"]
+__all__ = ["SignalName"]
 
 
 class Route(StrEnum):

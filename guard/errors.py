@@ -5,7 +5,6 @@
     │   ├── QuestionError              a question or its passages cannot be read
     │   │   ├── PassageError           the passages are no collection of texts or documents
     │   │   └── InputTooLargeError     they exceed the limits of the guard
-    │   ├── MetricsError               a registry has other metrics with the same names
     │   ├── ModelFolderError           a model folder lacks weights, tokenizer or the right sha256
     │   └── PolicyError                a policy cannot be used
     │       ├── PolicyVersionError     written by a newer knowgate
@@ -43,7 +42,6 @@ __all__ = [
     "DeviceError",
     "InputTooLargeError",
     "LanguageModelTimeoutError",
-    "MetricsError",
     "ModelFolderError",
     "PartialGenerationsError",
     "PassageError",
@@ -89,10 +87,6 @@ class InputTooLargeError(QuestionError):
 
 class ModelFolderError(InputError):
     """A model folder lacks weights or tokenizer, or its sha256 is wrong."""
-
-
-class MetricsError(InputError):
-    """A registry has other metrics with the names of the guard's."""
 
 
 class PolicyError(InputError):

@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 
 # Further names of this module are listed by the package.
 __all__ = [
-    "AGGREGATOR_NAMES",
     "Calibrator",
     "Fingerprint",
     "Guarantee",

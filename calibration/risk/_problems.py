@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from ...guard.policy import Policy
-from .. import CalibrationRecord, Interval, bootstrap_auroc
+from .. import CalibrationRecord, Interval, SelectiveCurve
 from ._units import is_answerable
 
 _MOST_MISSES = 1 / 3
@@ -125,4 +125,4 @@ def separation(
             continue  # with the source in place and not retrieved it is neither
         sides = by_unit.setdefault(record.unit, ([], []))
         sides[0 if getattr(record, right) else 1].append(value)
-    return bootstrap_auroc(list(by_unit.values()), resamples=_RESAMPLES, seed=seed)
+    return SelectiveCurve.bootstrap_auroc(list(by_unit.values()), resamples=_RESAMPLES, seed=seed)

@@ -9,12 +9,11 @@ add a language as a `Language` of patterns beside `_english.py` and `_chinese.py
 from __future__ import annotations
 
 from ._citation import Citation
-from ._detector import AbstentionDetector, AbstentionRule
+from ._detector import AbstentionDetector
 from ._rules import load_rule
 
 __all__ = [
     "AbstentionDetector",
-    "AbstentionRule",
     "Citation",
     "load_rule",
 ]

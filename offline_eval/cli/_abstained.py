@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ...guard.abstention import AbstentionRule, Citation, load_rule
+from ...guard.abstention import Citation, load_rule
 from ...guard.errors import InputError
 from ...guard.files import atomic_writer, read_jsonl
 from ._app import app
@@ -43,21 +43,20 @@ def abstained(
     found = 0
     with atomic_writer(output) as stream, progress_bar("reading replies") as advance:
         for done, (_, value) in enumerate(lines, start=1):
-            result = _result(loaded, value)
-            found += result["abstained"]
-            stream.write(json_line(result))
+            verdict = loaded.detect(value["response"], **_known(value))
+            result = {"abstained": verdict.abstained, "probability": verdict.probability}
+            found += verdict.abstained
+            stream.write(json_line({"id": value["id"], **result} if "id" in value else result))
             advance(done, len(lines))
     out.print(f"{len(lines)} replies read, {found} abstained → {output}", markup=False)
 
 
-def _result(rule: AbstentionRule, value: dict[str, Any]) -> dict[str, Any]:
-    verdict = rule.detect(
-        value["response"],
-        question=value.get("question"),
-        citation=value.get("citation", Citation.UNKNOWN),
-    )
-    result = {"abstained": verdict.abstained, "probability": verdict.probability}
-    return {"id": value["id"], **result} if "id" in value else result
+def _known(value: dict[str, Any]) -> dict[str, Any]:
+    """What a line says beside the reply."""
+    return {
+        "question": value.get("question"),
+        "citation": value.get("citation", Citation.UNKNOWN),
+    }
 
 
 def _check(value: dict[str, Any], where: str) -> None:

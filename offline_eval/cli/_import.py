@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ..data.formats import InteropWarning, import_knowornot, import_lm_eval
+from ..data.formats import import_knowornot, import_lm_eval
 from ._app import app
 from ._console import err, out
 
@@ -64,7 +64,7 @@ def lm_eval(
     _done(import_lm_eval(files, out_dir, model=model, on_warning=warn))
 
 
-def warn(warning: InteropWarning) -> None:
+def warn(warning: object) -> None:
     """Say on standard error what was left out."""
     err.print("warning: " + " ".join(str(warning).split()), style="yellow", markup=False)
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ..data.facts import BuildEstimate, BuildSettings, BuildTotals, build_questions
+from ..data.facts import BuildEstimate, BuildSettings, build_questions
 from ..run import CallLimits
 from ..systems import load_chat_model
 from ._app import app
@@ -110,16 +110,18 @@ def build(
             retry_failed=retry_failed,
             on_progress=show,
         )
-    _tell(totals, out_dir)
-
-
-def _tell(totals: BuildTotals, folder: Path) -> None:
-    questions = quote(str(folder / "questions.jsonl"))
-    lines = [str(totals), f"questions → {folder / 'questions.jsonl'}"]
-    if totals.questions > 1:
-        kept = quote(str(folder / "diverse.jsonl"))
-        lines.append(f"next: knowgate kb filter {questions} --out {kept}")
-        lines.append(f"      knowgate measure --questions {kept} --out run")
-    out.print("\n".join(lines), markup=False)
+    out.print("\n".join([str(totals), *_next(out_dir, totals.questions)]), markup=False)
     if totals.questions < 2:
         err.print("too few questions for an evaluation: see failures.jsonl", markup=False)
+
+
+def _next(folder: Path, number: int) -> list[str]:
+    """Where the questions are, and what to do with them."""
+    lines = [f"questions → {folder / 'questions.jsonl'}"]
+    if number > 1:
+        questions, kept = (
+            quote(str(folder / f"{name}.jsonl")) for name in ("questions", "diverse")
+        )
+        lines.append(f"next: knowgate kb filter {questions} --out {kept}")
+        lines.append(f"      knowgate measure --questions {kept} --out run")
+    return lines

@@ -14,7 +14,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from ...guard.errors import InputError
-from ..judging.labelling import export_labels
 from ._app import app
 from ._console import out
 
@@ -86,7 +85,11 @@ def label(
     elif consensus is not None:
         _serve(LabelSession.consensus(found, consensus, show_names=show_names), port, no_browser)
     elif export is not None:
-        out.print(f"{export_labels(found, export)} replies → {export}", markup=False)
+        from ..judging.labelling import Labels
+
+        out.print(
+            f"{Labels.read(found.folder).export(found, export)} replies → {export}", markup=False
+        )
     else:
         _print_agreement(found)
 

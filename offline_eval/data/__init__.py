@@ -5,7 +5,6 @@ from __future__ import annotations
 from ._embedding import Encoder, embed_all
 from ._fields import Fields
 from ._questions import KnowledgeBase, PassageKind, QuestionRecord
-from .facts import load_chunks
 
 __all__ = [
     "Encoder",
@@ -14,5 +13,4 @@ __all__ = [
     "PassageKind",
     "QuestionRecord",
     "embed_all",
-    "load_chunks",
 ]

@@ -11,7 +11,6 @@ from ...calibration import (
     Interval,
     ReliabilityDiagram,
     SelectiveCurve,
-    auroc,
 )
 from ...calibration.risk import Fit
 from ...guard.policy import Calibrator, Policy
@@ -153,7 +152,7 @@ def signal_quality(
         losses=dict(choice.losses),
         cases=len(values.raw),
         failed=values.failed,
-        auroc=auroc(
+        auroc=SelectiveCurve.auroc(
             [score for score, true in values.pairs if true],
             [score for score, true in values.pairs if not true],
         ),

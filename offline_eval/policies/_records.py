@@ -18,7 +18,7 @@ from ...guard.errors import InputError
 from ...guard.policy import Fingerprint, Retrieval
 from ..data.diversity import words_of
 from ..run import CaseKind, Manifest, MeasuredRow, MeasuredRun, Question
-from ..suites.uniknow import UniKnowSignal, uniknow_signals
+from ..suites.uniknow import uniknow_signals
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,25 +218,13 @@ def records_from_uniknow(run: str | os.PathLike[str]) -> CalibrationSet:
     dataset = found.get("dataset", "")
     kinds = ", ".join(dict.fromkeys(signal.kind.replace("_", " ") for signal in signals))
     return CalibrationSet(
-        records=tuple(_uniknow_record(signal) for signal in signals),
+        records=tuple(signal.record() for signal in signals),
         source=os.fspath(run),
         scorer=_fingerprint(found.get("scorer"), "scorer", where),
         estimator=_fingerprint(found.get("estimator"), "estimator", where),
         aggregator=str(found.get("aggregator") or "max"),
         population=f"questions of the data set {dataset}, each with a context of every kind that "
         f"was made ({kinds}), all kinds counting the same",
-    )
-
-
-def _uniknow_record(signal: UniKnowSignal) -> CalibrationRecord:
-    return CalibrationRecord(
-        question_id=f"{signal.dataset}/{signal.question_id}",
-        relevance=signal.raw_relevance,
-        confidence=signal.raw_confidence,
-        context_right=signal.context_right,
-        closed_book_right=signal.closed_book_right,
-        group=f"{signal.dataset}/{signal.group}" if signal.group else "",
-        case=signal.kind,
     )
 
 

@@ -15,7 +15,7 @@ from ...calibration import CalibrationRecord
 from ...guard.contracts import ConflictBetween
 from ...guard.errors import InputError
 from ...guard.files import read_json, read_jsonl
-from ...guard.policy import AGGREGATOR_NAMES, Fingerprint
+from ...guard.policy import Fingerprint, aggregator
 from ...guard.text import clean_text
 from ._records import CalibrationSet
 
@@ -110,13 +110,15 @@ def _made_by(
             )
     at = f"{where}:1" if header else beside_where
     found = {**beside, **header}
-    aggregator = found.get("aggregator", "max")
-    if aggregator not in AGGREGATOR_NAMES:
+    by = found.get("aggregator", "max")
+    try:
+        aggregator(by if isinstance(by, str) else "")
+    except InputError as error:
         raise InputError(
-            f"field 'aggregator': unknown aggregator {aggregator!r}",
+            f"field 'aggregator': unknown aggregator {by!r}",
             where=at,
-            hint=f"one of: {', '.join(AGGREGATOR_NAMES)}",
-        )
+            hint=error.hint,
+        ) from None
     population = found.get("population", "")
     if not isinstance(population, str):
         _reject("field 'population' must be text", at)
@@ -128,7 +130,7 @@ def _made_by(
         source=where,
         scorer=_fingerprint(found.get("scorer"), "scorer", at),
         estimator=_fingerprint(found.get("estimator"), "estimator", at),
-        aggregator=aggregator,
+        aggregator=by,
         population=clean_text(population),
         conflict_between=between,
     )

@@ -10,6 +10,8 @@ from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ...guard.contracts import LanguageModel
+from ...guard.errors import InputError
 from ..run import (
     CallLimits,
     OnProgress,
@@ -20,6 +22,11 @@ from ..run import (
     Stored,
     TableSpec,
 )
+from ..systems import load_language_model
+
+MODEL_SYSTEM = "model"
+# In place of a model: logged replies that the settings name.
+REPLAY = "replay"
 
 
 class SuiteSettings(BaseModel):
@@ -194,3 +201,31 @@ class DryRun:
     lines: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
+
+
+def model_by_name(name: str, limits: CallLimits) -> LanguageModel:
+    """Load a language model by name, to be called within limits.
+
+    Raises:
+        InputError: there is no such model.
+        MissingDependencyError: a package is missing.
+    """
+    timeout = {} if limits.timeout is None else {"timeout": limits.timeout}
+    return load_language_model(name, max_concurrency=limits.max_concurrency, **timeout)
+
+
+def check_replies(given: Sequence[System], replies: Path | None) -> None:
+    """Check that `--model replay` and `--replies` are given together.
+
+    Args:
+        given: as for `Suite.systems`.
+        replies: logged replies that the settings name.
+
+    Raises:
+        InputError: one is given without the other.
+    """
+    replayed = any(system.source == REPLAY for system in given)
+    if replayed and replies is None:
+        raise InputError("is missing", where="--replies", hint="name the logged replies")
+    if replies is not None and not replayed and any(one.source for one in given):
+        raise InputError("is for --model replay", where="--replies", hint="leave it out")

@@ -60,19 +60,19 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, ClassVar, Generic
 
-from ...guard.contracts import LanguageModel
 from ...guard.errors import InputError, MissingDependencyError
 from ..report import Document
 from ..run import (
-    CallLimits,
     InputFile,
     Manifest,
     RowError,
     Run,
     TableSpec,
 )
-from ..systems import GuardChoice, load_language_model
+from ..systems import GuardChoice
 from ._parts import (
+    MODEL_SYSTEM,
+    REPLAY,
     CaseT,
     DryRun,
     ModelChoice,
@@ -81,11 +81,8 @@ from ._parts import (
     SummaryT,
     System,
     Work,
+    model_by_name,
 )
-
-MODEL_SYSTEM = "model"
-# In place of a model: logged replies that the settings name.
-REPLAY = "replay"
 
 
 @dataclass(frozen=True)
@@ -372,34 +369,6 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
             where=str(run.folder / "manifest.json"),
             hint="leave --compare out, or make runs with `knowgate eval ookb --model …`",
         )
-
-
-def model_by_name(name: str, limits: CallLimits) -> LanguageModel:
-    """Load a language model by name, to be called within limits.
-
-    Raises:
-        InputError: there is no such model.
-        MissingDependencyError: a package is missing.
-    """
-    timeout = {} if limits.timeout is None else {"timeout": limits.timeout}
-    return load_language_model(name, max_concurrency=limits.max_concurrency, **timeout)
-
-
-def check_replies(given: Sequence[System], replies: Path | None) -> None:
-    """Check that `--model replay` and `--replies` are given together.
-
-    Args:
-        given: as for `Suite.systems`.
-        replies: logged replies that the settings name.
-
-    Raises:
-        InputError: one is given without the other.
-    """
-    replayed = any(system.source == REPLAY for system in given)
-    if replayed and replies is None:
-        raise InputError("is missing", where="--replies", hint="name the logged replies")
-    if replies is not None and not replayed and any(one.source for one in given):
-        raise InputError("is for --model replay", where="--replies", hint="leave it out")
 
 
 def _itself(suite: Suite[Any, Any, Any, Any]) -> Suite[Any, Any, Any, Any]:

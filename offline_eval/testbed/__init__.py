@@ -19,14 +19,13 @@ from pathlib import Path
 
 from ._build import default_world
 from ._check import check_microworld, microworld_model_path
-from ._entities import Document, Fact, FactStatus, Question
+from ._entities import Document, Fact, FactStatus
 from ._world import World
 
 __all__ = [
     "Document",
     "Fact",
     "FactStatus",
-    "Question",
     "World",
     "check_microworld",
     "default_world",

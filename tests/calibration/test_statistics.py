@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
 from sklearn.metrics import roc_auc_score
 
-from knowgate.calibration import Interval, OperatingPoint, auroc, bootstrap_auroc
+from knowgate.calibration import Interval, OperatingPoint, SelectiveCurve
 from knowgate.calibration._statistics import binomial_p_value, errors_allowed, questions_needed
 
 _SCORES = st.lists(st.floats(-1e6, 1e6, allow_nan=False), min_size=1, max_size=20)
@@ -70,7 +70,7 @@ def test_a_confidence_off_its_scale_is_refused(confidence: float) -> None:
     with pytest.raises(ValueError, match="confidence"):
         Interval.wilson(1, 3, confidence)
     with pytest.raises(ValueError, match="confidence"):
-        bootstrap_auroc([([1.0], [0.0])], confidence=confidence)
+        SelectiveCurve.bootstrap_auroc([([1.0], [0.0])], confidence=confidence)
 
 
 @settings(derandomize=True, deadline=None)
@@ -150,7 +150,7 @@ def test_risks_off_their_scale_are_refused(bad: float) -> None:
 def test_auroc_agrees_with_scikit_learn(positives: list[float], negatives: list[float]) -> None:
     labels = [1] * len(positives) + [0] * len(negatives)
 
-    found = auroc(positives, negatives)
+    found = SelectiveCurve.auroc(positives, negatives)
 
     assert found == pytest.approx(roc_auc_score(labels, positives + negatives), abs=1e-12)
 
@@ -158,7 +158,7 @@ def test_auroc_agrees_with_scikit_learn(positives: list[float], negatives: list[
 @settings(derandomize=True, deadline=None)
 @given(st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=1), _SCORES)
 def test_auroc_of_swapped_kinds_is_its_complement(a: list[float], b: list[float]) -> None:
-    there, back = auroc(a, b), auroc(b, a)
+    there, back = SelectiveCurve.auroc(a, b), SelectiveCurve.auroc(b, a)
 
     assert there is not None
     assert back is not None
@@ -166,18 +166,18 @@ def test_auroc_of_swapped_kinds_is_its_complement(a: list[float], b: list[float]
 
 
 def test_auroc_by_hand_and_at_the_edges_of_floats() -> None:
-    assert auroc([0.9, 0.5], [0.5, 0.1]) == 0.875
-    assert auroc([1e300, 5e-324], [0.0, -1e300]) == 1.0
-    assert auroc([0.3] * 9, [0.3] * 4) == 0.5
-    assert auroc([], [1.0]) is None
-    assert auroc([1.0], []) is None
+    assert SelectiveCurve.auroc([0.9, 0.5], [0.5, 0.1]) == 0.875
+    assert SelectiveCurve.auroc([1e300, 5e-324], [0.0, -1e300]) == 1.0
+    assert SelectiveCurve.auroc([0.3] * 9, [0.3] * 4) == 0.5
+    assert SelectiveCurve.auroc([], [1.0]) is None
+    assert SelectiveCurve.auroc([1.0], []) is None
 
 
 def test_a_nan_score_is_refused_rather_than_ranked() -> None:
     with pytest.raises(ValueError, match="NaN"):
-        auroc([math.nan], [0.0])
+        SelectiveCurve.auroc([math.nan], [0.0])
     with pytest.raises(ValueError, match="NaN"):
-        bootstrap_auroc([([1.0], [math.nan])])
+        SelectiveCurve.bootstrap_auroc([([1.0], [math.nan])])
     with pytest.raises(ValueError, match="NaN"):
         OperatingPoint.curve([math.nan], [0.0])
 
@@ -186,10 +186,10 @@ def test_the_bootstrap_is_deterministic_and_its_seed_counts() -> None:
     rng = np.random.default_rng(0)
     questions = [([float(rng.normal(1))], [float(rng.normal())]) for _ in range(40)]
 
-    first = bootstrap_auroc(questions, seed=1, resamples=300)
+    first = SelectiveCurve.bootstrap_auroc(questions, seed=1, resamples=300)
 
-    assert first == bootstrap_auroc(questions, seed=1, resamples=300)
-    assert first != bootstrap_auroc(questions, seed=2, resamples=300)
+    assert first == SelectiveCurve.bootstrap_auroc(questions, seed=1, resamples=300)
+    assert first != SelectiveCurve.bootstrap_auroc(questions, seed=2, resamples=300)
     assert first.n == 40
 
 
@@ -205,20 +205,20 @@ def test_the_bootstrap_resamples_questions_as_a_loop_over_scikit_learn_does() ->
         labels = [1] * len(positives) + [0] * len(negatives)
         drawn.append(roc_auc_score(labels, positives + negatives))
 
-    found = bootstrap_auroc(questions)
+    found = SelectiveCurve.bootstrap_auroc(questions)
 
     assert found.low == pytest.approx(float(np.quantile(drawn, 0.025)), abs=0.01)
     assert found.high == pytest.approx(float(np.quantile(drawn, 0.975)), abs=0.01)
 
 
 def test_the_bootstrap_without_one_kind_is_undefined() -> None:
-    assert bootstrap_auroc([]) == Interval()
-    assert bootstrap_auroc([([1.0], [])]) == Interval()
-    assert bootstrap_auroc([([], [1.0]), ([], [0.5])]) == Interval()
+    assert SelectiveCurve.bootstrap_auroc([]) == Interval()
+    assert SelectiveCurve.bootstrap_auroc([([1.0], [])]) == Interval()
+    assert SelectiveCurve.bootstrap_auroc([([], [1.0]), ([], [0.5])]) == Interval()
 
 
 def test_the_bootstrap_leaves_out_draws_that_lack_a_kind() -> None:
-    found = bootstrap_auroc([([1.0], []), ([], [0.0])], resamples=200)
+    found = SelectiveCurve.bootstrap_auroc([([1.0], []), ([], [0.0])], resamples=200)
 
     assert found == Interval.wilson(2, 2)
 
@@ -227,15 +227,15 @@ def test_the_bootstrap_leaves_out_draws_that_lack_a_kind() -> None:
 def test_a_perfect_separation_takes_the_wilson_interval_of_all_or_none(n: int) -> None:
     apart = [([1.0 + i], [-1.0 - i]) for i in range(n)]
 
-    assert bootstrap_auroc(apart, resamples=200) == Interval.wilson(n, n)
-    assert bootstrap_auroc(
+    assert SelectiveCurve.bootstrap_auroc(apart, resamples=200) == Interval.wilson(n, n)
+    assert SelectiveCurve.bootstrap_auroc(
         [(low, high) for high, low in apart], resamples=200, confidence=0.8
     ) == Interval.wilson(0, n, 0.8)
 
 
 @pytest.mark.parametrize("n", [1, 4, 5])
 def test_scores_that_all_tie_have_an_interval_around_one_half(n: int) -> None:
-    found = bootstrap_auroc([([0.3], [0.3])] * n, resamples=200)
+    found = SelectiveCurve.bootstrap_auroc([([0.3], [0.3])] * n, resamples=200)
 
     assert (found.value, found.n) == (0.5, n)
     assert found.low == Interval.wilson(n // 2, n).low
@@ -248,7 +248,7 @@ def test_scores_that_all_tie_have_an_interval_around_one_half(n: int) -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_a_single_resample_claims_no_certainty_either(seed: int) -> None:
     # With half of the seeds the one draw lacks a kind and gives nothing at all.
-    found = bootstrap_auroc([([1.0], []), ([], [0.0])], resamples=1, seed=seed)
+    found = SelectiveCurve.bootstrap_auroc([([1.0], []), ([], [0.0])], resamples=1, seed=seed)
 
     assert found == Interval.wilson(2, 2)
 

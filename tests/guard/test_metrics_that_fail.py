@@ -9,7 +9,6 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter, generate_latest, values
 
 from knowgate.guard import Decision, GuardMetrics, InputError, Route
-from knowgate.guard.errors import MetricsError
 from knowgate.guard.testing import FakeScorer
 from tests.support.guards import guard_with
 
@@ -58,7 +57,7 @@ def test_a_registry_with_other_metrics_of_these_names_is_rejected_and_stays_as_i
     before = generate_latest(registry)
 
     for _ in range(2):
-        with pytest.raises(MetricsError, match="pass metrics=") as raised:
+        with pytest.raises(InputError, match="pass metrics=") as raised:
             GuardMetrics.on(registry)
     assert isinstance(raised.value, InputError)
     assert generate_latest(registry) == before

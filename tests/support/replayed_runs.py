@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from knowgate.guard import MissingDependencyError
 from knowgate.offline_eval.data import Encoder, PassageKind
-from knowgate.offline_eval.data.formats import InteropWarning
 from knowgate.offline_eval.suites import run_suite
 from knowgate.offline_eval.suites.ookb import OokbSuite
 
@@ -19,7 +19,7 @@ def replayed_run(
     out: str | os.PathLike[str],
     *,
     passage: PassageKind = PassageKind.QUESTION_ANSWER,
-    on_warning: Callable[[InteropWarning], object] | None = None,
+    on_warning: Callable[[Any], object] | None = None,
 ) -> Path:
     """The folder of a run that holds the logged replies."""
     settings = OokbSuite.settings(

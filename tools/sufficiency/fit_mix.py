@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from knowgate.calibration import auroc
+from knowgate.calibration import SelectiveCurve
 from knowgate.calibration.training.sufficiency import TrainingQuestion
 from knowgate.calibration.training.sufficiency._cases import SetCase, mix_examples, retrieval_cases
 from knowgate.calibration.training.sufficiency._mix import MixExample, fit_match_model
@@ -115,7 +115,7 @@ def _print_left_out(
         for case, example in zip(cases, examples, strict=True):
             if case.source == source and not case.compound:
                 scores[case.sufficient].append(joint(fitted, example))
-        print(f"{source}: {auroc(scores[True], scores[False]):.3f}", flush=True)
+        print(f"{source}: {SelectiveCurve.auroc(scores[True], scores[False]):.3f}", flush=True)
 
 
 def joint(model: MatchModel, example: MixExample) -> float:

@@ -26,7 +26,7 @@ from ....guard.signals.relevance import (
     SufficiencyScorer,
     word_piece_idf,
 )
-from ... import Interval, auroc
+from ... import Interval, SelectiveCurve
 from ._batches import TopicBatches
 from ._cases import Embed, SetCase, TrainingQuestion, mix_examples, retrieval_cases
 from ._encoder import (
@@ -439,7 +439,7 @@ def _require_enough(questions: Sequence[TrainingQuestion]) -> None:
 
 
 def _auroc(pairs: Sequence[tuple[float, float]]) -> float:
-    found = auroc([one[0] for one in pairs], [one[1] for one in pairs])
+    found = SelectiveCurve.auroc([one[0] for one in pairs], [one[1] for one in pairs])
     assert found is not None  # there are at least 20 pairs
     return found
 

@@ -18,7 +18,7 @@ The folder of a build:
 
 from __future__ import annotations
 
-from ._build import BuildTotals, build_questions
+from ._build import build_questions
 from ._chunks import load_chunks
 from ._estimate import BuildEstimate
 from ._records import BuildSettings
@@ -26,7 +26,6 @@ from ._records import BuildSettings
 __all__ = [
     "BuildEstimate",
     "BuildSettings",
-    "BuildTotals",
     "build_questions",
     "load_chunks",
 ]

@@ -13,7 +13,7 @@ disagreements sees the labels of those who disagree.
 
 from __future__ import annotations
 
-from ._agreement import Agreement, export_labels
+from ._agreement import Agreement
 from ._labels import Labels
 from ._server import LabelServer
 from ._session import LabelSession
@@ -23,5 +23,4 @@ __all__ = [
     "LabelServer",
     "LabelSession",
     "Labels",
-    "export_labels",
 ]

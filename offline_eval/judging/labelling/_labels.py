@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import os
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from ....guard.errors import InputError
-from ...run import SharedLog
+from ....guard.files import atomic_writer
+from ...run import RepliesRun, SharedLog
 from ._criteria import (
     ABSTENTION_CRITERION,
     FACTUALITY_CRITERION,
@@ -169,6 +173,40 @@ class Labels:
         replies = () if self.sample is None else self.sample.replies
         return {reply.reply_id: reply.inclusion_probability for reply in replies}
 
+    def export(self, run: RepliesRun, path: str | os.PathLike[str]) -> int:
+        """Write every reply that is in the sample or has a label, as CSV or JSON lines.
+
+        In CSV a text that a spreadsheet would take for a formula gets an apostrophe in front;
+        JSON lines hold every text as it is.
+
+        Args:
+            run: whose labels they are.
+            path: ends in .csv or .jsonl.
+
+        Returns:
+            How many replies were written.
+
+        Raises:
+            InputError: another suffix, or the file cannot be written.
+        """
+        kind = Path(path).suffix.lower()
+        if kind not in (".csv", ".jsonl"):
+            raise InputError(
+                "is neither CSV nor JSON lines",
+                where=f"--export {os.fspath(path)}",
+                hint="end the name in .csv or .jsonl",
+            )
+        rows = list(_rows(run, self))
+        with atomic_writer(path) as stream:
+            if kind == ".jsonl":
+                stream.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+            else:
+                columns = _columns(self)
+                writer = csv.DictWriter(stream, columns, lineterminator="\r\n")
+                writer.writeheader()
+                writer.writerows({name: _cell(text) for name, text in _flat(row)} for row in rows)
+        return len(rows)
+
 
 def majority(outcomes: Sequence[str]) -> str | None:
     """What more than half say, None where there is no such outcome.
@@ -223,3 +261,61 @@ def checked_annotator(name: str, *, where: str) -> str:
             "digit first",
         )
     return normal
+
+
+# A spreadsheet would take what begins with these for a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def _rows(run: RepliesRun, labels: Labels) -> Iterator[dict[str, Any]]:
+    votes = {criterion.name: labels.votes(criterion.name) for criterion in labels.criteria}
+    settled = {name: labels.consensus(name) for name in votes}
+    sample = () if labels.sample is None else labels.sample.replies
+    chances = {reply.reply_id: reply.inclusion_probability for reply in sample}
+    wanted = chances.keys() | {reply for vote in votes.values() for reply in vote}
+    for reply_id, reply in run.replies.items():
+        if reply_id not in wanted:
+            continue
+        question = run.question_of(reply)
+        yield {
+            "reply_id": reply_id,
+            "question": question.question,
+            "expected": question.answer,
+            "response": reply.response,
+            "inclusion_probability": chances.get(reply_id),
+            "labels": {name: dict(vote.get(reply_id, {})) for name, vote in votes.items()},
+            "consensus": {name: found.get(reply_id) for name, found in settled.items()},
+            "notes": labels.notes(reply_id),
+        }
+
+
+def _columns(labels: Labels) -> list[str]:
+    columns = ["reply_id", "question", "expected", "response", "inclusion_probability"]
+    for criterion in labels.criteria:
+        columns += [f"{criterion.name}: {name}" for name in labels.annotators]
+        # An annotator may bear this name too, hence the brackets.
+        columns.append(f"{criterion.name} (consensus)")
+    return columns + [f"note: {name}" for name in labels.annotators]
+
+
+def _flat(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in row.items():
+        if name == "labels":
+            for criterion, given in value.items():
+                yield from ((f"{criterion}: {who}", outcome) for who, outcome in given.items())
+        elif name == "consensus":
+            yield from (
+                (f"{criterion} (consensus)", outcome) for criterion, outcome in value.items()
+            )
+        elif name == "notes":
+            yield from ((f"note: {who}", note) for who, note in value.items())
+        else:
+            yield name, value
+
+
+def _cell(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    # NUL ends a file for some readers of CSV.
+    text = value.replace("\x00", "\ufffd")
+    return f"'{text}" if text.startswith(_FORMULA) else text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..base import MODEL_SYSTEM
+from .._parts import MODEL_SYSTEM
 from ._items import CHOICE_TASKS, EvidenceKind, Task
 from ._rows import CLOSED_BOOK, REMOVES, Instance, row_id
 

@@ -20,7 +20,7 @@ from ...report import (
     one_line,
     percent,
 )
-from ..base import MODEL_SYSTEM
+from .._parts import MODEL_SYSTEM
 from ._items import EvidenceKind, Task
 from ._report_cases import shown_groups
 from ._report_plots import suppression_plot, task_plot

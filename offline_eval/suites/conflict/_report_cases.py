@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...report import Case, CaseLine, Cases, Passages, Section, one_line
-from ..base import MODEL_SYSTEM
+from .._parts import MODEL_SYSTEM
 from ._items import EvidenceKind, Task
 from ._report_summary import ConflictSummary
 from ._rows import ConflictRow, Instance

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...report import Colour, Plot
-from ..base import MODEL_SYSTEM
+from .._parts import MODEL_SYSTEM
 from ._items import EvidenceKind, Task
 from ._report_summary import ConflictSummary
 from ._rows import REMOVES

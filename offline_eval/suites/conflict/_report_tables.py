@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from ....calibration import Interval
 from ....guard.decision import Route
 from ...report import Cell, Line, Table, decimal
-from ..base import MODEL_SYSTEM
+from .._parts import MODEL_SYSTEM
 from ._items import EvidenceKind, Task
 from ._report_summary import ConflictSummary
 from ._rows import CLOSED_BOOK, REMOVES

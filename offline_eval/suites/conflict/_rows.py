@@ -11,7 +11,7 @@ from pydantic import Field
 from ....guard.decision import Route
 from ....guard.matching import canonical_answer
 from ...run import Manifest, RowError, Stored, TableSpec
-from ..base import MODEL_SYSTEM
+from .._parts import MODEL_SYSTEM
 from ._items import EvidenceKind, Task
 
 _SENTENCE = re.compile(r"(?<=[.!?。！？])[\"'”’)\]]*\s+|\n+|(?<=[。！？])")

@@ -8,7 +8,7 @@ from typing import cast
 
 from ....guard.errors import InputError
 from ...run import Run
-from ..base import MODEL_SYSTEM
+from .._parts import MODEL_SYSTEM
 from ._items import EvidenceKind, Task
 from ._plan import Planned, planned
 from ._rows import (

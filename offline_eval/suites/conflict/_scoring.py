@@ -11,7 +11,7 @@ import numpy as np
 from ....calibration import Interval
 from ....guard.decision import Route
 from ...judging import MultipleChoice
-from ..base import MODEL_SYSTEM
+from .._parts import MODEL_SYSTEM
 from ._items import CHOICE_TASKS, CONFLICTS, EvidenceKind, Task
 from ._rows import CLOSED_BOOK, REMOVES, ConflictRow, Instance
 from ._run_reading import ConflictRun

@@ -20,9 +20,9 @@ from ...run import (
     TableSpec,
 )
 from ...systems import LoggedReplies, choose_reply, load_language_model
-from .._parts import DryRun, ModelChoice, System, Work
+from .._parts import MODEL_SYSTEM, DryRun, ModelChoice, System, Work, check_replies
 from .._prompts import PromptSet
-from ..base import MODEL_SYSTEM, Suite, SuiteRun, check_replies
+from ..base import Suite, SuiteRun
 from ._answering import Answerer, ModelAnswerer, ReplayAnswerer, TaskPrompter, failed_row
 from ._beliefs import BeliefCollector, conflict_prompts
 from ._evidence import Believed, EvidenceMaker

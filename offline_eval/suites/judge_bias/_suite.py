@@ -14,9 +14,9 @@ from ....calibration import Interval
 from ....guard.errors import InputError, KnowgateError
 from ...report import Document, Figure, Figures, Section, decimal, estimate_text, percent
 from ...run import Manifest, RowError, Stored, TableSpec
-from .._parts import ModelChoice, SuiteSettings, System, Work
+from .._parts import ModelChoice, SuiteSettings, System, Work, model_by_name
 from .._prompts import PromptSet
-from ..base import Suite, SuiteRun, model_by_name
+from ..base import Suite, SuiteRun
 from ..conflict import BeliefCollector, Believed, ConflictItem
 from ._artefact import JudgeBias
 from ._cases import PROMPTS_PACKAGE, BiasCase, BiasJudge, bias_cases

@@ -22,7 +22,8 @@ from ....guard.signals.relevance import (
     default_calibrator,
     load_scorer,
 )
-from ...data import Encoder, KnowledgeBase, QuestionRecord, load_chunks
+from ...data import Encoder, KnowledgeBase, QuestionRecord
+from ...data.facts import load_chunks
 from ...run import (
     CaseKind,
     FoundBy,

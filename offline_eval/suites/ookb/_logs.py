@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ....guard.decision import Route
-from ...data.formats import InteropWarning, KnownBase, read_logs
+from ...data.formats import KnownBase, read_logs
 from ...run import (
     Judgement,
     Question,
@@ -43,7 +43,7 @@ class Replay:
     questions: tuple[Question, ...] = ()
     passages: tuple[StoredPassage, ...] = ()
     judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)
-    warnings: tuple[InteropWarning, ...] = ()
+    warnings: tuple[object, ...] = ()
 
 
 def read_replay(

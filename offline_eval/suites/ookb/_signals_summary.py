@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from ...._version import __version__
-from ....calibration import Interval, bootstrap_auroc
+from ....calibration import Interval, SelectiveCurve
 from ....guard.decision import Decision, Route
 from ....guard.policy import Policy
 from ....guard.routing import Signals, decide_route
@@ -389,7 +389,9 @@ def _auroc(cases: Iterable[Case], positives: Iterable[Case]) -> Estimate:
     for case in cases:
         if case.left_out:
             scores.setdefault(case.row.question_id, ([], []))[1].append(case.score)
-    return _estimate(bootstrap_auroc(list(scores.values()), seed=_SEED), NOTE_NOTHING_MEASURED)
+    return _estimate(
+        SelectiveCurve.bootstrap_auroc(list(scores.values()), seed=_SEED), NOTE_NOTHING_MEASURED
+    )
 
 
 def _left_out(run: MeasuredRun, cases: Sequence[Case]) -> LeftOutSummary:

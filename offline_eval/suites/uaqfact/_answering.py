@@ -15,7 +15,7 @@ from ...data.graph import ChoiceItem, UaqItem
 from ...judging import MultipleChoice
 from ...run import each_or_error, generate_each
 from ...systems import LoggedReplies
-from ..base import MODEL_SYSTEM
+from .._parts import MODEL_SYSTEM
 from ._plan import Planned, UaqRow, row_id
 from ._prompting import LETTERS, Asked, Prompter, clue_facts
 from ._replay import find_reply

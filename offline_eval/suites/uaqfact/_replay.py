@@ -9,7 +9,7 @@ from typing import Any
 from ....guard.errors import InputError
 from ...data.graph import UaqItem
 from ...systems import LogEntry, LoggedReplies
-from ..base import MODEL_SYSTEM
+from .._parts import MODEL_SYSTEM
 from ._plan import Planned
 
 _HINT = 'each line needs "response" and "key", or "qid" with "form", "language", "type", "kind"'

@@ -15,7 +15,7 @@ from ...report import (
     estimate_text,
     explained,
 )
-from ..base import MODEL_SYSTEM
+from .._parts import MODEL_SYSTEM
 from ._report_cases import shown_groups
 from ._report_plots import refusal_plot
 from ._report_summary import UaqSummary

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...data.graph import UaqItem
 from ...report import Case, CaseLine, Cases, Passages, Section
-from ..base import MODEL_SYSTEM
+from .._parts import MODEL_SYSTEM
 from ._plan import UaqRow
 from ._report_summary import UaqSummary
 from ._report_tables import FORM_NAMES

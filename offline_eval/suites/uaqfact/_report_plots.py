@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...report import Colour, Plot
-from ..base import MODEL_SYSTEM
+from .._parts import MODEL_SYSTEM
 from ._report_summary import UaqSummary
 from ._report_tables import FORM_NAMES, TYPE_NAMES
 from ._scoring import ALL, ScoreLine

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ...report import Cell, Line, Table, decimal, explained, percent
-from ..base import MODEL_SYSTEM
+from .._parts import MODEL_SYSTEM
 from ._plan import Form
 from ._report_summary import UaqSummary
 from ._scoring import ALL, ChoiceLine, ScoreLine

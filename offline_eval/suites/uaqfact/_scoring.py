@@ -8,7 +8,7 @@ from typing import Any
 
 from ....calibration import Interval
 from ...data.graph import QuestionType, UaqItem
-from ..base import MODEL_SYSTEM
+from .._parts import MODEL_SYSTEM
 from ._absence import (
     RefusalRule,
     RuleName,

@@ -14,8 +14,8 @@ from ...data.graph import UaqData, UaqItem, write_layout
 from ...report import Document
 from ...run import InputFile, Manifest, RowError
 from ...systems import EMBEDDED, LoggedReplies, choose_reply
-from .._parts import DryRun, SuiteSettings, System, Work
-from ..base import MODEL_SYSTEM, Suite, SuiteRun, check_replies
+from .._parts import MODEL_SYSTEM, DryRun, SuiteSettings, System, Work, check_replies
+from ..base import Suite, SuiteRun
 from ._answering import Answerer, FactRetriever, ModelAnswerer, ReplayAnswerer
 from ._plan import (
     QUESTIONS,

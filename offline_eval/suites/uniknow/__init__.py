@@ -12,7 +12,6 @@ from __future__ import annotations
 from .._registry import register
 from ._cases import ContextKind
 from ._reading import uniknow_signals
-from ._rows import UniKnowSignal
 from ._suite import UniKnowSuite
 from ._training_data import TrainedMethod, TrainedVariant
 from ._tuning import tuning_examples
@@ -21,7 +20,6 @@ __all__ = [
     "ContextKind",
     "TrainedMethod",
     "TrainedVariant",
-    "UniKnowSignal",
     "tuning_examples",
     "uniknow_signals",
 ]

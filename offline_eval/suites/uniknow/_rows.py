@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, FiniteFloat
 
+from ....calibration import CalibrationRecord
 from ....guard.decision import Scenario
 from ....guard.text import clean_text
 from ...run import Stored
@@ -116,6 +117,18 @@ class UniKnowSignal(Stored):
     def question_key(self) -> QuestionKey:
         """Data set and question."""
         return self.dataset, self.question_id
+
+    def record(self) -> CalibrationRecord:
+        """Return what a policy is calibrated on."""
+        return CalibrationRecord(
+            question_id=f"{self.dataset}/{self.question_id}",
+            relevance=self.raw_relevance,
+            confidence=self.raw_confidence,
+            context_right=self.context_right,
+            closed_book_right=self.closed_book_right,
+            group=f"{self.dataset}/{self.group}" if self.group else "",
+            case=self.kind,
+        )
 
 
 class UniKnowRow(Stored):

@@ -16,8 +16,8 @@ from ...report import Document
 from ...run import InputFile, TableSpec
 from ...systems import EMBEDDED
 from ...testbed import microworld_model_path
-from .._parts import DryRun, ModelChoice, System, Work
-from ..base import Suite, SuiteRun, model_by_name
+from .._parts import DryRun, ModelChoice, System, Work, model_by_name
+from ..base import Suite, SuiteRun
 from ._cases import Reply, ScenarioCase, SuiteQuestion
 from ._choosing import GUARDED, Chosen, Methods, choose_methods, wanted_methods
 from ._guard_method import GuardMethod

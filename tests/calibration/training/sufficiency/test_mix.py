@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
-from knowgate.calibration import auroc
+from knowgate.calibration import SelectiveCurve
 from knowgate.calibration.training.sufficiency._cases import SetCase, mix_examples
 from knowgate.calibration.training.sufficiency._mix import MixExample, fit_match_model
 from knowgate.guard.signals.relevance import MatchModel, SufficiencyScorer, ToldMix
@@ -151,7 +151,7 @@ def test_a_fit_tells_the_kinds_apart_on_new_examples() -> None:
         kind: [found.joint_score(e.vectors, e.joined) for e in new if e.sufficient is kind]
         for kind in (True, False)
     }
-    measured = auroc(scores[True], scores[False])
+    measured = SelectiveCurve.auroc(scores[True], scores[False])
     assert measured is not None
     assert measured > 0.85
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from knowgate.adapters.huggingface import HuggingFaceLM
-from knowgate.calibration import ProbeSearch, auroc, fit_hidden_state_probe
+from knowgate.calibration import ProbeSearch, SelectiveCurve, fit_hidden_state_probe
 from knowgate.guard import Confidence
 from knowgate.guard.contracts import Requirement
 from knowgate.guard.matching import same_answer
@@ -41,7 +41,7 @@ def auroc_of(found: Sequence[Confidence], facts: Sequence[Fact]) -> float:
     sides: tuple[list[float], list[float]] = ([], [])
     for row, fact in zip(found, facts, strict=True):
         sides[0 if same_answer(row.answer, fact.value) else 1].append(row.value)
-    value = auroc(*sides)
+    value = SelectiveCurve.auroc(*sides)
     assert value is not None
     return value
 

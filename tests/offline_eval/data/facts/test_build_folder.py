@@ -13,9 +13,9 @@ from knowgate.guard import InputError
 from knowgate.offline_eval.data.facts import (
     BuildEstimate,
     BuildSettings,
-    BuildTotals,
     build_questions,
 )
+from knowgate.offline_eval.data.facts._build import BuildTotals
 from knowgate.offline_eval.run import Manifest, Run
 from tests.offline_eval.cli.commands import read_lines
 from tests.support.scripted_chat import ScriptedChat

@@ -17,10 +17,10 @@ from knowgate.offline_eval.data import QuestionRecord
 from knowgate.offline_eval.data.facts import (
     BuildEstimate,
     BuildSettings,
-    BuildTotals,
     build_questions,
 )
 from knowgate.offline_eval.data.facts._artefacts import CallRow
+from knowgate.offline_eval.data.facts._build import BuildTotals
 from knowgate.offline_eval.data.facts._requests import BuildPrompts
 from knowgate.offline_eval.run import CallLimits
 from tests.offline_eval.cli.commands import read_lines

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data.formats import InteropWarning, import_lm_eval
+from knowgate.offline_eval.data.formats import import_lm_eval
+from knowgate.offline_eval.data.formats._run_parts import InteropWarning
 from knowgate.offline_eval.run import (
     CaseKind,
     RepliesRun,

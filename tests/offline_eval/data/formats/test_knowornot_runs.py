@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowgate.guard import InputError
-from knowgate.offline_eval.data.formats import InteropWarning, export_knowornot, import_knowornot
+from knowgate.offline_eval.data.formats import export_knowornot, import_knowornot
 from knowgate.offline_eval.data.formats._knowornot_documents import read_document
 from knowgate.offline_eval.data.formats._knowornot_names import (
     guarded_model,
@@ -20,6 +20,7 @@ from knowgate.offline_eval.data.formats._knowornot_names import (
     tags_as_text,
     text_as_tags,
 )
+from knowgate.offline_eval.data.formats._run_parts import InteropWarning
 from knowgate.offline_eval.run import (
     CaseKind,
     Judgement,

@@ -10,7 +10,7 @@ import pytest
 
 from knowgate.guard import InputError
 from knowgate.offline_eval.judging._chance_agreement import cohens_kappa
-from knowgate.offline_eval.judging.labelling import Agreement, Labels, LabelSession, export_labels
+from knowgate.offline_eval.judging.labelling import Agreement, Labels, LabelSession
 from knowgate.offline_eval.judging.labelling._criteria import HumanLabel
 from knowgate.offline_eval.judging.labelling._sampling import open_sample
 from knowgate.offline_eval.judging.labelling._session import open_session
@@ -221,7 +221,7 @@ def test_csv_holds_one_column_per_annotator_and_the_consensus(
 ) -> None:
     disagreeing(run)
     path = tmp_path / "labels.csv"
-    assert export_labels(run, path) == 6
+    assert Labels.read(run.folder).export(run, path) == 6
     with path.open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
 
@@ -239,8 +239,8 @@ def test_json_lines_hold_every_text_as_it_is(tmp_path: Path) -> None:
     hostile = '=cmd|"/c calc"!A1\n<script>alert(1)</script>\x00\u202e'
     run = toy_run(tmp_path / "run", bases={"parks": 1}, response=lambda *_: hostile)
     open_sample(run)
-    export_labels(run, tmp_path / "labels.jsonl")
-    export_labels(run, tmp_path / "labels.csv")
+    Labels.read(run.folder).export(run, tmp_path / "labels.jsonl")
+    Labels.read(run.folder).export(run, tmp_path / "labels.csv")
     rows = [json.loads(x) for x in (tmp_path / "labels.jsonl").read_text("utf-8").splitlines()]
     with (tmp_path / "labels.csv").open(encoding="utf-8", newline="") as stream:
         cells = [row["response"] for row in csv.DictReader(stream)]
@@ -252,5 +252,5 @@ def test_json_lines_hold_every_text_as_it_is(tmp_path: Path) -> None:
 
 def test_other_formats_are_refused(run: RepliesRun, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"\.csv or \.jsonl"):
-        export_labels(run, tmp_path / "labels.xlsx")
+        Labels.read(run.folder).export(run, tmp_path / "labels.xlsx")
     assert list(tmp_path.iterdir()) == [run.folder]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from knowgate.offline_eval.suites.base import MODEL_SYSTEM
+from knowgate.offline_eval.suites._parts import MODEL_SYSTEM
 from knowgate.offline_eval.suites.conflict._answering import (
     free_letters,
     halves,

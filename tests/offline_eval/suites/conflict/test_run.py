@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from knowgate.guard import Decision, InputError, LanguageModelError, Reason, Route
 from knowgate.guard.testing import ScriptedLanguageModel
-from knowgate.offline_eval.suites.base import MODEL_SYSTEM
+from knowgate.offline_eval.suites._parts import MODEL_SYSTEM
 from knowgate.offline_eval.suites.conflict._beliefs import conflict_prompts
 from knowgate.offline_eval.suites.conflict._items import EvidenceKind, Task, microworld_items
 from knowgate.offline_eval.suites.conflict._plan import planned

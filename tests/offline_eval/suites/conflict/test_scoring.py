@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from knowgate.offline_eval.suites.base import MODEL_SYSTEM
+from knowgate.offline_eval.suites._parts import MODEL_SYSTEM
 from knowgate.offline_eval.suites.conflict._items import EvidenceKind, Task
 from knowgate.offline_eval.suites.conflict._rows import (
     CLOSED_BOOK,

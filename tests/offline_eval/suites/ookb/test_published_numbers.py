@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from knowgate.calibration import auroc
+from knowgate.calibration import SelectiveCurve
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.offline_eval.data import PassageKind
 from knowgate.offline_eval.run import (
@@ -35,7 +35,7 @@ def _run(
 
 def _auroc(run: MeasuredRun) -> float | None:
     raw = {kind: [row.raw_relevance for row in run.rows if row.kind is kind] for kind in CaseKind}
-    return auroc(
+    return SelectiveCurve.auroc(
         [value for value in raw[CaseKind.IN_KB] if value is not None],
         [value for value in raw[CaseKind.LEFT_OUT] if value is not None],
     )

@@ -17,7 +17,7 @@ from knowgate.offline_eval.data.graph import UaqData, write_layout
 from knowgate.offline_eval.run import (
     TableSpec,
 )
-from knowgate.offline_eval.suites.base import MODEL_SYSTEM
+from knowgate.offline_eval.suites._parts import MODEL_SYSTEM
 from knowgate.offline_eval.suites.uaqfact._answering import FactRetriever, _best
 from knowgate.offline_eval.suites.uaqfact._plan import TASK3_FORMS, UaqRow
 from knowgate.offline_eval.suites.uaqfact._prompting import Prompts, clue_facts, embedded_prompts

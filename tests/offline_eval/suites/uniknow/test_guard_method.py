@@ -9,7 +9,7 @@ from scipy.stats import binom
 
 from knowgate.guard import InputError, LanguageModelError, Policy, Route
 from knowgate.guard.testing import FakeEstimator, FakeScorer, ScriptedLanguageModel
-from knowgate.offline_eval.suites.uniknow import ContextKind, UniKnowSignal
+from knowgate.offline_eval.suites.uniknow import ContextKind
 from knowgate.offline_eval.suites.uniknow._cases import (
     Context,
     Knowledge,
@@ -24,6 +24,7 @@ from knowgate.offline_eval.suites.uniknow._guard_method import (
 )
 from knowgate.offline_eval.suites.uniknow._guard_policy import calibrate_guard
 from knowgate.offline_eval.suites.uniknow._methods import prompted_method
+from knowgate.offline_eval.suites.uniknow._rows import UniKnowSignal
 
 PROMPTS = PromptSet("CB {question}", "WC {context} | {question}", "CBU {question}", "WCU {context}")
 
