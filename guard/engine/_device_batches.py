@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import _device_events
 from ..errors import optional_import
 
 LENGTHS = (16, 32, 48, 64, 96, 128, 160, 192, 256, 384, 512)
@@ -81,6 +82,19 @@ def plan_batches(lengths: Sequence[int], budget: int = TOKENS_PER_BATCH) -> list
             height = end - start
         found.append(Batch(tuple(order[start:end]), height, width))
         start = end
+    return found
+
+
+def unpadded_batches(lengths: Sequence[int], budget: int = TOKENS_PER_BATCH) -> list[Batch]:
+    """As `plan_batches`, with rows of one length together: nothing is padded."""
+    by_length: dict[int, list[int]] = {}
+    for row, length in enumerate(lengths):
+        by_length.setdefault(length, []).append(row)
+    found: list[Batch] = []
+    for length, rows in by_length.items():
+        step = max(1, budget // length)
+        parts = [rows[start : start + step] for start in range(0, len(rows), step)]
+        found += [Batch(tuple(part), len(part), length) for part in parts]
     return found
 
 
@@ -250,18 +264,28 @@ def best_on_device(
     most = max((questions[q] for q, _ in pairs), default=0)
     if not most:
         return [np.zeros(0, dtype=np.float32) for _ in pairs]
+
+    def best_of(part: Sequence[tuple[int, int]]) -> list[Any]:
+        try:
+            rows, _ = _gathered(units[0], questions, [q for q, _ in part])
+            columns, present = _gathered(units[1], passages, [p for _, p in part])
+            products = torch.bmm(rows, columns.transpose(1, 2))
+            found = products.masked_fill(~present[:, None, :], -torch.inf).amax(-1)
+            return [torch.nn.functional.pad(found, (0, most - found.shape[1]))]
+        except torch.OutOfMemoryError:
+            if len(part) == 1:
+                raise
+        _device_events.count("out_of_memory")
+        middle = len(part) // 2
+        return [*best_of(part[:middle]), *best_of(part[middle:])]
+
     best: list[Any] = []
     with torch.inference_mode():
         units = [torch.nn.functional.normalize(torch.cat(list(x)), dim=-1) for x in (asked, told)]
         longest = max(passages[p] for _, p in pairs)
         size = max(1, _NUMBERS_PER_PRODUCT // ((longest + most) * units[0].shape[-1]))
         for start in range(0, len(pairs), size):
-            part = pairs[start : start + size]
-            rows, _ = _gathered(units[0], questions, [q for q, _ in part])
-            columns, present = _gathered(units[1], passages, [p for _, p in part])
-            products = torch.bmm(rows, columns.transpose(1, 2))
-            found = products.masked_fill(~present[:, None, :], -torch.inf).amax(-1)
-            best.append(torch.nn.functional.pad(found, (0, most - found.shape[1])))
+            best += best_of(pairs[start : start + size])
         whole = to_host(torch.cat(best))()
     return [whole[row, : questions[q]] for row, (q, _) in enumerate(pairs)]
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -87,8 +87,10 @@ class TokenEncoder:
         cache_bytes: int = CACHE_BYTES,
         adapter: str | os.PathLike[str] | None = None,
     ) -> None:
-        self._cache: ByteCache[bytes, list[EncodedText]] = ByteCache(cache_bytes, _bytes_of)
+        self._new_cache = partial(ByteCache[bytes, list[EncodedText]], cache_bytes, _bytes_of)
+        self._cache = self._new_cache()
         self._loaded = load_encoder(model, Runtime(backend, device, dtype), adapter)
+        self._cached_for = self._loaded.backend.device
         self._max_length = self._loaded.max_length
         self._stride = max(1, int(self._max_length * _STRIDE_SHARE))
         marks = _tokenizer(self._loaded)
@@ -169,6 +171,10 @@ class TokenEncoder:
             max_windows: what lies beyond so many windows is not read; within
                 [1, `MAX_WINDOWS`].
         """
+        device = self.device
+        if device != self._cached_for:
+            # The device was lost, and with it the vectors that were kept there.
+            self._cached_for, self._cache = device, self._new_cache()
         limit = min(max(1, max_windows), MAX_WINDOWS)
         keys = [content_key(text, limit) for text in texts]
         found = self._cache.found(keys)
@@ -180,6 +186,8 @@ class TokenEncoder:
                 self._begin(new[start : start + step], limit) for start in range(0, len(new), step)
             ]
             encoded = [windows for wait in begun for windows in wait()]
+            if self.device != device:
+                return self.encode(texts, max_windows=max_windows)
             fresh = dict(zip(missing, encoded, strict=True))
             found.update(fresh)
             self._cache.keep(fresh)

@@ -36,7 +36,7 @@ from ._backends import (
     is_batched,
     start_batch,
 )
-from ._batcher import SharedBackend
+from ._batcher import Batcher, SharedBackend
 
 _logger = logging.getLogger("knowgate.guard")
 
@@ -273,4 +273,18 @@ def shared_and_protected(
     if loaded.backend.device == "cpu":
         return loaded
     protected = FallbackBackend(loaded.backend, lambda: load_cpu().backend)
-    return replace(loaded, backend=SharedBackend(protected))
+    encode = loaded.encode_texts
+    return replace(
+        loaded,
+        backend=SharedBackend(protected),
+        encode_texts=None if encode is None else _shared_texts(encode),
+    )
+
+
+def _shared_texts(
+    encode: Callable[[list[str]], NDArray[np.float32]],
+) -> Callable[[list[str]], NDArray[np.float32]]:
+    batcher: Batcher[str, NDArray[np.float32]] = Batcher(
+        lambda texts: list(encode(texts)), size=lambda text: 1 + len(text) // 4
+    )
+    return lambda texts: np.stack(batcher.begin(texts)())

@@ -19,6 +19,7 @@ from knowgate.guard.engine._device_batches import (
     plan_batches,
     to_device,
     to_host,
+    unpadded_batches,
 )
 from knowgate.guard.signals.relevance import load_scorer
 from tools.attack.tiny_models import tiny_encoder
@@ -223,3 +224,34 @@ def test_one_copy_each_way() -> None:
     moved = to_device(given, "cpu")
     assert moved["a"].untyped_storage().data_ptr() == moved["b"].untyped_storage().data_ptr()
     assert to_host(moved["a"])().tolist() == given["a"].tolist()
+
+
+def test_unpadded_batches_hold_rows_of_one_length() -> None:
+    found = unpadded_batches([3, 5, 3, 5, 3, 9], budget=8)
+    assert [(one.rows, one.height, one.length) for one in found] == [
+        ((0, 2), 2, 3),
+        ((4,), 1, 3),
+        ((1,), 1, 5),
+        ((3,), 1, 5),
+        ((5,), 1, 9),
+    ]
+
+
+def test_a_product_that_does_not_fit_is_halved(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = torch.Generator().manual_seed(0)
+    asked, told = ([torch.randn(4, 8, generator=draw) for _ in range(3)] for _ in range(2))
+    pairs = [(q, p) for q in range(3) for p in range(3)]
+    expected = best_on_device(asked, told, pairs)
+    multiply, sizes = torch.bmm, []
+
+    def bmm(left: Any, right: Any) -> Any:
+        sizes.append(len(left))
+        if len(left) > 3:
+            raise torch.OutOfMemoryError
+        return multiply(left, right)
+
+    monkeypatch.setattr(torch, "bmm", bmm)
+    found = best_on_device(asked, told, pairs)
+    assert sizes == [9, 4, 2, 2, 5, 2, 3]
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
