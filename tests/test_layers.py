@@ -40,6 +40,7 @@ INSIDE_OF = {
     "benchmarks/abstention.py": ("knowgate", "guard", "abstention"),
     "benchmarks/answerability.py": ("knowgate", "offline_eval", "suites", "uaqfact"),
     "benchmarks/diversity.py": ("knowgate", "offline_eval", "data", "diversity"),
+    "benchmarks/gpu.py": ("knowgate", "guard", "engine"),
     "tests/tools/microworld": ("knowgate", "offline_eval", "testbed"),
     "tools/microworld": ("knowgate", "offline_eval", "testbed"),
     "tools/sufficiency": ("knowgate", "calibration", "training", "sufficiency"),

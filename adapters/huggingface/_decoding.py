@@ -18,7 +18,7 @@ from ...guard.deadlines import check_deadline
 from ...guard.errors import InputError, LanguageModelError
 from ._contrastive import Chooser
 from ._encoding import pad_left
-from ._static_decoding import MOST_TOKENS, StaticStep, StaticSteps, capture_graph
+from ._static_decoding import MOST_TOKENS, Capture, StaticStep, StaticSteps, capture_graph
 
 if TYPE_CHECKING:
     import torch
@@ -226,7 +226,7 @@ class Network:
         # Short answers on a cache of fixed size, where graphs make that pay.
         self.static: StaticSteps | None = None
         if self.device.type == "cuda" and not self._spread:
-            self.static = StaticSteps(self._last_logits, capture_graph, self._lock)
+            self.use_fixed_cache(capture_graph)
 
     @property
     def device(self) -> torch.device:
@@ -267,6 +267,10 @@ class Network:
         free, _ = torch.cuda.mem_get_info(self.device)
         unused = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
         return int(free + unused)
+
+    def use_fixed_cache(self, capture: Capture | None) -> None:
+        """Decode short answers on a cache of fixed size, with `capture` for its steps."""
+        self.static = StaticSteps(self._last_logits, capture, self._lock)
 
     def begin_static(
         self, cache: Any, mask: torch.Tensor, positions: torch.Tensor, length: int

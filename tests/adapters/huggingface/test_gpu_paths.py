@@ -14,7 +14,7 @@ import torch
 
 from knowgate.adapters.huggingface import HuggingFaceLM, LoadOptions
 from knowgate.adapters.huggingface._loading import choose_dtype
-from knowgate.adapters.huggingface._static_decoding import StaticSteps, shape_of
+from knowgate.adapters.huggingface._static_decoding import shape_of
 from knowgate.guard.errors import MissingDependencyError
 
 PROMPTS = ["the library", "when is the long and winding road open", "x"]
@@ -47,8 +47,7 @@ class Captures:
 def fixed(model: Any, tokenizer: Any) -> Iterator[tuple[HuggingFaceLM, Captures]]:
     """A model that decodes short answers on a fixed cache."""
     lm, captures = HuggingFaceLM.from_objects(model, tokenizer, max_new_tokens=12), Captures()
-    network = lm.engine.network
-    network.static = StaticSteps(network._last_logits, captures, network._lock)
+    lm.engine.network.use_fixed_cache(captures)
     return lm, captures
 
 

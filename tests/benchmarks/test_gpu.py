@@ -1,0 +1,74 @@
+"""The script for a GPU, on a CPU and as small as it gets."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.support.paths import BENCHMARKS
+
+
+@pytest.fixture
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("benchmarks_gpu", BENCHMARKS / "gpu.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def run(script: ModuleType, out: Path, *sections: str) -> tuple[int, dict[str, Any]]:
+    given = ["--device", "cpu", "--size", "tiny", "--in-process", "--out", str(out)]
+    status = script.main([*given, "--only", *sections])
+    return status, json.loads((out / "gpu.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.slow
+def test_checks_hold_on_a_cpu_through_the_paths_of_a_gpu(
+    script: ModuleType, tmp_path: Path
+) -> None:
+    status, report = run(script, tmp_path, "parity", "graphs", "memory", "NaN", "sampling")
+    sections = report["sections"]
+    assert {name: one["error"] for name, one in sections.items()} == dict.fromkeys(sections)
+    checks = [(what, one) for part in sections.values() for what, one in part["checks"].items()]
+    assert [what for what, one in checks if not one["holds"]] == []
+    assert len(checks) >= 15
+    assert status == 0
+    assert sections["memory"]["found"]["without memory"] == "scored"
+    table = (tmp_path / "gpu.md").read_text(encoding="utf-8")
+    assert "| graphs | threads get their own scores |" in table
+    assert "knowgate without graphs" in table
+
+
+def test_a_section_that_fails_is_reported_and_the_rest_goes_on(
+    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Any) -> None:
+        raise RuntimeError("no kernel image")
+
+    def check(run: Any) -> None:
+        run.check("a number", 1.0, 2.0)
+        run.check("no number", float("nan"), 2.0)
+
+    monkeypatch.setitem(script.SECTIONS, "machine", (fail, 0.1))
+    monkeypatch.setitem(script.SECTIONS, "graphs", (check, 0.1))
+    status, report = run(script, tmp_path, "machine", "graphs")
+    assert status == 1
+    assert report["sections"]["machine"]["error"] == "RuntimeError: no kernel image"
+    checks = report["sections"]["graphs"]["checks"]
+    assert [one["holds"] for one in checks.values()] == [True, False]
+    assert "no kernel image" in (tmp_path / "gpu.md").read_text(encoding="utf-8")
+    assert {"date", "device", "versions"} <= report["about"].keys()
+
+
+def test_sections_fit_into_nine_minutes(script: ModuleType) -> None:
+    assert sum(minutes for _, minutes in script.SECTIONS.values()) <= 9.5
+    assert script.arguments([]).minutes == 9
