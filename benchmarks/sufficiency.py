@@ -112,7 +112,7 @@ def cells_of(
             for one in fitting
         ]
     if name == REFITTED:
-        return domain_left_out(name, sets, refitted(name.partition("+")[0]))
+        return domain_left_out(name, sets, refitted())
     # The bi-encoder that ranked the passages has their embeddings already.
     scorer: Any = bi_encoder if name == "bi_encoder" else load_scorer(name)
     watch = Stopwatch(load_scorer(name), CLOCKS[clock])

@@ -18,7 +18,7 @@ from sufficiency_measures import LEAKS, Cell, Judgement, by_question, cell, judg
 
 from knowgate.calibration import Interval, OperatingPoint, SelectiveCurve
 from knowgate.calibration.training.sufficiency._mix import MixExample, fit_match_model
-from knowgate.guard.signals.relevance import load_scorer
+from knowgate.guard.signals.relevance import SufficiencyScorer
 
 # Fewer questions say little about a domain.
 FEWEST = 40
@@ -149,9 +149,9 @@ def domain_left_out(name: str, sets: Sequence[CaseSet], fit: Fit) -> list[Cell]:
     return found
 
 
-def refitted(name: str) -> Fit:
-    """A fit of the mix of a trained scorer, whose encoders stay as they are."""
-    scorer: Any = load_scorer(name)
+def refitted() -> Fit:
+    """A fit of the mix of the trained scorer, whose encoder stays as it is."""
+    scorer = SufficiencyScorer()
     known: dict[tuple[str, tuple[str, ...]], tuple[Any, Any]] = {}
 
     def features(question: str, passages: tuple[str, ...]) -> tuple[Any, Any]:
@@ -174,8 +174,6 @@ def refitted(name: str) -> Fit:
             length_penalty=scorer.model.length_penalty,
             told=scorer.model.told,
         )
-        return type(scorer)(
-            **{f"{key}_encoder": encoder for key, encoder in scorer.encoders.items()}, model=model
-        )
+        return SufficiencyScorer(encoder=scorer.encoder, model=model)
 
     return fit
