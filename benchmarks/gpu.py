@@ -458,7 +458,7 @@ def callers(run: Run) -> None:
     scores = engines(run)
     share = (run.until - time.monotonic()) / max(1, len(scores))
     for name, score in scores.items():
-        score(sets[0])
+        alone = run.measure(f"{name}, one caller", lambda score=score: score(sets[0]), 30)
         stop = time.monotonic() + share
         times: list[float] = []
 
@@ -481,6 +481,8 @@ def callers(run: Run) -> None:
             "p50_ms": statistics.median(times) * 1e3,
             "p99_ms": float(np.quantile(times, 0.99)) * 1e3,
         }
+        if run.cuda and name == "knowgate cross_encoder":
+            run.check("p99 beside one caller", run.found[name]["p99_ms"] / alone / 1e3, 3.0)
     _speed_up(run, "pairs_per_s", 4.0)
 
 
@@ -508,6 +510,9 @@ def throughput(run: Run) -> None:
         flops = 2 * config["layers"] * (4 * config["width"] ** 2 + 8 * config["width"] ** 2)
         run.found[name] |= {"pairs_per_s": count / took, "of_gemm": tokens * flops / took / rate}
     _speed_up(run, "pairs_per_s", 1.0)
+    if run.cuda:
+        share = run.found["knowgate cross_encoder"]["of_gemm"]
+        run.check("share of bfloat16 products", share, 0.5, at_least=True)
 
 
 def _shape(run: Run) -> dict[str, int]:

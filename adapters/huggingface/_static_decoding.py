@@ -58,7 +58,8 @@ def capture_graph(work: Callable[[], Any], device: torch.device) -> Callable[[],
         outputs = work()
 
     def replay() -> Any:
-        graph.replay()
+        with torch.cuda.device(device):
+            graph.replay()
         return outputs
 
     return replay
@@ -155,6 +156,8 @@ class StaticStep:
         return logits
 
     def _step(self) -> Any:
+        import torch
+
         steps = self._steps
         self._steps_done += 1
         if self._replay is None and steps.capture is not None and self._steps_done > 2:
@@ -162,6 +165,9 @@ class StaticStep:
             try:
                 self._replay = steps.capture(self._work, self._ids.device)
             except (RuntimeError, LanguageModelError) as error:
+                if isinstance(error, torch.OutOfMemoryError):
+                    # Of the batch, not of graphs: the caller halves it.
+                    raise
                 steps.stop_capturing(error)
         if self._replay is None:
             return self._work()

@@ -157,6 +157,9 @@ class GraphRuns:
             try:
                 self._replays[shape] = self._capture(self._model, inputs)
             except RuntimeError as error:
+                if isinstance(error, optional_import("torch").OutOfMemoryError):
+                    # Of the batch, not of graphs: the caller halves it.
+                    raise
                 _log.warning("runs without CUDA graphs (%s)", type(error).__name__)
                 self._capture = None
                 return self._model(inputs)
@@ -199,7 +202,8 @@ class CudaCapture:
         def replay(given: Mapping[str, Any]) -> Outputs:
             for name, tensor in given.items():
                 static[name].copy_(tensor, non_blocking=True)
-            graph.replay()
+            with cuda.device(device):
+                graph.replay()
             return outputs
 
         return replay

@@ -108,6 +108,27 @@ def test_decodes_without_graphs_where_a_capture_fails(
     assert "without CUDA graphs" in caplog.text
 
 
+def test_memory_that_runs_out_while_capturing_halves_the_batch(
+    fixed: tuple[HuggingFaceLM, Captures],
+) -> None:
+    lm, captures = fixed
+    expected = lm.generate(PROMPTS)
+    static = lm.engine.network.static
+    assert static is not None
+    static._kept.clear()
+    tried: list[int] = []
+
+    def capture(work: Work, device: torch.device) -> Work:
+        tried.append(1)
+        if len(tried) == 1:
+            raise torch.OutOfMemoryError
+        return captures(work, device)
+
+    static.capture = capture
+    assert [row[0].text for row in lm.generate(PROMPTS)] == [row[0].text for row in expected]
+    assert len(tried) > 1
+
+
 def test_shapes_are_few_and_hold_what_is_asked() -> None:
     shapes = {shape_of(rows, 100) for rows in range(1, 1025)}
     assert len(shapes) < 50

@@ -205,6 +205,17 @@ def test_without_graphs_where_a_capture_fails(caplog: pytest.LogCaptureFixture) 
     assert "without CUDA graphs" in caplog.text
 
 
+def test_memory_that_runs_out_while_capturing_is_the_callers_to_handle() -> None:
+    def full(model: Any, inputs: Any) -> Any:
+        raise torch.OutOfMemoryError
+
+    runs = GraphRuns(double, full)
+    runs({"input_ids": torch.ones(2, 2)})
+    with pytest.raises(torch.OutOfMemoryError):
+        runs({"input_ids": torch.ones(2, 2)})
+    assert runs._capture is full
+
+
 def test_results_survive_the_next_replay(folder: Path) -> None:
     encoder = batched(TokenEncoder(folder, device="cpu", cache_bytes=0))
     expected = [one[0].vectors.copy() for one in encoder.encode(TEXTS[:2])]
