@@ -40,15 +40,30 @@ class CheckingScorer(FakeScorer):
     checks_deadline = True
 
 
+class CheckingEstimator(FakeEstimator):
+    """As `CheckingScorer`."""
+
+    checks_deadline = True
+
+
+class CheckingDetector(FakeConflictDetector):
+    """As `CheckingScorer`."""
+
+    checks_deadline = True
+
+
 def guard_with(
     *,
-    scorer: FakeScorer | None = None,
     deadlines: Mapping[str, float | None] | None = None,
     metrics: bool = True,
     three_signals: bool = False,
+    checking: bool = False,
 ) -> Guard:
-    """A guard over fakes; with three signals every one of them is asked for."""
-    scorer = scorer or FakeScorer(default=0.9)
+    """A guard over fakes; with three signals every one of them is asked for.
+
+    Those that are `checking` say that they check their deadline.
+    """
+    scorer = (CheckingScorer if checking else FakeScorer)(default=0.9)
     policy = Policy(
         scorer=scorer.fingerprint,
         relevance_threshold=0.5,
@@ -58,8 +73,8 @@ def guard_with(
     return Guard(
         policy,
         scorer=scorer,
-        estimator=FakeEstimator(default=0.9),
-        conflict_detector=FakeConflictDetector(),
+        estimator=(CheckingEstimator if checking else FakeEstimator)(default=0.9),
+        conflict_detector=(CheckingDetector if checking else FakeConflictDetector)(),
         options=GuardOptions(deadlines=deadlines or {}),
         metrics=metrics and GuardMetrics.on(CollectorRegistry()),
     )
@@ -109,7 +124,10 @@ def main() -> None:
     rounds: int = parser.parse_args().rounds
     default, bare = guard_with(), guard_with(deadlines=NO_DEADLINES)
     silent = guard_with(deadlines=NO_DEADLINES, metrics=False)
-    checking = guard_with(scorer=CheckingScorer(default=0.9))
+    checking, full_checking = (
+        guard_with(checking=True),
+        guard_with(checking=True, three_signals=True),
+    )
     full = guard_with(three_signals=True)
     full_bare = guard_with(deadlines=NO_DEADLINES, three_signals=True)
     questions, collections = [QUESTION] * BATCH, [PASSAGES] * BATCH
@@ -134,6 +152,9 @@ def main() -> None:
         ),
         "decide, three signals": lambda: microseconds(
             lambda: full.decide(QUESTION, PASSAGES), rounds
+        ),
+        "decide, three that check their deadline": lambda: microseconds(
+            lambda: full_checking.decide(QUESTION, PASSAGES), rounds
         ),
         "decide, three signals, no deadlines": lambda: microseconds(
             lambda: full_bare.decide(QUESTION, PASSAGES), rounds

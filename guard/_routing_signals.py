@@ -106,9 +106,7 @@ class RelevanceSignal(RoutingSignal[Relevance]):
                 hint="use a scorer that has them, or another aggregator",
             )
         self._scorer = scorer
-        # Not inherited: a subclass may add work of its own that checks nothing.
-        own = "checks_deadline" in vars(type(scorer))
-        self.checks_deadline = own and bool(getattr(scorer, "checks_deadline", False))
+        self.checks_deadline = _checks_deadline(scorer)
         self._aggregate = aggregator(policy.aggregator)
         self._calibrator = policy.relevance_calibrator
         # A cosine is clipped to [0, 1]; what else lies outside was never a probability.
@@ -218,6 +216,11 @@ class RelevanceSignal(RoutingSignal[Relevance]):
         return SignalValueError(self.name, detail)
 
 
+def _checks_deadline(part: object) -> bool:
+    # Not inherited: a subclass may add work of its own that checks nothing.
+    return "checks_deadline" in vars(type(part)) and bool(getattr(part, "checks_deadline", False))
+
+
 def _number(score: Any) -> float:
     # float() would read the text "0.5", take True for 1, and flatten a column of one.
     if isinstance(score, str | bytes | bool) or getattr(score, "ndim", 0) != 0:
@@ -237,6 +240,7 @@ class ConfidenceSignal(RoutingSignal[Confidence]):
     def __init__(self, policy: Policy, estimator: ConfidenceEstimator) -> None:
         policy.require_estimator(estimator.fingerprint)
         self._estimator = _stopping_at_threshold(policy, estimator)
+        self.checks_deadline = _checks_deadline(self._estimator)
         self._calibrator = policy.confidence_calibrator
 
     @property
@@ -323,6 +327,7 @@ class ConflictSignal(RoutingSignal[ConflictFinding | bool]):
     def __init__(self, policy: Policy, detector: ConflictDetector) -> None:
         self._examiner = detector if isinstance(detector, ConflictExaminer) else None
         self._detector = detector
+        self.checks_deadline = _checks_deadline(detector)
         self._between = policy.conflict_between
         self._shows_views = policy.on_conflict == "show_both"
         if policy.check_conflict and policy.may_follow:

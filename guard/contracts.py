@@ -192,6 +192,7 @@ class RelevanceScorer(Protocol):
     A scorer that calls `guard.deadlines.check_deadline` before each pass of its model ends in
     time when it is abandoned. One whose own class has `checks_deadline = True` besides is
     measured on the caller's thread by the sync forms, which costs less; this is not inherited.
+    The same holds for estimators and conflict detectors.
     """
 
     @property

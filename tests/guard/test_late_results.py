@@ -20,9 +20,9 @@ from knowgate.guard.deadlines import (
     check_deadline,
     within,
 )
-from knowgate.guard.testing import FakeEstimator, FakeScorer
+from knowgate.guard.testing import FakeConflictDetector, FakeEstimator, FakeScorer
 from tests.support.deadlines import awith_enough_time, with_enough_time
-from tests.support.guards import guard_with
+from tests.support.guards import guard_with, policy_with
 
 SOON = 0.02
 
@@ -95,6 +95,42 @@ async def test_a_signal_that_answers_its_cancellation_does_not_undo_the_callers(
 
 
 # -- calls that check their deadline ------------------------------------------------
+
+
+@pytest.mark.parametrize("checks", [True, False])
+def test_signals_that_check_their_deadline_are_measured_on_the_callers_thread(checks: bool) -> None:
+    threads: set[int] = set()
+
+    class Scorer(FakeScorer):
+        checks_deadline = checks
+
+        def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+            threads.add(threading.get_ident())
+            return super().score_pairs(pairs)
+
+    class Estimator(FakeEstimator):
+        checks_deadline = checks
+
+        def estimate(self, question: str) -> Confidence:
+            threads.add(threading.get_ident())
+            return super().estimate(question)
+
+    class Detector(FakeConflictDetector):
+        checks_deadline = checks
+
+        def detect(self, question: str, closed_book_answer: str, passages: Sequence[str]) -> bool:
+            threads.add(threading.get_ident())
+            return super().detect(question, closed_book_answer, passages)
+
+    guard = guard_with(
+        policy_with(check_conflict=True),
+        scorer=Scorer(default=0.9),
+        estimator=Estimator(default=0.9),
+        conflict_detector=Detector(),
+    )
+    assert guard.decide("q", ["p"]).failed_signals == ()
+    here = threading.get_ident()
+    assert threads == {here} if checks else threads and here not in threads
 
 
 def _passes(log: list[int], seconds: float = 60.0) -> None:
