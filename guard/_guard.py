@@ -148,11 +148,12 @@ class Guard:
         return cls(policy, scorer=scorer, options=options, metrics=metrics, observers=observers)
 
     @classmethod
-    def load(
+    def load(  # noqa: PLR0913 - all parts of a guard, by keyword
         cls,
         policy: str | os.PathLike[str] | Policy,
         *,
         scorer: RelevanceScorer | None = None,
+        passages: str | os.PathLike[str] | None = None,
         estimator: ConfidenceEstimator | None = None,
         conflict_detector: ConflictDetector | None = None,
         vetoes: Iterable[Veto[Any]] = (),
@@ -164,17 +165,26 @@ class Guard:
 
         Only registered scorers are loaded by name; one in a folder must be given. Arguments
         as for the class; a `scorer` given here takes the place of the one that would be
-        loaded, if it has the same fingerprint.
+        loaded, if it has the same fingerprint. `passages` is a folder that `knowgate index`
+        wrote: the passages in it are not encoded again, others are.
 
         Raises:
-            InputError: the policy cannot be read or used (see `Policy.load`).
+            InputError: the policy cannot be read or used (see `Policy.load`), or both `scorer`
+                and `passages` are given: `load_scorer(NAME, passages=DIR)` takes both.
+            ModelFolderError: the folder of passages is damaged, or another scorer's.
             FingerprintMismatchError: a part is not the one that the policy is bound to.
         """
         loaded = policy if isinstance(policy, Policy) else Policy.load(policy)
         if scorer is None:
             from .signals.relevance import load_scorer
 
-            scorer = load_scorer(loaded.scorer)
+            stored = {} if passages is None else {"passages": os.fspath(passages)}
+            scorer = load_scorer(loaded.scorer, **stored)
+        elif passages is not None:
+            raise InputError(
+                "scorer and passages are mutually exclusive",
+                hint="pass scorer=load_scorer(NAME, passages=DIR)",
+            )
         return cls(
             loaded,
             scorer=scorer,

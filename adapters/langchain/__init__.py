@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ._guarded_rag import GuardedRAG
     from ._planning import RagOptions
     from ._replies import Replies
+    from ._stored_documents import stored_documents
 
 __all__ = [
     "AbstainedError",
@@ -33,6 +34,7 @@ __all__ = [
     "Replies",
     "RetrievalError",
     "SmallTalk",
+    "stored_documents",
 ]
 
 # Imported on first use: a chain needs no chat model of the guard, and the other way round.
@@ -48,6 +50,7 @@ _MODULES = {
     "Replies": "_replies",
     "RetrievalError": "_answer",
     "SmallTalk": "_conversation",
+    "stored_documents": "_stored_documents",
 }
 
 

@@ -20,14 +20,16 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .._byte_cache import CACHE_BYTES, ByteCache, content_key
-from .._model_files import EMBEDDED_SHA256
+from .._model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS, EMBEDDED_SHA256
 from ..errors import ModelFolderError
+from ..files import file_sha256
 from ..policy import Fingerprint
 from ..text import clean_text
 from ._backends import (
@@ -35,12 +37,14 @@ from ._backends import (
     DtypeName,
     LoadedEncoder,
     Runtime,
+    Settings,
     begin_rows,
     is_batched,
 )
 from ._encoded_text import EncodedText
 from ._language import is_readable
 from ._load_encoder import load_encoder
+from ._passage_store import PassageStore, PassageWriter
 from ._tokenizing import CHARACTERS_PER_TOKEN, free_tokenizer, piece_ids
 
 MAX_WINDOWS = 16
@@ -93,6 +97,8 @@ class TokenEncoder:
         self._cached_for = self._loaded.backend.device
         self._max_length = self._loaded.max_length
         self._stride = max(1, int(self._max_length * _STRIDE_SHARE))
+        self._adapter = None if adapter is None else Path(adapter)
+        self._store: PassageStore | None = None
         marks = _tokenizer(self._loaded)
         self._tokenizer, self._first, self._last, self._unknown = marks
 
@@ -146,6 +152,12 @@ class TokenEncoder:
 
     def fingerprint(self, kind: str, **settings: str | int | float | bool | None) -> Fingerprint:
         """The fingerprint of a scorer of `kind` that rests on this encoder."""
+        if self._store is not None and self._store.dtype != "float16":
+            # Scores then differ by more than a policy tolerates.
+            settings["passages"] = self._store.dtype
+        return self._fingerprint(kind, settings)
+
+    def _fingerprint(self, kind: str, settings: Settings) -> Fingerprint:
         return Fingerprint(
             kind=kind,
             weights_sha256=self._loaded.weights_sha256,
@@ -160,6 +172,36 @@ class TokenEncoder:
                 **settings,
             },
         )
+
+    @cached_property
+    def identity(self) -> Fingerprint:
+        """What stored passages are bound to: all that vectors depend on."""
+        adapter = None
+        if self._adapter is not None:
+            files = (self._adapter / name for name in (ADAPTER_CONFIG, ADAPTER_WEIGHTS))
+            adapter = hashlib.sha256("\n".join(map(file_sha256, files)).encode()).hexdigest()
+        return self._fingerprint("encoder", {"adapter_sha256": adapter}).probed(_Cosines(self))
+
+    def use_passages(self, folder: str | os.PathLike[str]) -> None:
+        """Read passages from a folder that `knowgate index` wrote; encode only those not in it.
+
+        Those that are encoded are rounded as the stored ones are, so that a score does not
+        depend on whether a passage is stored.
+
+        Raises:
+            ModelFolderError: the folder is damaged, or was written for another encoder.
+        """
+        self._store = PassageStore(folder, self.identity)
+        self._cache = self._new_cache()
+
+    def passage_writer(
+        self,
+        folder: str | os.PathLike[str],
+        dtype: str | None = None,
+        reuse: str | os.PathLike[str] | None = None,
+    ) -> PassageWriter:
+        """What appends passages to a folder for `use_passages`. Arguments, errors as there."""
+        return PassageWriter(folder, self.identity, dtype, reuse)
 
     def encode(
         self, texts: Sequence[str], *, max_windows: int = MAX_WINDOWS
@@ -179,6 +221,13 @@ class TokenEncoder:
         keys = [content_key(text, limit) for text in texts]
         found = self._cache.found(keys)
         missing = {k: t for k, t in zip(keys, texts, strict=True) if k not in found}
+        # What is read in fewer windows is no passage.
+        store = self._store if limit == MAX_WINDOWS else None
+        if missing and store is not None:
+            stored = store.found(missing)
+            found.update(stored)
+            self._cache.keep(stored)
+            missing = {key: text for key, text in missing.items() if key not in stored}
         if missing:
             new = list(missing.values())
             step = _TEXTS_AT_ONCE if is_batched(self._loaded.backend) else len(new)
@@ -188,6 +237,8 @@ class TokenEncoder:
             encoded = [windows for wait in begun for windows in wait()]
             if self.device != device:
                 return self.encode(texts, max_windows=max_windows)
+            if store is not None:
+                encoded = [store.rounded(windows) for windows in encoded]
             fresh = dict(zip(missing, encoded, strict=True))
             found.update(fresh)
             self._cache.keep(fresh)
@@ -246,6 +297,17 @@ class TokenEncoder:
 
     def _ids(self, text: str) -> list[int]:
         return piece_ids(self._tokenizer, text)
+
+
+class _Cosines:
+    """Cosines of embeddings, for the probe."""
+
+    def __init__(self, encoder: TokenEncoder) -> None:
+        self._encoder = encoder
+
+    def score(self, question: str, passages: Sequence[str]) -> list[float]:
+        asked, *told = (one.embedding for one in self._encoder.encode_first([question, *passages]))
+        return [float(np.dot(asked, one)) for one in told]
 
 
 def _bytes_of(windows: list[EncodedText]) -> int:

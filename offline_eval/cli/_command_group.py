@@ -52,6 +52,10 @@ COMMANDS = MappingProxyType(
             "Compare live decisions with the calibration set, and feedback with the promise.",
             ("_drift",),
         ),
+        "index": Entry(
+            "Encode passages ahead of time, so that a guard does not encode them for a request.",
+            ("_index",),
+        ),
         "judge": Entry(
             "Judge every reply of a run: abstention, factuality, how it fails, or what you ask.",
             ("_judge",),

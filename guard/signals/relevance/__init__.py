@@ -12,6 +12,7 @@ from ._export import export_scorer
 from ._late_interaction import best_cosines, token_weights, word_piece_idf
 from ._lexical import LexicalScorer
 from ._match_model import MatchModel, ToldMix
+from ._passages import index_passages
 from ._registry import (
     DEFAULT_SCORER,
     load_scorer,
@@ -31,6 +32,7 @@ __all__ = [
     "default_aggregator",
     "default_calibrator",
     "export_scorer",
+    "index_passages",
     "load_scorer",
     "register_scorer",
     "scorer_names",

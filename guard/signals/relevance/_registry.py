@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Unpack, cast
+from typing import Unpack, cast, get_type_hints
 
 from ..._model_files import ADAPTER_CONFIG
 from ...contracts import RelevanceScorer
@@ -21,6 +21,7 @@ from ...errors import InputError
 from ...policy import Fingerprint
 from ._late_interaction import LateInteractionScorer
 from ._lexical import LexicalScorer
+from ._passages import use_passages
 from ._sufficiency import SUFFICIENCY_FILE, SufficiencyScorer
 
 # The scorer wherever none is named.
@@ -47,6 +48,12 @@ _SCORERS: dict[str, Callable[..., RelevanceScorer]] = {
 }
 
 
+class _LoadOptions(ScorerOptions, total=False):
+    """What computes a scorer, and a folder of encoded passages."""
+
+    passages: str
+
+
 def scorer_names() -> tuple[str, ...]:
     """Names that `load_scorer` knows, sorted."""
     return tuple(sorted(_SCORERS))
@@ -63,7 +70,7 @@ def register_scorer(name: str, factory: Callable[[], RelevanceScorer]) -> None:
     _SCORERS[name] = factory
 
 
-def load_scorer(name: str | Fingerprint, **options: Unpack[ScorerOptions]) -> RelevanceScorer:
+def load_scorer(name: str | Fingerprint, **options: Unpack[_LoadOptions]) -> RelevanceScorer:
     """The scorer called `name`, or the one in the folder `name`.
 
     A folder that `knowgate export-onnx` wrote gives the scorer that was exported, in ONNX
@@ -77,10 +84,11 @@ def load_scorer(name: str | Fingerprint, **options: Unpack[ScorerOptions]) -> Re
             from the disk, so this gives a registered scorer only, in the policy's dtype.
         options: `device` (`auto`, `cpu`, `cuda`, `cuda:N`) and `dtype` (`float32`,
             `bfloat16`, `float16`, `int8`); `backend` where it is not to follow from the
-            folder.
+            folder; `passages`, a folder that `knowgate index` wrote for this scorer.
 
     Raises:
         InputError: it is neither a known name nor a folder, or does not take the options.
+        ModelFolderError: a folder is damaged, or its passages are those of another scorer.
         DeviceError: the device is not there.
         MissingDependencyError: a library is not installed.
     """
@@ -89,6 +97,14 @@ def load_scorer(name: str | Fingerprint, **options: Unpack[ScorerOptions]) -> Re
     if name not in _SCORERS and not os.path.isdir(name):
         name, given = _parted(name)
         options = {**given, **options}
+    passages = options.pop("passages", None)
+    scorer = _loaded(name, cast(ScorerOptions, options))
+    if passages is not None:
+        use_passages(scorer, passages)
+    return scorer
+
+
+def _loaded(name: str, options: ScorerOptions) -> RelevanceScorer:
     if name in _SCORERS:
         if options and name not in _ENCODER_SCORERS:
             raise InputError(f"the scorer {name!r} takes no options", where=next(iter(options)))
@@ -102,7 +118,7 @@ def load_scorer(name: str | Fingerprint, **options: Unpack[ScorerOptions]) -> Re
     )
 
 
-def _registered(wanted: Fingerprint, options: ScorerOptions) -> RelevanceScorer:
+def _registered(wanted: Fingerprint, options: _LoadOptions) -> RelevanceScorer:
     if wanted.kind not in _SCORERS:
         raise InputError(
             f"no scorer is registered as {wanted.kind!r}",
@@ -129,7 +145,7 @@ def _in_folder(name: str, options: ScorerOptions) -> RelevanceScorer:
     return SufficiencyScorer(name, **options) if tuned else BiEncoderScorer(name, **options)
 
 
-def _parted(name: str) -> tuple[str, ScorerOptions]:
+def _parted(name: str) -> tuple[str, _LoadOptions]:
     """Part `NAME,option=value,…`.
 
     Raises:
@@ -139,10 +155,10 @@ def _parted(name: str) -> tuple[str, ScorerOptions]:
     options: dict[str, str] = {}
     for part in parts:
         option, _, value = part.partition("=")
-        if option not in ScorerOptions.__annotations__ or not value:
+        if option not in get_type_hints(_LoadOptions) or not value:
             raise InputError(
                 f"{part!r} is no option of a scorer",
                 hint="e.g. sufficiency,device=cpu,dtype=bfloat16",
             )
         options[option] = value
-    return name, cast(ScorerOptions, options)
+    return name, cast(_LoadOptions, options)

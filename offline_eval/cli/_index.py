@@ -1,0 +1,102 @@
+"""`knowgate index`: passages encoded ahead of time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ...guard.errors import InputError
+from ...guard.files import read_jsonl
+from ...guard.signals.relevance import DEFAULT_SCORER, index_passages, load_scorer
+from ..data.facts import load_chunks
+from ._app import app
+from ._console import out, progress_bar
+
+
+@app.command()
+def index(
+    passages: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="KB",
+            help='JSON lines with "text", one passage a line; or documents and folders of them, '
+            "cut into chunks.",
+        ),
+    ],
+    out_dir: Annotated[
+        Path, typer.Option("--out", help="Folder to write; what is in it is not encoded again.")
+    ],
+    scorer: Annotated[
+        str, typer.Option(help="Scorer by name, or a tuned or exported folder.")
+    ] = DEFAULT_SCORER,
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            help="`float16`, for scores as without the folder; `int8`, half as large, for scores "
+            "to calibrate on. By default what the folder has, float16 for a new one."
+        ),
+    ] = None,
+    reuse: Annotated[
+        Path | None, typer.Option(help="Older folder to copy from what is still needed.")
+    ] = None,
+    chunk_size: Annotated[int, typer.Option(min=1, help="Words per chunk of a document.")] = 150,
+    chunk_overlap: Annotated[int, typer.Option(min=0, help="Words that chunks share.")] = 0,
+) -> None:
+    """Encode passages ahead of time, so that a guard does not encode them for a request.
+
+    `Guard.load("policy.json", passages=DIR)` and `--scorer NAME,passages=DIR` use the folder.
+    Passages are found by their text: give them as your retriever returns them. Others are
+    encoded when they come. Start the command again to resume, and to add passages. To drop
+    passages that are gone, write a new folder and `--reuse` the old one.
+
+    Example: `knowgate index passages.jsonl --out passages`
+    """
+    given = [text for path in passages for text in _passages(path, chunk_size, chunk_overlap)]
+    if not given:
+        raise InputError("no passages", where=str(passages[0]), hint="name other files")
+    loaded = load_scorer(scorer)
+    with progress_bar("encoding") as advance:
+        report = index_passages(
+            given,
+            out_dir,
+            loaded,
+            dtype=dtype,
+            reuse=reuse,
+            progress=lambda read: advance(read, len(given)),
+        )
+    reused = f", {report.reused} copied" if reuse is not None else ""
+    out.print(
+        f"{report.read} passages read, {report.encoded} texts encoded{reused}; "
+        f"{report.stored} texts, {report.bytes / 1e6:.1f} MB → {out_dir}",
+        markup=False,
+    )
+
+
+def _passages(path: Path, chunk_size: int, chunk_overlap: int) -> Iterator[str]:
+    if path.suffix not in (".jsonl", ".ndjson") or not _has_text(path):
+        for chunk in load_chunks(path, chunk_size, chunk_overlap):
+            yield chunk.page_content
+        return
+    for number, value in read_jsonl(path):
+        text = _text(value)
+        if text is None:
+            raise InputError(
+                "has no passage",
+                where=f"{path}:{number}",
+                hint='each line needs "text" or "page_content"',
+            )
+        yield text
+
+
+def _has_text(path: Path) -> bool:
+    """Whether the first line is a passage, and not a record of another kind."""
+    return any(_text(value) is not None for _, value in islice(read_jsonl(path), 1))
+
+
+def _text(value: dict[str, Any]) -> str | None:
+    found = value.get("text", value.get("page_content"))
+    return found if isinstance(found, str) else None

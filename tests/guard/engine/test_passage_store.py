@@ -1,0 +1,311 @@
+"""Encoded passages on the disk: read back equal, never half a state, never a damaged vector."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from knowgate.guard import Fingerprint, InputError
+from knowgate.guard._byte_cache import content_key
+from knowgate.guard.engine import EncodedText
+from knowgate.guard.engine._passage_store import PassageStore, PassageWriter
+from knowgate.guard.errors import ModelFolderError
+
+ENCODER = Fingerprint(kind="encoder", weights_sha256="a" * 64, settings={"stride": 3})
+
+
+def encoded(text: str, width: int = 6) -> list[EncodedText]:
+    """Windows that follow from a text."""
+    random = np.random.default_rng(list(content_key(text)))
+    return [
+        EncodedText(
+            random.integers(0, 30_000, length).astype(np.int32),
+            random.normal(size=(length, width)).astype(np.float32),
+            random.normal(size=4).astype(np.float32),
+        )
+        for length in random.integers(2, 7, random.integers(1, 4))
+    ]
+
+
+def passages(texts: Sequence[str]) -> dict[bytes, list[EncodedText]]:
+    return {content_key(text): encoded(text) for text in texts}
+
+
+def write(folder: Path, texts: Sequence[str], **options: Any) -> None:
+    with PassageWriter(folder, ENCODER, **options) as writer:
+        writer.append(passages(texts))
+        writer.commit()
+
+
+def read(folder: Path, texts: Sequence[str]) -> Mapping[bytes, list[EncodedText]]:
+    return PassageStore(folder, ENCODER).found(map(content_key, texts))
+
+
+def same(found: Sequence[EncodedText], expected: Sequence[EncodedText], within: float) -> bool:
+    return len(found) == len(expected) and all(
+        np.array_equal(one.ids, other.ids)
+        and np.array_equal(one.embedding, other.embedding)
+        and np.abs(one.vectors - other.vectors).max() <= within
+        for one, other in zip(found, expected, strict=True)
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    parts=st.lists(st.lists(st.text(max_size=4), max_size=6), min_size=1, max_size=4),
+    others=st.lists(st.text(max_size=4), max_size=4),
+    dtype=st.sampled_from(["float16", "int8"]),
+)
+def test_any_texts_appended_in_any_parts_are_read_back_and_no_others(
+    parts: list[list[str]], others: list[str], dtype: str
+) -> None:
+    # Without waiting for the disk, which takes most of the time.
+    with TemporaryDirectory() as folder, mock.patch("os.fsync"):
+        for part in parts:
+            write(Path(folder), part, dtype=dtype)
+        store = PassageStore(folder, ENCODER)
+
+        texts = {text for part in parts for text in part}
+        found = store.found(map(content_key, [*texts, *others]))
+        assert len(store) == len(texts)
+        assert set(found) == set(map(content_key, texts))
+        for text in texts:
+            assert content_key(text) in store
+            windows = found[content_key(text)]
+            assert same(windows, encoded(text), 5e-4 if dtype == "float16" else 5e-3)
+            # What is encoded where a passage is missing is rounded alike, to the last bit.
+            assert same(windows, store.rounded(encoded(text)), 0.0)
+
+
+def test_keys_that_begin_alike_are_told_apart(tmp_path: Path) -> None:
+    keys = [b"\x01" * 8 + bytes([i]) * 8 for i in range(5)]
+    with PassageWriter(tmp_path, ENCODER) as writer:
+        writer.append({key: encoded(str(i)) for i, key in enumerate(keys)})
+        writer.commit()
+
+    store = PassageStore(tmp_path, ENCODER)
+    for i, key in enumerate(keys):
+        assert same(store.found([key])[key], encoded(str(i)), 5e-4)
+    assert b"\x01" * 8 + b"\x07" * 8 not in store
+
+
+def _killed(work: Any) -> None:
+    """Run `work` in a process that is expected to be killed by it."""
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("step", ["write", "data fsync", "table fsync", "index"])
+def test_a_writer_that_is_killed_leaves_the_old_state_and_can_be_started_again(
+    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, ["old"])
+
+    def work() -> None:
+        def kill(*_: object) -> None:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        calls = iter(range(10))
+        fsync = os.fsync
+        last = {"data fsync": 0, "table fsync": 1, "index": 99}.get(step, 99)
+        monkeypatch.setattr(os, "fsync", lambda fd: kill() if next(calls) == last else fsync(fd))
+        with PassageWriter(tmp_path, ENCODER) as writer:
+            writer.append(passages(["new", "newer"]))
+            if step == "write":
+                writer._data.flush()
+                kill()
+            if step == "index":
+                monkeypatch.setattr("knowgate.guard.engine._passage_store.write_text", kill)
+            writer.commit()
+
+    _killed(work)
+
+    assert set(read(tmp_path, ["old", "new", "newer"])) == {content_key("old")}
+    write(tmp_path, ["other", "new"])
+    found = read(tmp_path, ["old", "new", "newer", "other"])
+    assert set(found) == set(map(content_key, ["old", "new", "other"]))
+    assert same(found[content_key("new")], encoded("new"), 5e-4)
+
+
+def test_what_is_not_committed_does_not_count(tmp_path: Path) -> None:
+    write(tmp_path, ["old"])
+    with PassageWriter(tmp_path, ENCODER) as writer:
+        writer.append(passages(["new"]))
+        assert content_key("new") in writer
+    assert len(PassageStore(tmp_path, ENCODER)) == 1
+
+
+def test_a_store_that_is_open_stays_as_it_is_while_another_appends(tmp_path: Path) -> None:
+    write(tmp_path, ["old"])
+    before = PassageStore(tmp_path, ENCODER)
+
+    write(tmp_path, [f"new {i}" for i in range(50)])
+
+    assert len(before) == 1
+    assert same(before.found([content_key("old")])[content_key("old")], encoded("old"), 5e-4)
+    assert len(PassageStore(tmp_path, ENCODER)) == 51
+
+
+def test_two_writers_at_once_are_rejected(tmp_path: Path) -> None:
+    with (
+        PassageWriter(tmp_path, ENCODER),
+        pytest.raises(InputError, match="another process is writing this store"),
+    ):
+        PassageWriter(tmp_path, ENCODER)
+    write(tmp_path, ["afterwards"])
+
+
+def test_threads_and_forked_processes_read_the_same_store(tmp_path: Path) -> None:
+    texts = [f"passage {i}" for i in range(20)]
+    write(tmp_path, texts)
+    store = PassageStore(tmp_path, ENCODER)
+    wrong: list[str] = []
+
+    def look() -> None:
+        found = ((text, store.found([content_key(text)])) for text in texts * 3)
+        wrong.extend(
+            text
+            for text, windows in found
+            if not same(windows[content_key(text)], encoded(text), 5e-4)
+        )
+
+    child = os.fork()
+    if child == 0:
+        try:
+            look()
+        finally:
+            os._exit(1 if wrong else 0)
+    threads = [threading.Thread(target=look) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert wrong == []
+
+
+def _cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size - 3)
+
+
+def _flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def _change(**fields: Any) -> Any:
+    def change(path: Path) -> None:
+        path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "message"),
+    [
+        ("passages.data", _cut, r"passages.data: has \d+ bytes, \d+ were written"),
+        ("passages.data", _flip, "passages.data: the vectors of a passage are not as written"),
+        ("passages.data", os.remove, "passages.data: cannot be read"),
+        ("passages.table", _cut, r"passages.table: has \d+ bytes, \d+ were written"),
+        ("passages.table", _flip, "passages.table: is not as written"),
+        ("passages.table", os.remove, "passages.table: cannot be read"),
+        ("index.json", _cut, "index.json: broken JSON"),
+        ("index.json", _change(passages=1), "passages.table: is not as written"),
+        ("index.json", _change(passages="2"), "index.json: field 'passages'"),
+        ("index.json", _change(data_bytes=1), "passages.table: names places beyond the end"),
+        ("index.json", _change(dtype="float64"), "index.json: field 'dtype'"),
+        ("index.json", _change(more=1), "index.json: field 'more'"),
+        ("index.json", _change(schema_version=2), "schema 2 is newer than 1"),
+        ("index.json", os.remove, "is no store of passages"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_damage_is_one_line_that_names_the_command(
+    name: str, damage: Any, message: str, tmp_path: Path
+) -> None:
+    write(tmp_path, ["a passage"])
+    write(tmp_path, ["another"])
+    damage(tmp_path / name)
+    with pytest.raises(ModelFolderError, match=message) as raised:
+        read(tmp_path, ["a passage", "another"])
+    assert "knowgate index" in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_passages_of_another_encoder_are_rejected_when_read_and_written(tmp_path: Path) -> None:
+    write(tmp_path, ["a passage"])
+    other = ENCODER.model_copy(update={"weights_sha256": "b" * 64})
+    for use in (PassageStore, PassageWriter):
+        with pytest.raises(ModelFolderError, match=r"by another scorer .*weights.*knowgate index"):
+            use(tmp_path, other)
+
+
+def test_folders_and_types_that_do_not_fit_are_rejected(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="holds other files"):
+        PassageWriter(tmp_path / "mine", ENCODER)
+    assert (tmp_path / "mine" / "notes.txt").read_text() == "mine"
+
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be written"):
+        PassageWriter(tmp_path / "file", ENCODER)
+
+    with pytest.raises(InputError, match=r"'float32' is not a precision .* one of float16, int8"):
+        PassageWriter(tmp_path / "new", ENCODER, "float32")
+    write(tmp_path / "store", ["a"], dtype="int8")
+    with pytest.raises(InputError, match="stored in int8, not in float16"):
+        PassageWriter(tmp_path / "store", ENCODER, "float16")
+    write(tmp_path / "store", ["b"])  # in its own dtype
+
+
+def test_a_new_folder_takes_over_what_an_old_one_has(tmp_path: Path) -> None:
+    write(tmp_path / "old", ["kept", "gone"])
+
+    with PassageWriter(tmp_path / "new", ENCODER, reuse=tmp_path / "old") as writer:
+        copied = [writer.copy(content_key(text)) for text in ("kept", "fresh")]
+        writer.append(passages(["fresh"]))
+        writer.commit()
+    shutil.rmtree(tmp_path / "old")
+
+    assert copied == [True, False]
+    found = read(tmp_path / "new", ["kept", "gone", "fresh"])
+    assert set(found) == set(map(content_key, ["kept", "fresh"]))
+    assert same(found[content_key("kept")], encoded("kept"), 5e-4)
+
+
+def test_a_full_disk_is_one_line_and_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, ["old"])
+
+    def full(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with PassageWriter(tmp_path, ENCODER) as writer:
+        writer.append(passages(["new"]))
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(InputError, match=r"cannot be written \(No space left on device"):
+            writer.commit()
+
+    assert set(read(tmp_path, ["old", "new"])) == {content_key("old")}
