@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ._artefacts import Guarantee, GuaranteedRisk, PolicyPoint
-
-if TYPE_CHECKING:
-    from .policy import Policy
+from ._policy_fields import PolicyFields
 
 # Between two ways to sum the same tail.
 _RELATIVE, _ABSOLUTE = 1e-6, 1e-12
@@ -23,7 +20,7 @@ _MAIN_TAIL, _SIDE_TAIL = 0.8, 0.2
 _NO_BOUND = 1.0 - 1e-6
 
 
-def fault_of(policy: Policy) -> str | None:
+def fault_of(policy: PolicyFields) -> str | None:
     """Name what the evidence of a policy's guarantee does not bear out; None where it holds.
 
     A guarantee that certifies nothing, or none at all, promises nothing that could be false.
@@ -39,7 +36,7 @@ def fault_of(policy: Policy) -> str | None:
     return _fault_of_counts(guarantee, chosen) or next(_false_p_values(guarantee, chosen), None)
 
 
-def _serves(policy: Policy, chosen: PolicyPoint) -> bool:
+def _serves(policy: PolicyFields, chosen: PolicyPoint) -> bool:
     """Whether the policy decides by the thresholds of this point."""
     leak = _is_leak(policy.guarantee)
     if policy.relevance_threshold != chosen.relevance:

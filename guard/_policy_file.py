@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from ._artefacts import LATER_FIELDS, Guarantee
 from ._evidence import fault_of
+from ._policy_fields import PolicyFields
 from .errors import PolicyError
 
-if TYPE_CHECKING:
-    from .policy import Policy
+_Policy = TypeVar("_Policy", bound=PolicyFields)
 
 _DIGEST = "digest"
 _UNCHECKED = frozenset({"created_by"})
 _HINT = "write it with `knowgate calibrate`"
 
 
-def policy_text(policy: Policy) -> str:
+def policy_text(policy: PolicyFields) -> str:
     """The policy as indented JSON; a calibrated one with its digest."""
     text = _body(policy)
     if not policy.calibrated:
@@ -29,7 +29,7 @@ def policy_text(policy: Policy) -> str:
     return json.dumps({**fields, _DIGEST: _digest(fields)}, ensure_ascii=False, indent=2)
 
 
-def _body(policy: Policy) -> str:
+def _body(policy: PolicyFields) -> str:
     # An older knowgate rejects fields it does not know, so one that says nothing new stays out.
     silent: dict[str, Any] = {}
     if policy.conflict_between == "memory":
@@ -48,8 +48,8 @@ def _digest(fields: dict[str, Any]) -> str:
 
 
 def checked(
-    kind: type[Policy], value: dict[str, Any], *, where: str, allow_changed: bool
-) -> Policy:
+    kind: type[_Policy], value: dict[str, Any], *, where: str, allow_changed: bool
+) -> _Policy:
     """Make a policy of parsed JSON, and check it against its digest and its evidence.
 
     Args:
@@ -91,13 +91,13 @@ def checked(
     return _without_guarantee(found, fault)
 
 
-def _parsed(kind: type[Policy], fields: dict[str, Any]) -> Policy:
+def _parsed(kind: type[_Policy], fields: dict[str, Any]) -> _Policy:
     # As JSON, where `strict` takes lists for tuples and text for routes, but neither
     # true nor "0.5" for a number.
     return kind.model_validate_json(json.dumps(fields), strict=True)
 
 
-def _change(policy: Policy, digest: object) -> str | None:
+def _change(policy: PolicyFields, digest: object) -> str | None:
     """What of a policy is not as it was when it was calibrated; None where all is."""
     if digest is None:
         return "it has no digest" if policy.calibrated else None
@@ -106,7 +106,7 @@ def _change(policy: Policy, digest: object) -> str | None:
     return fault_of(policy)
 
 
-def _without_guarantee(policy: Policy, why: str) -> Policy:
+def _without_guarantee(policy: _Policy, why: str) -> _Policy:
     note = f"Changed after its calibration ({why}): nothing is guaranteed. {policy.note}"
     changes = {"guarantee": None, "calibration_set_sha256": None, "changed": True}
     return policy.model_copy(update={**changes, "note": note.strip()})

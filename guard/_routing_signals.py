@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from ._fingerprint import Fingerprint
+from ._policy_fields import IdentityCalibrator, PolicyFields, aggregator, finite_or_none
 from ._scorer_defaults import JOINT, output_scale
 from ._signal import Measured, Request, Signal, plain
 from .contracts import (
@@ -25,7 +26,6 @@ from .contracts import (
 )
 from .decision import SignalName
 from .errors import KnowgateError, PolicyError, SignalValueError, UnsupportedLanguageError
-from .policy import IdentityCalibrator, Policy, aggregator, finite_or_none
 from .text import clean_text
 
 
@@ -42,7 +42,7 @@ class RoutingSignal(Signal[Measured]):
 
 
 def routing_signals(
-    policy: Policy,
+    policy: PolicyFields,
     scorer: RelevanceScorer | None,
     estimator: ConfidenceEstimator | None,
     detector: ConflictDetector | None,
@@ -95,7 +95,7 @@ class RelevanceSignal(RoutingSignal[Relevance]):
     deadline = 10.0
     concurrent = False
 
-    def __init__(self, policy: Policy, scorer: RelevanceScorer) -> None:
+    def __init__(self, policy: PolicyFields, scorer: RelevanceScorer) -> None:
         found = scorer.fingerprint
         policy.require_scorer(found if policy.scorer.probe is None else found.probed(scorer))
         self._joint = policy.aggregator == JOINT
@@ -237,7 +237,7 @@ class ConfidenceSignal(RoutingSignal[Confidence]):
     name = SignalName.CONFIDENCE.value
     deadline = 60.0
 
-    def __init__(self, policy: Policy, estimator: ConfidenceEstimator) -> None:
+    def __init__(self, policy: PolicyFields, estimator: ConfidenceEstimator) -> None:
         policy.require_estimator(estimator.fingerprint)
         self._estimator = _stopping_at_threshold(policy, estimator)
         self.checks_deadline = _checks_deadline(self._estimator)
@@ -300,7 +300,9 @@ class ConfidenceSignal(RoutingSignal[Confidence]):
         return cast("BatchConfidenceEstimator", self._estimator)
 
 
-def _stopping_at_threshold(policy: Policy, estimator: ConfidenceEstimator) -> ConfidenceEstimator:
+def _stopping_at_threshold(
+    policy: PolicyFields, estimator: ConfidenceEstimator
+) -> ConfidenceEstimator:
     """`estimator`, made to stop sampling where this policy's decision is fixed.
 
     Seven of the first seven samples fix "at least 0.7", but not yet "at least 0.9".
@@ -324,7 +326,7 @@ class ConflictSignal(RoutingSignal[ConflictFinding | bool]):
 
     name = SignalName.CONFLICT.value
 
-    def __init__(self, policy: Policy, detector: ConflictDetector) -> None:
+    def __init__(self, policy: PolicyFields, detector: ConflictDetector) -> None:
         self._examiner = detector if isinstance(detector, ConflictExaminer) else None
         self._detector = detector
         self.checks_deadline = _checks_deadline(detector)
@@ -333,7 +335,7 @@ class ConflictSignal(RoutingSignal[ConflictFinding | bool]):
         if policy.check_conflict and policy.may_follow:
             self._require_fit(policy)
 
-    def _require_fit(self, policy: Policy) -> None:
+    def _require_fit(self, policy: PolicyFields) -> None:
         name = type(self._detector).__name__
         needs_views = policy.conflict_between != "memory" or policy.on_conflict == "show_both"
         if needs_views and self._examiner is None:

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from ._policy_fields import PolicyFields
 from ._signal import Veto
 from .decision import Reason, SignalName
 from .errors import InputError, PolicyError
-from .policy import Policy
 
 _WORD = re.compile(r"[a-z][a-z0-9_]{0,39}")
 # Reasons of the guard that a bundled veto gives; no other reason of the guard may be one.
@@ -35,7 +35,7 @@ class BoundVeto:
     failure_reason: Reason | str
 
 
-def bound_vetoes(policy: Policy, vetoes: Iterable[Veto[Any]]) -> tuple[BoundVeto, ...]:
+def bound_vetoes(policy: PolicyFields, vetoes: Iterable[Veto[Any]]) -> tuple[BoundVeto, ...]:
     """The vetoes with their thresholds, those that cost least first.
 
     Raises:

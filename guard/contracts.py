@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
-from .errors import InputError
+from .errors import InputError, LanguageModelError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,6 +27,7 @@ __all__ = [
     "ConflictBetween",
     "ConflictFinding",
     "EntailmentModel",
+    "PartialGenerationsError",
     "Premise",
     "PremiseFault",
     "Requirement",
@@ -80,6 +81,27 @@ class Generation:
 
     text: str
     token_logprobs: tuple[float, ...] | None = None
+
+
+class PartialGenerationsError(LanguageModelError):
+    """Only some of the generations asked for arrived.
+
+    Args:
+        message: what failed; never text from the caller.
+        generations: what arrived: one list per prompt, in order, of 0 to n
+            generations, those that failed left out.
+        errors: one per prompt: why its list is short, None where it is not.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        generations: Sequence[Sequence[Generation]],
+        errors: Sequence[LanguageModelError | None],
+    ) -> None:
+        self.generations = tuple(tuple(row) for row in generations)
+        self.errors = tuple(errors)
+        super().__init__(message)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@
     │   └── UnsupportedLanguageError   the scorer does not know the question's language
     └── LanguageModelError             a language model did not answer
         ├── LanguageModelTimeoutError  no answer before the deadline
-        ├── PartialGenerationsError    only some of the answers asked for arrived
+        ├── PartialGenerationsError    only some of the answers arrived (in `contracts`)
         └── PromptTooLongError         the prompt does not fit the context window
 
 Abstaining is not an error: it is a route.
@@ -28,14 +28,11 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ._deadline_errors import DeadlineExceededError
-
-if TYPE_CHECKING:
-    from .contracts import Generation
 
 # Further names of this module are listed by the package.
 __all__ = [
@@ -43,7 +40,6 @@ __all__ = [
     "InputTooLargeError",
     "LanguageModelTimeoutError",
     "ModelFolderError",
-    "PartialGenerationsError",
     "PassageError",
     "PromptTooLongError",
     "SignalValueError",
@@ -150,27 +146,6 @@ class LanguageModelTimeoutError(LanguageModelError):
         """Whether `error` is, or was raised from, a missed deadline."""
         missed = TimeoutError | DeadlineExceededError
         return any(isinstance(cause, missed) for cause in _causes(error))
-
-
-class PartialGenerationsError(LanguageModelError):
-    """Only some of the generations asked for arrived.
-
-    Args:
-        message: what failed; never text from the caller.
-        generations: what arrived: one list per prompt, in order, of 0 to n
-            generations, those that failed left out.
-        errors: one per prompt: why its list is short, None where it is not.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        generations: Sequence[Sequence[Generation]],
-        errors: Sequence[LanguageModelError | None],
-    ) -> None:
-        self.generations = tuple(tuple(row) for row in generations)
-        self.errors = tuple(errors)
-        super().__init__(message)
 
 
 class PromptTooLongError(LanguageModelError):

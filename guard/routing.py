@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from ._policy_fields import PolicyFields, finite_or_none
 from ._signal import Request, Signal
 from .decision import Decision, Found, Mode, OnError, Reason, Route, Scenario, SignalName
 from .errors import (
@@ -30,7 +31,6 @@ from .errors import (
     QuestionError,
     UnsupportedLanguageError,
 )
-from .policy import Policy, finite_or_none
 from .text import InputLimits
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Signals:
     @classmethod
     def replay(
         cls,
-        policy: Policy,
+        policy: PolicyFields,
         relevance: float | None,
         confidence: float | None,
         conflict: bool | None = None,
@@ -106,7 +106,7 @@ class Verdict:
     scenario: Scenario | None
 
 
-def next_signal(policy: Policy, signals: Signals) -> SignalName | None:
+def next_signal(policy: PolicyFields, signals: Signals) -> SignalName | None:
     """The signal to measure next, or None when the decision is fixed."""
     if signals.failed or not (policy.may_follow or policy.may_answer):
         return None
@@ -124,7 +124,7 @@ def next_signal(policy: Policy, signals: Signals) -> SignalName | None:
     return SignalName.CONFLICT if wanted and signals.conflict is None else None
 
 
-def decide_route(policy: Policy, signals: Signals) -> Verdict:
+def decide_route(policy: PolicyFields, signals: Signals) -> Verdict:
     """The verdict for `signals` for which `next_signal` is None."""
     if not (policy.may_follow or policy.may_answer):
         return Verdict(Route.ABSTAIN, Reason.NO_THRESHOLD, None)
@@ -150,7 +150,7 @@ _FAILURES = {
 }
 
 
-def _with_context(policy: Policy, signals: Signals) -> Verdict:
+def _with_context(policy: PolicyFields, signals: Signals) -> Verdict:
     scenario = _scenario_with_context(policy, signals)
     if not signals.conflict:
         return Verdict(Route.FOLLOW_CONTEXT, Reason.SUFFICIENT_CONTEXT, scenario)
@@ -161,7 +161,7 @@ def _with_context(policy: Policy, signals: Signals) -> Verdict:
     return Verdict(Route.FOLLOW_CONTEXT, Reason.CONFLICT_FOLLOWS_CONTEXT, scenario)
 
 
-def _scenario_with_context(policy: Policy, signals: Signals) -> Scenario | None:
+def _scenario_with_context(policy: PolicyFields, signals: Signals) -> Scenario | None:
     if signals.confidence is None or policy.confidence_threshold is None:
         # Whether the model knows it too was not asked: three scenarios are possible.
         return None
@@ -173,7 +173,7 @@ def _scenario_with_context(policy: Policy, signals: Signals) -> Scenario | None:
     return Scenario.CONFLICT if signals.conflict else Scenario.AGREEMENT
 
 
-def _sufficient(policy: Policy, signals: Signals) -> bool:
+def _sufficient(policy: PolicyFields, signals: Signals) -> bool:
     threshold = policy.relevance_threshold
     return (
         policy.may_follow
@@ -184,7 +184,7 @@ def _sufficient(policy: Policy, signals: Signals) -> bool:
     )
 
 
-def _confident(policy: Policy, signals: Signals) -> bool:
+def _confident(policy: PolicyFields, signals: Signals) -> bool:
     threshold = policy.confidence_threshold
     return (
         threshold is not None and signals.confidence is not None and signals.confidence >= threshold
@@ -224,7 +224,7 @@ class FlowSettings:
         on_error: signal name → action; also for `input` and `language`.
     """
 
-    policy: Policy
+    policy: PolicyFields
     signals: Mapping[SignalName, RoutingSignal[Any]]
     vetoes: tuple[BoundVeto, ...]
     on_error: Mapping[str, OnError]

@@ -28,11 +28,12 @@ from .contracts import (
     Confidence,
     ConflictFinding,
     Generation,
+    PartialGenerationsError,
     Premise,
     SetScore,
     View,
 )
-from .errors import LanguageModelError, PartialGenerationsError
+from .errors import LanguageModelError
 from .policy import Fingerprint
 from .signals.answerability import AnswerabilityVeto
 

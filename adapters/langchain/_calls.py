@@ -26,14 +26,13 @@ from tenacity import (
     wait_random,
 )
 
-from ...guard.contracts import Generation
+from ...guard.contracts import Generation, PartialGenerationsError
 from ...guard.deadlines import AllWorkersBusyError
 from ...guard.errors import (
     InputError,
     KnowgateError,
     LanguageModelError,
     LanguageModelTimeoutError,
-    PartialGenerationsError,
     PromptTooLongError,
     is_transient,
 )

@@ -33,6 +33,7 @@ app = typer.Typer(
         "what, where and how to fix it) · 3 nothing could be certified, or not well enough."
     ),
 )
+CommandGroup.app = app
 
 
 def _show_version(value: bool) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -106,7 +106,13 @@ def import_commands(*names: str) -> None:
 
 
 class CommandGroup(TyperGroup):
-    """The root of the command line."""
+    """The root of the command line.
+
+    Attributes:
+        app: that commands register themselves with.
+    """
+
+    app: ClassVar[Any]
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands, in the order of the help."""
@@ -114,7 +120,7 @@ class CommandGroup(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command after importing it; None where there is none of that name."""
-        return _built(cmd_name) if cmd_name in COMMANDS else None
+        return _built(cmd_name, self.app) if cmd_name in COMMANDS else None
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help from the summaries, without importing a command."""
@@ -133,9 +139,7 @@ class CommandGroup(TyperGroup):
 
 
 @cache
-def _built(name: str) -> Any:
+def _built(name: str, app: Any) -> Any:
     """Build a command once: Typer builds all that are registered, which takes a while."""
     import_commands(name)
-    from ._app import app
-
     return typer.main.get_group(app).commands.get(name)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from ...guard.contracts import Generation, LanguageModel
-from ...guard.errors import InputError, KnowgateError, LanguageModelError, PartialGenerationsError
+from ...guard.contracts import Generation, LanguageModel, PartialGenerationsError
+from ...guard.errors import InputError, KnowgateError, LanguageModelError
 
 _Item = TypeVar("_Item")
 _Found = TypeVar("_Found")

@@ -12,8 +12,8 @@ from langchain_core.runnables import Runnable
 from numpy.typing import NDArray
 
 from ...adapters.langchain import ChatModelLM
-from ...guard.contracts import LanguageModel, TextEmbedder
-from ...guard.errors import InputError, LanguageModelError, PartialGenerationsError
+from ...guard.contracts import LanguageModel, PartialGenerationsError, TextEmbedder
+from ...guard.errors import InputError, LanguageModelError
 from ...guard.text import clean_text
 from ..data import QuestionRecord, embed_all
 from ..run import OnStep

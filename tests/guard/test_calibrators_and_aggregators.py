@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from knowgate.guard import InputError
+from knowgate.guard._policy_fields import AGGREGATORS
 from knowgate.guard.policy import (
-    AGGREGATORS,
     Calibrator,
     IdentityCalibrator,
     PlattCalibrator,

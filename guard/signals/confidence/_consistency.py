@@ -11,8 +11,9 @@ from ...contracts import (
     Cost,
     Generation,
     LanguageModel,
+    PartialGenerationsError,
 )
-from ...errors import InputError, LanguageModelError, PartialGenerationsError
+from ...errors import InputError, LanguageModelError
 from ...matching import MeaningMatcher, is_refusal, same_answer
 from ...policy import Fingerprint
 from ...prompts import Prompt

@@ -27,18 +27,13 @@ from ...contracts import (
     Generation,
     HiddenStateLanguageModel,
     LanguageModel,
+    PartialGenerationsError,
     Requirement,
     ScoringLanguageModel,
     checked_language_model,
 )
 from ...deadlines import call_on_thread
-from ...errors import (
-    InputError,
-    KnowgateError,
-    LanguageModelError,
-    LanguageModelTimeoutError,
-    PartialGenerationsError,
-)
+from ...errors import InputError, KnowgateError, LanguageModelError, LanguageModelTimeoutError
 from ...policy import Fingerprint
 
 

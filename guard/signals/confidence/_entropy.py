@@ -7,8 +7,15 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, get_args
 
-from ...contracts import Confidence, Cost, Generation, LanguageModel, Requirement
-from ...errors import InputError, LanguageModelError, PartialGenerationsError
+from ...contracts import (
+    Confidence,
+    Cost,
+    Generation,
+    LanguageModel,
+    PartialGenerationsError,
+    Requirement,
+)
+from ...errors import InputError, LanguageModelError
 from ...matching import is_refusal
 from ...policy import Fingerprint
 from ...prompts import Prompt

@@ -13,10 +13,11 @@ from ...contracts import (
     Cost,
     Generation,
     LanguageModel,
+    PartialGenerationsError,
     Requirement,
     ScoringLanguageModel,
 )
-from ...errors import InputError, LanguageModelError, PartialGenerationsError
+from ...errors import InputError, LanguageModelError
 from ...matching import is_refusal
 from ...policy import Fingerprint
 from ...prompts import Prompt

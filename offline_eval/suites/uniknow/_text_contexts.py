@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from random import Random
 
-from ....guard.contracts import LanguageModel, TextEmbedder
-from ....guard.errors import LanguageModelError, PartialGenerationsError
+from ....guard.contracts import LanguageModel, PartialGenerationsError, TextEmbedder
+from ....guard.errors import LanguageModelError
 from ....guard.text import clean_text
 from ...run import OnProgress, Progress
 from ._alternatives import Alternatives, StatedAnswer, is_another, stated_answer

@@ -18,7 +18,8 @@ from langchain_core.runnables import RunnableLambda
 from knowgate.adapters.langchain import ChatLimits, ChatModelLM
 from knowgate.adapters.langchain._calls import TokenUsage
 from knowgate.guard import InputError, LanguageModelError
-from knowgate.guard.errors import LanguageModelTimeoutError, PartialGenerationsError
+from knowgate.guard.contracts import PartialGenerationsError
+from knowgate.guard.errors import LanguageModelTimeoutError
 from knowgate.guard.signals.confidence import SampledConsistency
 from tests.adapters.langchain.fakes import TalkingModel
 

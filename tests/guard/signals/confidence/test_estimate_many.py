@@ -19,12 +19,13 @@ from knowgate.guard import (
     LanguageModel,
     LanguageModelError,
 )
-from knowgate.guard.contracts import BatchConfidenceEstimator, Cost, Requirement
-from knowgate.guard.errors import (
-    LanguageModelTimeoutError,
+from knowgate.guard.contracts import (
+    BatchConfidenceEstimator,
+    Cost,
     PartialGenerationsError,
-    PromptTooLongError,
+    Requirement,
 )
+from knowgate.guard.errors import LanguageModelTimeoutError, PromptTooLongError
 from knowgate.guard.prompts import Prompt
 from knowgate.guard.signals.confidence import SampledConsistency, Sampling, StepwiseEstimator
 from knowgate.guard.signals.confidence._cascade import Cascade

@@ -21,7 +21,7 @@ from knowgate.guard import (
     LanguageModel,
     LanguageModelError,
 )
-from knowgate.guard.errors import PartialGenerationsError
+from knowgate.guard.contracts import PartialGenerationsError
 from knowgate.guard.matching import MeaningMatcher
 from knowgate.guard.prompts import Prompt
 from knowgate.guard.signals.confidence import CurtailedSampling, SampledConsistency, Sampling

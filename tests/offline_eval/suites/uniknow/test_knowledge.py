@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from knowgate.guard import Generation, InputError, LanguageModelError
-from knowgate.guard.errors import PartialGenerationsError
+from knowgate.guard.contracts import PartialGenerationsError
 from knowgate.offline_eval.suites.uniknow._cases import Knowledge, SuiteQuestion
 from knowgate.offline_eval.suites.uniknow._datasets import PromptSet
 from knowgate.offline_eval.suites.uniknow._knowledge import (
