@@ -17,11 +17,12 @@ versions and date. The exit status is 1 when a check fails.
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
+import multiprocessing
 import os
 import platform
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
@@ -161,7 +162,10 @@ def stand_in(run: Run) -> Path:
         max_position_embeddings=512,
     )
     BertModel(config).save_pretrained(plain)
-    SentenceTransformer(str(plain), device="cpu").save(str(folder))
+    half = run.folder / f"encoder-{os.getpid()}"
+    SentenceTransformer(str(plain), device="cpu").save(str(half))
+    # Whole or not at all: a section may be ended at any moment.
+    half.rename(folder)
     return folder
 
 
@@ -178,8 +182,10 @@ def reranker(run: Run, folder: str | None) -> Path:
         torch.manual_seed(0)
         model = AutoModelForSequenceClassification.from_pretrained(source, num_labels=1)
         model.classifier.weight.data.mul_(20)
-        model.save_pretrained(place)
-        AutoTokenizer.from_pretrained(source).save_pretrained(place)
+        half = run.folder / f"reranker-{os.getpid()}"
+        model.save_pretrained(half)
+        AutoTokenizer.from_pretrained(source).save_pretrained(half)
+        half.rename(place)
     return place
 
 
@@ -672,18 +678,46 @@ def run_section(name: str, run: Run) -> dict[str, Any]:
     }
 
 
-def run_apart(name: str, options: argparse.Namespace, seconds: float) -> dict[str, Any]:
-    """Run one section in a process of its own, which is ended at the limit."""
-    command = [sys.executable, __file__, "--section", name, "--device", options.device]
-    command += ["--size", options.size, "--minutes", str(0.9 * seconds / 60)]
+def run_apart(name: str, run: Run, seconds: float) -> dict[str, Any]:
+    """Run one section in a process of its own, which is ended at the limit.
+
+    It is forked from this one, which has the libraries and has not touched the device.
+    """
+    fork = multiprocessing.get_context("fork")
+    ours, theirs = fork.Pipe(duplex=False)
+    child = fork.Process(target=_send, args=(theirs, name, run))
+    child.start()
+    theirs.close()
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
-        return dict(json.loads(done.stdout.splitlines()[-1]))
-    except subprocess.TimeoutExpired:
+        if ours.poll(seconds):
+            return dict(json.loads(ours.recv()))
         error = f"not done after {seconds:.0f} s"
-    except (IndexError, ValueError):
-        error = f"ended with status {done.returncode}: {done.stderr.strip()[-400:]}"
+    except EOFError:
+        child.join(10)
+        error = f"ended with status {child.exitcode}"
+    finally:
+        child.kill()
+        child.join(10)
     return {"seconds": round(seconds, 1), "error": error, "checks": {}, "found": {}}
+
+
+def _send(pipe: Any, name: str, run: Run) -> None:
+    pipe.send(json.dumps(run_section(name, run)))
+    pipe.close()
+
+
+def import_libraries() -> None:
+    """Import what sections need, once for all of them."""
+    for name in (
+        "sentence_transformers",
+        "knowgate.adapters.huggingface._lm",
+        "knowgate.guard.engine",
+        "knowgate.guard.signals.relevance",
+        "knowgate.calibration.training.scenarios",
+    ):
+        # A section that needs what is missing says so.
+        with suppress(ImportError):
+            importlib.import_module(name)
 
 
 def header(device: str) -> dict[str, Any]:
@@ -733,7 +767,6 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=9.0)
     parser.add_argument("--only", nargs="*", choices=tuple(SECTIONS), help="these sections")
     parser.add_argument("--in-process", action="store_true", help="no process per section")
-    parser.add_argument("--section", choices=tuple(SECTIONS), help=argparse.SUPPRESS)
     return parser.parse_args(given)
 
 
@@ -742,23 +775,21 @@ def main(given: Sequence[str] | None = None) -> int:
     options = arguments(given)
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     end = time.monotonic() + options.minutes * 60
+    sections: dict[str, Any] = {}
+    names = options.only or list(SECTIONS)
+    import_libraries()
     with tempfile.TemporaryDirectory() as place:
-        if options.section is not None:
-            run = Run(options.device, options.size == "tiny", Path(place), end)
-            print(json.dumps(run_section(options.section, run)))
-            return 0
-        sections: dict[str, Any] = {}
-        names = options.only or list(SECTIONS)
         for number, name in enumerate(names):
             # What earlier sections did not use goes to the later ones.
             left = sum(SECTIONS[one][1] for one in names[number:])
-            seconds = (end - time.monotonic()) * SECTIONS[name][1] / left
+            seconds = max(1.0, (end - time.monotonic()) * SECTIONS[name][1] / left)
+            # A section stops measuring before it is ended.
+            until = time.monotonic() + 0.9 * seconds
+            run = Run(options.device, options.size == "tiny", Path(place), until)
             if options.in_process:
-                until = time.monotonic() + seconds
-                run = Run(options.device, options.size == "tiny", Path(place), until)
                 sections[name] = run_section(name, run)
             else:
-                sections[name] = run_apart(name, options, max(1.0, seconds))
+                sections[name] = run_apart(name, run, seconds)
             failed = sections[name]["error"]
             print(f"{name}: {sections[name]['seconds']} s{', ' + failed if failed else ''}")
     report = {"about": header(options.device), "sections": sections}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import sys
+import threading
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -67,6 +69,23 @@ def test_a_section_that_fails_is_reported_and_the_rest_goes_on(
     assert [one["holds"] for one in checks.values()] == [True, False]
     assert "no kernel image" in (tmp_path / "gpu.md").read_text(encoding="utf-8")
     assert {"date", "device", "versions"} <= report["about"].keys()
+
+
+def test_a_section_that_hangs_or_dies_is_ended(script: ModuleType, tmp_path: Path) -> None:
+    def hang(_: Any) -> None:
+        threading.Event().wait()
+
+    def die(_: Any) -> None:
+        os._exit(3)
+
+    run = script.Run("cpu", True, tmp_path, 0.0)
+    for work, seconds, error in ((hang, 0.05, "not done after 0 s"), (die, 60.0, "status 3")):
+        script.SECTIONS["graphs"] = (work, 0.1)
+        assert error in script.run_apart("graphs", run, seconds)["error"]
+    script.SECTIONS["graphs"] = (lambda run: run.check("one", 1.0, 1.0), 0.1)
+    found = script.run_apart("graphs", run, 60.0)
+    assert found["error"] is None
+    assert found["checks"]["one"]["holds"]
 
 
 def test_sections_fit_into_nine_minutes(script: ModuleType) -> None:
