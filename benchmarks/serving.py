@@ -1,6 +1,6 @@
 """How long concurrent callers wait for a decision, beside the scorer alone and beside a peer.
 
-    python benchmarks/serving.py [--size usual] [--rounds 3] [--device cpu] [--model FOLDER]
+    python benchmarks/serving.py [--size quick] [--rounds 3] [--device cpu] [--model FOLDER]
 
 Each caller asks one question after the other, every time with other passages. Ways, all in one
 process and with the same weights:
@@ -67,7 +67,7 @@ class Size:
 
 
 SIZES = {
-    "quick": Size((1, 8), 8, 2, (5, 12)),
+    "quick": Size((1, 8, 64), 16, 2, (5, 12)),
     "usual": Size((1, 8, 64), 64, 5, (95, 106)),
     "full": Size((1, 8, 64), 256, 10, (95, 106)),
 }
@@ -207,7 +207,7 @@ def table(callers: int, found: dict[str, list[dict[str, float]]]) -> list[str]:
 def main() -> None:
     """Measure, and print one table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--size", choices=SIZES, default="usual")
+    parser.add_argument("--size", choices=SIZES, default="quick")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:N or auto")
     parser.add_argument("--model", type=Path, help="folder of a sequence classifier, one label")
