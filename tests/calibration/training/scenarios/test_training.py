@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -202,6 +203,15 @@ def test_4_bit_weights_are_refused_without_cuda(base: Path, tmp_path: Path) -> N
         check_training(tmp_path / "out", settings)
 
     assert list(tmp_path.iterdir()) == []
+
+
+def test_4_bit_weights_without_bitsandbytes_say_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setitem(sys.modules, "bitsandbytes", None)
+    with pytest.raises(MissingDependencyError, match=r"bitsandbytes.*knowgate\[gpu\]"):
+        check_training(tmp_path / "out", ScenarioTrainingSettings(quantise=True))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
