@@ -210,14 +210,18 @@ class Builder:
         language, _, kind = name.removeprefix("RGB-").partition("-")
         path = self._data / "rgb" / f"{language}_fact.first_half.jsonl"
         cases = [
-            alike_in_size(Case(row["query"], tuple(row["positive"]), tuple(row["negative"])))
+            Case(row["query"], tuple(row["positive"]), tuple(row["negative"]))
             for _, row in read_jsonl(path)
             if row["positive"] and row["negative"]
         ]
-        each = "each by itself" if kind else "all together"
+        if kind:
+            title = "positive snippets, negative snippets, each by itself"
+        else:
+            title = "as many positive snippets as negative ones, all together"
+            cases = [alike_in_size(case) for case in cases]
         return CaseSet(
             name,
-            f"RGB {language}: as many positive snippets as negative ones, {each}",
+            f"RGB {language}: {title}",
             self._sample(cases),
             unit="passage" if kind else "set",
             lacks="on_topic",
