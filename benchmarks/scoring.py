@@ -1,53 +1,74 @@
-"""How fast passages are scored, beside sentence-transformers with the same weights.
+"""How fast passages are scored, beside other libraries with the same weights.
 
-    python benchmarks/scoring.py [--exported DIR ...] [--rounds 3] [--size full]
+    python benchmarks/scoring.py --size full --models DIR [--markdown OUT.md]
 
-Nothing is cached, so every passage is a new one. All engines read the same pairs in the same
-run: per round each has a process of its own, one after the other. Peers:
+Three tables, all engines in the same run, and every text a new one unless said otherwise:
 
-- `SentenceTransformer.encode`, float32 and bfloat16, batches of 32 (its default) and of 8;
-- `CrossEncoder.predict` with the same encoder under a random head, likewise: it reads
-  question and passage together, and gives one number where token vectors are kept here.
+- `pairs`: cross-encoders, which read question and passage together. Peers: `CrossEncoder.predict`
+  of sentence-transformers in batches of 32 (its default) and in bfloat16 in batches of 8; ONNX
+  Runtime with its default options on batches of up to 64 padded pairs, as FlashRank and fastembed
+  run it. The encoder of the embedded model under a random head.
+- `tokens`: late interaction. Peer: `SentenceTransformer.encode` for token vectors, then the best
+  cosine per question token, as PyLate does it. The embedded model.
+- `default`: the default scorer on five passages, new and cached, beside the former default, which
+  read every text with a second encoder, too.
 
-Ours are the bi-encoder of the embedded model in torch, and folders of
-`knowgate export-onnx bi_encoder --out DIR [--int8] --calibration-data FILE`. Printed: medians
-over rounds of p50, p99 and pairs per second; CPU time, since a busy machine stretches wall
-time; speed relative to the first peer; the share of the machine's measured matrix product
-rate; peak memory of the process.
+Every engine has a process of its own and they take turns: per round each scores each case a few
+times. Printed are p50 (the median over rounds), p99, pairs per second, CPU time (a busy machine
+stretches wall time), speed relative to the first engine by wall and by CPU time, the share of the
+machine's measured rate of float32 matrix products, peak memory, and how far the scores are from
+those of the engine in brackets. `--models` keeps the models that are exported for it.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import platform
 import resource
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from knowgate.guard.files import write_text
+
 HERE = Path(__file__).parent
-PEER = "SentenceTransformer.encode float32, 32"
-PEERS = {
-    PEER: ("encode", "float32", 32),
-    "SentenceTransformer.encode float32, 8": ("encode", "float32", 8),
-    "SentenceTransformer.encode bfloat16, 8": ("encode", "bfloat16", 8),
-    "CrossEncoder.predict float32, 32": ("predict", "float32", 32),
-    "CrossEncoder.predict bfloat16, 8": ("predict", "bfloat16", 8),
-}
-OURS = {"knowgate torch float32": "float32", "knowgate torch bfloat16": "bfloat16"}
-Pairs = Sequence[tuple[str, str]]
+Pairs = list[tuple[str, str]]
+Score = Callable[[Pairs], Any]
+MIXED = "64 mixed"
 # Products with weights: multiplications per word piece of all-MiniLM-L6-v2, times two.
 FLOP_PER_PIECE = 2 * 6 * (4 * 384 * 384 + 2 * 384 * 1536)
+# Questions per case, passages per question, words of a passage.
+SHAPES = {
+    "1 × 5": (1, 5, (95, 106)),
+    "1 × 5, cached": (1, 5, (95, 106)),
+    "1 × 20": (1, 20, (95, 106)),
+    MIXED: (64, 1, (15, 130)),
+    "1,000 mixed": (1000, 1, (15, 130)),
+}
+# Table to cases.
+CASES = {
+    "pairs": ("1 × 5", "1 × 20", MIXED, "1,000 mixed"),
+    "tokens": ("1 × 5", "1 × 20", MIXED),
+    "default": ("1 × 5", "1 × 5, cached"),
+}
+# Size to rounds, and how often each case is scored in a round.
+SIZES: dict[str, tuple[int, dict[str, int]]] = {
+    "quick": (1, {"1 × 5": 2, "1 × 5, cached": 3}),
+    "usual": (3, {"1 × 5": 4, "1 × 5, cached": 8, "1 × 20": 1, MIXED: 1}),
+    "full": (3, {"1 × 5": 5, "1 × 5, cached": 20, "1 × 20": 2, MIXED: 1, "1,000 mixed": 1}),
+}
+ONCE = "1,000 mixed"
 
 
 def texts(count: int, words: tuple[int, int], seed: int) -> list[str]:
@@ -57,92 +78,291 @@ def texts(count: int, words: tuple[int, int], seed: int) -> list[str]:
     draw = np.random.default_rng(seed)
     found = []
     for _ in range(count):
-        several = " ".join(draw.permutation(sentences)[:60]).split()
+        several = " ".join(sentences[i] for i in draw.permutation(len(sentences))[:60]).split()
         found.append(" ".join(several[: int(draw.integers(*words))]))
     return found
 
 
-def cases(size: str) -> dict[str, tuple[Pairs, int]]:
-    """Pairs by name, and how often they are scored; `quick`, `usual` or `full`."""
-
-    def one(passages: int, seed: int) -> Pairs:
-        [question] = texts(1, (8, 14), seed)
-        return [(question, passage) for passage in texts(passages, (95, 106), seed + 1)]
-
-    mixed = list(zip(texts(64, (8, 14), 5), texts(64, (15, 130), 6), strict=True))
-    if size == "quick":
-        return {"1 × 5": (one(5, 1), 3), "64 mixed": (mixed, 1)}
-    found = {"1 × 5": (one(5, 1), 15), "1 × 20": (one(20, 3), 7), "64 mixed": (mixed, 5)}
-    if size == "full":
-        many = list(zip(texts(1000, (8, 14), 7), texts(1000, (15, 130), 8), strict=True))
-        found["1,000"] = (many, 1)
-    return found
+def pairs_of(case: str, turn: int) -> Pairs:
+    """Pairs of a case, other ones in every turn; passages that are cached stay the same."""
+    questions, passages, words = SHAPES[case]
+    seed = 1000 * list(SHAPES).index(case) + 2 * turn
+    asked = texts(questions, (8, 14), seed)
+    read = texts(questions * passages, words, 1 if "cached" in case else seed + 1)
+    return [(asked[at // passages], text) for at, text in enumerate(read)]
 
 
-def peer(name: str) -> Callable[[Pairs], Any]:
-    """A peer's way to score pairs."""
-    import sentence_transformers
+def cross_encoder_folder(models: Path) -> Path:
+    """The embedded model under a random head of one label."""
     import torch
     import transformers
 
     from knowgate.guard.engine import embedded_model_path
 
-    kind, dtype, size = PEERS[name]
-    folder, options = str(embedded_model_path()), {"dtype": getattr(torch, dtype)}
-    if kind == "encode":
-        encoder = sentence_transformers.SentenceTransformer(
-            folder, device="cpu", model_kwargs=options
-        )
-
-        def encode(pairs: Pairs) -> Any:
-            questions = list(dict.fromkeys(question for question, _ in pairs))
-            given = questions + [passage for _, passage in pairs]
-            return encoder.encode(given, batch_size=size, show_progress_bar=False)
-
-        return encode
-    with tempfile.TemporaryDirectory() as place:
+    folder, source = models / "cross_encoder", str(embedded_model_path())
+    if not folder.is_dir():
         torch.manual_seed(0)
         model = transformers.AutoModelForSequenceClassification.from_pretrained(
-            folder, num_labels=1
+            source, num_labels=1
         )
-        model.save_pretrained(place)
-        transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(place)
-        judge = sentence_transformers.CrossEncoder(place, device="cpu", model_kwargs=options)
-    return lambda pairs: judge.predict(list(pairs), batch_size=size, show_progress_bar=False)
+        model.save_pretrained(folder)
+        transformers.AutoTokenizer.from_pretrained(source).save_pretrained(folder)
+    return folder
 
 
-def ours(name: str) -> Callable[[Pairs], Any]:
-    """Score pairs by the bi-encoder in torch, or by the one in an exported folder."""
-    from knowgate.guard.engine import BiEncoderScorer, exported_as
+def export(models: Path) -> None:
+    """Export what ONNX Runtime runs, unless it is there."""
+    from knowgate.guard.engine import CrossEncoderScorer, export_encoder
+    from knowgate.guard.signals.relevance import export_scorer
 
-    found = None if name in OURS else exported_as(name)
-    options: dict[str, Any] = {"device": "cpu", "cache_bytes": 0}
-    if name in OURS:
-        return BiEncoderScorer(dtype=OURS[name], **options).score_pairs  # type: ignore[arg-type]
-    if found is None or found[0] != "bi_encoder":
-        raise SystemExit(f"{name}: not a folder of `knowgate export-onnx bi_encoder`")
-    return BiEncoderScorer(name, backend="onnx", dtype=found[1], **options).score_pairs  # type: ignore[arg-type]
+    folder, pairs = cross_encoder_folder(models), pairs_of(MIXED, 99) + pairs_of(MIXED, 98)
+    for dtype in ("float32", "int8"):
+        out = models / f"cross_encoder-{dtype}"
+        if not out.is_dir():
+            loaded = CrossEncoderScorer(folder, device="cpu").loaded
+            # Not checked as `export_scorer` does it: the scores of a random head hardly differ.
+            export_encoder(loaded, out, scorer="cross_encoder", dtype=dtype, pairs=pairs)
+        for name in ("late_interaction", "sufficiency"):
+            out = models / f"{name}-{dtype}"
+            if not out.is_dir():
+                export_scorer(name, out, pairs, dtype=dtype)
 
 
-def measure(name: str, size: str) -> dict[str, Any]:
-    """Time one engine in this process."""
-    score = peer(name) if name in PEERS else ours(name)
-    found: dict[str, Any] = {}
-    for case, (pairs, repeats) in cases(size).items():
+def predict(dtype: str, size: int) -> Callable[[Path], Score]:
+    """`CrossEncoder.predict`, its logits."""
+
+    def make(models: Path) -> Score:
+        import sentence_transformers
+        import torch
+
+        judge = sentence_transformers.CrossEncoder(
+            str(models / "cross_encoder"),
+            device="cpu",
+            model_kwargs={"dtype": getattr(torch, dtype)},
+            activation_fn=torch.nn.Identity(),
+        )
+        return lambda pairs: judge.predict(pairs, batch_size=size, show_progress_bar=False)
+
+    return make
+
+
+def padded(models: Path) -> Score:
+    """ONNX Runtime with its default options on batches of padded pairs."""
+    import onnxruntime
+    import tokenizers
+
+    folder = models / "cross_encoder-float32"
+    [graph] = folder.glob("*.onnx")
+    session = onnxruntime.InferenceSession(graph, providers=["CPUExecutionProvider"])
+    tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.enable_truncation(512)
+    tokenizer.enable_padding()
+
+    def score(pairs: Pairs) -> Any:
+        found = []
+        for start in range(0, len(pairs), 64):
+            rows = tokenizer.encode_batch(pairs[start : start + 64])
+            given = {
+                "input_ids": [row.ids for row in rows],
+                "attention_mask": [row.attention_mask for row in rows],
+                "token_type_ids": [row.type_ids for row in rows],
+            }
+            arrays = {name: np.asarray(value, dtype=np.int64) for name, value in given.items()}
+            found.append(session.run(None, arrays)[0][:, 0])
+        return np.concatenate(found)
+
+    return score
+
+
+def own_pairs(name: str, **options: Any) -> Callable[[Path], Score]:
+    """Our cross-encoder."""
+
+    def make(models: Path) -> Score:
+        from knowgate.guard.engine import CrossEncoderScorer
+
+        return CrossEncoderScorer(models / name, device="cpu", cache_bytes=0, **options).score_pairs
+
+    return make
+
+
+def max_sim(dtype: str, size: int) -> Callable[[Path], Score]:
+    """Token vectors by sentence-transformers, and the best cosine per question token."""
+
+    def make(models: Path) -> Score:
+        import sentence_transformers
+        import torch
+
+        from knowgate.guard.engine import embedded_model_path
+
+        encoder = sentence_transformers.SentenceTransformer(
+            str(embedded_model_path()),
+            device="cpu",
+            model_kwargs={"dtype": getattr(torch, dtype)},
+        )
+
+        def vectors(given: Sequence[str]) -> list[Any]:
+            found = encoder.encode(
+                list(given),
+                batch_size=size,
+                output_value="token_embeddings",
+                show_progress_bar=False,
+            )
+            return [torch.nn.functional.normalize(one, dim=1) for one in found]
+
+        def score(pairs: Pairs) -> Any:
+            questions = list(dict.fromkeys(question for question, _ in pairs))
+            asked = dict(zip(questions, vectors(questions), strict=True))
+            told = vectors([passage for _, passage in pairs])
+            return [
+                float((asked[question] @ one.T).max(dim=1).values.sum())
+                for (question, _), one in zip(pairs, told, strict=True)
+            ]
+
+        return score
+
+    return make
+
+
+def own_scorer(name: str, *, exported: str = "", joint: bool = False, **options: Any) -> Any:
+    """One of our scorers; each pair by itself, or all passages of a question together."""
+
+    def make(models: Path) -> Score:
+        from knowgate.guard.signals.relevance import load_scorer
+
+        where = str(models / f"{name}-{exported}") if exported else name
+        scorer: Any = load_scorer(where, device="cpu", **options)
+        return joined(scorer) if joint else scorer.score_pairs  # type: ignore[no-any-return]
+
+    return make
+
+
+def joined(*scorers: Any) -> Score:
+    """The joint score of a question's passages by each scorer; pairs one by one for many."""
+
+    def score(pairs: Pairs) -> Any:
+        if len({question for question, _ in pairs}) > 1:
+            return scorers[0].score_pairs(pairs)
+        passages = [passage for _, passage in pairs]
+        return [one.score_set(pairs[0][0], passages).joint for one in scorers]
+
+    return score
+
+
+def former(models: Path) -> Score:
+    """Two encoders, one after the other, each with its own match."""
+    from knowgate.guard.engine import TokenEncoder
+    from knowgate.guard.signals.relevance import SufficiencyScorer
+
+    second = SufficiencyScorer(encoder=TokenEncoder(device="cpu"))
+    return joined(SufficiencyScorer(device="cpu"), second)
+
+
+ENGINES: dict[str, dict[str, Callable[[Path], Score]]] = {
+    "pairs": {
+        "CrossEncoder.predict float32, 32": predict("float32", 32),
+        "CrossEncoder.predict bfloat16, 8": predict("bfloat16", 8),
+        "ONNX Runtime, padded batch": padded,
+        "knowgate torch float32": own_pairs("cross_encoder"),
+        "knowgate torch bfloat16": own_pairs("cross_encoder", dtype="bfloat16"),
+        "knowgate onnx float32": own_pairs("cross_encoder-float32", backend="onnx"),
+        "knowgate onnx int8": own_pairs("cross_encoder-int8", backend="onnx", dtype="int8"),
+    },
+    "tokens": {
+        "SentenceTransformer.encode float32, 32": max_sim("float32", 32),
+        "SentenceTransformer.encode bfloat16, 8": max_sim("bfloat16", 8),
+        "knowgate torch float32": own_scorer("late_interaction", cache_bytes=0),
+        "knowgate torch bfloat16": own_scorer("late_interaction", cache_bytes=0, dtype="bfloat16"),
+        "knowgate onnx float32": own_scorer("late_interaction", exported="float32", cache_bytes=0),
+        "knowgate onnx int8": own_scorer("late_interaction", exported="int8", cache_bytes=0),
+    },
+    "default": {
+        "former default, torch float32": former,
+        "torch float32": own_scorer("sufficiency", joint=True),
+        "torch bfloat16": own_scorer("sufficiency", joint=True, dtype="bfloat16"),
+        "onnx float32": own_scorer("sufficiency", joint=True, exported="float32"),
+        "onnx int8": own_scorer("sufficiency", joint=True, exported="int8"),
+    },
+}
+# Whose scores the others of a table are compared with, and who is not: another score.
+EXACT = {
+    "pairs": "CrossEncoder.predict float32, 32",
+    "tokens": "knowgate torch float32",
+    "default": "torch float32",
+}
+OTHER = ("SentenceTransformer", "former")
+
+
+@dataclass
+class Engine:
+    """An engine in a process of its own, and what was measured of it."""
+
+    name: str
+    process: Any
+    connection: Any
+    walls: dict[str, list[list[float]]] = field(default_factory=dict)
+    cpus: dict[str, list[float]] = field(default_factory=dict)
+
+    @classmethod
+    def started(cls, table: str, name: str, models: Path) -> Engine:
+        """Start the process, which loads the model."""
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=serve, args=(table, name, models, theirs), daemon=True)
+        process.start()
+        return cls(name, process, ours)
+
+    def ask(self, *request: Any) -> Any:
+        """Send a request and wait for its reply."""
+        self.connection.send(request)
+        return self.connection.recv()
+
+    def measure(self, case: str, turns: range) -> None:
+        """Score a case in each of these turns."""
+        walls, cpus = self.ask(case, turns)
+        self.walls.setdefault(case, []).append(walls)
+        self.cpus.setdefault(case, []).extend(cpus)
+
+    def p50(self, case: str) -> float:
+        """Seconds, the median over rounds of medians."""
+        return statistics.median(statistics.median(one) for one in self.walls[case])
+
+    def p99(self, case: str) -> float:
+        """Seconds, over all rounds."""
+        return float(np.quantile([wall for one in self.walls[case] for wall in one], 0.99))
+
+    def cpu(self, case: str) -> float:
+        """Seconds of CPU time, the median."""
+        return statistics.median(self.cpus[case])
+
+
+def serve(table: str, name: str, models: Path, connection: Any) -> None:
+    """Answer the requests of `Engine`, in its process."""
+    score = ENGINES[table][name](models)
+    seen: set[str] = set()
+    for request in iter(connection.recv, None):
+        if request == ("scores",):
+            connection.send([float(one) for one in score(pairs_of(MIXED, 50))])
+        elif request == ("memory",):
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            connection.send(peak / (1 if sys.platform != "darwin" else 1024) / 1024)
+        else:
+            case, turns = request
+            if case not in seen:
+                score(pairs_of("1 × 5" if case == ONCE else case, -1 % 1000))
+                seen.add(case)
+            connection.send(timed(score, case, turns))
+
+
+def timed(score: Score, case: str, turns: Sequence[int]) -> tuple[list[float], list[float]]:
+    """Seconds of wall time and of CPU time per turn."""
+    walls, cpus = [], []
+    for turn in turns:
+        pairs = pairs_of(case, turn)
+        wall, cpu = time.perf_counter(), time.process_time()
         score(pairs)
-        walls, cpus = [], []
-        for _ in range(repeats):
-            wall, cpu = time.perf_counter(), time.process_time()
-            score(pairs)
-            walls.append(time.perf_counter() - wall)
-            cpus.append(time.process_time() - cpu)
-        found[case] = {
-            "p50": float(np.median(walls)),
-            "p99": float(np.quantile(walls, 0.99)),
-            "cpu": float(np.median(cpus)),
-        }
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return {"cases": found, "megabytes": peak / (1 if sys.platform != "darwin" else 1024) / 1024}
+        walls.append(time.perf_counter() - wall)
+        cpus.append(time.process_time() - cpu)
+    return walls, cpus
 
 
 def gemm_rate() -> float:
@@ -159,68 +379,100 @@ def gemm_rate() -> float:
     return best
 
 
-def pieces(pairs: Pairs) -> int:
-    """Word pieces that are encoded for these pairs, each question once."""
+def work(table: str, case: str) -> float:
+    """Operations of the products with weights for one turn of a case."""
     from knowgate.guard.engine import TokenEncoder
 
-    encoder = TokenEncoder(device="cpu")
-    unique = [*{question for question, _ in pairs}, *(passage for _, passage in pairs)]
-    return sum(len(encoder.pieces(text)) + 2 for text in unique)
+    encoder, pairs = TokenEncoder(device="cpu", cache_bytes=0), pairs_of(case, 0)
+    sizes = {text: len(encoder.pieces(text)) for pair in pairs for text in pair}
+    if table == "pairs":
+        pieces = sum(sizes[question] + sizes[passage] + 3 for question, passage in pairs)
+    elif "cached" in case:
+        pieces = sizes[pairs[0][0]] + 2
+    else:
+        pieces = sum(size + 2 for size in sizes.values())
+    return float(pieces * FLOP_PER_PIECE)
 
 
-def table(rounds: list[dict[str, Any]], names: list[str], size: str) -> str:
-    """The medians over rounds, in Markdown."""
-    lines: list[str] = []
-    rate = gemm_rate()
-    for case, (pairs, _) in cases(size).items():
-        work = pieces(pairs) * FLOP_PER_PIECE
-        lines += [
-            f"\n{case} pairs\n",
-            "| engine | p50, ms | p99, ms | pairs/s | CPU, ms | speed | CPU speed | of the "
-            "product rate | peak MB |",
-            "|---|---|---|---|---|---|---|---|---|",
-        ]
+def agreement(engine: Engine, exact: Sequence[float]) -> str:
+    """The largest difference of a score, and the rank correlation."""
+    from scipy.stats import spearmanr
 
-        def of(name: str, key: str, case: str = case) -> float:
-            return statistics.median(one[name]["cases"][case][key] for one in rounds)
+    if engine.name.startswith(OTHER):
+        return "–"
+    scores = engine.ask("scores")
+    difference = float(np.abs(np.subtract(scores, exact)).max())
+    return f"{difference:.0e}, {spearmanr(scores, exact).statistic:.5f}"
 
-        for name in names:
-            memory = statistics.median(one[name]["megabytes"] for one in rounds)
-            p50, cpu = of(name, "p50"), of(name, "cpu")
-            lines.append(
-                f"| {Path(name).name if os.path.isdir(name) else name} | {p50 * 1e3:.1f} | "
-                f"{of(name, 'p99') * 1e3:.1f} | {len(pairs) / p50:.0f} | {cpu * 1e3:.1f} | "
-                f"{of(PEER, 'p50') / p50:.2f} | {of(PEER, 'cpu') / cpu:.2f} | "
-                f"{work / p50 / rate:.2f} | {memory:.0f} |"
+
+def rows(table: str, engines: Sequence[Engine], cases: Sequence[str]) -> Iterator[str]:
+    """The lines of a table, in Markdown."""
+    first, rate = engines[0], gemm_rate()
+    [exact] = [one.ask("scores") for one in engines if one.name == EXACT[table]]
+    memory = {one.name: one.ask("memory") for one in engines}
+    agreed = {one.name: agreement(one, exact) for one in engines}
+    for case in cases:
+        flop, pairs = work(table, case), SHAPES[case][0] * SHAPES[case][1]
+        yield f"\n**{table}**: {case}\n"
+        yield (
+            "| engine | p50, ms | p99, ms | pairs/s | CPU, ms | speed | CPU speed | of the product "
+            f"rate | peak MB | scores ({EXACT[table]}) |"
+        )
+        yield "|---|---|---|---|---|---|---|---|---|---|"
+        for one in engines:
+            p50, cpu = one.p50(case), one.cpu(case)
+            yield (
+                f"| {one.name} | {p50 * 1e3:.1f} | {one.p99(case) * 1e3:.1f} | {pairs / p50:.0f} | "
+                f"{cpu * 1e3:.1f} | {first.p50(case) / p50:.2f} | {first.cpu(case) / cpu:.2f} | "
+                f"{flop / p50 / rate:.2f} | {memory[one.name]:.0f} | {agreed[one.name]} |"
             )
-    return "\n".join(lines)
+
+
+def measured(table: str, models: Path, size: str) -> list[str]:
+    """The lines of one table: engines take turns."""
+    rounds, repeats = SIZES[size]
+    cases = [case for case in CASES[table] if case in repeats]
+    engines = [Engine.started(table, name, models) for name in ENGINES[table]]
+    try:
+        for number in range(rounds):
+            for case in cases:
+                if case == ONCE and number:
+                    continue
+                turns = range(number * repeats[case], (number + 1) * repeats[case])
+                for engine in engines:
+                    engine.measure(case, turns)
+        return list(rows(table, engines, cases))
+    finally:
+        for engine in engines:
+            engine.process.terminate()
 
 
 def main() -> None:
-    """Run every engine, and print the tables."""
+    """Measure, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--exported", nargs="*", default=[], help="exported bi-encoders")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--size", choices=("quick", "usual", "full"), default="usual")
-    parser.add_argument("--engine", help=argparse.SUPPRESS)
+    parser.add_argument("--size", choices=list(SIZES), default="usual")
+    parser.add_argument("--tables", nargs="+", choices=list(ENGINES), default=list(ENGINES))
+    parser.add_argument("--models", type=Path, help="where exported models are kept")
+    parser.add_argument("--markdown", type=Path, help="write the tables here, too")
     given = parser.parse_args()
-    if given.engine is not None:
-        print(json.dumps(measure(given.engine, given.size)))
-        return
-    names = [*PEERS, *OURS, *given.exported]
-    rounds: list[dict[str, Any]] = []
-    for _ in range(given.rounds):
-        found = {}
-        for name in names:
-            command = [sys.executable, __file__, "--engine", name, "--size", given.size]
-            done = subprocess.run(command, check=True, capture_output=True, text=True)
-            found[name] = json.loads(done.stdout.splitlines()[-1])
-        rounds.append(found)
-    libraries = ", ".join(f"{one} {version(one)}" for one in ("torch", "sentence-transformers"))
-    print(
-        f"{platform.machine()}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}; {libraries}"
-    )
-    print(table(rounds, names, given.size))
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    with tempfile.TemporaryDirectory() as place:
+        models = given.models or Path(place)
+        models.mkdir(parents=True, exist_ok=True)
+        export(models)
+        names = ("torch", "sentence-transformers", "onnxruntime")
+        libraries = ", ".join(f"{one} {version(one)}" for one in names)
+        lines = [
+            f"{platform.machine()}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f}; "
+            f"{libraries}"
+        ]
+        print(lines[0], flush=True)
+        for table in given.tables:
+            found = measured(table, models, given.size)
+            print("\n".join(found), flush=True)
+            lines += found
+    if given.markdown is not None:
+        write_text(given.markdown, "\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":
