@@ -4,7 +4,7 @@
         --data ../shared/data [--scores DIR] [--markdown OUT.md]
 
 Both scorers judge the same passages of the same questions: the sets of `sufficiency.py` in
-English, NoMIRACL, and the sites and regulations of `default_threshold.py` (the best five with the
+English, and the sites and regulations of `default_threshold.py` (the best five with the
 own passage against the best five without it). Printed per set: the AUROC of both, the first
 minus the second with a 95 % interval, and the false abstention of both where 10 % of the
 insufficient sets pass. Questions are drawn with replacement, the same for both; of several sites
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from default_threshold import REGULATIONS, SITES, KnowledgeBase, faq_site, nomiracl, regulation
+from default_threshold import REGULATIONS, SITES, KnowledgeBase, faq_site, regulation
 from numpy.typing import NDArray
 from sufficiency_cases import Builder, Case, top_sets
 from sufficiency_measures import aggregator_of, progress, scored
@@ -34,6 +34,7 @@ from knowgate.guard.signals.relevance import load_scorer
 SETS = (
     "BTT-answers", "BTT-questions", "CPF-answers", "CPF-questions", "XQuAD-en", "XQuAD-en-tfidf",
     "XQuAD-en-top5", "RGB-en", "RGB-en-passages", "microworld-subject", "microworld-relation",
+    "NoMIRACL-en",
 )  # fmt: skip
 DRAWS, LEAK = 2000, 0.10
 HEAD = (
@@ -145,10 +146,6 @@ def all_cases(
     for name in SETS:
         found = builder.build(name)
         yield name, name, list(found.cases), found.unit == "passage"
-    good, bad = nomiracl(data)
-    mixed = [Case(one.question, one.positives, ()) for one in good]
-    mixed += [Case(one.question, (), one.negatives) for one in bad]
-    yield "NoMIRACL-en", "nomiracl", mixed, False
     for name in SITES:
         base = faq_site(data / "faq_pack" / f"{name}.jsonl")
         yield f"FAQ pack, {len(SITES)} sites", f"faq-{name}", site_cases(base, retrieval), False

@@ -54,7 +54,7 @@ def default_threshold(fingerprint: Fingerprint) -> float | None:
     return DEFAULT_THRESHOLDS.get(fingerprint.kind)
 
 
-DEFAULT_THRESHOLDS = {"sufficiency": 0.58}
+DEFAULT_THRESHOLDS = {"sufficiency": 0.57}
 
 
 def misfit(fingerprint: Fingerprint, aggregator: str, calibrator: str) -> str:
