@@ -44,6 +44,7 @@ class MiniLM:
         self._dense_dtype = self._torch.float32
         # Set while the model is exported: a graph for texts of any length needs the mask.
         self.always_masks = False
+        self.attend: Any = self._torch.nn.functional.scaled_dot_product_attention
         self.max_seq_length = int(read_json(folder / "sentence_bert_config.json")["max_seq_length"])
         self.tokenizer = Marks.read(folder)
 
@@ -101,9 +102,7 @@ class MiniLM:
             for part in ("query", "key", "value")
         )
         scale = 1.0 / math.sqrt(width // self._heads)
-        attended = functional.scaled_dot_product_attention(
-            query, key, value, attn_mask=seen, scale=scale
-        )
+        attended = self.attend(query, key, value, attn_mask=seen, scale=scale)
         attended = attended.transpose(1, 2).contiguous().reshape(count, length, width)
         output = self._linear(f"{name}.attention.output.dense", attended)
         vectors = self._normed(f"{name}.attention.output", output + vectors)

@@ -107,7 +107,7 @@ def _write_graph(loaded: LoadedEncoder, path: Path, outputs: list[str]) -> None:
     # Ids and types are all 1, which no vocabulary lacks.
     given = [mask if name == ATTENTION_MASK else torch.ones_like(mask) for name in names]
     dynamic = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
-    with _quietly(), _masked(model):
+    with _quietly(), _for_export(model):
         program = torch.onnx.export(
             Graph().eval(),
             tuple(one.to(model.device) for one in given),
@@ -142,15 +142,35 @@ def _strip(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _masked(model: Any) -> Iterator[None]:
-    """Let the plain model mask always, since the graph is for texts of all lengths."""
+def _for_export(model: Any) -> Iterator[None]:
+    """Let a model mask always, and compute attention step by step.
+
+    The graph is for texts of all lengths. torch's own function for attention becomes more steps
+    in a graph, which guard against rows that see nothing; a row sees itself at least.
+    """
     if isinstance(model, MiniLM):
-        model.always_masks = True
+        masks, attend = model.always_masks, model.attend
+        model.always_masks, model.attend = True, _attended
+        try:
+            yield
+        finally:
+            model.always_masks, model.attend = masks, attend
+        return
+    parts = [part for part in model.modules() if hasattr(part, "set_attn_implementation")]
+    before = [part.config._attn_implementation for part in parts]
+    for part in parts:
+        part.set_attn_implementation("eager")
     try:
         yield
     finally:
-        if isinstance(model, MiniLM):
-            model.always_masks = False
+        for part, name in zip(parts, before, strict=True):
+            part.set_attn_implementation(name)
+
+
+def _attended(query: Any, key: Any, value: Any, *, attn_mask: Any, scale: float) -> Any:
+    scores = query @ key.transpose(-2, -1) * scale
+    unseen = (1.0 - attn_mask.to(scores.dtype)) * -10_000.0
+    return (scores + unseen).softmax(-1) @ value
 
 
 @contextlib.contextmanager

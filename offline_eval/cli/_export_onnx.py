@@ -21,7 +21,10 @@ _HINT = 'each line needs "question" (text) and "passages" (a list of texts)'
 @app.command("export-onnx")
 def export_onnx(
     scorer: Annotated[
-        str, typer.Argument(help="Scorer by name, or a tuned or sentence-transformers folder.")
+        str,
+        typer.Argument(
+            help="Scorer by name, or a tuned, sentence-transformers or reranker folder."
+        ),
     ],
     out_dir: Annotated[Path, typer.Option("--out", help="Folder to write; new or empty.")],
     calibration_data: Annotated[

@@ -12,7 +12,7 @@ from knowgate.guard import InputError
 from knowgate.guard.errors import ModelFolderError
 from knowgate.guard.signals.relevance import _export, export_scorer, load_scorer
 from knowgate.guard.signals.relevance._export import ExportReport
-from tools.attack.tiny_models import WORDS, tiny_encoder
+from tools.attack.tiny_models import WORDS, tiny_cross_encoder, tiny_encoder
 
 EXPORTED = Path(__file__).parents[2] / "engine" / "data" / "exported"
 
@@ -31,11 +31,15 @@ def texts(count: int) -> list[tuple[str, str]]:
 
 
 @pytest.mark.slow
-def test_a_scorer_in_int8_ranks_as_the_one_in_torch(encoder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["bi_encoder", "cross_encoder"])
+def test_a_scorer_in_int8_ranks_as_the_one_in_torch(
+    kind: str, encoder: Path, tmp_path: Path
+) -> None:
     for module in ("onnx", "onnxruntime", "onnxscript"):
         pytest.importorskip(module, reason="needs `pip install 'knowgate[onnx-export]'`")
-    report = export_scorer(str(encoder), tmp_path / "out", texts(120), dtype="int8")
-    assert (report.kind, report.dtype, report.pairs) == ("bi_encoder", "int8", 60)
+    model = encoder if kind == "bi_encoder" else tiny_cross_encoder(tmp_path / "model")
+    report = export_scorer(str(model), tmp_path / "out", texts(120), dtype="int8")
+    assert (report.kind, report.dtype, report.pairs) == (kind, "int8", 60)
     assert report.correlation is not None
     assert report.correlation >= 0.99
     scorer = load_scorer(str(tmp_path / "out"), device="cpu")
