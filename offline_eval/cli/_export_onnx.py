@@ -22,9 +22,7 @@ _HINT = 'each line needs "question" (text) and "passages" (a list of texts)'
 def export_onnx(
     scorer: Annotated[
         str,
-        typer.Argument(
-            help="Scorer by name, or a tuned, sentence-transformers or reranker folder."
-        ),
+        typer.Argument(help="Scorer by name, or a tuned, encoder or reranker folder."),
     ],
     out_dir: Annotated[Path, typer.Option("--out", help="Folder to write; new or empty.")],
     calibration_data: Annotated[
