@@ -254,7 +254,8 @@ class Network:
         heads = int(config.num_attention_heads)
         width = int(getattr(config, "head_dim", None) or config.hidden_size // heads)
         kept = int(getattr(config, "num_key_value_heads", None) or heads)
-        per_token = 2 * int(config.num_hidden_layers) * kept * width * self.model.dtype.itemsize
+        size = int(self.model.dtype.itemsize)
+        per_token = 2 * int(config.num_hidden_layers) * kept * width * size
         # Cut once when prompts become answers, and logits in three wide copies while drawing.
         return 2 * tokens * per_token + 32 * int(config.vocab_size)
 
@@ -370,9 +371,7 @@ class Decoder:
         self._rows = list(range(len(owners)))
         self._step = 0
         self._prefill(streams, owners)
-        self._static = network.begin_static(self._cache, self._mask, self._positions, self._length)
-        if self._static is not None:
-            self._cache = None
+        self._static = self._begin_static()
 
     @property
     def done(self) -> bool:
@@ -401,7 +400,8 @@ class Decoder:
 
         read = read_streams(self._network, streams)
         with torch.inference_mode():
-            self._cache, self._logits = read.cache, read.logits
+            self._cache: Any = read.cache
+            self._logits = read.logits
             # Room for the mask of every token to come, so that no step copies it.
             room = read.mask.new_ones(len(read.mask), max(self._budgets))
             self._mask = torch.cat([read.mask, room], dim=-1)
@@ -412,6 +412,12 @@ class Decoder:
                 self._select(
                     [number * prompts + owner for number in range(len(streams)) for owner in owners]
                 )
+
+    def _begin_static(self) -> StaticStep | None:
+        step = self._network.begin_static(self._cache, self._mask, self._positions, self._length)
+        if step is not None:
+            self._cache = None
+        return step
 
     def _take_tokens(self) -> torch.Tensor:
         import torch

@@ -192,17 +192,19 @@ def _fixed_cache(like: Any, rows: int, length: int) -> Any:
 @lru_cache(maxsize=1)
 def _fixed_layer() -> Any:
     import torch
-    from transformers.cache_utils import StaticLayer
+    from transformers import cache_utils
 
-    class FixedLayer(StaticLayer):  # type: ignore[misc]
+    static_layer: Any = cache_utils.StaticLayer
+
+    class FixedLayer(static_layer):  # type: ignore[misc]
         """A static layer that is filled from a prefilled one and counts tokens on the device."""
 
         def __init__(
             self, rows: int, length: int, keys: torch.Tensor, values: torch.Tensor
         ) -> None:
             super().__init__(max_cache_len=length)
-            self.keys = keys.new_zeros(rows, keys.shape[1], length, keys.shape[3])
-            self.values = values.new_zeros(rows, values.shape[1], length, values.shape[3])
+            self.keys: Any = keys.new_zeros(rows, keys.shape[1], length, keys.shape[3])
+            self.values: Any = values.new_zeros(rows, values.shape[1], length, values.shape[3])
             self.dtype, self.device = keys.dtype, keys.device
             self.filled = torch.zeros((), dtype=torch.long, device=keys.device)
             self.is_initialized = True

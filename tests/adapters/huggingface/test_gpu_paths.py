@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ class Captures:
 
 
 @pytest.fixture
-def fixed(model: Any, tokenizer: Any) -> Iterator[tuple[HuggingFaceLM, Captures]]:
+def fixed(model: Any, tokenizer: Any) -> tuple[HuggingFaceLM, Captures]:
     """A model that decodes short answers on a fixed cache."""
     lm, captures = HuggingFaceLM.from_objects(model, tokenizer, max_new_tokens=12), Captures()
     lm.engine.network.use_fixed_cache(captures)
@@ -146,9 +146,12 @@ def test_a_gpus_memory_says_how_many_rows_run_together(
     monkeypatch.setattr(network, "free_bytes", lambda: 2 * 24 * network.answer_bytes(longest))
     sizes: list[int] = []
     forward = network.forward
-    monkeypatch.setattr(
-        network, "forward", lambda ids, *a, **k: sizes.append(len(ids)) or forward(ids, *a, **k)
-    )
+
+    def counted(ids: torch.Tensor, *given: Any, **options: Any) -> Any:
+        sizes.append(len(ids))
+        return forward(ids, *given, **options)
+
+    monkeypatch.setattr(network, "forward", counted)
     lm.generate(prompts, n=4, temperature=1.0, seed=0)
     # 24 answers of 6 prompts: prompts are read once, in one pass.
     assert [sizes[0], sizes[1]] == [6, 24]

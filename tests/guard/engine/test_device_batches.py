@@ -101,7 +101,12 @@ def test_texts_are_tokenised_while_the_ones_before_run(
     def started(*given: Any) -> Any:
         events.append("start")
         wait = start(*given)
-        return lambda: events.append("wait") or wait()
+
+        def waited() -> Any:
+            events.append("wait")
+            return wait()
+
+        return waited
 
     def tokenised(*given: Any) -> Any:
         events.append("tokenise")
@@ -116,7 +121,7 @@ def test_texts_are_tokenised_while_the_ones_before_run(
 @pytest.mark.parametrize("name", ["sufficiency", "late_interaction"])
 def test_batched_scores_are_those_one_by_one(name: str) -> None:
     questions = ["when is the library open ?", "can a dog swim ?"]
-    one = load_scorer(name, device="cpu")
+    one: Any = load_scorer(name, device="cpu")
     many = batched(load_scorer(name, device="cpu"))
     for alone, together in zip(
         one.score_sets(questions, SETS), many.score_sets(questions, SETS), strict=True
