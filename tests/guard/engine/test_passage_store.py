@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from knowgate.guard import Fingerprint, InputError
 from knowgate.guard._byte_cache import content_key
 from knowgate.guard.engine import EncodedText
-from knowgate.guard.engine._passage_store import PassageStore, PassageWriter
+from knowgate.guard.engine._passage_store import PassageStore, PassageWriter, from_float16
 from knowgate.guard.errors import ModelFolderError
 
 ENCODER = Fingerprint(kind="encoder", weights_sha256="a" * 64, settings={"stride": 3})
@@ -88,6 +88,12 @@ def test_any_texts_appended_in_any_parts_are_read_back_and_no_others(
             assert same(windows, encoded(text), 5e-4 if dtype == "float16" else 5e-3)
             # What is encoded where a passage is missing is rounded alike, to the last bit.
             assert same(windows, store.rounded(encoded(text)), 0.0)
+
+
+def test_every_finite_float16_is_widened_to_the_same_number() -> None:
+    numbers = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    numbers = numbers[np.isfinite(numbers)]
+    assert np.array_equal(from_float16(numbers), numbers.astype(np.float32))
 
 
 def test_keys_that_begin_alike_are_told_apart(tmp_path: Path) -> None:
