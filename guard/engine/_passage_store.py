@@ -104,23 +104,33 @@ class PassageStore:
         Raises:
             ModelFolderError: the vectors of a passage are damaged.
         """
-        values: dict[bytes, list[EncodedText]] = {}
-        for key in keys:
-            if (raw := self.raw(key)) is not None:
-                values[key] = _unpacked(raw, self.dtype)
-        return values
+        places = {key: place for key in keys if (place := self._place(key)) is not None}
+        for place in places.values():
+            self._announce(place)
+        return {key: _unpacked(self._raw(place), self.dtype) for key, place in places.items()}
 
     def raw(self, key: bytes) -> bytes | None:
         """The checked bytes of one passage, None where it is not there. Raises as `found`."""
         place = self._place(key)
-        if place is None:
-            return None
-        record = self._records[place]
-        start = int(record["start"])
-        raw = self._data[start : start + int(record["bytes"])]
-        if zlib.crc32(raw) != record["crc"]:
+        return None if place is None else self._raw(place)
+
+    def _announce(self, place: int) -> None:
+        """Let the system read a passage from the disk while others are waited for."""
+        start, size = self._span(place)
+        if isinstance(self._data, mmap.mmap) and hasattr(self._data, "madvise"):
+            low = start - start % mmap.PAGESIZE
+            self._data.madvise(mmap.MADV_WILLNEED, low, start + size - low)
+
+    def _raw(self, place: int) -> bytes:
+        start, size = self._span(place)
+        raw = self._data[start : start + size]
+        if zlib.crc32(raw) != self._records[place]["crc"]:
             raise _damaged(self.folder / _DATA, "the vectors of a passage are not as written")
         return raw
+
+    def _span(self, place: int) -> tuple[int, int]:
+        record = self._records[place]
+        return int(record["start"]), int(record["bytes"])
 
     def rounded(self, windows: Sequence[EncodedText]) -> list[EncodedText]:
         """Windows as they would be read from here."""
@@ -142,7 +152,8 @@ class PassageStore:
     def _place(self, key: bytes) -> int | None:
         """The record of a key; several keys may begin alike."""
         high, low = _numbers(key)
-        at = int(np.searchsorted(self._high, high))
+        # As a number of the same type, or all would be converted, to floats that are alike.
+        at = int(self._high.searchsorted(np.uint64(high)))
         while at < len(self._high) and self._high[at] == high:
             place = int(self._order[at])
             if self._records[place]["low"] == low:

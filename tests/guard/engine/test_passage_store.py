@@ -98,6 +98,7 @@ def test_every_finite_float16_is_widened_to_the_same_number() -> None:
 
 def test_keys_that_begin_alike_are_told_apart(tmp_path: Path) -> None:
     keys = [b"\x01" * 8 + bytes([i]) * 8 for i in range(5)]
+    keys += [bytes([i]) + b"\x01" * 15 for i in range(2, 200)]
     with PassageWriter(tmp_path, ENCODER) as writer:
         writer.append({key: encoded(str(i)) for i, key in enumerate(keys)})
         writer.commit()
