@@ -165,13 +165,9 @@ def live_answers(guard: Guard, shadow: Guard, encoder: BiEncoderScorer) -> tuple
     records = QuestionRecord.read(sample_knowledge_base_path())
     articles = list(dict.fromkeys(record.source for record in records))
     missing = set(articles[:: len(articles) // MISSING_ARTICLES][:MISSING_ARTICLES])
-    chain = help_desk(guard, encoder, [r for r in records if r.source not in missing])
-    unguarded = help_desk(
-        shadow,
-        encoder,
-        [r for r in records if r.source not in missing],
-    )
     there = [r for r in records if r.source not in missing]
+    store = article_store(encoder, there)
+    chain, unguarded = (help_desk(one, encoder, store) for one in (guard, shadow))
     gone = [r for r in records if r.source in missing]
     half = LIVE_QUESTIONS // 2
     asked = [*_spread(there, half), *_spread(gone, half)]
@@ -191,13 +187,18 @@ def live_answers(guard: Guard, shadow: Guard, encoder: BiEncoderScorer) -> tuple
     )
 
 
-def help_desk(
-    guard: Guard, encoder: BiEncoderScorer, records: Sequence[QuestionRecord]
-) -> GuardedRAG:
-    """A RAG chain over the articles of `records`, as a user would build it."""
+def article_store(
+    encoder: BiEncoderScorer, records: Sequence[QuestionRecord]
+) -> InMemoryVectorStore:
+    """Return a store of the articles of `records`."""
     store = InMemoryVectorStore(ScorerEmbeddings(encoder))
     texts = dict.fromkeys((record.passage or "", record.source or "") for record in records)
     store.add_documents([Document(text, metadata={"source": source}) for text, source in texts])
+    return store
+
+
+def help_desk(guard: Guard, encoder: BiEncoderScorer, store: InMemoryVectorStore) -> GuardedRAG:
+    """Return a RAG chain over the articles in `store`, as a user would build it."""
     return GuardedRAG(
         guard=guard,
         retriever=store.as_retriever(search_kwargs={"k": 5}),

@@ -98,7 +98,7 @@ def test_cases_that_do_not_fit_together_are_refused() -> None:
         fit_isotonic(np.asarray([0.1, 0.2]), np.asarray([0.5, 1.0]))
 
 
-@settings(derandomize=True, deadline=None, max_examples=80)
+@settings(derandomize=True, deadline=None, max_examples=40)
 @given(_CASES, st.randoms(use_true_random=False))
 def test_any_finite_scores_give_a_table_blind_to_order(
     cases: list[tuple[float, bool]], random: Random

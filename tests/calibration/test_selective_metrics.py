@@ -91,7 +91,7 @@ def test_the_curve_and_areas_agree_with_the_peer() -> None:
     )
 
 
-@settings(derandomize=True, deadline=None, max_examples=80)
+@settings(derandomize=True, deadline=None, max_examples=40)
 @given(_CASES)
 def test_the_augrc_is_that_of_auroc_and_error_rate(cases: list[tuple[float, bool]]) -> None:
     confidence, wrong = [c for c, _ in cases], [w for _, w in cases]
@@ -105,7 +105,7 @@ def test_the_augrc_is_that_of_auroc_and_error_rate(cases: list[tuple[float, bool
     assert found == pytest.approx(ranking * rate * (1 - rate) + rate**2 / 2, abs=1e-12)
 
 
-@settings(derandomize=True, deadline=None, max_examples=80)
+@settings(derandomize=True, deadline=None, max_examples=40)
 @given(_CASES, st.randoms(use_true_random=False))
 def test_areas_stay_in_their_bounds_and_are_blind_to_order(
     cases: list[tuple[float, bool]], random: Random
@@ -136,7 +136,7 @@ def test_areas_stay_in_their_bounds_and_are_blind_to_order(
         )
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, deadline=None, max_examples=30)
 @given(st.integers(0, 30), st.integers(0, 30))
 def test_a_perfect_ranking_has_no_excess(right: int, wrong: int) -> None:
     if right + wrong == 0:
@@ -147,7 +147,7 @@ def test_a_perfect_ranking_has_no_excess(right: int, wrong: int) -> None:
     assert SelectiveCurve.excess_aurc([1.0] * right + [0.5] * wrong, losses) == 0.0
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, deadline=None, max_examples=30)
 @given(_CASES, st.sampled_from([0.0, 0.1, 0.25, 0.5, 1.0]))
 def test_coverage_at_risk_is_the_best_threshold_of_all(
     cases: list[tuple[float, bool]], risk: float

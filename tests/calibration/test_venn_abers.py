@@ -122,7 +122,7 @@ def test_scores_that_are_not_finite_are_refused(bad: float) -> None:
         fit_venn_abers([bad, 0.5], [True, False])
 
 
-@settings(derandomize=True, deadline=None, max_examples=80)
+@settings(derandomize=True, deadline=None, max_examples=40)
 @given(_CASES, st.randoms(use_true_random=False))
 def test_any_finite_scores_give_a_table_blind_to_order(
     cases: list[tuple[float, bool]], random: Random

@@ -43,7 +43,7 @@ def test_a_real_answer_is_no_abstention(reply: str) -> None:
 
 @pytest.mark.slow
 @given(reply=_REPLIES)
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=60, deadline=None, derandomize=True)
 def test_any_text_gets_the_same_probability_each_time(reply: str) -> None:
     verdict = _DETECTOR.detect(reply)
 
@@ -55,7 +55,7 @@ def test_any_text_gets_the_same_probability_each_time(reply: str) -> None:
 @given(
     reply=_REPLIES, before=st.text(" \t\r\n\u3000", max_size=5), after=st.text(" \n", max_size=5)
 )
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=50, deadline=None, derandomize=True)
 def test_surrounding_whitespace_and_curly_quotes_change_nothing(
     reply: str, before: str, after: str
 ) -> None:
@@ -85,7 +85,7 @@ def test_a_megabyte_is_read_and_keeps_what_it_opens_with(piece: str) -> None:
 
 @pytest.mark.slow
 def test_a_fence_full_of_blank_lines_is_read_in_linear_time() -> None:
-    blank = "```json " + "\n" * 199_000 + "x"
+    blank = "```json " + "\n" * 60_000 + "x"
 
     assert not _DETECTOR.detect(blank).abstained
 

@@ -9,12 +9,15 @@ import pytest
 from knowgate.guard import Policy, Route
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.signals.relevance import SufficiencyScorer
+from knowgate.offline_eval.cli import _city_demo
 from knowgate.offline_eval.cli._city_demo import CityDemo, run_city_demo, split_sentences
 from knowgate.offline_eval.cli._microworld_demo import (
     SITUATIONS,
     MicroworldAnswer,
     run_microworld_demo,
 )
+from knowgate.offline_eval.testbed import sample_knowledge_base_path
+from tests.offline_eval.cli.commands import read_lines, write_lines
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +34,13 @@ def encoder() -> BiEncoderScorer:
 
 @pytest.fixture(scope="module")
 def city(folder: Path, encoder: BiEncoderScorer) -> CityDemo:
-    return run_city_demo(folder, encoder, SufficiencyScorer())
+    """The demo on every other article: all of them take half a minute."""
+    rows = read_lines(sample_knowledge_base_path())
+    articles = list(dict.fromkeys(row["source"] for row in rows))[::2]
+    some = write_lines(folder / "some.jsonl", [row for row in rows if row["source"] in articles])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_city_demo, "sample_knowledge_base_path", lambda: some)
+        return run_city_demo(folder, encoder, SufficiencyScorer())
 
 
 @pytest.fixture(scope="module")

@@ -50,7 +50,7 @@ def test_a_killed_command_goes_on_where_it_stopped(tmp_path: Path, finished_run:
     rows = tmp_path / "run" / "rows.jsonl"
     arguments = ("measure", "--questions", questions, "--scorer", "lexical", "--out")
     with command(*arguments, tmp_path / "run") as process:
-        process.wait_for_lines(rows, 5)
+        process.wait_for_lines(rows, 1)
         process.signal(signal.SIGKILL)
         process.wait()
     killed = rows.read_bytes()

@@ -51,7 +51,7 @@ def test_any_rows_come_back_as_they_were(rows: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(rows=_ROWS, data=st.data())
 def test_after_any_cut_exactly_the_whole_rows_are_left_and_the_rest_can_follow(
     rows: list[dict[str, Any]], data: st.DataObject

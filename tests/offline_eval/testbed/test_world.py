@@ -194,7 +194,7 @@ def test_implausible_values_are_of_a_wrong_kind_or_impossible() -> None:
             assert entity is None or entity.kind.value != fact.value_kind.value
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(number=st.integers(0, len(WORLD.facts) - 1), seed=st.integers(0, 1000))
 def test_irrelevant_documents_lack_the_answer(number: int, seed: int) -> None:
     fact = WORLD.facts[number]

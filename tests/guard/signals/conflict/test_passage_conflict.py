@@ -160,7 +160,7 @@ def test_every_bundled_detector_can_be_examined() -> None:
 
 
 @given(st.lists(st.sampled_from([NINE, TEN, SILENT, ODD, ""]), max_size=6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_views_share_no_passage_and_miss_none_that_answers(passages: Sequence[str]) -> None:
     finding = detector().examine("When?", "noon", passages)
 

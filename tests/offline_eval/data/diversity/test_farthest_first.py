@@ -88,7 +88,7 @@ def test_of_many_equally_far_items_the_first_is_picked_in_every_round(seed: int)
     assert farthest_first(vectors, min_distance=0.05).tolist() == picked
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     arrays(
         np.int64,

@@ -70,7 +70,7 @@ def test_copies_have_no_uniqueness_at_all() -> None:
     assert scores[3] > 0.5
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(_texts)
 def test_blocks_of_products_give_what_pairs_give(texts: list[str]) -> None:
     assert keyword_uniqueness(texts).tolist() == pytest.approx(_as_defined(texts), abs=1e-5)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -346,10 +348,13 @@ def test_a_folder_with_something_else_in_it_is_refused(documents: Path, tmp_path
     assert sorted(path.name for path in documents.iterdir()) == ["fees.txt", "rules.txt"]
 
 
-def slow_build(documents: Path, out: Path, log: Path) -> None:
-    """Build with a model that notes every answer and often fails."""
+def slow_build(documents: Path, out: Path, log: Path, most: int) -> None:
+    """Build with a model that notes every answer, often fails, and hangs after `most` answers."""
+    answers = itertools.count()
 
     def script(messages: Sequence[BaseMessage]) -> Mapping[str, Any]:
+        if next(answers) >= most:
+            time.sleep(3600)
         with log.open("a") as stream:
             stream.write("x\n")
         return scripted_facts(messages)
@@ -376,12 +381,13 @@ def test_a_killed_build_goes_on_and_repeats_no_more_than_was_under_way(
     arguments = (folder, tmp_path / "kb", tmp_path / "log")
     stored = tmp_path / "kb" / "calls" / "questions.jsonl"
 
-    with Program(slow_build, *arguments) as killed:
+    # However late it is killed, it is not at its end.
+    with Program(slow_build, *arguments, 60) as killed:
         killed.wait_for_lines(stored, 21)
         killed.signal(signal.SIGKILL)
         killed.wait()
     survived = stored.read_bytes()
-    with Program(slow_build, *arguments) as resumed:
+    with Program(slow_build, *arguments, 1000) as resumed:
         assert resumed.wait() == 0, resumed.err
     build(folder, tmp_path / "calm", ScriptedChat(script=scripted_facts))
 

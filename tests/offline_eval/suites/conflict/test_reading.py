@@ -174,7 +174,7 @@ NAMES = st.sampled_from(
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.dictionaries(NAMES, JSON, max_size=8), max_size=3),
     st.sampled_from(["json", "jsonl"]),
@@ -189,7 +189,7 @@ def test_any_file_is_read_or_refused(
         assert isinstance(ConflictItem.read(path), ConflictSet)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.binary(max_size=200), st.sampled_from(["json", "jsonl", "csv"]))
 def test_any_bytes_are_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, content: bytes, suffix: str

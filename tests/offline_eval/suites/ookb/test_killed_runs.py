@@ -24,8 +24,8 @@ from tests.support.commands import Program
 _FILES = ("manifest.json", "questions.jsonl", "rows.jsonl")
 
 
-def _start(questions: Path, out: Path, pause: float) -> Program:
-    return Program(partial(run_toy, pause=pause), questions, out)
+def _start(questions: Path, out: Path, hang_at: int) -> Program:
+    return Program(partial(run_toy, hang_at=hang_at), questions, out)
 
 
 def _rows(out: Path) -> int:
@@ -43,7 +43,8 @@ def test_a_run_killed_again_and_again_is_the_same_as_one_left_alone(tmp_path: Pa
 
     counts = []
     for rows in (1, 7, 8, 30, 52, 71):
-        with _start(questions, killed, pause=0.01) as process:
+        # However late it is killed, it is not at its end.
+        with _start(questions, killed, hang_at=rows + 4) as process:
             process.wait_for_lines(killed / "rows.jsonl", rows)
             process.signal(signal.SIGKILL)
             assert process.wait() == -signal.SIGKILL
@@ -171,7 +172,7 @@ def test_a_run_of_other_questions_is_refused(toy: Path) -> None:
 
 def test_a_run_that_another_process_writes_is_refused(tmp_path: Path) -> None:
     questions = write_toy_questions(tmp_path / "kb.jsonl", 40)
-    with _start(questions, tmp_path / "run", pause=0.2) as process:
+    with _start(questions, tmp_path / "run", hang_at=1) as process:
         process.wait_for_lines(tmp_path / "run" / "rows.jsonl", 1)
         with pytest.raises(InputError, match="another process is writing this run"):
             run_toy(questions, tmp_path / "run")

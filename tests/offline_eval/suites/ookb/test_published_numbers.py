@@ -60,7 +60,7 @@ def test_answers_alone_are_told_apart_as_well_as_measured_before(
 def test_with_the_question_in_the_passage_it_is_easy(
     shared_data: Path, tmp_path: Path, encoder: BiEncoderScorer
 ) -> None:
-    run = _run(shared_data, tmp_path / "run", encoder, "CPF", PassageKind.QUESTION_ANSWER)
+    run = _run(shared_data, tmp_path / "run", encoder, "BTT", PassageKind.QUESTION_ANSWER)
 
     found = _auroc(run)
     assert found is not None

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from knowgate.guard import Fingerprint
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.data import Encoder
+from knowgate.offline_eval.run import Progress
 from knowgate.offline_eval.suites import RunOptions, run_suite
 from knowgate.offline_eval.suites.ookb import MEASURE, Instruments
 from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
@@ -64,15 +65,20 @@ def run_toy(
     out: Path,
     *,
     top_k: int = 3,
-    pause: float = 0.0,
+    hang_at: int | None = None,
     encoder: Encoder | None = None,
     scorer: LexicalScorer | None = None,
 ) -> Path:
-    """Run the suite with a lexical scorer, pausing after each row."""
+    """Run the suite with a lexical scorer; `hang_at` so many rows it waits to be killed."""
+
+    def progress(state: Progress) -> None:
+        if state.done == hang_at:
+            time.sleep(3600)
+
     return run_suite(
         MEASURE,
         MeasureSettings(questions=questions, top_k=top_k),
         out,
         [Instruments(scorer or LexicalScorer(), ToyEncoder() if encoder is None else encoder)],
-        RunOptions(on_progress=lambda _: time.sleep(pause)),
+        RunOptions(on_progress=progress),
     ).folder

@@ -86,7 +86,7 @@ def test_a_full_stop_that_ends_the_sentence_stays() -> None:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     words=st.lists(
         st.sampled_from(["a", "an", "the", "pear", "Pear", "pears", "pear's", "of", "1.", "."]),
