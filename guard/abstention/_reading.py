@@ -54,7 +54,7 @@ _TRANSLATION = str.maketrans(
 )
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
 _MARKDOWN = re.compile(
-    r"[*~|>]+|(?<!\w)_+|_+(?!\w)|^\s{0,3}#{1,6}\s+|^\s*(?:[-+•·]|\d{1,2}[.)])\s+",
+    r"[*~|>]+|(?<!\w)_+|_+(?!\w)|^\s{0,3}#{1,6}\s+|^[^\S\n]*(?:[-+•·]|\d{1,2}[.)])\s+",
     re.MULTILINE,
 )
 _CONTRACTIONS = (
