@@ -34,7 +34,7 @@ from policybench_measures import Part, Result, measured
 from policybench_rates import shown
 
 from knowgate.calibration import CalibrationRecord
-from knowgate.calibration.risk import Leak, PolicyBinding, fit_policy, split_questions
+from knowgate.calibration.risk import Leak, PolicyBinding, fit_policy
 from knowgate.guard import KnowgateError, Policy
 from knowgate.guard.files import write_json, write_text
 from knowgate.guard.signals.relevance import default_aggregator, load_scorer
@@ -139,7 +139,7 @@ def halves(
 ) -> Iterator[tuple[Policy, frozenset[str]]]:
     """Policies fitted on halves, each with the questions of the other half."""
     for seed in range(splits):
-        parts = split_questions(domain.records, share=0.5, seed=seed, by_group=True)
+        parts = CalibrationRecord.split(domain.records, share=0.5, seed=seed, by_group=True)
         for fit_on, test in (parts, parts[::-1]):
             policy = fitted(fit_on, judges, risk, delta)
             yield policy, frozenset(one.question_id for one in test)

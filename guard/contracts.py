@@ -30,20 +30,11 @@ __all__ = [
     "PartialGenerationsError",
     "Premise",
     "PremiseFault",
-    "Requirement",
     "ScoringLanguageModel",
     "SetScore",
     "TextEmbedder",
     "View",
 ]
-
-
-class Requirement(StrEnum):
-    """What an estimator needs of its language model; each includes those before it."""
-
-    TEXT = "text"
-    LOGPROBS = "logprobs"
-    WEIGHTS = "weights"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ from ._plan import LeakPlan
 from ._policy_fit import fit_policy
 from ._problems import Problem
 from ._risks import LEARN_CALIBRATORS, Coverage, Leak, LossTable, Risk, RiskTarget
-from ._units import one_per_question, split_questions
 
 __all__ = [
     "LEARN_CALIBRATORS",
@@ -41,6 +40,4 @@ __all__ = [
     "certify",
     "fit_policy",
     "learn_path",
-    "one_per_question",
-    "split_questions",
 ]

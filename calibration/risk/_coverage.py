@@ -14,7 +14,6 @@ from ._learned_path import Forecast, forecast_path
 from ._path import PathPoint
 from ._risks import LEARN_PATH, Coverage, RiskTarget
 from ._statement import LOSSES, NOT_COVERED, POPULATION, percent_of
-from ._units import one_per_question, split_questions
 
 # Every further candidate widens the bound on the risk a little.
 _CANDIDATES = 8
@@ -32,8 +31,8 @@ def fit_coverage(
     Pearson (at δ/2, shared among them).
     """
     questions = len({record.question_id for record in records})
-    learning, testing = split_questions(records, share=LEARN_PATH.of(questions))
-    units = one_per_question(testing)
+    learning, testing = CalibrationRecord.split(records, share=LEARN_PATH.of(questions))
+    units = CalibrationRecord.one_per_question(testing)
     forecasts = forecast_path(
         learning,
         (RiskTarget("selective", 0.5),),

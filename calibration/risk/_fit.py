@@ -26,7 +26,6 @@ from ._path import PathPoint
 from ._problems import Problem
 from ._risks import Leak, Risk
 from ._statement import percent
-from ._units import is_answerable, one_per_question
 
 _UNNAMED = Fingerprint(kind="unnamed")
 ALL_ROUTES = (Route.FOLLOW_CONTEXT, Route.ANSWER, Route.ABSTAIN)
@@ -140,7 +139,7 @@ class Fit:
         raw, policy = isinstance(self.risk, Leak), self.policy
         routes = []
         for record in self.records:
-            right = is_answerable(record) if raw else record.context_right
+            right = record.is_answerable if raw else record.context_right
             if right or record.closed_book_right:
                 relevance = record.relevance
                 if raw and relevance is not None:
@@ -179,5 +178,5 @@ def policy_at(
         calibration_set_sha256=records_sha256(records),
     )
     # Live questions come one by one: variants of one would count as evidence about several.
-    questions = one_per_question(records)
+    questions = CalibrationRecord.one_per_question(records)
     return policy.model_copy(update={"histograms": calibration_histograms(policy, questions)})

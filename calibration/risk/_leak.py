@@ -35,7 +35,6 @@ from ._fit import Fit, FitSettings
 from ._leak_certificate import LeftOut, certify_leak, thresholds_between
 from ._risks import Leak
 from ._statement import percent, stored_point, stored_risk
-from ._units import is_answerable
 
 Floats = NDArray[np.float64]
 _LOSS = "a question whose source was left out of the knowledge base passes as sufficiently covered"
@@ -52,7 +51,7 @@ def fit_leak(records: Sequence[CalibrationRecord], risk: Leak, settings: FitSett
     out: a guard abstains from those, so that can only lower the pass rate. A question whose
     source the retriever missed counts as left out only, never as answerable.
     """
-    in_kb = [r.relevance for r in records if is_answerable(r) and r.relevance is not None]
+    in_kb = [r.relevance for r in records if r.is_answerable and r.relevance is not None]
     left_out = LeftOut.of([r for r in records if r.case == "left_out" and r.relevance is not None])
     level = settings.level
     scores = [*in_kb, *left_out.scores.tolist()]
@@ -178,7 +177,7 @@ def _sha256(records: Sequence[CalibrationRecord]) -> str:
         values = pairs.setdefault(
             record.question_id, [record.question_id, record.group, None, None]
         )
-        if is_answerable(record):
+        if record.is_answerable:
             values[2] = record.relevance
         elif record.case == "left_out":
             values[3] = record.relevance

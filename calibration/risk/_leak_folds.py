@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from .. import CalibrationRecord
 from ._fit import Fit
 from ._leak_certificate import LeftOut, thresholds_between
-from ._units import is_answerable
 
 Floats = NDArray[np.float64]
 _MOST_FOLDS = 20
@@ -80,7 +79,7 @@ def _threshold(records: Sequence[CalibrationRecord], share: float) -> float | No
     if not measured:
         return None
     left_out = LeftOut.of(measured)
-    in_kb = [r.relevance for r in records if is_answerable(r) and r.relevance is not None]
+    in_kb = [r.relevance for r in records if r.is_answerable and r.relevance is not None]
     thresholds = thresholds_between(left_out.scores, [*in_kb, *left_out.scores.tolist()])
     order = np.argsort(-left_out.scores, kind="stable")
     passing = np.concatenate([[0.0], np.cumsum(_weights(left_out)[order])])

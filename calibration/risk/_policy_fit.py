@@ -32,7 +32,6 @@ from ._statement import (
     stored_risk,
     uncertified_statement,
 )
-from ._units import one_per_question, split_questions
 
 
 def fit_policy(
@@ -105,8 +104,8 @@ def _fit_targets(
 ) -> Fit:
     if path is None:
         questions = len({record.question_id for record in records})
-        learning, testing = split_questions(records, share=LEARN_PATH.of(questions))
-        units = one_per_question(testing)
+        learning, testing = CalibrationRecord.split(records, share=LEARN_PATH.of(questions))
+        units = CalibrationRecord.one_per_question(testing)
         points = learn_path(
             learning,
             targets,
@@ -117,7 +116,7 @@ def _fit_targets(
             conflict_between=settings.conflict_between,
         )
     else:
-        units = one_per_question(records)
+        units = CalibrationRecord.one_per_question(records)
         points = as_path(path)
     _require_allowed(points, settings)
     certificate = certify(

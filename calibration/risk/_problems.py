@@ -8,7 +8,6 @@ from typing import ClassVar, Literal
 
 from ...guard.policy import Policy
 from .. import CalibrationRecord, Interval, SelectiveCurve
-from ._units import is_answerable
 
 _MOST_MISSES = 1 / 3
 _RESAMPLES = 400
@@ -81,7 +80,7 @@ def _misses(records: Sequence[CalibrationRecord]) -> Problem | None:
     asked = [
         r for r in records if r.case == "in_kb" and (r.relevance is not None or r.nothing_retrieved)
     ]
-    missed = sum(not is_answerable(record) for record in asked)
+    missed = sum(not record.is_answerable for record in asked)
     if not asked or missed <= _MOST_MISSES * len(asked):
         return None
     return Problem(

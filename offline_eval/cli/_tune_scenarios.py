@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from ...calibration.training.scenarios import (
-    ScenarioTrainingReport,
     ScenarioTrainingSettings,
     check_training,
     train_scenarios,
@@ -101,7 +100,11 @@ def scenarios(
         report = train_scenarios(
             folder, examples, out_dir, settings=settings, seed=seed, on_progress=advance
         )
-    _tell(report, model)
+    out.print(f"{report}\n→ {report.folder}", markup=False)
+    path = "microworld_model_path()" if model == EMBEDDED else repr(model)
+    out.print(
+        f"Use it as HuggingFaceLM({path}, adapter={quote(str(report.folder))!r})", markup=False
+    )
 
 
 def _settings(model: str, method: TrainedMethod) -> ScenarioTrainingSettings:
@@ -110,21 +113,3 @@ def _settings(model: str, method: TrainedMethod) -> ScenarioTrainingSettings:
     if method is TrainedMethod.DPO:
         return ScenarioTrainingSettings.for_embedded_preferences()
     return ScenarioTrainingSettings.for_embedded()
-
-
-def _tell(report: ScenarioTrainingReport, model: str) -> None:
-    first, last = report.losses[0], report.losses[-1]
-    left_out = f", {report.left_out} too long" if report.left_out else ""
-    loss = f"loss {first:.3f}"
-    if len(report.losses) > 1:
-        loss += f" in the first epoch, {last:.3f} in the last"
-    out.print(
-        f"{report.examples} examples{left_out}, {report.steps} steps in {report.seconds:.0f} s on "
-        f"{report.device}: {loss}",
-        markup=False,
-    )
-    path = "microworld_model_path()" if model == EMBEDDED else repr(model)
-    out.print(f"→ {report.folder}", markup=False)
-    out.print(
-        f"Use it as HuggingFaceLM({path}, adapter={quote(str(report.folder))!r})", markup=False
-    )

@@ -8,15 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...calibration import CalibrationRecord
-from ...calibration.risk import (
-    Evidence,
-    Fit,
-    PathPoint,
-    PolicyBinding,
-    RiskTarget,
-    learn_path,
-    one_per_question,
-)
+from ...calibration.risk import Evidence, Fit, PathPoint, PolicyBinding, RiskTarget, learn_path
 from ...guard.decision import Route
 from ...guard.policy import Policy
 from ._calibrators import calibrated_records, calibrator_of, choose_calibrators
@@ -84,7 +76,7 @@ class _Making:
             may_answer=Route.ANSWER in self.routes,
             conflict_between=between,
         )
-        evidence = Evidence.of(one_per_question(calibrated))
+        evidence = Evidence.of(CalibrationRecord.one_per_question(calibrated))
         codes = evidence.route_codes(path, conflict_between=between)
         point = _nearest(path, (codes != 0).mean(axis=1).tolist(), self.share)
         checks = point.on_conflict == "abstain"

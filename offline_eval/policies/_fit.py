@@ -26,8 +26,6 @@ from ...calibration.risk import (
     Risk,
     fit_policy,
     learn_path,
-    one_per_question,
-    split_questions,
 )
 from ...guard.decision import Route
 from ...guard.errors import InputError
@@ -292,7 +290,7 @@ def _fit(
             calibrated_records(parts.learn, binding),
             risk,
             delta=Guarantee.level_of(asked.delta, attempt),
-            questions=len(one_per_question(records)),
+            questions=len(CalibrationRecord.one_per_question(records)),
             may_follow=Route.FOLLOW_CONTEXT in routes,
             may_answer=Route.ANSWER in routes,
             conflict_between=measured.conflict_between,
@@ -365,7 +363,7 @@ def _two_parts(measured: CalibrationSet, share: float) -> _Parts:
             where=measured.source,
             hint="name a run of the ookb suite",
         )
-    fit_on, test = split_questions(measured.records, share=share, by_group=True)
+    fit_on, test = CalibrationRecord.split(measured.records, share=share, by_group=True)
     if not fit_on or (not test and share < 1.0):
         raise InputError(
             "too few distinct passages to split into two parts",
@@ -381,9 +379,9 @@ def _three_parts(measured: CalibrationSet, share: float) -> _Parts:
     Raises:
         InputError: one of the first two would be empty.
     """
-    fit_on, test = split_questions(measured.records, share=share)
+    fit_on, test = CalibrationRecord.split(measured.records, share=share)
     learning = LEARN_CALIBRATORS.of(len({record.question_id for record in fit_on}))
-    learn, certifying = split_questions(fit_on, share=learning)
+    learn, certifying = CalibrationRecord.split(fit_on, share=learning)
     if not learn or not certifying:
         raise InputError(
             f"too few questions to split: {measured.questions}, of them {share:g} to fit on",

@@ -160,3 +160,14 @@ class ScenarioTrainingReport:
     base_sha256: str
     adapter_sha256: str
     reused: bool = False
+
+    def __str__(self) -> str:
+        first, last = self.losses[0], self.losses[-1]
+        left_out = f", {self.left_out} too long" if self.left_out else ""
+        loss = f"loss {first:.3f}"
+        if len(self.losses) > 1:
+            loss += f" in the first epoch, {last:.3f} in the last"
+        return (
+            f"{self.examples} examples{left_out}, {self.steps} steps in {self.seconds:.0f} s on "
+            f"{self.device}: {loss}"
+        )

@@ -6,12 +6,13 @@ import math
 from collections.abc import Generator
 from typing import Any
 
-from ...contracts import Confidence, Cost, Generation, LanguageModel, Requirement
+from ...contracts import Confidence, Cost, Generation, LanguageModel
 from ...errors import InputError, KnowgateError
 from ...policy import Fingerprint
 from ...prompts import Prompt
 from ._consistency import SampledConsistency
 from ._driver import Draw, Request, Steps, StepwiseEstimator
+from ._requirement import Requirement
 from ._token_probability import TokenProbability
 
 # What an accepted value is at least, and a rejected one at most, whatever the bands.

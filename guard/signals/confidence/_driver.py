@@ -28,13 +28,13 @@ from ...contracts import (
     HiddenStateLanguageModel,
     LanguageModel,
     PartialGenerationsError,
-    Requirement,
     ScoringLanguageModel,
     checked_language_model,
 )
 from ...deadlines import call_on_thread
 from ...errors import InputError, KnowgateError, LanguageModelError, LanguageModelTimeoutError
 from ...policy import Fingerprint
+from ._requirement import Requirement
 
 
 @dataclass(frozen=True, slots=True)

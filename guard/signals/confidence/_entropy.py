@@ -7,20 +7,14 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, get_args
 
-from ...contracts import (
-    Confidence,
-    Cost,
-    Generation,
-    LanguageModel,
-    PartialGenerationsError,
-    Requirement,
-)
+from ...contracts import Confidence, Cost, Generation, LanguageModel, PartialGenerationsError
 from ...errors import InputError, LanguageModelError
 from ...matching import is_refusal
 from ...policy import Fingerprint
 from ...prompts import Prompt
 from ._clusters import ClustersFrom, EqualAnswers, as_clusters
 from ._driver import Compute, Draw, Steps, StepwiseEstimator
+from ._requirement import Requirement
 from ._stopping import Sampling
 from ._token_probability import required_logprobs
 

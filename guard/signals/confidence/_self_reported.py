@@ -14,7 +14,6 @@ from ...contracts import (
     Generation,
     LanguageModel,
     PartialGenerationsError,
-    Requirement,
     ScoringLanguageModel,
 )
 from ...errors import InputError, LanguageModelError
@@ -23,6 +22,7 @@ from ...policy import Fingerprint
 from ...prompts import Prompt
 from ._driver import Draw, Score, Steps, StepwiseEstimator
 from ._entropy import log_sum_exp
+from ._requirement import Requirement
 from ._stopping import Sampling
 
 _NUMBER = r"\d+(?:\.\d+)?|\.\d+"

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
-from ...contracts import Confidence, Cost, Generation, LanguageModel, Requirement
+from ...contracts import Confidence, Cost, Generation, LanguageModel
 from ...errors import InputError, LanguageModelError
 from ...matching import is_refusal
 from ...policy import Fingerprint
 from ...prompts import Prompt
 from ._driver import Draw, Steps, StepwiseEstimator
+from ._requirement import Requirement
 from ._stopping import matches_needed
 
 Statistic = Literal["sequence", "mean", "minimum"]

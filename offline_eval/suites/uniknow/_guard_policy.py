@@ -24,14 +24,7 @@ import numpy as np
 from ...._version import __version__
 from ....calibration import CalibrationRecord, fit_platt
 from ....calibration.monitoring import calibration_histograms
-from ....calibration.risk import (
-    Evidence,
-    PathPoint,
-    PolicyBinding,
-    RiskTarget,
-    fit_policy,
-    one_per_question,
-)
+from ....calibration.risk import Evidence, PathPoint, PolicyBinding, RiskTarget, fit_policy
 from ....guard.errors import InputError
 from ....guard.policy import Calibrator, Fingerprint, Guarantee, Policy
 from ._rows import UniKnowSignal
@@ -91,7 +84,9 @@ def calibrate_guard(
         update={
             "guarantee": _in_words(policy.guarantee, delta=delta, paths=len(paths)),
             # Live questions are not only those that neither side answers.
-            "histograms": calibration_histograms(policy, one_per_question(records)),
+            "histograms": calibration_histograms(
+                policy, CalibrationRecord.one_per_question(records)
+            ),
             "calibration_set_sha256": _sha256(usable),
         }
     )

@@ -18,8 +18,6 @@ from knowgate.calibration.risk import (
     PolicyBinding,
     RiskTarget,
     fit_policy,
-    one_per_question,
-    split_questions,
 )
 from knowgate.guard import Fingerprint, Guarantee, Policy, Route
 from tests.calibration.risk.populations import calibrated, useless
@@ -207,7 +205,7 @@ def test_one_record_per_question_is_drawn_blindly_and_in_proportion_to_weight() 
         for i in range(4000)
         for relevance, weight in ((0.1, 1.0), (0.9, 3.0))
     ]
-    kept = one_per_question(records)
+    kept = CalibrationRecord.one_per_question(records)
     assert len(kept) == 4000
     assert np.mean([r.relevance == 0.9 for r in kept]) == pytest.approx(0.75, abs=0.03)
 
@@ -218,7 +216,7 @@ def test_no_question_is_on_both_sides_of_a_split_and_every_group_is_on_the_secon
         for i in range(400)
         for case in ("in_kb", "left_out")
     ]
-    first, second = split_questions(records, share=0.2, seed=0)
+    first, second = CalibrationRecord.split(records, share=0.2, seed=0)
     assert not {r.question_id for r in first} & {r.question_id for r in second}
     assert len(first) == 160
     assert {r.group for r in second} == {r.group for r in records}
@@ -246,7 +244,9 @@ def test_which_variant_speaks_for_a_question_does_not_hang_on_their_order() -> N
         for i in range(50)
         for j in range(5)
     ]
-    assert set(one_per_question(records)) == set(one_per_question(records[::-1]))
+    assert set(CalibrationRecord.one_per_question(records)) == set(
+        CalibrationRecord.one_per_question(records[::-1])
+    )
 
 
 def test_a_point_that_fails_first_is_named_where_laxer_ones_look_better() -> None:

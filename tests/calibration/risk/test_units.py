@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from knowgate.calibration import CalibrationRecord
-from knowgate.calibration.risk import split_questions
 
 _GROUPS = st.lists(st.integers(0, 12).map(str), min_size=1, max_size=60)
 
@@ -25,7 +24,7 @@ def _record(name: str, group: str, relevance: float) -> CalibrationRecord:
 def _split(
     records: list[CalibrationRecord], *, share: float = 0.5, seed: int = 0
 ) -> tuple[list[CalibrationRecord], list[CalibrationRecord]]:
-    return split_questions(records, share=share, seed=seed, by_group=True)
+    return CalibrationRecord.split(records, share=share, seed=seed, by_group=True)
 
 
 @settings(derandomize=True, deadline=None)

@@ -16,14 +16,17 @@ from safetensors.torch import load_file
 from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.calibration.training.scenarios import (
     PreferenceExample,
-    ScenarioTrainingReport,
     ScenarioTrainingSettings,
     TrainingExample,
     check_training,
     train_scenarios,
 )
 from knowgate.calibration.training.scenarios import _training as training_module
-from knowgate.calibration.training.scenarios._settings import TrainingDivergedError, examples_sha256
+from knowgate.calibration.training.scenarios._settings import (
+    ScenarioTrainingReport,
+    TrainingDivergedError,
+    examples_sha256,
+)
 from knowgate.guard import InputError, MissingDependencyError
 from knowgate.guard.errors import DeviceError, ModelFolderError
 from knowgate.guard.files import file_sha256

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from knowgate.guard import InputError, LanguageModelError
-from knowgate.guard.contracts import Requirement
 from knowgate.guard.signals.confidence import SampledConsistency, Sampling
 from knowgate.guard.signals.confidence._cascade import Cascade
+from knowgate.guard.signals.confidence._requirement import Requirement
 from knowgate.guard.signals.confidence._self_reported import PTrue, Verbalized
 from knowgate.guard.signals.confidence._token_probability import TokenProbability
 from knowgate.guard.testing import ScriptedLanguageModel

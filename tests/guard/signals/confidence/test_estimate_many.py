@@ -19,18 +19,14 @@ from knowgate.guard import (
     LanguageModel,
     LanguageModelError,
 )
-from knowgate.guard.contracts import (
-    BatchConfidenceEstimator,
-    Cost,
-    PartialGenerationsError,
-    Requirement,
-)
+from knowgate.guard.contracts import BatchConfidenceEstimator, Cost, PartialGenerationsError
 from knowgate.guard.errors import LanguageModelTimeoutError, PromptTooLongError
 from knowgate.guard.prompts import Prompt
 from knowgate.guard.signals.confidence import SampledConsistency, Sampling, StepwiseEstimator
 from knowgate.guard.signals.confidence._cascade import Cascade
 from knowgate.guard.signals.confidence._driver import Compute, Draw, HiddenState, Score, Steps
 from knowgate.guard.signals.confidence._entropy import SemanticEntropy
+from knowgate.guard.signals.confidence._requirement import Requirement
 from knowgate.guard.signals.confidence._self_reported import PTrue, Verbalized
 from knowgate.guard.signals.confidence._token_probability import TokenProbability
 from knowgate.guard.testing import ScriptedLanguageModel

@@ -12,11 +12,11 @@ import pytest
 from knowgate.adapters.huggingface import HuggingFaceLM
 from knowgate.calibration import ProbeSearch, SelectiveCurve, fit_hidden_state_probe
 from knowgate.guard import Confidence
-from knowgate.guard.contracts import Requirement
 from knowgate.guard.matching import same_answer
 from knowgate.guard.prompts import Prompt
 from knowgate.guard.signals.confidence import StepwiseEstimator, load_estimator
 from knowgate.guard.signals.confidence._registry import estimator_names
+from knowgate.guard.signals.confidence._requirement import Requirement
 from knowgate.offline_eval.testbed import Fact, World, default_world, microworld_model_path
 
 CLOSED_BOOK = Prompt("microworld_closed_book", World.prompt("closed_book"))

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from knowgate.guard import FingerprintMismatchError, InputError
-from knowgate.guard.contracts import Requirement
 from knowgate.guard.prompts import Prompt
 from knowgate.guard.signals.confidence import FittedProbe
 from knowgate.guard.signals.confidence._hidden_state import HiddenStateProbe
+from knowgate.guard.signals.confidence._requirement import Requirement
 from knowgate.guard.testing import ScriptedLanguageModel
 from tests.support.local_models import StatefulLM
 

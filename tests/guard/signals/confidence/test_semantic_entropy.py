@@ -11,7 +11,6 @@ import pytest
 from scipy.stats import entropy
 
 from knowgate.guard import InputError, LanguageModelError
-from knowgate.guard.contracts import Requirement
 from knowgate.guard.prompts import Prompt
 from knowgate.guard.signals.confidence import Sampling
 from knowgate.guard.signals.confidence._clusters import (
@@ -21,6 +20,7 @@ from knowgate.guard.signals.confidence._clusters import (
     MatchedAnswers,
 )
 from knowgate.guard.signals.confidence._entropy import SemanticEntropy, semantic_entropy
+from knowgate.guard.signals.confidence._requirement import Requirement
 from knowgate.guard.signals.conflict import SameMeaning
 from knowgate.guard.testing import ScriptedLanguageModel
 

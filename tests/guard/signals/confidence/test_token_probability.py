@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from knowgate.guard import InputError, LanguageModelError
-from knowgate.guard.contracts import Requirement
+from knowgate.guard.signals.confidence._requirement import Requirement
 from knowgate.guard.signals.confidence._token_probability import TokenProbability, token_probability
 from knowgate.guard.testing import ScriptedLanguageModel
 
