@@ -33,7 +33,7 @@ class EncodedText:
         return self._vectors if tensor is None else _units(tensor.cpu().numpy())
 
     @property
-    def on_device(self) -> Any | None:
+    def on_device(self) -> Any:
         """The hidden states as a tensor where they were left on a device."""
         return None if isinstance(self._vectors, np.ndarray) else self._vectors
 
