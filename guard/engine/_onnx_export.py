@@ -23,7 +23,7 @@ from ..errors import ModelFolderError, optional_import
 from ..files import file_sha256
 from ._backends import ATTENTION_MASK, INPUT_IDS, TOKEN_TYPE_IDS, LoadedEncoder
 from ._cross_encoder import KIND
-from ._minilm import MiniLM
+from ._minilm import PlainBert
 from ._onnx_backend import GRAPH_FILE, Manifest
 from ._tokenizing import TOKENIZER_FILE, PairTokenizer, free_tokenizer, token_rows
 from ._torch_backend import encoded, logits, reduce_precision
@@ -148,7 +148,7 @@ def _for_export(model: Any) -> Iterator[None]:
     The graph is for texts of all lengths. torch's own function for attention becomes more steps
     in a graph, which guard against rows that see nothing; a row sees itself at least.
     """
-    if isinstance(model, MiniLM):
+    if isinstance(model, PlainBert):
         masks, attend = model.always_masks, model.attend
         model.always_masks, model.attend = True, _attended
         try:

@@ -16,7 +16,7 @@ from ..files import file_sha256
 from ._backends import LoadedEncoder, Runtime
 from ._device_batches import CudaCapture, GraphRuns, to_device, to_host, token_rows_of
 from ._loading import embedded_model_path, merge_adapter, quiet_loading, weights_file
-from ._minilm import MiniLM
+from ._minilm import BertClassifier, MiniLM, PlainBert
 from ._model_folder import configuration_sha256, encoder_parts, model_folder, require_no_code
 from ._tokenizing import TOKENIZER_FILE
 
@@ -125,9 +125,7 @@ def load_torch(
         merge_adapter(loaded if isinstance(loaded, MiniLM) else loaded[0].auto_model, adapter)
     if runtime.dtype != "float32":
         reduce_precision(loaded, runtime.dtype)
-    if isinstance(loaded, MiniLM) and loaded.device.type != "cpu":
-        # Whether a batch is padded is not asked of the device: the host would wait for it.
-        loaded.always_masks = True
+    _make_ready(loaded)
     tokenizer = folder / TOKENIZER_FILE
     return LoadedEncoder(
         TorchBackend(loaded, encoded, runtime.dtype),
@@ -154,7 +152,9 @@ def load_torch_cross_encoder(model: str | Path, runtime: Runtime) -> LoadedEncod
     weights = weights_file(folder)
     require_no_code(folder)
     _require_device(runtime.device)
-    tokenizer, network = _loaded(_classifier, folder, runtime.device)
+    tokenizer, whole = _loaded(_classifier, folder, runtime.device)
+    network = BertClassifier(whole) if BertClassifier.computes(whole) else whole
+    _make_ready(network)
     if runtime.dtype != "float32":
         reduce_precision(network, runtime.dtype)
     file = folder / TOKENIZER_FILE
@@ -162,13 +162,19 @@ def load_torch_cross_encoder(model: str | Path, runtime: Runtime) -> LoadedEncod
         TorchBackend(network, logits, runtime.dtype),
         tokenizer,
         folder,
-        _most_pieces(network, tokenizer),
+        _most_pieces(whole, tokenizer),
         file_sha256(weights),
         file_sha256(file) if file.is_file() else None,
         {"configuration_sha256": configuration_sha256(folder)},
         network,
         "token_type_ids" in tokenizer.model_input_names,
     )
+
+
+def _make_ready(model: Any) -> None:
+    if isinstance(model, PlainBert) and model.device.type != "cpu":
+        # Whether a batch is padded is not asked of the device: the host would wait for it.
+        model.always_masks = True
 
 
 def _most_pieces(model: Any, tokenizer: Any) -> int:
@@ -224,7 +230,7 @@ def _encode_texts(
 
 def reduce_precision(model: Any, dtype: str) -> None:
     """Change the weights of a model to bfloat16 or float16."""
-    if isinstance(model, MiniLM):
+    if isinstance(model, PlainBert):
         model.reduce_precision(dtype)
     else:
         model.to(getattr(optional_import("torch"), dtype))
