@@ -28,6 +28,7 @@ import multiprocessing
 import os
 import platform
 import resource
+import shutil
 import statistics
 import tempfile
 import time
@@ -116,15 +117,18 @@ def export(models: Path) -> None:
 
     folder, pairs = cross_encoder_folder(models), pairs_of(MIXED, 99) + pairs_of(MIXED, 98)
     for dtype in ("float32", "int8"):
-        out = models / f"cross_encoder-{dtype}"
-        if not out.is_dir():
-            loaded = CrossEncoderScorer(folder, device="cpu").loaded
-            # Not checked as `export_scorer` does it: the scores of a random head hardly differ.
-            export_encoder(loaded, out, scorer="cross_encoder", dtype=dtype, pairs=pairs)
-        for name in ("late_interaction", "sufficiency"):
-            out = models / f"{name}-{dtype}"
-            if not out.is_dir():
-                export_scorer(name, out, pairs, dtype=dtype)
+        for name in ("cross_encoder", "late_interaction", "sufficiency"):
+            out, unfinished = models / f"{name}-{dtype}", models / "unfinished"
+            if out.is_dir():
+                continue
+            shutil.rmtree(unfinished, ignore_errors=True)
+            if name == "cross_encoder":
+                loaded = CrossEncoderScorer(folder, device="cpu").loaded
+                # Not checked as `export_scorer` does it: a random head's scores hardly differ.
+                export_encoder(loaded, unfinished, scorer=name, dtype=dtype, pairs=pairs)
+            else:
+                export_scorer(name, unfinished, pairs, dtype=dtype)
+            unfinished.rename(out)
 
 
 def predict(dtype: str, size: int) -> Callable[[Path], Score]:
@@ -451,7 +455,8 @@ def measured(table: str, models: Path, size: str) -> list[str]:
         return list(rows(table, engines, cases))
     finally:
         for engine in engines:
-            engine.process.terminate()
+            engine.connection.send(None)
+            engine.process.join(10)
 
 
 def main() -> None:
