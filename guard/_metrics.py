@@ -7,7 +7,7 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Iterable
-from functools import wraps
+from functools import partial, wraps
 from typing import ClassVar, Concatenate, Literal, ParamSpec
 from weakref import WeakKeyDictionary
 
@@ -127,6 +127,8 @@ class _LabelValues:
 
 
 _P = ParamSpec("_P")
+# Registered together, or not at all.
+_counter, _histogram = partial(Counter, registry=None), partial(Histogram, registry=None)
 
 
 class GuardMetrics:
@@ -150,62 +152,53 @@ class GuardMetrics:
         self.stages = _LabelValues(_MOST_STAGES)
         self.reasons = _LabelValues(_MOST_OF_VETOES, Reason)
         self.signals = _LabelValues(_MOST_OF_VETOES, SignalName)
-        self.decisions = Counter(
+        self.decisions = _counter(
             "knowgate_decisions_total",
             "Decisions by route, scenario, reason and mode.",
             ("guard", "route", "scenario", "reason", "mode"),
-            registry=None,
         )
-        self.relevance = Histogram(
+        self.relevance = _histogram(
             "knowgate_relevance",
             "Calibrated probability that the passages suffice.",
             ("guard",),
             buckets=_PROBABILITY_BUCKETS,
-            registry=None,
         )
-        self.confidence = Histogram(
+        self.confidence = _histogram(
             "knowgate_confidence",
             "Calibrated probability that the closed-book answer is right.",
             ("guard",),
             buckets=_PROBABILITY_BUCKETS,
-            registry=None,
         )
-        self.seconds = Histogram(
+        self.seconds = _histogram(
             "knowgate_stage_seconds",
             "Seconds spent per stage of a decision.",
             ("guard", "stage"),
             buckets=_SECONDS_BUCKETS,
-            registry=None,
         )
-        self.errors = Counter(
+        self.errors = _counter(
             "knowgate_errors_total",
             "Signals that failed, by kind of failure.",
             ("guard", "signal", "kind"),
-            registry=None,
         )
-        self.guards = Counter(
+        self.guards = _counter(
             "knowgate_guards_total",
             "Guards made, by whether their policy was calibrated, or changed since.",
             ("guard", "calibrated"),
-            registry=None,
         )
-        self.mismatches = Counter(
+        self.mismatches = _counter(
             "knowgate_retrieval_mismatches_total",
             "Questions whose passages are not like those of the calibration.",
             ("guard", "what"),
-            registry=None,
         )
-        self.turns = Counter(
+        self.turns = _counter(
             "knowgate_conversation_turns_total",
             "Messages of conversations, by what was done with them.",
             ("guard", "turn"),
-            registry=None,
         )
-        self.devices = Counter(
+        self.devices = _counter(
             "knowgate_device_events_total",
             "What devices and the queue in front of them did, in this process.",
             ("event",),
-            registry=None,
         )
         self._register(registry)
         _device_events.follow(self)
