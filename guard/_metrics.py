@@ -148,6 +148,8 @@ class GuardMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._logged: set[type[Exception]] = set()
+        # Not the lock below, which is held while metrics are made, when counting may fail.
+        self._logging = threading.Lock()
         self._guards = _LabelValues(_MOST_GUARDS)
         self.stages = _LabelValues(_MOST_STAGES)
         self.reasons = _LabelValues(_MOST_OF_VETOES, Reason)
@@ -222,7 +224,7 @@ class GuardMetrics:
 
     def lost(self, error: Exception) -> None:
         """Log that something could not be counted, once by the type of the error."""
-        with self._lock:
+        with self._logging:
             if type(error) in self._logged:
                 return
             self._logged.add(type(error))
