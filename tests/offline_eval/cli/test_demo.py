@@ -9,7 +9,7 @@ import pytest
 from knowgate.guard import Policy, Route
 from knowgate.guard.engine import BiEncoderScorer
 from knowgate.guard.signals.relevance import SufficiencyScorer
-from knowgate.offline_eval.cli import _city_demo
+from knowgate.offline_eval.cli import _city_demo, _microworld_demo
 from knowgate.offline_eval.cli._city_demo import CityDemo, run_city_demo, split_sentences
 from knowgate.offline_eval.cli._microworld_demo import (
     SITUATIONS,
@@ -45,7 +45,11 @@ def city(folder: Path, encoder: BiEncoderScorer) -> CityDemo:
 
 @pytest.fixture(scope="module")
 def microworld(folder: Path, encoder: BiEncoderScorer) -> tuple[MicroworldAnswer, ...]:
-    return run_microworld_demo(folder, encoder).answers
+    # Fewer documents and fewer questions to calibrate on, for they take their time.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_microworld_demo, "DOCUMENTS", 80)
+        patch.setattr(_microworld_demo, "CALIBRATION_FACTS", 50)
+        return run_microworld_demo(folder, encoder).answers
 
 
 def test_the_help_desk_follows_some_articles_and_abstains_where_they_are_missing(
