@@ -145,7 +145,8 @@ class _Queue(Generic[Row, Result]):
         self._compute, self._size = compute, size
         self._most_size, self._most_waiting = most_size, most_waiting
         self._pid = os.getpid()
-        self._changed = threading.Condition(threading.Lock())
+        # Reentrant: the garbage collector may call `end` on a thread that holds it.
+        self._changed = threading.Condition(threading.RLock())
         self._requests: deque[_Request[Row, Result]] = deque()
         self._waiting = 0  # rows that have not been handed out
         self._under_way: list[_Request[Row, Result]] = []
@@ -174,6 +175,8 @@ class _Queue(Generic[Row, Result]):
 
     def end(self) -> None:
         """End the thread after its current batch."""
+        if self._pid != os.getpid():  # forked: thread and lock are the parent's
+            return
         with self._changed:
             self._ended = True
             self._changed.notify()

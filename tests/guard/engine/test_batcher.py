@@ -290,6 +290,11 @@ def test_a_forked_process_has_a_worker_of_its_own(
     def child() -> None:
         device.open = threading.Event()
         device.open.set()
+        # The parent's queue may have been locked at the fork; it is left alone.
+        parents = waiting.batcher._queue
+        parents._changed = threading.Condition(threading.Lock())
+        parents._changed.acquire()
+        parents.end()
         # Nothing of what waits in the parent is computed here.
         os._exit(0 if waiting.batcher.begin([5])() == [10] and device.batches[1:] == [[5]] else 1)
 
