@@ -31,6 +31,7 @@ COMMANDS = (
     "import",
     "import knowornot",
     "import lm-eval",
+    "index",
     "judge",
     "kb",
     "kb build",

@@ -359,7 +359,7 @@ def _is_list(
     """Whether the words cover half of the question's, half of them in another order."""
     steps = list(pairwise(hits))
     strange = len(steps) - len(set(steps) & pairs)
-    return len(content.intersection(hits)) >= 0.5 * len(content) and strange >= 0.5 * len(steps)
+    return len(content & set(hits)) >= 0.5 * len(content) and strange >= 0.5 * len(steps)
 
 
 def _run(free: Sequence[bool], start: int) -> list[int]:
