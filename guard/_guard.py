@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Generator, Iterable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from ._metrics import GuardMetrics, MetricsOfGuard, Observer, Observers
 from ._options import GuardOptions
@@ -34,6 +34,17 @@ from .text import InputLimits
 
 _logger = logging.getLogger("knowgate.guard")
 _MOST_READERS = 16
+
+
+class _Parts(TypedDict, total=False):
+    """Parts of a guard beside policy and scorer; see `Guard`."""
+
+    estimator: ConfidenceEstimator | None
+    conflict_detector: ConflictDetector | None
+    vetoes: Iterable[Veto[Any]]
+    options: GuardOptions | None
+    metrics: GuardMetrics | bool
+    observers: Iterable[Observer]
 
 
 class Guard:
@@ -148,18 +159,13 @@ class Guard:
         return cls(policy, scorer=scorer, options=options, metrics=metrics, observers=observers)
 
     @classmethod
-    def load(  # noqa: PLR0913 - all parts of a guard, by keyword
+    def load(
         cls,
         policy: str | os.PathLike[str] | Policy,
         *,
         scorer: RelevanceScorer | None = None,
         passages: str | os.PathLike[str] | None = None,
-        estimator: ConfidenceEstimator | None = None,
-        conflict_detector: ConflictDetector | None = None,
-        vetoes: Iterable[Veto[Any]] = (),
-        options: GuardOptions | None = None,
-        metrics: GuardMetrics | bool = True,
-        observers: Iterable[Observer] = (),
+        **parts: Unpack[_Parts],
     ) -> Guard:
         """A guard from `policy.json`, its scorer loaded by the name in the policy.
 
@@ -185,16 +191,7 @@ class Guard:
                 "scorer and passages are mutually exclusive",
                 hint="pass scorer=load_scorer(NAME, passages=DIR)",
             )
-        return cls(
-            loaded,
-            scorer=scorer,
-            estimator=estimator,
-            conflict_detector=conflict_detector,
-            vetoes=vetoes,
-            options=options,
-            metrics=metrics,
-            observers=observers,
-        )
+        return cls(loaded, scorer=scorer, **parts)
 
     @property
     def policy(self) -> Policy:

@@ -25,6 +25,8 @@ TOP = ("adapters", "calibration", "guard", "offline_eval")
 MOST_LINES = 60
 MOST_PARAMETERS = 8
 MOST_PUBLIC_NAMES = 350
+# What there may be until then; lowered whenever names go.
+MOST_PUBLIC_NAMES_NOW = 395
 FORBIDDEN_NAMES = {
     "_naming.py",
     "_needs_met.py",
@@ -41,6 +43,7 @@ INSIDE_OF = {
     "benchmarks/answerability.py": ("knowgate", "offline_eval", "suites", "uaqfact"),
     "benchmarks/diversity.py": ("knowgate", "offline_eval", "data", "diversity"),
     "benchmarks/gpu.py": ("knowgate", "guard", "engine"),
+    "benchmarks/sufficiency_domains.py": ("knowgate", "calibration", "training", "sufficiency"),
     "tests/tools/microworld": ("knowgate", "offline_eval", "testbed"),
     "tools/microworld": ("knowgate", "offline_eval", "testbed"),
     "tools/sufficiency": ("knowgate", "calibration", "training", "sufficiency"),
@@ -214,6 +217,11 @@ def own_names(module_name: str) -> list[str]:
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             names.append(node.target.id)
     return [name for name in names if not name.startswith("_")]
+
+
+def test_public_names_become_fewer() -> None:
+    names = public_names()
+    assert len(names) <= MOST_PUBLIC_NAMES_NOW, len(names)
 
 
 @UNDER_WAY
