@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 from langchain_core.documents import Document
+from langchain_core.runnables import RunnableLambda
 
+from knowgate.adapters.langchain import GuardedRAG
 from knowgate.guard import Guard, InputError, Policy
 from knowgate.guard.engine import TokenEncoder
 from knowgate.guard.errors import FingerprintMismatchError, ModelFolderError
@@ -84,6 +86,19 @@ def test_a_guard_scores_stored_passages_without_encoding_and_encodes_unknown_one
     decision = guard.decide(QUESTION, documents)
     assert encoded == [QUESTION]
     assert decision.relevance == guard.decide(QUESTION, PASSAGES).relevance
+
+    def found(_question: str) -> list[Document]:
+        return documents
+
+    encoded.clear()
+    question = "How long may I keep a book?"
+    chain = GuardedRAG(
+        guard=guard,
+        retriever=RunnableLambda(found),
+        with_context=RunnableLambda(lambda _: "from the context"),
+    )
+    assert chain.invoke(question).decision.scores is not None
+    assert encoded == [question]
 
     encoded.clear()
     other = PASSAGES[0].replace("twelve", "ten")
