@@ -41,7 +41,10 @@ _ENCODER_SCORERS: dict[str, Callable[..., RelevanceScorer]] = {
     "sufficiency": SufficiencyScorer,
 }
 # Scorers that an exported folder may hold.
-_EXPORTED = {**_ENCODER_SCORERS, "cross_encoder": CrossEncoderScorer}
+_EXPORTED: dict[str, Callable[..., RelevanceScorer]] = {
+    **_ENCODER_SCORERS,
+    "cross_encoder": CrossEncoderScorer,
+}
 _SCORERS: dict[str, Callable[..., RelevanceScorer]] = {
     **_ENCODER_SCORERS,
     "lexical": LexicalScorer,
