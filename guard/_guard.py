@@ -184,8 +184,10 @@ class Guard:
         if scorer is None:
             from .signals.relevance import load_scorer
 
-            stored = {} if passages is None else {"passages": os.fspath(passages)}
-            scorer = load_scorer(loaded.scorer, **stored)
+            if passages is None:
+                scorer = load_scorer(loaded.scorer)
+            else:
+                scorer = load_scorer(loaded.scorer, passages=os.fspath(passages))
         elif passages is not None:
             raise InputError(
                 "scorer and passages are mutually exclusive",

@@ -191,23 +191,6 @@ class Policy(PolicyFields):
         except ValidationError as error:
             raise PolicyError(first_fault(error)) from None
 
-    def kept(self, scores: Sequence[float | None]) -> list[int]:
-        """Indices of the passages that bear on the question by their own raw scores.
-
-        Args:
-            scores: of the passages; None for one that was not scored, which is left out
-                where others were scored.
-
-        Returns:
-            All indices where the policy has no `kept_margin`, or nothing was scored.
-        """
-        known = [score for score in scores if score is not None]
-        if self.kept_margin is None or not known:
-            return list(range(len(scores)))
-        best, margin = max(known), self.kept_margin
-        # As `Policy.kept_margin_of` computes it, to the last bit.
-        return [i for i, score in enumerate(scores) if score is not None and best - score <= margin]
-
     def with_veto(self, veto: Veto[Any], *, threshold: float | None = None) -> Policy:
         """A copy that is bound to `veto` too, in place of one with the same name.
 

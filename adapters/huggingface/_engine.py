@@ -144,8 +144,8 @@ class Engine:
             return SamplingChooser(settings.temperature, uniforms, self.network.device)
 
         # Samples of one prompt share a batch, so that it is prefilled once.
-        rows = self._rows_at_once(tasks, settings)
-        size = max(per_prompt, rows // per_prompt * per_prompt)
+        at_once = self._rows_at_once(tasks, settings)
+        size = max(per_prompt, at_once // per_prompt * per_prompt)
         answers = self._run(tasks, size, settings, chooser)
         rows: list[list[Answer]] = [[] for _ in prompts]
         for task, answer in zip(tasks, answers, strict=True):

@@ -18,11 +18,11 @@ from ..errors import InputError
 from ..files import read_json
 from ..policy import Fingerprint
 from ._citation import Citation
+from ._language import Strength
 from ._reading import (
     JudgedClause,
     Reply,
     Role,
-    Strength,
     is_whole_abstention,
     judge_clauses,
     opens_with_yes_or_no,

@@ -353,12 +353,10 @@ def _free(known: AbstractSet[str], passage: _Passage) -> list[bool]:
     return free
 
 
-def _is_list(
-    hits: Sequence[str], content: AbstractSet[str], pairs: AbstractSet[tuple[str, str]]
-) -> bool:
+def _is_list(hits: Sequence[str], content: AbstractSet[str], pairs: set[tuple[str, str]]) -> bool:
     """Whether the words cover half of the question's, half of them in another order."""
     steps = list(pairwise(hits))
-    strange = len(steps) - len(set(steps) & pairs)
+    strange = len(steps) - len(pairs.intersection(steps))
     return len(content & set(hits)) >= 0.5 * len(content) and strange >= 0.5 * len(steps)
 
 

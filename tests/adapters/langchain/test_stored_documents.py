@@ -33,7 +33,7 @@ class Store(VectorStore):
         return []
 
     @classmethod
-    def from_texts(cls, *_: Any, **__: Any) -> Store:  # type: ignore[override]
+    def from_texts(cls, *_: Any, **__: Any) -> Store:
         return cls()
 
 

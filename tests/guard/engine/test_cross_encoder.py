@@ -59,9 +59,10 @@ def test_attention_is_exported_as_the_same_numbers() -> None:
     query, key, value = torch.randn(3, 2, 4, 7, 8)
     seen = torch.ones(2, 1, 1, 7, dtype=torch.bool)
     seen[1, ..., 5:] = False
-    options = {"attn_mask": seen, "scale": 0.3}
-    expected = torch.nn.functional.scaled_dot_product_attention(query, key, value, **options)
-    found = _onnx_export._attended(query, key, value, **options)
+    expected = torch.nn.functional.scaled_dot_product_attention(
+        query, key, value, attn_mask=seen, scale=0.3
+    )
+    found = _onnx_export._attended(query, key, value, attn_mask=seen, scale=0.3)
     assert torch.allclose(found, expected, atol=1e-6)
 
 

@@ -105,7 +105,7 @@ def test_pairs_are_those_of_the_tokenizer(name: str, pair: tuple[str, str], leng
     pair = (pair[0].replace("\x00", " "), pair[1].replace("\x00", " "))
     tokenizer = TOKENIZERS[name]
     for strategy in ("longest_first", "only_second"):
-        [row] = PairTokenizer(tokenizer, length, strategy).rows([pair])  # type: ignore[arg-type]
+        [row] = PairTokenizer(tokenizer, length, strategy).rows([pair])
         assert len(row.ids) <= length
         try:
             expected = own(tokenizer, pair, length, strategy)
@@ -133,7 +133,7 @@ class Counting:
     def __init__(self) -> None:
         self.own, self.asked = bert(), list[str]()
 
-    def encode(self, *texts: str, **options: Any) -> Any:
+    def encode(self, *texts: Any, **options: Any) -> Any:
         self.asked += texts
         return self.own.encode(*texts, **options)
 

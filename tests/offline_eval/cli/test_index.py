@@ -10,7 +10,11 @@ from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
 def test_passages_are_encoded_once_appended_and_copied_to_a_new_folder(
     knowgate: Knowgate, tmp_path: Path
 ) -> None:
-    lines = [{"id": 1, "text": "The pool opens at six."}, {"page_content": "Dogs pay 12 €."}]
+    opening = "The pool opens at six."
+    lines: list[dict[str, object]] = [
+        {"id": 1, "text": opening},
+        {"page_content": "Dogs pay 12 €."},
+    ]
     write_lines(tmp_path / "kb.jsonl", lines)
     (tmp_path / "guide.md").write_text("# Library\n\nReaders borrow twelve books.\n")
     out = tmp_path / "passages"
@@ -26,7 +30,7 @@ def test_passages_are_encoded_once_appended_and_copied_to_a_new_folder(
     assert third.out.startswith("1 passages read, 0 texts encoded, 1 copied; 1 texts, ")
 
     pairs = tmp_path / "pairs.jsonl"
-    write_lines(pairs, [{"question": "When does it open?", "passages": [lines[0]["text"]]}])
+    write_lines(pairs, [{"question": "When does it open?", "passages": [opening]}])
     scored = knowgate(
         "score", "--scorer", f"sufficiency,passages={out}", "--input", pairs,
         "--output", tmp_path / "scores.jsonl",

@@ -66,14 +66,14 @@ def run_toy(
     *,
     top_k: int = 3,
     hang_at: int | None = None,
+    pause: float = 0.0,
     encoder: Encoder | None = None,
     scorer: LexicalScorer | None = None,
 ) -> Path:
-    """Run the suite with a lexical scorer; `hang_at` so many rows it waits to be killed."""
+    """Run the suite with a lexical scorer; rest `pause` seconds per row, hang at `hang_at` rows."""
 
     def progress(state: Progress) -> None:
-        if state.done == hang_at:
-            time.sleep(3600)
+        time.sleep(3600 if state.done == hang_at else pause)
 
     return run_suite(
         MEASURE,
