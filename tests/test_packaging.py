@@ -62,10 +62,11 @@ def modules() -> list[Path]:
 def exported(path: Path) -> list[str] | None:
     """`__all__` as written in the source, None where there is none."""
     for node in parsed(path).body:
-        if isinstance(node, ast.Assign) and any(
-            isinstance(target, ast.Name) and target.id == "__all__" for target in node.targets
+        targets = [node.target] if isinstance(node, ast.AnnAssign) else getattr(node, "targets", [])
+        if isinstance(node, ast.Assign | ast.AnnAssign) and any(
+            isinstance(target, ast.Name) and target.id == "__all__" for target in targets
         ):
-            names: list[str] = ast.literal_eval(node.value)
+            names: list[str] = ast.literal_eval(node.value or ast.List([]))
             return names
     return None
 
@@ -146,7 +147,7 @@ def test_every_package_with_code_of_its_own_says_what_it_exports() -> None:
     for path in modules():
         siblings = [p for p in path.parent.glob("_*.py") if p.name != "__init__.py"]
         if path.name == "__init__.py" and siblings:
-            assert exported(path), path
+            assert exported(path) is not None, path
 
 
 def test_no_file_or_folder_has_a_name_that_says_nothing() -> None:

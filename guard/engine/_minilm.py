@@ -8,7 +8,7 @@ which a guard would spend before its first decision; their classes also take lon
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -37,6 +37,10 @@ class PlainBert:
         # Set while the model is exported: a graph for texts of any length needs the mask.
         self.always_masks = False
         self.attend: Any = self._torch.nn.functional.scaled_dot_product_attention
+
+    def parameters(self) -> Iterable[Any]:
+        """The weights, as modules of torch give them."""
+        return self._weights.values()
 
     def reduce_precision(self, dtype: str) -> None:
         """Multiply by the large matrices in `dtype`; sums and norms between stay float32."""

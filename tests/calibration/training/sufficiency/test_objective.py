@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from knowgate.calibration.training.sufficiency._encoder import (
     learning_rate,
     similarities,
 )
-from knowgate.guard.engine import EncodedText, TokenEncoder
+from knowgate.guard.engine import TokenEncoder
 from knowgate.guard.signals.relevance import SufficiencyScorer, word_piece_idf
 
 QUESTIONS = ["When does the library open?", "What is it?", "How much is a ferry ticket to Kos?"]
@@ -36,15 +37,18 @@ def _serving(scorer: SufficiencyScorer) -> NDArray[np.float64]:
     return np.asarray([vectors for vectors, _ in found])
 
 
-def _padded(texts: list[EncodedText]) -> Encoded:
-    width = max(len(text.ids) for text in texts)
+def _padded(encoder: TokenEncoder, texts: Sequence[str]) -> Encoded:
+    """Token vectors as the model gives them, not scaled, with padding that is no zero."""
+    windows = [ids for [ids] in encoder.encode_pre(texts, 1)]
+    width = max(map(len, windows))
     vectors = torch.full((len(texts), width, 384), 7.0)
     ids = torch.zeros(len(texts), width, dtype=torch.long)
     mask = torch.zeros(len(texts), width, dtype=torch.bool)
-    for row, text in enumerate(texts):
-        vectors[row, : len(text.ids)] = torch.tensor(text.vectors)
-        ids[row, : len(text.ids)] = torch.tensor(text.ids)
-        mask[row, : len(text.ids)] = True
+    outputs = encoder.encode_core([[one] for one in windows])()
+    for row, (pieces, (found, _)) in enumerate(zip(windows, outputs, strict=True)):
+        vectors[row, : len(pieces)] = torch.tensor(found)
+        ids[row, : len(pieces)] = torch.tensor(pieces)
+        mask[row, : len(pieces)] = True
     return Encoded(vectors, ids, mask)
 
 
@@ -53,9 +57,10 @@ def test_the_same_vectors_give_the_features_that_serving_computes(
 ) -> None:
     idf = word_piece_idf(trained)
     assert idf is not None
-    asked, told = trained.encode_first(QUESTIONS), trained.encode_first(PASSAGES)
 
-    found = similarities(_padded(asked), _padded(told), torch.tensor(idf), 0.06)
+    found = similarities(
+        _padded(trained, QUESTIONS), _padded(trained, PASSAGES), torch.tensor(idf), 0.06
+    )
 
     assert found.shape == (3, 4, 4)
     assert found.numpy() == pytest.approx(_serving(scorer), abs=1e-4)
@@ -79,9 +84,10 @@ def test_the_trained_encoder_gives_nearly_the_features_that_serving_computes(
 
 def test_padding_does_not_show(trained: TokenEncoder) -> None:
     idf = torch.tensor(word_piece_idf(trained))
-    asked, told = trained.encode_first(QUESTIONS), trained.encode_first(PASSAGES)
-    together = similarities(_padded(asked), _padded(told), idf, 0.06)
-    alone = similarities(_padded(asked[1:2]), _padded(told[1:2]), idf, 0.06)
+    together = similarities(_padded(trained, QUESTIONS), _padded(trained, PASSAGES), idf, 0.06)
+    alone = similarities(
+        _padded(trained, QUESTIONS[1:2]), _padded(trained, PASSAGES[1:2]), idf, 0.06
+    )
     assert torch.allclose(together[1, 1], alone[0, 0], atol=1e-5)
 
 
