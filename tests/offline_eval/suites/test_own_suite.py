@@ -63,7 +63,7 @@ class Calculator:
 
 def slow() -> Calculator:
     """For runs that are killed."""
-    return Calculator(seconds=0.05)
+    return Calculator(seconds=0.1)
 
 
 def test_the_suite_is_short() -> None:
