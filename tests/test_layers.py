@@ -26,7 +26,7 @@ MOST_LINES = 60
 MOST_PARAMETERS = 8
 MOST_PUBLIC_NAMES = 350
 # What there may be until then; lowered whenever names go.
-MOST_PUBLIC_NAMES_NOW = 395
+MOST_PUBLIC_NAMES_NOW = 388
 FORBIDDEN_NAMES = {
     "_naming.py",
     "_needs_met.py",
@@ -42,7 +42,7 @@ INSIDE_OF = {
     "benchmarks/abstention.py": ("knowgate", "guard", "abstention"),
     "benchmarks/answerability.py": ("knowgate", "offline_eval", "suites", "uaqfact"),
     "benchmarks/diversity.py": ("knowgate", "offline_eval", "data", "diversity"),
-    "benchmarks/gpu.py": ("knowgate", "guard", "engine"),
+    "benchmarks/gpu_models.py": ("knowgate", "guard", "engine"),
     "benchmarks/sufficiency_domains.py": ("knowgate", "calibration", "training", "sufficiency"),
     "tests/tools/microworld": ("knowgate", "offline_eval", "testbed"),
     "tools/microworld": ("knowgate", "offline_eval", "testbed"),

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ..deadlines import check_deadline
 from ..errors import InputError
+from ..policy import Fingerprint
 from ._device_batches import Ids, mask_of, padded, plan_batches, unpadded_batches
 
 BackendName = Literal["torch", "onnx"]
@@ -188,6 +189,24 @@ class LoadedEncoder:
     model: Any = None
     takes_types: bool = False
     encode_texts: Callable[[list[str]], NDArray[np.float32]] | None = None
+
+    def fingerprint(self, kind: str, max_length: int, settings: Settings) -> Fingerprint:
+        """The fingerprint of a scorer of `kind` that rests on it.
+
+        Args:
+            kind: of the scorer.
+            max_length: word pieces that the scorer reads.
+            settings: what else of the scorer changes its scores.
+        """
+        return Fingerprint(
+            kind=kind,
+            weights_sha256=self.weights_sha256,
+            backend=self.backend.name,
+            dtype=self.backend.dtype,
+            max_length=max_length,
+            tokenizer_sha256=self.tokenizer_sha256,
+            settings={**self.settings, **settings},
+        )
 
 
 def run_rows(

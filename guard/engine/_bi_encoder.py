@@ -55,15 +55,7 @@ class BiEncoderScorer:
     ) -> None:
         self._cache: ByteCache[bytes, Embeddings] = ByteCache(cache_bytes, getsizeof)
         self._loaded = load_encoder(model, Runtime(backend, device, dtype))
-        self._fingerprint = Fingerprint(
-            kind="bi_encoder",
-            weights_sha256=self._loaded.weights_sha256,
-            backend=self._loaded.backend.name,
-            dtype=self._loaded.backend.dtype,
-            max_length=self._loaded.max_length,
-            tokenizer_sha256=self._loaded.tokenizer_sha256,
-            settings=self._loaded.settings,
-        )
+        self._fingerprint = self._loaded.fingerprint("bi_encoder", self._loaded.max_length, {})
         self._tokenizer = free_tokenizer(self._loaded.tokenizer)
 
     @property

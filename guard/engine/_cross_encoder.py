@@ -71,15 +71,7 @@ class CrossEncoderScorer:
         self._max_length = max_length or loaded.max_length
         self._tokenizer = free_tokenizer(loaded.tokenizer)
         self._pairs = PairTokenizer(self._tokenizer, self._max_length, truncation, cache_bytes)
-        self._fingerprint = Fingerprint(
-            kind=KIND,
-            weights_sha256=loaded.weights_sha256,
-            backend=loaded.backend.name,
-            dtype=loaded.backend.dtype,
-            max_length=self._max_length,
-            tokenizer_sha256=loaded.tokenizer_sha256,
-            settings={**loaded.settings, "truncation": truncation},
-        )
+        self._fingerprint = loaded.fingerprint(KIND, self._max_length, {"truncation": truncation})
 
     @property
     def fingerprint(self) -> Fingerprint:

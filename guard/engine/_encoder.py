@@ -158,20 +158,8 @@ class TokenEncoder:
         return self._fingerprint(kind, settings)
 
     def _fingerprint(self, kind: str, settings: Settings) -> Fingerprint:
-        return Fingerprint(
-            kind=kind,
-            weights_sha256=self._loaded.weights_sha256,
-            backend=self._loaded.backend.name,
-            dtype=self._loaded.backend.dtype,
-            max_length=self._max_length,
-            tokenizer_sha256=self._loaded.tokenizer_sha256,
-            settings={
-                "max_windows": MAX_WINDOWS,
-                "stride": self._stride,
-                **self._loaded.settings,
-                **settings,
-            },
-        )
+        read = {"max_windows": MAX_WINDOWS, "stride": self._stride}
+        return self._loaded.fingerprint(kind, self._max_length, {**read, **settings})
 
     @cached_property
     def identity(self) -> Fingerprint:

@@ -17,7 +17,8 @@ from tests.support.paths import BENCHMARKS
 
 
 @pytest.fixture
-def script() -> ModuleType:
+def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(BENCHMARKS)
     spec = importlib.util.spec_from_file_location("benchmarks_gpu", BENCHMARKS / "gpu.py")
     assert spec is not None
     assert spec.loader is not None
@@ -89,5 +90,5 @@ def test_a_section_that_hangs_or_dies_is_ended(script: ModuleType, tmp_path: Pat
 
 
 def test_sections_fit_into_nine_minutes(script: ModuleType) -> None:
-    assert sum(minutes for _, minutes in script.SECTIONS.values()) <= 9.5
+    assert sum(minutes for _, minutes in script.SECTIONS.values()) <= 9.01
     assert script.arguments([]).minutes == 9

@@ -63,8 +63,7 @@ def test_a_store_that_lists_nothing_needs_ids() -> None:
 
 def test_a_store_without_documents_by_id_is_named() -> None:
     class Bare(Store):
-        def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-            raise NotImplementedError
+        get_by_ids = VectorStore.get_by_ids
 
     with pytest.raises(InputError, match="a Bare does not give documents by their ids"):
         list(stored_documents(Bare(), ["7"]))
