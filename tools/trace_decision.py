@@ -9,6 +9,7 @@ deadlines as they are by default.
 from __future__ import annotations
 
 import argparse
+import gc
 import itertools
 import sys
 import threading
@@ -40,9 +41,15 @@ class ConstantScorer:
 
 @dataclass
 class Trace:
-    """The functions of the guard that were called, in order, and the files they are in."""
+    """The functions of the guard that were called, in order, and the files they are in.
+
+    Attributes:
+        calls: file and function, of all threads.
+        of_threads: the files of the calls of each thread.
+    """
 
     calls: list[tuple[str, str]] = field(default_factory=list)
+    of_threads: dict[int, list[str]] = field(default_factory=dict)
 
     def note(self, frame: Any, event: str, _: Any) -> None:
         """Record a call; to be given to `sys.setprofile`."""
@@ -50,7 +57,9 @@ class Trace:
             return
         path = Path(frame.f_code.co_filename).resolve()
         if path.is_relative_to(PACKAGE):
-            self.calls.append((str(path.relative_to(PACKAGE)), frame.f_code.co_qualname))
+            file = str(path.relative_to(PACKAGE))
+            self.calls.append((file, frame.f_code.co_qualname))
+            self.of_threads.setdefault(threading.get_ident(), []).append(file)
 
     @property
     def files(self) -> list[str]:
@@ -59,9 +68,9 @@ class Trace:
 
     @property
     def switches(self) -> int:
-        """How often the next call was in another file."""
-        files = [file for file, _ in self.calls]
-        return sum(a != b for a, b in itertools.pairwise(files))
+        """How often the next call of the same thread was in another file."""
+        threads = self.of_threads.values()
+        return sum(a != b for files in threads for a, b in itertools.pairwise(files))
 
 
 def trace_decision() -> Trace:
@@ -71,6 +80,8 @@ def trace_decision() -> Trace:
     guard = Guard(policy, scorer=scorer, metrics=GuardMetrics(CollectorRegistry()))
     trace = Trace()
     # The worker thread must start while the profile function is set, so nothing is warmed up.
+    # What is collected meanwhile would add calls of its own.
+    gc.disable()
     threading.setprofile(trace.note)
     sys.setprofile(trace.note)
     try:
@@ -78,6 +89,7 @@ def trace_decision() -> Trace:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
+        gc.enable()
     return trace
 
 
