@@ -6,12 +6,13 @@ import math
 from collections.abc import Generator
 from typing import Any
 
+from ..._model_steps import Draw, Request, Steps
 from ...contracts import Confidence, Cost, Generation, LanguageModel
 from ...errors import InputError, KnowgateError
 from ...policy import Fingerprint
 from ...prompts import Prompt
 from ._consistency import SampledConsistency
-from ._driver import Draw, Request, Steps, StepwiseEstimator
+from ._driver import StepwiseEstimator
 from ._requirement import Requirement
 from ._token_probability import TokenProbability
 
@@ -122,7 +123,7 @@ class Cascade(StepwiseEstimator):
             },
         )
 
-    def _steps(self, question: str) -> Steps:
+    def _steps(self, question: str) -> Steps[Confidence]:
         answered: dict[str, list[Generation]] = {}
         cheap, _ = yield from _sharing(self._cheap._steps(question), answered)
         settled = self._settled(cheap.value)
@@ -154,7 +155,7 @@ class Cascade(StepwiseEstimator):
 
 
 def _sharing(
-    steps: Steps, answered: dict[str, list[Generation]]
+    steps: Steps[Confidence], answered: dict[str, list[Generation]]
 ) -> Generator[Request, Any, tuple[Confidence, int]]:
     """Run `steps`, with greedy answers from `answered` where they are known.
 

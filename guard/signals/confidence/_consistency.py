@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator
 from copy import copy
 from typing import Any, Literal
 
+from ..._model_steps import Compute, Draw, Request, Steps
 from ...contracts import (
     Confidence,
     Cost,
@@ -17,7 +18,7 @@ from ...errors import InputError, LanguageModelError
 from ...matching import MeaningMatcher, is_refusal, same_answer
 from ...policy import Fingerprint
 from ...prompts import Prompt
-from ._driver import Compute, Draw, Request, Steps, StepwiseEstimator
+from ._driver import StepwiseEstimator
 from ._stopping import (
     BayesianStopping,
     CurtailedSampling,
@@ -141,7 +142,7 @@ class SampledConsistency(StepwiseEstimator):
             },
         )
 
-    def _steps(self, question: str) -> Steps:
+    def _steps(self, question: str) -> Steps[Confidence]:
         prompt = self._prompt.fill(question=question)
         [greedy] = yield Draw(prompt, 1, 0.0, self._seed)
         answer = greedy.text.strip()

@@ -7,13 +7,15 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, get_args
 
+from ..._model_steps import Compute, Draw, Steps
+from ..._yes_or_no import log_sum_exp
 from ...contracts import Confidence, Cost, Generation, LanguageModel, PartialGenerationsError
 from ...errors import InputError, LanguageModelError
 from ...matching import is_refusal
 from ...policy import Fingerprint
 from ...prompts import Prompt
 from ._clusters import ClustersFrom, EqualAnswers, as_clusters
-from ._driver import Compute, Draw, Steps, StepwiseEstimator
+from ._driver import StepwiseEstimator
 from ._requirement import Requirement
 from ._stopping import Sampling
 from ._token_probability import required_logprobs
@@ -84,19 +86,6 @@ def _weighted_entropy(ids: Sequence[int], loglikelihoods: Sequence[float], form:
         raise InputError("are all zero probabilities", where="loglikelihoods")
     parts = [log - whole for log in logs.values() if log > -math.inf]
     return _clean(-math.fsum(math.exp(part) * part for part in parts))
-
-
-def log_sum_exp(values: Sequence[float]) -> float:
-    """log Σ exp(value) without overflow; -inf where all values are.
-
-    Example:
-        >>> round(log_sum_exp([-1000.0, -1000.0]), 4)
-        -999.3069
-    """
-    highest = max(values)
-    if highest == -math.inf:
-        return highest
-    return highest + math.log(math.fsum(math.exp(value - highest) for value in values))
 
 
 def _clean(entropy: float) -> float:
@@ -197,7 +186,7 @@ class SemanticEntropy(StepwiseEstimator):
             },
         )
 
-    def _steps(self, question: str) -> Steps:
+    def _steps(self, question: str) -> Steps[Confidence]:
         prompt = self._prompt.fill(question=question)
         answer, calls = None, 0
         if self._answer_from == "greedy":

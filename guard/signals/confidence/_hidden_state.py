@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
 
+from ..._model_steps import Draw, HiddenState, Steps
 from ...contracts import Confidence, Cost, HiddenStateLanguageModel, LanguageModel
 from ...errors import FingerprintMismatchError, InputError
 from ...files import read_json, write_text
 from ...matching import is_refusal
 from ...policy import Fingerprint
 from ...prompts import Prompt
-from ._driver import Draw, HiddenState, Steps, StepwiseEstimator
+from ._driver import StepwiseEstimator
 from ._requirement import Requirement
 
 PROBE_SCHEMA_VERSION = 1
@@ -214,7 +215,7 @@ class HiddenStateProbe(StepwiseEstimator):
             },
         )
 
-    def _steps(self, question: str) -> Steps:
+    def _steps(self, question: str) -> Steps[Confidence]:
         prompt = self._prompt.fill(question=question)
         answer, calls = "", 0
         if self._draws_answer:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 import unicodedata
-from collections.abc import Sequence
 from typing import ClassVar, Literal, get_args
 
+from ..._model_steps import Draw, Score, Steps
+from ..._yes_or_no import first_token_share, no_verdict, says_yes, share_of_yes, spellings
 from ...contracts import (
     Confidence,
     Cost,
@@ -20,8 +20,7 @@ from ...errors import InputError, LanguageModelError
 from ...matching import is_refusal
 from ...policy import Fingerprint
 from ...prompts import Prompt
-from ._driver import Draw, Score, Steps, StepwiseEstimator
-from ._entropy import log_sum_exp
+from ._driver import StepwiseEstimator
 from ._requirement import Requirement
 from ._stopping import Sampling
 
@@ -232,7 +231,7 @@ class Verbalized(StepwiseEstimator):
             },
         )
 
-    def _steps(self, question: str) -> Steps:
+    def _steps(self, question: str) -> Steps[Confidence]:
         [greedy] = yield Draw(self._prompt.fill(question=question))
         answer = greedy.text.strip()
         if is_refusal(answer):
@@ -245,9 +244,6 @@ class Verbalized(StepwiseEstimator):
 
 
 Method = Literal["auto", "options", "reply", "samples"]
-
-_YES = re.compile(r"\W*(?:(?:yes|true|right|correct)(?![a-z])|是|对|對|正确|正確)", re.IGNORECASE)
-_NO = re.compile(r"\W*(?:(?:no|not|false|wrong|incorrect)(?![a-z])|不|否|错|錯)", re.IGNORECASE)
 
 
 class PTrue(StepwiseEstimator):
@@ -346,23 +342,23 @@ class PTrue(StepwiseEstimator):
             },
         )
 
-    def _steps(self, question: str) -> Steps:
+    def _steps(self, question: str) -> Steps[Confidence]:
         [greedy] = yield Draw(self._prompt.fill(question=question))
         answer = greedy.text.strip()
         if is_refusal(answer):
             return Confidence(0.0, answer, calls=1)
         asked = self._asking.fill(question=question, answer=answer)
         if self._method == "options":
-            spellings = [_spellings(word) for word in self._words]
-            scores = yield Score(asked, (*spellings[0], *spellings[1]))
-            count = len(spellings[0])
+            yes, no = (spellings(word) for word in self._words)
+            scores = yield Score(asked, (*yes, *no))
+            count = len(yes)
             return Confidence(share_of_yes(scores[:count], scores[count:]), answer, calls=1)
         calls = 1
         if self._method == "reply":
             [reply] = yield Draw(asked)
             calls += 1
             if reply.token_logprobs:
-                return Confidence(_first_token(reply), answer, calls=calls)
+                return Confidence(first_token_share(reply), answer, calls=calls)
         try:
             replies: list[Generation] = yield Draw(
                 asked, self._samples, self._temperature, self._seed
@@ -375,54 +371,6 @@ class PTrue(StepwiseEstimator):
         partial = len(replies) < self._samples
         verdicts = [verdict for reply in replies if (verdict := says_yes(reply.text)) is not None]
         if not verdicts:
-            raise _no_verdict()
+            raise no_verdict()
         share = sum(verdicts) / len(verdicts)
         return Confidence(share, answer, calls=calls + len(replies), partial=partial)
-
-
-def share_of_yes(yes: Sequence[float], no: Sequence[float]) -> float:
-    """P(yes) / (P(yes) + P(no)) from natural-log likelihoods of the spellings of each.
-
-    Raises:
-        LanguageModelError: neither has any probability.
-
-    Example:
-        >>> round(share_of_yes([-1.0], [-2.0]), 3)
-        0.731
-    """
-    log_yes, log_no = log_sum_exp(yes), log_sum_exp(no)
-    if not (math.isfinite(log_yes) or math.isfinite(log_no)):
-        raise _no_verdict()
-    # Written with the larger one in front, so that neither overflows.
-    difference = log_no - log_yes
-    return 1 / (1 + math.exp(difference)) if difference < 700 else 0.0
-
-
-def says_yes(reply: str) -> bool | None:
-    """Whether a reply begins with yes (or true, right, 是 …) or with no; None for neither.
-
-    Example:
-        >>> says_yes(" Yes, it is."), says_yes("不对。"), says_yes("Perhaps")
-        (True, False, None)
-    """
-    text = unicodedata.normalize("NFKC", reply)
-    if _NO.match(text):
-        return False
-    return True if _YES.match(text) else None
-
-
-def _first_token(reply: Generation) -> float:
-    verdict = says_yes(reply.text)
-    if verdict is None or not reply.token_logprobs:
-        raise _no_verdict()
-    probability = math.exp(min(0.0, reply.token_logprobs[0]))
-    return probability if verdict else 1 - probability
-
-
-def _spellings(word: str) -> tuple[str, ...]:
-    forms = (word, word.capitalize())
-    return tuple(dict.fromkeys(space + form for space in (" ", "") for form in forms))
-
-
-def _no_verdict() -> LanguageModelError:
-    return LanguageModelError("the language model replied neither yes nor no")

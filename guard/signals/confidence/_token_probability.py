@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
+from ..._model_steps import Draw, Steps
 from ...contracts import Confidence, Cost, Generation, LanguageModel
 from ...errors import InputError, LanguageModelError
 from ...matching import is_refusal
 from ...policy import Fingerprint
 from ...prompts import Prompt
-from ._driver import Draw, Steps, StepwiseEstimator
+from ._driver import StepwiseEstimator
 from ._requirement import Requirement
 from ._stopping import matches_needed
 
@@ -104,7 +105,7 @@ class TokenProbability(StepwiseEstimator):
             },
         )
 
-    def _steps(self, question: str) -> Steps:
+    def _steps(self, question: str) -> Steps[Confidence]:
         [greedy] = yield Draw(self._prompt.fill(question=question))
         answer = greedy.text.strip()
         if is_refusal(answer):

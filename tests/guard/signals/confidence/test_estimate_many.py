@@ -19,12 +19,12 @@ from knowgate.guard import (
     LanguageModel,
     LanguageModelError,
 )
+from knowgate.guard._model_steps import Compute, Draw, HiddenState, Score, Steps
 from knowgate.guard.contracts import BatchConfidenceEstimator, Cost, PartialGenerationsError
 from knowgate.guard.errors import LanguageModelTimeoutError, PromptTooLongError
 from knowgate.guard.prompts import Prompt
 from knowgate.guard.signals.confidence import SampledConsistency, Sampling, StepwiseEstimator
 from knowgate.guard.signals.confidence._cascade import Cascade
-from knowgate.guard.signals.confidence._driver import Compute, Draw, HiddenState, Score, Steps
 from knowgate.guard.signals.confidence._entropy import SemanticEntropy
 from knowgate.guard.signals.confidence._requirement import Requirement
 from knowgate.guard.signals.confidence._self_reported import PTrue, Verbalized
@@ -280,7 +280,7 @@ class Everything(StepwiseEstimator):
     def fingerprint(self) -> Fingerprint:
         return Fingerprint(kind="everything")
 
-    def _steps(self, question: str) -> Steps:
+    def _steps(self, question: str) -> Steps[Confidence]:
         [greedy] = yield Draw(question)
         scores = yield Score(question, (" yes", " no"))
         state = yield HiddenState(question, -1)

@@ -1,0 +1,335 @@
+"""Ask a language model step by step: the one place that calls it for estimators and judges.
+
+What asks is written once, as a generator that yields requests, is sent their answers, and
+returns its result. Sync, async and many at once differ only in who fulfils the requests, so
+they cannot disagree.
+
+    def steps(question: str) -> Steps[str]:
+        [greedy] = yield Draw(prompt.fill(question=question))
+        return greedy.text.strip()
+
+A request that fails raises its error at the `yield`: a step may catch it, e.g. a
+`PartialGenerationsError`, and go on with what arrived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from .contracts import (
+    Generation,
+    HiddenStateLanguageModel,
+    LanguageModel,
+    PartialGenerationsError,
+    ScoringLanguageModel,
+)
+from .deadlines import call_on_thread, check_deadline
+from .errors import InputError, KnowgateError, LanguageModelError, LanguageModelTimeoutError
+
+Result = TypeVar("Result")
+BATCH_SIZE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """Answers to be generated; its answer is a `list[Generation]` of exactly `n`."""
+
+    prompt: str
+    n: int = 1
+    temperature: float = 0.0
+    seed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Options to be scored; its answer is a `list[float]`, a natural-log likelihood each.
+
+    The language model must be a `ScoringLanguageModel`.
+    """
+
+    prompt: str
+    options: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenState:
+    """A last token's state after `layer`; its answer is an array of shape (width,).
+
+    The language model must be a `HiddenStateLanguageModel`.
+    """
+
+    prompt: str
+    layer: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """Local work that takes long, e.g. embedding; its answer is what `task` returns.
+
+    The async form runs it in a thread.
+    """
+
+    task: Callable[[], Any]
+
+
+Request = Draw | Score | HiddenState | Compute
+Steps = Generator[Request, Any, Result]
+
+
+@dataclass(frozen=True, slots=True)
+class JointCall:
+    """Requests that differ in their prompt only, as one call.
+
+    Attributes:
+        request: the first of them.
+        prompts: one per answer; empty for local work.
+    """
+
+    request: Request
+    prompts: tuple[str, ...]
+
+    def run(self, model: LanguageModel) -> list[Any]:
+        """One answer per prompt.
+
+        Raises:
+            KnowgateError: the model failed, or cannot do what is asked.
+        """
+        request = self.request
+        if isinstance(request, Draw):
+            rows = model.generate(
+                self.prompts, n=request.n, temperature=request.temperature, seed=request.seed
+            )
+            return self._checked(rows, request.n)
+        return self._without_drawing(model)
+
+    async def arun(self, model: LanguageModel) -> list[Any]:
+        """As `run`, without blocking the event loop."""
+        request = self.request
+        if isinstance(request, Draw):
+            rows = await model.agenerate(
+                self.prompts, n=request.n, temperature=request.temperature, seed=request.seed
+            )
+            return self._checked(rows, request.n)
+        return await call_on_thread(lambda: self._without_drawing(model))
+
+    def alone(self) -> list[JointCall]:
+        """The same, one prompt at a time."""
+        return [JointCall(self.request, (prompt,)) for prompt in self.prompts]
+
+    def _without_drawing(self, model: LanguageModel) -> list[Any]:
+        request = self.request
+        if isinstance(request, Compute):
+            return [request.task()]
+        if isinstance(request, Score):
+            if not isinstance(model, ScoringLanguageModel):
+                raise _lacks(model, "score_options")
+            scores = model.score_options(self.prompts, request.options)
+            return [[float(score) for score in row] for row in scores]
+        if isinstance(request, HiddenState):
+            if not isinstance(model, HiddenStateLanguageModel):
+                raise _lacks(model, "hidden_states")
+            return list(model.hidden_states(self.prompts, request.layer))
+        raise TypeError(f"an estimator's step asked for a {type(request).__name__}")
+
+    def _checked(self, rows: Sequence[Sequence[Generation]], n: int) -> list[list[Generation]]:
+        if len(rows) != len(self.prompts):
+            raise LanguageModelError(f"answers to {len(rows)} prompts of {len(self.prompts)}")
+        for row in rows:
+            if len(row) != n:
+                raise LanguageModelError(f"{len(row)} generations where {n} were asked for")
+        return [list(row) for row in rows]
+
+
+def joint_calls(
+    requests: Mapping[int, Request], batch_size: int
+) -> Iterator[tuple[JointCall, list[list[int]]]]:
+    """Combine requests into joint calls where possible.
+
+    Args:
+        requests: by the number of the question that waits for it.
+        batch_size: prompts per call at most.
+
+    Yields:
+        A call, and for each of its prompts the numbers of the questions that wait
+        for its answer: two questions with the same prompt and seed share one.
+    """
+    groups: dict[Hashable, dict[Hashable, list[int]]] = {}
+    for number, request in requests.items():
+        group = groups.setdefault(_kind(request, number), {})
+        group.setdefault(_share(request, number), []).append(number)
+    for group in groups.values():
+        shares = list(group.values())
+        for start in range(0, len(shares), batch_size):
+            part = shares[start : start + batch_size]
+            asked = [requests[numbers[0]] for numbers in part]
+            prompts = tuple(r.prompt for r in asked if not isinstance(r, Compute))
+            yield JointCall(asked[0], prompts), part
+
+
+def _kind(request: Request, number: int) -> Hashable:
+    """A key that is equal for requests that may go into one call."""
+    if isinstance(request, Draw):
+        return (Draw, request.n, request.temperature, request.seed)
+    if isinstance(request, Score):
+        return (Score, request.options)
+    if isinstance(request, HiddenState):
+        return (HiddenState, request.layer)
+    return (Compute, number)
+
+
+def _share(request: Request, number: int) -> Hashable:
+    """A key that is equal for requests of one call that share an answer."""
+    if isinstance(request, Compute):
+        return number
+    if isinstance(request, Draw) and request.temperature > 0 and request.seed is None:
+        return number
+    return request.prompt
+
+
+def _lacks(model: LanguageModel, method: str) -> InputError:
+    return InputError(
+        f"a {type(model).__name__} has no {method}",
+        where="language_model",
+        hint="use a local model, e.g. knowgate.adapters.huggingface.HuggingFaceLM",
+    )
+
+
+def run_steps(
+    model: LanguageModel, steps: Sequence[Steps[Result]], batch_size: int, *, raising: bool
+) -> list[Result | KnowgateError]:
+    """The result of each of `steps`, their requests put together.
+
+    Args:
+        model: what is asked.
+        steps: begun by nobody else.
+        batch_size: prompts per call of the model at most.
+        raising: whether the first error is raised, rather than returned in its place.
+
+    Raises:
+        KnowgateError: under `raising`.
+        DeadlineExceededError: nobody waits for the results any more.
+        InputError: `batch_size` is out of range.
+    """
+    calls = _together(steps, _checked_size(batch_size), raising=raising)
+    try:
+        call = next(calls)
+        while True:
+            check_deadline()
+            try:
+                answers: list[Any] | KnowgateError = call.run(model)
+            except KnowgateError as error:
+                answers = error
+            call = calls.send(answers)
+    except StopIteration as stop:
+        found: list[Result | KnowgateError] = stop.value
+        return found
+
+
+async def arun_steps(
+    model: LanguageModel, steps: Sequence[Steps[Result]], batch_size: int, *, raising: bool
+) -> list[Result | KnowgateError]:
+    """As `run_steps`, without blocking the event loop."""
+    calls = _together(steps, _checked_size(batch_size), raising=raising)
+    try:
+        call = next(calls)
+        while True:
+            check_deadline()
+            try:
+                answers: list[Any] | KnowgateError = await call.arun(model)
+            except KnowgateError as error:
+                answers = error
+            call = calls.send(answers)
+    except StopIteration as stop:
+        found: list[Result | KnowgateError] = stop.value
+        return found
+
+
+def _checked_size(batch_size: int) -> int:
+    if batch_size < 1:
+        raise InputError("must be at least 1", where="batch_size")
+    return batch_size
+
+
+def _together(
+    steps: Sequence[Steps[Result]], batch_size: int, *, raising: bool
+) -> Generator[JointCall, list[Any] | KnowgateError, list[Result | KnowgateError]]:
+    """Advance all `steps`, combining equal requests into one call; without any I/O.
+
+    Yields calls, receives their answers or the error in which they ended.
+    """
+    found: dict[int, Result | KnowgateError] = {}
+    waiting: dict[int, Request] = {}
+
+    def advance(number: int, resume: Callable[[], Request]) -> None:
+        try:
+            waiting[number] = resume()
+        except StopIteration as stop:
+            found[number] = stop.value
+        except KnowgateError as error:
+            if raising:
+                raise
+            found[number] = error
+
+    for number, one in enumerate(steps):
+        advance(number, one.__next__)
+    while waiting:
+        asked, waiting = waiting, {}
+        for call, owners in joint_calls(asked, batch_size):
+            answers = yield from _fulfilled(call)
+            for answer, numbers in zip(answers, owners, strict=True):
+                for number in numbers:
+                    advance(number, _resume(steps[number], answer))
+    return [found[number] for number in range(len(steps))]
+
+
+def _resume(steps: Steps[Any], answer: Any) -> Callable[[], Request]:
+    if isinstance(answer, KnowgateError):
+        return lambda: steps.throw(answer)
+    # A list of its own: two questions may share one answer.
+    return lambda: steps.send(list(answer) if isinstance(answer, list) else answer)
+
+
+def _fulfilled(
+    call: JointCall,
+) -> Generator[JointCall, list[Any] | KnowgateError, list[Any]]:
+    """The answer or error of each prompt; one that fails does not fail the others."""
+    answers = yield call
+    if not isinstance(answers, KnowgateError):
+        return answers
+    if isinstance(answers, PartialGenerationsError) and _fits(answers, call):
+        return _parted(answers)
+    if len(call.prompts) <= 1:
+        return [answers]
+    alone: list[Any] = []
+    for part in call.alone():
+        if _hangs(alone):  # else an outage would cost a deadline for every question
+            alone.append(alone[-1])
+        else:
+            alone.extend((yield from _fulfilled(part)))
+    return alone
+
+
+def _fits(error: PartialGenerationsError, call: JointCall) -> bool:
+    return len(error.generations) == len(error.errors) == len(call.prompts)
+
+
+def _parted(error: PartialGenerationsError) -> list[Any]:
+    """The generations of each prompt, or the error where there are too few."""
+    parts: list[Any] = []
+    for row, why in zip(error.generations, error.errors, strict=True):
+        if why is None:
+            parts.append(list(row))
+        elif not row:
+            parts.append(why)
+        else:
+            part = PartialGenerationsError(str(why), [row], [why])
+            part.__cause__ = why
+            parts.append(part)
+    return parts
+
+
+def _hangs(answers: Sequence[Any]) -> bool:
+    last = answers[-2:]
+    return len(last) == 2 and all(isinstance(a, LanguageModelTimeoutError) for a in last)
