@@ -106,6 +106,8 @@ class RelevanceSignal(RoutingSignal[Relevance]):
                 hint="use a scorer that has them, or another aggregator",
             )
         self._scorer = scorer
+        forms = ("ascore_set", "ascore_sets") if self._joint else ("ascore", "ascore_pairs")
+        self._awaited = _has(scorer, *forms)
         self.checks_deadline = _checks_deadline(scorer)
         self._aggregate = aggregator(policy.aggregator)
         self._calibrator = policy.relevance_calibrator
@@ -119,6 +121,10 @@ class RelevanceSignal(RoutingSignal[Relevance]):
         """The scorer's."""
         return self._scorer.fingerprint
 
+    def has(self, form: str) -> bool:
+        """Whether the scorer can be awaited; several questions are always one call."""
+        return form == "measure_many" or self._awaited
+
     def measure(self, request: Request) -> Any:
         """The scores of one question's passages, or their `SetScore`.
 
@@ -127,32 +133,68 @@ class RelevanceSignal(RoutingSignal[Relevance]):
         """
         if (unsupported := self._unsupported(request)) is not None:
             raise unsupported
-        if self._joint:
-            return self._set_scorer.score_set(request.question, request.passages)
-        return self._scorer.score(request.question, request.passages)
+        score = self._set_scorer.score_set if self._joint else self._scorer.score
+        return score(request.question, request.passages)
+
+    async def ameasure(self, request: Request) -> Any:
+        """As `measure`, without blocking the event loop."""
+        if not self._awaited:
+            return await super().ameasure(request)
+        if (unsupported := self._unsupported(request)) is not None:
+            raise unsupported
+        scorer: Any = self._scorer
+        score = scorer.ascore_set if self._joint else scorer.ascore
+        return await score(request.question, request.passages)
 
     def measure_many(self, requests: Sequence[Request]) -> list[Any]:
         """The scores of several questions, in one call of the scorer."""
+        refused, asked = self._supported(requests)
+        if not asked:
+            return list(refused)
+        if self._joint:
+            found = self._set_scorer.score_sets(*_texts(asked))
+        else:
+            found = self._scorer.score_pairs(_pairs(asked))
+        return self._parted(found, refused, asked)
+
+    async def ameasure_many(self, requests: Sequence[Request]) -> Sequence[Any]:
+        """As `measure_many`, without blocking the event loop."""
+        if not self._awaited:
+            return await super().ameasure_many(requests)
+        refused, asked = self._supported(requests)
+        if not asked:
+            return list(refused)
+        scorer: Any = self._scorer
+        if self._joint:
+            found = await scorer.ascore_sets(*_texts(asked))
+        else:
+            found = await scorer.ascore_pairs(_pairs(asked))
+        return self._parted(found, refused, asked)
+
+    def _supported(
+        self, requests: Sequence[Request]
+    ) -> tuple[list[UnsupportedLanguageError | None], list[Request]]:
+        """An error or None for each request, and the requests without one."""
         refused = [self._unsupported(request) for request in requests]
         asked = [one for one, error in zip(requests, refused, strict=True) if error is None]
-        found = iter(self._scored(asked) if asked else [])
-        return [next(found) if error is None else error for error in refused]
+        return refused, asked
 
-    def _scored(self, requests: Sequence[Request]) -> list[Any]:
+    def _parted(
+        self,
+        found: Any,
+        refused: Sequence[UnsupportedLanguageError | None],
+        asked: Sequence[Request],
+    ) -> list[Any]:
+        """What the scorer returned for the questions asked, in the order of all."""
         if self._joint:
-            judged = list(
-                self._set_scorer.score_sets(
-                    [request.question for request in requests],
-                    [request.passages for request in requests],
-                )
-            )
-            if len(judged) != len(requests):
-                raise self._wrong(f"{len(judged)} values for {len(requests)} questions")
-            return judged
-        pairs = [(one.question, passage) for one in requests for passage in one.passages]
-        scores = self._scores(self._scorer.score_pairs(pairs), len(pairs))
-        following = iter(scores)
-        return [[next(following) for _ in request.passages] for request in requests]
+            parts = list(found)
+            if len(parts) != len(asked):
+                raise self._wrong(f"{len(parts)} values for {len(asked)} questions")
+        else:
+            following = iter(self._scores(found, sum(len(one.passages) for one in asked)))
+            parts = [[next(following) for _ in one.passages] for one in asked]
+        each = iter(parts)
+        return [next(each) if error is None else error for error in refused]
 
     def check(self, value: Any, request: Request) -> Relevance:
         """The scores as finite floats, with the value of all passages together."""
@@ -214,6 +256,14 @@ class RelevanceSignal(RoutingSignal[Relevance]):
 
     def _wrong(self, detail: str) -> SignalValueError:
         return SignalValueError(self.name, detail)
+
+
+def _texts(requests: Sequence[Request]) -> tuple[list[str], list[Sequence[str]]]:
+    return [one.question for one in requests], [one.passages for one in requests]
+
+
+def _pairs(requests: Sequence[Request]) -> list[tuple[str, str]]:
+    return [(one.question, passage) for one in requests for passage in one.passages]
 
 
 def _checks_deadline(part: object) -> bool:

@@ -18,12 +18,13 @@ Scale = Literal["share", "cosine", "log_odds"]
 _SCALES: dict[str, Scale] = {
     "bi_encoder": "cosine",
     "cross_encoder": "log_odds",
+    "judge": "share",
     "late_interaction": "cosine",
     "lexical": "share",
     "sufficiency": "log_odds",
 }
 # Scorers whose joint value is meant to be used; the best passage counts for the others.
-_JOINT_KINDS = frozenset({"sufficiency"})
+_JOINT_KINDS = frozenset({"judge", "sufficiency"})
 _WITHOUT_JOINT = frozenset({"bi_encoder", "cross_encoder", "lexical"})
 
 

@@ -206,6 +206,10 @@ class RelevanceScorer(Protocol):
     time when it is abandoned. One whose own class has `checks_deadline = True` besides is
     measured on the caller's thread by the sync forms, which costs less; this is not inherited.
     The same holds for estimators and conflict detectors.
+
+    A scorer that waits rather than computes may also have `ascore` and `ascore_pairs` (and
+    `ascore_set` and `ascore_sets`, where it judges sets): the async forms of the guard then
+    await them, with the same results, where they otherwise use a worker thread.
     """
 
     @property

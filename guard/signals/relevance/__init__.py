@@ -9,6 +9,7 @@ from __future__ import annotations
 from ..._scorer_defaults import default_aggregator
 from ...policy import default_calibrator
 from ._export import export_scorer
+from ._judge import SufficiencyJudge
 from ._late_interaction import best_cosines, token_weights, word_piece_idf
 from ._lexical import LexicalScorer
 from ._match_model import MatchModel, ToldMix
@@ -26,6 +27,7 @@ __all__ = [
     "DEFAULT_SCORER",
     "LexicalScorer",
     "MatchModel",
+    "SufficiencyJudge",
     "SufficiencyScorer",
     "ToldMix",
     "best_cosines",

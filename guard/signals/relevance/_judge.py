@@ -1,0 +1,328 @@
+"""Relevance by the verdict of a language model: do the passages suffice?
+
+What the model is asked stands in a prompt file. Question and passages are quoted in it between
+lines with a mark. The mark is a hash of everything that is quoted, so that no passage can hold
+the mark of the prompt that it is quoted in, and the same question with the same passages is
+always the same prompt.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Generator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..._byte_cache import ByteCache, content_key
+from ..._model_steps import Draw, Score, Steps, arun_steps, run_steps
+from ..._yes_or_no import first_token_share, no_verdict, says_yes, share_of_yes, spellings
+from ...contracts import (
+    Generation,
+    LanguageModel,
+    PartialGenerationsError,
+    ScoringLanguageModel,
+    SetScore,
+    checked_language_model,
+)
+from ...errors import InputError
+from ...policy import Fingerprint
+from ...prompts import Prompt
+from ...text import clean_text
+from ..confidence import Sampling
+from ._echo import told_beside
+
+_SLOTS = ("mark", "passages", "question")
+# How quoted material looks; part of the fingerprint.
+_QUOTING = 1
+_CUT = " […]"
+_MARK_DIGITS = 16
+# Prompts per call of the model: what arrived is kept after each call.
+_BATCH_SIZE = 8
+_CACHE_BYTES = 8 * 2**20
+_YES, _NO = ("yes", "是"), ("no", "否")
+
+
+class SufficiencyJudge:
+    """A language model's verdict on whether passages suffice to answer, in [0, 1].
+
+    Passages are judged together, which is one verdict per question: use the aggregator `joint`,
+    as policies for this scorer do by default. The verdict is read from
+
+    - P(yes) / (P(yes) + P(no)) by the log-likelihoods of both words, in English and Chinese,
+      where the model scores given options, as local models do: one forward pass;
+    - otherwise the log-probability of the first token of a greedy reply, where the model gives
+      that: one call;
+    - otherwise the share of yes among k verdicts: the greedy reply and k − 1 samples.
+
+    A model that fails, or of whose verdicts half or more are neither yes nor no, raises a
+    `LanguageModelError`; the guard then takes the route that `on_error` has for relevance.
+    Nothing is guessed. Verdicts are kept by the content of the prompt; failures are not.
+
+    Concurrency, deadline and attempts of calls are those of the language model. Passages that
+    only repeat the question are 0 without a call.
+
+    Args:
+        language_model: what is asked; wrap a chat model in
+            `knowgate.adapters.langchain.ChatModelLM`.
+        prompt: with the slots `{mark}`, `{question}` and `{passages}`; by default the bundled
+            `sufficiency`. `Prompt.bundled("sufficiency_zh")` asks in Chinese.
+        sampling: how many verdicts k, and how they are drawn; five by default. Not used where
+            the model gives probabilities.
+        singly: whether each passage is also judged alone, which takes one more verdict per
+            passage. Otherwise all passages have the value of their set.
+        passage_characters: of one passage; what lies beyond is cut.
+        total_characters: of all passages of one question; the later ones are cut first.
+        cache_bytes: of the verdicts that are kept; 0 keeps none.
+
+    Raises:
+        InputError: `language_model` is not one, the prompt lacks a slot or has another, or a
+            limit is out of range.
+
+    Example:
+        >>> from knowgate.guard.testing import ScriptedLanguageModel
+        >>> judge = SufficiencyJudge(ScriptedLanguageModel({"at nine": "yes"}, default="no"))
+        >>> judge.score_set("When do you open?", ["We open at nine.", "We are friendly."]).joint
+        1.0
+    """
+
+    def __init__(
+        self,
+        language_model: LanguageModel,
+        *,
+        prompt: Prompt | None = None,
+        sampling: Sampling | None = None,
+        singly: bool = False,
+        passage_characters: int = 4_000,
+        total_characters: int = 24_000,
+        cache_bytes: int = _CACHE_BYTES,
+    ) -> None:
+        self._language_model = checked_language_model(language_model)
+        self._prompt = _checked_prompt(prompt or Prompt.bundled("sufficiency"))
+        self._sampling = sampling or Sampling(n=5)
+        self._singly = singly
+        self._limits = passage_characters, total_characters
+        for name, value in zip(
+            ("passage_characters", "total_characters"), self._limits, strict=True
+        ):
+            if value < 1:
+                raise InputError("must be at least 1", where=name)
+        self._scores_options = isinstance(language_model, ScoringLanguageModel)
+        self._verdicts: ByteCache[bytes, float] = ByteCache(cache_bytes, lambda _: 24)
+
+    @property
+    def fingerprint(self) -> Fingerprint:
+        """What a policy calibrated on this judge is bound to."""
+        options = self._scores_options
+        return Fingerprint(
+            kind="judge",
+            backend="language_model",
+            settings={
+                "language_model": self._language_model.fingerprint,
+                "method": "options" if options else "reply",
+                "samples": None if options else self._sampling.n,
+                "temperature": None if options else self._sampling.temperature,
+                "seed": None if options else self._sampling.seed,
+                "prompt_sha256": self._prompt.sha256,
+                "quoting": _QUOTING,
+                "singly": self._singly,
+                "passage_characters": self._limits[0],
+                "total_characters": self._limits[1],
+            },
+        )
+
+    # -- each passage alone -----------------------------------------------------------
+
+    def score(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
+        """Verdicts of shape (len(passages),), one on each passage alone.
+
+        Raises:
+            LanguageModelError: the model failed, or replied neither yes nor no.
+        """
+        return self.score_pairs([(question, passage) for passage in passages])
+
+    async def ascore(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
+        """As `score`, without blocking the event loop."""
+        return await self.ascore_pairs([(question, passage) for passage in passages])
+
+    def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        """Verdicts of shape (len(pairs),) for (question, passage) pairs."""
+        return np.asarray(self._judged([(asked, (one,)) for asked, one in pairs]), np.float64)
+
+    async def ascore_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        """As `score_pairs`, without blocking the event loop."""
+        found = await self._ajudged([(asked, (one,)) for asked, one in pairs])
+        return np.asarray(found, np.float64)
+
+    # -- passages together ------------------------------------------------------------
+
+    def score_set(self, question: str, passages: Sequence[str]) -> SetScore:
+        """The verdict on at least one passage, all together.
+
+        Raises:
+            LanguageModelError: the model failed, or replied neither yes nor no.
+        """
+        return self.score_sets([question], [passages])[0]
+
+    async def ascore_set(self, question: str, passages: Sequence[str]) -> SetScore:
+        """As `score_set`, without blocking the event loop."""
+        return (await self.ascore_sets([question], [passages]))[0]
+
+    def score_sets(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[SetScore]:
+        """`score_set` for each question with its passages, equal to it."""
+        return self._set_scores(self._judged(self._asked(questions, passages)), passages)
+
+    async def ascore_sets(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[SetScore]:
+        """As `score_sets`, without blocking the event loop."""
+        return self._set_scores(await self._ajudged(self._asked(questions, passages)), passages)
+
+    def _asked(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[tuple[str, Sequence[str]]]:
+        asked: list[tuple[str, Sequence[str]]] = []
+        for question, texts in zip(questions, passages, strict=True):
+            if not texts:
+                raise InputError("holds no passage", where="passages")
+            asked.append((question, texts))
+            if self._singly:
+                asked += [(question, (text,)) for text in texts]
+        return asked
+
+    def _set_scores(
+        self, verdicts: Sequence[float], passages: Sequence[Sequence[str]]
+    ) -> list[SetScore]:
+        found, following = [], iter(verdicts)
+        for texts in passages:
+            joint = next(following)
+            found.append(
+                SetScore(tuple(next(following) if self._singly else joint for _ in texts), joint)
+            )
+        return found
+
+    # -- verdicts ---------------------------------------------------------------------
+
+    def _judged(self, asked: Sequence[tuple[str, Sequence[str]]]) -> list[float]:
+        plan = self._plan(asked)
+        steps = next(plan)
+        return _finished(plan, run_steps(self._language_model, steps, _BATCH_SIZE, raising=False))
+
+    async def _ajudged(self, asked: Sequence[tuple[str, Sequence[str]]]) -> list[float]:
+        plan = self._plan(asked)
+        steps = next(plan)
+        return _finished(
+            plan, await arun_steps(self._language_model, steps, _BATCH_SIZE, raising=False)
+        )
+
+    def _plan(
+        self, asked: Sequence[tuple[str, Sequence[str]]]
+    ) -> Generator[list[Steps[float]], list[Any], list[float]]:
+        """Yield what to ask the model; is sent the verdicts and errors; returns all verdicts."""
+        prompts = [self._filled(question, passages) for question, passages in asked]
+        keys = {prompt: content_key(prompt) for prompt in prompts if prompt is not None}
+        kept = self._verdicts.found(keys.values())
+        open_prompts = [prompt for prompt, key in keys.items() if key not in kept]
+        # Every prompt is asked and kept, although one that fails raises in the end.
+        fresh = yield [self._steps(prompt) for prompt in open_prompts]
+        for prompt, verdict in zip(open_prompts, fresh, strict=True):
+            if isinstance(verdict, Exception):
+                raise verdict
+            kept[keys[prompt]] = verdict
+        return [0.0 if prompt is None else kept[keys[prompt]] for prompt in prompts]
+
+    def _steps(self, prompt: str) -> Steps[float]:
+        verdict = yield from self._verdict(prompt)
+        self._verdicts.keep({content_key(prompt): verdict})
+        return verdict
+
+    def _verdict(self, prompt: str) -> Steps[float]:
+        if self._scores_options:
+            yes, no = (tuple(s for word in words for s in spellings(word)) for words in (_YES, _NO))
+            scores = yield Score(prompt, (*yes, *no))
+            return share_of_yes(scores[: len(yes)], scores[len(yes) :])
+        replies: list[Generation] = yield Draw(prompt)
+        if replies[0].token_logprobs:
+            return first_token_share(replies[0])
+        sampling, failure = self._sampling, no_verdict()
+        if sampling.n > 1:
+            try:
+                replies += yield Draw(prompt, sampling.n - 1, sampling.temperature, sampling.seed)
+            except PartialGenerationsError as error:
+                failure = error
+                replies += [reply for row in error.generations for reply in row]
+        verdicts = [verdict for reply in replies if (verdict := says_yes(reply.text)) is not None]
+        if 2 * len(verdicts) <= sampling.n:
+            raise failure
+        return sum(verdicts) / len(verdicts)
+
+    # -- prompts ----------------------------------------------------------------------
+
+    def _filled(self, question: str, passages: Sequence[str]) -> str | None:
+        """The prompt; None where the passages say nothing beside the question."""
+        question, texts = clean_text(question), [clean_text(text) for text in passages]
+        if all(_only_asks(question, text) for text in texts):
+            return None
+        texts = self._cut(texts)
+        mark = _mark(question, texts)
+        quoted = "\n\n".join(
+            _quoted(f"passage {number} of {len(texts)}", text, mark)
+            for number, text in enumerate(texts, start=1)
+        )
+        return self._prompt.fill(
+            mark=mark, question=_quoted("question", question, mark), passages=quoted
+        )
+
+    def _cut(self, texts: Sequence[str]) -> list[str]:
+        most, left = self._limits
+        found = []
+        for text in texts:
+            room = min(most, left)
+            cut = text if len(text) <= room else text[:room] + _CUT
+            left -= min(len(text), room)
+            found.append(cut)
+        return found
+
+
+def _finished(
+    plan: Generator[list[Steps[float]], list[Any], list[float]], fresh: list[Any]
+) -> list[float]:
+    try:
+        plan.send(fresh)
+    except StopIteration as stop:
+        found: list[float] = stop.value
+        return found
+    raise AssertionError("the plan asks once")
+
+
+def _checked_prompt(prompt: Prompt) -> Prompt:
+    if prompt.slots != frozenset(_SLOTS):
+        raise InputError(
+            f"has the slots {', '.join(sorted(prompt.slots)) or 'none'}",
+            where=f"prompt {prompt.name!r}",
+            hint="it needs " + ", ".join(f"{{{slot}}}" for slot in _SLOTS) + " and no other",
+        )
+    return prompt
+
+
+def _only_asks(question: str, text: str) -> bool:
+    if not text.strip():
+        return True
+    found = told_beside(question, text)
+    return found is not None and not found.told.strip()
+
+
+def _mark(question: str, texts: Sequence[str]) -> str:
+    """A mark that the quoted texts do not hold: each would have to contain its own hash."""
+    digest = hashlib.sha256()
+    for text in (question, *texts):
+        data = text.encode("utf-8")
+        digest.update(len(data).to_bytes(8, "big") + data)
+    return digest.hexdigest()[:_MARK_DIGITS]
+
+
+def _quoted(what: str, text: str, mark: str) -> str:
+    return f"[{mark}: {what}]\n{text}\n[{mark}: end of {what}]"
