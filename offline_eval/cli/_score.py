@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -37,8 +38,9 @@ def score(
     scorer: Annotated[
         str | None,
         typer.Option(
-            help="Scorer by name, or a tuned, exported or sentence-transformers folder; by "
-            f"default the policy's, or {DEFAULT_SCORER}. Options: NAME,dtype=bfloat16."
+            help="Scorer by name, a tuned, exported or sentence-transformers folder, or "
+            f"judge:MODEL; by default the policy's, or {DEFAULT_SCORER}. Options: "
+            "NAME,dtype=bfloat16."
         ),
     ] = None,
     policy: Annotated[
@@ -48,7 +50,7 @@ def score(
         str | None,
         typer.Option(
             help="Passage scores to one value, without --policy; by default the scorer's: "
-            "joint for sufficiency, max for others."
+            "joint for sufficiency and judge, max for others."
         ),
     ] = None,
 ) -> None:
@@ -69,6 +71,8 @@ def score(
     if scorer is None and loaded is not None:
         chosen = load_scorer(loaded.scorer)
     else:
+        if scorer is not None and ":" in scorer:
+            import_module("..systems", __package__)  # takes a second; registers `judge:`
         chosen = load_scorer(scorer or DEFAULT_SCORER)
     guard = _guard(chosen, loaded, aggregator, where=str(policy))
     with atomic_writer(output) as stream, progress_bar("scoring") as advance:

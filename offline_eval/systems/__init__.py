@@ -4,10 +4,13 @@
 
 A guard decides on the question and its passages before anything is asked: what it lets
 through is answered from the passages it kept, or from memory; else its own reply stands.
+
+Importing this package makes the scorer `judge:MODEL` known, a language model by name.
 """
 
 from __future__ import annotations
 
+from . import _sufficiency_judge as _sufficiency_judge
 from ._comparison import Comparison, Systems
 from ._deciding import choose_reply
 from ._factory import EMBEDDED, load_chat_model, load_language_model, load_object

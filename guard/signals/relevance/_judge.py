@@ -33,6 +33,8 @@ from ...text import clean_text
 from ..confidence import Sampling
 from ._echo import told_beside
 
+# Its kind in fingerprints.
+JUDGE = "judge"
 _SLOTS = ("mark", "passages", "question")
 # How quoted material looks; part of the fingerprint.
 _QUOTING = 1
@@ -116,7 +118,7 @@ class SufficiencyJudge:
         """What a policy calibrated on this judge is bound to."""
         options = self._scores_options
         return Fingerprint(
-            kind="judge",
+            kind=JUDGE,
             backend="language_model",
             settings={
                 "language_model": self._language_model.fingerprint,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Unpack, cast, get_type_hints
 
 from ..._model_files import ADAPTER_CONFIG
@@ -19,6 +19,7 @@ from ...engine import (
 )
 from ...errors import InputError
 from ...policy import Fingerprint
+from ._judge import JUDGE
 from ._late_interaction import LateInteractionScorer
 from ._lexical import LexicalScorer
 from ._passages import use_passages
@@ -49,6 +50,8 @@ _SCORERS: dict[str, Callable[..., RelevanceScorer]] = {
     **_ENCODER_SCORERS,
     "lexical": LexicalScorer,
 }
+# Scorers that are named by a prefix, and made from what follows it.
+_PREFIXES: dict[str, Callable[[str], RelevanceScorer]] = {}
 
 
 class _LoadOptions(ScorerOptions, total=False):
@@ -62,15 +65,23 @@ def scorer_names() -> tuple[str, ...]:
     return tuple(sorted(_SCORERS))
 
 
-def register_scorer(name: str, factory: Callable[[], RelevanceScorer]) -> None:
+def register_scorer(name: str, factory: Callable[..., RelevanceScorer]) -> None:
     """Make `load_scorer(name)` call `factory`.
+
+    Args:
+        name: a new one. One that ends in a colon is a prefix: `load_scorer("mine:REST")` then
+            calls `factory("REST")`.
+        factory: takes nothing, or what follows the prefix.
 
     Raises:
         InputError: the name is taken.
     """
-    if name in _SCORERS:
+    if name in _SCORERS or name in _PREFIXES:
         raise InputError(f"a scorer named {name!r} exists already", hint="choose another name")
-    _SCORERS[name] = factory
+    if name.endswith(":"):
+        _PREFIXES[name] = factory
+    else:
+        _SCORERS[name] = factory
 
 
 def load_scorer(name: str | Fingerprint, **options: Unpack[_LoadOptions]) -> RelevanceScorer:
@@ -82,7 +93,8 @@ def load_scorer(name: str | Fingerprint, **options: Unpack[_LoadOptions]) -> Rel
 
     Args:
         name: of a registered scorer, or a path; options may follow after commas, so that
-            every command can state them: `sufficiency,device=cpu,dtype=bfloat16`. For the
+            every command can state them: `sufficiency,device=cpu,dtype=bfloat16`. What follows
+            a registered prefix is the prefix's own. For the
             scorer of a policy its fingerprint: what a file says must not choose what is loaded
             from the disk, so this gives a registered scorer only, in the policy's dtype.
         options: `device` (`auto`, `cpu`, `cuda`, `cuda:N`) and `dtype` (`float32`,
@@ -98,6 +110,10 @@ def load_scorer(name: str | Fingerprint, **options: Unpack[_LoadOptions]) -> Rel
     if isinstance(name, Fingerprint):
         return _registered(name, options)
     if name not in _SCORERS and not os.path.isdir(name):
+        prefix, colon, rest = name.partition(":")
+        if colon and prefix + colon in _PREFIXES:
+            _require_none(options, prefix + colon)
+            return _PREFIXES[prefix + colon](rest)
         name, given = _parted(name)
         options = {**given, **options}
     passages = options.pop("passages", None)
@@ -109,19 +125,29 @@ def load_scorer(name: str | Fingerprint, **options: Unpack[_LoadOptions]) -> Rel
 
 def _loaded(name: str, options: ScorerOptions) -> RelevanceScorer:
     if name in _SCORERS:
-        if options and name not in _ENCODER_SCORERS:
-            raise InputError(f"the scorer {name!r} takes no options", where=next(iter(options)))
+        if name not in _ENCODER_SCORERS:
+            _require_none(options, name)
         return _SCORERS[name](**options)
     if os.path.isdir(name):
         return _in_folder(name, options)
     raise InputError(
         f"unknown scorer {name!r}",
-        hint=f"one of: {', '.join(scorer_names())}, or a tuned, exported, "
-        "sentence-transformers or cross-encoder folder",
+        hint=f"one of: {', '.join([*scorer_names(), *(f'{one}…' for one in _PREFIXES)])}, or a "
+        "tuned, exported, sentence-transformers or cross-encoder folder",
     )
 
 
+def _require_none(options: Mapping[str, object], name: str) -> None:
+    if options:
+        raise InputError(f"the scorer {name!r} takes no options", where=next(iter(options)))
+
+
 def _registered(wanted: Fingerprint, options: _LoadOptions) -> RelevanceScorer:
+    if wanted.kind == JUDGE:
+        raise InputError(
+            "the policy is of a language model that judges, and names no model to ask",
+            hint="pass scorer=SufficiencyJudge(model), on the command line --scorer judge:MODEL",
+        )
     if wanted.kind not in _SCORERS:
         raise InputError(
             f"no scorer is registered as {wanted.kind!r}",

@@ -32,7 +32,8 @@ class OokbSettings(SuiteSettings):
     )
     scorer: str | None = Field(
         None,
-        description="Scorer of the guards, by name or folder.  [default: what each policy names]",
+        description="Scorer of the guards, by name, folder or judge:MODEL.  [default: what each "
+        "policy names]",
     )
     passage: PassageKind | None = Field(
         None,
@@ -139,8 +140,8 @@ class MeasureSettings(SuiteSettings):
     )
     scorer: str | None = Field(
         None,
-        description="Scorer by name, or a tuned or sentence-transformers folder; by default "
-        f"that of the chain's guard, else {DEFAULT_SCORER}.",
+        description="Scorer by name, a tuned or sentence-transformers folder, or judge:MODEL; by "
+        f"default that of the chain's guard, else {DEFAULT_SCORER}.",
     )
     passage: PassageKind | None = Field(
         None,
@@ -156,7 +157,7 @@ class MeasureSettings(SuiteSettings):
     aggregator: str | None = Field(
         None,
         description="Passage scores to one value; by default the scorer's: joint for "
-        "sufficiency, max for others.",
+        "sufficiency and judge, max for others.",
     )
 
     @property

@@ -65,7 +65,9 @@ class UniKnowSettings(SuiteSettings):
     passages_per_context: Annotated[
         int, Field(ge=2, description="Passages of the contexts with several.")
     ] = 4
-    scorer: str = Field(_GUARD_SCORER, description="Scorer of the guards, by name or folder.")
+    scorer: str = Field(
+        _GUARD_SCORER, description="Scorer of the guards, by name, folder or judge:MODEL."
+    )
     answer_tokens: Annotated[
         int, Field(ge=1, description="The most tokens an answer of a local model may have.")
     ] = 24

@@ -1,0 +1,121 @@
+"""`--scorer judge:MODEL`: a language model judges sufficiency, wherever a scorer is named."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from knowgate.guard import Policy
+from knowgate.guard.signals.relevance import load_scorer
+from tests.offline_eval.cli.commands import Knowgate, read_lines, refused, write_lines
+
+MODULE = """
+import re
+
+from langchain_core.language_models import FakeListChatModel
+from knowgate.guard.testing import ScriptedLanguageModel
+
+lm = ScriptedLanguageModel({"opens at nine": "yes"}, default="no")
+chat = FakeListChatModel(responses=["yes"])
+rambling = ScriptedLanguageModel(default="Perhaps.")
+
+
+class Toy(ScriptedLanguageModel):
+    def _answers(self, prompt, n, temperature, seed):
+        thing = re.search("When does the (.*) open", prompt)
+        found = thing is not None and f"The {thing[1]} opens at" in prompt
+        return [self._generation("yes" if found else "no")] * n
+
+
+toy = Toy(logprobs={"yes": -0.2, "no": -0.1})
+"""
+LINES = [
+    {"question": "When does it open?", "passages": ["It opens at nine.", "Dogs are welcome."]},
+    {"question": "Who?", "passages": ["Dogs are welcome."]},
+    {"question": "Who?", "passages": []},
+]
+
+
+@pytest.fixture
+def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Where the models are, as the command line names them."""
+    (tmp_path / "own_judges.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "own_judges", raising=False)
+    write_lines(tmp_path / "in.jsonl", LINES)
+    return "judge:python:own_judges"
+
+
+def _score(knowgate: Knowgate, scorer: str) -> list[object]:
+    done = knowgate("score", "--scorer", scorer, "--input", "in.jsonl", "--output", "out.jsonl")
+    assert done.code == 0, done.err
+    return [(line["relevance"], line["error"]) for line in read_lines(Path("out.jsonl"))]
+
+
+def test_a_model_by_name_scores(knowgate: Knowgate, models: str) -> None:
+    assert _score(knowgate, f"{models}:lm") == [(1.0, None), (0.0, None), (0.0, None)]
+
+
+def test_a_chat_model_is_wrapped(knowgate: Knowgate, models: str) -> None:
+    assert _score(knowgate, f"{models}:chat,samples=1")[1] == (1.0, None)
+
+
+def test_verdicts_that_cannot_be_read_are_lines_with_an_error(
+    knowgate: Knowgate, models: str
+) -> None:
+    found = _score(knowgate, f"{models}:rambling")
+    assert found == [(None, "relevance_failed"), (None, "relevance_failed"), (0.0, None)]
+
+
+def test_options_follow_the_model(models: str) -> None:
+    Path("mine.txt").write_text("{mark} {question} {passages} Well?")
+    scorer = load_scorer(f"{models}:lm,samples=3,temperature=0.5,seed=7,prompt=mine.txt")
+    settings = scorer.fingerprint.settings
+    assert (settings["samples"], settings["temperature"], settings["seed"]) == (3, 0.5, 7)
+    plain = load_scorer(f"{models}:lm").fingerprint.settings
+    assert settings["prompt_sha256"] != plain["prompt_sha256"]
+    chinese = load_scorer(f"{models}:lm,prompt=sufficiency_zh").fingerprint.settings
+    assert chinese["prompt_sha256"] not in (settings["prompt_sha256"], plain["prompt_sha256"])
+
+
+@pytest.mark.parametrize(
+    ("scorer", "words"),
+    [
+        ("judge:", "judge:MODEL: no model is named"),
+        ("judge:oracle", "oracle: there is no such model"),
+        ("judge:python:own_judges:none", "cannot be imported"),
+        ("judge:python:own_judges:lm,votes=3", "'votes=3' is no option of a judge"),
+        ("judge:python:own_judges:lm,samples=many", "'many' is not a number"),
+        ("judge:python:own_judges:lm,samples=0", "n of the judge: must be at least 1"),
+        ("judge:python:own_judges:lm,prompt=nowhere", "no prompt named 'nowhere'"),
+    ],
+)
+def test_what_cannot_be_loaded_is_one_line(
+    knowgate: Knowgate, models: str, scorer: str, words: str
+) -> None:
+    refused(
+        knowgate("score", "--scorer", scorer, "--input", "in.jsonl", "--output", "out.jsonl"), words
+    )
+
+
+def test_a_policy_is_calibrated_on_a_judge_and_bound_to_it(
+    knowgate: Knowgate, models: str, workplace: Path
+) -> None:
+    run, policy = workplace / "judged", workplace / "judged.json"
+    measured = knowgate(
+        "measure", "--questions", workplace / "kb.jsonl", "--out", run, "--scorer", f"{models}:toy"
+    )
+    assert measured.code == 0, measured.err
+    scorer = json.loads((run / "manifest.json").read_text())["settings"]["scorer"]
+    assert (scorer["kind"], scorer["settings"]["language_model"]) == ("judge", "scripted")
+    fitted = knowgate("calibrate", "--run", run, "--risk", "0.2", "--out", policy)
+    assert fitted.code == 0, fitted.err
+    assert Policy.load(policy).aggregator == "joint"
+    asked = ("score", "--policy", policy, "--input", "in.jsonl", "--output", "out.jsonl")
+    refused(knowgate(*asked), "language model that judges", "--scorer judge:MODEL")
+    refused(knowgate(*asked, "--scorer", f"{models}:toy,samples=2"), "settings.samples")
+    assert knowgate(*asked, "--scorer", f"{models}:toy").code == 0
