@@ -151,6 +151,7 @@ class RelevanceSignal(RoutingSignal[Relevance]):
         refused, asked = self._supported(requests)
         if not asked:
             return list(refused)
+        found: Any
         if self._joint:
             found = self._set_scorer.score_sets(*_texts(asked))
         else:

@@ -289,7 +289,7 @@ def test_long_passages_are_cut() -> None:
 @pytest.mark.parametrize("name", ["passage_characters", "total_characters"])
 def test_a_limit_of_nothing_is_rejected(name: str) -> None:
     with pytest.raises(InputError, match=f"{name}: must be at least 1"):
-        SufficiencyJudge(model(), **{name: 0})
+        SufficiencyJudge(model(), **{name: 0})  # type: ignore[arg-type]
 
 
 def test_a_bare_chat_model_is_rejected_with_a_hint() -> None:

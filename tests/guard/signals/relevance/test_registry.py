@@ -11,6 +11,7 @@ from knowgate.guard import InputError
 from knowgate.guard.signals.relevance import (
     LexicalScorer,
     SufficiencyScorer,
+    _registry,
     default_aggregator,
     default_calibrator,
     load_scorer,
@@ -28,6 +29,7 @@ def test_the_trained_scorers_have_names() -> None:
     ("kind", "expected"),
     [
         ("sufficiency", "joint"),
+        ("judge", "joint"),
         ("bi_encoder", "max"),
         ("late_interaction", "max"),
         ("a user's own", "max"),
@@ -66,3 +68,23 @@ def test_a_tuned_folder_that_lost_a_file_is_told_which(
             (tmp_path / path.name).write_bytes(path.read_bytes())
     with pytest.raises(InputError, match=rf"{lost}: no such file"):
         load_scorer(str(tmp_path))
+
+
+def test_a_prefix_makes_a_scorer_from_what_follows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_registry, "_PREFIXES", {})
+    made: list[str] = []
+
+    def factory(rest: str) -> LexicalScorer:
+        made.append(rest)
+        return LexicalScorer()
+
+    register_scorer("mine:", factory)
+    assert load_scorer("mine:a:b,c=d").fingerprint.kind == "lexical"
+    assert made == ["a:b,c=d"]
+    assert "mine:" not in scorer_names()
+    with pytest.raises(InputError, match="'mine:' exists already"):
+        register_scorer("mine:", factory)
+    with pytest.raises(InputError, match="device: the scorer 'mine:' takes no options"):
+        load_scorer("mine:a", device="cpu")
+    with pytest.raises(InputError, match=r"unknown scorer 'other:a' .* mine:…"):
+        load_scorer("other:a")
