@@ -63,7 +63,8 @@ class Prompt:
     @classmethod
     def bundled(cls, name: str) -> Prompt:
         """A prompt that ships with the guard: `closed_book`, `with_context`, `p_true`,
-        `verbalized`, `rewrite_question`, `small_talk`, or its `small_talk_patterns`.
+        `verbalized`, `sufficiency`, `sufficiency_zh`, `rewrite_question`, `small_talk`, or its
+        `small_talk_patterns`.
 
         Raises:
             InputError: there is none of that name.
