@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from knowgate.guard import Decision, Guard, InputError, PolicyError, Reason, Route
 from knowgate.guard._policy_fields import AGGREGATOR_NAMES
@@ -171,3 +173,60 @@ def test_the_contract_is_matched_by_methods() -> None:
 def test_only_the_trained_scorer_is_judged_by_its_joint_value_by_default() -> None:
     assert default_aggregator("sufficiency") == "joint"
     assert {default_aggregator(kind) for kind in ("lexical", "bi_encoder", "own")} == {"max"}
+
+
+class AwaitedSets(FakeSetScorer):
+    """Can be awaited, and counts how often it was."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(HALVES, **settings)
+        self.awaited = 0
+
+    async def ascore(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
+        self.awaited += 1
+        return super().score(question, passages)
+
+    async def ascore_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
+        self.awaited += 1
+        return super().score_pairs(pairs)
+
+    async def ascore_set(self, question: str, passages: Sequence[str]) -> SetScore:
+        self.awaited += 1
+        return super().score_sets([question], [passages])[0]
+
+    async def ascore_sets(
+        self, questions: Sequence[str], passages: Sequence[Sequence[str]]
+    ) -> list[SetScore]:
+        self.awaited += 1
+        return super().score_sets(questions, passages)
+
+
+@pytest.mark.parametrize("aggregator", ["joint", "max"])
+def test_a_scorer_that_can_be_awaited_is_awaited_with_the_same_results(aggregator: str) -> None:
+    questions = ["q", "外 q", *["q"] * (len(KINDS) - 2)]
+
+    def guard(scorer: FakeScorer) -> Guard:
+        return guard_with(policy_with(aggregator=aggregator), scorer=scorer)
+
+    scorer = AwaitedSets(unsupported=["外"])
+    found = asyncio.run(guard(scorer).adecide_batch(questions, KINDS))
+    singly = [
+        asyncio.run(guard(scorer).adecide(*one)) for one in zip(questions, KINDS, strict=True)
+    ]
+    assert scorer.awaited > 1
+    expected = guard(FakeSetScorer(HALVES, unsupported=["外"])).decide_batch(questions, KINDS)
+    for decisions in (found, singly):
+        assert list(map(without_timings, decisions)) == list(map(without_timings, expected))
+    assert expected[1].reason is Reason.UNSUPPORTED_LANGUAGE
+
+
+def test_awaited_values_of_a_wrong_number_are_a_failure() -> None:
+    class Short(AwaitedSets):
+        async def ascore_sets(self, *given: Any) -> list[SetScore]:
+            return [SetScore((0.9,), 0.9)]
+
+        async def ascore_set(self, *given: Any) -> SetScore:
+            return SetScore((), 0.9)
+
+    found = asyncio.run(joint_guard(Short()).adecide_batch(["q", "r"], [["p"], ["p"]]))
+    assert {one.reason for one in found} == {Reason.RELEVANCE_FAILED}

@@ -64,6 +64,14 @@ def test_a_chat_model_is_wrapped(knowgate: Knowgate, models: str) -> None:
     assert _score(knowgate, f"{models}:chat,samples=1")[1] == (1.0, None)
 
 
+def test_a_local_model_scores_both_words(knowgate: Knowgate, models: str) -> None:
+    Path("short.txt").write_text("{mark} {question} {passages} Enough?")
+    scored, empty = _score(knowgate, "judge:embedded,prompt=short.txt")[1:]
+    assert isinstance(scored, tuple)
+    assert 0 < scored[0] < 1
+    assert empty == (0.0, None)
+
+
 def test_verdicts_that_cannot_be_read_are_lines_with_an_error(
     knowgate: Knowgate, models: str
 ) -> None:
