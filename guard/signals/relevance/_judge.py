@@ -55,7 +55,7 @@ class SufficiencyJudge:
     - P(yes) / (P(yes) + P(no)) by the log-likelihoods of both words, in English and Chinese,
       where the model scores given options, as local models do: one forward pass;
     - otherwise the log-probability of the first token of a greedy reply, where the model gives
-      that: one call;
+      that and the reply begins with a word: one call;
     - otherwise the share of yes among k verdicts: the greedy reply and k − 1 samples.
 
     A model that fails, or of whose verdicts half or more are neither yes nor no, raises a
@@ -247,7 +247,8 @@ class SufficiencyJudge:
             scores = yield Score(prompt, (*yes, *no))
             return share_of_yes(scores[: len(yes)], scores[len(yes) :])
         replies: list[Generation] = yield Draw(prompt)
-        if replies[0].token_logprobs:
+        # Of "**Yes**" the first token is another one, whose probability says nothing.
+        if replies[0].token_logprobs and replies[0].text.lstrip(" ")[:1].isalpha():
             return first_token_share(replies[0])
         sampling, failure = self._sampling, no_verdict()
         if sampling.n > 1:

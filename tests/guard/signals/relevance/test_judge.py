@@ -93,6 +93,12 @@ def test_with_log_probabilities_the_first_token_counts_and_one_call_is_enough() 
     assert lm.generated == 2
 
 
+def test_the_probability_of_a_token_that_is_no_word_says_nothing() -> None:
+    lm = ScriptedLanguageModel(default="**No**", logprobs={"**No**": -0.001})
+    assert SufficiencyJudge(lm).score(QUESTION, [RIGHT]) == [0.0]
+    assert lm.generated == 5
+
+
 def test_a_model_that_scores_options_generates_nothing() -> None:
     lm = MODELS["options"]()
     found = SufficiencyJudge(lm).score(QUESTION, [RIGHT, WRONG])
