@@ -75,7 +75,7 @@ class SufficiencyJudge:
         singly: whether each passage is also judged alone, which takes one more verdict per
             passage. Otherwise all passages have the value of their set.
         passage_characters: of one passage; what lies beyond is cut.
-        total_characters: of all passages of one question; the later ones are cut first.
+        total_characters: of all passages of one question; later ones are cut, or left out.
         cache_bytes: of the verdicts that are kept; 0 keeps none.
 
     Raises:
@@ -281,9 +281,11 @@ class SufficiencyJudge:
 
     def _cut(self, texts: Sequence[str]) -> list[str]:
         most, left = self._limits
-        found = []
+        found: list[str] = []
         for text in texts:
             room = min(most, left)
+            if not room:
+                break
             cut = text if len(text) <= room else text[:room] + _CUT
             left -= min(len(text), room)
             found.append(cut)

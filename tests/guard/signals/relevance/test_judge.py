@@ -291,7 +291,14 @@ def test_long_passages_are_cut() -> None:
     judge.score_set(QUESTION, ["a" * 1000, "b" * 1000, "c" * 1000, "d" * 1000])
     text = _quotes(lm.prompts[0])
     assert [text.count(letter * 5) for letter in "abcd"] == [2, 2, 1, 0]
-    assert text.count("[…]") == 4
+    assert text.count("[…]") == 3
+    assert len(_regions(lm.prompts[0])) == 1 + 3
+
+
+def test_a_thousand_passages_make_no_endless_prompt() -> None:
+    lm = model()
+    SufficiencyJudge(lm).score_set(QUESTION, ["The pool is blue. " * 1000] * 1000)
+    assert len(lm.prompts[0]) < 24_000 + 3_000
 
 
 @pytest.mark.parametrize("name", ["passage_characters", "total_characters"])
