@@ -9,7 +9,7 @@ from ._cross_encoder import CrossEncoderScorer
 from ._device_batches import best_on_device
 from ._encoded_text import EncodedText
 from ._encoder import TokenEncoder
-from ._load_encoder import exported_as, is_cross_encoder
+from ._load_encoder import exported_as, find_model
 from ._loading import embedded_model_path, quiet_loading
 from ._model_folder import configuration_sha256, require_no_code
 from ._onnx_export import export_encoder
@@ -29,7 +29,7 @@ __all__ = [
     "embedded_model_path",
     "export_encoder",
     "exported_as",
-    "is_cross_encoder",
+    "find_model",
     "quiet_loading",
     "require_no_code",
 ]

@@ -20,6 +20,7 @@ from ..deadlines import check_deadline
 from ..errors import InputError
 from ..policy import Fingerprint
 from ._device_batches import Ids, mask_of, padded, plan_batches, unpadded_batches
+from ._instruct_pairs import RerankerTemplate
 
 BackendName = Literal["torch", "onnx"]
 DtypeName = Literal["float32", "bfloat16", "float16", "int8"]
@@ -115,7 +116,8 @@ class Backend(Protocol):
         Returns:
             Encoders: token vectors of shape (rows, length, dimensions) and embeddings of
             unit length, of shape (rows, dimensions). Cross-encoders: logits of shape
-            (rows, 1).
+            (rows, labels); extractive readers: of the start and of the end of an answer, each
+            of shape (rows, length).
         """
         ...
 
@@ -177,6 +179,7 @@ class LoadedEncoder:
         takes_types: whether it is given token types.
         encode_texts: embeddings of texts by the model's own tokenizer and prompts, for
             models that have them; None where the rows of `tokenizer` are all there is.
+        template: into which a language model is given pairs; None for all others.
     """
 
     backend: Backend
@@ -189,6 +192,7 @@ class LoadedEncoder:
     model: Any = None
     takes_types: bool = False
     encode_texts: Callable[[list[str]], NDArray[np.float32]] | None = None
+    template: RerankerTemplate | None = None
 
     def fingerprint(self, kind: str, max_length: int, settings: Settings) -> Fingerprint:
         """The fingerprint of a scorer of `kind` that rests on it.

@@ -1,4 +1,8 @@
-"""Relevance by a cross-encoder: a model that reads question and passage together."""
+"""Relevance by a cross-encoder: a model that reads question and passage together.
+
+Which kind of model it is follows from its configuration; what its number means is in
+`_pair_output`.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +13,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._byte_cache import CACHE_BYTES
-from ..errors import InputError, ModelFolderError
+from ..errors import InputError
 from ..policy import Fingerprint
-from ._backends import BackendName, DtypeName, LoadedEncoder, Runtime, run_rows
+from ._backends import BackendName, DtypeName, LoadedEncoder, Runtime, Settings, run_rows
+from ._instruct_pairs import InstructPairs
 from ._language import is_readable
 from ._load_encoder import load_cross_encoder
-from ._tokenizing import PairRow, PairTokenizer, Truncation, free_tokenizer
+from ._pair_output import PairOutput
+from ._tokenizing import (
+    PairRow,
+    PairTokenizer,
+    Truncation,
+    free_tokenizer,
+    piece_ids,
+    shortened,
+)
 
 KIND = "cross_encoder"
 
 
 class CrossEncoderScorer:
-    """Log-odds that a passage answers a question, by a Hugging Face reranker with one label.
+    """Log-odds that a passage answers a question, by a Hugging Face model that reads both.
 
-    The numbers are those of `sentence_transformers.CrossEncoder.predict` before its activation
-    function. On a CPU every pair runs by itself, without padding, so that a score depends on
+    - Rerankers with one label: the numbers of `sentence_transformers.CrossEncoder.predict`
+      before its activation function.
+    - Models of natural language inference: the label `entailment` against the others.
+    - Extractive readers: the best answer in the passage against no answer.
+    - Instruct rerankers: the word for yes against the word for no.
+
+    On a CPU every pair runs by itself, without padding, so that a score depends on
     nothing but its pair. Each text is tokenised once; the ids of passages are kept.
 
     Args:
@@ -35,14 +53,16 @@ class CrossEncoderScorer:
         max_length: word pieces of both texts together, special ones included; None for as
             many as the model reads.
         truncation: what is cut of a longer pair: `longest_first`, as sentence-transformers
-            does, or `only_second`, the passage.
+            does, or `only_second`, the passage, which is the default for readers. Instruct
+            rerankers are always given a shorter passage.
         cache_bytes: of the ids kept, least recently used dropped first; a passage of 100
             words takes about 1 kB. 0 keeps nothing.
 
     Raises:
         InputError: an option is not known or off its scale, or options do not go together.
-        ModelFolderError: no safetensors weights, several labels, a tokenizer that does not
-            put fixed marks around two texts, or the folder names code.
+        ModelFolderError: no safetensors weights, several labels and none called entailment,
+            a tokenizer that does not put fixed marks around two texts, a language model
+            without a known template, or the folder names code.
         DeviceError: the device is not there.
         MissingDependencyError: transformers is not installed.
     """
@@ -55,23 +75,32 @@ class CrossEncoderScorer:
         device: str = "auto",
         dtype: DtypeName = "float32",
         max_length: int | None = None,
-        truncation: Truncation = "longest_first",
+        truncation: Truncation | None = None,
         cache_bytes: int = CACHE_BYTES,
     ) -> None:
         self._loaded = loaded = load_cross_encoder(model, Runtime(backend, device, dtype))
-        labels = 1 if loaded.model is None else int(loaded.model.config.num_labels)
-        if labels != 1:
-            raise ModelFolderError(
-                f"the model has {labels} labels, not 1",
-                where=str(loaded.folder),
-                hint="name a reranker; for natural language inference use CrossEncoderEntailment",
-            )
+        config = None if loaded.model is None else loaded.model.config
+        self._output = PairOutput.of(config, loaded.folder)
         if max_length is not None and not 0 < max_length <= loaded.max_length:
             raise InputError(f"must be from 1 to {loaded.max_length}", where="max_length")
         self._max_length = max_length or loaded.max_length
         self._tokenizer = free_tokenizer(loaded.tokenizer)
-        self._pairs = PairTokenizer(self._tokenizer, self._max_length, truncation, cache_bytes)
-        self._fingerprint = loaded.fingerprint(KIND, self._max_length, {"truncation": truncation})
+        self._pairs: PairTokenizer | InstructPairs
+        settings: Settings = {}
+        if self._output.kind != "logit":
+            settings["output"] = self._output.kind
+        if loaded.template is not None:
+            self._pairs = InstructPairs(loaded.tokenizer, loaded.template, self._max_length)
+        else:
+            reads = "only_second" if self._output.kind == "span" else "longest_first"
+            settings["truncation"] = truncation = truncation or reads
+            if self._output.passage_first and truncation == "only_second":
+                raise InputError(
+                    "'only_second' would cut the question, which this model reads last",
+                    where="truncation",
+                )
+            self._pairs = PairTokenizer(self._tokenizer, self._max_length, truncation, cache_bytes)
+        self._fingerprint = loaded.fingerprint(KIND, self._max_length, settings)
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -90,9 +119,9 @@ class CrossEncoderScorer:
 
     def supports(self, question: str) -> bool:
         """Whether most word pieces of the question are in the vocabulary."""
-        [read] = self._pairs.read([question])
+        pieces = piece_ids(self._tokenizer, shortened(question, self._max_length))
         unknown = self._loaded.tokenizer.unk_token_id
-        return is_readable(question, read.ids.tolist(), unknown, latin_only=False)
+        return is_readable(question, pieces, unknown, latin_only=False)
 
     def score(self, question: str, passages: Sequence[str]) -> NDArray[np.float64]:
         """Log-odds of shape (len(passages),)."""
@@ -100,10 +129,13 @@ class CrossEncoderScorer:
 
     def score_pairs(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
         """Log-odds of shape (len(pairs),) for (question, passage) pairs."""
-        return self.encode_post(self.encode_core(self.encode_pre(pairs)))
+        rows = self.encode_pre(pairs)
+        return self.encode_post(self.encode_core(rows), rows)
 
     def encode_pre(self, pairs: Sequence[tuple[str, str]]) -> list[PairRow]:
         """Tokenise: the row that the model reads of each pair."""
+        if self._output.passage_first:
+            pairs = [(passage, question) for question, passage in pairs]
         return self._pairs.rows(pairs)
 
     def encode_core(self, rows: Sequence[PairRow]) -> list[list[NDArray[np.float32]]]:
@@ -111,6 +143,9 @@ class CrossEncoderScorer:
         types = [row.types for row in rows] if self._loaded.takes_types else None
         return run_rows(self._loaded.backend, [row.ids for row in rows], types)
 
-    def encode_post(self, outputs: Sequence[Sequence[NDArray[np.float32]]]) -> NDArray[np.float64]:
+    def encode_post(
+        self, outputs: Sequence[Sequence[NDArray[np.float32]]], rows: Sequence[PairRow]
+    ) -> NDArray[np.float64]:
         """Shape: one number per row."""
-        return np.array([one[0][0] for one in outputs], dtype=np.float64)
+        found = [self._output.score(one, row) for one, row in zip(outputs, rows, strict=True)]
+        return np.array(found, dtype=np.float64)

@@ -12,6 +12,8 @@ from ..errors import InputError
 from ..files import read_json
 from ._backends import MANIFEST_FILE, LoadedEncoder, Runtime
 from ._fallback import shared_and_protected
+from ._model_folder import MODULES_FILE, model_folder
+from ._pair_output import reads_pairs
 
 
 def load_encoder(
@@ -50,7 +52,7 @@ def _encoder(
 
 
 def load_cross_encoder(model: str | os.PathLike[str], runtime: Runtime) -> LoadedEncoder:
-    """Load a cross-encoder: a sequence classifier of transformers, or an exported one.
+    """Load a cross-encoder: a model of transformers that reads pairs, or an exported one.
 
     Off the CPU it is one that threads share and that goes on when it fails.
 
@@ -86,18 +88,22 @@ def _exported(model: str | os.PathLike[str] | None, runtime: Runtime) -> LoadedE
     return load_onnx(Path(model), runtime)
 
 
-def is_cross_encoder(folder: str | os.PathLike[str]) -> bool:
-    """Whether a folder holds a sequence classifier of transformers.
+def find_model(model: str | os.PathLike[str]) -> tuple[Path, bool]:
+    """The folder of a model, and whether it reads question and passage together.
+
+    Args:
+        model: a folder, or a hub id, which is downloaded where it is not there yet.
 
     Raises:
+        ModelFolderError: it is neither.
         InputError: its configuration is not JSON.
     """
-    path = Path(folder) / "config.json"
-    config = read_json(path) if path.is_file() else None
-    kinds = config.get("architectures") if isinstance(config, dict) else None
-    return isinstance(kinds, list) and any(
-        str(kind).endswith("ForSequenceClassification") for kind in kinds
+    folder = model_folder(model)
+    config, modules = (
+        read_json(path) if path.is_file() else None
+        for path in (folder / "config.json", folder / MODULES_FILE)
     )
+    return folder, reads_pairs(config, modules)
 
 
 def exported_as(folder: str | os.PathLike[str]) -> tuple[str, str] | None:

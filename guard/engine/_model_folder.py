@@ -12,7 +12,10 @@ import hashlib
 import json
 import os
 import re
+import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +25,22 @@ from ..files import file_sha256, read_json
 
 # What a download may fetch: weights, settings and tokenizer files, no code and no pickles.
 _DOWNLOADED = ["*.safetensors", "*.json", "*.txt", "*.model", "*.jinja"]
-_MODULES = "modules.json"
+# What is a file name anywhere else cannot be an id: no leading dot, no backslash, one slash.
+_HUB_ID = re.compile(
+    r"(?P<model>[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)(@(?P<revision>[A-Za-z0-9][\w./-]*))?"
+)
+# Until the hub answers, and until all of a model is there.
+_ANSWER_SECONDS, _DOWNLOAD_SECONDS = 10.0, 1800.0
+# By the names of errors of huggingface_hub; a kind stands before those that it is a kind of.
+_HUB_HINTS = {
+    "GatedRepoError": "accept the licence on the model's page, and log in with `hf auth login`",
+    "RepositoryNotFoundError": "check the id; a private model needs `hf auth login`",
+    "RevisionNotFoundError": "check the revision behind the @",
+    "OfflineModeIsEnabled": "unset HF_HUB_OFFLINE, or download the model first",
+    "LocalEntryNotFoundError": "check the connection, and that HF_HUB_OFFLINE is not set; or "
+    "download the model first",
+}
+MODULES_FILE = "modules.json"
 _CODE_KEYS = frozenset(
     {"allow_all_kernels", "auto_map", "custom_pipelines", "kernel_config", "trust_remote_code"}
     | {"use_kernels"}
@@ -59,21 +77,58 @@ _ACTIVATION = re.compile(
 def model_folder(model: str | os.PathLike[str]) -> Path:
     """The folder `model`, or that of a model from the hub.
 
+    With HF_HUB_OFFLINE set, only models that were downloaded before are found. A folder by
+    that name always comes before the hub.
+
+    Args:
+        model: a folder, or a hub id `OWNER/NAME`, with `@REVISION` where one is asked for.
+
     Raises:
-        ModelFolderError: it is neither.
+        ModelFolderError: it is neither, or the download takes longer than half an hour.
     """
-    folder = Path(model)
-    if os.path.isdir(folder):
-        return folder
-    hub: Any = optional_import("huggingface_hub")
-    try:
-        return Path(hub.snapshot_download(os.fspath(model), allow_patterns=_DOWNLOADED))
-    except Exception as error:  # noqa: BLE001 - the hub library raises many kinds
+    if os.path.isdir(model):
+        return Path(model)
+    found = _HUB_ID.fullmatch(os.fspath(model))
+    if found is None:
         raise ModelFolderError(
-            f"neither a model folder nor a model that can be had from the hub "
-            f"({type(error).__name__})",
+            "neither a model folder nor a hub id",
             where=os.fspath(model),
-            hint="check the path, or download the model first",
+            hint="check the path; a hub id is OWNER/NAME, or OWNER/NAME@REVISION",
+        )
+    return _downloaded(found["model"], found["revision"])
+
+
+def _downloaded(model: str, revision: str | None) -> Path:
+    """The folder of a model of the hub, downloaded where it is not there yet."""
+    hub: Any = optional_import("huggingface_hub")
+    result: Future[str] = Future()
+
+    def download() -> None:
+        try:
+            options = {"revision": revision, "etag_timeout": _ANSWER_SECONDS}
+            result.set_result(hub.snapshot_download(model, allow_patterns=_DOWNLOADED, **options))
+        except Exception as error:  # noqa: BLE001 - the hub library raises many kinds
+            result.set_exception(error)
+
+    # A daemon: a connection that stands still keeps no process from ending.
+    threading.Thread(target=download, name="knowgate-download", daemon=True).start()
+    try:
+        return Path(result.result(_DOWNLOAD_SECONDS))
+    except FutureTimeoutError:
+        raise ModelFolderError(
+            f"not downloaded within {_DOWNLOAD_SECONDS:.0f} s",
+            where=model,
+            hint="try again: what has arrived is kept; or download the model first",
+        ) from None
+    except Exception as error:  # noqa: BLE001 - as above
+        names = [kind.__name__ for kind in type(error).__mro__]
+        raise ModelFolderError(
+            f"neither a model folder nor a model that can be had from the hub ({names[0]})",
+            where=model,
+            hint=next(
+                (hint for name, hint in _HUB_HINTS.items() if name in names),
+                "check the path, or download the model first",
+            ),
         ) from None
 
 
@@ -114,7 +169,7 @@ def encoder_parts(folder: Path) -> list[Path]:
             raise _rejected(path, f"describes a {kind}, not a SentenceTransformer")
     for path in sorted(folder.glob("sentence_*_config.json")):
         _require_plain_arguments(path)
-    path = folder / _MODULES
+    path = folder / MODULES_FILE
     return _modules(path) if path.is_file() else [folder]
 
 

@@ -114,10 +114,13 @@ class PairRow:
     Attributes:
         ids: word-piece ids of shape (n,), special ones included.
         types: token types of shape (n,).
+        second: where the second text begins and where it has ended, for models that mark
+            places in it.
     """
 
     ids: Ids
     types: Ids
+    second: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -199,6 +202,7 @@ class PairTokenizer:
         return PairRow(
             np.concatenate([before, first, between, second, after]),
             np.repeat(self._types, lengths),
+            (sum(lengths[:3]), sum(lengths[:4])),
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,14 @@ from numpy.typing import NDArray
 from .._model_files import EMBEDDED_SHA256
 from ..deadlines import check_deadline
 from ..errors import DeviceError, ModelFolderError, optional_import
-from ..files import file_sha256
-from ._backends import LoadedEncoder, Runtime
+from ..files import file_sha256, read_json
+from ._backends import ATTENTION_MASK, LoadedEncoder, Runtime, Settings
 from ._device_batches import CudaCapture, GraphRuns, to_device, to_host, token_rows_of
+from ._instruct_pairs import MOST_PIECES, RerankerTemplate, known_templates
 from ._loading import embedded_model_path, merge_adapter, quiet_loading, weights_file
 from ._minilm import BertClassifier, MiniLM, PlainBert
 from ._model_folder import configuration_sha256, encoder_parts, model_folder, require_no_code
+from ._pair_output import CLASSIFIER, INSTRUCT, READER, pair_model
 from ._tokenizing import TOKENIZER_FILE
 
 if TYPE_CHECKING:
@@ -34,7 +37,7 @@ class TorchBackend:
 
     Args:
         model: takes what `outputs` gives it.
-        outputs: calls the model with the inputs; `encoded` or `logits`.
+        outputs: calls the model with the inputs; `encoded`, `logits`, `spans` or `answers`.
         dtype: as fingerprints record it.
 
     Attributes:
@@ -104,6 +107,25 @@ def logits(model: Any, given: Mapping[str, Any]) -> tuple[Any, ...]:
     return (model(**given).logits,)
 
 
+def spans(model: Any, given: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Logits of the first and of the last token of an answer."""
+    found = model(**given)
+    return found.start_logits, found.end_logits
+
+
+def answers(words: tuple[int, int], model: Any, given: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The logit of the word for yes minus that of the word for no, as what comes next."""
+    torch: Any = optional_import("torch")
+    states = model.base_model(**given, use_cache=False).last_hidden_state
+    # Rows are padded on the right, where no token before can see it.
+    last = given[ATTENTION_MASK].sum(dim=1) - 1
+    ends = states[torch.arange(len(last), device=last.device), last]
+    yes, no = words
+    of_words = model.get_output_embeddings().weight[[yes, no]]
+    found = torch.nn.functional.linear(ends, of_words).float()
+    return (found[:, :1] - found[:, 1:],)
+
+
 def load_torch(
     model: str | Path | None, runtime: Runtime, adapter: Path | None = None
 ) -> LoadedEncoder:
@@ -141,10 +163,11 @@ def load_torch(
 
 
 def load_torch_cross_encoder(model: str | Path, runtime: Runtime) -> LoadedEncoder:
-    """Load a sequence classifier of transformers from a folder or the hub.
+    """Load a model of transformers that reads pairs, from a folder or the hub.
 
     Raises:
-        ModelFolderError: no safetensors weights, they cannot be loaded, or the folder names code.
+        ModelFolderError: no safetensors weights, they cannot be loaded, the folder names code,
+            or no template is known for the language model.
         DeviceError: the device is not there.
         MissingDependencyError: transformers is not installed.
     """
@@ -152,22 +175,39 @@ def load_torch_cross_encoder(model: str | Path, runtime: Runtime) -> LoadedEncod
     weights = weights_file(folder)
     require_no_code(folder)
     _require_device(runtime.device)
-    tokenizer, whole = _loaded(_classifier, folder, runtime.device)
+    config = read_json(folder / "config.json")
+    kind = pair_model(config.get("architectures")) or CLASSIFIER
+    template = None
+    if kind == INSTRUCT:
+        template = RerankerTemplate.of(config.get("model_type"), folder)
+    elif config.get("model_type") in known_templates():
+        raise ModelFolderError(
+            "a language model that was made a classifier, whose template is not known",
+            where=str(folder),
+            hint="name the instruct reranker that it was made of",
+        )
+    tokenizer, whole = _loaded(partial(_pair_network, kind), folder, runtime.device)
+    settings: Settings = {"configuration_sha256": configuration_sha256(folder)}
+    outputs: Outputs = spans if kind == READER else logits
+    if template is not None:
+        outputs = partial(answers, template.answers(tokenizer, folder))
+        settings["template_sha256"] = template.sha256
     network = BertClassifier(whole) if BertClassifier.computes(whole) else whole
     _make_ready(network)
     if runtime.dtype != "float32":
         reduce_precision(network, runtime.dtype)
     file = folder / TOKENIZER_FILE
     return LoadedEncoder(
-        TorchBackend(network, logits, runtime.dtype),
+        TorchBackend(network, outputs, runtime.dtype),
         tokenizer,
         folder,
         _most_pieces(whole, tokenizer),
         file_sha256(weights),
         file_sha256(file) if file.is_file() else None,
-        {"configuration_sha256": configuration_sha256(folder)},
+        settings,
         network,
         "token_type_ids" in tokenizer.model_input_names,
+        template=template,
     )
 
 
@@ -183,15 +223,16 @@ def _most_pieces(model: Any, tokenizer: Any) -> int:
     embeddings = getattr(model.base_model, "embeddings", None)
     # RoBERTa counts positions from behind that of padding.
     padding = getattr(getattr(embeddings, "position_embeddings", None), "padding_idx", None)
-    return min(int(tokenizer.model_max_length), positions - (0 if padding is None else padding + 1))
+    positions -= 0 if padding is None else padding + 1
+    return min(int(tokenizer.model_max_length), positions, MOST_PIECES)
 
 
-def _classifier(folder: Path, device: str | None) -> tuple[Any, Any]:
+def _pair_network(kind: str, folder: Path, device: str | None) -> tuple[Any, Any]:
     library: Any = optional_import("transformers")
     safe = {"local_files_only": True, "trust_remote_code": False}
     with quiet_loading():
         tokenizer = library.AutoTokenizer.from_pretrained(str(folder), **safe)
-        model = library.AutoModelForSequenceClassification.from_pretrained(
+        model = getattr(library, f"AutoModelFor{kind}").from_pretrained(
             str(folder), use_safetensors=True, **safe
         )
     if tokenizer.truncation_side != "right" or not tokenizer.is_fast:
@@ -262,6 +303,6 @@ def _loaded(load: Callable[[Path, str | None], Any], folder: Path, device: str) 
         raise ModelFolderError(
             f"cannot be loaded ({type(error).__name__})",
             where=str(folder),
-            hint="name a folder of sentence-transformers, or of a sequence classifier with one "
-            "safetensors file and a fast tokenizer",
+            hint="name a folder of sentence-transformers, or of a model that reads pairs, with "
+            "one safetensors file and a fast tokenizer",
         ) from None

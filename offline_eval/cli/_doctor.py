@@ -41,6 +41,10 @@ class Finding:
 
 @app.command()
 def doctor(
+    scorers: Annotated[
+        bool,
+        typer.Option("--scorers", help="List what --scorer takes, instead; nothing is loaded."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Check the installation: packages, embedded weights, scorers, device.
@@ -49,6 +53,9 @@ def doctor(
 
     Example: `knowgate doctor`
     """
+    if scorers:
+        _list_scorers(as_json)
+        return
     findings = [
         Finding("knowgate", True, __version__),
         Finding("python", sys.version_info >= (3, 11), platform.python_version()),
@@ -69,6 +76,21 @@ def doctor(
         out.print(table)
     if not all(finding.ok for finding in findings):
         raise typer.Exit(1)
+
+
+def _list_scorers(as_json: bool) -> None:
+    from ...guard.signals.relevance import PRESETS, scorer_names
+
+    if as_json:
+        presets = {f"hf:{name}": asdict(preset) for name, preset in PRESETS.items()}
+        typer.echo(json.dumps({"own": scorer_names(), "presets": presets}, indent=2))
+        return
+    out.print(f"own: {', '.join(scorer_names())}")
+    table = Table("scorer", "parameters", "licence", "what a high score means")
+    for name, preset in PRESETS.items():
+        table.add_row(f"hf:{name}", f"{preset.millions} M", preset.licence, preset.means)
+    out.print(table)
+    out.print("Any other model: hf:FOLDER or hf:OWNER/NAME. Only a hub id is downloaded.")
 
 
 def _package(name: str) -> Finding:

@@ -14,6 +14,7 @@ from ._late_interaction import best_cosines, token_weights, word_piece_idf
 from ._lexical import LexicalScorer
 from ._match_model import MatchModel, ToldMix
 from ._passages import index_passages
+from ._presets import PRESETS
 from ._registry import (
     DEFAULT_SCORER,
     load_scorer,
@@ -25,6 +26,7 @@ from ._sufficiency import BUNDLED_FOLDER, SufficiencyScorer
 __all__ = [
     "BUNDLED_FOLDER",
     "DEFAULT_SCORER",
+    "PRESETS",
     "LexicalScorer",
     "MatchModel",
     "SufficiencyJudge",

@@ -115,6 +115,12 @@ def _encoder(scorer: RelevanceScorer) -> LoadedEncoder:
         found = scorer.encoder.loaded
     elif isinstance(scorer, BiEncoderScorer | CrossEncoderScorer):
         found = scorer.loaded
+        output = scorer.fingerprint.settings.get("output")
+        if output is not None:
+            raise InputError(
+                f"a cross-encoder whose output is {output!r} cannot be exported",
+                hint="export a reranker with one label",
+            )
     if found is None or found.model is None:
         raise InputError(
             f"the scorer {scorer.fingerprint.kind!r} is not one that torch computes",

@@ -15,7 +15,7 @@ from ...engine import (
     ScorerOptions,
     TokenEncoder,
     exported_as,
-    is_cross_encoder,
+    find_model,
 )
 from ...errors import InputError
 from ...policy import Fingerprint
@@ -23,10 +23,13 @@ from ._judge import JUDGE
 from ._late_interaction import LateInteractionScorer
 from ._lexical import LexicalScorer
 from ._passages import use_passages
+from ._presets import PRESETS
 from ._sufficiency import SUFFICIENCY_FILE, SufficiencyScorer
 
 # The scorer wherever none is named.
 DEFAULT_SCORER = "sufficiency"
+# Before a model of Hugging Face: a folder, a preset or a hub id.
+_MODEL = "hf:"
 
 
 def _late_interaction(
@@ -85,11 +88,15 @@ def register_scorer(name: str, factory: Callable[..., RelevanceScorer]) -> None:
 
 
 def load_scorer(name: str | Fingerprint, **options: Unpack[_LoadOptions]) -> RelevanceScorer:
-    """The scorer called `name`, or the one in the folder `name`.
+    """The scorer called `name`, or the one in the folder `name`, or a Hugging Face model.
 
     A folder that `knowgate export-onnx` wrote gives the scorer that was exported, in ONNX
     Runtime and in its own dtype; one that `knowgate tune relevance` wrote a
-    `SufficiencyScorer`; one of a sequence classifier a cross-encoder; any other a bi-encoder.
+    `SufficiencyScorer`; one of a model that reads question and passage together (reranker,
+    natural language inference, extractive reader, instruct reranker) a cross-encoder; any
+    other a bi-encoder. `hf:` and a folder, a name in `PRESETS` or a hub id
+    (`hf:OWNER/NAME`, `hf:OWNER/NAME@REVISION`) gives the scorer of that model. Only a hub id
+    is looked for on the hub, unless HF_HUB_OFFLINE is set.
 
     Args:
         name: of a registered scorer, or a path; options may follow after commas, so that
@@ -103,7 +110,8 @@ def load_scorer(name: str | Fingerprint, **options: Unpack[_LoadOptions]) -> Rel
 
     Raises:
         InputError: it is neither a known name nor a folder, or does not take the options.
-        ModelFolderError: a folder is damaged, or its passages are those of another scorer.
+        ModelFolderError: a folder is damaged, or its passages are those of another scorer, or
+            a model cannot be had from the hub.
         DeviceError: the device is not there.
         MissingDependencyError: a library is not installed.
     """
@@ -128,12 +136,16 @@ def _loaded(name: str, options: ScorerOptions) -> RelevanceScorer:
         if name not in _ENCODER_SCORERS:
             _require_none(options, name)
         return _SCORERS[name](**options)
+    if name.startswith(_MODEL):
+        model = name.removeprefix(_MODEL)
+        return _in_folder(PRESETS[model].hub_id if model in PRESETS else model, options)
     if os.path.isdir(name):
         return _in_folder(name, options)
     raise InputError(
         f"unknown scorer {name!r}",
-        hint=f"one of: {', '.join([*scorer_names(), *(f'{one}…' for one in _PREFIXES)])}, or a "
-        "tuned, exported, sentence-transformers or cross-encoder folder",
+        hint=f"one of: {', '.join([*scorer_names(), *(f'{one}…' for one in _PREFIXES)])}, a tuned, "
+        f"exported, sentence-transformers or cross-encoder folder, or {_MODEL}ID of a model on the "
+        "hub",
     )
 
 
@@ -160,13 +172,15 @@ def _registered(wanted: Fingerprint, options: _LoadOptions) -> RelevanceScorer:
 
 
 def _in_folder(name: str, options: ScorerOptions) -> RelevanceScorer:
+    found, reads_pairs = find_model(name)
+    name = os.fspath(found)
     exported = exported_as(name)
     if exported is not None:
         kind, dtype = exported
         if kind not in _EXPORTED:
             raise InputError(f"holds a scorer {kind!r}, which is not known", where=name)
         return _EXPORTED[kind](name, **{"backend": "onnx", "dtype": dtype, **options})
-    if is_cross_encoder(name):
+    if reads_pairs:
         return CrossEncoderScorer(name, **options)
     # Either of the two, so that a damaged folder is called what it is.
     marks = (SUFFICIENCY_FILE, ADAPTER_CONFIG)

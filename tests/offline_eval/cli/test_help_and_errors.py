@@ -343,6 +343,18 @@ def test_doctor_finds_everything_and_says_so_as_json(knowgate: Knowgate) -> None
     )
 
 
+def test_doctor_lists_scorers_without_loading_any(knowgate: Knowgate) -> None:
+    listed = json.loads(knowgate("doctor", "--scorers", "--json").out)
+    assert {"lexical", "sufficiency"} <= set(listed["own"])
+    assert len(listed["presets"]) == 9
+    reader = listed["presets"]["hf:tinyroberta-squad2"]
+    assert (reader["licence"], reader["millions"]) == ("CC-BY-4.0", 82)
+    assert "no answer" in reader["means"]
+    shown = knowgate("doctor", "--scorers").out
+    assert "hf:qnli-electra-base" in shown
+    assert "OWNER/NAME" in shown
+
+
 @pytest.mark.slow
 def test_doctor_exits_with_one_where_something_is_missing(
     knowgate: Knowgate, monkeypatch: pytest.MonkeyPatch
