@@ -90,16 +90,16 @@ class CrossEncoderScorer:
         if self._output.kind != "logit":
             settings["output"] = self._output.kind
         if loaded.template is not None:
-            self._pairs = InstructPairs(loaded.tokenizer, loaded.template, self._max_length)
+            self._pairs = InstructPairs(self._tokenizer, loaded.template, self._max_length)
         else:
-            reads = "only_second" if self._output.kind == "span" else "longest_first"
-            settings["truncation"] = truncation = truncation or reads
-            if self._output.passage_first and truncation == "only_second":
+            cut = truncation or ("only_second" if self._output.kind == "span" else "longest_first")
+            settings["truncation"] = cut
+            if self._output.passage_first and cut == "only_second":
                 raise InputError(
                     "'only_second' would cut the question, which this model reads last",
                     where="truncation",
                 )
-            self._pairs = PairTokenizer(self._tokenizer, self._max_length, truncation, cache_bytes)
+            self._pairs = PairTokenizer(self._tokenizer, self._max_length, cut, cache_bytes)
         self._fingerprint = loaded.fingerprint(KIND, self._max_length, settings)
 
     @property

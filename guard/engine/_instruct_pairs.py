@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ModelFolderError
-from ._tokenizing import PairRow, free_tokenizer, piece_ids, shortened
+from ._tokenizing import PairRow, piece_ids, shortened
 
 # The most that such a model is given: memory grows with it, and the makers give no more.
 MOST_PIECES = 8192
@@ -45,7 +45,7 @@ class RerankerTemplate:
     no: str
 
     @classmethod
-    def of(cls, family: Any, folder: Path) -> RerankerTemplate:
+    def of(cls, family: str, folder: Path) -> RerankerTemplate:
         """The template of a model family, by the `model_type` of its configuration.
 
         Raises:
@@ -98,7 +98,7 @@ class InstructPairs:
     length.
 
     Args:
-        tokenizer: as transformers gives it.
+        tokenizer: of `free_tokenizer`; from here on it takes special tokens for plain text.
         template: of the model.
         max_length: tokens of the whole, template included.
 
@@ -108,14 +108,11 @@ class InstructPairs:
 
     def __init__(self, tokenizer: Any, template: RerankerTemplate, max_length: int) -> None:
         self._template, self._max_length = template, max_length
-        self._tokenizer: Any = free_tokenizer(tokenizer)
         self._fixed = {
-            part: piece_ids(self._tokenizer, part)
-            for part in template.parts
-            if not _SLOT.search(part)
+            part: piece_ids(tokenizer, part) for part in template.parts if not _SLOT.search(part)
         }
-        # From here on it reads the text of others.
-        self._tokenizer.encode_special_tokens = True
+        tokenizer.encode_special_tokens = True
+        self._tokenizer = tokenizer
         taken = sum(len(self._fixed.get(part, ())) for part in template.parts)
         self._room = max_length - taken
         if self._room < 4 * len(template.parts):

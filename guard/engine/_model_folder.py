@@ -173,6 +173,36 @@ def encoder_parts(folder: Path) -> list[Path]:
     return _modules(path) if path.is_file() else [folder]
 
 
+def require_pair_modules(folder: Path, words: tuple[int, int] | None) -> None:
+    """Reject a cross-encoder whose number is not that of its model alone.
+
+    Args:
+        folder: as sentence-transformers writes it, or without its files.
+        words: ids of the words for yes and no that a language model is asked for, None for a
+            model of another kind.
+
+    Raises:
+        ModelFolderError: there is a module beyond the model, or other words count.
+        InputError: a configuration file is not JSON.
+    """
+    path = folder / MODULES_FILE
+    modules = read_json(path) if path.is_file() else []
+    if not isinstance(modules, list) or not all(isinstance(one, dict) for one in modules):
+        raise _rejected(path, "is not a list of modules")
+    for module in modules:
+        kind = str(module.get("type")).rpartition(".")[2]
+        if kind == _TRANSFORMER and module.get("path") == "":
+            continue
+        if kind != "LogitScore" or words is None:
+            raise _rejected(path, f"has a module {kind!r} beyond the model")
+        if not re.fullmatch(r"[A-Za-z0-9_-]+", str(module.get("path"))):
+            raise _rejected(path, f"has the path {module.get('path')!r}")
+        own = read_json(folder / module["path"] / "config.json")
+        names = ("true_token_id", "false_token_id")
+        if not isinstance(own, dict) or tuple(own.get(name) for name in names) != words:
+            raise _rejected(path, "compares other words than the template of its family")
+
+
 def configuration_sha256(folder: Path, parts: list[Path] | None = None) -> str:
     """Hash whatever in a model folder changes its numbers, but for the weights file.
 

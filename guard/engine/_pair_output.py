@@ -134,7 +134,8 @@ def reads_pairs(config: Any, modules: Any) -> bool:
         modules: those of `modules.json` of sentence-transformers, None without one.
     """
     kinds = config.get("architectures") if isinstance(config, Mapping) else None
-    named = [one.get("type") for one in modules or [] if isinstance(one, Mapping)]
+    parts = modules if isinstance(modules, list) else []
+    named = [one.get("type") for one in parts if isinstance(one, Mapping)]
     # Embedding models are saved with the architecture of the language model that they came from.
     pools = any(str(one).endswith("Pooling") for one in named)
     return not pools and pair_model(kinds) is not None

@@ -19,7 +19,13 @@ from ._device_batches import CudaCapture, GraphRuns, to_device, to_host, token_r
 from ._instruct_pairs import MOST_PIECES, RerankerTemplate, known_templates
 from ._loading import embedded_model_path, merge_adapter, quiet_loading, weights_file
 from ._minilm import BertClassifier, MiniLM, PlainBert
-from ._model_folder import configuration_sha256, encoder_parts, model_folder, require_no_code
+from ._model_folder import (
+    configuration_sha256,
+    encoder_parts,
+    model_folder,
+    require_no_code,
+    require_pair_modules,
+)
 from ._pair_output import CLASSIFIER, INSTRUCT, READER, pair_model
 from ._tokenizing import TOKENIZER_FILE
 
@@ -176,11 +182,12 @@ def load_torch_cross_encoder(model: str | Path, runtime: Runtime) -> LoadedEncod
     require_no_code(folder)
     _require_device(runtime.device)
     config = read_json(folder / "config.json")
-    kind = pair_model(config.get("architectures")) or CLASSIFIER
-    template = None
+    fields = config if isinstance(config, dict) else {}
+    kind = pair_model(fields.get("architectures")) or CLASSIFIER
+    family, template = str(fields.get("model_type")), None
     if kind == INSTRUCT:
-        template = RerankerTemplate.of(config.get("model_type"), folder)
-    elif config.get("model_type") in known_templates():
+        template = RerankerTemplate.of(family, folder)
+    elif family in known_templates():
         raise ModelFolderError(
             "a language model that was made a classifier, whose template is not known",
             where=str(folder),
@@ -189,9 +196,12 @@ def load_torch_cross_encoder(model: str | Path, runtime: Runtime) -> LoadedEncod
     tokenizer, whole = _loaded(partial(_pair_network, kind), folder, runtime.device)
     settings: Settings = {"configuration_sha256": configuration_sha256(folder)}
     outputs: Outputs = spans if kind == READER else logits
+    words = None
     if template is not None:
-        outputs = partial(answers, template.answers(tokenizer, folder))
+        words = template.answers(tokenizer, folder)
+        outputs = partial(answers, words)
         settings["template_sha256"] = template.sha256
+    require_pair_modules(folder, words)
     network = BertClassifier(whole) if BertClassifier.computes(whole) else whole
     _make_ready(network)
     if runtime.dtype != "float32":

@@ -28,7 +28,8 @@ class Hub:
     """Stands for the hub: gives a folder or raises, and notes what it was asked for."""
 
     def __init__(self, gives: Path | Exception | threading.Event) -> None:
-        self.gives, self.asked = gives, []
+        self.gives = gives
+        self.asked: list[str] = []
         self.options: dict[str, Any] = {}
 
     def __call__(self, model: str, **options: Any) -> str:
