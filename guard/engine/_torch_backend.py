@@ -127,8 +127,8 @@ def answers(words: tuple[int, int], model: Any, given: Mapping[str, Any]) -> tup
     last = given[ATTENTION_MASK].sum(dim=1) - 1
     ends = states[torch.arange(len(last), device=last.device), last]
     yes, no = words
-    of_words = model.get_output_embeddings().weight[[yes, no]]
-    found = torch.nn.functional.linear(ends, of_words).float()
+    weight = model.get_output_embeddings().weight
+    found = torch.nn.functional.linear(ends, torch.stack([weight[yes], weight[no]])).float()
     return (found[:, :1] - found[:, 1:],)
 
 

@@ -257,8 +257,8 @@ def _shared_options(suite: AnySuite) -> list[inspect.Parameter]:
                 "scorer",
                 str | None,
                 "--scorer",
-                "Scorer of the guards, by name, folder or judge:MODEL.  [default: what each policy "
-                "names]",
+                "Scorer of the guards: a name, folder, hf:MODEL or judge:MODEL.  [default: what "
+                "each policy names]",
                 None,
                 _SYSTEMS,
             ),
