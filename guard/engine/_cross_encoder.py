@@ -30,6 +30,8 @@ from ._tokenizing import (
 )
 
 KIND = "cross_encoder"
+# Tokens of a pass that ends soon enough after a deadline.
+_SHORT_PASS = 1024
 
 
 class CrossEncoderScorer:
@@ -109,8 +111,12 @@ class CrossEncoderScorer:
 
     @property
     def checks_deadline(self) -> bool:
-        """Whether every pass is a short one, of one pair on a CPU."""
-        return self._loaded.backend.device == "cpu"
+        """Whether every pass is a short one, of one pair on a CPU.
+
+        Not for models that read long texts: one pass of theirs may take seconds, so that it
+        is run where it can be abandoned.
+        """
+        return self._loaded.backend.device == "cpu" and self._max_length <= _SHORT_PASS
 
     @property
     def loaded(self) -> LoadedEncoder:

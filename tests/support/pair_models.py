@@ -43,7 +43,7 @@ def write_pair_model(folder: Path, architecture: str, **settings: Any) -> Path:
         "num_attention_heads": 2,
         "num_key_value_heads": 2,
         "intermediate_size": 16,
-        "max_position_embeddings": 1024 if family.startswith("qwen") else 66,
+        "max_position_embeddings": 2048 if family.startswith("qwen") else 66,
         "pad_token_id": tokenizer.pad_token_id,
         # Weights so large that scores differ.
         "initializer_range": 0.5,

@@ -258,6 +258,12 @@ def test_an_embedding_model_of_a_language_model_is_a_bi_encoder(tmp_path: Path) 
     assert isinstance(load_scorer(f"hf:{encoder}", device="cpu"), BiEncoderScorer)
 
 
+def test_a_model_that_reads_long_texts_is_run_where_it_can_be_abandoned(tmp_path: Path) -> None:
+    instruct = loaded(write_pair_model(tmp_path / "instruct", "Qwen3ForCausalLM"))
+    reader = loaded(write_pair_model(tmp_path / "reader", "BertForQuestionAnswering"))
+    assert (instruct.checks_deadline, reader.checks_deadline) == (False, True)
+
+
 def test_only_rerankers_are_exported(tmp_path: Path) -> None:
     folder = write_pair_model(tmp_path / "model", "BertForQuestionAnswering")
     with pytest.raises(InputError, match="whose output is 'span' cannot be exported"):
