@@ -32,6 +32,8 @@ from ._tokenizing import (
 KIND = "cross_encoder"
 # Tokens of a pass that ends soon enough after a deadline.
 _SHORT_PASS = 1024
+# Parts of a long passage that a reader looks into.
+_MOST_WINDOWS = 8
 
 
 class CrossEncoderScorer:
@@ -55,8 +57,8 @@ class CrossEncoderScorer:
         max_length: word pieces of both texts together, special ones included; None for as
             many as the model reads.
         truncation: what is cut of a longer pair: `longest_first`, as sentence-transformers
-            does, or `only_second`, the passage, which is the default for readers. Instruct
-            rerankers are always given a shorter passage.
+            does, or `only_second`, the passage. Readers by default look into up to 8 parts of
+            it, and the best one counts; instruct rerankers are always given a shorter passage.
         cache_bytes: of the ids kept, least recently used dropped first; a passage of 100
             words takes about 1 kB. 0 keeps nothing.
 
@@ -101,7 +103,12 @@ class CrossEncoderScorer:
                     "'only_second' would cut the question, which this model reads last",
                     where="truncation",
                 )
-            self._pairs = PairTokenizer(self._tokenizer, self._max_length, cut, cache_bytes)
+            windows = 1
+            if self._output.kind == "span" and cut == "only_second":
+                settings["windows"] = windows = _MOST_WINDOWS
+            self._pairs = PairTokenizer(
+                self._tokenizer, self._max_length, cut, cache_bytes, windows
+            )
         self._fingerprint = loaded.fingerprint(KIND, self._max_length, settings)
 
     @property
@@ -139,7 +146,7 @@ class CrossEncoderScorer:
         return self.encode_post(self.encode_core(rows), rows)
 
     def encode_pre(self, pairs: Sequence[tuple[str, str]]) -> list[PairRow]:
-        """Tokenise: the row that the model reads of each pair."""
+        """Tokenise: the row that the model reads of each pair, or its rows."""
         if self._output.passage_first:
             pairs = [(passage, question) for question, passage in pairs]
         return self._pairs.rows(pairs)
@@ -152,6 +159,12 @@ class CrossEncoderScorer:
     def encode_post(
         self, outputs: Sequence[Sequence[NDArray[np.float32]]], rows: Sequence[PairRow]
     ) -> NDArray[np.float64]:
-        """Shape: one number per row."""
-        found = [self._output.score(one, row) for one, row in zip(outputs, rows, strict=True)]
+        """Shape: one number per pair, the best of its rows."""
+        found: list[float] = []
+        for one, row in zip(outputs, rows, strict=True):
+            score = self._output.score(one, row)
+            if row.continues:
+                found[-1] = max(found[-1], score)
+            else:
+                found.append(score)
         return np.array(found, dtype=np.float64)

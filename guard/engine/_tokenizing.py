@@ -7,7 +7,7 @@ texts is read off one pair when the model is loaded.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -116,11 +116,13 @@ class PairRow:
         types: token types of shape (n,).
         second: where the second text begins and where it has ended, for models that mark
             places in it.
+        continues: whether the row goes on with the second text of the row before.
     """
 
     ids: Ids
     types: Ids
     second: tuple[int, int] = (0, 0)
+    continues: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,7 +130,7 @@ class TextIds:
     """A text as part of a pair.
 
     Attributes:
-        ids: of its word pieces, as many as a pair may hold, without marks; read-only.
+        ids: of its word pieces, as many as its rows may hold, without marks; read-only.
         pieces: how many word pieces it has in all.
     """
 
@@ -145,6 +147,8 @@ class PairTokenizer:
         truncation: what is cut of a pair that is longer: `longest_first`, as
             sentence-transformers does, or `only_second`, so that no question is cut as long
             as one piece of the passage is left.
+        windows: rows that a longer second text may have, each of which goes on from the last
+            quarter of the one before; 1 cuts it.
         cache_bytes: of the ids kept, least recently used dropped first; a passage of 100
             words takes about 1 kB. 0 keeps nothing.
 
@@ -160,22 +164,23 @@ class PairTokenizer:
         max_length: int,
         truncation: Truncation = "longest_first",
         cache_bytes: int = 64 * 2**20,
+        windows: int = 1,
     ) -> None:
         if truncation not in get_args(Truncation):
             known = ", ".join(get_args(Truncation))
             raise InputError(f"{truncation!r} is not one of {known}", where="truncation")
         self._cache: ByteCache[bytes, TextIds] = ByteCache(cache_bytes, _bytes_of)
         self._tokenizer, self._max_length = tokenizer, max_length
-        self._truncation = truncation
+        self._truncation, self._windows = truncation, windows
         self._marks, self._types = _surroundings(tokenizer)
         self._room = max_length - sum(map(len, self._marks))
         if self._room < 2:
             raise ModelFolderError(f"a length of {max_length} leaves no room for a pair")
 
     def rows(self, pairs: Sequence[tuple[str, str]]) -> list[PairRow]:
-        """The row of each pair; each different text is tokenised once."""
+        """The row of each pair, or its rows; each different text is tokenised once."""
         read = self.read([text for pair in pairs for text in pair])
-        return [self._row(read[i], read[i + 1]) for i in range(0, len(read), 2)]
+        return [row for i in range(0, len(read), 2) for row in self._rows(read[i], read[i + 1])]
 
     def read(self, texts: Sequence[str]) -> list[TextIds]:
         """The ids of single texts."""
@@ -189,20 +194,28 @@ class PairTokenizer:
         return [found[key] for key in keys]
 
     def _ids(self, text: str) -> TextIds:
-        ids = piece_ids(self._tokenizer, shortened(text, self._max_length))
-        array = np.array(ids[: self._room], dtype=np.int32)
+        ids = piece_ids(self._tokenizer, shortened(text, self._max_length * self._windows))
+        array = np.array(ids[: self._room * self._windows], dtype=np.int32)
         array.setflags(write=False)
         return TextIds(array, len(ids))
 
-    def _row(self, asked: TextIds, told: TextIds) -> PairRow:
+    def _rows(self, asked: TextIds, told: TextIds) -> Iterator[PairRow]:
         kept = _kept(asked.pieces, told.pieces, self._room, self._truncation)
-        first, second = asked.ids[: kept[0]], told.ids[: kept[1]]
+        first, step = asked.ids[: kept[0]], max(1, kept[1] * 3 // 4)
+        for window in range(self._windows):
+            begin = window * step
+            yield self._row(first, told.ids[begin : begin + kept[1]], continues=window > 0)
+            if begin + kept[1] >= len(told.ids):
+                return
+
+    def _row(self, first: Ids, second: Ids, *, continues: bool) -> PairRow:
         before, between, after = self._marks
         lengths = (len(before), len(first), len(between), len(second), len(after))
         return PairRow(
             np.concatenate([before, first, between, second, after]),
             np.repeat(self._types, lengths),
             (sum(lengths[:3]), sum(lengths[:4])),
+            continues,
         )
 
 
