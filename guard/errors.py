@@ -188,6 +188,7 @@ INSTALL_HINTS = MappingProxyType(
         "httpx": "knowgate[kg]",
         "pyoxigraph": "knowgate[kg]",
         "langchain": "knowgate[langchain]",
+        "langgraph": "knowgate[agents]",
         "peft": "knowgate[train]",
         "ray": "knowgate[ray]",
         "onnxruntime": "knowgate[onnx]",

@@ -1,10 +1,10 @@
-"""LangChain: a guarded RAG chain, the guard as a runnable, a chat model as the guard's model.
+"""LangChain: a guarded chain, retriever or agent, the guard in a graph, a chat model for it.
 
     question ─► retriever ─► guard ─┬─ follow_context ─► with_context ─► GuardedAnswer
                                     ├─ answer ─────────► closed_book ──► GuardedAnswer
                                     └─ abstain ────────► reply ────────► GuardedAnswer
 
-Needs langchain-core only.
+`GuardMiddleware` needs `pip install knowgate[agents]`, everything else langchain-core only.
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ._agent_middleware import GuardMiddleware
     from ._answer import AbstainedError, GuardedAnswer, RetrievalError
     from ._chat_model_lm import ChatLimits, ChatModelLM
     from ._conversation import Conversation, SmallTalk
+    from ._graph_node import guard_node
     from ._guard_runnable import GuardRunnable
     from ._guarded_rag import GuardedRAG
     from ._planning import RagOptions
     from ._replies import Replies
+    from ._retrieval_filter import GuardCompressor, GuardedRetriever
     from ._stored_documents import stored_documents
 
 __all__ = [
@@ -27,13 +30,17 @@ __all__ = [
     "ChatLimits",
     "ChatModelLM",
     "Conversation",
+    "GuardCompressor",
+    "GuardMiddleware",
     "GuardRunnable",
     "GuardedAnswer",
     "GuardedRAG",
+    "GuardedRetriever",
     "RagOptions",
     "Replies",
     "RetrievalError",
     "SmallTalk",
+    "guard_node",
     "stored_documents",
 ]
 
@@ -43,13 +50,17 @@ _MODULES = {
     "ChatLimits": "_chat_model_lm",
     "ChatModelLM": "_chat_model_lm",
     "Conversation": "_conversation",
+    "GuardCompressor": "_retrieval_filter",
+    "GuardMiddleware": "_agent_middleware",
     "GuardRunnable": "_guard_runnable",
     "GuardedAnswer": "_answer",
     "GuardedRAG": "_guarded_rag",
+    "GuardedRetriever": "_retrieval_filter",
     "RagOptions": "_planning",
     "Replies": "_replies",
     "RetrievalError": "_answer",
     "SmallTalk": "_conversation",
+    "guard_node": "_graph_node",
     "stored_documents": "_stored_documents",
 }
 

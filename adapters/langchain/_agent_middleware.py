@@ -1,0 +1,396 @@
+"""The guard as middleware of a LangChain agent.
+
+    question ─► model ─► search ─► guard ─┬─ follow_context ─► model, with the kept passages
+                                          ├─ answer ─────────► model, without any passage
+                                          └─ abstain ────────► reply
+
+The decision on a question is a generator that yields what it needs done; the sync and async
+hooks of the middleware only differ in how they do it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from contextvars import Context
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
+
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.runnables.config import ensure_config, set_config_context
+from langchain_core.tools import BaseTool
+
+from ...guard.decision import Decision, Mode, Reason, Route
+from ...guard.errors import InputError, InputTooLargeError, MissingDependencyError
+from ._agent_messages import Turn, found_in, replaced, without_searches
+from ._answer import RetrievalError
+from ._documents import read_documents
+from ._planning import OnRetrieverError
+from ._replies import Replies
+from ._shadow import ShadowDecider
+
+try:
+    from langchain.agents.middleware import (
+        AgentMiddleware,
+        AgentState,
+        ExtendedModelResponse,
+        ModelRequest,
+        ModelResponse,
+    )
+    from langchain.agents.middleware.types import OmitFromInput, ToolCallRequest
+    from langgraph.constants import TAG_NOSTREAM
+    from langgraph.errors import GraphBubbleUp
+    from langgraph.types import Command
+except ImportError as error:
+    raise MissingDependencyError(
+        "GuardMiddleware needs `pip install 'knowgate[agents]'`"
+    ) from error
+
+if TYPE_CHECKING:
+    from ...guard import Guard
+
+_logger = logging.getLogger("knowgate.adapters.langchain")
+_CLOSED = "The search is over: answer from the passages that were found."
+_STATE = "guard_decision"
+
+_Request = ModelRequest[Any]
+_Response = ModelResponse[Any]
+_Result = _Response | ExtendedModelResponse[Any]
+_ToolResult = ToolMessage | Command[Any]
+
+
+class GuardState(AgentState[Any]):
+    """The state of a guarded agent.
+
+    Attributes:
+        guard_decision: the decision on the last question that was decided, as a JSON object,
+            with `question_id`, the id of the user's message. In shadow mode it has no more
+            than this and `mode`.
+    """
+
+    guard_decision: NotRequired[Annotated[dict[str, Any] | None, OmitFromInput]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ask:
+    """Call the model; unless `shown`, none of its tokens reach the user."""
+
+    request: _Request
+    shown: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Decide:
+    """Let the guard decide on a question."""
+
+    question: str
+    documents: list[Document]
+
+
+_Flow = Generator[_Ask | _Decide, Any, _Result]
+
+
+class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
+    """Let an agent answer from what its tools retrieve, from memory, or not at all.
+
+    The guard decides once for each message of the user, when the agent has searched (in as
+    many parallel calls as it likes), before the model sees a passage. On `follow_context` the
+    model gets the passages that bear on the question, on `answer` a history without any
+    search, on `abstain` the agent ends with the reply. Later calls for the same question are
+    under the same decision, and further searches are not made.
+
+    What a search finds is read once, when the tool returns it: from a tool with
+    `response_format="content_and_artifact"` the documents in its artifact, from others the
+    text as one passage. Until the decision the message of the tool has no text; after it,
+    the texts of the kept passages (blank lines between them), and its artifact the kept
+    documents with their scores. Nothing that the guard left out stays in the history.
+
+    The decision is in the agent's state (`guard_decision`), where checkpointers find it.
+    In shadow mode the guard decides beside the agent and changes nothing.
+
+    Args:
+        guard: decides.
+        tools: the tools that retrieve, or their names; all others are left alone.
+        replies: as for `GuardedRAG`.
+        searches: so many rounds of searching are made before the decision, if the agent
+            wants them. With more than 1 the model sees what is not judged yet to plan its
+            next search. If it answers instead, nobody sees that; the guard decides, and the
+            model answers again.
+        question: messages → the question; by default the text of the user's last one. For
+            follow-ups that cannot be understood alone.
+        direct_answers: what becomes of an answer that the model gives without a search:
+            `decide` (as for any question for which nothing was retrieved; it is streamed
+            as one piece) or `allow`.
+        on_retriever_error: as for `RagOptions`; for tools that raise.
+
+    Raises:
+        InputError: an argument is not what it should be.
+        MissingDependencyError: langchain is not installed.
+    """
+
+    state_schema = GuardState
+
+    def __init__(
+        self,
+        guard: Guard,
+        tools: Collection[str | BaseTool],
+        *,
+        replies: str | Mapping[Reason | str, str] | Replies | None = None,
+        searches: int = 1,
+        question: Callable[[Sequence[BaseMessage]], str] | None = None,
+        direct_answers: Literal["decide", "allow"] = "decide",
+        on_retriever_error: str = "abstain",
+    ) -> None:
+        super().__init__()
+        if isinstance(tools, str) or not tools:
+            raise InputError("no tool is named", where="tools", hint="give those that retrieve")
+        if searches < 1:
+            raise InputError("must be at least 1", where="searches")
+        if direct_answers not in {"decide", "allow"}:
+            raise InputError("is neither 'decide' nor 'allow'", where="direct_answers")
+        self._guard = guard
+        self._names = frozenset(t.name if isinstance(t, BaseTool) else t for t in tools)
+        self._replies = (
+            replies
+            if isinstance(replies, Replies)
+            else Replies(replies, veto_reasons=guard.veto_reasons)
+        )
+        self._searches, self._question = searches, question
+        self._allow_direct = direct_answers == "allow"
+        self._on_error = OnRetrieverError.read(on_retriever_error)
+        self._shadow = ShadowDecider(guard) if guard.mode is Mode.SHADOW else None
+
+    # -- calls of tools ---------------------------------------------------------------
+
+    def wrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], _ToolResult]
+    ) -> _ToolResult:
+        """Read what a tool retrieved; other tools are called as they are."""
+        if not self._guarded(request):
+            return handler(request)
+        if self._decided(request.state) is not None:
+            return _message(request, content=_CLOSED, artifact=[])
+        try:
+            return self._read(request, handler(request))
+        except GraphBubbleUp:
+            raise
+        except Exception as error:  # noqa: BLE001 - a failed retrieval has its own route
+            return self._failed(request, error)
+
+    async def awrap_tool_call(
+        self,
+        request: ToolCallRequest,
+        handler: Callable[[ToolCallRequest], Awaitable[_ToolResult]],
+    ) -> _ToolResult:
+        """As `wrap_tool_call`, without blocking the event loop."""
+        if not self._guarded(request):
+            return await handler(request)
+        if self._decided(request.state) is not None:
+            return _message(request, content=_CLOSED, artifact=[])
+        try:
+            result = await handler(request)
+            return await asyncio.to_thread(self._read, request, result)
+        except GraphBubbleUp:
+            raise
+        except Exception as error:  # noqa: BLE001 - a failed retrieval has its own route
+            return self._failed(request, error)
+
+    def _guarded(self, request: ToolCallRequest) -> bool:
+        return self._shadow is None and request.tool_call["name"] in self._names
+
+    def _read(self, request: ToolCallRequest, result: Any) -> Any:
+        """The result of a search, its documents read and its text taken out.
+
+        Raises:
+            InputTooLargeError: it exceeds the guard's limits.
+            RetrievalError: it has no documents that can be read.
+        """
+        if isinstance(result, list):
+            return [self._read(request, one) for one in result]
+        if isinstance(result, Command):
+            update = result.update
+            if not isinstance(update, Mapping) or not isinstance(update.get("messages"), list):
+                raise RetrievalError("the tool returned a command without messages")
+            messages = [
+                self._read(request, one) if isinstance(one, ToolMessage) else one
+                for one in update["messages"]
+            ]
+            return replace(result, update={**update, "messages": messages})
+        if result.status == "error":
+            return result
+        documents = read_documents(found_in(result), self._guard.limits)
+        name = request.tool_call["name"]
+        return result.model_copy(update={"content": "", "artifact": documents, "name": name})
+
+    def _failed(self, request: ToolCallRequest, error: Exception) -> ToolMessage:
+        """The message in place of a search that failed.
+
+        Raises:
+            Exception: `error` itself, under `on_retriever_error="raise"`.
+        """
+        # The message may quote the question: only the type is logged.
+        _logger.warning("the retriever failed: %s", type(error).__name__)
+        if self._on_error is OnRetrieverError.RAISE:
+            raise error
+        reason = Reason.RETRIEVAL_FAILED
+        if isinstance(error, InputTooLargeError):
+            reason = Reason.INPUT_TOO_LARGE
+        elif isinstance(error, RetrievalError):
+            reason = Reason.INVALID_PASSAGES
+        return _message(request, content="", status="error", artifact=reason.value)
+
+    # -- calls of the model -------------------------------------------------------------
+
+    def wrap_model_call(
+        self, request: _Request, handler: Callable[[_Request], _Response]
+    ) -> _Result:
+        """Call the model under the guard's decision, which is taken once for a question."""
+        flow = self._flow(request)
+        outcome: Any = None
+        try:
+            while True:
+                need = flow.send(outcome)
+                if isinstance(need, _Ask) and need.shown:
+                    outcome = handler(need.request)
+                    continue
+                with _unseen() as context:
+                    if isinstance(need, _Ask):
+                        outcome = context.run(handler, need.request)
+                    else:
+                        outcome = context.run(self._guard.decide, need.question, need.documents)
+        except StopIteration as stop:
+            result: _Result = stop.value
+            return result
+
+    async def awrap_model_call(
+        self, request: _Request, handler: Callable[[_Request], Awaitable[_Response]]
+    ) -> _Result:
+        """As `wrap_model_call`, without blocking the event loop."""
+
+        async def unseen(need: _Ask | _Decide) -> Any:
+            if isinstance(need, _Ask):
+                return await handler(need.request)
+            return await self._guard.adecide(need.question, need.documents)
+
+        flow = self._flow(request)
+        outcome: Any = None
+        try:
+            while True:
+                need = flow.send(outcome)
+                if isinstance(need, _Ask) and need.shown:
+                    outcome = await handler(need.request)
+                    continue
+                with _unseen() as context:
+                    outcome = await asyncio.create_task(unseen(need), context=context)
+        except StopIteration as stop:
+            result: _Result = stop.value
+            return result
+
+    def _flow(self, request: _Request) -> _Flow:
+        turn = Turn.of(request.state["messages"], self._names)
+        decided = self._decided(request.state)
+        if decided is not None:
+            from_memory = decided.get("route") == Route.ANSWER
+            return (yield _Ask(self._without_searches(request) if from_memory else request))
+        if self._shadow is not None:
+            return self._beside(request, turn, (yield _Ask(request)))
+        if self._allow_direct and not turn.steps:
+            return _updated((yield _Ask(request)), {_STATE: None})
+        response = None
+        if turn.steps < self._searches:
+            seen = replaced(request.messages, turn.showing_all())
+            response = yield _Ask(request.override(messages=seen), shown=False)
+            if _calls_tools(response):
+                return response
+        decision = self._failure(turn)
+        if decision is None:
+            decision = yield _Decide(self._asked(request, turn), turn.documents)
+        return (yield from self._act(request, turn, decision, response))
+
+    def _act(
+        self, request: _Request, turn: Turn, decision: Decision, response: _Response | None
+    ) -> _Flow:
+        """What follows from the decision.
+
+        Args:
+            request: of the model call.
+            turn: that was decided.
+            decision: on it.
+            response: what the model said without being seen; None where it was not asked.
+        """
+        shown = turn.showing_kept(decision)
+        action = self._replies.action(decision, turn.documents)
+        if action.reply is not None:
+            response = ModelResponse([AIMessage(action.reply)])
+        elif not action.closed_book:
+            response = yield _Ask(request.override(messages=replaced(request.messages, shown)))
+        elif response is None or turn.results:
+            response = yield _Ask(self._without_searches(request))
+        state = {"question_id": turn.question_id, **decision.model_dump(mode="json")}
+        return _updated(response, {_STATE: state, "messages": shown})
+
+    def _beside(self, request: _Request, turn: Turn, response: _Response) -> _Result:
+        """Decide in shadow mode, which nothing waits for."""
+        direct = not _calls_tools(response)
+        if self._shadow is None or not (direct or turn.steps >= self._searches):
+            return response
+        if direct and not turn.steps and self._allow_direct:
+            return response
+        self._shadow.decide([(self._asked(request, turn), turn.documents)], lambda _: None)
+        state = {"question_id": turn.question_id, "mode": Mode.SHADOW.value}
+        return _updated(response, {_STATE: state})
+
+    def _asked(self, request: _Request, turn: Turn) -> str:
+        if self._question is None:
+            return turn.question
+        return self._question(request.state["messages"])
+
+    def _failure(self, turn: Turn) -> Decision | None:
+        """The decision where a search failed and no other found anything; it is counted."""
+        if turn.failure is None or turn.results:
+            return None
+        decision = Decision(route=Route.ABSTAIN, reason=turn.failure, mode=self._guard.mode)
+        self._guard.count(decision)
+        return decision
+
+    def _decided(self, state: Any) -> Mapping[str, Any] | None:
+        """The decision on the question that is being answered; None before it."""
+        held: Mapping[str, Any] | None = state.get(_STATE)
+        turn = Turn.of(state["messages"], self._names)
+        return held if held is not None and held["question_id"] == turn.question_id else None
+
+    def _without_searches(self, request: _Request) -> _Request:
+        """The request of a closed-book answer: no passage, and no way to find any."""
+        tools = [tool for tool in request.tools if _name(tool) not in self._names]
+        messages: list[Any] = without_searches(request.messages, self._names)
+        return request.override(messages=messages, tools=tools, tool_choice=None)
+
+
+def _unseen() -> AbstractContextManager[Context]:
+    """A context in which LangGraph streams no model call to the user."""
+    config = ensure_config()
+    return set_config_context({**config, "tags": [*(config.get("tags") or []), TAG_NOSTREAM]})
+
+
+def _calls_tools(response: _Response) -> bool:
+    if response.structured_response is not None:
+        return False
+    return any(isinstance(m, AIMessage) and m.tool_calls for m in response.result)
+
+
+def _updated(response: _Response, update: dict[str, Any]) -> _Result:
+    return ExtendedModelResponse(response, Command(update=update))
+
+
+def _message(request: ToolCallRequest, **fields: Any) -> ToolMessage:
+    call = request.tool_call
+    return ToolMessage(name=call["name"], tool_call_id=call["id"], **fields)
+
+
+def _name(tool: Any) -> Any:
+    if isinstance(tool, Mapping):
+        return tool.get("name") or (tool.get("function") or {}).get("name")
+    return tool.name

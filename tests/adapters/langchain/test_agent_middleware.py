@@ -1,0 +1,508 @@
+"""The guard in a real agent loop with a scripted model that calls tools."""
+
+from __future__ import annotations
+
+import sys
+from threading import Event
+from typing import Any
+
+import pytest
+from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command, interrupt
+
+from knowgate.adapters import langchain
+from knowgate.adapters.langchain import ChatModelLM, GuardMiddleware
+from knowgate.guard import (
+    Confidence,
+    Guard,
+    InputError,
+    InputLimits,
+    MissingDependencyError,
+    Policy,
+    Route,
+)
+from knowgate.guard.signals.confidence import SampledConsistency
+from knowgate.guard.testing import FakeEstimator, FakeScorer
+from tests.adapters.langchain.agents import agent, asking, call, run, search, searching, streamed
+from tests.adapters.langchain.fakes import Setting, TalkingModel
+
+BOTH = pytest.mark.parametrize("asynchronous", [False, True])
+THREAD: RunnableConfig = {"configurable": {"thread_id": "1"}}
+KEPT = "A grounded passage, kept secret-123.\n\nAnother passage."
+
+
+def known(**options: Any) -> Setting:
+    return Setting(questions=("a known one", "direct and known"), **options)
+
+
+def decisions(setting: Setting) -> float:
+    return sum(
+        sample.value
+        for family in setting.registry.collect()
+        for sample in family.samples
+        if sample.name == "knowgate_decisions_total"
+    )
+
+
+def tool_messages(state: dict[str, Any]) -> list[ToolMessage]:
+    return [one for one in state["messages"] if isinstance(one, ToolMessage)]
+
+
+CASES = {
+    "a grounded one": ("follow_context", f"from context: {KEPT}"),
+    "a known one": ("answer", "from memory: a known one"),
+    "an unknown": ("abstain", "Sorry."),
+    "nothing": ("abstain", "Sorry."),
+    "direct and known": ("answer", "from memory: direct and known"),
+    "direct": ("abstain", "Sorry."),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("question", CASES)
+async def test_an_agent_follows_the_context_answers_or_abstains(
+    question: str, asynchronous: bool
+) -> None:
+    route, answer = CASES[question]
+    setting = known()
+    made, _ = agent(setting)
+
+    state = await run(made, asking(question), asynchronous)
+
+    assert state["messages"][-1].text == answer
+    assert state["guard_decision"]["route"] == route
+    assert state["guard_decision"]["question_id"] == state["messages"][0].id
+    assert decisions(setting) == 1
+
+
+@BOTH
+@pytest.mark.parametrize("question", CASES)
+async def test_the_user_sees_nothing_but_the_final_answer(
+    question: str, asynchronous: bool
+) -> None:
+    made, _ = agent(known())
+
+    pieces = await streamed(made, asking(question), asynchronous)
+
+    assert "".join(pieces) == CASES[question][1]
+    if question == "a grounded one":
+        assert len(pieces) > 3
+
+
+@BOTH
+async def test_only_passages_that_bear_on_the_question_are_shown_and_stay(
+    asynchronous: bool,
+) -> None:
+    made, model = agent(Setting(kept_margin=0.1))
+
+    state = await run(made, asking("a grounded one"), asynchronous)
+
+    [message] = tool_messages(state)
+    assert message.text == "A grounded passage, kept secret-123."
+    assert [one.metadata["relevance_score"] for one in message.artifact] == [0.9]
+    assert "as the tool writes it" not in str(model.seen)
+    assert "Another passage" not in str(model.seen)
+
+
+@BOTH
+async def test_an_answer_from_memory_sees_neither_search_nor_passages(asynchronous: bool) -> None:
+    names: list[list[str]] = []
+
+    def speak(messages: list[BaseMessage], tools: list[str]) -> AIMessage:
+        names.append(tools)
+        return searching(messages, tools)
+
+    made, model = agent(known(), speak=speak)
+
+    state = await run(made, asking("a known one"), asynchronous)
+
+    assert [one.type for one in model.seen[-1]] == ["human"]
+    assert names == [["search"], []]
+    assert [(one.text, one.artifact) for one in tool_messages(state)] == [
+        ("No passage bears on the question.", [])
+    ]
+
+
+@BOTH
+async def test_parallel_searches_are_decided_together_and_once(asynchronous: bool) -> None:
+    setting = Setting()
+    made, _ = agent(setting)
+
+    state = await run(made, asking("a grounded one twice"), asynchronous)
+
+    assert state["messages"][-1].text == f"from context: {KEPT} + {KEPT}"
+    assert decisions(setting) == 1
+    assert len(state["guard_decision"]["kept"]) == 4
+
+
+@BOTH
+async def test_one_decision_holds_for_all_steps_of_a_question(asynchronous: bool) -> None:
+    """After the decision the model asks for another tool and for another search."""
+    searched, added = [], []
+
+    @tool
+    def search(query: str) -> str:
+        """Search the pages."""
+        searched.append(query)
+        return "A grounded passage."
+
+    @tool
+    def add(a: int, b: int) -> int:
+        """Add."""
+        added.append(a + b)
+        return a + b
+
+    steps = iter(
+        [
+            AIMessage("", tool_calls=[call("search", 1, query="q")]),
+            AIMessage("", tool_calls=[call("add", 2, a=1, b=2), call("search", 3, query="r")]),
+            AIMessage("done"),
+        ]
+    )
+    setting = Setting()
+    made, _ = agent(setting, speak=lambda *_: next(steps), tools=[search, add])
+
+    state = await run(made, asking("a question"), asynchronous)
+
+    assert state["messages"][-1].text == "done"
+    assert (searched, added) == (["q"], [3])
+    assert [one.text for one in tool_messages(state)] == [
+        "A grounded passage.", "3", "The search is over: answer from the passages that were found."
+    ]  # fmt: skip
+    assert decisions(setting) == 1
+
+
+@BOTH
+async def test_from_memory_other_tools_can_still_be_used(asynchronous: bool) -> None:
+    @tool
+    def add(a: int, b: int) -> int:
+        """Add."""
+        return a + b
+
+    steps = iter(
+        [
+            AIMessage(
+                [
+                    {"type": "text", "text": "Both."},
+                    {"type": "tool_use", "id": "search-1", "name": "search", "input": {}},
+                    {"type": "tool_use", "id": "add-1", "name": "add", "input": {}},
+                ],
+                tool_calls=[call("search", query="a known one"), call("add", a=1, b=2)],
+            ),
+            AIMessage("", tool_calls=[call("add", 2, a=3, b=4)]),
+            AIMessage("done"),
+        ]
+    )
+    setting = known()
+    made, model = agent(setting, speak=lambda *_: next(steps), tools=[search, add])
+
+    state = await run(made, asking("a known one"), asynchronous)
+
+    assert state["messages"][-1].text == "done"
+    for seen in model.seen[1:]:
+        assert "search-1" not in str(seen)
+        assert "Off topic" not in str(seen)
+    assert [one.text for one in model.seen[-1] if isinstance(one, ToolMessage)] == ["3", "7"]
+    assert decisions(setting) == 1
+
+
+@BOTH
+async def test_an_agent_may_search_several_times_before_the_decision(asynchronous: bool) -> None:
+    def speak(messages: list[BaseMessage], tools: list[str]) -> AIMessage:
+        found = [one for one in messages if isinstance(one, ToolMessage)]
+        if not found:
+            return AIMessage("", tool_calls=[call("search", 1, query="off")])
+        if len(found) == 1 and "Off topic" in found[0].text:
+            return AIMessage("", tool_calls=[call("search", 2, query="grounded")])
+        return AIMessage("hidden or shown " + str(len(found)))
+
+    setting = Setting(kept_margin=0.1)
+    made, model = agent(setting, speak=speak, searches=3)
+    given = asking("a question")
+
+    pieces = await streamed(made, given, asynchronous)
+
+    assert "".join(pieces) == "hidden or shown 2"
+    assert len(model.said) == 4
+    assert "Off topic" in str(model.seen[1])
+    assert "Off topic" not in str(model.seen[3])
+    assert decisions(setting) == 1
+
+
+@BOTH
+async def test_direct_answers_can_be_allowed(asynchronous: bool) -> None:
+    setting = Setting()
+    made, _ = agent(setting, direct_answers="allow")
+
+    pieces = await streamed(made, asking("direct"), asynchronous)
+    state = await run(made, asking("direct"), asynchronous)
+
+    assert "".join(pieces) == state["messages"][-1].text == "from memory: direct"
+    assert len(pieces) > 1
+    assert decisions(setting) == 0
+
+
+@BOTH
+async def test_each_question_of_a_thread_is_decided_anew(asynchronous: bool) -> None:
+    setting = known()
+    made, model = agent(setting, checkpointer=InMemorySaver())
+    said = []
+
+    for question in ("an unknown", "a grounded one", "a known one"):
+        state = await run(made, asking(question), asynchronous, THREAD)
+        said.append((state["guard_decision"]["route"], state["messages"][-1].text))
+
+    assert [route for route, _ in said] == ["abstain", "follow_context", "answer"]
+    assert said[0][1] == "Sorry."
+    assert said[2][1] == "from memory: a known one"
+    # What was rejected for the first question is not shown with the second one.
+    assert "Off topic" not in str(model.seen)
+    assert not any(isinstance(one, ToolMessage) for one in model.seen[-1])
+    assert decisions(setting) == 3
+
+
+@BOTH
+async def test_the_decision_survives_interrupts(asynchronous: bool) -> None:
+    """A person approves a tool call that the model makes after the decision."""
+
+    @tool
+    def publish(text: str) -> str:
+        """Publish."""
+        return "published"
+
+    steps = iter(
+        [
+            AIMessage("", tool_calls=[call("search", query="grounded")]),
+            AIMessage("", tool_calls=[call("publish", text="t")]),
+            AIMessage("done"),
+        ]
+    )
+    setting = Setting()
+    made, _ = agent(
+        setting,
+        speak=lambda *_: next(steps),
+        tools=[search, publish],
+        others=[HumanInTheLoopMiddleware(interrupt_on={"publish": True})],
+        checkpointer=InMemorySaver(),
+    )
+
+    stopped = await run(made, asking("a question"), asynchronous, THREAD)
+    resume: Command[Any] = Command(resume={"decisions": [{"type": "approve"}]})
+    state = await run(made, resume, asynchronous, THREAD)
+
+    assert stopped["guard_decision"]["route"] == "follow_context"
+    assert "__interrupt__" in stopped
+    assert state["messages"][-1].text == "done"
+    assert state["guard_decision"] == stopped["guard_decision"]
+    assert decisions(setting) == 1
+
+
+@BOTH
+async def test_a_search_can_interrupt(asynchronous: bool) -> None:
+    @tool
+    def search(query: str) -> str:
+        """Search where the user says."""
+        return "A grounded passage of " + str(interrupt("where?"))
+
+    setting = Setting()
+    made, _ = agent(setting, tools=[search], checkpointer=InMemorySaver())
+
+    stopped = await run(made, asking("a question"), asynchronous, THREAD)
+    state = await run(made, Command(resume="Paris"), asynchronous, THREAD)
+
+    assert "__interrupt__" in stopped
+    assert state["messages"][-1].text == "from context: A grounded passage of Paris"
+    assert decisions(setting) == 1
+
+
+class AskingEstimator(FakeEstimator):
+    """Asks a model of LangChain by itself, which knows nothing of streams."""
+
+    def __init__(self, model: TalkingModel) -> None:
+        super().__init__({"an odd one": 0.95})
+        self._model = model
+
+    def estimate(self, question: str) -> Confidence:
+        self._model.invoke("a probe")
+        return super().estimate(question)
+
+    async def aestimate(self, question: str) -> Confidence:
+        await self._model.ainvoke("a probe")
+        return await super().aestimate(question)
+
+
+@BOTH
+@pytest.mark.parametrize("kind", ["sampled", "own"])
+async def test_probes_of_the_closed_book_answer_are_not_streamed(
+    kind: str, asynchronous: bool
+) -> None:
+    probed = TalkingModel(speak=lambda prompt: "a probed secret")
+    scorer = FakeScorer(default=0.1)
+    estimator: Any = AskingEstimator(probed)
+    if kind == "sampled":
+        estimator = SampledConsistency(ChatModelLM(probed))
+    policy = Policy(
+        scorer=scorer.fingerprint,
+        relevance_threshold=0.5,
+        confidence_threshold=0.7,
+        allowed_routes=tuple(Route),
+    )
+    guard = Guard(policy, scorer=scorer, estimator=estimator, metrics=False)
+    made, _ = agent(guard)
+
+    pieces = await streamed(made, asking("an odd one"), asynchronous)
+
+    assert probed.record.prompts
+    assert "".join(pieces) == "from memory: an odd one"
+
+
+class Unreadable(Document):
+    """A document whose text cannot be computed."""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "page_content":
+            raise OSError("no route")
+        return super().__getattribute__(name)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        (OSError("no route for this question"), "retrieval_failed"),
+        ("x" * 100, "input_too_large"),
+        (("", [Unreadable.model_construct(metadata={})]), "invalid_passages"),
+    ],
+)
+async def test_a_search_that_fails_leads_to_an_abstention(
+    found: Any, reason: str, asynchronous: bool
+) -> None:
+    @tool(response_format="content" if isinstance(found, str) else "content_and_artifact")
+    def search(query: str) -> Any:
+        """Search the pages."""
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    setting = Setting(limits=InputLimits(passage_bytes=50))
+    made, model = agent(setting, tools=[search])
+
+    state = await run(made, asking("a question"), asynchronous)
+
+    assert state["messages"][-1].text == "Sorry."
+    assert state["guard_decision"]["reason"] == reason
+    assert setting.counted(reason) == decisions(setting) == 1
+    assert len(model.said) == 1
+
+
+@BOTH
+async def test_a_failed_search_can_be_raised(asynchronous: bool) -> None:
+    made, _ = agent(Setting(), on_retriever_error="raise")
+
+    with pytest.raises(OSError, match="no route"):
+        await run(made, asking("a broken one"), asynchronous)
+
+
+@BOTH
+async def test_results_in_a_command_are_read_too(asynchronous: bool) -> None:
+    @tool
+    def search(query: str) -> Command[Any]:
+        """Search the pages."""
+        message = ToolMessage("Off topic.", tool_call_id="search-10", name="other")
+        return Command(update={"messages": [message]})
+
+    made, _ = agent(Setting(), tools=[search])
+
+    state = await run(made, asking("an unknown"), asynchronous)
+
+    assert state["messages"][-1].text == "Sorry."
+    assert "Off topic" not in str(state["messages"])
+
+
+@BOTH
+async def test_arguments_that_do_not_fit_are_corrected_by_the_model(asynchronous: bool) -> None:
+    def speak(messages: list[BaseMessage], tools: list[str]) -> AIMessage:
+        if isinstance(messages[-1], HumanMessage):
+            return AIMessage("", tool_calls=[call("search", 1, wrong="q")])
+        if messages[-1].text.startswith("Error"):
+            return AIMessage("", tool_calls=[call("search", 2, query="grounded")])
+        return AIMessage("done")
+
+    made, _ = agent(Setting(), speak=speak)
+
+    state = await run(made, asking("a question"), asynchronous)
+
+    assert state["messages"][-1].text == "done"
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("an unknown", "from context: as the tool writes it: Off topic."),
+        ("direct", "from memory: direct"),
+    ],
+)
+async def test_in_shadow_mode_the_agent_is_as_without_a_guard(
+    question: str, answer: str, asynchronous: bool
+) -> None:
+    decided = Event()
+    setting = Setting(mode="shadow", observers=[lambda _: decided.set()])
+    made, _ = agent(setting)
+
+    pieces = await streamed(made, asking(question), asynchronous)
+    assert decided.wait(30)
+    state = await run(made, asking(question), asynchronous)
+
+    assert "".join(pieces) == state["messages"][-1].text == answer
+    assert len(pieces) > 1
+    assert state["guard_decision"] == {
+        "question_id": state["messages"][0].id,
+        "mode": "shadow",
+    }
+    assert all("as the tool writes it" in one.text for one in tool_messages(state))
+
+
+async def test_the_question_can_be_made_from_the_history() -> None:
+    asked = []
+
+    def standalone(messages: Any) -> str:
+        asked.append(len(messages))
+        return "a known one"
+
+    made, _ = agent(known(), question=standalone)
+
+    state = made.invoke(asking("and that?"))
+
+    assert state["guard_decision"]["route"] == "answer"
+    assert asked == [3]
+
+
+@pytest.mark.parametrize(
+    ("tools", "options", "where"),
+    [
+        ([], {}, "tools"),
+        ("search", {}, "tools"),
+        (["search"], {"searches": 0}, "searches"),
+        (["search"], {"direct_answers": "stream"}, "direct_answers"),
+        (["search"], {"on_retriever_error": "ignore"}, "on_retriever_error"),
+    ],
+)
+def test_arguments_that_mean_nothing_are_rejected(tools: Any, options: Any, where: str) -> None:
+    with pytest.raises(InputError, match=where):
+        GuardMiddleware(Setting().guard, tools, **options)
+
+
+def test_without_langchain_the_command_to_install_it_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "langchain.agents.middleware", None)
+    monkeypatch.delitem(sys.modules, "knowgate.adapters.langchain._agent_middleware")
+
+    with pytest.raises(MissingDependencyError, match=r"knowgate\[agents\]"):
+        _ = langchain.GuardMiddleware
