@@ -327,8 +327,10 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
             response = ModelResponse([AIMessage(action.reply)])
         elif not action.closed_book:
             response = yield _Ask(request.override(messages=replaced(request.messages, shown)))
-        elif response is None or turn.results:
-            response = yield _Ask(self._without_searches(request))
+        else:
+            closed_book = self._without_searches(request)
+            if response is None or len(closed_book.messages) < len(request.messages):
+                response = yield _Ask(closed_book)
         state = {"question_id": turn.question_id, **decision.model_dump(mode="json")}
         return _updated(response, {_STATE: state, "messages": shown})
 

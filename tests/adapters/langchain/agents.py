@@ -107,6 +107,7 @@ def agent(
     tools: Sequence[BaseTool] = (search,),
     others: Sequence[Any] = (),
     checkpointer: Any = None,
+    response_format: Any = None,
     **options: Any,
 ) -> tuple[Any, ScriptedAgentModel]:
     """A guarded agent, and its model."""
@@ -114,7 +115,11 @@ def agent(
     guard = setting if isinstance(setting, Guard) else setting.guard
     guarded = GuardMiddleware(guard, ["search"], **{"replies": "Sorry.", **options})
     made = create_agent(
-        model, tools=list(tools), middleware=[*others, guarded], checkpointer=checkpointer
+        model,
+        tools=list(tools),
+        middleware=[*others, guarded],
+        checkpointer=checkpointer,
+        response_format=response_format,
     )
     return made, model
 
