@@ -99,21 +99,19 @@ def _showing(result: ToolMessage, documents: list[Document]) -> ToolMessage:
     return result.model_copy(update={"content": text, "artifact": documents})
 
 
-def replaced(messages: Sequence[BaseMessage], others: Sequence[BaseMessage]) -> list[BaseMessage]:
+def replaced(messages: Sequence[Any], others: Sequence[BaseMessage]) -> list[Any]:
     """The messages, with those of `others` in place of the ones with the same ids."""
     by_id = {message.id: message for message in others}
     return [by_id.get(message.id, message) for message in messages]
 
 
-def without_searches(
-    messages: Sequence[BaseMessage], searches: Collection[str]
-) -> list[BaseMessage]:
+def without_searches(messages: Sequence[Any], searches: Collection[str]) -> list[Any]:
     """The messages without any search: neither calls nor results are left.
 
     A message of the model that did nothing but search is left out with its text, which a
     provider might take for the beginning of an answer.
     """
-    left: list[BaseMessage] = []
+    left: list[Any] = []
     dropped: set[str | None] = set()
     for message in messages:
         if isinstance(message, AIMessage) and (ids := _ids(message, searches)):

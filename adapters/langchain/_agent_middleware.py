@@ -174,7 +174,8 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
         if self._decided(request.state) is not None:
             return _message(request, content=_CLOSED, artifact=[])
         try:
-            return self._read(request, handler(request))
+            result: _ToolResult = self._read(request, handler(request))
+            return result
         except GraphBubbleUp:
             raise
         except Exception as error:  # noqa: BLE001 - a failed retrieval has its own route
@@ -191,8 +192,9 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
         if self._decided(request.state) is not None:
             return _message(request, content=_CLOSED, artifact=[])
         try:
-            result = await handler(request)
-            return await asyncio.to_thread(self._read, request, result)
+            found = await handler(request)
+            result: _ToolResult = await asyncio.to_thread(self._read, request, found)
+            return result
         except GraphBubbleUp:
             raise
         except Exception as error:  # noqa: BLE001 - a failed retrieval has its own route
@@ -294,17 +296,20 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
         decided = self._decided(request.state)
         if decided is not None:
             from_memory = decided.get("route") == Route.ANSWER
-            return (yield _Ask(self._without_searches(request) if from_memory else request))
+            shown = self._without_searches(request) if from_memory else request
+            answer: _Response = yield _Ask(shown)
+            return answer
         if self._shadow is not None:
             return self._beside(request, turn, (yield _Ask(request)))
         if self._allow_direct and not turn.steps:
             return _updated((yield _Ask(request)), {_STATE: None})
-        response = None
+        response: _Response | None = None
         if turn.steps < self._searches:
             seen = replaced(request.messages, turn.showing_all())
-            response = yield _Ask(request.override(messages=seen), shown=False)
-            if _calls_tools(response):
-                return response
+            unseen: _Response = yield _Ask(request.override(messages=seen), shown=False)
+            if _calls_tools(unseen):
+                return unseen
+            response = unseen
         decision = self._failure(turn)
         if decision is None:
             decision = yield _Decide(self._asked(request, turn), turn.documents)
@@ -367,7 +372,7 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
     def _without_searches(self, request: _Request) -> _Request:
         """The request of a closed-book answer: no passage, and no way to find any."""
         tools = [tool for tool in request.tools if _name(tool) not in self._names]
-        messages: list[Any] = without_searches(request.messages, self._names)
+        messages = without_searches(request.messages, self._names)
         return request.override(messages=messages, tools=tools, tool_choice=None)
 
 

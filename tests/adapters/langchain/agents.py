@@ -69,9 +69,11 @@ class ScriptedAgentModel(BaseChatModel):
     ) -> Iterator[ChatGenerationChunk]:
         said = self._say(messages, kwargs.get("names", []))
         for piece in re.split(r"(\s)", str(said.text)):
-            yield ChatGenerationChunk(message=AIMessageChunk(piece))
+            yield ChatGenerationChunk(message=AIMessageChunk(content=piece))
         if said.tool_calls:
-            yield ChatGenerationChunk(message=AIMessageChunk("", tool_calls=said.tool_calls))
+            yield ChatGenerationChunk(
+                message=AIMessageChunk(content="", tool_calls=said.tool_calls)
+            )
 
 
 def call(name: str, number: int = 1, **args: Any) -> ToolCall:

@@ -428,7 +428,7 @@ class Unreadable(Document):
     [
         (OSError("no route for this question"), "retrieval_failed"),
         ("x" * 100, "input_too_large"),
-        (("", [Unreadable.model_construct(metadata={})]), "invalid_passages"),
+        (("", [Unreadable("text")]), "invalid_passages"),
     ],
 )
 async def test_a_search_that_fails_leads_to_an_abstention(
