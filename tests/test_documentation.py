@@ -35,6 +35,7 @@ from knowgate.calibration.risk import fit_policy
 from knowgate.guard.signals import relevance
 from knowgate.offline_eval.cli import app
 from knowgate.offline_eval.testbed import default_world, microworld_model_path
+from tests.adapters.langchain.agents import ScriptedAgentModel, searching
 from tests.support.paths import ROOT
 
 README = ROOT / "README.md"
@@ -231,6 +232,7 @@ def stand_ins(
         "prompt": ChatPromptTemplate.from_template("{context} {question}"),
         "closed_book_prompt": ChatPromptTemplate.from_template("{question}"),
         "llm": RunnableLambda(lambda prompt: "Twelve euros."),
+        "agent_model": ScriptedAgentModel(speak=searching),
         "chat_model": FakeListChatModel(responses=["Twelve euros."]),
         "question": "How much is a parking permit?",
         "passages": texts,
@@ -246,7 +248,8 @@ def test_the_python_of_a_page_runs(page: Path, stand_ins: dict[str, Any]) -> Non
     for block in blocks(page, "python"):
         if not block.skip:
             # Lines are counted as in the page, so that a failure points to it.
-            code = compile("\n" * block.line + block.text, name(page), "exec")
+            source = "\n" * block.line + block.text
+            code = compile(source, name(page), "exec", dont_inherit=True)
             exec(code, stand_ins)
     if "monitor" in stand_ins:
         stand_ins["monitor"].close()

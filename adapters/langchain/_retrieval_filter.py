@@ -11,7 +11,7 @@ from langchain_core.callbacks import (
     Callbacks,
 )
 from langchain_core.documents import BaseDocumentCompressor, Document
-from langchain_core.retrievers import BaseRetriever
+from langchain_core.retrievers import BaseRetriever, RetrieverLike
 from pydantic import ConfigDict
 
 from ...guard import Decision, Guard, Route
@@ -99,7 +99,8 @@ class GuardedRetriever(BaseRetriever):
 
     Args:
         guard: decides.
-        retriever: finds the documents; what it raises is raised.
+        retriever: finds the documents: a retriever, or any runnable from text to documents.
+            What it raises is raised.
 
     Raises:
         KnowgateError: by a query, only under the guard's `on_error="raise"`.
@@ -123,7 +124,7 @@ class GuardedRetriever(BaseRetriever):
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     guard: Guard
-    retriever: BaseRetriever
+    retriever: RetrieverLike
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun
