@@ -10,6 +10,7 @@ from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
 from ...guard.decision import Decision, Reason
+from ._answer import document_again
 from ._documents import shown_text
 from ._retrieval_filter import kept_documents
 
@@ -88,9 +89,11 @@ class Turn:
 
 def found_in(result: ToolMessage) -> list[Document]:
     """The documents of a search: those in its artifact, or else its text as one document."""
-    artifact = result.artifact
-    if isinstance(artifact, list | tuple) and all(isinstance(one, Document) for one in artifact):
-        return list(artifact)
+    if isinstance(result.artifact, list | tuple):
+        # Checkpointers restore the documents in a message as mappings.
+        found = [document_again(one) for one in result.artifact]
+        if all(isinstance(one, Document) for one in found):
+            return found
     return [Document(str(result.text))]
 
 

@@ -50,14 +50,15 @@ _MESSAGE: TypeAdapter[BaseMessage] = TypeAdapter(AnyMessage)
 _OF_MESSAGES = {"type", "content", "additional_kwargs", "response_metadata"}
 
 
-def _document_again(value: Any) -> Any:
+def document_again(value: Any) -> Any:
+    """The document that was stored as JSON; anything else as it is."""
     if isinstance(value, dict) and value.get("type") == "Document" and "page_content" in value:
         return Document(**value)
     return value
 
 
 # A retriever may return texts or mappings in place of documents.
-_Passage = Annotated[Any, BeforeValidator(_document_again)]
+_Passage = Annotated[Any, BeforeValidator(document_again)]
 
 
 class GuardedAnswer(AIMessage):

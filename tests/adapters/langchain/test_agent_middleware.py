@@ -355,6 +355,38 @@ async def test_the_decision_survives_interrupts(asynchronous: bool) -> None:
 
 
 @BOTH
+@pytest.mark.parametrize(
+    ("question", "stops"),
+    [
+        ("a grounded one", {"interrupt_after": ["tools"]}),
+        ("a known one", {"interrupt_after": ["tools"]}),
+        ("an unknown", {"interrupt_before": ["model"]}),
+        ("direct and known", {"interrupt_before": ["model"]}),
+    ],
+)
+async def test_a_run_that_is_stopped_between_any_two_steps_ends_as_others_do(
+    question: str, stops: dict[str, list[str]], asynchronous: bool
+) -> None:
+    setting = known()
+    made, _ = agent(setting, checkpointer=InMemorySaver())
+
+    given: Any = asking(question)
+    for _ in range(4):
+        if asynchronous:
+            await made.ainvoke(given, THREAD, **stops)
+        else:
+            made.invoke(given, THREAD, **stops)
+        given = None
+        if not made.get_state(THREAD).next:
+            break
+
+    state = made.get_state(THREAD).values
+    route, answer = CASES[question]
+    assert (state["guard_decision"]["route"], state["messages"][-1].text) == (route, answer)
+    assert decisions(setting) == 1
+
+
+@BOTH
 async def test_a_search_can_interrupt(asynchronous: bool) -> None:
     @tool
     def search(query: str) -> str:
