@@ -145,3 +145,17 @@ async def streamed(agent: Any, given: Any, asynchronous: bool) -> list[str]:
     else:
         chunks = list(agent.stream(given, stream_mode="messages"))
     return [str(one.text) for one, _ in chunks if isinstance(one, AIMessage) and one.text]
+
+
+def decisions(setting: Setting) -> float:
+    """How many decisions were counted."""
+    return sum(
+        sample.value
+        for family in setting.registry.collect()
+        for sample in family.samples
+        if sample.name == "knowgate_decisions_total"
+    )
+
+
+def tool_messages(state: dict[str, Any]) -> list[ToolMessage]:
+    return [one for one in state["messages"] if isinstance(one, ToolMessage)]

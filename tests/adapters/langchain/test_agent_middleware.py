@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from threading import Event
 from typing import Any
@@ -9,12 +10,11 @@ from typing import Any
 import pytest
 from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain.agents.structured_output import ToolStrategy
-from langchain_core.documents import Document
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.types import Command, interrupt
+from langgraph.types import Command
 from pydantic import BaseModel
 
 from knowgate.adapters import langchain
@@ -23,14 +23,23 @@ from knowgate.guard import (
     Confidence,
     Guard,
     InputError,
-    InputLimits,
     MissingDependencyError,
     Policy,
     Route,
 )
 from knowgate.guard.signals.confidence import SampledConsistency
 from knowgate.guard.testing import FakeEstimator, FakeScorer
-from tests.adapters.langchain.agents import agent, asking, call, run, search, searching, streamed
+from tests.adapters.langchain.agents import (
+    agent,
+    asking,
+    call,
+    decisions,
+    run,
+    search,
+    searching,
+    streamed,
+    tool_messages,
+)
 from tests.adapters.langchain.fakes import Setting, TalkingModel
 
 BOTH = pytest.mark.parametrize("asynchronous", [False, True])
@@ -40,19 +49,6 @@ KEPT = "A grounded passage, kept secret-123.\n\nAnother passage."
 
 def known(**options: Any) -> Setting:
     return Setting(questions=("a known one", "direct and known"), **options)
-
-
-def decisions(setting: Setting) -> float:
-    return sum(
-        sample.value
-        for family in setting.registry.collect()
-        for sample in family.samples
-        if sample.name == "knowgate_decisions_total"
-    )
-
-
-def tool_messages(state: dict[str, Any]) -> list[ToolMessage]:
-    return [one for one in state["messages"] if isinstance(one, ToolMessage)]
 
 
 CASES = {
@@ -97,21 +93,6 @@ async def test_the_user_sees_nothing_but_the_final_answer(
 
 
 @BOTH
-async def test_only_passages_that_bear_on_the_question_are_shown_and_stay(
-    asynchronous: bool,
-) -> None:
-    made, model = agent(Setting(kept_margin=0.1))
-
-    state = await run(made, asking("a grounded one"), asynchronous)
-
-    [message] = tool_messages(state)
-    assert message.text == "A grounded passage, kept secret-123."
-    assert [one.metadata["relevance_score"] for one in message.artifact] == [0.9]
-    assert "as the tool writes it" not in str(model.seen)
-    assert "Another passage" not in str(model.seen)
-
-
-@BOTH
 async def test_an_answer_from_memory_sees_neither_search_nor_passages(asynchronous: bool) -> None:
     names: list[list[str]] = []
 
@@ -128,18 +109,6 @@ async def test_an_answer_from_memory_sees_neither_search_nor_passages(asynchrono
     assert [(one.text, one.artifact) for one in tool_messages(state)] == [
         ("No passage bears on the question.", [])
     ]
-
-
-@BOTH
-async def test_parallel_searches_are_decided_together_and_once(asynchronous: bool) -> None:
-    setting = Setting()
-    made, _ = agent(setting)
-
-    state = await run(made, asking("a grounded one twice"), asynchronous)
-
-    assert state["messages"][-1].text == f"from context: {KEPT} + {KEPT}"
-    assert decisions(setting) == 1
-    assert len(state["guard_decision"]["kept"]) == 4
 
 
 @BOTH
@@ -210,29 +179,6 @@ async def test_from_memory_other_tools_can_still_be_used(asynchronous: bool) -> 
         assert "search-1" not in str(seen)
         assert "Off topic" not in str(seen)
     assert [one.text for one in model.seen[-1] if isinstance(one, ToolMessage)] == ["3", "7"]
-    assert decisions(setting) == 1
-
-
-@BOTH
-async def test_an_agent_may_search_several_times_before_the_decision(asynchronous: bool) -> None:
-    def speak(messages: list[BaseMessage], tools: list[str]) -> AIMessage:
-        found = [one for one in messages if isinstance(one, ToolMessage)]
-        if not found:
-            return AIMessage("", tool_calls=[call("search", 1, query="off")])
-        if len(found) == 1 and "Off topic" in found[0].text:
-            return AIMessage("", tool_calls=[call("search", 2, query="grounded")])
-        return AIMessage("hidden or shown " + str(len(found)))
-
-    setting = Setting(kept_margin=0.1)
-    made, model = agent(setting, speak=speak, searches=3)
-    given = asking("a question")
-
-    pieces = await streamed(made, given, asynchronous)
-
-    assert "".join(pieces) == "hidden or shown 2"
-    assert len(model.said) == 4
-    assert "Off topic" in str(model.seen[1])
-    assert "Off topic" not in str(model.seen[3])
     assert decisions(setting) == 1
 
 
@@ -386,24 +332,6 @@ async def test_a_run_that_is_stopped_between_any_two_steps_ends_as_others_do(
     assert decisions(setting) == 1
 
 
-@BOTH
-async def test_a_search_can_interrupt(asynchronous: bool) -> None:
-    @tool
-    def search(query: str) -> str:
-        """Search where the user says."""
-        return "A grounded passage of " + str(interrupt("where?"))
-
-    setting = Setting()
-    made, _ = agent(setting, tools=[search], checkpointer=InMemorySaver())
-
-    stopped = await run(made, asking("a question"), asynchronous, THREAD)
-    state = await run(made, Command(resume="Paris"), asynchronous, THREAD)
-
-    assert "__interrupt__" in stopped
-    assert state["messages"][-1].text == "from context: A grounded passage of Paris"
-    assert decisions(setting) == 1
-
-
 class AskingEstimator(FakeEstimator):
     """Asks a model of LangChain by itself, which knows nothing of streams."""
 
@@ -445,83 +373,27 @@ async def test_probes_of_the_closed_book_answer_are_not_streamed(
     assert "".join(pieces) == "from memory: an odd one"
 
 
-class Unreadable(Document):
-    """A document whose text cannot be computed."""
+async def test_questions_asked_at_once_are_not_mixed_up() -> None:
+    setting = known()
+    made, _ = agent(setting)
+    questions = [*CASES] * 4
 
-    def __getattribute__(self, name: str) -> Any:
-        if name == "page_content":
-            raise OSError("no route")
-        return super().__getattribute__(name)
+    states = await asyncio.gather(*(made.ainvoke(asking(question)) for question in questions))
 
-
-@BOTH
-@pytest.mark.parametrize(
-    ("found", "reason"),
-    [
-        (OSError("no route for this question"), "retrieval_failed"),
-        ("x" * 100, "input_too_large"),
-        (("", [Unreadable("text")]), "invalid_passages"),
-    ],
-)
-async def test_a_search_that_fails_leads_to_an_abstention(
-    found: Any, reason: str, asynchronous: bool
-) -> None:
-    @tool(response_format="content" if isinstance(found, str) else "content_and_artifact")
-    def search(query: str) -> Any:
-        """Search the pages."""
-        if isinstance(found, Exception):
-            raise found
-        return found
-
-    setting = Setting(limits=InputLimits(passage_bytes=50))
-    made, model = agent(setting, tools=[search])
-
-    state = await run(made, asking("a question"), asynchronous)
-
-    assert state["messages"][-1].text == "Sorry."
-    assert state["guard_decision"]["reason"] == reason
-    assert setting.counted(reason) == decisions(setting) == 1
-    assert len(model.said) == 1
+    assert [(state["guard_decision"]["route"], state["messages"][-1].text) for state in states] == [
+        CASES[question] for question in questions
+    ]
+    assert decisions(setting) == len(questions)
 
 
-@BOTH
-async def test_a_failed_search_can_be_raised(asynchronous: bool) -> None:
-    made, _ = agent(Setting(), on_retriever_error="raise")
+async def test_events_of_unseen_calls_are_tagged() -> None:
+    made, _ = agent(Setting())
 
-    with pytest.raises(OSError, match="no route"):
-        await run(made, asking("a broken one"), asynchronous)
+    events = [one async for one in made.astream_events(asking("direct"), version="v2")]
+    said = [one for one in events if one["event"] == "on_chat_model_stream"]
 
-
-@BOTH
-async def test_results_in_a_command_are_read_too(asynchronous: bool) -> None:
-    @tool
-    def search(query: str) -> Command[Any]:
-        """Search the pages."""
-        message = ToolMessage("Off topic.", tool_call_id="search-10", name="other")
-        return Command(update={"messages": [message]})
-
-    made, _ = agent(Setting(), tools=[search])
-
-    state = await run(made, asking("an unknown"), asynchronous)
-
-    assert state["messages"][-1].text == "Sorry."
-    assert "Off topic" not in str(state["messages"])
-
-
-@BOTH
-async def test_arguments_that_do_not_fit_are_corrected_by_the_model(asynchronous: bool) -> None:
-    def speak(messages: list[BaseMessage], tools: list[str]) -> AIMessage:
-        if isinstance(messages[-1], HumanMessage):
-            return AIMessage("", tool_calls=[call("search", 1, wrong="q")])
-        if messages[-1].text.startswith("Error"):
-            return AIMessage("", tool_calls=[call("search", 2, query="grounded")])
-        return AIMessage("done")
-
-    made, _ = agent(Setting(), speak=speak)
-
-    state = await run(made, asking("a question"), asynchronous)
-
-    assert state["messages"][-1].text == "done"
+    assert said
+    assert all("nostream" in one["tags"] for one in said)
 
 
 @BOTH
