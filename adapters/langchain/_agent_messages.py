@@ -126,6 +126,17 @@ def without_searches(messages: Sequence[Any], searches: Collection[str]) -> list
     return left
 
 
+def without_text(message: Any) -> Any:
+    """A message of the model with its calls of tools only; other messages as they are."""
+    if not isinstance(message, AIMessage):
+        return message
+    content: Any = ""
+    if isinstance(message.content, list):
+        blocks = [block for block in message.content if isinstance(block, dict)]
+        content = [block for block in blocks if block.get("type") != "text"]
+    return message.model_copy(update={"content": content})
+
+
 def _ids(message: AIMessage, searches: Collection[str]) -> set[str | None]:
     return {call["id"] for call in message.tool_calls if call["name"] in searches}
 

@@ -25,7 +25,7 @@ from langchain_core.tools import BaseTool
 
 from ...guard.decision import Decision, Mode, Reason, Route
 from ...guard.errors import InputError, InputTooLargeError, MissingDependencyError
-from ._agent_messages import Turn, found_in, replaced, without_searches
+from ._agent_messages import Turn, found_in, replaced, without_searches, without_text
 from ._answer import RetrievalError
 from ._documents import read_documents
 from ._planning import OnRetrieverError
@@ -118,7 +118,7 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
         searches: so many rounds of searching are made before the decision, if the agent
             wants them. With more than 1 the model sees what is not judged yet to plan its
             next search. If it answers instead, nobody sees that; the guard decides, and the
-            model answers again.
+            model answers again. What it writes beside its calls is left out.
         question: messages → the question; by default the text of the user's last one. For
             follow-ups that cannot be understood alone.
         direct_answers: what becomes of an answer that the model gives without a search:
@@ -308,7 +308,7 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
             seen = replaced(request.messages, turn.showing_all())
             unseen: _Response = yield _Ask(request.override(messages=seen), shown=False)
             if _calls_tools(unseen):
-                return unseen
+                return replace(unseen, result=[without_text(one) for one in unseen.result])
             response = unseen
         decision = self._failure(turn)
         if decision is None:

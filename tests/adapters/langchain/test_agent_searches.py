@@ -116,7 +116,7 @@ class Unreadable(Document):
     [
         (OSError("no route for this question"), "retrieval_failed"),
         ("x" * 100, "input_too_large"),
-        (("", [Unreadable("text")]), "invalid_passages"),
+        (("", [Unreadable(page_content="text")]), "invalid_passages"),
     ],
 )
 async def test_a_search_that_fails_leads_to_an_abstention(
@@ -198,3 +198,25 @@ async def test_arguments_that_do_not_fit_are_corrected_by_the_model(asynchronous
     state = await run(made, asking("a question"), asynchronous)
 
     assert state["messages"][-1].text == "done"
+
+
+@BOTH
+@pytest.mark.parametrize("blocks", [False, True])
+async def test_text_beside_a_search_is_left_out(blocks: bool, asynchronous: bool) -> None:
+    text = "I believe it is Paris."
+    content: Any = [{"type": "text", "text": text}, {"type": "x"}] if blocks else text
+
+    def speak(messages: list[BaseMessage], tools: list[str]) -> AIMessage:
+        count = sum(isinstance(one, ToolMessage) for one in messages)
+        if count < 2:
+            return AIMessage(content, tool_calls=[call("search", count, query="off")])
+        return AIMessage(text)
+
+    def made() -> Any:
+        return agent(Setting(), speak=speak, searches=2)[0]
+
+    state = await run(made(), asking("a question"), asynchronous)
+
+    assert "Paris" not in str(state["messages"])
+    assert state["messages"][-1].text == "Sorry."
+    assert await streamed(made(), asking("a question"), asynchronous) == ["Sorry."]
