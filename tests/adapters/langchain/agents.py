@@ -119,7 +119,7 @@ def agent(
     made = create_agent(
         model,
         tools=list(tools),
-        middleware=[*others, guarded],
+        middleware=[guarded, *others],
         checkpointer=checkpointer,
         response_format=response_format,
     )

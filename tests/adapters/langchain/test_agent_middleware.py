@@ -8,7 +8,7 @@ from threading import Event
 from typing import Any
 
 import pytest
-from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain.agents.middleware import HumanInTheLoopMiddleware, ModelFallbackMiddleware
 from langchain.agents.structured_output import ToolStrategy
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
@@ -30,6 +30,7 @@ from knowgate.guard import (
 from knowgate.guard.signals.confidence import SampledConsistency
 from knowgate.guard.testing import FakeEstimator, FakeScorer
 from tests.adapters.langchain.agents import (
+    ScriptedAgentModel,
     agent,
     asking,
     call,
@@ -371,6 +372,24 @@ async def test_probes_of_the_closed_book_answer_are_not_streamed(
 
     assert probed.record.prompts
     assert "".join(pieces) == "from memory: an odd one"
+
+
+@BOTH
+@pytest.mark.parametrize("question", CASES)
+async def test_a_model_that_takes_over_is_under_the_same_decision(
+    question: str, asynchronous: bool
+) -> None:
+    def breaks(messages: list[BaseMessage], tools: list[str]) -> AIMessage:
+        raise ConnectionResetError
+
+    setting = known()
+    other = ScriptedAgentModel(speak=searching)
+    made, _ = agent(setting, speak=breaks, others=[ModelFallbackMiddleware(other)])
+
+    pieces = await streamed(made, asking(question), asynchronous)
+
+    assert "".join(pieces) == CASES[question][1]
+    assert decisions(setting) == 1
 
 
 async def test_questions_asked_at_once_are_not_mixed_up() -> None:
