@@ -12,6 +12,7 @@ from langgraph.graph import END, START, StateGraph
 
 from knowgate.adapters.langchain import guard_node
 from knowgate.guard import InputError
+from knowgate.guard.contracts import View
 from tests.adapters.langchain.fakes import Setting, retrieve
 
 
@@ -114,3 +115,12 @@ def test_the_state_may_be_an_object() -> None:
 
     update = node.invoke(Held())
     assert [one.metadata["id"] for one in update["found"]] == ["a", "b"]
+
+
+def test_a_reply_that_shows_all_views_stands() -> None:
+    views = {"a grounded one": (View("nine", (0,)), View("ten", (1,)))}
+
+    state = graph(Setting(views=views)).invoke({"question": "a grounded one"})
+
+    assert (state["route"], state["decision"]["route"]) == ("abstain", "follow_context")
+    assert "According to passage 3: ten" in state["answer"]

@@ -104,3 +104,20 @@ def test_the_retriever_takes_its_place_in_a_chain_and_its_traces() -> None:
 
     assert len(found["context"]) == 3
     assert "GuardedRetriever" in handler.ancestors("retriever")[1]
+
+
+def test_any_runnable_that_finds_documents_can_be_wrapped() -> None:
+    finds = RunnableLambda(lambda question: list(FOUND))
+    retriever = GuardedRetriever(guard=Setting(kept_margin=0.1).guard, retriever=finds)
+
+    assert [one.metadata["id"] for one in retriever.invoke("a question")] == ["a", "c"]
+
+
+def test_what_cannot_be_read_is_not_returned() -> None:
+    setting = Setting()
+    retriever = GuardedRetriever(
+        guard=setting.guard, retriever=RunnableLambda(lambda question: [None])
+    )
+
+    assert retriever.invoke("a question") == []
+    assert setting.counted("invalid_passages") == 1
