@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Collection, Generator, Mapping,
 from contextlib import AbstractContextManager
 from contextvars import Context
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired
 
 from langchain_core.documents import Document
@@ -30,6 +31,7 @@ from ._answer import RetrievalError
 from ._documents import read_documents
 from ._planning import OnRetrieverError
 from ._replies import Replies
+from ._retrieval_filter import readers
 from ._shadow import ShadowDecider
 
 try:
@@ -193,7 +195,8 @@ class GuardMiddleware(AgentMiddleware[GuardState, Any, Any]):
             return _message(request, content=_CLOSED, artifact=[])
         try:
             found = await handler(request)
-            result: _ToolResult = await asyncio.to_thread(self._read, request, found)
+            read = partial(self._read, request, found)
+            result: _ToolResult = await readers.acall(read, None)
             return result
         except GraphBubbleUp:
             raise

@@ -24,7 +24,8 @@ from ._documents import read_documents
 PASSAGE_SCORE = "relevance_score"
 CONTEXT_SCORE = "context_relevance"
 
-_readers = DeadlineRunner(16)
+# Threads on which async calls read what may take long.
+readers = DeadlineRunner(16)
 
 
 def kept_documents(decision: Decision, documents: Sequence[Any]) -> list[Any]:
@@ -67,7 +68,7 @@ async def aread_found(guard: Guard, found: Any) -> Any:
     if guard.limits.reads_quickly((), (found,)):
         return read_found(guard, found)
     try:
-        return await _readers.acall(lambda: read_found(guard, found), None)
+        return await readers.acall(lambda: read_found(guard, found), None)
     except AllWorkersBusyError:
         return found
 

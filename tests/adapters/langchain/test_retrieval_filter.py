@@ -107,7 +107,7 @@ def test_the_retriever_takes_its_place_in_a_chain_and_its_traces() -> None:
 
 
 def test_any_runnable_that_finds_documents_can_be_wrapped() -> None:
-    finds = RunnableLambda(lambda question: list(FOUND))
+    finds: RunnableLambda[str, list[Document]] = RunnableLambda(lambda question: list(FOUND))
     retriever = GuardedRetriever(guard=Setting(kept_margin=0.1).guard, retriever=finds)
 
     assert [one.metadata["id"] for one in retriever.invoke("a question")] == ["a", "c"]
