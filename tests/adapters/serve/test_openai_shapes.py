@@ -1,0 +1,86 @@
+"""Messages of chat completions: what is read of a request, what is written."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from pydantic import ValidationError
+
+from knowgate.adapters.serve._openai import (
+    AssistantMessage,
+    ChatCompletion,
+    ChatCompletionChunk,
+    ChatRequest,
+    Choice,
+    ChunkChoice,
+    Delta,
+    as_json,
+    event,
+)
+
+
+def request(*messages: dict[str, object], **fields: object) -> ChatRequest:
+    return ChatRequest.model_validate({"model": "m", "messages": list(messages), **fields})
+
+
+def test_the_question_is_the_last_message_of_the_user() -> None:
+    asked = request(
+        {"role": "user", "content": "first"},
+        {"role": "assistant", "content": "reply"},
+        {"role": "user", "content": "second"},
+        {"role": "tool", "content": "found", "tool_call_id": "1"},
+    )
+    assert asked.question == "second"
+
+
+def test_text_parts_of_a_message_are_joined_and_others_left_out() -> None:
+    parts = [
+        {"type": "text", "text": "What is"},
+        {"type": "image_url", "image_url": {"url": "data:"}},
+        {"type": "text", "text": "this?"},
+        {"type": "text", "text": 3},
+    ]
+    assert request({"role": "user", "content": parts}).question == "What is\nthis?"
+
+
+def test_a_conversation_without_a_user_has_no_question() -> None:
+    assert request({"role": "system", "content": "Be brief."}).question is None
+
+
+def test_unknown_fields_are_kept() -> None:
+    asked = request({"role": "user", "content": "q", "name": "Ann"}, top_k=3)
+    assert asked.model_extra == {"top_k": 3}
+    assert asked.messages[0].model_extra == {"name": "Ann"}
+
+
+@pytest.mark.parametrize("fields", [{"messages": []}, {"n": 0}, {"n": 129}, {"model": None}])
+def test_a_request_that_nobody_can_answer_is_rejected(fields: dict[str, object]) -> None:
+    whole = {"model": "m", "messages": [{"role": "user", "content": "q"}], **fields}
+    with pytest.raises(ValidationError):
+        ChatRequest.model_validate(whole)
+
+
+def test_a_delta_holds_only_what_it_adds() -> None:
+    chunk = ChatCompletionChunk(
+        id="1", created=2, model="m", choices=[ChunkChoice(delta=Delta(content="Hi"))]
+    )
+    sent = event(chunk)
+    assert sent.startswith(b"data: ")
+    assert sent.endswith(b"\n\n")
+    read = json.loads(sent[len(b"data: ") :])
+    assert read["choices"] == [
+        {"index": 0, "delta": {"content": "Hi"}, "logprobs": None, "finish_reason": None}
+    ]
+    assert set(read) == {"id", "object", "created", "model", "choices"}
+
+
+def test_any_text_can_be_sent() -> None:
+    sent = as_json({"reason": "\ud800", "content": "a\x00\u2028é"})
+    assert json.loads(sent) == {"reason": "\ud800", "content": "a\x00\u2028é"}
+    assert sent.isascii()
+
+
+def test_a_reply_without_extensions_has_the_fields_of_openai_only() -> None:
+    reply = ChatCompletion(model="m", choices=[Choice(message=AssistantMessage(content="Hi"))])
+    assert set(json.loads(as_json(reply))) == {"id", "object", "created", "model", "choices"}
