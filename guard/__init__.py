@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ._decision_log import DecisionLog
     from ._guard import Guard
     from ._metrics import GuardMetrics
     from ._options import GuardOptions
@@ -46,6 +47,7 @@ __all__ = [
     "ConfidenceEstimator",
     "ConflictDetector",
     "Decision",
+    "DecisionLog",
     "Fingerprint",
     "FingerprintMismatchError",
     "Generation",
@@ -77,6 +79,7 @@ __all__ = [
 
 # Imported on first use: the command line and the adapters need a part of them only.
 _MODULES = {
+    **dict.fromkeys(("DecisionLog",), "_decision_log"),
     **dict.fromkeys(("Guard",), "_guard"),
     **dict.fromkeys(("GuardMetrics",), "_metrics"),
     **dict.fromkeys(("GuardOptions",), "_options"),

@@ -67,8 +67,8 @@ class Guard:
             for another one, False for none.
         observers: each is called with every decision after it is counted, in this order
             and on the thread that decided (many at once, where many decide). They must
-            be quick and leave the decision as it is. One that raises is logged once by
-            type and changes nothing.
+            be quick and leave the decision as it is. One that raises is counted, logged
+            once by type, and changes nothing. A `DecisionLog` is one.
 
     Raises:
         FingerprintMismatchError: a part is not the one that the policy is bound to.
@@ -100,12 +100,12 @@ class Guard:
         )
         self._limits = options.limits
         self._readers = DeadlineRunner(_MOST_READERS)
-        self._observers = Observers(observers)
         shared = GuardMetrics.on() if metrics is True else metrics or None
         self._metrics = None
         if shared is not None:
             own = [one.veto.name for one in bound]
             self._metrics = shared.of(options.name, reasons=self.veto_reasons, signals=own)
+        self._observers = Observers(observers, policy, options.name, self._metrics)
         self._runner = SignalRunner(
             options.seconds(names, measured), options.max_concurrency, self._metrics
         )
@@ -242,24 +242,26 @@ class Guard:
             KnowgateError: only under `on_error="raise"`.
         """
         started = time.perf_counter()
-        flow = self._flow(read_request(question, passages, self._limits))
+        request = read_request(question, passages, self._limits)
+        flow = self._flow(request)
         try:
             need = next(flow)
             while True:
                 need = flow.send(self._runner.measure(need))
         except StopIteration as stop:
-            return self._finish(stop.value, started)
+            return self._finish(stop.value, started, request)
 
     async def adecide(self, question: str, passages: Iterable[object] | None) -> Decision:
         """As `decide`, without blocking the event loop."""
         started = time.perf_counter()
-        flow = self._flow(await self._aread(question, passages))
+        request = await self._aread(question, passages)
+        flow = self._flow(request)
         try:
             need = next(flow)
             while True:
                 need = flow.send(await self._runner.ameasure(need))
         except StopIteration as stop:
-            return self._finish(stop.value, started)
+            return self._finish(stop.value, started, request)
 
     def decide_batch(
         self, questions: Sequence[str], passages: Sequence[Iterable[object] | None]
@@ -291,32 +293,32 @@ class Guard:
     ) -> list[Decision | KnowgateError]:
         """As `decide_batch`, with the error in place of a decision under `on_error="raise"`."""
         started, patience = time.perf_counter(), BatchPatience()
-        flows = self._flows(read_requests(questions, passages, self._limits))
+        requests = read_requests(questions, passages, self._limits)
+        flows = self._flows(requests)
         try:
             needs = next(flows)
             while True:
                 needs = flows.send(self._runner.measure_batch(needs, patience))
         except StopIteration as stop:
-            return [self._finished(one, started) for one in stop.value]
+            return self._finished(stop.value, started, requests)
 
     async def adecide_each(
         self, questions: Sequence[str], passages: Sequence[Iterable[object] | None]
     ) -> list[Decision | KnowgateError]:
         """As `decide_each`, without blocking the event loop."""
         started, patience = time.perf_counter(), BatchPatience()
-        flows = self._flows(await self._aread_batch(questions, passages))
+        requests = await self._aread_batch(questions, passages)
+        flows = self._flows(requests)
         try:
             needs = next(flows)
             while True:
                 needs = flows.send(await self._runner.ameasure_batch(needs, patience))
         except StopIteration as stop:
-            return [self._finished(one, started) for one in stop.value]
+            return self._finished(stop.value, started, requests)
 
     def count(self, decision: Decision) -> None:
         """Count a decision that a chain made for the guard, and call the observers."""
-        if self._metrics is not None:
-            self._metrics.count_decision(decision)
-        self._observers.tell(decision)
+        self._tell(decision, None)
 
     def count_turn(self, turn: str) -> None:
         """Count a message of a conversation, apart from decisions.
@@ -377,13 +379,28 @@ class Guard:
             self._watch.look(request)
         return decision_flow(self._settings, request)
 
-    def _finish(self, decision: Decision, started: float) -> Decision:
+    def _finish(
+        self, decision: Decision, started: float, request: Request | QuestionError
+    ) -> Decision:
         decision.timings["total"] = time.perf_counter() - started
-        self.count(decision)
+        self._tell(decision, request if isinstance(request, Request) else None)
         return decision
 
-    def _finished(self, one: Decision | KnowgateError, started: float) -> Decision | KnowgateError:
-        return one if isinstance(one, KnowgateError) else self._finish(one, started)
+    def _finished(
+        self,
+        decided: Iterable[Decision | KnowgateError],
+        started: float,
+        requests: Iterable[Request | QuestionError],
+    ) -> list[Decision | KnowgateError]:
+        return [
+            one if isinstance(one, KnowgateError) else self._finish(one, started, request)
+            for one, request in zip(decided, requests, strict=True)
+        ]
+
+    def _tell(self, decision: Decision, request: Request | None) -> None:
+        if self._metrics is not None:
+            self._metrics.count_decision(decision)
+        self._observers.tell(decision, request)
 
 
 def _all_decided(decided: Iterable[Decision | KnowgateError]) -> list[Decision]:

@@ -8,7 +8,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable
 from functools import partial, wraps
-from typing import ClassVar, Concatenate, Literal, ParamSpec
+from typing import TYPE_CHECKING, ClassVar, Concatenate, Literal, ParamSpec, Protocol
 from weakref import WeakKeyDictionary
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram
@@ -26,9 +26,22 @@ from .errors import (
     SignalValueError,
 )
 
+if TYPE_CHECKING:
+    from ._signal import Request
+    from .policy import Policy
+
 _logger = logging.getLogger("knowgate.guard")
 
-Observer = Callable[[Decision], object]
+
+class GuardObserver(Protocol):
+    """An observer that also wants to know which guard decides, and on what."""
+
+    def for_guard(self, policy: Policy, name: str) -> Callable[[Decision, Request | None], object]:
+        """Return what is called with each decision of one guard, and its request if readable."""
+        ...
+
+
+Observer = Callable[[Decision], object] | GuardObserver
 
 
 class Observers:
@@ -39,15 +52,32 @@ class Observers:
     that raises is logged once by the type of its error, never with its text, which may
     be a user's; those after it are called all the same.
 
+    Args:
+        observers: callables, or objects with `for_guard`.
+        policy: of the guard.
+        name: of the guard.
+        metrics: count those that raise.
+
     Raises:
         InputError: one of them cannot be called, or is a coroutine function.
     """
 
-    def __init__(self, observers: Iterable[Observer]) -> None:
+    def __init__(
+        self,
+        observers: Iterable[Observer],
+        policy: Policy,
+        name: str,
+        metrics: MetricsOfGuard | None = None,
+    ) -> None:
         if not isinstance(observers, Iterable) or isinstance(observers, str | bytes):
             raise InputError("observers are not a collection", hint="pass observers=(observer,)")
-        self._observers = tuple(observers)
-        for observer in self._observers:
+        self._metrics = metrics
+        self._observers: list[tuple[str, Callable[[Decision, Request | None], object]]] = []
+        for observer in observers:
+            for_guard = None if isinstance(observer, type) else getattr(observer, "for_guard", None)
+            if for_guard is not None:
+                self._observers.append((type(observer).__qualname__, for_guard(policy, name)))
+                continue
             if not callable(observer) or isinstance(observer, type):
                 raise InputError(
                     "an observer cannot be called with a decision",
@@ -58,30 +88,42 @@ class Observers:
                     "an observer is a coroutine function, which the sync forms cannot await",
                     hint="pass a plain function that hands the decision to your event loop",
                 )
+            called = getattr(observer, "__qualname__", type(observer).__qualname__)
+            self._observers.append((called, partial(_told, observer)))
         self._logged: set[tuple[int, type[BaseException]]] = set()
         self._lock = threading.Lock()
 
-    def tell(self, decision: Decision) -> None:
-        """Call every observer with `decision`; an exception of an observer is logged only."""
-        for position, observer in enumerate(self._observers):
+    def tell(self, decision: Decision, request: Request | None = None) -> None:
+        """Call every observer; an exception of an observer is logged and counted only.
+
+        Args:
+            decision: that was taken.
+            request: on which; None where the input could not be read, or a chain decided.
+        """
+        for position, (name, observer) in enumerate(self._observers):
             try:
-                observer(decision)
+                observer(decision, request)
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # noqa: BLE001 - not even SystemExit has a say in it
-                self._log_once(position, observer, error)
+                if self._metrics is not None:
+                    self._metrics.count_observer_error()
+                self._log_once(position, name, error)
 
-    def _log_once(self, position: int, observer: Observer, error: BaseException) -> None:
+    def _log_once(self, position: int, name: str, error: BaseException) -> None:
         with self._lock:
             if (position, type(error)) in self._logged:
                 return
             self._logged.add((position, type(error)))
-        name = getattr(observer, "__qualname__", type(observer).__qualname__)
         _logger.warning(
             "observer %s raised %s; it is called with further decisions, and this is logged once",
             name,
             type(error).__name__,
         )
+
+
+def _told(observer: Callable[[Decision], object], decision: Decision, _: Request | None) -> None:
+    observer(decision)
 
 
 _PROBABILITY_BUCKETS = tuple(i / 20 for i in range(1, 21))
@@ -191,6 +233,11 @@ class GuardMetrics:
             "knowgate_retrieval_mismatches_total",
             "Questions whose passages are not like those of the calibration.",
             ("guard", "what"),
+        )
+        self.observer_errors = _counter(
+            "knowgate_observer_errors_total",
+            "Calls of observers that raised, such as a decision log whose disk is full.",
+            ("guard",),
         )
         self.turns = _counter(
             "knowgate_conversation_turns_total",
@@ -322,6 +369,11 @@ class MetricsOfGuard:
     def count_mismatch(self, what: Literal["k", "format"]) -> None:
         """Count a question with more or much longer passages than in calibration."""
         self._shared.mismatches.labels(self._label, what).inc()
+
+    @_quietly
+    def count_observer_error(self) -> None:
+        """Count a call of an observer that raised."""
+        self._shared.observer_errors.labels(self._label).inc()
 
     @_quietly
     def count_turn(self, turn: str) -> None:
