@@ -9,7 +9,8 @@ from collections.abc import Generator, Iterable, Sequence
 from functools import cache
 from typing import Any, TypedDict, Unpack
 
-from ._metrics import GuardMetrics, MetricsOfGuard, Observer, Observers
+from ._metrics import GuardMetrics, MetricsOfGuard
+from ._observers import Observer, Observers
 from ._options import GuardOptions
 from ._retrieval_watch import RetrievalWatch
 from ._routing_signals import routing_signals
@@ -105,7 +106,7 @@ class Guard:
         if shared is not None:
             own = [one.veto.name for one in bound]
             self._metrics = shared.of(options.name, reasons=self.veto_reasons, signals=own)
-        self._observers = Observers(observers, policy, options.name, self._metrics)
+        self._observers = Observers(observers, policy, options.name, self._metrics).or_none()
         self._runner = SignalRunner(
             options.seconds(names, measured), options.max_concurrency, self._metrics
         )
@@ -400,7 +401,8 @@ class Guard:
     def _tell(self, decision: Decision, request: Request | None) -> None:
         if self._metrics is not None:
             self._metrics.count_decision(decision)
-        self._observers.tell(decision, request)
+        if self._observers is not None:
+            self._observers.tell(decision, request)
 
 
 def _all_decided(decided: Iterable[Decision | KnowgateError]) -> list[Decision]:
