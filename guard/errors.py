@@ -189,6 +189,7 @@ INSTALL_HINTS = MappingProxyType(
         "pyoxigraph": "knowgate[kg]",
         "langchain": "knowgate[langchain]",
         "langgraph": "knowgate[agents]",
+        "gguf": "knowgate[gguf]",
         "peft": "knowgate[train]",
         "ray": "knowgate[ray]",
         "onnxruntime": "knowgate[onnx]",

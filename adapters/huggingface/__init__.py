@@ -16,19 +16,26 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ._chat import HuggingFaceChatModel
+    from ._gguf import PACKAGED_MODELS, get_model, model_folder
     from ._lm import HuggingFaceLM, LoadOptions
 
 __all__ = [
+    "PACKAGED_MODELS",
     "HuggingFaceChatModel",
     "HuggingFaceLM",
     "LoadOptions",
+    "get_model",
+    "model_folder",
 ]
 
 
 _HOMES = {
+    "PACKAGED_MODELS": "._gguf",
     "HuggingFaceChatModel": "._chat",
     "HuggingFaceLM": "._lm",
     "LoadOptions": "._lm",
+    "get_model": "._gguf",
+    "model_folder": "._gguf",
 }
 
 

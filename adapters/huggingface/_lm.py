@@ -15,6 +15,7 @@ from ...guard.errors import InputError
 from ._decoding import Answer, Network, check_stop, run_in_batches
 from ._encoding import PromptEncoder, RenderedPrompt, check_text
 from ._engine import Engine, Settings, at_least_one
+from ._gguf import PACKAGED_MODELS, model_folder
 from ._loading import ModelIdentity, Placement, context_window, end_ids, open_model
 from ._scoring import last_hidden_states, option_scores
 
@@ -94,6 +95,27 @@ class HuggingFaceLM:
             local_files_only=loading.local_files_only,
         )
         self._set_up(model, tokenizer, loading.chat_template, identity)
+
+    @classmethod
+    def bundled(cls, name: str = "smollm2", **options: Any) -> HuggingFaceLM:
+        """Load a model by name that `knowgate models get` has downloaded, or a GGUF file.
+
+        Args:
+            name: `smollm2` (SmolLM2-135M-Instruct) or `gguf:FILE`.
+            options: as in the constructor.
+
+        Raises:
+            InputError: there is no such name.
+            ModelFolderError: it is not on this machine, or the file is damaged.
+            MissingDependencyError: the package `gguf` is not installed.
+        """
+        folder = model_folder(name)
+        if folder is None:
+            raise InputError(
+                f"no model is called {name!r}",
+                hint=f"one of: {', '.join(sorted(PACKAGED_MODELS))}, or gguf:FILE",
+            )
+        return cls(folder, **options)
 
     @classmethod
     def from_objects(

@@ -89,6 +89,10 @@ COMMANDS = MappingProxyType(
         "kb": Entry("From documents to questions for `knowgate measure`.", ("_kb", "_kb_filter")),
         "kg": Entry("From a knowledge graph to questions for `knowgate eval uaqfact`.", ("_kg",)),
         "eval": Entry("Run a suite of cases into a run folder.", ("_suite_command",)),
+        "models": Entry(
+            "Language models that a package carries: what there is, and how to get one.",
+            ("_models",),
+        ),
         "microworld": Entry(
             "The bundled language model, of which it is known fact by fact what it knows.",
             ("_microworld",),

@@ -240,7 +240,8 @@ def _shared_options(suite: AnySuite) -> list[inspect.Parameter]:
                 "model",
                 str,
                 "--model",
-                "embedded, a model folder, provider:model, python:module:attribute, or replay.",
+                "embedded, smollm2, a model folder, gguf:FILE, provider:model, "
+                "python:module:attribute, or replay.",
                 model or inspect.Parameter.empty,
                 _SYSTEMS,
             ),

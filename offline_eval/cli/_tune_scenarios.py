@@ -21,18 +21,17 @@ from ..suites.uniknow import (
     TrainedVariant,
     tuning_examples,
 )
-from ..testbed import microworld_model_path
+from ..systems import EMBEDDED, local_model
 from ._call_progress import call_progress
 from ._console import out, progress_bar
 from ._tune import tuning
 
-EMBEDDED = "embedded"
 _ANSWER_TOKENS = 24
 
 
 _METHOD = typer.Option(help="Method of training.")
 _OUT = typer.Option("--out", help="Adapter folder to write; new or empty.")
-_MODEL = typer.Option(help="embedded, or the folder of a causal language model.")
+_MODEL = typer.Option(help="embedded, smollm2, gguf:FILE, or the folder of a causal model.")
 _DATA = typer.Option(help="microworld, or a file of questions (MRQA, SQuAD or JSON lines).")
 _KNOWLEDGE = typer.Option(help="File that keeps what the model knows, so that it is asked once.")
 _LIMIT = typer.Option(min=2, help="At most that many questions.")
@@ -78,7 +77,7 @@ def scenarios(
     settings = replace(_settings(model, method), quantise=quantise, **changes)
     variant = TrainedVariant(method, abstention_share, tuple(without or ()))
     check_training(out_dir, settings)  # before anything that takes long
-    folder = microworld_model_path() if model == EMBEDDED else Path(model)
+    folder = local_model(model) or Path(model)
 
     def load() -> LanguageModel:
         from ...adapters.huggingface import HuggingFaceLM
@@ -101,7 +100,7 @@ def scenarios(
             folder, examples, out_dir, settings=settings, seed=seed, on_progress=advance
         )
     out.print(f"{report}\n→ {report.folder}", markup=False)
-    path = "microworld_model_path()" if model == EMBEDDED else repr(model)
+    path = "microworld_model_path()" if model == EMBEDDED else repr(str(folder))
     out.print(
         f"Use it as HuggingFaceLM({path}, adapter={quote(str(report.folder))!r})", markup=False
     )

@@ -13,7 +13,13 @@ from __future__ import annotations
 from . import _sufficiency_judge as _sufficiency_judge
 from ._comparison import Comparison, Systems
 from ._deciding import choose_reply
-from ._factory import EMBEDDED, load_chat_model, load_language_model, load_object
+from ._factory import (
+    EMBEDDED,
+    load_chat_model,
+    load_language_model,
+    load_object,
+    local_model,
+)
 from ._guards import GuardChoice
 from ._judges import load_judges
 from ._logged_replies import LogEntry, LoggedReplies
@@ -43,4 +49,5 @@ __all__ = [
     "load_judges",
     "load_language_model",
     "load_object",
+    "local_model",
 ]

@@ -11,7 +11,7 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable
 
-from ...adapters.huggingface import HuggingFaceChatModel, HuggingFaceLM
+from ...adapters.huggingface import HuggingFaceChatModel, HuggingFaceLM, model_folder
 from ...adapters.langchain import ChatLimits, ChatModelLM
 from ...guard.contracts import LanguageModel
 from ...guard.errors import InputError, MissingDependencyError
@@ -20,9 +20,24 @@ from ..testbed import microworld_model_path
 EMBEDDED = "embedded"
 PYTHON = "python:"
 _HINT = (
-    f"`{EMBEDDED}`, a folder with Hugging Face weights, `provider:model` as LangChain names it, "
-    "or `python:module:attribute`"
+    f"`{EMBEDDED}`, `smollm2`, a folder with Hugging Face weights, `gguf:FILE`, `provider:model` "
+    "as LangChain names it, or `python:module:attribute`"
 )
+
+
+def local_model(name: str) -> Path | None:
+    """Return the folder of a model with local weights; None for any other name.
+
+    Args:
+        name: `embedded`, `smollm2`, `gguf:FILE` or a folder.
+
+    Raises:
+        ModelFolderError: the model was not downloaded, or its file is damaged.
+        MissingDependencyError: a package is missing; the message names the command.
+    """
+    if name == EMBEDDED:
+        return microworld_model_path()
+    return Path(name) if Path(name).is_dir() else model_folder(name)
 
 
 def load_language_model(
@@ -41,10 +56,8 @@ def load_language_model(
         InputError: there is no such model.
         MissingDependencyError: a package is missing; the message names the command.
     """
-    if name == EMBEDDED:
-        return HuggingFaceLM(microworld_model_path())
-    if Path(name).is_dir():
-        return HuggingFaceLM(name)
+    if (folder := local_model(name)) is not None:
+        return HuggingFaceLM(folder)
     found = load_object(name) if name.startswith(PYTHON) else load_chat_model(name)
     if not isinstance(found, Runnable) and isinstance(found, LanguageModel):
         return found
@@ -58,9 +71,10 @@ def load_chat_model(name: str) -> Runnable[Any, Any]:
     """Load a chat model by name.
 
     Args:
-        name: `embedded` (the bundled language model); a folder with Hugging Face weights;
-            `provider:model` as LangChain's `init_chat_model` takes it (needs the packages
-            `langchain` and the provider's); or `python:module:attribute`: a chat model, a
+        name: `embedded` (the bundled language model); `smollm2` (SmolLM2-135M-Instruct, once
+            `knowgate models get smollm2` has downloaded it); `gguf:FILE`; a folder with Hugging
+            Face weights; `provider:model` as LangChain's `init_chat_model` takes it (needs the
+            packages `langchain` and the provider's); or `python:module:attribute`: a chat model, a
             runnable, or a function without arguments that returns one. Modules in the
             current folder can be imported.
 
@@ -70,10 +84,8 @@ def load_chat_model(name: str) -> Runnable[Any, Any]:
     """
     if name.startswith(PYTHON):
         return _checked_runnable(load_object(name), name)
-    if name == EMBEDDED:
-        return HuggingFaceChatModel(lm=HuggingFaceLM(microworld_model_path()))
-    if Path(name).is_dir():
-        return HuggingFaceChatModel(lm=HuggingFaceLM(name))
+    if (folder := local_model(name)) is not None:
+        return HuggingFaceChatModel(lm=HuggingFaceLM(folder))
     provider, colon, _ = name.partition(":")
     if not colon or not provider:
         raise InputError("there is no such model", where=name, hint=_HINT)

@@ -44,8 +44,8 @@ class OokbSettings(SuiteSettings):
     models: tuple[str, ...] = _option(
         (),
         "model",
-        "Put this model under test: embedded, a folder with Hugging Face weights, provider:model, "
-        "or python:module:attribute.",
+        "Put this model under test: embedded, smollm2, a folder with Hugging Face weights, "
+        "gguf:FILE, provider:model, or python:module:attribute.",
     )
     replay: tuple[Path, ...] = _option((), "replay", "Logged replies, JSON lines.")
     prompts: tuple[str, ...] = _option(

@@ -31,7 +31,7 @@ class UniKnowSettings(SuiteSettings):
     )
     model: str = Field(
         "embedded",
-        description="embedded, a model folder, a hub name, provider:model, or "
+        description="embedded, smollm2, a model folder, gguf:FILE, a hub name, provider:model, or "
         "python:module:attribute.",
     )
     methods: tuple[str, ...] = Field(

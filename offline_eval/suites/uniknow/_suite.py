@@ -14,8 +14,7 @@ from ....guard.prompts import Prompt
 from ....guard.signals.relevance import load_scorer
 from ...report import Document
 from ...run import InputFile, TableSpec
-from ...systems import EMBEDDED
-from ...testbed import microworld_model_path
+from ...systems import local_model
 from .._parts import DryRun, ModelChoice, System, Work, model_by_name
 from ..base import Suite, SuiteRun
 from ._cases import Reply, ScenarioCase, SuiteQuestion
@@ -100,11 +99,11 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
     def load(self, settings: UniKnowSettings, choice: ModelChoice) -> Sequence[System]:
         """Load the model."""
         name = settings.model
-        if ":" in name and not Path(name).is_dir():
+        folder = local_model(name)
+        if folder is None and ":" in name:
             lm = model_by_name(name, choice.limits)
         else:
-            folder = microworld_model_path() if name == EMBEDDED else name
-            lm = HuggingFaceLM(folder, max_new_tokens=settings.answer_tokens)
+            lm = HuggingFaceLM(folder or name, max_new_tokens=settings.answer_tokens)
         return [System(name, lm)]
 
     def systems(
