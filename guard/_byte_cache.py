@@ -11,6 +11,7 @@ from sys import getsizeof
 from typing import Any, Generic, TypeVar
 from weakref import WeakSet
 
+from ._process_counts import count_lookups
 from .errors import InputError
 
 Key = TypeVar("Key", bound=Hashable)
@@ -30,6 +31,7 @@ class ByteCache(Generic[Key, Value]):
     Args:
         most_bytes: of all keys and values together; 0 keeps nothing.
         size: the bytes of one value, what it refers to included.
+        name: under which lookups by `found` are counted; empty for not at all.
 
     Raises:
         InputError: `most_bytes` is negative.
@@ -41,10 +43,10 @@ class ByteCache(Generic[Key, Value]):
         dict_keys(['b'])
     """
 
-    def __init__(self, most_bytes: int, size: Callable[[Value], int]) -> None:
+    def __init__(self, most_bytes: int, size: Callable[[Value], int], name: str = "") -> None:
         if most_bytes < 0:
             raise InputError("must not be negative", where="cache_bytes")
-        self._most_bytes, self._size = most_bytes, size
+        self._most_bytes, self._size, self._name = most_bytes, size, name
         self._values: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
@@ -69,11 +71,17 @@ class ByteCache(Generic[Key, Value]):
     def found(self, keys: Iterable[Key]) -> dict[Key, Value]:
         """The values that are there, by key; each counts as used."""
         values: dict[Key, Value] = {}
+        hits = misses = 0
         with self._lock:
             for key in keys:
                 if (entry := self._values.get(key)) is not None:
                     self._values.move_to_end(key)
                     values[key] = entry[0]
+                    hits += 1
+                else:
+                    misses += 1
+        if self._name:
+            count_lookups(self._name, hits, misses)
         return values
 
     def keep(self, fresh: Mapping[Key, Value]) -> None:

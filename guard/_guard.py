@@ -104,14 +104,15 @@ class Guard:
         shared = GuardMetrics.on() if metrics is True else metrics or None
         self._metrics = None
         if shared is not None:
-            own = [one.veto.name for one in bound]
-            self._metrics = shared.of(options.name, reasons=self.veto_reasons, signals=own)
+            own = {one.veto.name: str(one.reason) for one in bound}
+            self._metrics = shared.of(options.name, vetoes=own, reasons=self.veto_reasons)
         self._observers = Observers(observers, policy, options.name, self._metrics).or_none()
         self._runner = SignalRunner(
             options.seconds(names, measured), options.max_concurrency, self._metrics
         )
         if self._metrics is not None:
             self._metrics.count_guard(calibrated=policy.state)
+            self._metrics.show_policy(policy)
         self._watch = None
         if policy.retrieval is not None:
             self._watch = RetrievalWatch(policy.retrieval, self._metrics, options.name)
@@ -194,7 +195,10 @@ class Guard:
                 "scorer and passages are mutually exclusive",
                 hint="pass scorer=load_scorer(NAME, passages=DIR)",
             )
-        return cls(loaded, scorer=scorer, **parts)
+        guard = cls(loaded, scorer=scorer, **parts)
+        if guard.metrics is not None and not isinstance(policy, Policy):
+            guard.metrics.show_policy_file(policy)
+        return guard
 
     @property
     def policy(self) -> Policy:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import threading
-from collections.abc import Callable, Iterable
-from functools import partial, wraps
-from typing import ClassVar, Concatenate, Literal, ParamSpec
+from collections.abc import Callable, Iterable, Mapping
+from functools import wraps
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar, Concatenate, Literal, ParamSpec
 from weakref import WeakKeyDictionary
 
-from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram
+from prometheus_client import REGISTRY, CollectorRegistry, Gauge
 
-from . import _device_events
+from . import _process_counts
+from ._device_events import DEVICE_EVENTS
+from ._metric_families import Metric, MetricFamilies
 from .decision import Decision, Reason, Route, SignalName
 from .errors import (
     InputError,
@@ -25,21 +29,21 @@ from .errors import (
     SignalValueError,
 )
 
+if TYPE_CHECKING:
+    from .contracts import Confidence
+    from .policy import Policy
+
 _logger = logging.getLogger("knowgate.guard")
-
-
-_PROBABILITY_BUCKETS = tuple(i / 20 for i in range(1, 21))
-_SECONDS_BUCKETS = (
-    0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
-    30.0,
-)  # fmt: skip
 
 
 # Values of one registry beyond those of the package itself.
 _MOST_GUARDS = 32
 _MOST_STAGES = 64
 _MOST_OF_VETOES = 64
+_MOST_POLICIES = 64
 _FURTHER = "other"
+# Hexadecimal digits of a policy's digest that tell policies apart in a label.
+_FINGERPRINT_LENGTH = 12
 _LABEL = re.compile(r"[\w.-]{1,64}", re.ASCII)
 _TURNS = frozenset({"question", "follow_up", "rewriting_failed", "small_talk"})
 
@@ -71,11 +75,10 @@ class _LabelValues:
 
 
 _P = ParamSpec("_P")
-# Registered together, or not at all.
-_counter, _histogram = partial(Counter, registry=None), partial(Histogram, registry=None)
+_NO_VETOES: Mapping[str, str] = MappingProxyType({})
 
 
-class GuardMetrics:
+class GuardMetrics(MetricFamilies):
     """Counters and histograms of one registry, labelled by guard.
 
     Guards that share a registry share its metrics: `GuardMetrics.on(registry)`
@@ -91,72 +94,25 @@ class GuardMetrics:
     _lock = threading.Lock()
 
     def __init__(self, registry: CollectorRegistry) -> None:
+        super().__init__()
         self._logged: set[type[Exception]] = set()
         # Not the lock below, which is held while metrics are made, when counting may fail.
         self._logging = threading.Lock()
         self._guards = _LabelValues(_MOST_GUARDS)
+        self._policies = _LabelValues(_MOST_POLICIES)
+        self._shown: dict[str, tuple[str, ...]] = {}
         self.stages = _LabelValues(_MOST_STAGES)
         self.reasons = _LabelValues(_MOST_OF_VETOES, Reason)
         self.signals = _LabelValues(_MOST_OF_VETOES, SignalName)
-        self.decisions = _counter(
-            "knowgate_decisions_total",
-            "Decisions by route, scenario, reason and mode.",
-            ("guard", "route", "scenario", "reason", "mode"),
-        )
-        self.relevance = _histogram(
-            "knowgate_relevance",
-            "Calibrated probability that the passages suffice.",
-            ("guard",),
-            buckets=_PROBABILITY_BUCKETS,
-        )
-        self.confidence = _histogram(
-            "knowgate_confidence",
-            "Calibrated probability that the closed-book answer is right.",
-            ("guard",),
-            buckets=_PROBABILITY_BUCKETS,
-        )
-        self.seconds = _histogram(
-            "knowgate_stage_seconds",
-            "Seconds spent per stage of a decision.",
-            ("guard", "stage"),
-            buckets=_SECONDS_BUCKETS,
-        )
-        self.errors = _counter(
-            "knowgate_errors_total",
-            "Signals that failed, by kind of failure.",
-            ("guard", "signal", "kind"),
-        )
-        self.guards = _counter(
-            "knowgate_guards_total",
-            "Guards made, by whether their policy was calibrated, or changed since.",
-            ("guard", "calibrated"),
-        )
-        self.mismatches = _counter(
-            "knowgate_retrieval_mismatches_total",
-            "Questions whose passages are not like those of the calibration.",
-            ("guard", "what"),
-        )
-        self.observer_errors = _counter(
-            "knowgate_observer_errors_total", "Calls of observers that raised.", ("guard",)
-        )
-        self.turns = _counter(
-            "knowgate_conversation_turns_total", "Messages of conversations.", ("guard", "turn")
-        )
-        self.devices = _counter(
-            "knowgate_device_events_total",
-            "What devices and the queue in front of them did, in this process.",
-            ("event",),
-        )
         self._register(registry)
-        _device_events.follow(self)
+        self._begin_process_counts()
 
     def _register(self, registry: CollectorRegistry) -> None:
-        registered: list[Counter | Histogram] = []
+        registered: list[Metric] = []
         try:
-            for metric in vars(self).values():
-                if isinstance(metric, Counter | Histogram):
-                    registry.register(metric)
-                    registered.append(metric)
+            for metric in self.families:
+                registry.register(metric)
+                registered.append(metric)
         except ValueError:
             for metric in registered:  # all or none
                 registry.unregister(metric)
@@ -178,12 +134,41 @@ class GuardMetrics:
             type(error).__name__,
         )
 
-    def count_device_event(self, event: str, amount: int) -> None:
-        """Count what a device did; it is the same for all guards."""
+    def _begin_process_counts(self) -> None:
+        for event in DEVICE_EVENTS:
+            self.show_process_count("devices", (event,), 0)
+        for queue in _process_counts.QUEUES:
+            self.show_process_count("queues", (queue,), 0)
+        _process_counts.follow(self)
+
+    def show_process_count(
+        self, family: _process_counts.Family, labels: tuple[str, ...], amount: int
+    ) -> None:
+        """Show a number that is the same for all guards: add to a counter, or set a gauge."""
         try:
-            self.devices.labels(event).inc(amount)
+            metric = getattr(self, family).labels(*labels)
+            metric.set(amount) if isinstance(metric, Gauge) else metric.inc(amount)
         except Exception as error:  # noqa: BLE001 - counting must not cost an answer
             self.lost(error)
+
+    def show_policy(self, guard: str, policy: Policy) -> None:
+        """Show which policy the guards with this label serve by: the latest one's."""
+        promise = policy.guarantee
+        certified = promise is not None and promise.certified and not policy.changed
+        fingerprint = policy.sha256[:_FINGERPRINT_LENGTH]
+        self._policies.admit(fingerprint)
+        shown = (
+            guard,
+            self._policies.label(fingerprint),
+            policy.state,
+            f"{promise.risk:g}" if promise is not None and certified else "",
+            f"{promise.delta:g}" if promise is not None and certified else "",
+        )
+        with self._logging:
+            before = self._shown.get(guard, shown)
+            self._shown[guard] = shown
+        self.policy.labels(*before).set(0)
+        self.policy.labels(*shown).set(1)
 
     @classmethod
     def on(cls, registry: CollectorRegistry | None = None) -> GuardMetrics:
@@ -200,20 +185,20 @@ class GuardMetrics:
             return found
 
     def of(
-        self, name: str, *, reasons: Iterable[str] = (), signals: Iterable[str] = ()
+        self, name: str, *, vetoes: Mapping[str, str] = _NO_VETOES, reasons: Iterable[str] = ()
     ) -> MetricsOfGuard:
         """The metrics of a new guard; its abstention rate starts at nothing.
 
         Args:
             name: of the guard.
+            vetoes: name → reason of its abstentions; errors of any other count under `other`.
             reasons: that its vetoes give; decisions for any other count under `other`.
-            signals: names of its vetoes, likewise.
         """
-        for values, given in ((self.reasons, reasons), (self.signals, signals)):
+        for values, given in ((self.reasons, reasons), (self.signals, vetoes)):
             for value in given:
                 values.admit(value)
         self._guards.admit(name)
-        return MetricsOfGuard(self, self._guards.label(name))
+        return MetricsOfGuard(self, self._guards.label(name), vetoes)
 
 
 def _quietly(
@@ -240,10 +225,11 @@ class MetricsOfGuard:
     Args:
         shared: the metrics of its registry.
         label: value of the label `guard`.
+        vetoes: of the guard, name → reason of its abstentions.
     """
 
-    def __init__(self, shared: GuardMetrics, label: str) -> None:
-        self._shared, self._label = shared, label
+    def __init__(self, shared: GuardMetrics, label: str, vetoes: Mapping[str, str]) -> None:
+        self._shared, self._label, self._vetoes = shared, label, dict(vetoes)
         self._lock = threading.Lock()
         self._decided = self._abstained = self._lost = 0
 
@@ -262,6 +248,23 @@ class MetricsOfGuard:
     def count_guard(self, *, calibrated: Literal["true", "false", "changed"]) -> None:
         """Count a guard by whether its policy was calibrated, and left as it was."""
         self._shared.guards.labels(self._label, calibrated).inc()
+
+    @_quietly
+    def show_policy(self, policy: Policy) -> None:
+        """Show which policy the guard serves by."""
+        self._shared.show_policy(self._label, policy)
+
+    @_quietly
+    def show_policy_file(self, path: str | os.PathLike[str]) -> None:
+        """Show when the file of the policy was written."""
+        self._shared.policy_written.labels(self._label).set(os.stat(path).st_mtime)
+
+    @_quietly
+    def count_samples(self, confidence: Confidence) -> None:
+        """Count the answers drawn for a confidence, and those that need not be drawn."""
+        samples = self._shared.samples
+        samples.labels(self._label, "drawn").inc(confidence.samples_drawn)
+        samples.labels(self._label, "saved").inc(confidence.samples_saved)
 
     @_quietly
     def count_mismatch(self, what: Literal["k", "format"]) -> None:
@@ -299,6 +302,19 @@ class MetricsOfGuard:
         for stage, seconds in decision.timings.items():
             if shared.stages.admit(stage):
                 shared.seconds.labels(label, stage).observe(seconds)
+        if self._vetoes:
+            self._count_vetoes(decision)
+
+    def _count_vetoes(self, decision: Decision) -> None:
+        measured = [name for name in decision.timings if name in self._vetoes]
+        for name in measured:
+            outcome = "passed"
+            if name in decision.failed_signals:
+                outcome = "failed"
+            elif name == measured[-1] and decision.reason == self._vetoes[name]:
+                # The flow ends with the first veto that abstains.
+                outcome = "abstained"
+            self._shared.vetoes.labels(self._label, self._shared.signals.label(name), outcome).inc()
 
     def abstention_rate(self) -> float | None:
         """Share of this guard's decisions so far that abstained; None before the first.

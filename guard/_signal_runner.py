@@ -17,6 +17,7 @@ from typing import Any, TypeVar, cast
 from ._deadline_errors import AllWorkersBusyError, DeadlineExceededError, TaskBrokeOffError
 from ._metrics import MetricsOfGuard
 from ._signal import Request, Signal
+from .contracts import Confidence
 from .deadlines import DeadlineRunner, asked_to_stop, call_here, within
 from .errors import (
     KnowgateError,
@@ -224,6 +225,8 @@ class SignalRunner:
             if patience is not None and isinstance(error, DeadlineExceededError):
                 patience.missed += 1
             value = self._failed(signal, error, request)
+        if isinstance(value, Confidence):
+            self._count_samples(value)
         return value, time.perf_counter() - started
 
     # -- many needs -------------------------------------------------------------------
@@ -309,6 +312,9 @@ class SignalRunner:
         except (Exception, asyncio.CancelledError):  # noqa: BLE001 - fails again, typed, singly
             # One question that is bad, or that takes too long, must not fail the others.
             return None
+        for value in values:
+            if isinstance(value, Confidence):
+                self._count_samples(value)
         share = (time.perf_counter() - started) / len(needs)
         return [
             (
@@ -317,6 +323,10 @@ class SignalRunner:
             )
             for value, request in zip(values, requests, strict=True)
         ]
+
+    def _count_samples(self, confidence: Confidence) -> None:
+        if self._metrics is not None:
+            self._metrics.count_samples(confidence)
 
     # -- failures ---------------------------------------------------------------------
 

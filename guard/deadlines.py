@@ -29,6 +29,7 @@ from ._deadline_errors import (
     TaskBrokeOffError,
 )
 from ._exit import end_at_exit
+from ._process_counts import change_queue
 
 __all__ = [
     "AllWorkersBusyError",
@@ -229,6 +230,8 @@ class _Pool:
                 self._add_thread()
             self._free -= 1
             call.queued = self._free < 0
+        if call.queued:
+            change_queue("calls", 1)
         self._calls.put(call)
 
     def abandon(self, call: _WorkerCall) -> None:
@@ -238,6 +241,7 @@ class _Pool:
             if call.begun and not call.finished and not call.overdue:
                 call.overdue = True
                 self._overdue += 1
+                change_queue("overdue_calls", 1)
 
     def end(self) -> None:
         """End every thread after its current call."""
@@ -279,6 +283,8 @@ class _Pool:
             del call  # an idle thread must not keep the last question alive
 
     def _perform(self, call: _WorkerCall) -> None:
+        if call.queued:
+            change_queue("calls", -1)
         with self._lock:
             call.begun = not call.abandoned and not self._ended
             if call.begun:
@@ -291,6 +297,7 @@ class _Pool:
             call.finished = True
             if call.overdue:
                 self._overdue -= 1
+                change_queue("overdue_calls", -1)
         call.arrive(*outcome)
 
 

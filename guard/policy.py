@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -253,6 +254,11 @@ class Policy(PolicyFields):
     def to_json(self) -> str:
         """The policy as indented JSON with a final newline; a calibrated one with its digest."""
         return policy_text(self) + "\n"
+
+    @property
+    def sha256(self) -> str:
+        """Digest of the file that `save` writes, in hexadecimal digits."""
+        return hashlib.sha256(self.to_json().encode("utf-8")).hexdigest()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write `policy.json` atomically."""

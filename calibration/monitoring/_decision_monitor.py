@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import threading
 from collections.abc import Callable, Mapping
@@ -281,7 +280,7 @@ class DecisionMonitor:
         with self._lock:
             return {
                 "kind": _STATE,
-                "policy_sha256": _sha256(self._policy),
+                "policy_sha256": self._policy.sha256,
                 "window": self._window,
                 "decisions": self._decisions,
                 "block": self._block.to_dict(),
@@ -300,7 +299,7 @@ class DecisionMonitor:
                 length, baseline, or other risks.
         """
         found = state_of(state, _STATE)
-        if found.get("policy_sha256") != _sha256(self._policy):
+        if found.get("policy_sha256") != self._policy.sha256:
             raise InputError(
                 "the saved state belongs to another policy",
                 hint="start a new monitor after a recalibration; this state is of the old policy",
@@ -380,7 +379,3 @@ def _is_same_detector(first: RateChangeDetector, second: RateChangeDetector) -> 
     return first.run_length == second.run_length and all(
         math.isclose(getattr(first, name), getattr(second, name)) for name in ("low", "high")
     )
-
-
-def _sha256(policy: Policy) -> str:
-    return hashlib.sha256(policy.to_json().encode("utf-8")).hexdigest()

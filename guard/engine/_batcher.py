@@ -35,6 +35,7 @@ from .._deadline_errors import (
     TaskBrokeOffError,
 )
 from .._exit import end_at_exit
+from .._process_counts import change_queue
 from ..deadlines import check_deadline, seconds_left, when_abandoned
 from ._backends import Backend, RowOutputs, WrappedBackend, begin_rows, run_rows
 from ._device_batches import TOKENS_PER_BATCH, Ids
@@ -148,7 +149,7 @@ class _Queue(Generic[Row, Result]):
         # Reentrant: the garbage collector may call `end` on a thread that holds it.
         self._changed = threading.Condition(threading.RLock())
         self._requests: deque[_Request[Row, Result]] = deque()
-        self._waiting = 0  # rows that have not been handed out
+        self._rows_waiting = 0  # that have not been handed out
         self._under_way: list[_Request[Row, Result]] = []
         self._thread: threading.Thread | None = None
         self._ended = False
@@ -179,6 +180,7 @@ class _Queue(Generic[Row, Result]):
             return
         with self._changed:
             self._ended = True
+            self._waiting = 0
             self._changed.notify()
 
     def finish(self, seconds: float) -> None:
@@ -192,6 +194,16 @@ class _Queue(Generic[Row, Result]):
         for request in [*self._requests, *self._under_way]:
             request.cancel()
         return [self._thread]
+
+    @property
+    def _waiting(self) -> int:
+        """Rows that have not been handed out; every change shows in the metrics."""
+        return self._rows_waiting
+
+    @_waiting.setter
+    def _waiting(self, rows: int) -> None:
+        change_queue("rows", rows - self._rows_waiting)
+        self._rows_waiting = rows
 
     def _is_full(self, request: _Request[Row, Result]) -> bool:
         # One that is larger than the whole queue is taken where nothing waits.

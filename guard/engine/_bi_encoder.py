@@ -53,7 +53,7 @@ class BiEncoderScorer:
         dtype: DtypeName = "float32",
         cache_bytes: int = 64 * 2**20,
     ) -> None:
-        self._cache: ByteCache[bytes, Embeddings] = ByteCache(cache_bytes, getsizeof)
+        self._cache: ByteCache[bytes, Embeddings] = ByteCache(cache_bytes, getsizeof, "embeddings")
         self._loaded = load_encoder(model, Runtime(backend, device, dtype))
         self._fingerprint = self._loaded.fingerprint("bi_encoder", self._loaded.max_length, {})
         self._tokenizer = free_tokenizer(self._loaded.tokenizer)

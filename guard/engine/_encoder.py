@@ -91,7 +91,9 @@ class TokenEncoder:
         cache_bytes: int = CACHE_BYTES,
         adapter: str | os.PathLike[str] | None = None,
     ) -> None:
-        self._new_cache = partial(ByteCache[bytes, list[EncodedText]], cache_bytes, _bytes_of)
+        self._new_cache = partial(
+            ByteCache[bytes, list[EncodedText]], cache_bytes, _bytes_of, "encoded_texts"
+        )
         self._cache = self._new_cache()
         self._loaded = load_encoder(model, Runtime(backend, device, dtype), adapter)
         self._cached_for = self._loaded.backend.device

@@ -169,7 +169,7 @@ class PairTokenizer:
         if truncation not in get_args(Truncation):
             known = ", ".join(get_args(Truncation))
             raise InputError(f"{truncation!r} is not one of {known}", where="truncation")
-        self._cache: ByteCache[bytes, TextIds] = ByteCache(cache_bytes, _bytes_of)
+        self._cache: ByteCache[bytes, TextIds] = ByteCache(cache_bytes, _bytes_of, "word_pieces")
         self._tokenizer, self._max_length = tokenizer, max_length
         self._truncation, self._windows = truncation, windows
         self._marks, self._types = _surroundings(tokenizer)

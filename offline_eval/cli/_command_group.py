@@ -40,6 +40,10 @@ COMMANDS = MappingProxyType(
             "Choose the thresholds that keep the risk below the bound, with a guarantee.",
             ("_calibrate",),
         ),
+        "dashboards": Entry(
+            "Write a dashboard for Grafana, and recording and alert rules for Prometheus.",
+            ("_dashboards",),
+        ),
         "demo": Entry(
             "Guard a small RAG chain, calibrate it and report: offline, without a key.",
             ("_demo",),

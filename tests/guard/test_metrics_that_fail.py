@@ -28,7 +28,7 @@ def test_a_missing_folder_of_the_multi_process_mode_costs_no_answer(
     decisions: list[Decision] = [guard.decide("q", ["p"]) for _ in range(3)]
 
     assert {decision.route for decision in decisions} == {Route.FOLLOW_CONTEXT}
-    assert guard.metrics.uncounted == 4  # the guard itself, too
+    assert guard.metrics.uncounted == 5  # the guard itself and its policy, too
     assert guard.metrics.abstention_rate() == 0.0
     assert [record.message for record in caplog.records] == [
         "metrics: counting raised FileNotFoundError; answers go on, and this is logged once"

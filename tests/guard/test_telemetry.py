@@ -181,6 +181,13 @@ def test_labels_stay_few_whatever_is_passed_in() -> None:
         "stage": {"relevance", "confidence", "conflict", "total"},
         "event": set(DEVICE_EVENTS),
         "signal": {"relevance", "confidence", "conflict"},
+        "outcome": {"drawn", "saved"},
+        "queue": {"rows", "calls", "overdue_calls"},
+        "cache": {"embeddings", "encoded_texts", "verdicts", "word_pieces"},
+        "result": {"hit", "miss"},
+        "fingerprint": {guard.policy.sha256[:12]},
+        "alpha": {""},
+        "delta": {""},
     }
     for metric in registry.collect():
         for found in metric.samples:
@@ -322,7 +329,9 @@ def test_an_observer_cannot_end_the_process(error: BaseException) -> None:
 def test_reasons_turns_and_signals_from_outside_become_no_labels() -> None:
     registry = CollectorRegistry()
     shared = GuardMetrics.on(registry)
-    metrics = shared.of("default", reasons=["too_long", "too_long_failed"], signals=["too_long"])
+    metrics = shared.of(
+        "default", vetoes={"too_long": "too_long"}, reasons=["too_long", "too_long_failed"]
+    )
     error = SignalValueError("x", "y")
     for text in ("too_long", "a user's text", *(f"made_up_{number}" for number in range(100))):
         metrics.count_decision(Decision(route=Route.ABSTAIN, reason=text))
@@ -346,7 +355,7 @@ def test_guards_made_without_end_share_labels() -> None:
     registry = CollectorRegistry()
     for number in range(100):
         metrics = GuardMetrics.on(registry).of(
-            f"guard{number}", reasons=[f"reason{number}"], signals=[f"veto{number}"]
+            f"guard{number}", vetoes={f"veto{number}": ""}, reasons=[f"reason{number}"]
         )
         metrics.count_decision(Decision(route=Route.ABSTAIN, reason=f"reason{number}"))
         metrics.count_error(f"veto{number}", SignalValueError("x", "y"))

@@ -111,7 +111,7 @@ class SufficiencyJudge:
             if value < 1:
                 raise InputError("must be at least 1", where=name)
         self._scores_options = isinstance(language_model, ScoringLanguageModel)
-        self._verdicts: ByteCache[bytes, float] = ByteCache(cache_bytes, lambda _: 24)
+        self._verdicts: ByteCache[bytes, float] = ByteCache(cache_bytes, lambda _: 24, "verdicts")
 
     @property
     def fingerprint(self) -> Fingerprint:

@@ -1,0 +1,150 @@
+"""`knowgate dashboards`: what it writes is read by Prometheus and Grafana."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from knowgate.calibration.monitoring import DecisionMonitor
+from knowgate.guard import GuardMetrics
+from knowgate.guard.errors import InputError
+from knowgate.offline_eval.cli._alert_rules import AlertLimits, recorded_names, rules_text
+from knowgate.offline_eval.cli._grafana import dashboard
+from tests.calibration.monitoring.populations import GUARANTEE
+from tests.offline_eval.cli.commands import Knowgate, refused
+from tests.support.guards import policy_with
+
+PROMTOOL = shutil.which("promtool")
+needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")
+LIMITS = AlertLimits(risks={"all": 0.1, "answer": 0.05}, fingerprint="0123456789ab")
+
+
+def panels() -> list[dict[str, Any]]:
+    """The panels with data."""
+    return [one for one in dashboard(LIMITS)["panels"] if one["type"] != "row"]
+
+
+def queries() -> Iterator[str]:
+    """All expressions of the dashboard, with its variables replaced."""
+    for panel in panels():
+        for target in panel["targets"]:
+            expr = target["expr"].replace("$__rate_interval", "5m")
+            yield expr.replace("$job", ".*").replace("$guard", ".*")
+
+
+def exported() -> set[str]:
+    """The names of all series that the product exports."""
+    registry = CollectorRegistry()
+    GuardMetrics.on(registry)
+    DecisionMonitor(policy_with(), registry=registry)
+    names: set[str] = set()
+    for collector in list(registry._collector_to_names.values()):
+        names.update(collector)
+    return names
+
+
+def checked_by_promtool(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    assert PROMTOOL is not None
+    return subprocess.run(
+        [PROMTOOL, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@needs_promtool
+def test_promtool_accepts_the_rules_and_every_query_of_the_dashboard(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.yml"
+    rules.write_text(rules_text(LIMITS), encoding="utf-8")
+    asked = {"name": "asked", "rules": [{"record": "a:b", "expr": one} for one in queries()]}
+    # JSON is YAML; equal names of a recording rule would be duplicates.
+    for number, rule in enumerate(asked["rules"]):
+        rule["record"] = f"a:b{number}"
+    (tmp_path / "queries.yml").write_text(json.dumps({"groups": [asked]}), encoding="utf-8")
+
+    found = checked_by_promtool("check", "rules", rules, tmp_path / "queries.yml")
+
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.count("SUCCESS") == 2
+
+
+def test_only_series_that_are_exported_are_asked_for() -> None:
+    known = exported() | set(recorded_names(LIMITS))
+    asked = " ".join([rules_text(LIMITS).split("groups:", 1)[1], *queries()])
+
+    names = set(re.findall(r"knowgate[:_][a-z0-9_:]+(?=[\[{ )])", asked))
+
+    assert len(names) > 25
+    assert not names - known
+
+
+def test_every_panel_says_what_it_shows() -> None:
+    shown = dashboard(LIMITS)
+    places: set[tuple[int, int]] = set()
+    for panel in shown["panels"]:
+        grid = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(grid["x"], grid["x"] + grid["w"])
+            for y in range(grid["y"], grid["y"] + grid["h"])
+        }
+        assert not cells & places, panel["title"]
+        assert grid["x"] + grid["w"] <= 24
+        places |= cells
+    assert len({panel["id"] for panel in shown["panels"]}) == len(shown["panels"])
+    for panel in panels():
+        assert panel["title"]
+        assert panel["description"].endswith(".")
+        assert panel["fieldConfig"]["defaults"]["unit"]
+        assert panel["targets"]
+    json.dumps(shown, allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"latency": 0.0}, {"latency": 31.0}, {"abstention_jump": 1.0}, {"error_share": -0.1},
+     {"latency_quantile": 95.0}, {"least_decisions": 0}],
+    ids=lambda wrong: next(iter(wrong)),
+)  # fmt: skip
+def test_a_limit_out_of_range_is_rejected(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="--"):
+        AlertLimits(**wrong)
+
+
+def test_the_command_writes_both_files_or_nothing(knowgate: Knowgate, tmp_path: Path) -> None:
+    policy = policy_with()
+    policy.save(tmp_path / "policy.json")
+    out = tmp_path / "monitoring"
+
+    refused(knowgate("dashboards", "--out", out, "--latency", "60"), "--latency", "30")
+    assert not out.exists()
+    found = knowgate(
+        "dashboards", "--out", out, "--policy", tmp_path / "policy.json", "--latency", "0.5"
+    )
+
+    assert (found.code, found.err) == (0, "")
+    assert sorted(one.name for one in out.iterdir()) == [
+        "knowgate-dashboard.json", "knowgate-rules.yml"
+    ]  # fmt: skip
+    rules = (out / "knowgate-rules.yml").read_text(encoding="utf-8")
+    assert "quantile5m > 0.5" in rules
+    assert policy.sha256[:12] in rules
+    shown = json.loads((out / "knowgate-dashboard.json").read_text(encoding="utf-8"))
+    assert shown["title"] == "knowgate"
+    refused(knowgate("dashboards", "--out", out), "exists and is not an empty folder")
+
+
+def test_a_calibrated_policy_gives_the_alerts_its_bound(knowgate: Knowgate, tmp_path: Path) -> None:
+    policy = policy_with(guarantee=GUARANTEE)
+    policy.save(tmp_path / "policy.json")
+
+    knowgate("dashboards", "--out", tmp_path / "m", "--policy", tmp_path / "policy.json")
+
+    rules = (tmp_path / "m/knowgate-rules.yml").read_text(encoding="utf-8")
+    assert 'knowgate_risk{route="all", bound="low"} > 0.1' in rules
