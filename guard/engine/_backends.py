@@ -38,6 +38,8 @@ _DTYPES: Mapping[str, tuple[str, ...]] = {
     "torch": ("float32", "bfloat16", "float16"),
     "onnx": ("float32", "float16", "int8"),
 }
+# torch sums rows of fewer word pieces in another order where they are packed with others.
+_SHORT_ROW = 12
 # Batches on a GPU whose results nobody has fetched yet: their vectors take memory there.
 _MOST_STARTED = 4
 
@@ -218,9 +220,9 @@ def run_rows(
 ) -> list[RowOutputs]:
     """Run rows of ids of any lengths; results in order, cut to each row's length.
 
-    On a CPU every row runs by itself, without padding: its numbers do not depend on its
-    neighbours, and nothing is spent on padding. On a GPU rows of like length run together,
-    and token vectors stay there as tensors.
+    On a CPU no row is padded: ONNX Runtime computes one row at a time, torch several that
+    follow each other in one long row. Numbers depend on neighbours in the last bits at most.
+    On a GPU rows of like length run together, padded, and token vectors stay there as tensors.
 
     Args:
         backend: runs the rows.
@@ -253,7 +255,7 @@ def begin_rows(
         begun: Callable[[], list[RowOutputs]] = own(ids, types)
         return begun
     if not is_batched(backend):
-        done = _one_by_one(backend, ids, types)
+        done = _unpadded(backend, ids, types)
         return lambda: done
     found: list[RowOutputs] = [[] for _ in ids]
     started: deque[tuple[Sequence[int], Callable[[], list[RowOutputs]]]] = deque()
@@ -309,25 +311,47 @@ def start_batch(
     return lambda: done
 
 
-def _one_by_one(
+def _unpadded(
     backend: Backend, ids: Sequence[Ids], types: Sequence[Ids] | None
 ) -> list[RowOutputs]:
-    # The longest first, so that no thread is left with a long row at the end.
-    order = sorted(range(len(ids)), key=lambda i: -len(ids[i]))
     found: list[RowOutputs] = [[] for _ in ids]
+    packing: Any = backend
 
     def run(part: list[int]) -> None:
         check_deadline()
+        part_types = None if types is None else [types[row] for row in part]
+        if len(part) > 1:
+            outputs = packing.run_packed([ids[row] for row in part], part_types)
+            for row, one in zip(part, outputs, strict=True):
+                found[row] = one
+            return
         [row] = part
         given = np.array([ids[row]], dtype=np.int64)
         inputs = {INPUT_IDS: given, ATTENTION_MASK: np.ones_like(given)}
-        if types is not None:
-            inputs[TOKEN_TYPE_IDS] = np.array([types[row]], dtype=np.int64)
+        if part_types is not None:
+            inputs[TOKEN_TYPE_IDS] = np.array(part_types, dtype=np.int64)
         # Copies: a row of an array keeps the whole array in memory.
         found[row] = [np.array(one[0], dtype=np.float32) for one in backend.run(inputs)]
 
-    in_threads(run, [[row] for row in order], backend.workers)
+    parts = _parts([len(row) for row in ids], getattr(backend, "most_packed", 0))
+    in_threads(run, parts, backend.workers)
     return found
+
+
+def _parts(lengths: Sequence[int], most: int) -> list[list[int]]:
+    """Rows that run together: of at most `most` word pieces, or one row.
+
+    The longest come first, so that no thread is left with a long row at the end.
+    """
+    parts: list[list[int]] = []
+    room = 0
+    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
+        if lengths[row] > room or lengths[row] < _SHORT_ROW:
+            parts.append([])
+            room = most
+        parts[-1].append(row)
+        room -= lengths[row]
+    return parts
 
 
 def in_threads(run: Callable[[list[int]], None], parts: list[list[int]], workers: int) -> None:

@@ -23,9 +23,8 @@ Embeddings = NDArray[np.float32]
 class BiEncoderScorer:
     """Cosine similarity of sentence embeddings, in [-1, 1].
 
-    On a CPU every text is encoded by itself, without padding: scores then do not
-    depend on what else is in the batch, so batch and single decisions are equal
-    to the last bit (and short batches are faster there than padded ones).
+    On a CPU no text is padded, so that scores do not depend on what else is encoded but
+    for the last bits.
     Passage embeddings are kept in memory, because retrieved passages repeat.
 
     Args:
@@ -65,7 +64,7 @@ class BiEncoderScorer:
 
     @property
     def checks_deadline(self) -> bool:
-        """Whether every pass is a short one, of one text on a CPU."""
+        """Whether a passed deadline soon ends it: on a CPU, where passes are short."""
         return self._loaded.backend.device == "cpu"
 
     @property

@@ -45,8 +45,8 @@ class CrossEncoderScorer:
     - Extractive readers: the best answer in the passage against no answer.
     - Instruct rerankers: the word for yes against the word for no.
 
-    On a CPU every pair runs by itself, without padding, so that a score depends on
-    nothing but its pair. Each text is tokenised once; the ids of passages are kept.
+    On a CPU no pair is padded, so that a score depends on nothing but its pair, up to the last
+    bits. Each text is tokenised once; the ids of passages are kept.
 
     Args:
         model: a folder or hub id with `model.safetensors` and its tokenizer; for ONNX Runtime
@@ -118,7 +118,7 @@ class CrossEncoderScorer:
 
     @property
     def checks_deadline(self) -> bool:
-        """Whether every pass is a short one, of one pair on a CPU.
+        """Whether a passed deadline soon ends it: on a CPU, where passes are short.
 
         Not for models that read long texts: one pass of theirs may take seconds, so that it
         is run where it can be abandoned.

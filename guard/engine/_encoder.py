@@ -4,12 +4,12 @@ What is promised:
 
 - **One pass per text** gives both the last hidden state of every word piece and the
   sentence embedding.
-- **The embedding is the bi-encoder's**: on a CPU equal to the last bit to that of
-  `BiEncoderScorer` with the same model, for any text.
-- **Independence**: on a CPU every window runs by itself, without padding, so what a text
-  gives does not depend on its neighbours, on the order, on the cache or on other threads.
-  On a GPU windows of like length run together, and neighbours show in the last bits; there
-  token vectors stay on the device.
+- **The embedding is the bi-encoder's**: that of `BiEncoderScorer` with the same model, for
+  any text.
+- **Independence**: what a text gives does not depend on its neighbours, on the order, on the
+  cache or on other threads, but for the last bits (at most 1e-5 in float32). On a CPU windows
+  are not padded. On a GPU windows of like length run together, and token vectors stay on the
+  device.
 - **Whole texts**: what is longer than the model takes is read in overlapping windows, the
   first of which is what the bi-encoder reads.
 - **Shared results are read-only**: arrays may come from the cache and are read-only.

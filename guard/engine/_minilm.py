@@ -8,17 +8,23 @@ which a guard would spend before its first decision; their classes also take lon
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
+from ..deadlines import check_deadline
 from ..errors import optional_import
 from ..files import read_json
+from ._device_batches import Ids
 from ._tokenizing import Marks
 
 
-class PlainBert:
+class PlainBert(ABC):
     """The layers of BERT.
 
     Args:
@@ -49,34 +55,80 @@ class PlainBert:
             if name.startswith("encoder.") and "LayerNorm" not in name:
                 self._weights[name] = tensor.to(self._dense_dtype)
 
+    def packed(self, rows: Sequence[Ids], types: Sequence[Ids] | None = None) -> list[Any]:
+        """What the model gives for each of several rows of any lengths, computed together.
+
+        The rows follow each other in one long row, without padding; in attention each sees
+        itself alone. A product lays out its weights once for all of them.
+
+        Args:
+            rows: word-piece ids, special ones included.
+            types: token types of each row, for models that take them.
+
+        Raises:
+            DeadlineExceededError: nobody waits for the result any more.
+        """
+        torch, lengths = self._torch, [len(row) for row in rows]
+        flat, kinds = (
+            None if one is None else torch.from_numpy(np.concatenate(one).astype(np.int64))
+            for one in (rows, types)
+        )
+        places = torch.cat([torch.arange(length) for length in lengths])
+
+        def attended(*parts: Any) -> Any:
+            # Once per layer: all of them may take several times as long as one row alone.
+            check_deadline()
+            found = zip(*(part.split(lengths) for part in parts), strict=True)
+            return torch.cat([self._attended(*(one[None] for one in row))[0] for row in found])
+
+        vectors = self._through_layers(self._embedded(flat, places, kinds), attended)
+        return [
+            self._finished(one[None], torch.ones(1, len(one), dtype=torch.long))
+            for one in vectors.split(lengths)
+        ]
+
+    @abstractmethod
+    def _finished(self, vectors: Any, mask: Any) -> Any:
+        """What the model gives, from its last vectors, of shape (rows, length, dimensions)."""
+
     def _hidden(self, ids: Any, mask: Any, types: Any = None) -> Any:
+        # Texts of one length need no mask, which is the faster way through attention.
+        padded = self.always_masks or not bool(mask.all())
+        seen = mask.bool()[:, None, None, :] if padded else None
+        vectors = self._embedded(ids, slice(ids.shape[1]), types)
+        return self._through_layers(vectors, partial(self._attended, seen=seen))
+
+    def _embedded(self, ids: Any, places: Any, types: Any) -> Any:
         embedding = self._torch.nn.functional.embedding
         vectors = embedding(ids, self._weights["embeddings.word_embeddings.weight"])
         kinds = self._weights["embeddings.token_type_embeddings.weight"]
         vectors = vectors + (kinds[0] if types is None else embedding(types, kinds))
         positions = self._weights["embeddings.position_embeddings.weight"]
-        vectors = self._normed("embeddings", vectors + positions[: ids.shape[1]])
-        # Texts of one length need no mask, which is the faster way through attention.
-        padded = self.always_masks or not bool(mask.all())
-        seen = mask.bool()[:, None, None, :] if padded else None
+        return self._normed("embeddings", vectors + positions[places])
+
+    def _through_layers(self, vectors: Any, attended: Callable[..., Any]) -> Any:
         for layer in range(self._layers):
-            vectors = self._layer(f"encoder.layer.{layer}", vectors, seen)
+            vectors = self._layer(f"encoder.layer.{layer}", vectors, attended)
         return vectors
 
-    def _layer(self, name: str, vectors: Any, seen: Any) -> Any:
-        functional = self._torch.nn.functional
-        count, length, width = vectors.shape
-        lowered = vectors.to(self._dense_dtype)
+    def _attended(self, query: Any, key: Any, value: Any, seen: Any = None) -> Any:
+        count, length, width = query.shape
         query, key, value = (
-            self._linear(f"{name}.attention.self.{part}", lowered)
-            .view(count, length, self._heads, width // self._heads)
-            .transpose(1, 2)
-            for part in ("query", "key", "value")
+            one.view(count, length, self._heads, width // self._heads).transpose(1, 2)
+            for one in (query, key, value)
         )
         scale = 1.0 / math.sqrt(width // self._heads)
         attended = self.attend(query, key, value, attn_mask=seen, scale=scale)
-        attended = attended.transpose(1, 2).contiguous().reshape(count, length, width)
-        output = self._linear(f"{name}.attention.output.dense", attended)
+        return attended.transpose(1, 2).contiguous().reshape(count, length, width)
+
+    def _layer(self, name: str, vectors: Any, attended: Callable[..., Any]) -> Any:
+        functional = self._torch.nn.functional
+        lowered = vectors.to(self._dense_dtype)
+        parts = (
+            self._linear(f"{name}.attention.self.{part}", lowered)
+            for part in ("query", "key", "value")
+        )
+        output = self._linear(f"{name}.attention.output.dense", attended(*parts))
         vectors = self._normed(f"{name}.attention.output", output + vectors)
         inner = functional.gelu(self._linear(f"{name}.intermediate.dense", vectors))
         return self._normed(f"{name}.output", self._linear(f"{name}.output.dense", inner) + vectors)
@@ -131,7 +183,9 @@ class MiniLM(PlainBert):
             features: `input_ids` and `attention_mask` of shape (texts, length).
         """
         mask = features["attention_mask"]
-        vectors = self._hidden(features["input_ids"], mask)
+        return self._finished(self._hidden(features["input_ids"], mask), mask)
+
+    def _finished(self, vectors: Any, mask: Any) -> dict[str, Any]:
         counted = mask.unsqueeze(-1).expand(vectors.size()).to(vectors.dtype)
         pooled = (vectors * counted).sum(1) / counted.sum(1).clamp(min=1e-9)
         embeddings = self._torch.nn.functional.normalize(pooled, p=2, dim=1)
@@ -160,8 +214,11 @@ class BertClassifier(PlainBert):
         self, input_ids: Any, attention_mask: Any, token_type_ids: Any = None
     ) -> SimpleNamespace:
         """The logits of rows of ids."""
-        first = self._hidden(input_ids, attention_mask, token_type_ids)[:, 0]
-        pooled = self._linear("pooler.dense", first).tanh()
+        vectors = self._hidden(input_ids, attention_mask, token_type_ids)
+        return self._finished(vectors, attention_mask)
+
+    def _finished(self, vectors: Any, mask: Any) -> SimpleNamespace:
+        pooled = self._linear("pooler.dense", vectors[:, 0]).tanh()
         return SimpleNamespace(logits=self._linear("classifier", pooled))
 
 

@@ -14,8 +14,8 @@ from .._model_files import EMBEDDED_SHA256
 from ..deadlines import check_deadline
 from ..errors import DeviceError, ModelFolderError, optional_import
 from ..files import file_sha256, read_json
-from ._backends import ATTENTION_MASK, LoadedEncoder, Runtime, Settings
-from ._device_batches import CudaCapture, GraphRuns, to_device, to_host, token_rows_of
+from ._backends import ATTENTION_MASK, LoadedEncoder, RowOutputs, Runtime, Settings
+from ._device_batches import CudaCapture, GraphRuns, Ids, to_device, to_host, token_rows_of
 from ._instruct_pairs import MOST_PIECES, RerankerTemplate, known_templates
 from ._loading import embedded_model_path, merge_adapter, quiet_loading, weights_file
 from ._minilm import BertClassifier, MiniLM, PlainBert
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 Outputs = Callable[[Any, Mapping[str, Any]], tuple[Any, ...]]
 # Texts that sentence-transformers encodes together on a GPU.
 _GPU_BATCH = 64
+# Word pieces that run together on a CPU: with more, products take as long per piece.
+_PIECES_AT_ONCE = 1024
 
 
 class TorchBackend:
@@ -68,6 +70,25 @@ class TorchBackend:
         given = {name: torch.from_numpy(array).to(self.device) for name, array in inputs.items()}
         with torch.inference_mode():
             return [one.cpu().numpy() for one in self._launch(given)]
+
+    @property
+    def most_packed(self) -> int:
+        """Word pieces that `run_packed` computes together; 0 where it cannot be used."""
+        return _PIECES_AT_ONCE if isinstance(self._model, PlainBert) and not self.batched else 0
+
+    def run_packed(
+        self, ids: Sequence[Ids], types: Sequence[Ids] | None = None
+    ) -> list[RowOutputs]:
+        """Run several rows together, without padding; the outputs of each.
+
+        Raises:
+            DeadlineExceededError: nobody waits for the result any more.
+        """
+        with self._torch.inference_mode():
+            computed = iter(self._model.packed(ids, types))
+            rows = [self._outputs(lambda *_: next(computed), {}) for _ in ids]
+            # Copies: a row of an array keeps the whole array in memory.
+            return [[np.array(one[0].float().numpy()) for one in row] for row in rows]
 
     def start(
         self, inputs: Mapping[str, NDArray[np.int64]], lengths: Sequence[int]
