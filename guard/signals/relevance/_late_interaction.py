@@ -1,7 +1,7 @@
 """Relevance by late interaction: every word of the question looks for its best match.
 
 What is promised: no training; scores in [-1, 1]; the score of a question and a passage
-depends on these two alone, to the last bit on a CPU; `score_sets`, `score_set`,
+depends on these two alone, up to the last bits; `score_sets`, `score_set`,
 `score_pairs` and `score` agree; a longer passage never scores less than its windows do.
 
 Source: Khattab & Zaharia 2020, ColBERT (the best match per question token); weights by

@@ -1,7 +1,7 @@
 """The trained scorer: late interaction learned for sufficiency.
 
 What is promised: scores are log-odds that passages suffice; the score of a question and a
-passage depends on these two alone, to the last bit on a CPU; `score_sets`, `score_set`,
+passage depends on these two alone, up to the last bits; `score_sets`, `score_set`,
 `score_pairs` and `score` agree.
 """
 
