@@ -41,7 +41,7 @@ class AbstainedError(KnowgateError):
 
 
 class RetrievalError(KnowgateError):
-    """The retriever returned something that is not a collection of documents."""
+    """The retriever returned something that is not a collection of documents, or not in time."""
 
 
 _ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)

@@ -20,7 +20,7 @@ from langchain_core.runnables.config import patch_config
 from langchain_core.runnables.utils import ConfigurableFieldSpec, get_unique_config_specs
 from langchain_core.utils.aiter import aclosing
 
-from ...guard.deadlines import DeadlineRunner, asked_to_stop
+from ...guard.deadlines import DeadlineRunner, asked_to_stop, within
 from ...guard.decision import Mode, Reason
 from ...guard.errors import InputError
 from ._answer import GuardedAnswer, TextOfChunks, joined
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 DECISION_EVENT = "knowgate_decision"
 _ESTIMATOR = "estimator"
-_MOST_READERS = 16
+_MOST_THREADS = 16
 _Result = TypeVar("_Result")
 
 
@@ -129,7 +129,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
                 hint=f"give a runnable, or {_ESTIMATOR!r} for the answer that was measured",
             )
         self._guard = guard
-        self._readers = DeadlineRunner(_MOST_READERS)
+        self._threads = DeadlineRunner(_MOST_THREADS)
         self._shadow = ShadowDecider(guard) if guard.mode is Mode.SHADOW else None
         self._parts: dict[Stage, Runnable[Any, Any]] = {
             Stage.RETRIEVER: coerce_to_runnable(retriever),
@@ -387,10 +387,14 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
             _dispatch(runs.watched(step), given)
             return given
         part, configs, kwargs = self._parts[step.stage], runs.children(step), runs.options(step)
-        try:
+
+        def outcomes() -> Sequence[object]:
             if runs.single:
                 return [part.invoke(given[0], configs[0], **kwargs)]
             return part.batch(given, configs, return_exceptions=True, **kwargs)
+
+        try:
+            return self._threads.call(outcomes, self._planner.timeout(step.stage))
         except Exception as error:  # noqa: BLE001 - its flow decides; a whole batch may have failed
             return [error] * len(given)
 
@@ -411,12 +415,17 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
             await _adispatch(runs.watched(step), given)
             return given
         part, configs, kwargs = self._parts[step.stage], runs.children(step), runs.options(step)
-        try:
+
+        async def outcomes() -> Sequence[object]:
             if runs.single:
                 return [await part.ainvoke(given[0], configs[0], **kwargs)]
             return _not_cancelled(
                 await part.abatch(given, configs, return_exceptions=True, **kwargs)
             )
+
+        seconds = self._planner.timeout(step.stage)
+        try:
+            return await (outcomes() if seconds is None else within(outcomes(), seconds))
         except asyncio.CancelledError as error:
             if runs.single or asked_to_stop():
                 raise
@@ -430,7 +439,7 @@ class GuardedRAG(Runnable[RagInput, GuardedAnswer]):
         if limits.reads_quickly((), given):
             return documents_or_errors(given, limits)
         try:
-            return await self._readers.acall(lambda: documents_or_errors(given, limits), None)
+            return await self._threads.acall(lambda: documents_or_errors(given, limits), None)
         except Exception as error:  # noqa: BLE001 - their flows decide
             return [error] * len(given)
 

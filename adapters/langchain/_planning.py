@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -11,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from langchain_core.documents import Document
 
+from ...guard.deadlines import AllWorkersBusyError, DeadlineExceededError
 from ...guard.decision import Decision, Mode, Reason, Route
 from ...guard.errors import InputError, InputTooLargeError, QuestionError
 from ...guard.text import clean_text
-from ._answer import AbstainedError, GuardedAnswer
+from ._answer import AbstainedError, GuardedAnswer, RetrievalError
 from ._conversation import OnRewriteError, Turns, rewritten
 from ._documents import as_given, shown_text
 from ._flow import Flow, Need, Stage
@@ -167,6 +169,9 @@ class RagOptions:
             `retrieval_failed`), returns something other than documents
             (`invalid_passages`) or more than the guard's limits allow
             (`input_too_large`).
+        retriever_timeout: seconds after which a call of the retriever has failed; None waits
+            for ever. With one, a sync call runs on a thread of the chain's own, which a call
+            that hangs keeps. A batch is one call. Ignored in shadow mode.
         raise_on_abstain: raise `AbstainedError` instead of replying, so that
             `with_fallbacks` takes over.
         check_reply: question, reply → whether the generated reply is an abstention
@@ -182,6 +187,7 @@ class RagOptions:
     """
 
     on_retriever_error: OnRetrieverError | str = OnRetrieverError.ABSTAIN
+    retriever_timeout: float | None = None
     raise_on_abstain: bool = False
     check_reply: ReplyCheck | ReplyDetector | None = None
     replace_abstentions: bool = False
@@ -189,7 +195,14 @@ class RagOptions:
     def __post_init__(self) -> None:
         read = OnRetrieverError.read(self.on_retriever_error)
         object.__setattr__(self, "on_retriever_error", read)
+        seconds = self.retriever_timeout
+        if seconds is not None and not (_is_number(seconds) and 0 < seconds < math.inf):
+            raise InputError("must be positive seconds or None", where="retriever_timeout")
         object.__setattr__(self, "check_reply", _reply_check(self.check_reply))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +279,11 @@ class Planner:
     def shadow(self) -> bool:
         """Whether decisions are only taken and counted."""
         return self.guard.mode is Mode.SHADOW
+
+    def timeout(self, stage: Stage) -> float | None:
+        """Seconds that a runnable of the chain has; None where it has no deadline."""
+        waits = stage is not Stage.RETRIEVER or self.shadow
+        return None if waits else self.options.retriever_timeout
 
     def answer_flow(self, given: object) -> Flow[GuardedAnswer]:
         """Answer one input of the chain.
@@ -381,6 +399,8 @@ class Planner:
         """
         # The message may quote the question: only the type is logged.
         logger.warning("the retriever failed: %s", type(error).__name__)
+        if isinstance(error, DeadlineExceededError | AllWorkersBusyError):
+            error = RetrievalError("the retriever did not return in time")
         if self.options.on_retriever_error is OnRetrieverError.RAISE:
             raise error
         if reason is Reason.INVALID_PASSAGES and isinstance(error, InputTooLargeError):
