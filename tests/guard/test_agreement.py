@@ -84,11 +84,15 @@ async def each(call: Callable[[Any, Any], Awaitable[Decision]], cases: Any) -> l
 
 
 def up_to_the_last_bits(decision: Decision) -> dict[str, Any]:
-    """A decision whose numbers equal those of another one that differ by at most 1e-6."""
+    """A decision that equals others whose numbers differ by at most 1e-6."""
+
+    def close(number: float | None) -> Any:
+        return number if number is None else pytest.approx(number, rel=0, abs=1e-6)
+
     found = without_timings(decision)
-    for name in ("relevance", "raw_relevance", "scores"):
-        found[name] = pytest.approx(found[name], rel=0, abs=1e-6)
-    return found
+    numbers = {name: close(found[name]) for name in ("relevance", "raw_relevance")}
+    scores = found["scores"]
+    return {**found, **numbers, "scores": scores and tuple(map(close, scores))}
 
 
 async def assert_all_agree(
