@@ -185,6 +185,7 @@ INSTALL_HINTS = MappingProxyType(
             ),
             "knowgate[eval]",
         ),
+        **dict.fromkeys(("fastapi", "uvicorn"), "knowgate[serve]"),
         "httpx": "knowgate[kg]",
         "pyoxigraph": "knowgate[kg]",
         "langchain": "knowgate[langchain]",

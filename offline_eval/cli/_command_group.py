@@ -84,6 +84,10 @@ COMMANDS = MappingProxyType(
         "report": Entry("Write the report of a run, and check gates against it.", ("_report",)),
         "route": Entry("Decide from logged signals exactly as the guard would.", ("_route",)),
         "score": Entry("Score how far passages suffice to answer a question.", ("_score",)),
+        "serve": Entry(
+            "Serve the guard over HTTP, and as a proxy in front of an OpenAI-compatible model.",
+            ("_serve",),
+        ),
         "import": Entry("Make a run of replies from files that other tools wrote.", ("_import",)),
         "export": Entry("Write a run of replies as files that other tools read.", ("_export",)),
         "export-onnx": Entry(

@@ -66,6 +66,11 @@ class ServedChain:
         self._chain: Runnable[Any, Any] = chain
 
     @property
+    def retriever(self) -> Runnable[Any, Any]:
+        """Return what is asked for documents, as it is served."""
+        return self._chain
+
+    @property
     def description(self) -> dict[str, Any]:
         """Return what is known of the retriever, for the manifest of a run; no secrets."""
         chain = self._chain

@@ -1,0 +1,105 @@
+"""How many requests are let in: those under way, those that wait, none while draining."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, fields
+
+from ...guard.errors import InputError
+from ._errors import ServeError
+
+
+@dataclass(frozen=True, slots=True)
+class ServeLimits:
+    """The most that the service takes; limits of questions and passages are the guard's.
+
+    Attributes:
+        concurrency: requests worked on at once.
+        queue: requests that wait for that; further ones get 429.
+        body_bytes: of one request; larger ones get 413 before they are read.
+        body_seconds: until the body of a request has arrived.
+        batch: questions in one request to `/v1/decide/batch`.
+
+    Raises:
+        InputError: a limit is not positive.
+    """
+
+    concurrency: int = 256
+    queue: int = 1024
+    body_bytes: int = 8 * 2**20
+    body_seconds: float = 30.0
+    batch: int = 256
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            if getattr(self, one.name) <= 0 and one.name != "queue":
+                raise InputError("must be positive", where=one.name)
+        if self.queue < 0:
+            raise InputError("must not be negative", where="queue")
+
+
+class Admission:
+    """Counts requests and keeps them within limits; belongs to one event loop.
+
+    Args:
+        limits: how many there may be.
+
+    Attributes:
+        draining: whether new requests are rejected, because the server is about to end.
+    """
+
+    def __init__(self, limits: ServeLimits) -> None:
+        self._limits = limits
+        self._slots = asyncio.Semaphore(limits.concurrency)
+        self._admitted = self._running = 0
+        self.draining = False
+
+    @property
+    def running(self) -> int:
+        """Requests that are worked on."""
+        return self._running
+
+    @property
+    def waiting(self) -> int:
+        """Requests that were let in and are not worked on yet."""
+        return self._admitted - self._running
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request is under way."""
+        return not self._admitted
+
+    @asynccontextmanager
+    async def entered(self) -> AsyncIterator[None]:
+        """Let a request in for the length of the block.
+
+        Raises:
+            ServeError: there are too many, or the server is draining.
+        """
+        if self.draining:
+            raise ServeError(
+                503,
+                "draining",
+                "The server is about to end; ask another one.",
+                headers={"Retry-After": "1", "Connection": "close"},
+            )
+        if self._admitted >= self._limits.concurrency + self._limits.queue:
+            message = "Too many requests are under way."
+            raise ServeError(429, "queue_full", message, headers={"Retry-After": "1"})
+        self._admitted += 1
+        try:
+            yield
+        finally:
+            self._admitted -= 1
+
+    @asynccontextmanager
+    async def working(self) -> AsyncIterator[None]:
+        """Wait until the request may be worked on, and hold its place for the block."""
+        async with self._slots:
+            self._running += 1
+            try:
+                yield
+            finally:
+                self._running -= 1

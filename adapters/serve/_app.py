@@ -1,0 +1,253 @@
+"""The service as an ASGI application."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import cache
+from html import escape
+from importlib import resources
+from json import dumps
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from prometheus_client import CollectorRegistry
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, Response
+
+from ..._version import __version__
+from ...guard import Guard, Reason
+from ...guard.prompts import Prompt
+from ..langchain import Replies
+from ._admission import Admission, ServeLimits
+from ._decide import Calibrated, decide_router
+from ._errors import JSONReply, ServeError, documented, invalid_request, reply_to
+from ._gate import Gate
+from ._http_metrics import HTTPMetrics
+from ._proxy import ChatProxy, chat_router
+from ._retrieval import Retriever
+from ._upstream import Upstream, UpstreamClient
+
+# With a label of their own in the metrics.
+_PATHS = (
+    "/docs",
+    "/healthz",
+    "/metrics",
+    "/openapi.json",
+    "/readyz",
+    "/v1/chat/completions",
+    "/v1/decide",
+    "/v1/decide/batch",
+    "/v1/score",
+)
+_PAGE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyOptions:
+    """What the proxy in front of an upstream does.
+
+    Attributes:
+        upstream: answers what the guard lets through.
+        retriever: asked where a request brings no passages: a retriever or runnable of
+            LangChain, or a function (async or not) from a question to documents.
+        retriever_seconds: until a retrieval counts as failed.
+        prompt: with the slots `{context}` and `{question}`; a bundled one by default.
+    """
+
+    upstream: Upstream
+    retriever: Any = None
+    retriever_seconds: float = 10.0
+    prompt: Prompt | None = None
+
+
+class Health(BaseModel):
+    """The process answers."""
+
+    status: str
+
+
+class Readiness(BaseModel):
+    """The service takes requests.
+
+    Attributes:
+        status: `ready`.
+        calibrated: whether the policy was calibrated; `changed` if it was edited since.
+        note: what the policy promises nothing about, if anything.
+        mode: `enforce` or `shadow`.
+        proxy: whether there is an upstream for `/v1/chat/completions`.
+    """
+
+    status: str
+    calibrated: Calibrated
+    note: str
+    mode: str
+    proxy: bool
+
+
+def create_app(
+    guard: Guard,
+    *,
+    token: str | None = None,
+    proxy: ProxyOptions | None = None,
+    replies: str | Mapping[Reason | str, str] | Replies | None = None,
+    limits: ServeLimits | None = None,
+    registry: CollectorRegistry | None = None,
+) -> FastAPI:
+    """Make an ASGI application that serves a guard, for any server of such applications.
+
+    Args:
+        guard: decides.
+        token: that requests must bear (`Authorization: Bearer TOKEN`); without one only
+            requests from this machine to this machine are answered.
+        proxy: where given, `POST /v1/chat/completions` is served too.
+        replies: said on abstention, as for `GuardedRAG`.
+        limits: of requests; those of questions and passages are the guard's.
+        registry: whose metrics `/metrics` shows, by default prometheus-client's own.
+
+    Raises:
+        InputError: an argument is not what it should be.
+
+    Example:
+        >>> from knowgate.guard import Guard, Policy
+        >>> from knowgate.guard.testing import FakeScorer
+        >>> scorer = FakeScorer({"nine": 0.9})
+        >>> policy = Policy(scorer=scorer.fingerprint, relevance_threshold=0.5)
+        >>> app = create_app(Guard(policy, scorer=scorer, metrics=False))
+        >>> app.title
+        'knowgate'
+    """
+    limits = limits or ServeLimits()
+    said = (
+        replies
+        if isinstance(replies, Replies)
+        else Replies(replies, veto_reasons=guard.veto_reasons)
+    )
+    client = None if proxy is None else UpstreamClient(proxy.upstream)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        if client is not None:
+            await client.close()
+
+    app = FastAPI(
+        title="knowgate",
+        version=__version__,
+        description="A guard for RAG: follow the context, answer from memory, or abstain.",
+        docs_url=None,  # FastAPI's own pages load scripts from elsewhere
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    admission = app.state.admission = Admission(limits)
+    app.include_router(decide_router(guard, said, limits))
+    if proxy is not None and client is not None:
+        retriever = None
+        if proxy.retriever is not None:
+            retriever = Retriever(proxy.retriever, proxy.retriever_seconds)
+        prompt = proxy.prompt or _bundled_prompt()
+        app.include_router(chat_router(ChatProxy(guard, client, said, prompt, retriever)))
+    metrics = HTTPMetrics(registry, _PATHS)
+    _add_operations(app, guard, metrics, proxies=proxy is not None)
+    _add_error_replies(app)
+    app.add_middleware(Gate, admission=admission, limits=limits, token=token, metrics=metrics)
+    return app
+
+
+def _add_operations(app: FastAPI, guard: Guard, metrics: HTTPMetrics, *, proxies: bool) -> None:
+    """Add what those ask for who run the service."""
+    admission: Admission = app.state.admission
+
+    @app.get("/healthz", response_model=Health, responses=documented(403))
+    async def healthz() -> Response:
+        """Tell that the process answers; also while it is draining."""
+        return JSONReply({"status": "ok"})
+
+    @app.get("/readyz", response_model=Readiness, responses=documented(403, 503))
+    async def readyz() -> Response:
+        """Tell whether requests are taken, and what the policy promises."""
+        if admission.draining:
+            raise ServeError(503, "draining", "The server is about to end.")
+        found = Readiness(
+            status="ready",
+            calibrated=guard.policy.state,
+            note=guard.policy.note,
+            mode=guard.mode.value,
+            proxy=proxies,
+        )
+        return JSONReply(found.model_dump())
+
+    @app.get(
+        "/metrics",
+        response_class=Response,
+        responses={**documented(401, 403), 200: {"content": {"text/plain": {}}}},
+    )
+    async def show_metrics(request: Request) -> Response:
+        """Metrics for Prometheus."""
+        body, media_type = metrics.exposition(request.headers.get("accept", ""))
+        return Response(body, headers={"Content-Type": media_type})
+
+    @app.get("/docs", response_class=HTMLResponse, responses=documented(401, 403))
+    async def docs() -> Response:
+        """A page about these endpoints, without scripts and outside references."""
+        return HTMLResponse(_page(app), headers={"Content-Security-Policy": _PAGE_POLICY})
+
+
+def _add_error_replies(app: FastAPI) -> None:
+    """Give all errors the same shape."""
+
+    @app.exception_handler(ServeError)
+    async def served(request: Request, error: ServeError) -> Response:
+        return reply_to(error)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        return reply_to(invalid_request(error))
+
+    @app.exception_handler(HTTPException)
+    async def other(request: Request, error: HTTPException) -> Response:
+        codes = {400: "invalid_json", 404: "not_found", 405: "method_not_allowed"}
+        messages = {
+            400: "The body is not JSON.",
+            404: "There is no such resource.",
+            405: "The resource does not know the method.",
+        }
+        status = error.status_code
+        return reply_to(
+            ServeError(
+                status,
+                codes.get(status, "rejected"),
+                messages.get(status, "The request is rejected."),
+                headers=error.headers,
+            )
+        )
+
+
+@cache
+def _page(app: FastAPI) -> str:
+    """The OpenAPI description as a page."""
+    described = app.openapi()
+    parts = [
+        f"<h2>{escape(method.upper())} {escape(path)}</h2>"
+        f"<p>{escape(one.get('description', ''))}</p>"
+        f"<details><summary>schema</summary><pre>{escape(dumps(one, indent=1))}</pre></details>"
+        for path, methods in described["paths"].items()
+        for method, one in methods.items()
+    ]
+    schemas = escape(dumps(described["components"], indent=1))
+    return (
+        "<!doctype html><html lang='en'><meta charset='utf-8'><title>knowgate</title>"
+        "<style>body{font:16px/1.5 sans-serif;max-width:50rem;margin:2rem auto;padding:0 1rem}"
+        "pre{overflow:auto;background:#f4f4f4;padding:1rem}</style>"
+        f"<h1>knowgate {escape(__version__)}</h1>"
+        "<p>The same for programs: <a href='/openapi.json'>openapi.json</a>.</p>"
+        f"{''.join(parts)}<h2>Shapes</h2><pre>{schemas}</pre></html>"
+    )
+
+
+def _bundled_prompt() -> Prompt:
+    text = resources.files(__package__).joinpath("with_context.txt").read_text(encoding="utf-8")
+    return Prompt("serve_with_context", text.rstrip("\n"))

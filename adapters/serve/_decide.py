@@ -1,0 +1,143 @@
+"""Decisions and scores over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, create_model
+from starlette.responses import Response
+
+from ...guard import Decision, Guard, GuardOptions, Policy
+from ...guard.errors import KnowgateError
+from ..langchain import Replies
+from ._admission import ServeLimits
+from ._errors import JSONReply, ServeError, documented, undecided
+from ._openai import ErrorDetail
+from ._passages import Question, QuestionBatch, as_given
+
+# Documents its fields; serialising a decision leaves out the documents that it carries along.
+DecisionBody: Any = create_model(
+    "Decision",
+    __config__=ConfigDict(extra="forbid"),
+    __doc__="The guard's decision; see `knowgate.guard.Decision`.",
+    **{
+        name: (one.annotation, one)
+        for name, one in Decision.model_fields.items()
+        if name != "found"
+    },
+)
+Calibrated = Literal["true", "false", "changed"]
+
+
+class DecisionReply(BaseModel):
+    """A decision on one question.
+
+    Attributes:
+        decision: route, reason, scores and which passages are kept.
+        reply: what to say instead of asking a model; null where one is to be asked, and in
+            shadow mode.
+        calibrated: whether the policy was calibrated; `changed` if it was edited since.
+    """
+
+    decision: DecisionBody
+    reply: str | None
+    calibrated: Calibrated
+
+
+class FailedReply(BaseModel):
+    """A question of a batch without a decision; only under `on_error="raise"`."""
+
+    error: ErrorDetail
+
+
+class DecisionBatchReply(BaseModel):
+    """Decisions in the order of the requests."""
+
+    results: list[DecisionReply | FailedReply]
+
+
+class ScoreReply(BaseModel):
+    """How far passages suffice.
+
+    Attributes:
+        scores: raw, one per passage; null for one without text.
+        relevance: calibrated probability that they suffice together; null if it failed.
+        reason: why it failed, as a decision names it; null otherwise.
+    """
+
+    scores: list[float | None]
+    relevance: float | None
+    reason: str | None
+
+
+def decide_router(guard: Guard, replies: Replies, limits: ServeLimits) -> APIRouter:
+    """The endpoints below `/v1/decide`, and `/v1/score` where the guard has a scorer."""
+    router = APIRouter()
+    rejected = documented(400, 401, 403, 408, 413, 422, 429, 500, 502, 503, 504)
+
+    def reply(decision: Decision, passages: list[Any]) -> dict[str, Any]:
+        return {
+            "decision": decision.model_dump(mode="json"),
+            "reply": replies.action(decision, passages).reply if decision.acts else None,
+            "calibrated": guard.policy.state,
+        }
+
+    @router.post("/v1/decide", response_model=DecisionReply, responses=rejected)
+    async def decide(given: Question) -> Response:
+        """Decide one question: follow the context, answer from memory, or abstain."""
+        passages = as_given(given.passages)
+        try:
+            return JSONReply(reply(await guard.adecide(given.question, passages), passages))
+        except KnowgateError as error:
+            raise undecided(error) from None
+
+    @router.post("/v1/decide/batch", response_model=DecisionBatchReply, responses=rejected)
+    async def decide_batch(given: QuestionBatch) -> Response:
+        """Decide many questions, scored together."""
+        if len(given.requests) > limits.batch:
+            message = f"A batch has at most {limits.batch} questions."
+            raise ServeError(413, "batch_too_large", message, param="requests")
+        passages = [as_given(one.passages) for one in given.requests]
+        questions = [one.question for one in given.requests]
+        try:
+            decided = await guard.adecide_each(questions, passages)
+        except KnowgateError as error:
+            raise undecided(error) from None
+        results = [
+            {"error": undecided(one).body.error.model_dump()}
+            if isinstance(one, KnowgateError)
+            else reply(one, passages[index])
+            for index, one in enumerate(decided)
+        ]
+        return JSONReply({"results": results})
+
+    if guard.scorer is not None:
+        measuring = _measuring(guard)
+
+        @router.post("/v1/score", response_model=ScoreReply, responses=rejected)
+        async def score(given: Question) -> Response:
+            """Score how far passages suffice, without a decision."""
+            found = await measuring.adecide(given.question, as_given(given.passages))
+            failed = found.relevance is None
+            return JSONReply(
+                {
+                    "scores": list(found.scores),
+                    "relevance": found.relevance,
+                    "reason": str(found.reason) if failed else None,
+                }
+            )
+
+    return router
+
+
+def _measuring(guard: Guard) -> Guard:
+    """A guard that measures relevance as `guard` does, and counts nothing."""
+    policy = Policy(
+        scorer=guard.policy.scorer,
+        aggregator=guard.policy.aggregator,
+        relevance_calibrator=guard.policy.relevance_calibrator,
+        relevance_threshold=1.0,
+    )
+    options = GuardOptions(mode="shadow", limits=guard.limits)
+    return Guard(policy, scorer=guard.scorer, options=options, metrics=False)

@@ -1,0 +1,299 @@
+"""Ask an OpenAI-compatible upstream: deadline, bounded retries, typed errors.
+
+connection refused, reset ─► asked again ─► 502 upstream_unreachable
+408, 429, 5xx ─────────────► asked again ─► 429 upstream_busy, 502 upstream_failed
+other 4xx ─────────────────────────────────► 422 upstream_rejected, its own code kept
+401, 403 ──────────────────────────────────► 502 upstream_key
+too late ──────────────────────────────────► 504 upstream_timeout
+200 that is no chat completion ────────────► 502 upstream_invalid
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt
+from tenacity.wait import wait_random_exponential
+
+from ...guard.errors import InputError, is_transient
+from ._errors import ServeError
+from ._openai import EVENT_STREAM
+
+_logger = logging.getLogger("knowgate.serve")
+_PATH = "/chat/completions"
+_MOST_ERROR_BYTES = 64 * 2**10
+_MOST_REPLY_BYTES = 32 * 2**20
+_MOST_WAIT = 5.0
+_CODE = re.compile(r"[\w.-]{1,64}", re.ASCII)
+_FIRST_WAIT = wait_random_exponential(multiplier=0.2, max=_MOST_WAIT)
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """An OpenAI-compatible server that answers what the guard lets through.
+
+    Attributes:
+        url: its base, as clients take it, for example `http://127.0.0.1:8001/v1`.
+        key: sent as bearer token.
+        model: asked in place of the one in the request.
+        seconds: until a reply is complete; of a stream, until each next piece.
+        retries: how often a request is sent again after a failure that may pass.
+        transport: for tests, an `httpx.MockTransport` in place of the network.
+
+    Raises:
+        InputError: the URL is none, or a number is out of range.
+    """
+
+    url: str
+    key: str | None = field(default=None, repr=False)
+    model: str | None = None
+    seconds: float = 60.0
+    retries: int = 2
+    transport: httpx.AsyncBaseTransport | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if not re.match(r"https?://[^/\s]", self.url):
+            raise InputError(
+                "is no URL", where="upstream", hint="for example http://127.0.0.1:8001/v1"
+            )
+        if self.seconds <= 0 or not 0 <= self.retries <= 10:
+            raise InputError(
+                "needs positive seconds and 0 to 10 retries", where="upstream", hint="see --help"
+            )
+        if self.key is not None and not (self.key.isascii() and self.key.isprintable()):
+            raise InputError("the key has characters that no header may have", where="upstream")
+
+
+class _TransientError(Exception):
+    """A failure after which the upstream is asked again.
+
+    Args:
+        error: what the client gets where no attempt is left.
+        after: seconds that the upstream asks to wait.
+    """
+
+    def __init__(self, error: ServeError, after: float | None = None) -> None:
+        super().__init__(error.code)
+        self.error, self.after = error, after
+
+
+class UpstreamClient:
+    """The connections to an upstream; belongs to one event loop.
+
+    Args:
+        upstream: what is asked.
+    """
+
+    def __init__(self, upstream: Upstream) -> None:
+        self._upstream = upstream
+        self._url = upstream.url.rstrip("/") + _PATH
+        self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
+        if upstream.key is not None:
+            self._headers["Authorization"] = f"Bearer {upstream.key}"
+        # Who waits for a connection is bounded by the service's own limits.
+        self._client = httpx.AsyncClient(
+            transport=upstream.transport,
+            timeout=httpx.Timeout(upstream.seconds),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
+        )
+
+    @property
+    def own_fields(self) -> dict[str, Any]:
+        """What takes the place of fields of a request."""
+        return {} if self._upstream.model is None else {"model": self._upstream.model}
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    async def complete(self, body: bytes) -> dict[str, Any]:
+        """A whole chat completion.
+
+        Raises:
+            ServeError: there is none; see the module.
+        """
+
+        async def ask() -> dict[str, Any]:
+            async with self._sent(body) as response:
+                return _completion(await _bounded(response, _MOST_REPLY_BYTES))
+
+        return await self._attempts(ask)
+
+    @asynccontextmanager
+    async def stream(self, body: bytes) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The bytes of a stream of chunks as they arrive; leaving the block ends it.
+
+        Raises:
+            ServeError: it does not begin, or does not go on; see the module.
+        """
+
+        async def ask() -> httpx.Response:
+            return await self._send(body, EVENT_STREAM)
+
+        response = await self._attempts(ask)
+        try:
+            if not response.headers.get("content-type", "").startswith(EVENT_STREAM):
+                raise _invalid()
+            yield _pieces(response)
+        finally:
+            with suppress(Exception):
+                await response.aclose()
+
+    async def _attempts(self, ask: Any) -> Any:
+        """What `ask` returns, asked again after failures that may pass."""
+        attempts = AsyncRetrying(
+            stop=stop_after_attempt(self._upstream.retries + 1),
+            wait=_pause,
+            retry=retry_if_exception_type(_TransientError),
+            reraise=True,
+        )
+        try:
+            async with asyncio.timeout(self._upstream.seconds):
+                return await attempts(ask)
+        except TimeoutError:
+            raise _late() from None
+        except _TransientError as failure:
+            raise failure.error from None
+
+    @asynccontextmanager
+    async def _sent(self, body: bytes) -> AsyncIterator[httpx.Response]:
+        response = await self._send(body, "application/json")
+        try:
+            yield response
+        except httpx.TimeoutException:
+            raise _late() from None
+        except httpx.HTTPError as error:
+            raise _TransientError(_unreachable(error)) from None
+        finally:
+            with suppress(Exception):
+                await response.aclose()
+
+    async def _send(self, body: bytes, accept: str) -> httpx.Response:
+        """A response with status 200, of which nothing was read."""
+        headers = {**self._headers, "Accept": accept}
+        request = self._client.build_request("POST", self._url, content=body, headers=headers)
+        try:
+            response = await self._client.send(request, stream=True)
+        except httpx.TimeoutException:
+            raise _late() from None
+        except httpx.HTTPError as error:
+            raise _TransientError(_unreachable(error)) from None
+        if response.status_code == 200:
+            return response
+        try:
+            raise await _rejection(response)
+        finally:
+            with suppress(Exception):
+                await response.aclose()
+
+
+def _pause(state: RetryCallState) -> float:
+    """Seconds until the next attempt: as the upstream asks, or random and growing."""
+    failure = state.outcome.exception() if state.outcome is not None else None
+    asked = failure.after if isinstance(failure, _TransientError) else None
+    return _FIRST_WAIT(state) if asked is None else min(asked, _MOST_WAIT)
+
+
+async def _pieces(response: httpx.Response) -> AsyncIterator[bytes]:
+    try:
+        async for piece in response.aiter_bytes():
+            yield piece
+    except httpx.TimeoutException:
+        raise _late() from None
+    except httpx.HTTPError as error:
+        raise _unreachable(error) from None
+
+
+async def _bounded(response: httpx.Response, most: int) -> bytes:
+    """The body, read no further than `most` bytes.
+
+    Raises:
+        ServeError: there are more.
+    """
+    parts, size = [], 0
+    async for part in response.aiter_bytes():
+        size += len(part)
+        if size > most:
+            raise _invalid()
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _completion(body: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(body, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise _invalid() from None
+    choices = found.get("choices") if isinstance(found, dict) else None
+    if not isinstance(choices, list) or not choices:
+        raise _invalid()
+    reply: dict[str, Any] = found
+    return reply
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+async def _rejection(response: httpx.Response) -> Exception:
+    """What a status other than 200 means; the text of the upstream is not passed on."""
+    status = response.status_code
+    _logger.warning("the upstream answered %d", status)
+    error = ServeError(502, "upstream_failed", f"The upstream answered with status {status}.")
+    after = response.headers.get("retry-after", "")
+    seconds = float(after) if re.fullmatch(r"\d{1,6}(\.\d{1,6})?", after) else None
+    if status == 429:
+        wait = str(max(1, round(seconds or 1)))
+        message = "The upstream is busy."
+        error = ServeError(429, "upstream_busy", message, headers={"Retry-After": wait})
+    if is_transient(_StatusError(status)):
+        return _TransientError(error, seconds)
+    if status in (401, 403):
+        return ServeError(502, "upstream_key", "The upstream rejects the key of this server.")
+    if 400 <= status < 500:
+        code = await _code(response)
+        named = f" ({code})" if code else ""
+        return ServeError(422, "upstream_rejected", f"The upstream rejects the request{named}.")
+    return error
+
+
+class _StatusError(Exception):
+    def __init__(self, status_code: int) -> None:
+        super().__init__(status_code)
+        self.status_code = status_code
+
+
+async def _code(response: httpx.Response) -> str:
+    """The code of an error of OpenAI's shape; empty without one."""
+    with suppress(httpx.HTTPError, ServeError, ValueError, RecursionError):
+        found = json.loads(await _bounded(response, _MOST_ERROR_BYTES))
+        error = found.get("error") if isinstance(found, dict) else None
+        for name in ("code", "type") if isinstance(error, dict) else ():
+            value = error.get(name)
+            if isinstance(value, str) and _CODE.fullmatch(value):
+                return value
+    return ""
+
+
+def _unreachable(error: Exception) -> ServeError:
+    _logger.warning("the upstream cannot be reached: %s", type(error).__name__)
+    return ServeError(502, "upstream_unreachable", "The upstream cannot be reached.")
+
+
+def _late() -> ServeError:
+    _logger.warning("the upstream took too long")
+    return ServeError(504, "upstream_timeout", "The upstream took too long.")
+
+
+def _invalid() -> ServeError:
+    _logger.warning("the upstream answered with something else than a chat completion")
+    message = "The upstream answered with something else than a chat completion."
+    return ServeError(502, "upstream_invalid", message)

@@ -1,0 +1,225 @@
+"""`knowgate serve`: the guard over HTTP, and a proxy in front of an OpenAI-compatible model."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ...guard import Guard, GuardOptions
+from ...guard.errors import InputError, require_extra
+from ...guard.files import read_json
+from ...guard.prompts import Prompt
+from ._app import app
+from ._console import out
+
+if TYPE_CHECKING:
+    from ...adapters.serve import ProxyOptions
+
+_TOKEN = "KNOWGATE_TOKEN"  # noqa: S105 - the name of a variable
+_KEY = "KNOWGATE_UPSTREAM_KEY"
+_SHORTEST_TOKEN = 16
+_CONTEXT_SLOTS = frozenset({"context", "question"})
+
+
+@app.command()
+def serve(
+    policy: Annotated[Path | None, typer.Option(help="The policy that decides.")] = None,
+    guard: Annotated[
+        str | None,
+        typer.Option(help="module:attribute of a Guard of yours, in place of --policy."),
+    ] = None,
+    uncalibrated: Annotated[
+        bool, typer.Option("--uncalibrated", help="Serve the default guard, without a guarantee.")
+    ] = False,
+    scorer: Annotated[
+        str | None, typer.Option(help="Folder of the scorer that the policy was calibrated on.")
+    ] = None,
+    shadow: Annotated[
+        bool, typer.Option("--shadow", help="Decide and count only; change no reply.")
+    ] = False,
+    host: Annotated[
+        str, typer.Option(help=f"Address to listen on; others than this machine's need {_TOKEN}.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any that is free.")] = 8000,
+    upstream: Annotated[
+        str | None,
+        typer.Option(
+            envvar="KNOWGATE_UPSTREAM",
+            help=f"Base URL of an OpenAI-compatible server to guard; its key is read from {_KEY}.",
+        ),
+    ] = None,
+    upstream_model: Annotated[
+        str | None, typer.Option(help="Model to ask in place of the one in the request.")
+    ] = None,
+    upstream_seconds: Annotated[
+        float, typer.Option(min=0.001, help="Deadline of a reply; of a stream, of each piece.")
+    ] = 60.0,
+    retries: Annotated[
+        int, typer.Option(min=0, max=10, help="Further attempts after a failure that may pass.")
+    ] = 2,
+    retriever: Annotated[
+        str | None,
+        typer.Option(
+            help="module:attribute of a retriever, a GuardedRAG, or a function from a question "
+            "to documents; asked where a chat request brings no passages."
+        ),
+    ] = None,
+    retriever_seconds: Annotated[
+        float, typer.Option(min=0.001, help="Deadline of a retrieval.")
+    ] = 10.0,
+    prompt: Annotated[
+        Path | None,
+        typer.Option(help="Text with {context} and {question}, in place of the user's message."),
+    ] = None,
+    replies: Annotated[
+        Path | None, typer.Option(help='JSON: reason → reply on abstention, or "default" for all.')
+    ] = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="Requests worked on at once.")] = 256,
+    queue: Annotated[
+        int, typer.Option(min=0, help="Requests that wait; further ones get 429.")
+    ] = 1024,
+    body_bytes: Annotated[int, typer.Option(min=1, help="Most bytes of a request.")] = 8 * 2**20,
+    batch: Annotated[int, typer.Option(min=1, help="Most questions in a batch.")] = 256,
+    drain_seconds: Annotated[
+        float, typer.Option(min=0, help="After SIGTERM, wait so long for requests under way.")
+    ] = 30.0,
+    notice_seconds: Annotated[
+        float,
+        typer.Option(min=0, help="After SIGTERM, answer 503 at least so long before the end."),
+    ] = 0.0,
+) -> None:
+    """Serve the guard over HTTP, and as a proxy in front of an OpenAI-compatible model.
+
+    Listens on this machine only, unless KNOWGATE_TOKEN is set: requests then bear it
+    (`Authorization: Bearer TOKEN`). With `--upstream`, programs get the guard by changing their
+    base URL to `http://HOST:PORT/v1`. SIGTERM ends it after the requests under way.
+
+    Example: `knowgate serve --policy policy.json --upstream http://127.0.0.1:8001/v1`
+    """
+    require_extra("serve")
+    from ...adapters import serve as http
+
+    token = _token()
+    limits = http.ServeLimits(
+        concurrency=concurrency, queue=queue, body_bytes=body_bytes, batch=batch
+    )
+    proxied: ProxyOptions | None = None
+    if upstream is not None:
+        proxied = http.ProxyOptions(
+            http.Upstream(
+                upstream,
+                key=os.environ.get(_KEY) or None,
+                model=upstream_model,
+                seconds=upstream_seconds,
+                retries=retries,
+            ),
+            retriever=None if retriever is None else _retriever(retriever),
+            retriever_seconds=retriever_seconds,
+            prompt=None if prompt is None else _prompt(prompt),
+        )
+    elif retriever is not None or prompt is not None:
+        raise InputError(
+            "--retriever and --prompt belong to the proxy",
+            hint="name the model to guard with --upstream",
+        )
+    said = None if replies is None else _replies(replies)
+    listening = http.bound_socket(host, port, has_token=token is not None)
+    with listening:
+        served = _guard(policy, guard, scorer, uncalibrated=uncalibrated, shadow=shadow)
+        application = http.create_app(
+            served, token=token, proxy=proxied, replies=said, limits=limits
+        )
+        listens = f"[{host}]" if ":" in host else host
+        line = f"serving on http://{listens}:{listening.getsockname()[1]}"
+        if served.policy.state != "true":
+            line += " — the policy is not calibrated: nothing is guaranteed"
+        out.print(line, markup=False)
+        out.file.flush()
+        http.serve(
+            application, listening, drain_seconds=drain_seconds, notice_seconds=notice_seconds
+        )
+
+
+def _guard(
+    policy: Path | None,
+    name: str | None,
+    scorer: str | None,
+    *,
+    uncalibrated: bool,
+    shadow: bool,
+) -> Guard:
+    """Load the guard that was asked for."""
+    if sum([policy is not None, name is not None, uncalibrated]) != 1:
+        raise InputError(
+            "exactly one of --policy, --guard and --uncalibrated is needed",
+            hint="calibrate a policy with `knowgate calibrate`; --uncalibrated is for a first try",
+        )
+    if name is not None:
+        if shadow or scorer is not None:
+            raise InputError(
+                "--shadow and --scorer do not go with --guard", hint="set them in your Guard"
+            )
+        return _own_guard(name)
+    options = GuardOptions(mode="shadow" if shadow else "enforce")
+    if policy is None:
+        return Guard.default(options=options)
+    loaded: Any = None
+    if scorer is not None:
+        from ...guard.signals.relevance import load_scorer
+
+        loaded = load_scorer(scorer)
+    return Guard.load(policy, scorer=loaded, options=options)
+
+
+def _own_guard(name: str) -> Guard:
+    from ..systems import load_object
+
+    found = load_object(f"python:{name.removeprefix('python:')}")
+    if not isinstance(found, Guard):
+        raise InputError(f"is a {type(found).__name__}", where=name, hint="name a knowgate.Guard")
+    return found
+
+
+def _retriever(name: str) -> Any:
+    from ..systems import ServedChain
+
+    return ServedChain.load(name).retriever
+
+
+def _prompt(path: Path) -> Prompt:
+    loaded = Prompt.load(path)
+    if loaded.slots != _CONTEXT_SLOTS:
+        raise InputError(
+            "has other slots than {context} and {question}",
+            where=str(path),
+            hint="write both slots, and no other",
+        )
+    return loaded
+
+
+def _replies(path: Path) -> dict[str, str]:
+    found = read_json(path)
+    if not isinstance(found, dict):
+        raise InputError("is no JSON object", where=str(path), hint='{"default": "I do not know."}')
+    return found
+
+
+def _token() -> str | None:
+    """Read the token from the environment.
+
+    Raises:
+        InputError: it can be guessed.
+    """
+    token = os.environ.get(_TOKEN, "")
+    if not token:
+        return None
+    if len(token) < _SHORTEST_TOKEN or token != token.strip():
+        raise InputError(
+            f"needs {_SHORTEST_TOKEN} characters, and no blank at either end",
+            where=_TOKEN,
+            hint="for example the output of `openssl rand -hex 32`",
+        )
+    return token

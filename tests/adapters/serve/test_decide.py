@@ -1,0 +1,161 @@
+"""Decisions and scores over HTTP."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+
+from knowgate.adapters.serve import ServeLimits
+from knowgate.guard.testing import FakeScorer
+from tests.adapters.serve.service import BAD, GOOD, client_of, make_app, make_guard
+
+ASKED = {"question": "When do you open?", "passages": [BAD, GOOD]}
+
+
+@pytest.fixture(scope="module")
+def plain() -> FastAPI:
+    """An application without options; making one takes a while."""
+    return make_app()
+
+
+async def test_a_decision_over_http_is_that_of_the_guard() -> None:
+    guard = make_guard()
+    async with client_of(make_app(guard)) as client:
+        found = await client.post("/v1/decide", json=ASKED)
+
+    expected = guard.decide("When do you open?", [BAD, GOOD]).model_dump(mode="json")
+    assert found.status_code == 200
+    body = found.json()
+    assert body["reply"] is None
+    assert body["calibrated"] == "false"
+    assert body["decision"] | {"timings": None} == expected | {"timings": None}
+
+
+async def test_an_abstention_comes_with_its_reply() -> None:
+    app = make_app(replies={"insufficient_context": "Ask the desk."})
+    async with client_of(app) as client:
+        found = (await client.post("/v1/decide", json=ASKED | {"passages": [BAD]})).json()
+        nothing = (await client.post("/v1/decide", json={"question": "When?"})).json()
+
+    assert (found["decision"]["route"], found["reply"]) == ("abstain", "Ask the desk.")
+    assert nothing["decision"]["reason"] == "nothing_retrieved"
+
+
+async def test_shadow_mode_has_no_reply() -> None:
+    async with client_of(make_app(make_guard(mode="shadow"))) as client:
+        found = (await client.post("/v1/decide", json=ASKED | {"passages": [BAD]})).json()
+    assert found["decision"]["mode"] == "shadow"
+    assert found["reply"] is None
+
+
+async def test_a_batch_is_decided_in_order() -> None:
+    requests = [{"question": "a", "passages": [BAD]}, {"question": "b", "passages": [GOOD]}]
+    async with client_of(make_app()) as client:
+        found = (await client.post("/v1/decide/batch", json={"requests": requests})).json()
+    routes = [one["decision"]["route"] for one in found["results"]]
+    assert routes == ["abstain", "follow_context"]
+
+
+async def test_a_batch_that_is_too_large_is_rejected() -> None:
+    app = make_app(limits=ServeLimits(batch=1))
+    async with client_of(app) as client:
+        found = await client.post("/v1/decide/batch", json={"requests": [ASKED, ASKED]})
+    assert (found.status_code, found.json()["error"]["code"]) == (413, "batch_too_large")
+
+
+async def test_scores_are_given_without_a_decision() -> None:
+    async with client_of(make_app()) as client:
+        found = (await client.post("/v1/score", json=ASKED)).json()
+        failing = make_app(make_guard(FakeScorer(default=float("nan"))))
+    assert found == {"scores": [0.1, 0.9], "relevance": 0.9, "reason": None}
+    async with client_of(failing) as client:
+        failed = (await client.post("/v1/score", json=ASKED)).json()
+    assert (failed["relevance"], failed["reason"]) == (None, "relevance_failed")
+
+
+async def test_passages_with_metadata_are_read() -> None:
+    passages = [{"text": GOOD, "metadata": {"title": "Hours"}}]
+    async with client_of(make_app()) as client:
+        found = await client.post("/v1/decide", json=ASKED | {"passages": passages})
+    assert found.json()["decision"]["route"] == "follow_context"
+
+
+WRONG: dict[str, tuple[Any, int, str | None]] = {
+    "no JSON": ("{", 400, None),
+    "no UTF-8": (b'{"question": "\xff"}', 400, None),
+    "a list": ("[]", 422, None),
+    "nested deeply": ("[" * 100_000, 400, None),
+    "a number of many digits": ('{"question": ' + "1" * 5_000 + "}", 400, None),
+    "no question": ({"passages": []}, 422, "question"),
+    "a question that is no text": ({"question": 3}, 422, "question"),
+    "passages that are none": ({"question": "q", "passages": [3]}, 422, "passages.0"),
+    "an unknown field": ({"question": "q", "secret text": 1}, 422, "secret text"),
+    "an unknown field that cannot be encoded": ('{"question": "q", "\\ud800": 1}', 422, None),
+    "NaN": ('{"question": NaN}', 422, "question"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+async def test_what_is_wrong_is_one_documented_shape(plain: FastAPI, name: str) -> None:
+    body, status, param = WRONG[name]
+    content = body if isinstance(body, str | bytes) else json.dumps(body)
+    async with client_of(plain) as client:
+        headers = {"content-type": "application/json"}
+        found = await client.post("/v1/decide", content=content, headers=headers)
+
+    assert found.status_code == status
+    error = found.json()["error"]
+    assert set(error) == {"message", "type", "code", "param"}
+    assert error["type"] == "invalid_request_error"
+    assert (error["param"] or "").startswith(param or "")
+
+
+@pytest.mark.parametrize("text", ["a\x00b", "\ud800", "\u202e\u200b", "\x1b[2J"])
+async def test_control_characters_are_decided(plain: FastAPI, text: str) -> None:
+    body = json.dumps({"question": f"When {text}?", "passages": [f"{GOOD}{text}"]})
+    async with client_of(plain) as client:
+        headers = {"content-type": "application/json"}
+        found = await client.post("/v1/decide", content=body, headers=headers)
+    assert found.json()["decision"]["route"] == "follow_context"
+
+
+@pytest.mark.parametrize("path", ["/nothing", "/v1/nothing", "/docs/oauth2-redirect", "/redoc"])
+async def test_other_paths_are_the_same_shape_of_error(plain: FastAPI, path: str) -> None:
+    async with client_of(plain) as client:
+        found = await client.get(path)
+        wrong = await client.put("/v1/decide")
+    assert (found.status_code, found.json()["error"]["code"]) == (404, "not_found")
+    assert (wrong.status_code, wrong.json()["error"]["code"]) == (405, "method_not_allowed")
+    assert wrong.headers["allow"] == "POST"
+
+
+async def test_the_page_of_the_endpoints_loads_nothing_from_elsewhere() -> None:
+    async with client_of(make_app()) as client:
+        page = await client.get("/docs")
+        described = (await client.get("/openapi.json")).json()
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert "<script" not in page.text
+    assert "http" not in page.text.replace("http_", "").replace("HTTP", "")
+    assert "/v1/decide/batch" in page.text
+    assert set(described["paths"]) >= {"/v1/decide", "/v1/score", "/healthz", "/readyz", "/metrics"}
+
+
+async def test_readiness_says_that_nothing_is_promised() -> None:
+    async with client_of(make_app()) as client:
+        ready = (await client.get("/readyz")).json()
+        alive = (await client.get("/healthz")).json()
+    assert ready["status"] == "ready"
+    assert (ready["calibrated"], ready["mode"], ready["proxy"]) == ("false", "enforce", False)
+    assert alive == {"status": "ok"}
+
+
+async def test_a_guard_that_raises_gives_typed_errors() -> None:
+    failing = make_guard(FakeScorer(default=float("nan")), on_error="raise")
+    async with client_of(make_app(failing)) as client:
+        found = await client.post("/v1/decide", json=ASKED)
+        batch = await client.post("/v1/decide/batch", json={"requests": [ASKED]})
+    assert (found.status_code, found.json()["error"]["code"]) == (502, "signal_failed")
+    assert batch.json()["results"][0]["error"]["code"] == "signal_failed"
