@@ -127,8 +127,12 @@ class DecisionLog:
 
         It is that of the clean text that the guard reads, and not what `identify` makes.
         """
-        text = question.encode("utf-8", "replace")
-        return hashlib.blake2b(text, digest_size=_ID_BYTES, key=self._key).hexdigest()
+        return _hash(question, self._key)
+
+    @staticmethod
+    def plain_question_id(question: str) -> str:
+        """Return the id that logs without a key have for a question."""
+        return _hash(question, b"")
 
     def for_guard(self, policy: Policy, name: str) -> Callable[[Decision, Request | None], None]:
         """Return what is called with each decision of one guard, and what it decided on.
@@ -230,6 +234,11 @@ class DecisionLog:
             found = sorted(self._folder.glob(_PATTERN), key=lambda path: path.stat().st_mtime_ns)
             for path in found[: -self._max_files]:
                 path.unlink(missing_ok=True)
+
+
+def _hash(question: str, key: bytes) -> str:
+    text = question.encode("utf-8", "replace")
+    return hashlib.blake2b(text, digest_size=_ID_BYTES, key=key).hexdigest()
 
 
 def _fields(decision: Decision) -> dict[str, Any]:

@@ -88,6 +88,10 @@ COMMANDS = MappingProxyType(
             "Serve the guard over HTTP, and as a proxy in front of an OpenAI-compatible model.",
             ("_serve",),
         ),
+        "shadow-report": Entry(
+            "Say what enforcing a guard would have changed, from its decisions in shadow mode.",
+            ("_shadow_report",),
+        ),
         "import": Entry("Make a run of replies from files that other tools wrote.", ("_import",)),
         "export": Entry("Write a run of replies as files that other tools read.", ("_export",)),
         "export-onnx": Entry(

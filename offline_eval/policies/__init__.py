@@ -1,6 +1,7 @@
 """Calibration with a guarantee, from measured records to a policy and its report.
 
 records file, run ─► CalibrationSet ─► fit, on parts of the questions ─► policy, report
+logged decisions ─► shadow_report: what enforcing a policy would have changed
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from ._fit import Calibrated, calibrate_records
 from ._records import CalibrationSet
 from ._records_file import read_records
 from ._refit import recalibrate
+from ._shadow_report import shadow_report
 from ._writing import calibrate_run, require_apart, write_calibrated
 
 __all__ = [
@@ -21,5 +23,6 @@ __all__ = [
     "read_records",
     "recalibrate",
     "require_apart",
+    "shadow_report",
     "write_calibrated",
 ]
