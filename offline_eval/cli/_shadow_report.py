@@ -43,7 +43,9 @@ def shadow_report_command(
         str | None, typer.Option(help="Id of its policy; by default the last one.")
     ] = None,
     out_dir: Annotated[Path | None, _OUT] = None,
-    json_path: Annotated[Path | None, typer.Option("--json", help="Write the figures here.")] = None,
+    json_path: Annotated[
+        Path | None, typer.Option("--json", help="Write the figures here.")
+    ] = None,
     fail_if: Annotated[list[str] | None, _FAIL_IF] = None,
 ) -> None:
     """Say what enforcing a guard would have changed, from its decisions in shadow mode.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import contextlib
 import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,9 +18,7 @@ from ...guard.files import read_jsonl
 from ...guard.policy import Policy
 
 _HINT = "name files or folders that knowgate.guard.DecisionLog wrote"
-_LABELS = (
-    'each line needs "question_id" or "question", and "answerable" or "right" (true or false)'
-)
+_LABELS = 'each line needs "question_id" or "question", and "answerable" or "right" (true or false)'
 _Choice = TypeVar("_Choice", Route, Mode)
 
 
@@ -109,7 +107,7 @@ class ShadowLog:
         for number, path in enumerate(files, start=1):
             try:
                 for line, value in read_jsonl(path):
-                    found.append(_decision(value, path, line))  # noqa: PERF401 - kept on errors
+                    found.append(_decision(value, path, line))
             except InputError as error:
                 if not _is_cut_off(path, error):
                     raise
@@ -124,7 +122,7 @@ class ShadowLog:
         if not wanted:
             raise InputError(
                 "there is no decision" if not found else "there is no decision of this guard",
-                where=", ".join(map(os.fspath, paths))[:200],
+                where=", ".join(os.fspath(path) for path in paths)[:200],
                 hint=_HINT if not found else f"there are: {_names(found)}",
             )
         last = max(wanted, key=lambda one: one.time).made_by
@@ -228,7 +226,8 @@ def _policy(files: Iterable[Path], policy_id: str) -> Policy | None:
 def _is_cut_off(path: Path, error: InputError) -> bool:
     """Whether an error is about the last line of a file, and that line does not end."""
     raw = path.read_bytes() if path.is_file() else b"\n"
-    return not raw.endswith(b"\n") and error.where == f"{path}:{raw.count(b'\n') + 1}"
+    last = raw.count(b"\n") + 1
+    return not raw.endswith(b"\n") and error.where == f"{path}:{last}"
 
 
 def _decision(value: dict[str, Any], path: Path, line: int) -> LoggedDecision:
@@ -250,15 +249,16 @@ def _decision(value: dict[str, Any], path: Path, line: int) -> LoggedDecision:
         found = value.get(name)
         return found if isinstance(found, int) and not isinstance(found, bool) else default
 
-    try:
+    time: datetime | None = None
+    with contextlib.suppress(ValueError):
         time = datetime.fromisoformat(text("time"))
-    except ValueError:
-        time = None  # type: ignore[assignment]
     if time is None or time.tzinfo is None:
         raise InputError("field 'time' is no time with a zone", where=where, hint=_HINT)
-    route, reason, relevance = one_of(Route, "route"), text("reason"), value.get("relevance")
+    route, reason = one_of(Route, "route"), text("reason")
     kept, question_id = value.get("kept"), value.get("question_id")
-    is_number = isinstance(relevance, int | float) and not isinstance(relevance, bool)
+    relevance = value.get("relevance")
+    if isinstance(relevance, bool) or not isinstance(relevance, int | float):
+        relevance = None
     return LoggedDecision(
         at=(path, line),
         time=time,
@@ -272,7 +272,7 @@ def _decision(value: dict[str, Any], path: Path, line: int) -> LoggedDecision:
         and len(kept) < count("passages", 0),
         failed=bool(value.get("failed_signals")) or is_failure(reason),
         lost=count("lost", 0),
-        relevance=float(relevance) if is_number and math.isfinite(relevance or 0) else None,
+        relevance=relevance,
     )
 
 

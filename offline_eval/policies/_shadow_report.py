@@ -179,7 +179,11 @@ def _figures(found: ShadowSummary) -> Figures:
 
 def _labelled_lines(labelled: Labelled) -> tuple[tuple[str, Interval, str], ...]:
     return (
-        ("Leak", labelled.leak, "Of questions whose answer is not among the passages, let through."),
+        (
+            "Leak",
+            labelled.leak,
+            "Of questions whose answer is not among the passages, let through.",
+        ),
         (
             "False abstention",
             labelled.false_abstention,
@@ -225,8 +229,8 @@ def _changes(found: ShadowSummary) -> Table:
     )
 
 
-def _times(periods: Sequence[Period]) -> Table:
-    return Table(
+def _times(periods: Sequence[Period]) -> Section:
+    table = Table(
         "Period begins (UTC)",
         ("Would abstain", "Decisions"),
         tuple(
@@ -237,6 +241,7 @@ def _times(periods: Sequence[Period]) -> Table:
             for one in periods
         ),
     )
+    return Section("As a table", (table,), folded=True)
 
 
 def _plot(periods: Sequence[Period]) -> Plot | None:
@@ -259,7 +264,7 @@ def _plot(periods: Sequence[Period]) -> Plot | None:
             elinewidth=1.2,
             linestyle="-",
         )
-        step = max(1, len(periods) // 8)
+        step = -(-len(periods) // 6)
         axes.set_xticks(
             range(0, len(periods), step),
             [one.begin.strftime("%m-%d %H:%M") for one in periods[::step]],
@@ -307,7 +312,7 @@ def _with_label(
     return _one_per_question(
         one
         for one in found.log.decisions
-        if one.question_id in found.labels and chosen(one, found.labels[one.question_id])
+        if (label := found.labels.get(one.question_id or "")) is not None and chosen(one, label)
     )
 
 

@@ -366,7 +366,5 @@ def _labelled(
 
 
 def _labels_dict(labelled: Labelled) -> dict[str, Any]:
-    counts = {
-        name: getattr(labelled, name) for name in ("questions", "contradictory", "unmatched")
-    }
+    counts = {name: getattr(labelled, name) for name in ("questions", "contradictory", "unmatched")}
     return counts | {name: share.to_dict() for name, share in labelled.shares.items()}

@@ -8,61 +8,306 @@ from typing import Any
 
 import pytest
 
-from knowgate.guard import Decision, DecisionLog, Guard, GuardOptions, Policy, Reason, Route
+from knowgate.guard import Decision, DecisionLog, Guard, Policy, Reason, Route
 from knowgate.guard.testing import FakeScorer
+from knowgate.offline_eval.policies import shadow_report
 from tests.calibration.monitoring.populations import calibrated_policy
 from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
+from tests.support.guards import guard_with, policy_with
 
-SCORER = FakeScorer({"good": 0.9, "fair": 0.8, "broken": float("nan")}, default=0.1)
-ASKED = {
-    "good": [["good"]] * 6,
-    "bad": [["bad"], ["bad"], ["bad"]],
-    "none": [[]],
-}
+ASKED = {"good": ["good"], "bad": ["bad"], "none": []}
+TIMES = {"good": 6, "bad": 3, "none": 1}
 
 
-def certified(**changes: Any) -> Policy:
-    """A policy that promises something, for the scorer here."""
-    guarantee = calibrated_policy().guarantee
-    assert guarantee is not None
-    policy = Policy(scorer=SCORER.fingerprint, relevance_threshold=0.5)
-    return policy.model_copy(
-        update={"guarantee": guarantee.model_copy(update={"certified": True}), **changes}
-    )
-
-
-def logged(
-    folder: Path, policy: Policy | None = None, *, mode: str = "shadow", **options: Any
-) -> DecisionLog:
-    """The log of 6 questions followed, 3 with insufficient passages, 1 without any."""
-    log = DecisionLog(folder, **options)
-    guard = Guard(
-        Policy(scorer=SCORER.fingerprint, relevance_threshold=0.5) if policy is None else policy,
-        scorer=SCORER,
-        options=GuardOptions(mode=mode),
-        metrics=False,
+def guarded(log: DecisionLog, policy: Policy | None = None, **changes: Any) -> Guard:
+    return guard_with(
+        policy or calibrated_policy(20),
+        scorer=FakeScorer({"good": 0.9, "broken": float("nan")}, default=0.1),
         observers=[log],
+        **{"mode": "shadow", **changes},
     )
-    for kind, all_passages in ASKED.items():
-        for number, passages in enumerate(all_passages):
-            guard.decide(f"{kind} question {number}", passages)
-    log.close()
-    return log
+
+
+def ask(guard: Guard) -> None:
+    """Six questions whose passages suffice, three whose do not, one without passages."""
+    for kind, times in TIMES.items():
+        for number in range(times):
+            guard.decide(f"{kind} question {number}", ASKED[kind])
 
 
 @pytest.fixture
-def promising(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Policies are read without their digest, so that one need not be calibrated first."""
-    stored = Policy.parse
+def log(tmp_path: Path) -> Path:
+    """A log of a certified guard in shadow mode."""
+    ask(guarded(DecisionLog(tmp_path / "log")))
+    return tmp_path / "log"
 
-    def parse(value: Any, *, where: str, allow_changed: bool = False) -> Policy:
-        del allow_changed
-        value.pop("digest", None)
-        guarantee = value.pop("guarantee", None)
-        found = stored(value, where=where)
-        kind = type(calibrated_policy().guarantee)
-        return found.model_copy(
-            update={"guarantee": None if guarantee is None else kind.model_validate(guarantee)}
+
+def test_shares_are_told_by_reason_route_and_change(knowgate: Knowgate, log: Path) -> None:
+    outcome = knowgate("shadow-report", log, "--json", log / "figures.json")
+
+    assert outcome.code == 0
+    assert "replaced 40\xa0% (95\xa0% interval 17\xa0% to 69\xa0%)" in outcome.out
+    found = json.loads((log / "figures.json").read_text())
+    assert (found["decisions"], found["questions"], found["certified"]) == (10, 10, True)
+    assert found["problems"] == []
+    values = {
+        name: {key: round(share["value"], 3) for key, share in found[name].items()}
+        for name in ("routes", "reasons", "changes")
+    }
+    assert values == {
+        "routes": {"follow_context": 0.6, "answer": 0.0, "abstain": 0.4},
+        "reasons": {"neither_knows": 0.3, "nothing_retrieved": 0.1},
+        "changes": {
+            "abstained": 0.4, "from_memory": 0.0, "fewer_passages": 0.0, "unchanged": 0.6,
+        },
+    }  # fmt: skip
+    assert sum(period["decisions"] for period in found["periods"]) == 10
+
+
+def test_a_page_shows_reasons_examples_and_the_time(knowgate: Knowgate, log: Path) -> None:
+    outcome = knowgate("shadow-report", log, "--out", log / "report")
+
+    assert outcome.code == 0
+    page = (log / "report" / "report.html").read_text("utf-8")
+    for kind, number in (("bad", 0), ("none", 0)):
+        name = DecisionLog.plain_question_id(f"{kind} question {number}")
+        assert (name in page) is (name in sorted_ids()[:3])
+    assert "Why it abstains" in page
+    assert "Over time" in page
+    assert "Without labels nobody knows" in page
+
+
+def sorted_ids() -> list[str]:
+    """Ids of the questions that are abstained from, in the order of the examples."""
+    return sorted(
+        DecisionLog.plain_question_id(f"{kind} question {number}")
+        for kind in ("bad", "none")
+        for number in range(TIMES[kind])
+    )
+
+
+def test_logged_text_is_shown_with_the_examples(tmp_path: Path) -> None:
+    guarded(DecisionLog(tmp_path, text=True)).decide("who <b>is</b> it?", ["bad words"])
+
+    document = shadow_report([tmp_path])
+
+    section = next(one for one in document.sections if one is not None and one.title == "Examples")
+    text = repr(section)
+    assert "who <b>is</b> it?" in text
+    assert "bad words" in text
+
+
+def test_labels_give_leak_false_abstention_and_wrong_replies(knowgate: Knowgate, log: Path) -> None:
+    lines = [
+        {"question": f"good question {number}", "answerable": number > 0, "right": number > 1}
+        for number in range(4)
+    ]
+    lines += [
+        {"question_id": DecisionLog.plain_question_id("bad question 0"), "answerable": True},
+        {"question": "bad question 1", "answerable": False, "right": False},
+        {"question": "bad question 2", "right": True},
+        {"question": "never asked", "right": True},
+        {"question": "none question 0", "right": True},
+        {"question": "none question 0", "right": False},
+    ]
+    labels = write_lines(log / "labels.jsonl", lines)
+
+    outcome = knowgate("shadow-report", log, "--labels", labels, "--json", log / "figures.json")
+
+    assert outcome.code == 0
+    found = json.loads((log / "figures.json").read_text())["labels"]
+    assert (found["questions"], found["contradictory"], found["unmatched"]) == (7, 1, 1)
+    assert {name: found[name]["value"] for name in found if isinstance(found[name], dict)} == {
+        "leak": 0.5,
+        "false_abstention": 0.25,
+        "wrong_now": 0.5,
+        "wrong_then": 0.5,
+        "wrong_caught": pytest.approx(1 / 3),
+        "right_lost": pytest.approx(1 / 3),
+    }
+    assert "Leak: 50\xa0%" in outcome.out
+
+
+def test_time_is_cut_into_periods(log: Path) -> None:
+    (path,) = log.glob("decisions-*.jsonl")
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for number, line in enumerate(lines):
+        line["time"] = f"2026-03-{1 + number:02}T12:00:00+00:00"
+    write_lines(path, lines[::-1])
+
+    document = shadow_report([log])
+
+    found = document.values["periods"]
+    assert [one["begin"] for one in found] == [
+        f"2026-03-{1 + n:02}T12:00:00+00:00" for n in range(10)
+    ]
+    assert [one["abstention"]["value"] for one in found] == 6 * [0] + 4 * [1]
+    section = next(one for one in document.sections if one is not None and one.title == "Over time")
+    assert section.blocks[0].svg().startswith("<svg")
+
+
+def test_a_question_that_is_asked_again_and_again_counts_about_once(tmp_path: Path) -> None:
+    guard = guarded(DecisionLog(tmp_path))
+    for _ in range(50):
+        guard.decide("the same", ["bad"])
+    guard.decide("another", ["good"])
+
+    found = shadow_report([tmp_path]).values
+
+    assert found["abstention"]["value"] == pytest.approx(50 / 51)
+    assert found["abstention"]["n"] == 1
+    assert found["abstention"]["low"] < 0.3
+
+
+@pytest.mark.parametrize("promise", ["none", "changed", "uncertified"])
+def test_a_policy_that_certifies_nothing_is_no_success(
+    knowgate: Knowgate, tmp_path: Path, promise: str
+) -> None:
+    policy = calibrated_policy(20)
+    assert policy.guarantee is not None
+    if promise == "none":
+        policy = policy_with()
+    elif promise == "uncertified":
+        nothing = {"certified": False, "path": (), "chosen": None, "risks": (), "errors": 0}
+        policy = policy_with(
+            guarantee=policy.guarantee.model_copy(update=nothing),
+            relevance_threshold=None,
+            confidence_threshold=None,
         )
+    ask(guarded(DecisionLog(tmp_path / "log"), policy))
+    if promise == "changed":
+        (path,) = (tmp_path / "log").glob("policy-*.json")
+        text = path.read_text()
+        assert '"relevance_threshold": 0.5' in text
+        path.write_text(text.replace('"relevance_threshold": 0.5', '"relevance_threshold": 0.4'))
 
-    monkeypatch.setattr(Policy, "parse", staticmethod(parse))
+    outcome = knowgate("shadow-report", tmp_path / "log", "--out", tmp_path / "report")
+
+    assert outcome.code == 3
+    assert "no reason to enforce the policy yet" in outcome.out
+    assert "certifies nothing" in outcome.err
+    assert "certifies nothing" in (tmp_path / "report" / "report.html").read_text("utf-8")
+
+
+def test_a_policy_that_is_not_there_is_no_success(knowgate: Knowgate, log: Path) -> None:
+    next(log.glob("policy-*.json")).unlink()
+
+    outcome = knowgate("shadow-report", log)
+
+    assert (outcome.code, "what it promises is open" in outcome.err) == (1, True)
+
+
+def test_failures_are_told_and_no_success(knowgate: Knowgate, log: Path) -> None:
+    guard = guarded(DecisionLog(log))
+    guard.decide("one more", ["broken"])
+    guard.count(Decision(route=Route.ABSTAIN, reason=Reason.RETRIEVAL_FAILED, mode=guard.mode))
+
+    outcome = knowgate("shadow-report", log, "--json", log / "figures.json")
+
+    assert outcome.code == 1
+    assert "In more than 5 % of the decisions" in outcome.err
+    found = json.loads((log / "figures.json").read_text())
+    assert found["failed"]["value"] == pytest.approx(2 / 12)
+    assert {"retrieval_failed", "relevance_failed"} <= set(found["reasons"])
+
+
+def test_lost_and_cut_lines_are_told_and_no_success(knowgate: Knowgate, log: Path) -> None:
+    (path,) = log.glob("decisions-*.jsonl")
+    lines = path.read_text().splitlines()
+    lines[3] = json.dumps({**json.loads(lines[3]), "lost": 7})
+    path.write_text("\n".join([*lines, lines[0][:40]]))
+
+    outcome = knowgate("shadow-report", log, "--json", log / "figures.json")
+
+    assert outcome.code == 1
+    assert "7 decisions could not be written" in outcome.err
+    assert "is cut off" in outcome.err
+    found = json.loads((log / "figures.json").read_text())
+    assert (found["decisions"], found["lost"], found["cut_off_files"]) == (10, 7, 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"route": "elsewhere"}, "'route' is unknown"),
+        ({"time": "yesterday"}, "'time' is no time"),
+        ({"time": "2026-01-01T00:00:00"}, "'time' is no time"),
+        ({"reason": None}, "'reason' is missing"),
+        ({"guard": 7}, "'guard' is missing"),
+    ],
+)
+def test_a_line_of_something_else_is_refused_with_its_place(
+    knowgate: Knowgate, log: Path, change: dict[str, Any], words: str
+) -> None:
+    (path,) = log.glob("decisions-*.jsonl")
+    lines = path.read_text().splitlines()
+    lines[2] = json.dumps({**json.loads(lines[2]), **change})
+    path.write_text("\n".join(lines) + "\n")
+
+    refused(knowgate("shadow-report", log), words, f"{path.name}:3")
+
+
+def test_decisions_of_other_guards_are_left_out_and_told(knowgate: Knowgate, log: Path) -> None:
+    other = guarded(DecisionLog(log), policy_with(relevance_threshold=0.05), name="other")
+    ask(other)
+    ask(other)
+
+    last = shadow_report([log]).values
+    first = shadow_report([log], guard="default").values
+    outcome = knowgate("shadow-report", log, "--guard", "default")
+
+    assert (last["guard"], last["decisions"]) == ("other", 20)
+    assert (first["guard"], first["decisions"]) == ("default", 10)
+    assert (outcome.code, "20 decisions of other guards" in outcome.err) == (0, True)
+    refused(knowgate("shadow-report", log, "--guard", "none"), "no decision of this guard")
+
+
+def test_another_log_is_compared_on_the_same_questions(tmp_path: Path, log: Path) -> None:
+    ask(guarded(DecisionLog(tmp_path / "lax"), policy_with(relevance_threshold=0.05)))
+
+    (found,) = shadow_report([log], compare=[tmp_path / "lax"]).values["compared"]
+
+    assert (found["questions"], found["only_here"], found["only_there"]) == (10, 3, 0)
+    assert found["difference"]["value"] == pytest.approx(0.3)
+    assert found["p_value"] == pytest.approx(0.25)
+
+
+def test_a_log_of_an_enforcing_guard_is_no_log_of_shadow_mode(
+    knowgate: Knowgate, tmp_path: Path
+) -> None:
+    ask(guarded(DecisionLog(tmp_path), mode="enforce"))
+
+    outcome = knowgate("shadow-report", tmp_path)
+
+    assert (outcome.code, "acted already" in outcome.err) == (1, True)
+
+
+def test_a_gate_fails_the_command(knowgate: Knowgate, log: Path) -> None:
+    out = log / "report"
+    gate = ("--fail-if", "abstention>30%", "--out", out)
+
+    assert knowgate("shadow-report", log, *gate).code == 1
+    assert knowgate("shadow-report", log, "--fail-if", "abstention>50%", "--out", out).code == 0
+    refused(knowgate("shadow-report", log, *gate[:2]), "--fail-if", "add --out")
+
+
+def test_what_is_no_log_is_refused(knowgate: Knowgate, tmp_path: Path, log: Path) -> None:
+    refused(knowgate("shadow-report", tmp_path / "nowhere"), "no such file")
+    (tmp_path / "empty").mkdir()
+    refused(knowgate("shadow-report", tmp_path / "empty"), "there is no decision")
+    for line, words in (
+        ({"question": "q"}, "says nothing"),
+        ({"right": True}, "names no question"),
+        ({"question": "never asked", "right": True}, "none of these questions"),
+        ({"question": "good question 0", "right": "yes"}, "says nothing"),
+    ):
+        labels = write_lines(tmp_path / "labels.jsonl", [line])
+        refused(knowgate("shadow-report", log, "--labels", labels), words)
+
+
+def test_drift_reads_the_log_too(knowgate: Knowgate, log: Path) -> None:
+    (policy,), (lines,) = log.glob("policy-*.json"), log.glob("decisions-*.jsonl")
+
+    outcome = knowgate("drift", "--policy", policy, "--input", lines, "--window", "100")
+
+    assert (outcome.code, outcome.out.startswith("10 decisions")) == (0, True)
