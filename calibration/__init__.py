@@ -4,6 +4,7 @@ CalibrationRecord                          what policies are fitted on
 fit_platt, CalibratorChoice                scores → probabilities
 ReliabilityDiagram                         how good probabilities are
 SelectiveCurve, OperatingPoint             how well scores tell cases apart, risk against coverage
+PairedScores                               several scorers on the same cases, compared
 Interval, QuestionResamples, mcnemar …     intervals and paired tests
 fit_cascade_bands, fit_hidden_state_probe  parts of confidence estimators
 
@@ -18,6 +19,7 @@ from ._calibrator_choice import CalibratorChoice
 from ._calibrators import fit_platt
 from ._cascade_bands import fit_cascade_bands
 from ._hidden_state_probe import ProbeSearch, fit_hidden_state_probe
+from ._paired_scores import PairedScores
 from ._probability_quality import ReliabilityDiagram
 from ._question_resamples import QuestionResamples
 from ._records import CalibrationRecord
@@ -29,6 +31,7 @@ __all__ = [
     "CalibratorChoice",
     "Interval",
     "OperatingPoint",
+    "PairedScores",
     "ProbeSearch",
     "QuestionResamples",
     "ReliabilityDiagram",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
 
@@ -57,11 +57,15 @@ class QuestionResamples:
         Returns:
             Shape (resamples, columns).
         """
-        parts = [
-            self._weights[start : start + _CHUNK].astype(np.float64) @ counts
-            for start in range(0, len(self._weights), _CHUNK)
-        ]
-        return np.concatenate(parts)
+        return np.concatenate([part @ counts for part in self.parts()])
+
+    def parts(self) -> Iterator[Floats]:
+        """Yield how often each question is drawn, a hundred draws at a time.
+
+        Each part has the shape (draws, questions).
+        """
+        for start in range(0, len(self._weights), _CHUNK):
+            yield self._weights[start : start + _CHUNK].astype(np.float64)
 
     @staticmethod
     def share_interval(value: float, draws: Floats, n: int) -> Interval:
@@ -86,25 +90,27 @@ class QuestionResamples:
         return Interval(value, low, high, n)
 
     @staticmethod
-    def difference_interval(value: float, draws: Floats, n: int) -> Interval:
-        """Give a difference of two shares, in [-1, 1], its 95 % percentile interval.
+    def difference_interval(
+        value: float, draws: Floats, n: int, *, confidence: float = _CONFIDENCE
+    ) -> Interval:
+        """Give a difference of two shares, in [-1, 1], its percentile interval.
 
         Where all draws agree, the interval is as wide as that of a share of 0 among n.
         """
         if n == 0 or math.isnan(value):
             return Interval()
-        low, high = _ends(value, draws)
+        low, high = _ends(value, draws, confidence)
         if low == high:
-            width = Interval.wilson(0, n, _CONFIDENCE).high
+            width = Interval.wilson(0, n, confidence).high
             assert width is not None  # n is positive here
             return Interval(value, max(-1.0, value - width), min(1.0, value + width), n)
         return Interval(value, low, high, n)
 
 
-def _ends(value: float, draws: Floats) -> tuple[float, float]:
+def _ends(value: float, draws: Floats, confidence: float = _CONFIDENCE) -> tuple[float, float]:
     seen = draws[~np.isnan(draws)]
     if not len(seen):
         return value, value
-    tail = (1 - _CONFIDENCE) / 2
+    tail = (1 - confidence) / 2
     low, high = np.quantile(seen, [tail, 1 - tail])
     return min(float(low), value), max(float(high), value)

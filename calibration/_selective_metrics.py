@@ -94,7 +94,7 @@ class OperatingPoint:
             raise ValueError("scores must not be NaN")
         if not len(good) or not len(bad):
             return None
-        may_pass = math.floor(leak * len(bad) + _ROUNDING)
+        may_pass = math.floor(leak * len(bad) + ROUNDING)
         if may_pass >= len(bad):
             return 0.0
         # The best negative that must not pass: the threshold is the next score above it.
@@ -102,7 +102,7 @@ class OperatingPoint:
 
 
 # A product such as 0.29 · 100 falls short of the whole number that it means.
-_ROUNDING = 1e-9
+ROUNDING = 1e-9
 
 
 Losses = Sequence[float] | Sequence[bool] | Floats
@@ -280,7 +280,7 @@ class SelectiveCurve:
         if not len(positives) or not len(negatives):
             return None
         weights = np.ones((1, len(positives)), dtype=np.float64), np.ones((1, len(negatives)))
-        return float(_weighted_auroc(np.asarray(positives), np.asarray(negatives), *weights)[0])
+        return float(weighted_auroc(np.asarray(positives), np.asarray(negatives), *weights)[0])
 
     @staticmethod
     def bootstrap_auroc(
@@ -335,7 +335,7 @@ class SelectiveCurve:
             picks = rng.multinomial(
                 len(questions), [1 / len(questions)] * len(questions), size=count
             )
-            values = _weighted_auroc(positives, negatives, picks[:, owner_p], picks[:, owner_n])
+            values = weighted_auroc(positives, negatives, picks[:, owner_p], picks[:, owner_n])
             # A draw without any positive or negative has no AUROC and is left out.
             drawn.extend(values[np.isfinite(values)].tolist())
         tail = (1 - confidence) / 2
@@ -382,7 +382,7 @@ def _without_spread(value: float, n: int, confidence: float) -> Interval:
     return Interval(value, low, Interval.wilson(above, n, confidence).high, n)
 
 
-def _weighted_auroc(
+def weighted_auroc(
     positives: NDArray[np.float64],
     negatives: NDArray[np.float64],
     positive_weights: NDArray[np.floating | np.integer],

@@ -40,6 +40,10 @@ COMMANDS = MappingProxyType(
             "Choose the thresholds that keep the risk below the bound, with a guarantee.",
             ("_calibrate",),
         ),
+        "compare-scorers": Entry(
+            "Compare scorers on your own questions, and say which one to take.",
+            ("_compare_scorers",),
+        ),
         "dashboards": Entry(
             "Write a dashboard for Grafana, and recording and alert rules for Prometheus.",
             ("_dashboards",),

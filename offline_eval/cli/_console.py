@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -46,6 +46,28 @@ def checked_id(value: Mapping[str, Any], where: str) -> None:
             where=where,
             hint="use text or a whole number as id",
         ) from None
+
+
+def aligned(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a table for a terminal or a pipe, which has no width.
+
+    Args:
+        columns: headings.
+        lines: a cell per column; columns of numbers are aligned to the right.
+    """
+    by_column = list(zip(columns, *lines, strict=True))
+    widths = [max(map(len, column)) for column in by_column]
+    numbers = [all(map(_is_number, column[1:])) for column in by_column]
+    for line in (columns, *lines):
+        cells = (
+            f"{cell:>{width}}" if right else f"{cell:<{width}}"
+            for cell, width, right in zip(line, widths, numbers, strict=True)
+        )
+        yield "  ".join(cells).rstrip()
+
+
+def _is_number(cell: str) -> bool:
+    return cell.removeprefix("≤ ").replace(".", "", 1).isdigit()
 
 
 @contextlib.contextmanager

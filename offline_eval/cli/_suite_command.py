@@ -32,7 +32,7 @@ from ..suites import (
 from ._app import app
 from ._call_options import CallOptions, EngineName
 from ._call_progress import call_stages
-from ._console import err, out
+from ._console import aligned, err, out
 
 _SYSTEMS, _CALLS = "Systems under test", "Calls"
 AnySuite = Suite[Any, Any, Any, Any]
@@ -84,12 +84,24 @@ def suite_function(suite: AnySuite) -> Callable[..., None]:
         own = {field: given.pop(field) for field in options}
         _run(suite, settings_of(suite.settings, own), given)
 
-    parameters = [*options.values(), *shared]
+    return with_options(command, [*options.values(), *shared], inspect.getdoc(type(suite)))
+
+
+def with_options(
+    command: Callable[..., None], options: Iterable[inspect.Parameter], doc: str | None
+) -> Callable[..., None]:
+    """Give a function the options of a command, and its help.
+
+    Args:
+        command: takes the values as keyword arguments.
+        options: in the order of the help, but required ones first.
+        doc: the help.
+    """
     # Required options first: Python wants it so.
-    parameters.sort(key=lambda one: one.default is not inspect.Parameter.empty)
+    parameters = sorted(options, key=lambda one: one.default is not inspect.Parameter.empty)
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {one.name: one.annotation for one in parameters}
-    command.__doc__ = inspect.getdoc(type(suite))
+    command.__doc__ = doc
     return command
 
 
@@ -211,20 +223,20 @@ def _split(texts: Iterable[object]) -> list[str]:
 
 def _shared_options(suite: AnySuite) -> list[inspect.Parameter]:
     found = [
-        _shared("out_dir", Path | None, "--out", "Run folder; resumed if it exists."),
-        _shared("dry_run", bool, "--dry-run", "Count the cases; ask and write nothing.", False),
-        _shared("json_file", Path | None, "--json", "With --dry-run: the counts as JSON."),
-        _shared("retry_failed", bool, "--retry-failed", "Ask again for rows with an error.", False),
-        _shared("timeout", float | None, "--timeout", "Seconds per case.", None, _CALLS),
-        _shared("concurrency", int, "--concurrency", "Calls at once.", 8, _CALLS),
+        shared("out_dir", Path | None, "--out", "Run folder; resumed if it exists."),
+        shared("dry_run", bool, "--dry-run", "Count the cases; ask and write nothing.", False),
+        shared("json_file", Path | None, "--json", "With --dry-run: the counts as JSON."),
+        shared("retry_failed", bool, "--retry-failed", "Ask again for rows with an error.", False),
+        shared("timeout", float | None, "--timeout", "Seconds per case.", None, _CALLS),
+        shared("concurrency", int, "--concurrency", "Calls at once.", 8, _CALLS),
     ]
     if inspect.iscoroutinefunction(suite.answer):
         found += [
-            _shared("rate", float | None, "--rate", "Calls per second at most.", None, _CALLS),
-            _shared("max_attempts", int | None, "--max-attempts", "Attempts per call.", 3, _CALLS),
-            _shared("engine", EngineName, "--engine", "local or ray.", EngineName.LOCAL, _CALLS),
-            _shared("workers", int | None, "--workers", "ray: processes.", None, _CALLS),
-            _shared(
+            shared("rate", float | None, "--rate", "Calls per second at most.", None, _CALLS),
+            shared("max_attempts", int | None, "--max-attempts", "Attempts per call.", 3, _CALLS),
+            shared("engine", EngineName, "--engine", "local or ray.", EngineName.LOCAL, _CALLS),
+            shared("workers", int | None, "--workers", "ray: processes.", None, _CALLS),
+            shared(
                 "ray_address",
                 str | None,
                 "--ray-address",
@@ -236,7 +248,7 @@ def _shared_options(suite: AnySuite) -> list[inspect.Parameter]:
     if suite.takes_model:
         model = suite.default_model
         found += [
-            _shared(
+            shared(
                 "model",
                 str,
                 "--model",
@@ -245,7 +257,7 @@ def _shared_options(suite: AnySuite) -> list[inspect.Parameter]:
                 model or inspect.Parameter.empty,
                 _SYSTEMS,
             ),
-            _shared(
+            shared(
                 "guard",
                 list[str] | None,
                 "--guard",
@@ -254,7 +266,7 @@ def _shared_options(suite: AnySuite) -> list[inspect.Parameter]:
                 None,
                 _SYSTEMS,
             ),
-            _shared(
+            shared(
                 "scorer",
                 str | None,
                 "--scorer",
@@ -267,7 +279,7 @@ def _shared_options(suite: AnySuite) -> list[inspect.Parameter]:
     return found
 
 
-def _shared(
+def shared(
     name: str, kind: Any, option: str, help_text: str, default: Any = None, panel: str | None = None
 ) -> inspect.Parameter:
     return inspect.Parameter(
@@ -327,21 +339,9 @@ def _totals(suite: AnySuite, totals: RunTotals) -> list[str]:
 
 
 def _show(found: DryRun, json_file: Path | None) -> None:
-    # Not folded to the terminal: a pipe has no width.
-    columns = list(zip(found.columns, *found.lines, strict=True))
-    widths = [max(map(len, column)) for column in columns]
-    numbers = [all(_is_number(cell) for cell in column[1:]) for column in columns]
-    for line in (found.columns, *found.lines):
-        cells = (
-            f"{cell:>{width}}" if right else f"{cell:<{width}}"
-            for cell, width, right in zip(line, widths, numbers, strict=True)
-        )
-        out.print("  ".join(cells).rstrip(), markup=False, soft_wrap=True)
+    for line in aligned(found.columns, found.lines):
+        out.print(line, markup=False, soft_wrap=True)
     for note in found.notes:
         out.print(note, markup=False)
     if json_file is not None:
         write_json(json_file, dict(found.values))
-
-
-def _is_number(cell: str) -> bool:
-    return cell.removeprefix("≤ ").isdigit()

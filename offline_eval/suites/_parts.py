@@ -229,3 +229,16 @@ def check_replies(given: Sequence[System], replies: Path | None) -> None:
         raise InputError("is missing", where="--replies", hint="name the logged replies")
     if replies is not None and not replayed and any(one.source for one in given):
         raise InputError("is for --model replay", where="--replies", hint="leave it out")
+
+
+def questions_tuned_on(scorer: object, questions: Mapping[str, str]) -> list[str]:
+    """Return the ids of the questions that a scorer was tuned on, sorted.
+
+    Args:
+        scorer: one that was never tuned knows no questions.
+        questions: texts by id.
+    """
+    tuned_on = getattr(scorer, "tuned_on", None)
+    if tuned_on is None:
+        return []
+    return sorted(name for name, question in questions.items() if tuned_on(question))

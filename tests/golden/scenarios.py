@@ -17,6 +17,7 @@ COMMANDS = (
     "",
     "abstained",
     "calibrate",
+    "compare-scorers",
     "demo",
     "doctor",
     "drift",

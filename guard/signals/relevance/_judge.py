@@ -9,6 +9,7 @@ always the same prompt.
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Generator, Sequence
 from typing import Any
 
@@ -112,6 +113,12 @@ class SufficiencyJudge:
                 raise InputError("must be at least 1", where=name)
         self._scores_options = isinstance(language_model, ScoringLanguageModel)
         self._verdicts: ByteCache[bytes, float] = ByteCache(cache_bytes, lambda _: 24, "verdicts")
+        self._calls, self._counting = 0, threading.Lock()
+
+    @property
+    def calls(self) -> int:
+        """How often the language model was asked so far; a kept verdict is no call."""
+        return self._calls
 
     @property
     def fingerprint(self) -> Fingerprint:
@@ -244,14 +251,17 @@ class SufficiencyJudge:
     def _verdict(self, prompt: str) -> Steps[float]:
         if self._scores_options:
             yes, no = (tuple(s for word in words for s in spellings(word)) for words in (_YES, _NO))
+            self._count(1)
             scores = yield Score(prompt, (*yes, *no))
             return share_of_yes(scores[: len(yes)], scores[len(yes) :])
+        self._count(1)
         replies: list[Generation] = yield Draw(prompt)
         # Of "**Yes**" the first token is another one, whose probability says nothing.
         if replies[0].token_logprobs and replies[0].text.lstrip(" ")[:1].isalpha():
             return first_token_share(replies[0])
         sampling, failure = self._sampling, no_verdict()
         if sampling.n > 1:
+            self._count(sampling.n - 1)
             try:
                 replies += yield Draw(prompt, sampling.n - 1, sampling.temperature, sampling.seed)
             except PartialGenerationsError as error:
@@ -261,6 +271,10 @@ class SufficiencyJudge:
         if 2 * len(verdicts) <= sampling.n:
             raise failure
         return sum(verdicts) / len(verdicts)
+
+    def _count(self, calls: int) -> None:
+        with self._counting:
+            self._calls += calls
 
     # -- prompts ----------------------------------------------------------------------
 

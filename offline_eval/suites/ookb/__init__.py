@@ -9,6 +9,8 @@ from __future__ import annotations
 from .._registry import register
 from ._instruments import Instruments
 from ._measure import MEASURE
+from ._scorer_comparison import ScorerComparison
+from ._scorers import compare_scorers
 from ._signals_summary import replayed_decisions
 from ._suite import OokbSuite
 
@@ -16,6 +18,8 @@ __all__ = [
     "MEASURE",
     "Instruments",
     "OokbSuite",
+    "ScorerComparison",
+    "compare_scorers",
     "replayed_decisions",
 ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,6 +14,7 @@ from langchain_core.documents import Document
 from ....adapters.langchain import RetrievalError
 from ....guard import Guard, GuardOptions
 from ....guard.contracts import RelevanceScorer
+from ....guard.decision import Decision
 from ....guard.engine import BiEncoderScorer
 from ....guard.errors import InputError, KnowgateError, SignalError
 from ....guard.policy import Policy
@@ -91,11 +93,15 @@ class Instruments(System):
     Args:
         scorer: called through the guard itself.
         encoder: of questions and passages.
+
+    Attributes:
+        seconds: that the last judgement took, without retrieval.
     """
 
     def __init__(self, scorer: RelevanceScorer, encoder: Encoder) -> None:
         super().__init__("measure")
         self.scorer, self.encoder = scorer, encoder
+        self.seconds = 0.0
         self._index: PassageIndex | None = None
 
     def aggregator(self, settings: MeasureSettings) -> str:
@@ -137,6 +143,18 @@ class Instruments(System):
         vector = self.encoder.embed([case.question])[0]
         return self._index.nearest_for(case, vector, self.settings.top_k)
 
+    def judged(self, question: str, passages: Sequence[object]) -> Decision:
+        """Judge whether the passages suffice.
+
+        Raises:
+            SignalError: the scorer failed.
+        """
+        began = time.perf_counter()
+        try:
+            return self.measuring.decide(question, passages)
+        finally:
+            self.seconds = time.perf_counter() - began
+
     @cached_property
     def measuring(self) -> Guard:
         """The guard that measures: the same that serves, but failures become rows."""
@@ -169,7 +187,7 @@ class Instruments(System):
         scorer = own or load_scorer(settings.scorer or DEFAULT_SCORER)
         aggregator = guard.policy.aggregator if guard is not None and own is not None else ""
         if chain is None:
-            chain, details = _over_documents(settings, scorer)
+            chain, details = over_documents(settings, scorer)
         return ServedInstruments(scorer, chain, aggregator=aggregator, details=details)
 
 
@@ -329,7 +347,7 @@ def _others(source: Source, documents: Iterable[Document]) -> list[Document]:
     return [one for one in documents if not source.leaves_out(one)]
 
 
-def _over_documents(
+def over_documents(
     settings: MeasureSettings, scorer: RelevanceScorer
 ) -> tuple[ServedChain, dict[str, Any]]:
     """Make a chain over the chunks of a folder, searched by embeddings in memory."""

@@ -27,7 +27,7 @@ from ...run import (
     TableSpec,
 )
 from ...systems import Case
-from .._parts import ModelChoice, System, Work
+from .._parts import ModelChoice, System, Work, questions_tuned_on
 from ..base import Suite, SuiteRun
 from ._cases import build_cases
 from ._instruments import Instruments, MeasuredCase, ServedInstruments
@@ -173,12 +173,27 @@ MEASURE = MeasureSuite()
 
 def _tuned_on(instruments: Instruments, cases: Sequence[MeasuredCase]) -> dict[str, Any]:
     """Name the questions that the scorer was tuned on, which may not calibrate it."""
-    tuned_on = getattr(instruments.scorer, "tuned_on", None)
-    if tuned_on is None:
-        return {}
     asked = {one.record.question_id: one.record.question for one in cases}
-    found = sorted(name for name, question in asked.items() if tuned_on(question))
+    found = questions_tuned_on(instruments.scorer, asked)
     return {"tuned_on": found} if found else {}
+
+
+def require_not_tuned_on(
+    instruments: Instruments, cases: Sequence[MeasuredCase], name: str
+) -> None:
+    """Reject questions that a scorer was tuned on: on them it looks better than it is.
+
+    Raises:
+        InputError: there are such questions; names the scorer.
+    """
+    found = _tuned_on(instruments, cases).get("tuned_on")
+    if found:
+        raise InputError(
+            f"was tuned on {len(found)} of these questions, e.g. {found[0][:80]!r}, on which it "
+            "looks better than it is",
+            where=f"--scorer {name}",
+            hint="compare on other questions than `knowgate tune relevance` was given",
+        )
 
 
 def _served_cases(record: QuestionRecord, kinds: Sequence[CaseKind]) -> list[MeasuredCase]:
@@ -251,7 +266,7 @@ def _measured(asked: MeasuredCase, system: Instruments) -> MeasuredRow:
     try:
         found = system.found(asked)
         fields["retrieved"], fields["retrieval_miss"] = found.ids, found.missed
-        decision = system.measuring.decide(case.question, found.passages)
+        decision = system.judged(case.question, found.passages)
         fields["scores"] = decision.scores
         if decision.raw_relevance is None:
             raise SignalValueError("relevance", "the aggregate of the scores is not finite")

@@ -1,0 +1,194 @@
+"""Several scorers on the same cases: numbers by hand, and which one is to be taken."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from knowgate.calibration import Interval
+from knowgate.guard.errors import InputError
+from knowgate.offline_eval.run import MeasuredRun
+from knowgate.offline_eval.suites.ookb._scorer_comparison import (
+    MeasuredScorer,
+    Outcome,
+    ScorerChoice,
+    ScorerComparison,
+    ScorerDifference,
+    ScorerNumbers,
+    choose_scorer,
+)
+from knowgate.offline_eval.suites.ookb._scorers import folder_name
+from knowgate.offline_eval.suites.ookb._scorers_report import scorers_document
+from tests.offline_eval.suites.ookb.written_rows import Row, WriteRun, case, failed, missed, pairs
+
+
+def _scorer(write_run: WriteRun, tmp_path: Path, name: str, rows: list[Row]) -> MeasuredScorer:
+    folder = write_run(rows)
+    kept = folder.rename(tmp_path / f"kept-{name}")
+    return MeasuredScorer(name, MeasuredRun.read(kept, unfinished=True), (2.0, 8.0, 3.0), None)
+
+
+def test_the_numbers_are_those_computed_by_hand(write_run: WriteRun, tmp_path: Path) -> None:
+    one = _scorer(write_run, tmp_path, "one", pairs([4, 3, 2, 1], [2.5, 0, -1, -2]))
+    rows = pairs([4, 1, 2, 3], [2.5, 2.5, 0, 0])
+    rows[-1] = failed(3, "left_out")  # abstained from: below all others
+    other = _scorer(write_run, tmp_path, "other", rows)
+
+    found = ScorerComparison.of([one, other], risk=0.25)
+
+    first, second = found.scorers
+    assert (first.auroc.value, second.auroc.value) == (14 / 16, 12 / 16)
+    assert (first.false_abstention.value, second.false_abstention.value) == (0.0, 0.5)
+    assert (first.failed, second.failed, second.cases) == (0, 1, 8)
+    assert second.errors == {"SignalTimeoutError": 1}
+    assert (first.milliseconds, first.calls) == (3.0, 0.0)
+    [difference] = found.differences
+    assert difference.auroc.value == 2 / 16
+    assert difference.false_abstention.value == -0.5
+    assert (found.questions, found.passages, found.missed) == (4, 4, 0)
+    value = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert value["scorers"][0]["auroc"]["value"] == 14 / 16
+    assert value["choice"]["outcome"] == "cannot_be_told"
+
+
+def test_a_retrieval_miss_says_nothing_about_a_scorer(write_run: WriteRun, tmp_path: Path) -> None:
+    rows = [*pairs([4, 3], [1, 0]), missed(2, 9.0), case(2, "left_out", 2.0)]
+    # Scorers that failed do not all know that the passage was not retrieved.
+    other = [*pairs([4, 3], [1, 0]), failed(2, "in_kb"), case(2, "left_out", 2.0)]
+    found = ScorerComparison.of(
+        [
+            _scorer(write_run, tmp_path, "one", rows),
+            _scorer(write_run, tmp_path, "other", other),
+        ],
+        risk=0.1,
+    )
+    assert found.missed == 1
+    assert [one.auroc.value for one in found.scorers] == [1.0, 1.0]
+
+
+def test_a_scorer_that_always_fails_has_no_number_and_is_not_taken(
+    write_run: WriteRun, tmp_path: Path
+) -> None:
+    good = [2 + i / 100 for i in range(40)]
+    rows = pairs(good, [x - 2 for x in good])
+    broken = [failed(i, kind) for i in range(40) for kind in ("in_kb", "left_out")]
+    found = ScorerComparison.of(
+        [
+            _scorer(write_run, tmp_path, "works", rows),
+            _scorer(write_run, tmp_path, "broken", broken),
+        ],
+        risk=0.1,
+    )
+    assert found.scorers[1].auroc.value is None
+    assert found.scorers[1].false_abstention.value is None
+    assert (found.scorers[1].failed, found.failed) == (80, 80)
+    assert found.differences == ()
+    assert found.choice.take == "works"
+    assert "broken (80 of its 80 cases failed)" in found.choice.reason
+    document = scorers_document(found)
+    assert document.warnings == ["broken failed on 80 of 80 cases (80 SignalTimeoutError)."]
+    assert list(found.curves) == ["works"]
+
+
+def test_other_questions_are_not_compared(write_run: WriteRun, tmp_path: Path) -> None:
+    one = _scorer(write_run, tmp_path, "one", pairs([4, 3], [1, 0]))
+    other = _scorer(write_run, tmp_path, "other", pairs([4], [1]))
+    with pytest.raises(InputError, match="other and one were measured on different questions"):
+        ScorerComparison.of([one, other], risk=0.1)
+
+
+# -- which one to take --------------------------------------------------------------------
+
+
+def _numbers(name: str, milliseconds: float, *, calls: float = 0, failed: int = 0) -> ScorerNumbers:
+    auroc = Interval(0.8, 0.7, 0.9, 50)
+    return ScorerNumbers(name, auroc, Interval(), 100, failed, {}, milliseconds, calls)
+
+
+def _difference(first: str, second: str, low: float, high: float) -> ScorerDifference:
+    return ScorerDifference(first, second, Interval((low + high) / 2, low, high, 50), Interval())
+
+
+CHEAP, DEAR = _numbers("cheap", 1.0), _numbers("dear", 900.0, calls=1)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "outcome", "take"),
+    [
+        (0.02, 0.09, Outcome.BETTER, "dear"),
+        (-0.09, -0.02, Outcome.BETTER, "cheap"),
+        (-0.03, 0.01, Outcome.AS_GOOD, "cheap"),
+        (-0.03, 0.09, Outcome.CANNOT_BE_TOLD, "cheap"),
+    ],
+)
+def test_the_cheapest_that_is_not_worse_is_taken(
+    low: float, high: float, outcome: Outcome, take: str
+) -> None:
+    for given in (
+        [_difference("dear", "cheap", low, high)],
+        [_difference("cheap", "dear", -high, -low)],
+    ):
+        found = choose_scorer([DEAR, CHEAP], given, 50)
+        assert (found.outcome, found.take) == (outcome, take)
+        assert take in found.reason
+
+
+def test_a_call_of_a_language_model_costs_more_than_any_time() -> None:
+    slow = _numbers("slow", 5000.0)
+    found = choose_scorer([slow, DEAR], [_difference("slow", "dear", -0.01, 0.01)], 50)
+    assert found.take == "slow"
+
+
+def test_one_that_is_worse_than_a_third_is_not_taken() -> None:
+    middle = _numbers("middle", 20.0)
+    differences = [
+        _difference("dear", "middle", -0.01, 0.015),
+        _difference("dear", "cheap", 0.03, 0.08),
+        _difference("middle", "cheap", 0.01, 0.09),
+    ]
+    found = choose_scorer([CHEAP, middle, DEAR], differences, 50)
+    assert (found.outcome, found.take) == (Outcome.AS_GOOD, "middle")
+
+
+def test_too_few_passages_tell_nothing() -> None:
+    found = choose_scorer([CHEAP, DEAR], [_difference("cheap", "dear", 0.1, 0.2)], 29)
+    assert found == ScorerChoice(
+        Outcome.CANNOT_BE_TOLD,
+        None,
+        "Which one is better cannot be told from questions on 29 passages: at least 30 are needed.",
+    )
+
+
+def test_none_is_taken_where_none_is_fit() -> None:
+    chance = ScorerNumbers("coin", Interval(0.5, 0.4, 0.6, 50), Interval(), 100, 0, {}, 1.0, 0)
+    found = choose_scorer(
+        [chance, _numbers("broken", 1.0, failed=6)], [_difference("coin", "broken", -1, 1)], 50
+    )
+    assert (found.outcome, found.take) == (Outcome.NONE, None)
+    assert "coin: it is not shown to be better than chance" in found.reason
+    assert "broken: 6 of its 100 cases failed" in found.reason
+
+
+def test_a_few_failures_are_no_reason_against_a_scorer() -> None:
+    found = choose_scorer(
+        [_numbers("cheap", 1.0, failed=5), DEAR], [_difference("dear", "cheap", -0.1, 0.0)], 50
+    )
+    assert found.take == "cheap"
+
+
+def test_each_scorer_has_a_folder_of_its_own() -> None:
+    names = [
+        "sufficiency",
+        "judge:openai:gpt-4o-mini",
+        "hf:A/b",
+        "hf:a/B",
+        "hf:a_b",
+        "../x",
+        "SUFF",
+    ]
+    folders = [folder_name(name) for name in names]
+    assert folders[0] == "sufficiency"
+    assert len({name.lower() for name in folders}) == len(names)
+    assert all(name == Path(name).name and not name.startswith(".") for name in folders)
