@@ -17,7 +17,6 @@ COMMANDS = (
     "",
     "abstained",
     "calibrate",
-    "compare-scorers",
     "demo",
     "doctor",
     "drift",
@@ -52,6 +51,7 @@ COMMANDS = (
     "tune relevance",
     "tune scenarios",
     "measure",
+    "compare-scorers",
 )
 
 

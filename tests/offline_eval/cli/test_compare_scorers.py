@@ -107,7 +107,7 @@ def test_scorers_are_measured_on_the_same_cases_and_one_is_named(
     assert "coverage-leak" in Path("scorer-comparison/report.html").read_text()
 
 
-def test_failed_cases_are_counted_asked_again_and_never_a_success(compare: Knowgate) -> None:
+def test_failed_cases_are_counted_and_asked_again_and_scorers_are_added(compare: Knowgate) -> None:
     arguments = ("--scorer", "lexical", "--scorer", "sometimes", "--json", "out.json")
     done = compare(*arguments)
     assert done.code == 1
@@ -119,25 +119,15 @@ def test_failed_cases_are_counted_asked_again_and_never_a_success(compare: Knowg
     assert "8 of 64" in done.out
     assert "sometimes (8 of its 64 cases failed)" in done.out
 
-    # Nothing is asked twice: neither of the other cases, nor of the other scorer.
+    # Nothing is asked twice: neither of the other cases, nor of the other scorer. And one is added.
     _Broken.working, _Broken.asked = True, 0
-    again = compare(*arguments, "--retry-failed")
+    kept = Path("scorer-comparison/lexical/rows.jsonl").read_bytes()
+    again = compare(*arguments, "--retry-failed", "--scorer", "judge:python:own_models:toy")
     assert again.code == 0, again.err
+    assert len(_scorers_of(Path("out.json"))) == 3
     assert _scorers_of(Path("out.json"))["sometimes"]["failed"] == 0
     assert 0 < _Broken.asked < 20  # its probe, and the cases that had failed
-
-
-def test_a_scorer_is_added_to_what_was_measured(compare: Knowgate) -> None:
-    _Broken.working = True
-    compare("--scorer", "lexical", "--scorer", "sometimes")
-    kept = Path("scorer-comparison/lexical/rows.jsonl").read_bytes()
-    done = compare(
-        "--scorer", "lexical", "--scorer", "sometimes", "--scorer", "judge:python:own_models:toy",
-        "--json", "out.json",
-    )  # fmt: skip
-    assert done.code == 0, done.err
     assert Path("scorer-comparison/lexical/rows.jsonl").read_bytes() == kept
-    assert len(_scorers_of(Path("out.json"))) == 3
 
 
 @pytest.mark.parametrize(
