@@ -1,0 +1,84 @@
+"""A real server: streams as they arrive, and the end after SIGTERM."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import socket
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from knowgate.adapters.serve import bound_socket, serve
+from knowgate.guard import InputError
+from tests.adapters.serve.service import GOOD, Model, chat, chunk, make_app
+from tests.support.commands import Program
+
+PATH = "/v1/chat/completions"
+
+
+class _Halting(Model):
+    """Streams a word, and the rest once a file is there."""
+
+    def __init__(self, go: Path) -> None:
+        super().__init__()
+        self._go = go
+
+    async def _chunks(self, body: dict[str, Any]):  # type: ignore[no-untyped-def, override]
+        yield chunk("At", body)
+        while not self._go.exists():  # noqa: ASYNC110 - another process makes it
+            await asyncio.sleep(0.002)
+        yield chunk("nine.", body)
+        yield b"data: [DONE]\n\n"
+
+
+def _serve(go: str) -> None:
+    listening = bound_socket("127.0.0.1", 0, has_token=False)
+    print(listening.getsockname()[1], flush=True)
+    serve(make_app(model=_Halting(Path(go))), listening)
+    print("ended", flush=True)
+
+
+@pytest.mark.enable_socket
+def test_a_stream_arrives_unbuffered_and_ends_after_sigterm(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    with Program(_serve, str(go)) as program:
+        base = f"http://127.0.0.1:{program.first_line()}"
+        with httpx.Client(base_url=base, timeout=60, trust_env=False) as client:
+            assert client.get("/readyz").json()["status"] == "ready"
+            with client.stream("POST", PATH, json=chat("When?", GOOD, stream=True)) as running:
+                assert running.headers["x-knowgate-route"] == "follow_context"
+                lines = running.iter_lines()
+                first = json.loads(next(lines).removeprefix("data: "))
+                # The upstream has not said more yet.
+                assert first["choices"][0]["delta"]["content"] == "At"
+
+                program.signal(signal.SIGTERM)
+
+                program.wait_until(lambda: client.get("/readyz").status_code == 503)
+                late = client.post("/v1/decide", json={"question": "q"})
+                assert (late.status_code, late.json()["error"]["code"]) == (503, "draining")
+                go.touch()
+                rest = "\n".join(lines)
+        assert "nine." in rest
+        assert rest.rstrip().endswith("[DONE]")
+        assert program.wait() == 0
+        assert "ended" in program.out
+        assert "When?" not in program.err + program.out
+
+
+def test_other_machines_need_a_token() -> None:
+    for host in ("0.0.0.0", "::", "192.0.2.1", "example.com"):
+        with pytest.raises(InputError, match="needs a token"):
+            bound_socket(host, 0, has_token=False)
+
+
+@pytest.mark.enable_socket
+def test_a_port_that_is_taken_is_one_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(InputError, match="cannot listen"):
+            bound_socket("127.0.0.1", port, has_token=False)

@@ -1,0 +1,122 @@
+"""`knowgate serve`: what it is started with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from knowgate.guard import Guard, Policy
+from knowgate.guard.signals.relevance import LexicalScorer
+from knowgate.guard.testing import FakeScorer
+from tests.offline_eval.cli.commands import Knowgate, refused
+
+_SCORER = FakeScorer({"nine": 0.9})
+own_guard = Guard(
+    Policy(scorer=_SCORER.fingerprint, relevance_threshold=0.5), scorer=_SCORER, metrics=False
+)
+OWN = "tests.offline_eval.cli.test_serve:own_guard"
+
+
+def find(question: str) -> list[str]:
+    return ["We open at nine."]
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The application that would be served, and the options of its server."""
+    found: dict[str, Any] = {}
+
+    def serve(app: Any, listening: Any, **options: Any) -> None:
+        found.update(app=app, address=listening.getsockname(), **options)
+
+    monkeypatch.setattr("knowgate.adapters.serve._server.serve", serve)
+    for name in ("KNOWGATE_TOKEN", "KNOWGATE_UPSTREAM", "KNOWGATE_UPSTREAM_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    return found
+
+
+@pytest.mark.enable_socket
+def test_a_policy_is_served_on_this_machine_only(
+    knowgate: Knowgate, served: dict[str, Any], tmp_path: Path
+) -> None:
+    Policy.for_scorer(LexicalScorer(), threshold=0.5).save(tmp_path / "policy.json")
+
+    done = knowgate("serve", "--policy", tmp_path / "policy.json", "--port", "0")
+
+    assert done.code == 0, done
+    host, port = served["address"]
+    assert host == "127.0.0.1"
+    assert done.out.startswith(f"serving on http://127.0.0.1:{port} — the policy is not calibr")
+    assert served["drain_seconds"] == 30.0
+
+
+@pytest.mark.enable_socket
+async def test_a_proxy_with_everything_of_ones_own(
+    knowgate: Knowgate,
+    served: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("KNOWGATE_TOKEN", "a token that is long")
+    monkeypatch.setenv("KNOWGATE_UPSTREAM", "http://127.0.0.1:1/v1")
+    (tmp_path / "prompt.txt").write_text("{context}: {question}")
+    (tmp_path / "replies.json").write_text(json.dumps({"default": "No."}))
+    arguments = ["--guard", OWN, "--port", "0", "--host", "0.0.0.0", "--retries", "0"]
+    arguments += ["--retriever", "tests.offline_eval.cli.test_serve:find"]
+    arguments += ["--prompt", str(tmp_path / "prompt.txt")]
+    done = knowgate("serve", *arguments, "--replies", tmp_path / "replies.json")
+
+    assert done.code == 0, done
+    assert "not calibrated" in done.out
+    transport = httpx.ASGITransport(served["app"])
+    headers = {"authorization": "Bearer a token that is long"}
+    async with httpx.AsyncClient(
+        transport=transport, base_url="http://elsewhere", headers=headers
+    ) as client:
+        assert (await client.get("/readyz")).json()["proxy"]
+        empty = (await client.post("/v1/decide", json={"question": "When?"})).json()
+        asked = {"model": "m", "messages": [{"role": "user", "content": "When?"}]}
+        found = await client.post("/v1/chat/completions", json=asked)
+    assert empty["reply"] == "No."
+    # The retriever's passages suffice, and nobody listens at the upstream.
+    assert found.headers["x-knowgate-route"] == "follow_context"
+    assert found.json()["error"]["code"] == "upstream_unreachable"
+
+
+@pytest.mark.enable_socket
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "exactly one of --policy, --guard and --uncalibrated"),
+        (["--uncalibrated", "--guard", OWN], "exactly one of"),
+        (["--policy", "missing.json"], "missing.json"),
+        (["--guard", "tests.offline_eval.cli.test_serve:find", "--shadow"], "--guard"),
+        (["--guard", "json:JSONDecoder"], "name a knowgate.Guard"),
+        (["--guard", OWN, "--host", "0.0.0.0"], "KNOWGATE_TOKEN"),
+        (["--guard", OWN, "--upstream", "ftp://x"], "is no URL"),
+        (["--guard", OWN, "--retriever", "json:loads"], "--upstream"),
+        (["--guard", OWN, "--upstream", "http://x", "--retriever", "json:nothing"], "json:nothing"),
+        (["--guard", OWN, "--upstream", "http://x", "--prompt", "README.md"], "other slots"),
+        (["--guard", OWN, "--replies", "missing.json"], "missing.json"),
+        (["--guard", OWN, "--port", "70000"], "--port"),
+    ],
+    ids=lambda value: " ".join(value)[:60] if isinstance(value, list) else "",
+)
+def test_what_cannot_be_served_is_one_line(
+    knowgate: Knowgate, served: dict[str, Any], arguments: list[str], words: str
+) -> None:
+    refused(knowgate("serve", "--port", "0", *arguments), words)
+    assert not served
+
+
+@pytest.mark.enable_socket
+def test_a_token_that_can_be_guessed_is_rejected(
+    knowgate: Knowgate, served: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KNOWGATE_TOKEN", "secret")
+    refused(knowgate("serve", "--guard", OWN, "--port", "0"), "16 characters", "openssl")
+    assert not served
