@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,9 @@ from knowgate.offline_eval.cli._grafana import dashboard
 from tests.calibration.monitoring.populations import GUARANTEE
 from tests.offline_eval.cli.commands import Knowgate, refused
 from tests.support.guards import policy_with
+from tests.support.paths import ROOT
+from tests.support.prometheus import needs_promtool, promtool
 
-PROMTOOL = shutil.which("promtool")
-needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")
 LIMITS = AlertLimits(risks={"all": 0.1, "answer": 0.05}, fingerprint="0123456789ab")
 
 
@@ -40,47 +39,63 @@ def queries() -> Iterator[str]:
             yield expr.replace("$job", ".*").replace("$guard", ".*")
 
 
-def exported() -> set[str]:
-    """The names of all series that the product exports."""
+@dataclass(frozen=True)
+class Exported:
+    """A metric of the product: the names of its series, and its labels."""
+
+    series: set[str]
+    labels: tuple[str, ...]
+
+
+def exported() -> dict[str, Exported]:
+    """Everything that the product exports, by the name in the reference."""
     registry = CollectorRegistry()
-    GuardMetrics.on(registry)
-    DecisionMonitor(policy_with(), registry=registry)
-    names: set[str] = set()
-    for collector in list(registry._collector_to_names.values()):
-        names.update(collector)
-    return names
+    kept = GuardMetrics.on(registry), DecisionMonitor(policy_with(), registry=registry)
+    assert kept
+    ends = {"counter": ("_total",), "histogram": ("_bucket", "_count", "_sum")}
+    found: dict[str, Exported] = {}
+    for collector in registry._collector_to_names:
+        for family in collector.describe():
+            series = {family.name + end for end in ends.get(family.type, ("",))}
+            name = family.name + ("_total" if family.type == "counter" else "")
+            labels = getattr(family, "_labelnames", getattr(collector, "_labelnames", ()))
+            found[name] = Exported(series, tuple(labels))
+    return found
 
 
-def checked_by_promtool(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    assert PROMTOOL is not None
-    return subprocess.run(
-        [PROMTOOL, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False
-    )
+def test_the_reference_lists_every_metric_with_its_labels() -> None:
+    page = (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`knowgate_[^|]+) \| ([^|]+) \|$", page, re.MULTILINE)
+    documented = {name: words for names, words in rows for name in re.findall(r"`(\w+)`", names)}
+
+    known = exported()
+    assert set(documented) == set(known)
+    for name, metric in known.items():
+        assert [label for label in metric.labels if f"`{label}`" not in documented[name]] == []
 
 
 @needs_promtool
 def test_promtool_accepts_the_rules_and_every_query_of_the_dashboard(tmp_path: Path) -> None:
     rules = tmp_path / "rules.yml"
     rules.write_text(rules_text(LIMITS), encoding="utf-8")
-    asked = {"name": "asked", "rules": [{"record": "a:b", "expr": one} for one in queries()]}
-    # JSON is YAML; equal names of a recording rule would be duplicates.
-    for number, rule in enumerate(asked["rules"]):
-        rule["record"] = f"a:b{number}"
-    (tmp_path / "queries.yml").write_text(json.dumps({"groups": [asked]}), encoding="utf-8")
+    recorded = [{"record": f"a:b{i}", "expr": expr} for i, expr in enumerate(queries())]
+    asked = {"groups": [{"name": "asked", "rules": recorded}]}
+    (tmp_path / "queries.yml").write_text(json.dumps(asked), encoding="utf-8")  # JSON is YAML
 
-    found = checked_by_promtool("check", "rules", rules, tmp_path / "queries.yml")
+    found = promtool("check", "rules", rules, tmp_path / "queries.yml")
 
     assert found.returncode == 0, found.stderr
     assert found.stdout.count("SUCCESS") == 2
 
 
 def test_only_series_that_are_exported_are_asked_for() -> None:
-    known = exported() | set(recorded_names(LIMITS))
-    asked = " ".join([rules_text(LIMITS).split("groups:", 1)[1], *queries()])
+    known = set(recorded_names(LIMITS)).union(*(one.series for one in exported().values()))
+    rules = re.sub(r"(?m)^ *(#|summary:|description:).*$", "", rules_text(LIMITS))
+    asked = " ".join([rules, *queries()])
 
     names = set(re.findall(r"knowgate[:_][a-z0-9_:]+(?=[\[{ )])", asked))
 
-    assert len(names) > 25
+    assert len(names) > 20
     assert not names - known
 
 

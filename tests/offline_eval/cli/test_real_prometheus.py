@@ -1,0 +1,66 @@
+"""A real Prometheus scrapes a guard, evaluates the rules and answers the dashboard's queries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry, start_http_server
+
+from knowgate.calibration.monitoring import DecisionMonitor
+from knowgate.guard.testing import FakeScorer
+from knowgate.offline_eval.cli._alert_rules import AlertLimits, rules_text
+from knowgate.offline_eval.cli._grafana import dashboard
+from tests.support.guards import guard_with, policy_with
+from tests.support.prometheus import needs_prometheus, prometheus
+
+LIMITS = AlertLimits()
+
+
+@needs_prometheus
+@pytest.mark.enable_socket
+def test_the_abstention_ratio_is_what_the_guard_decided(tmp_path: Path) -> None:
+    registry = CollectorRegistry()
+    policy = policy_with()
+    guard = guard_with(
+        policy,
+        scorer=FakeScorer({"good": 0.9}, default=0.1),
+        metrics=True,
+        registry=registry,
+        observers=[DecisionMonitor(policy, registry=registry)],
+    )
+
+    def decide(good: int, bad: int) -> None:
+        for passage in ("good",) * good + ("bad",) * bad:
+            guard.decide("When?", [passage])
+
+    decide(20, 20)
+    server, thread = start_http_server(0, addr="127.0.0.1", registry=registry)
+    target = f"127.0.0.1:{server.server_port}"
+    try:
+        with prometheus(tmp_path, target, rules_text(LIMITS)) as there:
+            decided = "sum(knowgate_decisions_total)"
+            # Targets are found five seconds after the start.
+            there.wait_until(lambda: there.value(decided) == 40)
+            decide(60, 20)
+            there.wait_until(lambda: there.value(decided) == 120)
+            ratio = "knowgate:abstention_ratio:rate5m"
+            there.wait_until(lambda: (there.value(ratio) or 0) == pytest.approx(0.25, abs=0.05))
+
+            assert there.value('count(knowgate_policy_info{calibrated="false"} == 1)') == 1
+            [scraped] = there.get("targets")["activeTargets"]
+            assert scraped["health"] == "up"
+            groups = there.get("rules")["groups"]
+            rules = [rule for group in groups for rule in group["rules"]]
+            assert len(rules) >= 15
+            assert {rule.get("lastError", "") for rule in rules} == {""}
+            for panel in dashboard(LIMITS)["panels"]:
+                for asked in panel.get("targets", ()):
+                    expr = asked["expr"].replace("$__rate_interval", "5m")
+                    for name in ("$job", "$guard"):
+                        expr = expr.replace(name, ".*")
+                    there.get("query", query=expr)
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
