@@ -18,6 +18,7 @@ class ServeLimits:
     Attributes:
         concurrency: requests worked on at once.
         queue: requests that wait for that; further ones get 429.
+        queue_seconds: that a request waits at most; then it gets 429 too.
         body_bytes: of one request; larger ones get 413 before they are read.
         body_seconds: until the body of a request has arrived.
         batch: questions in one request to `/v1/decide/batch`.
@@ -26,8 +27,9 @@ class ServeLimits:
         InputError: a limit is not positive.
     """
 
-    concurrency: int = 256
+    concurrency: int = 1024
     queue: int = 1024
+    queue_seconds: float = 10.0
     body_bytes: int = 8 * 2**20
     body_seconds: float = 30.0
     batch: int = 256
@@ -86,8 +88,7 @@ class Admission:
                 headers={"Retry-After": "1", "Connection": "close"},
             )
         if self._admitted >= self._limits.concurrency + self._limits.queue:
-            message = "Too many requests are under way."
-            raise ServeError(429, "queue_full", message, headers={"Retry-After": "1"})
+            raise _full()
         self._admitted += 1
         try:
             yield
@@ -96,10 +97,24 @@ class Admission:
 
     @asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
-        """Wait until the request may be worked on, and hold its place for the block."""
-        async with self._slots:
-            self._running += 1
-            try:
-                yield
-            finally:
-                self._running -= 1
+        """Wait until the request may be worked on, and hold its place for the block.
+
+        Raises:
+            ServeError: it has waited too long.
+        """
+        try:
+            async with asyncio.timeout(self._limits.queue_seconds):
+                await self._slots.acquire()
+        except TimeoutError:
+            raise _full() from None
+        self._running += 1
+        try:
+            yield
+        finally:
+            self._running -= 1
+            self._slots.release()
+
+
+def _full() -> ServeError:
+    message = "Too many requests are under way."
+    return ServeError(429, "queue_full", message, headers={"Retry-After": "1"})

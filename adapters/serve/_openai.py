@@ -17,6 +17,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 EVENT_STREAM = "text/event-stream"
+MOST_MESSAGES = 10_000
 DONE = b"data: [DONE]\n\n"
 
 FinishReason = Literal["stop", "length", "content_filter", "tool_calls", "function_call"]
@@ -61,7 +62,7 @@ class ChatRequest(_Request):
     """
 
     model: str = Field(max_length=256)
-    messages: list[ChatMessage] = Field(min_length=1, max_length=10_000)
+    messages: list[ChatMessage] = Field(min_length=1, max_length=MOST_MESSAGES)
     stream: bool | None = None
     n: int | None = Field(default=None, ge=1, le=128)
 

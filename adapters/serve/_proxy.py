@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fastapi import APIRouter, Request
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
 from ...guard import Decision, Guard, Mode
@@ -24,7 +24,14 @@ from ...guard.text import passage_text
 from ..langchain import Replies
 from ._chat_replies import EventStream, abstention
 from ._errors import JSONReply, ServeError, documented, undecided
-from ._openai import EVENT_STREAM, ChatCompletion, ChatMessage, ChatRequest, as_json
+from ._openai import (
+    EVENT_STREAM,
+    MOST_MESSAGES,
+    ChatCompletion,
+    ChatMessage,
+    ChatRequest,
+    as_json,
+)
 from ._passages import ChatExtension, as_given
 from ._retrieval import RetrievalFailedError, Retriever
 from ._upstream import UpstreamClient
@@ -35,9 +42,15 @@ _MOST_LATE = 256
 _WITHHELD = {"closed_book_answer", "views"}
 
 
+_OF_USER = {"type": "object", "properties": {"role": {"const": "user"}}, "required": ["role"]}
+
+
 class GuardedRequest(ChatRequest):
     """A chat completion to guard: that of OpenAI, and the field `knowgate`."""
 
+    messages: list[ChatMessage] = Field(
+        min_length=1, max_length=MOST_MESSAGES, json_schema_extra={"contains": _OF_USER}
+    )
     knowgate: ChatExtension | None = None
 
 
@@ -114,9 +127,11 @@ class ChatProxy:
 
     async def _plan(self, asked: GuardedRequest, messages: list[Any]) -> _Plan:
         extension = asked.knowgate or ChatExtension()
-        question = asked.question if extension.question is None else extension.question
+        question = asked.question
         if question is None:
             raise ServeError(422, "no_question", "No message is the user's.", param="messages")
+        if extension.question is not None:
+            question = extension.question
         try:
             given, texts = await self._passages(extension, question)
         except RetrievalFailedError as failure:
@@ -194,7 +209,9 @@ def chat_router(proxy: ChatProxy) -> APIRouter:
     """The endpoint `/v1/chat/completions`."""
     router = APIRouter()
     rejected = documented(400, 401, 403, 408, 413, 422, 429, 500, 502, 503, 504)
-    streamed = {EVENT_STREAM: {"schema": {"type": "string"}}}
+    # One event; its data is a chunk as JSON, `[DONE]`, or an error.
+    data = {"type": "object", "properties": {"data": {"type": "string"}}}
+    streamed = {EVENT_STREAM: {"schema": data}}
 
     @router.post(
         "/v1/chat/completions",

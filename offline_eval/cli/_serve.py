@@ -77,10 +77,13 @@ def serve(
     replies: Annotated[
         Path | None, typer.Option(help='JSON: reason → reply on abstention, or "default" for all.')
     ] = None,
-    concurrency: Annotated[int, typer.Option(min=1, help="Requests worked on at once.")] = 256,
+    concurrency: Annotated[int, typer.Option(min=1, help="Requests worked on at once.")] = 1024,
     queue: Annotated[
         int, typer.Option(min=0, help="Requests that wait; further ones get 429.")
     ] = 1024,
+    queue_seconds: Annotated[
+        float, typer.Option(min=0.001, help="Then a request that still waits gets 429.")
+    ] = 10.0,
     body_bytes: Annotated[int, typer.Option(min=1, help="Most bytes of a request.")] = 8 * 2**20,
     batch: Annotated[int, typer.Option(min=1, help="Most questions in a batch.")] = 256,
     drain_seconds: Annotated[
@@ -104,7 +107,11 @@ def serve(
 
     token = _token()
     limits = http.ServeLimits(
-        concurrency=concurrency, queue=queue, body_bytes=body_bytes, batch=batch
+        concurrency=concurrency,
+        queue=queue,
+        queue_seconds=queue_seconds,
+        body_bytes=body_bytes,
+        batch=batch,
     )
     proxied: ProxyOptions | None = None
     if upstream is not None:

@@ -123,6 +123,19 @@ async def test_a_full_queue_is_429_with_the_time_to_wait() -> None:
     assert registry.get_sample_value(name, labels | {"status": "200"}) == 3
 
 
+async def test_a_request_that_waits_too_long_is_429() -> None:
+    scorer = Held()
+    limits = ServeLimits(concurrency=1, queue=1, queue_seconds=0.01)
+    app = make_app(make_guard(scorer), limits=limits)
+    async with client_of(app) as client:
+        first = asyncio.create_task(client.post("/v1/decide", json=ASKED))
+        await until(lambda: app.state.admission.running == 1)
+        assert (await client.post("/v1/decide", json=ASKED)).status_code == 429
+        scorer.go.set()
+        assert (await first).status_code == 200
+        assert (await client.post("/v1/decide", json=ASKED)).status_code == 200
+
+
 async def test_draining_lets_requests_under_way_end() -> None:
     scorer = Held()
     app = make_app(make_guard(scorer))

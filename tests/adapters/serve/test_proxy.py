@@ -154,6 +154,7 @@ async def test_the_client_can_name_the_question_that_is_judged() -> None:
     [
         {"messages": []},
         {"messages": [{"role": "system", "content": "x"}]},
+        {"messages": [{"role": "system", "content": "x"}], "knowgate": {"question": "q"}},
         {"messages": "x"},
         {"knowgate": {"passage": ["x"]}},
         {"knowgate": {"passages": "x"}},

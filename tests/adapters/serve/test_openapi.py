@@ -1,0 +1,52 @@
+"""Whatever is sent, the service answers as its own description says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis import GenerationMode
+
+from tests.adapters.serve.service import GOOD, Model, make_app, make_guard
+
+AUTHORIZATION = {"Authorization": "Bearer " + "t" * 16}
+# More of them find nothing new the next time; see `hypothesis` in conftest.py.
+_settings = settings(
+    max_examples=5,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.fixture(scope="module")
+def operations() -> list[Any]:
+    app = make_app(make_guard(), Model(), token="t" * 16, retriever=lambda question: [GOOD])
+    schema = schemathesis.openapi.from_asgi("/openapi.json", app, headers=AUTHORIZATION)
+    return [one.ok() for one in schema.get_all_operations()]
+
+
+@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
+def test_no_request_gets_a_5xx_or_an_undocumented_response(
+    operations: list[Any], mode: GenerationMode
+) -> None:
+    statuses = set()
+    for operation in operations:
+        if mode is GenerationMode.NEGATIVE and operation.method == "get":
+            continue
+
+        @_settings
+        @given(case=operation.as_strategy(generation_mode=mode))
+        def check(case: Any) -> None:
+            response = case.call(headers=AUTHORIZATION)
+            statuses.add(response.status_code)
+            # No 5xx, only documented statuses, types and shapes, nothing invalid accepted.
+            case.validate_response(response)
+
+        check()
+    assert len(operations) == 8
+    assert statuses <= ({200} if mode is GenerationMode.POSITIVE else {400, 422})
