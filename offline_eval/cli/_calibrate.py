@@ -15,6 +15,7 @@ from ...guard.errors import InputError
 from ._app import app
 from ._calibration_output import (
     MaxFalseAbstention,
+    MeasuredBy,
     PolicyOut,
     Records,
     Report,
@@ -59,6 +60,7 @@ class _Asked:
     cost: str | None
     report: Path | None
     records: Path | None
+    scorer: str | None
     max_false_abstention: float
     write_anyway: bool
 
@@ -146,6 +148,7 @@ def calibrate(
     policy_out: PolicyOut,
     run: Run = None,
     records: Records = None,
+    scorer: MeasuredBy = None,
     promise: Annotated[
         Promise | None,
         typer.Option(
@@ -189,7 +192,7 @@ def calibrate(
     """
     asked = _Asked(
         promise, risk, delta, share, answer_from_memory, per_route, coverage, cost, report,
-        records, max_false_abstention, write_anyway,
+        records, scorer, max_false_abstention, write_anyway,
     )  # fmt: skip
     _calibrate(asked, run, policy_out)
 
@@ -200,7 +203,7 @@ def _calibrate(asked: _Asked, run: Path | None, policy_out: Path) -> None:
     require_one_source(run, asked.records)
     asked.require_in_range()
     require_apart(policy_out, run=run, records=asked.records, report=asked.report)
-    measured = read_calibration_set(run, asked.records)
+    measured = read_calibration_set(run, asked.records, asked.scorer)
     found = calibrate_records(
         measured,
         asked.bound(leaves_out=measured.leaves_out),

@@ -9,6 +9,7 @@ import typer
 
 from ...calibration import Interval
 from ...guard.errors import InputError
+from ...guard.signals.relevance import load_scorer
 from ._console import err, out
 
 if TYPE_CHECKING:
@@ -20,6 +21,13 @@ Records = Annotated[
     typer.Option(
         help="Instead of a run, JSON lines: one per question and case, with question_id, "
         "relevance, confidence, context_right, closed_book_right."
+    ),
+]
+MeasuredBy = Annotated[
+    str | None,
+    typer.Option(
+        help="With --records: the scorer that measured them, by name or folder, to check that it "
+        'was not tuned on these questions. Each record then needs its "question".'
     ),
 ]
 PolicyOut = Annotated[Path, typer.Option("--out", help="Where policy.json goes.")]
@@ -47,8 +55,15 @@ Report = Annotated[
 ]
 
 
-def read_calibration_set(run: Path | None, records: Path | None) -> CalibrationSet:
+def read_calibration_set(
+    run: Path | None, records: Path | None, scorer: str | None = None
+) -> CalibrationSet:
     """Read the run or the records file, whichever is given.
+
+    Args:
+        run: knows its scorer.
+        records: file.
+        scorer: that measured the records.
 
     Raises:
         InputError: both or neither are given, or it cannot be used.
@@ -57,7 +72,9 @@ def read_calibration_set(run: Path | None, records: Path | None) -> CalibrationS
 
     require_one_source(run, records)
     if records is not None:
-        return read_records(records)
+        return read_records(records, None if scorer is None else load_scorer(scorer))
+    if scorer is not None:
+        raise InputError("is for --records", where="--scorer", hint="leave it out: a run knows it")
     assert run is not None
     return CalibrationSet.of_run(run)
 

@@ -13,6 +13,7 @@ from ...guard.policy import Policy
 from ._app import app
 from ._calibration_output import (
     MaxFalseAbstention,
+    MeasuredBy,
     PolicyOut,
     Records,
     Report,
@@ -36,6 +37,7 @@ def recalibrate(
     policy_out: PolicyOut,
     run: Run = None,
     records: Records = None,
+    scorer: MeasuredBy = None,
     share: Share = 1.0,
     report: Report = None,
     max_false_abstention: MaxFalseAbstention = Problem.MAX_FALSE_ABSTENTION,
@@ -60,7 +62,7 @@ def recalibrate(
             "is the old policy", where=str(policy_out), hint="keep it, and choose another --out"
         )
     require_apart(policy_out, run=run, records=records, report=report, old_policy=policy)
-    measured = read_calibration_set(run, records)
+    measured = read_calibration_set(run, records, scorer)
     found = refit(
         old,
         measured,

@@ -211,8 +211,16 @@ def _require_not_tuned_on(measured: CalibrationSet) -> None:
     """Reject questions that the scorer has seen in tuning: on them it is better than on others.
 
     Raises:
-        InputError: there are such questions.
+        InputError: there are such questions, or nobody says whether there are.
     """
+    if measured.tuned_on is None:
+        raise InputError(
+            "a tuned scorer measured these records, and nothing says whether it was tuned on their "
+            "questions",
+            where=measured.source,
+            hint='give each record its "question" and name the tuned folder (--scorer DIR), or '
+            'state "tuned_on": [] in the first line',
+        )
     if measured.tuned_on:
         raise InputError(
             f"the scorer was tuned on {len(measured.tuned_on)} of its {measured.questions} "

@@ -36,7 +36,8 @@ class CalibrationSet:
         kept_sets: of each question whose passage was retrieved, the raw scores of what was
             retrieved and the places of those that hold the answer, for `Policy.kept_margin_of`.
         echoes: raw relevance of left-out questions that a passage repeats; no records.
-        tuned_on: ids of the questions that the scorer was tuned on.
+        tuned_on: ids of the questions that the scorer was tuned on; None where it was tuned, and
+            nothing says on what.
         retrieval: what their passages were retrieved by, None where that is not known.
         leaves_out: each question has a record `in_kb` and a record `left_out`, as `Leak` needs.
     """
@@ -48,7 +49,7 @@ class CalibrationSet:
     aggregator: str = "max"
     population: str = ""
     conflict_between: ConflictBetween = "memory"
-    tuned_on: tuple[str, ...] = ()
+    tuned_on: tuple[str, ...] | None = ()
     retrieval: Retrieval | None = None
     leaves_out: bool = False
     kept_sets: tuple[tuple[tuple[float, ...], tuple[int, ...]], ...] = ()

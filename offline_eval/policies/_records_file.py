@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn, get_args
@@ -12,15 +12,17 @@ from typing import Any, NoReturn, get_args
 from pydantic import ValidationError
 
 from ...calibration import CalibrationRecord
-from ...guard.contracts import ConflictBetween
+from ...guard.contracts import ConflictBetween, RelevanceScorer
 from ...guard.errors import InputError
 from ...guard.files import read_json, read_jsonl
 from ...guard.policy import Fingerprint, aggregator
+from ...guard.signals.relevance import SufficiencyScorer
 from ...guard.text import clean_text
+from ..suites import questions_tuned_on
 from ._records import CalibrationSet
 
 _REQUIRED = ("question_id", "relevance", "confidence", "context_right", "closed_book_right")
-_HEADER = ("scorer", "estimator", "aggregator", "population", "conflict_between")
+_HEADER = ("scorer", "estimator", "aggregator", "population", "conflict_between", "tuned_on")
 # Beyond these, sums of weights would lose their digits.
 _LIGHTEST, _HEAVIEST = 1e-9, 1e9
 _HINT = (
@@ -29,15 +31,24 @@ _HINT = (
 )
 
 
-def read_records(path: str | os.PathLike[str]) -> CalibrationSet:
+def read_records(
+    path: str | os.PathLike[str], scorer: RelevanceScorer | None = None
+) -> CalibrationSet:
     """Cases from `records.jsonl`, one line per question and case.
 
     What measured them may be stated in a first line
     `{"scorer": {…}, "estimator": {…}, "aggregator": "max", "population": "…"}`, or in
-    `records.manifest.json` next to `records.jsonl`.
+    `records.manifest.json` next to `records.jsonl`. There, `tuned_on` lists the questions that
+    the scorer was tuned on.
+
+    Args:
+        path: of the file.
+        scorer: that measured the records, to find the questions that it was tuned on. Each
+            record then needs its `question`.
 
     Raises:
-        InputError: a line is no such record; names file and line.
+        InputError: a line is no such record; names file and line. Or another scorer measured
+            them.
     """
     where = os.fspath(path)
     lines = list(read_jsonl(path))
@@ -51,6 +62,8 @@ def read_records(path: str | os.PathLike[str]) -> CalibrationSet:
                 hint=f"there are: {', '.join(_HEADER)}",
             )
     made_by = _made_by(header, _manifest_of(Path(path)), where)
+    if scorer is not None:
+        made_by = replace(made_by, tuned_on=_tuned_on(lines, scorer, made_by))
     cases: dict[tuple[str, str], tuple[int, CalibrationRecord]] = {}
     groups: dict[str, tuple[int, str]] = {}
     for number, value in lines:
@@ -76,6 +89,31 @@ def read_records(path: str | os.PathLike[str]) -> CalibrationSet:
     if not cases:
         raise InputError("holds no records", where=where, hint=f"one line per case: {_HINT}")
     return replace(made_by, records=tuple(case for _, case in cases.values()))
+
+
+def _tuned_on(
+    lines: Sequence[tuple[int, Mapping[str, Any]]], scorer: RelevanceScorer, made_by: CalibrationSet
+) -> tuple[str, ...]:
+    """The ids of the questions that the scorer was tuned on."""
+    differences = made_by.scorer.differences(scorer.fingerprint) if made_by.scorer else []
+    if differences:
+        raise InputError(
+            f"is not the scorer that measured these records ({'; '.join(differences)})",
+            where="--scorer",
+            hint="name the one that did",
+        )
+    questions = {}
+    for number, value in lines:
+        question = value.get("question")
+        if not isinstance(question, str) or not question.strip():
+            raise InputError(
+                "field 'question' must be text, to compare it with those that the scorer was "
+                "tuned on",
+                where=f"{made_by.source}:{number}",
+                hint='add "question" to each record, or leave --scorer out',
+            )
+        questions[str(value.get("question_id"))] = question
+    return tuple(questions_tuned_on(scorer, questions))
 
 
 def _is_header(value: Mapping[str, Any]) -> bool:
@@ -122,18 +160,29 @@ def _made_by(
     population = found.get("population", "")
     if not isinstance(population, str):
         _reject("field 'population' must be text", at)
+    scorer = _fingerprint(found.get("scorer"), "scorer", at)
+    tuned_on = found.get("tuned_on")
+    if tuned_on is not None and not _is_list_of_text(tuned_on):
+        _reject("field 'tuned_on' must be a list of ids", at)
+    if tuned_on is None:
+        tuned_on = None if scorer is not None and SufficiencyScorer.is_tuned(scorer) else ()
     between = found.get("conflict_between", "memory")
     if between not in get_args(ConflictBetween):
         _reject("field 'conflict_between' must be memory, passages or both", at)
     return CalibrationSet(
         records=(),
         source=where,
-        scorer=_fingerprint(found.get("scorer"), "scorer", at),
+        scorer=scorer,
+        tuned_on=None if tuned_on is None else tuple(tuned_on),
         estimator=_fingerprint(found.get("estimator"), "estimator", at),
         aggregator=by,
         population=clean_text(population),
         conflict_between=between,
     )
+
+
+def _is_list_of_text(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
 def _fingerprint(value: Any, name: str, where: str) -> Fingerprint | None:

@@ -6,7 +6,14 @@
 from __future__ import annotations
 
 from ._driver import plan_suite, read_suite_run, run_suite
-from ._parts import DryRun, ModelChoice, RunOptions, SuiteSettings, System
+from ._parts import (
+    DryRun,
+    ModelChoice,
+    RunOptions,
+    SuiteSettings,
+    System,
+    questions_tuned_on,
+)
 from ._registry import find_suite, register, suite_names
 from ._reporting import write_report
 from .base import Suite, SuiteRun
@@ -21,6 +28,7 @@ __all__ = [
     "System",
     "find_suite",
     "plan_suite",
+    "questions_tuned_on",
     "read_suite_run",
     "register",
     "run_suite",

@@ -242,3 +242,24 @@ def questions_tuned_on(scorer: object, questions: Mapping[str, str]) -> list[str
     if tuned_on is None:
         return []
     return sorted(name for name, question in questions.items() if tuned_on(question))
+
+
+def require_not_tuned_on(scorer: object, questions: Mapping[str, str], name: str) -> None:
+    """Reject questions that a scorer was tuned on: on them it looks better than it is.
+
+    Args:
+        scorer: see `questions_tuned_on`, as for `questions`.
+        questions: texts by id.
+        name: of the scorer on the command line.
+
+    Raises:
+        InputError: there are such questions.
+    """
+    found = questions_tuned_on(scorer, questions)
+    if found:
+        raise InputError(
+            f"was tuned on {len(found)} of these questions, e.g. {found[0][:80]!r}, on which it "
+            "looks better than it is",
+            where=f"--scorer {name}",
+            hint="use other questions than `knowgate tune relevance` was given",
+        )

@@ -173,6 +173,7 @@ class TuningReport:
     """Whether self-adaptation helped, on questions it was not trained on.
 
     Attributes:
+        BUNDLED: name of the scorer to use where it did not help.
         questions: judged.
         before: AUROC of the bundled scorer, sets with against sets without the passage.
         after: AUROC of tuned scorers, every question judged by one not trained on it.
@@ -180,6 +181,8 @@ class TuningReport:
         steps: training steps of the adapter that is shipped; 0 where only the mix was fitted.
         helped: whether the interval of the gain lies above 0.
     """
+
+    BUNDLED: ClassVar = "sufficiency"
 
     questions: int
     before: float
@@ -209,6 +212,7 @@ class TuningReport:
             },
             "steps": self.steps,
             "helped": self.helped,
+            "use": "tuned" if self.helped else self.BUNDLED,
         }
 
 

@@ -18,7 +18,7 @@ from ...engine import BiEncoderScorer, CrossEncoderScorer, LoadedEncoder, export
 from ...errors import InputError, ModelFolderError
 from ._late_interaction import LateInteractionScorer
 from ._registry import load_scorer
-from ._sufficiency import SUFFICIENCY_FILE, SufficiencyScorer
+from ._sufficiency import SUFFICIENCY_FILE, TUNED_ON_FILE, SufficiencyScorer
 
 # float32: the largest difference of a score, as a share of the scores' spread where that is
 # above 1. Others: the least rank correlation with the scores of torch.
@@ -94,8 +94,7 @@ def export_scorer(
     folder.mkdir(parents=True, exist_ok=True)
     export_encoder(encoder, folder, scorer=kind, dtype=dtype, pairs=pairs[::2])
     if isinstance(scorer, SufficiencyScorer):
-        for file in (SUFFICIENCY_FILE, ADAPTER_CONFIG, ADAPTER_WEIGHTS):
-            shutil.copyfile(scorer.folder / file, folder / file)
+        _copy_adapter(scorer.folder, folder)
     found = load_scorer(str(folder), device="cpu").score_pairs(compared)
     report = _compared(kind, dtype, expected, found, folder)
     if missed := report.misses():
@@ -106,6 +105,15 @@ def export_scorer(
             else "the model has steps that its tokens alone do not decide",
         )
     return report
+
+
+def _copy_adapter(source: Path, folder: Path) -> None:
+    files = [SUFFICIENCY_FILE, ADAPTER_CONFIG, ADAPTER_WEIGHTS]
+    # The questions that it was tuned on may not calibrate it in ONNX either.
+    if (source / TUNED_ON_FILE).is_file():
+        files.append(TUNED_ON_FILE)
+    for file in files:
+        shutil.copyfile(source / file, folder / file)
 
 
 def _encoder(scorer: RelevanceScorer) -> LoadedEncoder:

@@ -219,6 +219,15 @@ class SufficiencyScorer:
         keys = sorted(map(_question_key, questions))
         write_json(folder / TUNED_ON_FILE, {"schema_version": 1, "questions": keys})
 
+    @staticmethod
+    def is_tuned(fingerprint: Fingerprint) -> bool:
+        """Whether a fingerprint is that of a tuned scorer, and not of the bundled one."""
+        mix = fingerprint.settings.get("mix_sha256")
+        if fingerprint.kind != "sufficiency" or mix is None:
+            return False
+        bundled = MatchModel.load(BUNDLED_FOLDER / SUFFICIENCY_FILE)
+        return bool(mix != _sha256_of([bundled.model_dump_json()]))
+
     @cached_property
     def _tuned_on(self) -> frozenset[str]:
         path = self._folder / TUNED_ON_FILE

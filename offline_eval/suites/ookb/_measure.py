@@ -178,24 +178,6 @@ def _tuned_on(instruments: Instruments, cases: Sequence[MeasuredCase]) -> dict[s
     return {"tuned_on": found} if found else {}
 
 
-def require_not_tuned_on(
-    instruments: Instruments, cases: Sequence[MeasuredCase], name: str
-) -> None:
-    """Reject questions that a scorer was tuned on: on them it looks better than it is.
-
-    Raises:
-        InputError: there are such questions; names the scorer.
-    """
-    found = _tuned_on(instruments, cases).get("tuned_on")
-    if found:
-        raise InputError(
-            f"was tuned on {len(found)} of these questions, e.g. {found[0][:80]!r}, on which it "
-            "looks better than it is",
-            where=f"--scorer {name}",
-            hint="compare on other questions than `knowgate tune relevance` was given",
-        )
-
-
 def _served_cases(record: QuestionRecord, kinds: Sequence[CaseKind]) -> list[MeasuredCase]:
     """Make the cases of a question that a served chain is asked.
 

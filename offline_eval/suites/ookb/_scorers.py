@@ -23,9 +23,9 @@ from ...report import ReportWriter
 from ...run import MeasuredRow, MeasuredRun
 from ...systems import ServedChain
 from .._driver import run_suite
-from .._parts import RunOptions, System
+from .._parts import RunOptions, System, require_not_tuned_on
 from ._instruments import Instruments, MeasuredCase, ServedInstruments, over_documents
-from ._measure import MeasureSuite, require_not_tuned_on
+from ._measure import MeasureSuite
 from ._scorer_comparison import MeasuredScorer, ScorerComparison
 from ._scorers_report import scorers_document
 from ._settings import MeasureSettings
@@ -101,8 +101,9 @@ def compare_scorers(
     cases = _TIMED.limited(_TIMED.cases(settings), settings.limit)
     loaded = {name: load_scorer(name) for name in scorers}
     instruments = _instruments(settings, loaded)
-    for name, one in instruments.items():
-        require_not_tuned_on(one, cases, name)
+    questions = {one.record.question_id: one.record.question for one in cases}
+    for name, scorer in loaded.items():
+        require_not_tuned_on(scorer, questions, name)
     measured = []
     for name, one in instruments.items():
         own = settings.model_copy(update={"scorer": name})

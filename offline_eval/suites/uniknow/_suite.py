@@ -15,7 +15,14 @@ from ....guard.signals.relevance import load_scorer
 from ...report import Document
 from ...run import InputFile, TableSpec
 from ...systems import local_model
-from .._parts import DryRun, ModelChoice, System, Work, model_by_name
+from .._parts import (
+    DryRun,
+    ModelChoice,
+    System,
+    Work,
+    model_by_name,
+    require_not_tuned_on,
+)
 from ..base import Suite, SuiteRun
 from ._cases import Reply, ScenarioCase, SuiteQuestion
 from ._choosing import GUARDED, Chosen, Methods, choose_methods, wanted_methods
@@ -112,9 +119,9 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
         """Return a system for each method, then one for each guard that was given.
 
         Raises:
-            InputError: a method asked for by name cannot be run on the model.
+            InputError: a method asked for by name cannot be run on the model, or the scorer of
+                the guards was tuned on these questions.
         """
-        del cases
         if not given:
             names = wanted_methods(settings.methods, ablations=settings.ablations)
             return [_MethodSystem(name, None) for name in names]
@@ -123,6 +130,9 @@ class UniKnowSuite(Suite[UniKnowSettings, _Case, UniKnowRow, UniKnowSummary]):
         chosen = choose_methods(settings.methods, lm, ablations=settings.ablations)
         if any(name in GUARDED for name in chosen.names):
             scorer = self._parts.scorer or load_scorer(settings.scorer)
+            # Its guards are calibrated on some of these questions, and judged on the others.
+            asked = {one.id: one.question for one in _questions(cases)}
+            require_not_tuned_on(scorer, asked, str(settings.scorer))
             methods.meter = signal_meter(methods, scorer, self._parts.estimator)
         guards = [system for system in given if system.guard is not None]
         return [

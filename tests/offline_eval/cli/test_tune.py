@@ -10,7 +10,11 @@ import pytest
 from typer.testing import CliRunner
 
 from knowgate.calibration import Interval
-from knowgate.calibration.training.sufficiency import TuningReport, TuningSettings
+from knowgate.calibration.training.sufficiency import (
+    TrainingQuestion,
+    TuningReport,
+    TuningSettings,
+)
 from knowgate.guard.signals.relevance import SufficiencyScorer, load_scorer
 from knowgate.offline_eval.cli import _tune
 from knowgate.offline_eval.cli._app import app
@@ -71,8 +75,12 @@ def test_what_is_printed_is_what_was_measured(tuned: tuple[Path, Outcome]) -> No
     assert f"{report['auroc_before']:.3f} bundled, {report['auroc_after']:.3f} tuned" in first
     assert f"gain {report['gain']['value']:+.3f}" in first
     assert ("It helped" in verdict) == report["helped"]
-    assert use.startswith("Use it with" if report["helped"] else "To use it all the same:")
-    assert use.endswith(f" --scorer {folder}, and calibrate again.")
+    assert use == (
+        f"Use it with --scorer {folder}, and calibrate again, on other questions."
+        if report["helped"]
+        else "Keep the bundled scorer, --scorer sufficiency."
+    )
+    assert report["use"] == ("tuned" if report["helped"] else "sufficiency")
 
 
 def test_a_tuned_folder_scores(
@@ -189,8 +197,8 @@ def test_a_passage_kind_that_the_file_lacks_is_refused(knowgate: Knowgate, tmp_p
     ("gain", "words"),
     [
         (1.0, "It helped"),
-        (-1.0, "It did harm: keep the bundled scorer"),
-        (0.0, "cannot be told"),
+        (-1.0, "It did not help: the tuned scorer is worse"),
+        (0.0, "It is not shown to help"),
     ],
 )
 def test_the_verdict_follows_the_interval(
@@ -198,9 +206,11 @@ def test_the_verdict_follows_the_interval(
 ) -> None:
     report = TuningReport(30, 0.5, 0.5, Interval(gain, gain, gain, 30), 12)
     _tune._tell(report, Path("tuned"))
-    verdict = capsys.readouterr().out.splitlines()[1]
+    _, verdict, use = capsys.readouterr().out.splitlines()
     assert words in verdict
     assert verdict.endswith("→ tuned")
+    assert ("--scorer tuned" in use) == (gain > 0)
+    assert ("--scorer sufficiency" in use) == (gain <= 0)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +222,9 @@ def test_a_folder_is_named_so_that_it_is_found(
 ) -> None:
     report = TuningReport(30, 0.5, 0.5, Interval(1.0, 1.0, 1.0, 30), 12)
     _tune._tell(report, Path(folder))
-    assert capsys.readouterr().out.endswith(f"Use it with --scorer {named}, and calibrate again.\n")
+    assert capsys.readouterr().out.endswith(
+        f"Use it with --scorer {named}, and calibrate again, on other questions.\n"
+    )
 
 
 def test_the_help_says_what_it_costs_and_gives(knowgate: Knowgate) -> None:
@@ -220,3 +232,47 @@ def test_the_help_says_what_it_costs_and_gives(knowgate: Knowgate) -> None:
     assert outcome.code == 0
     for word in ("--questions", "--out", "--passage", "--seed", "calibrate again"):
         assert word in outcome.out
+
+
+def test_questions_are_written_where_there_are_none_and_kept(
+    knowgate: Knowgate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [f"When does hall {i} open?,Hall {i} opens at {i}.\n" for i in range(24)]
+    (tmp_path / "faq.csv").write_text("question,answer\n" + "".join(rows))
+    given: list[TrainingQuestion] = []
+
+    def tuned(cases: list[TrainingQuestion], work: Path, **_: object) -> TuningReport:
+        given.extend(cases)
+        (work / "sufficiency.json").write_text("{}")
+        return TuningReport(24, 0.8, 0.7, Interval(-0.1, -0.2, -0.05, 24), 0)
+
+    monkeypatch.setattr(_tune, "tune_relevance", tuned)
+    out = tmp_path / "new"
+    done = knowgate(
+        "tune", "relevance", "--documents", tmp_path / "faq.csv", "--model", "none", "--out", out
+    )
+    assert done.code == 0, done.err
+    assert [one.text for one in given[:2]] == ["When does hall 0 open?", "When does hall 1 open?"]
+    assert "Hall 0 opens at 0." in given[0].passage
+    kept = tmp_path / "new-kb" / "questions.jsonl"
+    assert f"24 questions → {kept}" in done.out
+    assert len(read_lines(kept)) == 24
+    assert done.out.endswith("Keep the bundled scorer, --scorer sufficiency.\n")
+    assert json.loads((out / "tuning.json").read_text())["use"] == "sufficiency"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((), "--questions, --documents: exactly one is needed"),
+        (("--questions", "kb.jsonl", "--documents", "docs"), "exactly one is needed"),
+        (("--documents", "docs"), "--model: is missing"),
+        (("--questions", "kb.jsonl", "--model", "none"), "--model: is for --documents"),
+        (("--questions", "kb.jsonl", "--kb", "kb"), "--kb: is for --documents"),
+    ],
+)
+def test_options_that_do_not_go_together_are_rejected(
+    knowgate: Knowgate, tmp_path: Path, options: tuple[str, ...], words: str
+) -> None:
+    refused(knowgate("tune", "relevance", *options, "--out", tmp_path / "out"), words)
+    assert not (tmp_path / "out").exists()

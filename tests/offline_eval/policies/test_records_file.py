@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from knowgate.calibration import CalibrationRecord
-from knowgate.guard import InputError
+from knowgate.calibration.risk import Leak
+from knowgate.guard import Fingerprint, InputError
 from knowgate.guard.files import atomic_writer
-from knowgate.offline_eval.policies import CalibrationSet, read_records
+from knowgate.guard.signals.relevance import LexicalScorer, SufficiencyScorer
+from knowgate.offline_eval.policies import CalibrationSet, calibrate_records, read_records
 from tests.offline_eval.policies.measured import ESTIMATOR, SCORER, record_lines
 
 LINE: dict[str, Any] = {
@@ -204,3 +206,53 @@ def test_the_hash_is_blind_to_order_and_sees_everything_else() -> None:
 
     assert hashed(one, two) == hashed(two, one)
     assert hashed(one) != hashed(two)
+
+
+class _Tuned(LexicalScorer):
+    """Says that it was tuned on questions about the library."""
+
+    def tuned_on(self, question: str) -> bool:
+        return "library" in question
+
+
+ASKED = [
+    LINE | {"question_id": 1, "question": "When does the library open?"},
+    LINE | {"question_id": "b", "question": "When does the museum open?"},
+]
+TUNED = Fingerprint(kind="sufficiency", settings={"mix_sha256": "0" * 64})
+
+
+def test_questions_that_the_scorer_was_tuned_on_are_found_and_rejected(tmp_path: Path) -> None:
+    found = read_records(written(tmp_path, *ASKED), _Tuned())
+    assert found.tuned_on == ("1",)
+    with pytest.raises(InputError, match="the scorer was tuned on 1 of its 2 questions"):
+        calibrate_records(found, Leak(0.1), delta=0.1)
+    assert read_records(written(tmp_path, ASKED[1]), _Tuned()).tuned_on == ()
+    assert read_records(written(tmp_path, *ASKED), LexicalScorer()).tuned_on == ()
+
+
+def test_a_scorer_to_compare_with_needs_the_questions_and_must_be_the_same(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r":2: field 'question' must be text"):
+        read_records(written(tmp_path, ASKED[0], LINE), _Tuned())
+    path = written(tmp_path, {"scorer": SCORER.model_dump()}, *ASKED)
+    with pytest.raises(InputError, match="is not the scorer that measured these records"):
+        read_records(path, _Tuned())
+
+
+def test_records_of_a_tuned_scorer_must_say_what_it_was_tuned_on(tmp_path: Path) -> None:
+    header = {"scorer": TUNED.model_dump()}
+    unknown = read_records(written(tmp_path, header, *ASKED))
+    assert unknown.tuned_on is None
+    with pytest.raises(InputError, match="nothing says whether it was tuned on") as error:
+        calibrate_records(unknown, Leak(0.1), delta=0.1)
+    assert "--scorer DIR" in error.value.hint
+    for stated in ([], ["1"]):
+        path = written(tmp_path, {**header, "tuned_on": stated}, *ASKED)
+        assert read_records(path).tuned_on == tuple(stated)
+    with pytest.raises(InputError, match="field 'tuned_on' must be a list of ids"):
+        read_records(written(tmp_path, {**header, "tuned_on": "1"}, *ASKED))
+
+
+def test_the_bundled_scorer_was_tuned_on_nothing_of_yours(tmp_path: Path) -> None:
+    bundled = SufficiencyScorer().fingerprint
+    assert read_records(written(tmp_path, {"scorer": bundled.model_dump()}, LINE)).tuned_on == ()

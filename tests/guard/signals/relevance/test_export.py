@@ -10,7 +10,13 @@ import pytest
 
 from knowgate.guard import InputError
 from knowgate.guard.errors import ModelFolderError
-from knowgate.guard.signals.relevance import _export, export_scorer, load_scorer
+from knowgate.guard.signals.relevance import (
+    BUNDLED_FOLDER,
+    SufficiencyScorer,
+    _export,
+    export_scorer,
+    load_scorer,
+)
 from knowgate.guard.signals.relevance._export import ExportReport
 from tools.attack.tiny_models import WORDS, tiny_cross_encoder, tiny_encoder
 
@@ -99,3 +105,12 @@ def test_too_few_pairs_check_nothing(tmp_path: Path, dtype: str, count: int) -> 
 def test_what_torch_does_not_compute_is_not_exported(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="lexical"):
         export_scorer("lexical", tmp_path / "out", texts(50))
+
+
+def test_an_exported_scorer_still_knows_what_it_was_tuned_on(tmp_path: Path) -> None:
+    source, folder = tmp_path / "tuned", tmp_path / "exported"
+    shutil.copytree(BUNDLED_FOLDER, source)
+    folder.mkdir()
+    SufficiencyScorer.save_tuned_on(source, ["When does it open?"])
+    _export._copy_adapter(source, folder)
+    assert (folder / "tuned_on.json").read_bytes() == (source / "tuned_on.json").read_bytes()

@@ -214,3 +214,19 @@ def test_a_chat_model_runs_on_xquad_with_failures_and_resume(
     assert (run / "rows.jsonl").read_bytes().startswith(b"".join(lines[:kept]))
     assert len((run / "rows.jsonl").read_bytes().splitlines()) == len(lines)
     assert resumed.calls < asked / 4
+
+
+class _Tuned(LexicalScorer):
+    def tuned_on(self, question: str) -> bool:
+        return True
+
+
+def test_a_scorer_that_was_tuned_on_these_questions_is_rejected(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="was tuned on 24 of these questions"):
+        small_run(
+            tmp_path / "run",
+            ScriptedLanguageModel(default="x"),
+            parts=Parts(scorer=_Tuned(), encoder=BagOfWords()),
+            methods=("naive", "guard_naive"),
+        )
+    assert not (tmp_path / "run").exists()
