@@ -45,6 +45,7 @@ INSIDE_OF = {
     "benchmarks/gpu_models.py": ("knowgate", "guard", "engine"),
     "benchmarks/sufficiency_domains.py": ("knowgate", "calibration", "training", "sufficiency"),
     "tests/tools/microworld": ("knowgate", "offline_eval", "testbed"),
+    "tools/embedded_graph.py": ("knowgate", "guard", "engine"),
     "tools/microworld": ("knowgate", "offline_eval", "testbed"),
     "tools/sufficiency": ("knowgate", "calibration", "training", "sufficiency"),
 }

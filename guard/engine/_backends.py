@@ -57,7 +57,8 @@ class Runtime:
     """What computes a scorer, and how.
 
     Attributes:
-        backend: `torch`, or `onnx` for a folder that `knowgate export-onnx` wrote.
+        backend: `torch`, or `onnx` for the embedded model and for folders that
+            `knowgate export-onnx` wrote.
         device: `cpu`, `cuda`, `cuda:N`; `auto` picks CUDA where there is one.
         dtype: `float32`, `bfloat16` (torch), `float16` (for CUDA), `int8` (onnx). Scores in
             another precision are other scores: calibrate with the one that is used.

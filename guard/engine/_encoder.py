@@ -65,7 +65,8 @@ class TokenEncoder:
     Args:
         model: a sentence-transformers folder or hub id; None for the embedded
             all-MiniLM-L6-v2, whose sha256 is checked.
-        backend: `torch`, or `onnx` where `model` is a folder that `knowgate export-onnx` wrote.
+        backend: `torch`, or `onnx` for the embedded model and for folders that
+            `knowgate export-onnx` wrote.
         device: `cpu`, `cuda`, `cuda:N`; `auto` picks CUDA where there is one.
         dtype: `float32`, `bfloat16`, `float16` or `int8`, as the backend has it.
         cache_bytes: of the encoded texts kept in memory, least recently used dropped

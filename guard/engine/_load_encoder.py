@@ -30,7 +30,7 @@ def load_encoder(
         adapter: folder of a LoRA adapter that is added to the weights.
 
     Raises:
-        InputError: ONNX Runtime without a folder, or with an adapter.
+        InputError: an adapter for an exported folder, or a dtype that the model does not have.
         ModelFolderError: weights are missing or cannot be loaded, or the folder names code.
         DeviceError: the device is not there.
         MissingDependencyError: a library is not installed.
@@ -48,7 +48,17 @@ def _encoder(
 
         where = None if model is None else os.fspath(model)
         return load_torch(where, runtime, None if adapter is None else Path(adapter))
-    return _exported(None if adapter is not None else model, runtime)
+    if model is None:
+        from ._onnx_backend import load_embedded_onnx
+
+        return load_embedded_onnx(runtime, None if adapter is None else Path(adapter))
+    if adapter is not None:
+        raise InputError(
+            "an exported model takes no adapter",
+            where="adapter",
+            hint="adapters are merged when a scorer is exported",
+        )
+    return _exported(model, runtime)
 
 
 def load_cross_encoder(model: str | os.PathLike[str], runtime: Runtime) -> LoadedEncoder:
@@ -76,13 +86,7 @@ def _cross_encoder(model: str | os.PathLike[str], runtime: Runtime) -> LoadedEnc
     return _exported(model, runtime)
 
 
-def _exported(model: str | os.PathLike[str] | None, runtime: Runtime) -> LoadedEncoder:
-    if model is None:
-        raise InputError(
-            "backend 'onnx' runs folders that were exported, adapters merged",
-            where="backend",
-            hint="run `knowgate export-onnx SCORER --out DIR` and load DIR",
-        )
+def _exported(model: str | os.PathLike[str], runtime: Runtime) -> LoadedEncoder:
     from ._onnx_backend import load_onnx
 
     return load_onnx(Path(model), runtime)

@@ -44,6 +44,11 @@ class PlainBert(ABC):
         self.always_masks = False
         self.attend: Any = self._torch.nn.functional.scaled_dot_product_attention
 
+    @property
+    def weights(self) -> Mapping[str, Any]:
+        """The weights by name."""
+        return self._weights
+
     def parameters(self) -> Iterable[Any]:
         """The weights, as modules of torch give them."""
         return self._weights.values()

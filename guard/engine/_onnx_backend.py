@@ -1,10 +1,11 @@
-"""Exported models in ONNX Runtime, on the CPU or on CUDA."""
+"""Models in ONNX Runtime, on the CPU or on CUDA: exported ones, and the embedded encoder."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.metadata
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -32,6 +33,12 @@ from ._loading import require_sha256
 from ._tokenizing import TOKENIZER_FILE, Marks
 
 GRAPH_FILE = "model.onnx"
+# Of the embedded encoder, without its weights; `python -m tools.embedded_graph` writes it.
+EMBEDDED_GRAPH = Path(__file__).parent / "embedded.onnx"
+# Its weights that are not used, or stand in the graph.
+_NOT_IN_GRAPH = ("embeddings.position_ids", "embeddings.token_type", "pooler.")
+# Behind the name of a weight that the graph takes transposed.
+TRANSPOSED = ".T"
 _CUDA, _CPU = "CUDAExecutionProvider", "CPUExecutionProvider"
 _CUDA_DEVICE_FILE = Path("/dev/nvidiactl")
 _GPU_INSTALL = "pip uninstall onnxruntime && pip install 'knowgate[onnx-gpu]'"
@@ -103,6 +110,7 @@ class OnnxBackend:
         graph: the content of the file.
         device: `auto`, `cpu`, `cuda`, `cuda:N`.
         dtype: as fingerprints record it.
+        weights: those that the graph itself lacks, by name.
 
     Raises:
         DeviceError: CUDA was asked for, but the graph would run on the CPU.
@@ -112,7 +120,13 @@ class OnnxBackend:
 
     name = "onnxruntime"
 
-    def __init__(self, graph: bytes, device: str, dtype: str) -> None:
+    def __init__(
+        self,
+        graph: bytes,
+        device: str,
+        dtype: str,
+        weights: Mapping[str, NDArray[np.float32]] | None = None,
+    ) -> None:
         self._ort = _onnxruntime()
         self.device, self.dtype = _device(self._ort, device), dtype
         options = self._ort.SessionOptions()
@@ -121,6 +135,12 @@ class OnnxBackend:
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.log_severity_level = 3
+        self._weights = {
+            name: self._ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array))
+            for name, array in (weights or {}).items()
+        }
+        if self._weights:
+            options.add_external_initializers(list(self._weights), list(self._weights.values()))
         self.workers = cpu_count() if self.device == "cpu" else 1
         providers: list[Any] = [_CPU]
         if self.device != "cpu":
@@ -216,6 +236,36 @@ def load_onnx(folder: Path, runtime: Runtime) -> LoadedEncoder:
         {**manifest.settings, GRAPH_SHA256: found},
         takes_types=TOKEN_TYPE_IDS in backend.inputs,
     )
+
+
+def load_embedded_onnx(runtime: Runtime, adapter: Path | None) -> LoadedEncoder:
+    """Load the embedded encoder, with or without an adapter.
+
+    Raises:
+        InputError: another dtype than float32.
+        ModelFolderError: a file is missing, damaged or not the expected one.
+        DeviceError: the device is not there.
+        MissingDependencyError: onnxruntime is not installed, or both its builds are.
+    """
+    if runtime.dtype != "float32":
+        raise InputError(
+            f"the embedded model in ONNX Runtime computes in float32, not {runtime.dtype}",
+            where="dtype",
+            hint="run `knowgate export-onnx SCORER --out DIR` with it and load DIR",
+        )
+    from ._torch_backend import load_torch
+
+    _onnxruntime()  # before torch reads the weights
+    loaded = load_torch(None, Runtime(device="cpu"), adapter)
+    weights = {}
+    for name, tensor in loaded.model.weights.items():
+        if name.startswith("encoder.") and tensor.ndim == 2:
+            weights[name + TRANSPOSED] = tensor.T.numpy()
+        elif not name.startswith(_NOT_IN_GRAPH):
+            weights[name] = tensor.numpy()
+    graph = EMBEDDED_GRAPH.read_bytes()
+    backend = OnnxBackend(graph, runtime.device, runtime.dtype, weights)
+    return replace(loaded, backend=backend, model=None)
 
 
 def _onnxruntime() -> Any:

@@ -28,6 +28,7 @@ from ._onnx_backend import GRAPH_FILE, Manifest
 from ._tokenizing import TOKENIZER_FILE, PairTokenizer, free_tokenizer, token_rows
 from ._torch_backend import encoded, logits, reduce_precision
 
+ENCODER_OUTPUTS = ("token_vectors", "text_vector")
 # 23 loads in float32, but not quantised.
 _OPSET = 20
 _VERSIONS = ("knowgate", "torch", "onnx", "onnxscript", "onnxruntime")
@@ -68,7 +69,7 @@ def export_encoder(
     graph = folder / GRAPH_FILE
     if dtype == "float16":
         reduce_precision(loaded.model, dtype)
-    _write_graph(loaded, graph, ["logits"] if scorer == KIND else ["token_vectors", "text_vector"])
+    write_graph(loaded, graph, ["logits"] if scorer == KIND else ENCODER_OUTPUTS)
     if dtype == "int8":
         _quantize(graph, _calibration(loaded, scorer, pairs))
     shutil.copyfile(source, folder / TOKENIZER_FILE)
@@ -87,9 +88,10 @@ def export_encoder(
     ).save(folder)
 
 
-def _write_graph(loaded: LoadedEncoder, path: Path, outputs: list[str]) -> None:
+def write_graph(loaded: LoadedEncoder, path: Path, outputs: Sequence[str]) -> None:
+    """Write a model that torch runs as a graph with these outputs."""
     torch: Any = optional_import("torch")
-    model, give = loaded.model, logits if outputs == ["logits"] else encoded
+    model, give = loaded.model, encoded if outputs is ENCODER_OUTPUTS else logits
     names = [INPUT_IDS, ATTENTION_MASK, *([TOKEN_TYPE_IDS] if loaded.takes_types else [])]
 
     class Graph(torch.nn.Module):  # type: ignore[misc]
@@ -115,7 +117,7 @@ def _write_graph(loaded: LoadedEncoder, path: Path, outputs: list[str]) -> None:
             dynamic_shapes=(tuple(dynamic for _ in names),),
             opset_version=_OPSET,
             input_names=names,
-            output_names=outputs,
+            output_names=list(outputs),
             verbose=False,
         )
         program.save(str(path))

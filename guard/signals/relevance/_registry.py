@@ -168,6 +168,8 @@ def _registered(wanted: Fingerprint, options: _LoadOptions) -> RelevanceScorer:
         )
     if wanted.backend == "torch" and wanted.dtype in {"bfloat16", "float16"}:
         options = {"dtype": cast(DtypeName, wanted.dtype), **options}
+    if wanted.backend == "onnxruntime" and wanted.kind in _ENCODER_SCORERS:
+        options = {"backend": "onnx", **options}
     return load_scorer(wanted.kind, **options)
 
 

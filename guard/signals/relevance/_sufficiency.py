@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ..._byte_cache import CACHE_BYTES
 from ..._model_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS, BUNDLED_SHA256
 from ...contracts import SetScore
-from ...engine import BackendName, DtypeName, TokenEncoder
+from ...engine import BackendName, DtypeName, TokenEncoder, exported_as
 from ...errors import ModelFolderError
 from ...files import file_sha256, read_json, write_json
 from ...policy import Fingerprint
@@ -135,7 +135,7 @@ class SufficiencyScorer:
     Args:
         folder: adapter and mix, such as `knowgate tune relevance` writes; None for the
             bundled ones.
-        backend: `torch`, or `onnx` for a folder that `knowgate export-onnx` wrote.
+        backend: `torch` or `onnx`; a folder that `knowgate export-onnx` wrote needs `onnx`.
         device: `cpu`, `cuda`, `cuda:N`; `auto` picks CUDA where there is one.
         dtype: `float32`, `bfloat16`, `float16` or `int8`, as the backend has it.
         cache_bytes: of the encoded texts that are kept in memory.
@@ -162,7 +162,7 @@ class SufficiencyScorer:
         if folder is None:
             require_bundled(self._folder)
         self._model = model or MatchModel.load(self._folder / SUFFICIENCY_FILE)
-        exported = self._folder if backend == "onnx" else None
+        exported = self._folder if backend == "onnx" and exported_as(self._folder) else None
         self._encoder = encoder or TokenEncoder(
             exported,
             backend=backend,

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from knowgate.guard import FingerprintMismatchError, InputError, KnowgateError, Policy
 from knowgate.guard.engine import BiEncoderScorer, TokenEncoder, _onnx_backend
-from knowgate.guard.engine._backends import Runtime, in_threads, run_rows
+from knowgate.guard.engine._backends import BackendName, Runtime, in_threads, run_rows
 from knowgate.guard.errors import DeviceError, MissingDependencyError, ModelFolderError
 from knowgate.guard.policy import IdentityCalibrator
-from knowgate.guard.signals.relevance import load_scorer
+from knowgate.guard.signals.relevance import BUNDLED_FOLDER, load_scorer
 from tools.attack.tiny_models import tiny_encoder
 
 # A bi-encoder of random weights, exported in float32: of `tiny_encoder`, whose numbers it gives.
@@ -118,9 +118,38 @@ def test_a_backend_and_a_dtype_that_do_not_go_together_are_rejected(
         Runtime(**options)
 
 
-def test_onnx_without_an_exported_folder_says_how_to_write_one() -> None:
-    with pytest.raises(InputError, match="run `knowgate export-onnx SCORER --out DIR`"):
-        BiEncoderScorer(backend="onnx")
+@pytest.mark.parametrize("adapter", [None, BUNDLED_FOLDER], ids=["plain", "adapter"])
+def test_the_embedded_encoder_gives_the_numbers_of_torch_in_onnx(adapter: Path | None) -> None:
+    pytest.importorskip("onnxruntime", reason="needs `pip install 'knowgate[onnx]'`")
+    ours, torch = (
+        TokenEncoder(backend=backend, device="cpu", cache_bytes=0, adapter=adapter)
+        for backend in get_args(BackendName)[::-1]
+    )
+    for mine, theirs in zip(ours.encode(TEXTS), torch.encode(TEXTS), strict=True):
+        for one, other in zip(mine, theirs, strict=True):
+            assert one.ids.tolist() == other.ids.tolist()
+            assert np.allclose(one.vectors, other.vectors, rtol=0, atol=1e-5)
+            assert one.embedding == pytest.approx(other.embedding, abs=1e-6)
+
+
+def test_a_policy_of_the_embedded_encoder_in_onnx_is_served_by_onnx_only() -> None:
+    pytest.importorskip("onnxruntime", reason="needs `pip install 'knowgate[onnx]'`")
+    scorer = load_scorer("bi_encoder,backend=onnx,device=cpu")
+    policy = Policy.for_scorer(scorer, threshold=0.5, calibrator=IdentityCalibrator())
+    assert policy.scorer.backend == "onnxruntime"
+    assert load_scorer(policy.scorer, device="cpu").fingerprint == scorer.fingerprint
+    with pytest.raises(FingerprintMismatchError, match=r"'onnxruntime' against 'torch'.*calibrate"):
+        policy.require_scorer(load_scorer("bi_encoder", device="cpu").fingerprint)
+
+
+def test_the_embedded_encoder_in_onnx_computes_in_float32() -> None:
+    with pytest.raises(InputError, match=r"float32, not int8 .*run `knowgate export-onnx"):
+        BiEncoderScorer(backend="onnx", dtype="int8")
+
+
+def test_an_exported_folder_takes_no_adapter() -> None:
+    with pytest.raises(InputError, match="an exported model takes no adapter"):
+        TokenEncoder(EXPORTED, backend="onnx", adapter=BUNDLED_FOLDER)
 
 
 def test_bfloat16_ranks_as_float32_and_is_bound_to_its_own_policy(base: TokenEncoder) -> None:

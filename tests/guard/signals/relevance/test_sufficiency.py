@@ -103,6 +103,17 @@ def test_a_cold_cache_gives_the_same_bits_as_a_warm_one(
     assert cold.score_set(QUESTION, PASSAGES) == scorer.score_set(QUESTION, PASSAGES)
 
 
+def test_a_tuned_scorer_has_the_scores_of_torch_in_onnx_without_an_export(
+    scorer: SufficiencyScorer, folder: Path
+) -> None:
+    pytest.importorskip("onnxruntime", reason="needs `pip install 'knowgate[onnx]'`")
+    found: Any = load_scorer(f"{folder},backend=onnx,device=cpu")
+    assert found.fingerprint.backend == "onnxruntime"
+    ours, torchs = (one.score_set(QUESTION, PASSAGES) for one in (found, scorer))
+    assert ours.joint == pytest.approx(torchs.joint, abs=1e-5)
+    assert ours.scores == pytest.approx(torchs.scores, abs=1e-5)
+
+
 def test_many_questions_are_scored_as_each_alone(scorer: SufficiencyScorer) -> None:
     # More passages than are encoded in one round, few of them different.
     questions = [f"What does room {i % 5} cost?" for i in range(90)]
