@@ -23,6 +23,7 @@ from ._contrastive import (
 )
 from ._decoding import Answer, Decoder, Network, StopStrings, run_in_batches
 from ._encoding import PromptEncoder, RenderedPrompt
+from ._scoring import likeliest_tokens
 
 if TYPE_CHECKING:
     import torch
@@ -151,6 +152,13 @@ class Engine:
         for task, answer in zip(tasks, answers, strict=True):
             rows[task.prompt] += [answer] * (settings.n if greedy else 1)
         return rows
+
+    def likeliest(
+        self, prompt: RenderedPrompt, answer: Answer, count: int
+    ) -> list[list[tuple[int, float]]]:
+        """The likeliest tokens at each place of an answer, with their log-probabilities."""
+        [ids] = self.encoder.encode([prompt])
+        return likeliest_tokens(self.network, ids, answer.ids, count)
 
     async def acomplete(
         self, prompts: Sequence[RenderedPrompt], settings: Settings

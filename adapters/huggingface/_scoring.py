@@ -90,19 +90,52 @@ def continuation_logprobs(
     """
     import torch
 
-    read = read_prompts(network, prompts)
     with torch.inference_mode():
-        owners = torch.tensor([owner for owner, _ in continuations], device=network.device)
-        logits = read.logits[owners, None]
-        longest = max(len(tokens) for _, tokens in continuations)
-        if longest > 1:
-            logits = torch.cat([logits, _later_logits(network, read, owners, continuations)], dim=1)
+        logits = _continuation_logits(network, prompts, continuations)
+        longest = logits.shape[1]
         targets = torch.zeros(len(continuations), longest, dtype=torch.long)
         for row, (_, tokens) in enumerate(continuations):
             targets[row, : len(tokens)] = torch.tensor(list(tokens), dtype=torch.long)
         chosen = logits.gather(-1, targets.to(logits.device)[..., None])[..., 0]
         values = (chosen - logits.logsumexp(-1)).tolist()
     return [row[: len(tokens)] for row, (_, tokens) in zip(values, continuations, strict=True)]
+
+
+def likeliest_tokens(
+    network: Network, prompt: Sequence[int], continuation: Sequence[int], count: int
+) -> list[list[tuple[int, float]]]:
+    """The likeliest tokens at each place of a continuation, with their log-probabilities.
+
+    Args:
+        network: the model.
+        prompt: token ids.
+        continuation: the token ids that follow it.
+        count: tokens for each place, the likeliest first.
+    """
+    import torch
+
+    with torch.inference_mode():
+        logits = _continuation_logits(network, [prompt], [(0, continuation)])[0]
+        found = logits.log_softmax(-1).topk(min(count, logits.shape[-1]))
+        rows = zip(found.indices.tolist(), found.values.tolist(), strict=True)
+    return [list(zip(ids, values, strict=True)) for ids, values in rows]
+
+
+def _continuation_logits(
+    network: Network,
+    prompts: Sequence[Sequence[int]],
+    continuations: Sequence[tuple[int, Sequence[int]]],
+) -> torch.Tensor:
+    """Logits at every place of every continuation, shape (continuations, longest, vocabulary)."""
+    import torch
+
+    read = read_prompts(network, prompts)
+    with torch.inference_mode():
+        owners = torch.tensor([owner for owner, _ in continuations], device=network.device)
+        logits = read.logits[owners, None]
+        if max(len(tokens) for _, tokens in continuations) > 1:
+            logits = torch.cat([logits, _later_logits(network, read, owners, continuations)], dim=1)
+    return logits
 
 
 def _later_logits(

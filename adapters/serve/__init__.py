@@ -17,6 +17,7 @@ from ...guard.errors import require_extra
 if TYPE_CHECKING:
     from ._admission import ServeLimits
     from ._app import ProxyOptions, create_app
+    from ._lm_app import create_lm_app
     from ._server import bound_socket, serve
     from ._upstream import Upstream
 
@@ -26,6 +27,7 @@ __all__ = [
     "Upstream",
     "bound_socket",
     "create_app",
+    "create_lm_app",
     "serve",
 ]
 
@@ -35,6 +37,7 @@ _MODULES = {
     "Upstream": "_upstream",
     "bound_socket": "_server",
     "create_app": "_app",
+    "create_lm_app": "_lm_app",
     "serve": "_server",
 }
 

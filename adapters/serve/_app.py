@@ -152,7 +152,7 @@ def create_app(
         app.include_router(chat_router(ChatProxy(guard, client, said, prompt, retriever)))
     metrics = HTTPMetrics(registry, _PATHS)
     _add_operations(app, guard, metrics, proxies=proxy is not None)
-    _add_error_replies(app)
+    add_error_replies(app)
     app.add_middleware(Gate, admission=admission, limits=limits, token=token, metrics=metrics)
     return app
 
@@ -196,7 +196,7 @@ def _add_operations(app: FastAPI, guard: Guard, metrics: HTTPMetrics, *, proxies
         return HTMLResponse(_page(app), headers={"Content-Security-Policy": _PAGE_POLICY})
 
 
-def _add_error_replies(app: FastAPI) -> None:
+def add_error_replies(app: FastAPI) -> None:
     """Give all errors the same shape."""
 
     @app.exception_handler(ServeError)

@@ -105,7 +105,7 @@ def serve(
     require_extra("serve")
     from ...adapters import serve as http
 
-    token = _token()
+    token = served_token()
     limits = http.ServeLimits(
         concurrency=concurrency,
         queue=queue,
@@ -214,7 +214,7 @@ def _replies(path: Path) -> dict[str, str]:
     return found
 
 
-def _token() -> str | None:
+def served_token() -> str | None:
     """Read the token from the environment.
 
     Raises:
