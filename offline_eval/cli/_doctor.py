@@ -8,6 +8,8 @@ import platform
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
+from importlib import import_module
 from typing import Annotated
 
 import typer
@@ -45,13 +47,20 @@ def doctor(
         bool,
         typer.Option("--scorers", help="List what --scorer takes, instead; nothing is loaded."),
     ] = False,
+    scorer: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Also load this one and try it: a folder, hf:MODEL, or judge:MODEL, which is "
+            "asked. Repeatable."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Check the installation: packages, embedded weights, scorers, device.
 
-    Exit code 1 where something needed is missing.
+    Exit code 1 where something needed is missing, or a named scorer cannot be used.
 
-    Example: `knowgate doctor`
+    Example: `knowgate doctor --scorer hf:ms-marco-MiniLM-L6-v2`
     """
     if scorers:
         _list_scorers(as_json)
@@ -65,6 +74,7 @@ def doctor(
         _checked("bi_encoder", lambda: _self_test("bi_encoder")),
         _checked("sufficiency", lambda: _self_test("sufficiency")),
         _checked("lexical", lambda: _self_test("lexical")),
+        *(_checked(name, partial(_self_test, name)) for name in scorer or ()),
     ]
     if as_json:
         # Not through rich, which would wrap it.
@@ -83,7 +93,11 @@ def _list_scorers(as_json: bool) -> None:
 
     if as_json:
         presets = {f"hf:{name}": asdict(preset) for name, preset in PRESETS.items()}
-        typer.echo(json.dumps({"own": scorer_names(), "presets": presets}, indent=2))
+        typer.echo(
+            json.dumps(
+                {"own": scorer_names(), "presets": presets, "prefixes": ["hf:", "judge:"]}, indent=2
+            )
+        )
         return
     out.print(f"own: {', '.join(scorer_names())}")
     table = Table("scorer", "parameters", "licence", "what a high score means")
@@ -91,6 +105,7 @@ def _list_scorers(as_json: bool) -> None:
         table.add_row(f"hf:{name}", f"{preset.millions} M", preset.licence, preset.means)
     out.print(table)
     out.print("Any other model: hf:FOLDER or hf:OWNER/NAME. Only a hub id is downloaded.")
+    out.print("A language model as the judge: judge:MODEL, named as for --model.")
 
 
 def _package(name: str) -> Finding:
@@ -125,6 +140,8 @@ def _weights() -> str:
 def _self_test(name: str) -> str:
     from ...guard.signals.relevance import load_scorer
 
+    if ":" in name:
+        import_module("..systems", __package__)  # registers `judge:`
     question = "When does the library open?"
     good, bad = load_scorer(name).score(
         question, ["The library opens at nine o'clock.", "Ferries leave every hour."]

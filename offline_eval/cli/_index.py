@@ -55,6 +55,13 @@ def index(
 
     Example: `knowgate index passages.jsonl --out passages`
     """
+    if scorer.startswith("judge:"):
+        # Not loaded: that may take minutes, or a key.
+        raise InputError(
+            "a language model reads question and passages together: nothing to encode ahead",
+            where=f"--scorer {scorer}",
+            hint="use sufficiency, late_interaction or a folder of `knowgate tune relevance`",
+        )
     given = [text for path in passages for text in _passages(path, chunk_size, chunk_overlap)]
     if not given:
         raise InputError("no passages", where=str(passages[0]), hint="name other files")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ...guard.errors import InputError
+from ...adapters.huggingface import HuggingFaceLM
+from ...guard.contracts import LanguageModel
+from ...guard.errors import InputError, PromptTooLongError
 from ...guard.prompts import Prompt
 from ...guard.signals.confidence import Sampling
 from ...guard.signals.relevance import SufficiencyJudge, register_scorer
@@ -22,7 +24,8 @@ def load_sufficiency_judge(spec: str) -> SufficiencyJudge:
             and `seed` of its verdicts, and `prompt`, a file or the name of a bundled prompt.
 
     Raises:
-        InputError: there is no such model or prompt, or an option is unknown or out of range.
+        InputError: there is no such model or prompt, an option is unknown or out of range, or
+            the prompt does not fit a local model.
         MissingDependencyError: a package is missing; the message names the command.
     """
     name, *parts = spec.split(",")
@@ -34,15 +37,30 @@ def load_sufficiency_judge(spec: str) -> SufficiencyJudge:
         if option not in _OPTIONS or not value:
             raise InputError(f"{part!r} is no option of a judge", where=f"judge:{name}", hint=_HINT)
         given[option] = value
-    return SufficiencyJudge(
-        load_language_model(name.strip()), prompt=_prompt(given), sampling=_sampling(given)
-    )
+    prompt, sampling = _prompt(given), _sampling(given)
+    language_model = load_language_model(name.strip())
+    _require_room(language_model, prompt, name)
+    return SufficiencyJudge(language_model, prompt=prompt, sampling=sampling)
 
 
-def _prompt(given: dict[str, str]) -> Prompt | None:
-    name = given.get("prompt")
-    if name is None:
-        return None
+def _require_room(language_model: LanguageModel, prompt: Prompt, name: str) -> None:
+    """Reject a local model whose context window is too small for the prompt by itself."""
+    if not isinstance(language_model, HuggingFaceLM):
+        return
+    encoder = language_model.engine.encoder
+    try:
+        encoder.encode([encoder.render(prompt.fill(mark="", question="", passages=""))])
+    except PromptTooLongError as error:
+        raise InputError(
+            f"the prompt {prompt.name!r} does not fit the model, without any passage ({error})",
+            where=f"judge:{name}",
+            hint="name a model with a larger context window, or a shorter prompt: "
+            f"judge:{name},prompt=FILE",
+        ) from None
+
+
+def _prompt(given: dict[str, str]) -> Prompt:
+    name = given.get("prompt", "sufficiency")
     return Prompt.load(name) if Path(name).is_file() else Prompt.bundled(name)
 
 

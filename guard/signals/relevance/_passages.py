@@ -13,9 +13,12 @@ from ...contracts import RelevanceScorer
 from ...engine import TokenEncoder
 from ...errors import InputError
 from ...text import InputLimits
+from ._judge import JUDGE
 from ._late_interaction import LateInteractionScorer
 from ._sufficiency import PassageParts, SufficiencyScorer
 
+# Of these nothing can be computed before the question is there.
+_READS_PAIRS = frozenset({"cross_encoder", JUDGE})
 # Encoded at a time, and lost when the writer is killed.
 _PASSAGES_PER_COMMIT = 256
 
@@ -102,8 +105,10 @@ def use_passages(scorer: RelevanceScorer, folder: str | os.PathLike[str]) -> Non
 def _encoder_of(scorer: RelevanceScorer) -> TokenEncoder:
     if isinstance(scorer, SufficiencyScorer | LateInteractionScorer):
         return scorer.encoder
+    kind = scorer.fingerprint.kind
+    why = " (it reads question and passage together)" if kind in _READS_PAIRS else ""
     raise InputError(
-        f"the scorer {scorer.fingerprint.kind!r} does not use stored passages",
+        f"the scorer {kind!r} does not use stored passages{why}",
         hint="use sufficiency, late_interaction or a folder of `knowgate tune relevance`",
     )
 

@@ -353,6 +353,30 @@ def test_doctor_lists_scorers_without_loading_any(knowgate: Knowgate) -> None:
     shown = knowgate("doctor", "--scorers").out
     assert "hf:qnli-electra-base" in shown
     assert "OWNER/NAME" in shown
+    assert "judge:MODEL" in shown
+    assert listed["prefixes"] == ["hf:", "judge:"]
+
+
+@pytest.mark.slow
+def test_doctor_tries_the_scorers_that_are_named(
+    knowgate: Knowgate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_weights", "_device"):
+        monkeypatch.setattr(f"knowgate.offline_eval.cli._doctor.{name}", lambda: "not looked at")
+    outcome = knowgate(
+        "doctor", "--json", "--scorer", "judge:embedded", "--scorer", "judge:nothing",
+        "--scorer", "hf:nothing",
+    )  # fmt: skip
+    assert outcome.code == 1
+    found = {one["what"]: (one["ok"], one["detail"]) for one in json.loads(outcome.out)}
+    for name, words in {
+        "judge:embedded": "does not fit the model",
+        "judge:nothing": "there is no such model",
+        "hf:nothing": "neither a model folder nor a hub id",
+    }.items():
+        assert not found[name][0]
+        assert words in found[name][1]
+        assert "\n" not in found[name][1]
 
 
 @pytest.mark.slow

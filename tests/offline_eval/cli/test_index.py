@@ -49,4 +49,6 @@ def test_faulty_input_is_one_line_before_anything_is_written(
     write_lines(path, [{"text": "The pool opens at six."}])
     refused(knowgate("index", path, "--out", out, "--dtype", "float8"), "float8")
     refused(knowgate("index", path, "--out", out, "--scorer", "lexical"), "lexical")
+    refused(knowgate("index", path, "--out", out, "--scorer", "judge:gpt"), "nothing to encode")
+    refused(knowgate("index", path, "--out", out, "--scorer", "hf:nothing"), "neither a model")
     assert not out.exists()

@@ -95,6 +95,7 @@ def test_options_follow_the_model(models: str) -> None:
     [
         ("judge:", "judge:MODEL: no model is named"),
         ("judge:oracle", "oracle: there is no such model"),
+        ("judge:embedded", "the prompt 'sufficiency' does not fit the model, without any passage"),
         ("judge:python:own_judges:none", "cannot be imported"),
         ("judge:python:own_judges:lm,votes=3", "'votes=3' is no option of a judge"),
         ("judge:python:own_judges:lm,samples=many", "'many' is not a number"),
