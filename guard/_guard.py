@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import time
 from collections.abc import Generator, Iterable, Sequence
-from functools import cache
-from typing import Any, TypedDict, Unpack
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache, cached_property
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from ._metrics import GuardMetrics, MetricsOfGuard
 from ._observers import Observer, Observers
@@ -32,6 +35,9 @@ from .routing import (
     read_requests,
 )
 from .text import InputLimits
+
+if TYPE_CHECKING:
+    from ._tracing import BatchSpan, DecisionSpan, GuardSpans
 
 _logger = logging.getLogger("knowgate.guard")
 _MOST_READERS = 16
@@ -100,6 +106,7 @@ class Guard:
             policy, signals, bound, options.actions(names, measured), Mode(options.mode)
         )
         self._limits = options.limits
+        self._name, self._traces_text = options.name, options.trace_text
         self._readers = DeadlineRunner(_MOST_READERS)
         shared = GuardMetrics.on() if metrics is True else metrics or None
         self._metrics = None
@@ -247,26 +254,28 @@ class Guard:
             KnowgateError: only under `on_error="raise"`.
         """
         started = time.perf_counter()
-        request = read_request(question, passages, self._limits)
-        flow = self._flow(request)
-        try:
-            need = next(flow)
-            while True:
-                need = flow.send(self._runner.measure(need))
-        except StopIteration as stop:
-            return self._finish(stop.value, started, request)
+        with self._span() as span:
+            request = read_request(question, passages, self._limits)
+            flow = self._flow(request, span)
+            try:
+                need = next(flow)
+                while True:
+                    need = flow.send(self._runner.measure(need))
+            except StopIteration as stop:
+                return self._finish(stop.value, started, request, span)
 
     async def adecide(self, question: str, passages: Iterable[object] | None) -> Decision:
         """As `decide`, without blocking the event loop."""
         started = time.perf_counter()
-        request = await self._aread(question, passages)
-        flow = self._flow(request)
-        try:
-            need = next(flow)
-            while True:
-                need = flow.send(await self._runner.ameasure(need))
-        except StopIteration as stop:
-            return self._finish(stop.value, started, request)
+        with self._span() as span:
+            request = await self._aread(question, passages)
+            flow = self._flow(request, span)
+            try:
+                need = next(flow)
+                while True:
+                    need = flow.send(await self._runner.ameasure(need))
+            except StopIteration as stop:
+                return self._finish(stop.value, started, request, span)
 
     def decide_batch(
         self, questions: Sequence[str], passages: Sequence[Iterable[object] | None]
@@ -298,28 +307,32 @@ class Guard:
     ) -> list[Decision | KnowgateError]:
         """As `decide_batch`, with the error in place of a decision under `on_error="raise"`."""
         started, patience = time.perf_counter(), BatchPatience()
-        requests = read_requests(questions, passages, self._limits)
-        flows = self._flows(requests)
-        try:
-            needs = next(flows)
-            while True:
-                needs = flows.send(self._runner.measure_batch(needs, patience))
-        except StopIteration as stop:
-            return self._finished(stop.value, started, requests)
+        with self._batch_span() as batch:
+            requests = read_requests(questions, passages, self._limits)
+            spans = _NO_SPANS if batch is None else batch.decisions(len(requests))
+            flows = self._flows(requests, spans)
+            try:
+                needs = next(flows)
+                while True:
+                    needs = flows.send(self._runner.measure_batch(needs, patience))
+            except StopIteration as stop:
+                return self._finished(stop.value, started, requests, spans)
 
     async def adecide_each(
         self, questions: Sequence[str], passages: Sequence[Iterable[object] | None]
     ) -> list[Decision | KnowgateError]:
         """As `decide_each`, without blocking the event loop."""
         started, patience = time.perf_counter(), BatchPatience()
-        requests = await self._aread_batch(questions, passages)
-        flows = self._flows(requests)
-        try:
-            needs = next(flows)
-            while True:
-                needs = flows.send(await self._runner.ameasure_batch(needs, patience))
-        except StopIteration as stop:
-            return self._finished(stop.value, started, requests)
+        with self._batch_span() as batch:
+            requests = await self._aread_batch(questions, passages)
+            spans = _NO_SPANS if batch is None else batch.decisions(len(requests))
+            flows = self._flows(requests, spans)
+            try:
+                needs = next(flows)
+                while True:
+                    needs = flows.send(await self._runner.ameasure_batch(needs, patience))
+            except StopIteration as stop:
+                return self._finished(stop.value, started, requests, spans)
 
     def count(self, decision: Decision) -> None:
         """Count a decision that a chain made for the guard, and call the observers."""
@@ -357,11 +370,25 @@ class Guard:
         except AllWorkersBusyError:
             raise InputError("too many earlier inputs are still being read") from None
 
+    def _span(self) -> AbstractContextManager[DecisionSpan | None]:
+        """The span around one decision, if the application exports spans."""
+        return _UNTRACED if _is_untraced() else self._spans.decision()
+
+    def _batch_span(self) -> AbstractContextManager[BatchSpan | None]:
+        """The span around a batch, if the application exports spans."""
+        return _UNTRACED if _is_untraced() else self._spans.batch()
+
+    @cached_property
+    def _spans(self) -> GuardSpans:
+        from ._tracing import GuardSpans
+
+        return GuardSpans(self._name, self._policy, with_text=self._traces_text)
+
     def _flows(
-        self, requests: Sequence[Request | QuestionError]
+        self, requests: Sequence[Request | QuestionError], spans: Iterable[DecisionSpan | None]
     ) -> Generator[list[Need], list[Outcome], list[Decision | KnowgateError]]:
         """Run the flows of a batch in step: yield the needs of all, receive their outcomes."""
-        flows = [self._flow(request) for request in requests]
+        flows = [self._flow(*one) for one in zip(requests, spans, strict=False)]
         decided: dict[int, Decision | KnowgateError] = {}
         outcomes: dict[int, Outcome | None] = dict.fromkeys(range(len(flows)))
         while outcomes:
@@ -379,16 +406,26 @@ class Guard:
                 outcomes = dict(zip(needs, (yield list(needs.values())), strict=True))
         return [decided[index] for index in range(len(flows))]
 
-    def _flow(self, request: Request | QuestionError) -> Flow:
+    def _flow(self, request: Request | QuestionError, span: DecisionSpan | None) -> Flow:
         if self._watch is not None and isinstance(request, Request):
             self._watch.look(request)
-        return decision_flow(self._settings, request)
+        return decision_flow(self._settings, request, span)
 
     def _finish(
-        self, decision: Decision, started: float, request: Request | QuestionError
+        self,
+        decision: Decision,
+        started: float,
+        request: Request | QuestionError,
+        span: DecisionSpan | None,
     ) -> Decision:
         decision.timings["total"] = time.perf_counter() - started
-        self._tell(decision, request if isinstance(request, Request) else None)
+        readable = request if isinstance(request, Request) else None
+        if span is None:
+            self._tell(decision, readable)
+        else:
+            with span.current():
+                self._tell(decision, readable)
+            span.decided(decision, readable)
         return decision
 
     def _finished(
@@ -396,11 +433,16 @@ class Guard:
         decided: Iterable[Decision | KnowgateError],
         started: float,
         requests: Iterable[Request | QuestionError],
+        spans: Iterable[DecisionSpan | None],
     ) -> list[Decision | KnowgateError]:
-        return [
-            one if isinstance(one, KnowgateError) else self._finish(one, started, request)
-            for one, request in zip(decided, requests, strict=True)
-        ]
+        found: list[Decision | KnowgateError] = []
+        for one, request, span in zip(decided, requests, spans, strict=False):
+            if not isinstance(one, KnowgateError):
+                self._finish(one, started, request, span)
+            elif span is not None:
+                span.fail(one)
+            found.append(one)
+        return found
 
     def _tell(self, decision: Decision, request: Request | None) -> None:
         if self._metrics is not None:
@@ -416,6 +458,20 @@ def _all_decided(decided: Iterable[Decision | KnowgateError]) -> list[Decision]:
             raise one
         decisions.append(one)
     return decisions
+
+
+# Of a decision and of all decisions of a batch, where nothing is traced.
+_UNTRACED: AbstractContextManager[None] = nullcontext()
+_NO_SPANS: Iterable[None] = repeat(None)
+
+
+def _is_untraced() -> bool:
+    """Whether the application exports no spans; it cannot before it imported OpenTelemetry."""
+    api = sys.modules.get("opentelemetry.trace")
+    provider_of = getattr(api, "get_tracer_provider", None)
+    if api is None or provider_of is None:
+        return True
+    return isinstance(provider_of(), (api.ProxyTracerProvider, api.NoOpTracerProvider))
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
@@ -287,21 +288,21 @@ class MetricsOfGuard:
         with self._lock:
             self._decided += 1
             self._abstained += decision.route is Route.ABSTAIN
-        shared, label = self._shared, self._label
+        shared, label, exemplar = self._shared, self._label, _exemplar()
         shared.decisions.labels(
             label,
             decision.route.value,
             "undetermined" if decision.scenario is None else decision.scenario.value,
             shared.reasons.label(str(decision.reason)),
             decision.mode.value,
-        ).inc()
+        ).inc(1, exemplar)
         if decision.relevance is not None:
-            shared.relevance.labels(label).observe(decision.relevance)
+            shared.relevance.labels(label).observe(decision.relevance, exemplar)
         if decision.confidence is not None:
-            shared.confidence.labels(label).observe(decision.confidence)
+            shared.confidence.labels(label).observe(decision.confidence, exemplar)
         for stage, seconds in decision.timings.items():
             if shared.stages.admit(stage):
-                shared.seconds.labels(label, stage).observe(seconds)
+                shared.seconds.labels(label, stage).observe(seconds, exemplar)
         if self._vetoes:
             self._count_vetoes(decision)
 
@@ -330,7 +331,18 @@ class MetricsOfGuard:
     def count_error(self, signal: str, error: KnowgateError) -> None:
         """Count one failed measurement of the signal with this name."""
         name = self._shared.signals.label(signal)
-        self._shared.errors.labels(self._label, name, error_kind(error)).inc()
+        self._shared.errors.labels(self._label, name, error_kind(error)).inc(1, _exemplar())
+
+
+def _exemplar() -> dict[str, str] | None:
+    """The current span for a metric to name; None where it is not sampled or nothing is traced."""
+    api = sys.modules.get("opentelemetry.trace")
+    if api is None:
+        return None
+    span = api.get_current_span().get_span_context()
+    if not (span.is_valid and span.trace_flags.sampled):
+        return None
+    return {"trace_id": f"{span.trace_id:032x}", "span_id": f"{span.span_id:016x}"}
 
 
 ERROR_KINDS = ("timeout", "overload", "value", "language_model", "missing", "other")

@@ -37,6 +37,8 @@ class GuardOptions:
         max_concurrency: language-model questions under way at once in a batch.
         name: of the guard, the value of the metrics' label `guard`; at most 40 lower-case
             letters, digits, hyphens and underscores.
+        trace_text: whether spans for OpenTelemetry hold question, passages and closed-book
+            answer, in place of numbers alone.
 
     Raises:
         InputError: an option has a value that it cannot have.
@@ -48,6 +50,7 @@ class GuardOptions:
     limits: InputLimits = field(default_factory=InputLimits)
     max_concurrency: int = 8
     name: str = "default"
+    trace_text: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mode", _choice(Mode, self.mode, "mode"))
@@ -74,6 +77,8 @@ class GuardOptions:
             )
         if not isinstance(self.limits, InputLimits):
             raise InputError("limits are no InputLimits", where="limits")
+        if not isinstance(self.trace_text, bool):
+            raise InputError("is neither True nor False", where="trace_text")
         if not isinstance(self.max_concurrency, int) or self.max_concurrency < 1:
             raise InputError("max_concurrency must be a whole number, at least 1")
 

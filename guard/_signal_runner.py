@@ -11,6 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
@@ -35,6 +36,7 @@ _MOST_MISSED = 2
 _MOST_LOGGED = 300
 # Comparing more with a message would block an event loop.
 _MOST_COMPARED = 64 * 2**10
+_NO_SPAN = nullcontext()
 # Shorter words tell nothing, and stand in most messages.
 _WORD = re.compile(r"\w{4,}")
 
@@ -159,6 +161,8 @@ class SignalRunner:
                     step = steps.send(result)
         except StopIteration as stop:
             return cast("_Result", stop.value)
+        finally:
+            steps.close()  # a span must end where it began
 
     async def _arun(self, steps: _Steps[_Result]) -> _Result:
         try:
@@ -179,6 +183,8 @@ class SignalRunner:
                     step = steps.send(result)
         except StopIteration as stop:
             return cast("_Result", stop.value)
+        finally:
+            steps.close()
 
     def _side_by_side(self, several: _Several) -> list[Outcome]:
         if several.width == 1:
@@ -214,17 +220,20 @@ class SignalRunner:
         async def native() -> Any:
             return signal.check(await signal.ameasure(request), request)
 
-        try:
-            value = yield _Call(
-                lambda: signal.check(signal.measure(request), request),
-                lambda: native() if signal.has("ameasure") else None,
-                signal.checks_deadline,
-                self._deadlines[signal.name],
-            )
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - all become outcomes
-            if patience is not None and isinstance(error, DeadlineExceededError):
-                patience.missed += 1
-            value = self._failed(signal, error, request)
+        with _NO_SPAN if need.span is None else need.span.signal(signal) as span:
+            try:
+                value = yield _Call(
+                    lambda: signal.check(signal.measure(request), request),
+                    lambda: native() if signal.has("ameasure") else None,
+                    signal.checks_deadline,
+                    self._deadlines[signal.name],
+                )
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - become outcomes
+                if patience is not None and isinstance(error, DeadlineExceededError):
+                    patience.missed += 1
+                value = self._failed(signal, error, request)
+            if span is not None:
+                span.measured(value)
         if isinstance(value, Confidence):
             self._count_samples(value)
         return value, time.perf_counter() - started
@@ -284,7 +293,7 @@ class SignalRunner:
         requests = [need.request for need in needs]
         width = self._max_concurrency if signal.concurrent else 1
         seconds = self._deadlines[signal.name]
-        started = time.perf_counter()
+        started, begun = time.perf_counter(), time.time_ns()
 
         def checked(values: Sequence[Any]) -> list[Any]:
             if len(values) != len(requests):
@@ -316,13 +325,14 @@ class SignalRunner:
             if isinstance(value, Confidence):
                 self._count_samples(value)
         share = (time.perf_counter() - started) / len(needs)
-        return [
-            (
-                self._failed(signal, value, request) if isinstance(value, Exception) else value,
-                share,
-            )
+        found = [
+            self._failed(signal, value, request) if isinstance(value, Exception) else value
             for value, request in zip(values, requests, strict=True)
         ]
+        for need, value in zip(needs, found, strict=True):
+            if need.span is not None:
+                need.span.measured_jointly(signal, begun, value)
+        return [(value, share) for value in found]
 
     def _count_samples(self, confidence: Confidence) -> None:
         if self._metrics is not None:

@@ -35,6 +35,7 @@ from .text import InputLimits
 
 if TYPE_CHECKING:
     from ._routing_signals import RoutingSignal
+    from ._tracing import DecisionSpan
     from ._vetoes import BoundVeto
 
 __all__ = [
@@ -196,10 +197,15 @@ def _confident(policy: PolicyFields, signals: Signals) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A signal to be measured for one question."""
+    """A signal to be measured for one question.
+
+    Attributes:
+        span: of the decision, under which that of the signal begins; None without tracing.
+    """
 
     signal: Signal[Any]
     request: Request
+    span: DecisionSpan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,12 +354,15 @@ def unread_reason(error: QuestionError) -> Reason:
     return Reason.INVALID_PASSAGES if isinstance(error, PassageError) else Reason.INVALID_INPUT
 
 
-def decision_flow(settings: FlowSettings, request: Request | QuestionError) -> Flow:
+def decision_flow(
+    settings: FlowSettings, request: Request | QuestionError, span: DecisionSpan | None = None
+) -> Flow:
     """Decide one question: yield measurements, receive outcomes, return the decision.
 
     Args:
         settings: of the guard.
         request: what was asked, or why it could not be read.
+        span: of the decision, handed on with each need.
 
     Raises:
         KnowgateError: a signal failed, or the input is unreadable, and the guard
@@ -372,11 +381,11 @@ def decision_flow(settings: FlowSettings, request: Request | QuestionError) -> F
     vetoes = settings.vetoes if settings.vetoes and next_signal(policy, flow.signals) else ()
     for bound in vetoes:
         if request.passages or not bound.veto.needs_passages:
-            verdict = flow.apply_veto(bound, (yield Need(bound.veto, request)))
+            verdict = flow.apply_veto(bound, (yield Need(bound.veto, request, span)))
             if verdict is not None:
                 return flow.decision(verdict)
     while (name := next_signal(policy, flow.signals)) is not None:
-        outcome = yield Need(settings.signals[name], flow.request_for(name))
+        outcome = yield Need(settings.signals[name], flow.request_for(name), span)
         verdict = flow.apply_signal(name, outcome)
         if verdict is not None:
             return flow.decision(verdict)

@@ -1,0 +1,237 @@
+"""Spans for OpenTelemetry: one per decision, with a child for each signal that was measured.
+
+    knowgate.decide                  knowgate.decide_batch
+    ├─ knowgate.relevance            ├─ knowgate.decide
+    └─ knowgate.confidence           │  └─ knowgate.relevance
+                                     └─ knowgate.decide …
+
+A span holds no text of a question, passage or answer unless a guard is told to trace text, and
+of an error its type alone. This module is only imported where the application has set a provider
+of spans.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry import trace
+from opentelemetry.trace import Span, Status, StatusCode
+
+from .._version import __version__
+from ._metrics import error_kind
+from ._signal import Request, Signal
+from .contracts import Confidence
+from .errors import KnowgateError
+from .routing import Failure
+
+if TYPE_CHECKING:
+    from .decision import Decision
+    from .policy import Policy
+
+# Of one text and of all passages that a span may hold.
+_MOST_CHARACTERS = 2_000
+_MOST_PASSAGES = 20
+
+
+class GuardSpans:
+    """The spans of one guard.
+
+    Args:
+        name: of the guard.
+        policy: of the guard.
+        with_text: whether spans hold questions, passages and answers.
+    """
+
+    def __init__(self, name: str, policy: Policy, *, with_text: bool) -> None:
+        self._attributes = {
+            "knowgate.guard": name,
+            "knowgate.policy.fingerprint": policy.sha256[:12],
+            "knowgate.policy.calibrated": policy.state,
+        }
+        self._with_text = with_text
+
+    @contextmanager
+    def decision(self) -> Iterator[DecisionSpan]:
+        """The span of one decision, the current one inside."""
+        found = self._begin()
+        try:
+            with found.current():
+                yield found
+        except BaseException as error:
+            found.fail(error)
+            raise
+        finally:
+            found.end()
+
+    @contextmanager
+    def batch(self) -> Iterator[BatchSpan]:
+        """The span of a batch, the current one inside."""
+        with _tracer().start_as_current_span(
+            "knowgate.decide_batch", record_exception=False, set_status_on_exception=False
+        ) as span:
+            batch = BatchSpan(self, span)
+            try:
+                yield batch
+            except BaseException as error:
+                _mark_failed(span, error)
+                raise
+            finally:
+                batch.end()
+
+    def _begin(self) -> DecisionSpan:
+        span = _tracer().start_span("knowgate.decide", attributes=self._attributes)
+        return DecisionSpan(span, self._with_text)
+
+
+class BatchSpan:
+    """The span of a batch and those of its decisions."""
+
+    def __init__(self, spans: GuardSpans, span: Span) -> None:
+        self._spans, self._span = spans, span
+        self._decisions: list[DecisionSpan] = []
+
+    def decisions(self, count: int) -> Sequence[DecisionSpan]:
+        """A span for each of so many decisions, none of them the current one."""
+        self._span.set_attribute("knowgate.questions", count)
+        self._decisions = [self._spans._begin() for _ in range(count)]
+        return self._decisions
+
+    def end(self) -> None:
+        """End the spans of the decisions."""
+        for decision in self._decisions:
+            decision.end()
+
+
+class DecisionSpan:
+    """The span of one decision.
+
+    Args:
+        span: just begun.
+        with_text: whether it holds texts.
+    """
+
+    def __init__(self, span: Span, with_text: bool) -> None:
+        self._span, self._with_text = span, with_text
+        self._context = trace.set_span_in_context(span)
+
+    def current(self) -> AbstractContextManager[Span]:
+        """Make it the current span."""
+        return trace.use_span(
+            self._span, end_on_exit=False, record_exception=False, set_status_on_exception=False
+        )
+
+    @contextmanager
+    def signal(self, signal: Signal[Any]) -> Iterator[SignalSpan]:
+        """The span of a signal that is measured now, the current one inside."""
+        with _tracer().start_as_current_span(
+            f"knowgate.{signal.name}",
+            context=self._context,
+            record_exception=False,
+            set_status_on_exception=False,
+        ) as span:
+            yield SignalSpan(span, signal)
+
+    def measured_jointly(self, signal: Signal[Any], begun: int, value: object) -> None:
+        """Record a signal that was measured for several questions at once.
+
+        Args:
+            signal: what was measured.
+            begun: when, in nanoseconds since 1970; it ends now.
+            value: a checked value or a failure.
+        """
+        span = _tracer().start_span(
+            f"knowgate.{signal.name}", context=self._context, start_time=begun
+        )
+        SignalSpan(span, signal).measured(value)
+        span.end(time.time_ns())
+
+    def decided(self, decision: Decision, request: Request | None) -> None:
+        """Record what was decided."""
+        span = self._span
+        if not span.is_recording():
+            return
+        found: dict[str, Any] = {
+            "knowgate.route": decision.route.value,
+            "knowgate.reason": str(decision.reason),
+            "knowgate.mode": decision.mode.value,
+            "knowgate.scenario": None if decision.scenario is None else decision.scenario.value,
+            "knowgate.relevance": decision.relevance,
+            "knowgate.confidence": decision.confidence,
+            "knowgate.conflict": decision.conflict,
+            "knowgate.passages.given": None if request is None else request.given,
+            "knowgate.passages.kept": len(decision.kept),
+            "knowgate.failed_signals": decision.failed_signals or None,
+        }
+        if self._with_text and request is not None:
+            passages = [text[:_MOST_CHARACTERS] for text in request.passages[:_MOST_PASSAGES]]
+            documents = [{"content": text} for text in passages]
+            found["gen_ai.retrieval.query.text"] = request.question[:_MOST_CHARACTERS]
+            found["gen_ai.retrieval.documents"] = json.dumps(documents, ensure_ascii=False)
+            if decision.closed_book_answer is not None:
+                answer = decision.closed_book_answer[:_MOST_CHARACTERS]
+                found["knowgate.closed_book_answer"] = answer
+        span.set_attributes({name: value for name, value in found.items() if value is not None})
+
+    def fail(self, error: BaseException) -> None:
+        """Record that there is no decision."""
+        _mark_failed(self._span, error)
+
+    def end(self) -> None:
+        """End the span."""
+        self._span.end()
+
+
+class SignalSpan:
+    """The span of one signal; its value is an evaluation in the terms of OpenTelemetry."""
+
+    def __init__(self, span: Span, signal: Signal[Any]) -> None:
+        self._span, self._signal = span, signal
+
+    def measured(self, value: object) -> None:
+        """Record a checked value, or a failure."""
+        span = self._span
+        if not span.is_recording():
+            return
+        span.set_attribute("gen_ai.evaluation.name", self._signal.name)
+        if isinstance(value, Failure):
+            _mark_failed(span, value.error)
+            return
+        if isinstance(value, Confidence):
+            span.set_attribute("knowgate.samples.drawn", value.samples_drawn)
+            span.set_attribute("knowgate.samples.saved", value.samples_saved)
+        try:
+            level = _level(self._signal, value)
+        except Exception:  # noqa: BLE001 - of a user's veto, which fails again where it decides
+            return
+        if isinstance(level, bool):
+            span.set_attribute("gen_ai.evaluation.score.label", str(level).lower())
+        span.set_attribute("gen_ai.evaluation.score.value", float(level))
+
+
+def _level(signal: Any, value: Any) -> float | bool:
+    """The calibrated level of a routing signal, or the strength of a veto."""
+    level = signal.level if hasattr(signal, "level") else signal.strength
+    found: float | bool = level(value)
+    return found
+
+
+def _mark_failed(span: Span, error: BaseException) -> None:
+    # The message may quote a user.
+    span.set_status(Status(StatusCode.ERROR))
+    span.set_attribute("error.type", type(error).__name__)
+    if isinstance(error, KnowgateError):
+        span.set_attribute("knowgate.error.kind", error_kind(error))
+
+
+def _tracer() -> trace.Tracer:
+    return _tracer_of(trace.get_tracer_provider())
+
+
+@lru_cache(maxsize=1)
+def _tracer_of(provider: trace.TracerProvider) -> trace.Tracer:
+    return provider.get_tracer("knowgate", __version__)
