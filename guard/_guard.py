@@ -424,7 +424,7 @@ class Guard:
             self._tell(decision, readable)
         else:
             with span.current():
-                self._tell(decision, readable)
+                self._tell(decision, readable, traced=True)
             span.decided(decision, readable)
         return decision
 
@@ -444,9 +444,9 @@ class Guard:
             found.append(one)
         return found
 
-    def _tell(self, decision: Decision, request: Request | None) -> None:
+    def _tell(self, decision: Decision, request: Request | None, *, traced: bool = False) -> None:
         if self._metrics is not None:
-            self._metrics.count_decision(decision)
+            self._metrics.count_decision(decision, traced=traced)
         if self._observers is not None:
             self._observers.tell(decision, request)
 

@@ -283,12 +283,17 @@ class MetricsOfGuard:
         self._shared.turns.labels(self._label, turn if turn in _TURNS else _FURTHER).inc()
 
     @_quietly
-    def count_decision(self, decision: Decision) -> None:
-        """Count one decision and observe its signals and timings."""
+    def count_decision(self, decision: Decision, *, traced: bool = False) -> None:
+        """Count one decision and observe its signals and timings.
+
+        Args:
+            decision: what was decided.
+            traced: whether the current span is the decision's, to be named as the exemplar.
+        """
         with self._lock:
             self._decided += 1
             self._abstained += decision.route is Route.ABSTAIN
-        shared, label, exemplar = self._shared, self._label, _exemplar()
+        shared, label, exemplar = self._shared, self._label, _exemplar() if traced else None
         shared.decisions.labels(
             label,
             decision.route.value,

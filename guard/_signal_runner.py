@@ -11,7 +11,6 @@ import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
@@ -36,7 +35,6 @@ _MOST_MISSED = 2
 _MOST_LOGGED = 300
 # Comparing more with a message would block an event loop.
 _MOST_COMPARED = 64 * 2**10
-_NO_SPAN = nullcontext()
 # Shorter words tell nothing, and stand in most messages.
 _WORD = re.compile(r"\w{4,}")
 
@@ -212,6 +210,17 @@ class SignalRunner:
     # -- one need ---------------------------------------------------------------------
 
     def _single(self, need: Need, patience: _Patience | None = None) -> _Steps[Outcome]:
+        untraced = self._untraced(need, patience)
+        return untraced if need.span is None else self._traced(need, untraced)
+
+    def _traced(self, need: Need, untraced: _Steps[Outcome]) -> _Steps[Outcome]:
+        assert need.span is not None
+        with need.span.signal(need.signal) as span:
+            outcome = yield from untraced
+            span.measured(outcome[0])
+            return outcome
+
+    def _untraced(self, need: Need, patience: _Patience | None) -> _Steps[Outcome]:
         signal, request = need.signal, need.request
         if patience is not None and patience.over:
             return self._not_asked(signal, patience), 0.0
@@ -220,20 +229,17 @@ class SignalRunner:
         async def native() -> Any:
             return signal.check(await signal.ameasure(request), request)
 
-        with _NO_SPAN if need.span is None else need.span.signal(signal) as span:
-            try:
-                value = yield _Call(
-                    lambda: signal.check(signal.measure(request), request),
-                    lambda: native() if signal.has("ameasure") else None,
-                    signal.checks_deadline,
-                    self._deadlines[signal.name],
-                )
-            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - become outcomes
-                if patience is not None and isinstance(error, DeadlineExceededError):
-                    patience.missed += 1
-                value = self._failed(signal, error, request)
-            if span is not None:
-                span.measured(value)
+        try:
+            value = yield _Call(
+                lambda: signal.check(signal.measure(request), request),
+                lambda: native() if signal.has("ameasure") else None,
+                signal.checks_deadline,
+                self._deadlines[signal.name],
+            )
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - all become outcomes
+            if patience is not None and isinstance(error, DeadlineExceededError):
+                patience.missed += 1
+            value = self._failed(signal, error, request)
         if isinstance(value, Confidence):
             self._count_samples(value)
         return value, time.perf_counter() - started
