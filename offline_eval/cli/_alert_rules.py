@@ -222,7 +222,18 @@ def _monitor_alerts(limits: AlertLimits) -> list[_Alert]:
 
 
 def _state_alerts(limits: AlertLimits) -> list[_Alert]:
+    responses = "sum by (job) (rate(knowgate_http_responses_total{}[5m]))"
+    overload = responses.replace("{}", '{status=~"429|503"}')
     alerts = [
+        _Alert(
+            "KnowgateOverload",
+            f"{overload}\n  / {responses.replace('{}', '')} > {limits.error_share:g}",
+            "5m",
+            "warning",
+            "The service {{ $labels.job }} rejects requests.",
+            "{{ $value | humanizePercentage }} of the responses are 429 or 503. Start more "
+            "workers, or raise the limits of `knowgate serve`.",
+        ),
         _Alert(
             "KnowgateUncalibrated",
             'max by (job, guard, calibrated) (knowgate_policy_info{calibrated!="true"}) == 1',

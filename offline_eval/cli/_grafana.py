@@ -56,6 +56,7 @@ def dashboard(limits: AlertLimits) -> dict[str, Any]:
         ("What is promised", _promise(limits)),
         ("Latency and failures", _latency(limits)),
         ("Signals, caches and queues", _machinery()),
+        ("HTTP service", _service()),
     ):
         panels.append(_row(title, top, len(panels) + 1))
         left, top = 0, top + _TITLE_HEIGHT
@@ -254,8 +255,12 @@ def _latency(limits: AlertLimits) -> list[_Panel]:
         ),
         _Panel(
             "Failures by signal",
-            "Measurements per second that failed, by signal and kind of failure.",
-            {"{{signal}}: {{kind}}": _rate("knowgate_errors_total", "signal, kind")},
+            "Measurements per second that failed, by signal and kind of failure, and calls of "
+            "observers that raised.",
+            {
+                "{{signal}}: {{kind}}": _rate("knowgate_errors_total", "signal, kind"),
+                "observer of {{guard}}": _rate("knowgate_observer_errors_total", "guard"),
+            },
             "reqps",
             stacked=True,
         ),
@@ -334,6 +339,29 @@ def _machinery() -> list[_Panel]:
             {"{{turn}}": _rate("knowgate_conversation_turns_total", "turn")},
             "reqps",
             width=6,
+        ),
+    ]
+
+
+def _service() -> list[_Panel]:
+    return [
+        _Panel(
+            "Responses",
+            "Responses of `knowgate serve` per second, by endpoint and status. 429 and 503 mean "
+            "overload.",
+            {
+                "{{endpoint}} {{status}}": _rate(
+                    "knowgate_http_responses_total", "endpoint, status", _JOB
+                )
+            },
+            "reqps",
+            stacked=True,
+        ),
+        _Panel(
+            "Requests under way",
+            "Requests that the service works on, and requests that wait.",
+            {"{{state}}": f"sum by (state) (knowgate_http_requests{{{_JOB}}})"},
+            "short",
         ),
     ]
 

@@ -52,6 +52,7 @@ COMMANDS = (
     "tune scenarios",
     "measure",
     "compare-scorers",
+    "dashboards",
 )
 
 

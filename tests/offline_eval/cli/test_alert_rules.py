@@ -46,6 +46,11 @@ def risk(bound: str, values: str) -> Series:
     return series("knowgate_risk", values, route="all", bound=bound)
 
 
+def responses(status: str, values: str) -> Series:
+    labels = {"endpoint": "/v1/decide", "status": status}
+    return series("knowgate_http_responses_total", values, **labels)
+
+
 FOLLOWED = decisions("follow_context", "sufficient_context", "0+16x240")
 # Alert → what it fires on, what it does not fire on.
 SERIES: dict[str, tuple[list[Series], list[Series]]] = {
@@ -75,6 +80,10 @@ SERIES: dict[str, tuple[list[Series], list[Series]]] = {
     "KnowgateDeviceLost": (
         [series("knowgate_device_events_total", "0x200 1x40", event="device_lost")],
         [series("knowgate_device_events_total", "5x240", event="failed")],
+    ),
+    "KnowgateOverload": (
+        [responses("200", "0+9x240"), responses("429", "0+1x240")],
+        [responses("200", "0+9x240"), responses("500", "0+1x240")],
     ),
     # A policy with 0 is the one before, which is not served any more.
     "KnowgateOtherPolicy": ([policy("1x240", "another")], [policy("0x240", "another")]),

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from knowgate.adapters.serve import create_app
 from knowgate.calibration.monitoring import DecisionMonitor
-from knowgate.guard import GuardMetrics
 from knowgate.guard.errors import InputError
 from knowgate.offline_eval.cli._alert_rules import AlertLimits, recorded_names, rules_text
 from knowgate.offline_eval.cli._grafana import dashboard
 from tests.calibration.monitoring.populations import GUARANTEE
 from tests.offline_eval.cli.commands import Knowgate, refused
-from tests.support.guards import policy_with
+from tests.support.guards import guard_with, policy_with
 from tests.support.paths import ROOT
 from tests.support.prometheus import needs_promtool, promtool
 
@@ -50,7 +50,9 @@ class Exported:
 def exported() -> dict[str, Exported]:
     """Everything that the product exports, by the name in the reference."""
     registry = CollectorRegistry()
-    kept = GuardMetrics.on(registry), DecisionMonitor(policy_with(), registry=registry)
+    guard = guard_with(metrics=True, registry=registry)
+    monitor = DecisionMonitor(policy_with(), registry=registry)
+    kept = guard, monitor, create_app(guard, registry=registry)
     assert kept
     ends = {"counter": ("_total",), "histogram": ("_bucket", "_count", "_sum")}
     found: dict[str, Exported] = {}
