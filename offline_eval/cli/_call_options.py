@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any
 
 from ...adapters.ray import PoolSize
@@ -18,12 +20,26 @@ class EngineName(StrEnum):
     RAY = "ray"
 
 
+RAY_OPTIONS: Mapping[str, tuple[Any, str, str]] = MappingProxyType(
+    {
+        "engine": (EngineName, "--engine", "local or ray."),
+        "workers": (int | None, "--workers", "ray: processes.  [default: 2]"),
+        "cpus_per_worker": (float | None, "--cpus-per-worker", "ray: CPUs of each.  [default: 1]"),
+        "gpus_per_worker": (float | None, "--gpus-per-worker", "ray: GPUs of each.  [default: 0]"),
+        "ray_address": (str | None, "--ray-address", "ray: of a running cluster."),
+    }
+)
+"""Field of `CallOptions` → type, option and help."""
+
+
 @dataclass(frozen=True, slots=True)
 class CallOptions:
     """How calls are made, as given on the command line; None for what was not given."""
 
     engine: EngineName | None = None
     workers: int | None = None
+    cpus_per_worker: float | None = None
+    gpus_per_worker: float | None = None
     ray_address: str | None = None
     concurrency: int | None = None
     rate: float | None = None
@@ -48,13 +64,18 @@ class CallOptions:
         """
         if self.engine is EngineName.RAY:
             workers = self.workers or 2
-            in_flight = max(1, self.limits().max_concurrency // workers)
-            return RayPool(PoolSize(workers=workers, in_flight=in_flight), self.ray_address)
-        for name in ("workers", "ray_address"):
-            if getattr(self, name) is not None:
+            size = PoolSize(
+                workers=workers,
+                in_flight=max(1, self.limits().max_concurrency // workers),
+                cpus_per_worker=1.0 if self.cpus_per_worker is None else self.cpus_per_worker,
+                gpus_per_worker=self.gpus_per_worker or 0.0,
+            )
+            return RayPool(size, self.ray_address)
+        for name in RAY_OPTIONS:
+            if name != "engine" and getattr(self, name) is not None:
                 raise InputError(
                     "goes with --engine ray only",
-                    where=f"--{name.replace('_', '-')}",
+                    where=RAY_OPTIONS[name][1],
                     hint="leave it out",
                 )
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import Annotated
@@ -11,10 +12,11 @@ import typer
 
 from ...guard.errors import InputError
 from ..judging import Criterion, Judge, judge_run, plan_judging
-from ..run import CallLimits, Judgement, RunTotals
+from ..run import Judgement, RunTotals
 from ..suites.judge_bias import JudgeBias
 from ..systems import load_judges
 from ._app import app
+from ._call_options import RAY_OPTIONS, CallOptions, EngineName
 from ._call_progress import call_progress
 from ._console import err, out
 
@@ -38,6 +40,10 @@ _RATE = typer.Option(help="Most calls begun per second; no limit by default.")
 _TIMEOUT = typer.Option(help="Seconds per attempt at a verdict.")
 _ATTEMPTS = typer.Option(min=1, help="Attempts per verdict.")
 _RETRY = typer.Option("--retry-failed", help="Ask again for verdicts that failed before.")
+_RAY = {
+    name: typer.Option(option, help=text, rich_help_panel="Calls")
+    for name, (_, option, text) in RAY_OPTIONS.items()
+}
 _DRY_RUN = typer.Option("--dry-run", help="Say what it would cost, and stop.")
 
 
@@ -53,17 +59,34 @@ def judge(
     timeout: Annotated[float, _TIMEOUT] = 120.0,
     max_attempts: Annotated[int, _ATTEMPTS] = 3,
     retry_failed: Annotated[bool, _RETRY] = False,
+    engine: Annotated[EngineName, _RAY["engine"]] = EngineName.LOCAL,
+    workers: Annotated[int | None, _RAY["workers"]] = None,
+    cpus_per_worker: Annotated[float | None, _RAY["cpus_per_worker"]] = None,
+    gpus_per_worker: Annotated[float | None, _RAY["gpus_per_worker"]] = None,
+    ray_address: Annotated[str | None, _RAY["ray_address"]] = None,
     dry_run: Annotated[bool, _DRY_RUN] = False,
 ) -> None:
     """Judge every reply of a run: abstention, factuality, how it fails, or what you ask.
 
     Verdicts are appended to the run. Those that are there are not asked for again, so a
     killed command resumes when started again; failed ones are with --retry-failed. `detector`
-    and `estimate` work offline; the latter's verdicts are marked as estimates.
+    and `estimate` work offline; the latter's verdicts are marked as estimates. With
+    --engine ray, each worker loads the judges and gives a part of the verdicts.
 
     Example: `knowgate judge run --judge detector --judge llm:openai:gpt-4.1 --dry-run`
     """
-    limits = CallLimits(concurrency, rate, timeout, max_attempts)
+    calls = CallOptions(
+        engine=engine,
+        workers=workers,
+        cpus_per_worker=cpus_per_worker,
+        gpus_per_worker=gpus_per_worker,
+        ray_address=ray_address,
+        concurrency=concurrency,
+        rate=rate,
+        timeout=timeout,
+        max_attempts=max_attempts,
+    )
+    limits, pool = calls.limits(), calls.pool()
     names = tuple(judges or Judgement.OFFLINE_JUDGES)
     criteria = [Criterion.read(path) for path in criterion or ()]
     biases = _biases(bias or (), names)
@@ -73,7 +96,13 @@ def judge(
         return
     with call_progress("judging replies") as on_progress:
         totals = judge_run(
-            run, loaded, retry_failed=retry_failed, limits=limits, on_progress=on_progress
+            run,
+            loaded,
+            retry_failed=retry_failed,
+            limits=limits,
+            pool=pool,
+            load=partial(load_judges, names, criteria, bundled=bundled),
+            on_progress=on_progress,
         )
     if biases:
         JudgeBias.keep(run, biases)

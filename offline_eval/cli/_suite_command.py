@@ -30,7 +30,7 @@ from ..suites import (
     suite_names,
 )
 from ._app import app
-from ._call_options import CallOptions, EngineName
+from ._call_options import RAY_OPTIONS, CallOptions, EngineName
 from ._call_progress import call_stages
 from ._console import aligned, err, out
 
@@ -234,16 +234,12 @@ def _shared_options(suite: AnySuite) -> list[inspect.Parameter]:
         found += [
             shared("rate", float | None, "--rate", "Calls per second at most.", None, _CALLS),
             shared("max_attempts", int | None, "--max-attempts", "Attempts per call.", 3, _CALLS),
-            shared("engine", EngineName, "--engine", "local or ray.", EngineName.LOCAL, _CALLS),
-            shared("workers", int | None, "--workers", "ray: processes.", None, _CALLS),
-            shared(
-                "ray_address",
-                str | None,
-                "--ray-address",
-                "ray: of a running cluster.",
-                None,
-                _CALLS,
-            ),
+        ]
+    if suite.on_ray:
+        default = {"engine": EngineName.LOCAL}
+        found += [
+            shared(name, kind, option, text, default.get(name), _CALLS)
+            for name, (kind, option, text) in RAY_OPTIONS.items()
         ]
     if suite.takes_model:
         model = suite.default_model

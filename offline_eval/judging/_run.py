@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from ..run import (
     Calls,
     Judgement,
     OnProgress,
+    RayPool,
     RepliesRun,
     RunTotals,
     Table,
@@ -63,12 +65,53 @@ class _Item:
         return f"{self.material.reply_id}/{self.criterion}/{self.judge.name}"
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is asked of a judge; it may travel to another process."""
+
+    judge: str
+    criterion: str
+    material: JudgedReply
+    known: Mapping[str, str]
+
+
+class _RemoteJudges:
+    """Asks judges by name, here or in a worker process.
+
+    Args:
+        load: makes the judges.
+        versions: that they must have, by name and criterion.
+
+    Raises:
+        InputError: a judge is another version.
+    """
+
+    def __init__(
+        self, load: Callable[[], Sequence[Judge]], versions: Mapping[tuple[str, str], str]
+    ) -> None:
+        self._judges = {judge.name: judge for judge in load()}
+        for (name, criterion), version in versions.items():
+            if self._judges[name].version(criterion) != version:
+                raise InputError(
+                    f"the worker's judge {name!r} is another version",
+                    where="--engine ray",
+                    hint="install the same weights and libraries on all machines",
+                )
+
+    async def __call__(self, asked: _Asked) -> Verdict:
+        """Return the verdict."""
+        judge = self._judges[asked.judge]
+        return await judge.judge(asked.criterion, asked.material, asked.known)
+
+
 def judge_run(
     folder: str | os.PathLike[str],
     judges: Sequence[Judge],
     *,
     retry_failed: bool = False,
     limits: CallLimits | None = None,
+    pool: RayPool | None = None,
+    load: Callable[[], Sequence[Judge]] | None = None,
     on_progress: OnProgress | None = None,
 ) -> RunTotals:
     """Judge every reply of a run and append the verdicts to `judgements`.
@@ -83,6 +126,9 @@ def judge_run(
         judges: at least one, of different names.
         retry_failed: take the failures of these judges out of the run, to ask again.
         limits: how many at once, how fast; a timeout includes reminders.
+        pool: workers on a Ray cluster that judge; None for this process.
+        load: makes the same judges in each worker; picklable. By default the judges
+            themselves travel.
         on_progress: called after each verdict. Criteria that depend on earlier ones come
             in rounds of their own, and `done` and `total` are those of the round.
 
@@ -100,7 +146,13 @@ def judge_run(
         if retry_failed and table.drop(lambda row: row.error is not None and row.judge in names):
             run = RepliesRun.read(root)
         judging = _Judging(run, judges)
-        rounds = run_interruptibly(judging.all_rounds(table, limits or CallLimits(), on_progress))
+        limits = limits or CallLimits()
+        if pool is None:
+            work = judging.all_rounds(table, limits, on_progress)
+        else:
+            make = partial(_RemoteJudges, load or partial(tuple, judges), _versions(judges))
+            work = judging.on_ray(pool, make, table, limits, on_progress)
+        rounds = run_interruptibly(work)
     return _sum(rounds, time.monotonic() - began)
 
 
@@ -147,6 +199,7 @@ class _Judging:
     def __init__(self, run: RepliesRun, judges: Sequence[Judge]) -> None:
         self._run = run
         self._judges = judges
+        self._ask: Callable[[_Asked], Awaitable[Verdict]] = _RemoteJudges(lambda: judges, {})
         self._material: dict[str, JudgedReply] = {}
         self._known: dict[tuple[str, str], dict[str, str]] = {}
         for judgement in run.judgements.values():
@@ -173,6 +226,25 @@ class _Judging:
             found.append(await calls.run(items, self._asked, table))
         return found
 
+    async def on_ray(
+        self,
+        pool: RayPool,
+        make: Callable[[], Callable[[_Asked], Awaitable[Verdict]]],
+        table: Table[Judgement],
+        limits: CallLimits,
+        on_progress: OnProgress | None,
+    ) -> list[RunTotals]:
+        """As `all_rounds`, with the verdicts given by workers, the same for all rounds."""
+        if not any(item.key not in table.done for item in self._all_items()):
+            return await self.all_rounds(table, limits, on_progress)
+        async with pool.open(make, limits) as self._ask:
+            return await self.all_rounds(table, pool.limits(limits), on_progress)
+
+    def _all_items(self) -> Iterator[_Item]:
+        for judge in self._judges:
+            for criterion in judge.criteria:
+                yield from self.items_of(judge, criterion)
+
     def items_of(self, judge: Judge, criterion: str, *, at_most: bool = False) -> Iterator[_Item]:
         """The replies that there is something to judge of."""
         for row in self._run.replies.values():
@@ -187,7 +259,8 @@ class _Judging:
 
     async def _asked(self, item: _Item) -> dict[str, Any]:
         known = self._known.get((item.judge.name, item.material.reply_id), {})
-        verdict = await item.judge.judge(item.criterion, item.material, known)
+        asked = _Asked(item.judge.name, item.criterion, item.material, known)
+        verdict = await self._ask(asked)
         if not (isinstance(verdict, Verdict) and isinstance(verdict.outcome, str)):
             raise JudgeError("the judge returned something that is no verdict")
         self._learn(item.judge.name, item.material.reply_id, item.criterion, verdict.outcome)
@@ -233,12 +306,16 @@ def _row(item: _Item, verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _reject_other_versions(run: RepliesRun, judges: Sequence[Judge], *, failed_too: bool) -> None:
-    wanted = {
+def _versions(judges: Sequence[Judge]) -> dict[tuple[str, str], str]:
+    return {
         (judge.name, criterion): judge.version(criterion)
         for judge in judges
         for criterion in judge.criteria
     }
+
+
+def _reject_other_versions(run: RepliesRun, judges: Sequence[Judge], *, failed_too: bool) -> None:
+    wanted = _versions(judges)
     for judgement in run.judgements.values():
         if judgement.error is not None and not failed_too:
             continue

@@ -156,10 +156,10 @@ def _has_error(row: Any) -> bool:
 
 def _answer_all(suite: AnySuite, work: Work[Any, Any], table: Table[Any]) -> RunTotals:
     pairs = suite.order(work.cases, work.systems)
-    if inspect.iscoroutinefunction(suite.answer):
-        return _answer_concurrently(suite, work, pairs, table)
-    if work.options.pool is not None:
+    if work.options.pool is not None and not suite.on_ray:
         raise InputError(f"{suite.name} answers in batches, not on Ray", where="--engine")
+    if work.options.pool is not None or inspect.iscoroutinefunction(suite.answer):
+        return _answer_concurrently(suite, work, pairs, table)
     done = sum(suite.row_id(case, system.name) in table.done for case, system in pairs)
     tally = Tally(len(pairs), done, suite.batch_size, stage="asking")
     batches = _Batches(suite, table, work.options, tally)
@@ -186,7 +186,7 @@ def _answer_concurrently(
     calls = Calls(key, failed, limits, options.on_progress, stage="asking")
     if options.pool is not None:
         make = partial(_remote_answers, suite.remote(work))
-        return options.pool.run_sync(calls, pairs, make, table)
+        return options.pool.run_sync(calls, pairs, make, table, lambda pair: suite.sent(*pair))
     return calls.run_sync(pairs, _answers(suite), table)
 
 
@@ -199,9 +199,10 @@ def _answers(answering: Any) -> Callable[[_Pair], Awaitable[BaseModel]]:
 
     async def answered(pair: _Pair) -> BaseModel:
         case, system = pair
-        (row,) = await answering.answer([case], system)
-        found: BaseModel = row
-        return found
+        found = answering.answer([case], system)
+        (row,) = await found if inspect.isawaitable(found) else found
+        made: BaseModel = row
+        return made
 
     return answered
 

@@ -52,6 +52,7 @@ their manifests are equal.
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -327,10 +328,20 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
     def remote(self, work: Work[SettingsT, CaseT]) -> Callable[[], Any]:
         """Return what makes, in each worker of a Ray cluster, the object that answers.
 
-        It must be picklable, as the systems are. By default the suite itself answers.
+        It must be picklable, as what is `sent` is. By default the suite itself answers. A
+        suite with a plain `answer` overrides this to be run on Ray, one case per call.
         """
         del work
         return partial(_itself, self)
+
+    def sent(self, case: CaseT, system: System) -> tuple[Any, Any]:
+        """Return what a worker of a Ray cluster gets for a case: by default case and system."""
+        return case, system
+
+    @property
+    def on_ray(self) -> bool:
+        """Whether the suite can be run on Ray."""
+        return inspect.iscoroutinefunction(self.answer) or type(self).remote is not Suite.remote
 
     def finish(self, work: Work[SettingsT, CaseT]) -> None:
         """Do what comes after the last row."""

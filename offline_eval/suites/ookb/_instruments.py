@@ -104,6 +104,14 @@ class Instruments(System):
         self.seconds = 0.0
         self._index: PassageIndex | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Other processes make their own index and guard.
+        return {**super().__getstate__(), "_index": None, "measuring": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        del self.__dict__["measuring"]
+
     def aggregator(self, settings: MeasureSettings) -> str:
         """Return the aggregator, by default the one that the scorer goes with."""
         return settings.aggregator or default_aggregator(self.scorer.fingerprint.kind)

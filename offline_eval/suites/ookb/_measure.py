@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from ....guard.engine import BiEncoderScorer
 from ....guard.errors import InputError, KnowgateError, SignalValueError
 from ....guard.files import read_text, write_text
+from ....guard.policy import Fingerprint
 from ....guard.policy import aggregator as require_aggregator
 from ....guard.signals.relevance import DEFAULT_SCORER, load_scorer
 from ...data import KnowledgeBase, QuestionRecord
@@ -90,9 +92,9 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
         del choice
         if settings.served:
             return (Instruments.served(settings),)
-        scorer = load_scorer(settings.scorer or DEFAULT_SCORER)
-        encoder = scorer if isinstance(scorer, BiEncoderScorer) else BiEncoderScorer()
-        return (Instruments(scorer, encoder),)
+        loaded = _loaded(settings)
+        loaded.source = settings.scorer or DEFAULT_SCORER
+        return (loaded,)
 
     def manifest(
         self,
@@ -142,6 +144,32 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
         assert isinstance(system, Instruments)
         return [_measured(case, system) for case in cases]
 
+    def remote(self, work: Work[MeasureSettings, MeasuredCase]) -> Callable[[], Any]:
+        """Return what measures in the workers of a Ray cluster.
+
+        A scorer that was named is loaded by each worker, on its own device; one that was
+        given as an object travels.
+
+        Raises:
+            InputError: a chain is measured, which is asked in this process.
+        """
+        (instruments,) = work.systems
+        assert isinstance(instruments, Instruments)
+        if work.settings.served:
+            raise InputError(
+                "a chain, or documents, are measured in this process",
+                where="--engine",
+                hint="leave --engine out, or measure the passages of the questions",
+            )
+        given = None if instruments.source else instruments
+        fingerprint = instruments.scorer.fingerprint
+        return partial(_RemoteMeasuring, given, work.settings, tuple(work.cases), fingerprint)
+
+    def sent(self, case: MeasuredCase, system: System) -> tuple[str, None]:
+        """Return the id of the case: the workers hold questions and knowledge base."""
+        del system
+        return case.case_id, None
+
     def failed(self, case: MeasuredCase, system: System, error: Exception) -> MeasuredRow:
         """Make the row of a case that could not be measured."""
         del system
@@ -168,7 +196,50 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
         return f"knowgate calibrate --run {run} --risk 0.1 --delta 0.1 --out policy.json"
 
 
+class _RemoteMeasuring:
+    """Measures in a worker process.
+
+    Args:
+        given: what measures; None to load the scorer that the settings name.
+        settings: of the run.
+        cases: all of them.
+        fingerprint: that the scorer must have.
+
+    Raises:
+        InputError: the worker's scorer is another one.
+    """
+
+    def __init__(
+        self,
+        given: Instruments | None,
+        settings: MeasureSettings,
+        cases: Sequence[MeasuredCase],
+        fingerprint: Fingerprint,
+    ) -> None:
+        self._system = _loaded(settings) if given is None else given
+        self._system.settings = settings
+        if self._system.scorer.fingerprint != fingerprint:
+            raise InputError(
+                "the worker's scorer is not the one that the run was begun with",
+                where="--engine ray",
+                hint="install the same weights and libraries on all machines",
+            )
+        self._cases = {one.case_id: one for one in cases}
+
+    def answer(self, names: Sequence[str], system: object) -> list[MeasuredRow]:
+        """Measure cases by their ids."""
+        del system
+        return [_measured(self._cases[name], self._system) for name in names]
+
+
 MEASURE = MeasureSuite()
+
+
+def _loaded(settings: MeasureSettings) -> Instruments:
+    """Load the scorer that the settings name, and what retrieves."""
+    scorer = load_scorer(settings.scorer or DEFAULT_SCORER)
+    encoder = scorer if isinstance(scorer, BiEncoderScorer) else BiEncoderScorer()
+    return Instruments(scorer, encoder)
 
 
 def _tuned_on(instruments: Instruments, cases: Sequence[MeasuredCase]) -> dict[str, Any]:
