@@ -57,6 +57,8 @@ def run_suite(
         MissingDependencyError: a package is missing.
     """
     options = options or RunOptions()
+    if options.pool is not None:
+        suite.check_ray(settings)
     cases = _cases(suite, settings)
     if isinstance(systems, ModelChoice):
         _systems(suite, settings, cases, _stand_ins(suite, systems, systems.guards))
@@ -156,8 +158,6 @@ def _has_error(row: Any) -> bool:
 
 def _answer_all(suite: AnySuite, work: Work[Any, Any], table: Table[Any]) -> RunTotals:
     pairs = suite.order(work.cases, work.systems)
-    if work.options.pool is not None and not suite.on_ray:
-        raise InputError(f"{suite.name} answers in batches, not on Ray", where="--engine")
     if work.options.pool is not None or inspect.iscoroutinefunction(suite.answer):
         return _answer_concurrently(suite, work, pairs, table)
     done = sum(suite.row_id(case, system.name) in table.done for case, system in pairs)

@@ -338,6 +338,16 @@ class Suite(ABC, Generic[SettingsT, CaseT, RowT, SummaryT]):
         """Return what a worker of a Ray cluster gets for a case: by default case and system."""
         return case, system
 
+    def check_ray(self, settings: SettingsT) -> None:
+        """Check, before anything is loaded, that cases with these settings can be sent.
+
+        Raises:
+            InputError: they cannot, or the suite cannot be run on Ray at all.
+        """
+        del settings
+        if not self.on_ray:
+            raise InputError(f"{self.name} answers in batches, not on Ray", where="--engine")
+
     @property
     def on_ray(self) -> bool:
         """Whether the suite can be run on Ray."""

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,12 +29,14 @@ class RayOutcomes:
         rows: of the run by id.
         times_stored: how often each id stands in the store.
         times_asked: how often each item was asked.
+        folder: of the program.
     """
 
     said: dict[str, Any]
     rows: dict[str, dict[str, Any]]
     times_stored: Counter[str]
     times_asked: Counter[str]
+    folder: Path
 
 
 def ray_outcomes(temporary: pytest.TempPathFactory) -> RayOutcomes:
@@ -50,7 +53,7 @@ def ray_outcomes(temporary: pytest.TempPathFactory) -> RayOutcomes:
                 check=False,
                 capture_output=True,
                 text=True,
-                timeout=180,
+                timeout=300,
             )
             assert done.returncode == 0, done.stderr
             (folder / "said").write_text(done.stdout, encoding="utf-8")
@@ -62,4 +65,5 @@ def ray_outcomes(temporary: pytest.TempPathFactory) -> RayOutcomes:
         rows={row["id"]: row for row in rows},
         times_stored=Counter(row["id"] for row in rows),
         times_asked=Counter(asked),
+        folder=folder,
     )

@@ -144,23 +144,23 @@ class MeasureSuite(Suite[MeasureSettings, MeasuredCase, MeasuredRow, MeasuredRun
         assert isinstance(system, Instruments)
         return [_measured(case, system) for case in cases]
 
-    def remote(self, work: Work[MeasureSettings, MeasuredCase]) -> Callable[[], Any]:
-        """Return what measures in the workers of a Ray cluster.
-
-        A scorer that was named is loaded by each worker, on its own device; one that was
-        given as an object travels.
-
-        Raises:
-            InputError: a chain is measured, which is asked in this process.
-        """
-        (instruments,) = work.systems
-        assert isinstance(instruments, Instruments)
-        if work.settings.served:
+    def check_ray(self, settings: MeasureSettings) -> None:
+        """Check that no chain is measured, which is asked in this process."""
+        if settings.served:
             raise InputError(
                 "a chain, or documents, are measured in this process",
                 where="--engine",
                 hint="leave --engine out, or measure the passages of the questions",
             )
+
+    def remote(self, work: Work[MeasureSettings, MeasuredCase]) -> Callable[[], Any]:
+        """Return what measures in the workers of a Ray cluster.
+
+        A scorer that was named is loaded by each worker, on its own device; one that was
+        given as an object travels.
+        """
+        (instruments,) = work.systems
+        assert isinstance(instruments, Instruments)
         given = None if instruments.source else instruments
         fingerprint = instruments.scorer.fingerprint
         return partial(_RemoteMeasuring, given, work.settings, tuple(work.cases), fingerprint)

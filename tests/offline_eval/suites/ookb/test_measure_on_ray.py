@@ -1,0 +1,81 @@
+"""Measuring on Ray: the same rows as in this process, whoever dies."""
+
+from __future__ import annotations
+
+import importlib.util
+import pickle
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from knowgate.adapters.ray import PoolSize
+from knowgate.guard import Fingerprint, InputError
+from knowgate.guard.signals.relevance import LexicalScorer
+from knowgate.offline_eval.run import RayPool
+from knowgate.offline_eval.suites import ModelChoice, RunOptions, run_suite
+from knowgate.offline_eval.suites.ookb import MEASURE, Instruments, _measure
+from knowgate.offline_eval.suites.ookb._settings import MeasureSettings
+from tests.offline_eval.suites.ookb.ray_measure import QUESTIONS, measured
+from tests.offline_eval.suites.ookb.toy import ToyEncoder, write_toy_questions
+from tests.support.ray_outcomes import RayOutcomes, ray_outcomes
+
+_needs_ray = pytest.mark.skipif(
+    importlib.util.find_spec("ray") is None, reason="needs the package ray"
+)
+
+
+@pytest.fixture(scope="module")
+def ray(tmp_path_factory: pytest.TempPathFactory) -> RayOutcomes:
+    return ray_outcomes(tmp_path_factory)
+
+
+@_needs_ray
+@pytest.mark.slow
+def test_measured_rows_are_those_of_this_process_although_a_worker_was_killed(
+    ray: RayOutcomes, tmp_path: Path
+) -> None:
+    here, there = measured(tmp_path / "here"), ray.folder / "measured" / "run"
+
+    for name in ("rows.jsonl", "questions.jsonl"):
+        assert (there / name).read_bytes() == (here / name).read_bytes()
+    assert len((there / "rows.jsonl").read_text("utf-8").splitlines()) == 2 * QUESTIONS
+    assert (ray.folder / "measured" / "killed").exists()
+    assert len(list((ray.folder / "measured").glob("killed-*"))) >= 2
+
+
+def test_a_chain_is_measured_in_this_process(tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text("The library opens at nine.")
+    settings = MeasureSettings(
+        questions=write_toy_questions(tmp_path / "q.jsonl", 2),
+        documents=tmp_path,
+        scorer="lexical",
+    )
+    options = RunOptions(pool=RayPool(PoolSize()))
+
+    with pytest.raises(InputError, match="measured in this process"):
+        run_suite(MEASURE, settings, tmp_path / "run", ModelChoice(), options)
+
+
+def test_a_worker_loads_the_scorer_that_was_named_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # No model is loaded for the retriever.
+    monkeypatch.setattr(_measure, "BiEncoderScorer", ToyEncoder)
+    settings = MeasureSettings(
+        questions=write_toy_questions(tmp_path / "q.jsonl", 2), scorer="lexical"
+    )
+    cases = MEASURE.cases(settings)
+    found = MEASURE.load(settings, ModelChoice())
+    work: Any = SimpleNamespace(settings=settings, cases=cases, systems=found)
+
+    worker = pickle.loads(pickle.dumps(MEASURE.remote(work)))()
+
+    here = Instruments(LexicalScorer(), ToyEncoder())
+    here.settings = settings
+    ((case_id, _), case) = MEASURE.sent(cases[0], found[0]), cases[0]
+    assert worker.answer([case_id], None) == MEASURE.answer([case], here)
+    make: Any = MEASURE.remote(work)
+    with pytest.raises(InputError, match="the worker's scorer is not the one"):
+        make.func(*make.args[:-1], Fingerprint(kind="other"))
