@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ...guard import Guard, GuardOptions
+from ...guard import DecisionLog, Guard, GuardOptions, Policy
 from ...guard.errors import InputError, require_extra
 from ...guard.files import read_json
 from ...guard.prompts import Prompt
@@ -39,6 +40,13 @@ def serve(
     ] = None,
     shadow: Annotated[
         bool, typer.Option("--shadow", help="Decide and count only; change no reply.")
+    ] = False,
+    log: Annotated[
+        Path | None,
+        typer.Option(help="Folder for a line of JSON per decision, without text of users."),
+    ] = None,
+    monitor: Annotated[
+        bool, typer.Option("--monitor", help="Export drift and risk of the policy as metrics.")
     ] = False,
     host: Annotated[
         str, typer.Option(help=f"Address to listen on; others than this machine's need {_TOKEN}.")
@@ -135,7 +143,8 @@ def serve(
     said = None if replies is None else _replies(replies)
     listening = http.bound_socket(host, port, has_token=token is not None)
     with listening:
-        served = _guard(policy, guard, scorer, uncalibrated=uncalibrated, shadow=shadow)
+        watching = _Watching(shadow, log, monitor)
+        served = _guard(policy, guard, scorer, watching, uncalibrated=uncalibrated)
         application = http.create_app(
             served, token=token, proxy=proxied, replies=said, limits=limits
         )
@@ -150,35 +159,61 @@ def serve(
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Watching:
+    """What is done with decisions beside acting on them."""
+
+    shadow: bool
+    log: Path | None
+    monitor: bool
+
+    @property
+    def options(self) -> GuardOptions:
+        return GuardOptions(mode="shadow" if self.shadow else "enforce")
+
+    def observers(self, policy: Policy | None) -> list[Any]:
+        observers: list[Any] = [] if self.log is None else [DecisionLog(self.log)]
+        if self.monitor:
+            if policy is None:
+                raise InputError("--monitor needs --policy", hint="calibrate a policy first")
+            from ...calibration.monitoring import DecisionMonitor
+
+            observers.append(DecisionMonitor(policy))
+        return observers
+
+
 def _guard(
-    policy: Path | None,
+    path: Path | None,
     name: str | None,
     scorer: str | None,
+    watching: _Watching,
     *,
     uncalibrated: bool,
-    shadow: bool,
 ) -> Guard:
     """Load the guard that was asked for."""
-    if sum([policy is not None, name is not None, uncalibrated]) != 1:
+    if sum([path is not None, name is not None, uncalibrated]) != 1:
         raise InputError(
             "exactly one of --policy, --guard and --uncalibrated is needed",
             hint="calibrate a policy with `knowgate calibrate`; --uncalibrated is for a first try",
         )
     if name is not None:
-        if shadow or scorer is not None:
+        if scorer is not None or watching != _Watching(False, None, False):
             raise InputError(
-                "--shadow and --scorer do not go with --guard", hint="set them in your Guard"
+                "--scorer, --shadow, --log and --monitor do not go with --guard",
+                hint="set them in your Guard",
             )
         return _own_guard(name)
-    options = GuardOptions(mode="shadow" if shadow else "enforce")
-    if policy is None:
-        return Guard.default(options=options)
+    if path is None:
+        observers = watching.observers(None)
+        return Guard.default(options=watching.options, observers=observers)
+    policy = Policy.load(path)
     loaded: Any = None
     if scorer is not None:
         from ...guard.signals.relevance import load_scorer
 
         loaded = load_scorer(scorer)
-    return Guard.load(policy, scorer=loaded, options=options)
+    observers = watching.observers(policy)
+    return Guard.load(policy, scorer=loaded, options=watching.options, observers=observers)
 
 
 def _own_guard(name: str) -> Guard:

@@ -55,6 +55,24 @@ def test_a_policy_is_served_on_this_machine_only(
 
 
 @pytest.mark.enable_socket
+async def test_shadow_decisions_are_logged(
+    knowgate: Knowgate, served: dict[str, Any], tmp_path: Path
+) -> None:
+    Policy.for_scorer(LexicalScorer(), threshold=0.5).save(tmp_path / "policy.json")
+    arguments = ["--policy", tmp_path / "policy.json", "--port", "0"]
+
+    done = knowgate("serve", *arguments, "--shadow", "--log", tmp_path / "log")
+
+    assert done.code == 0, done
+    transport = httpx.ASGITransport(served["app"])
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        found = await client.post("/v1/decide", json={"question": "When?", "passages": ["p"]})
+    assert found.json()["decision"]["mode"] == "shadow"
+    [path] = (tmp_path / "log").glob("*.jsonl")
+    assert len(path.read_text().splitlines()) == 1
+
+
+@pytest.mark.enable_socket
 async def test_a_proxy_with_everything_of_ones_own(
     knowgate: Knowgate,
     served: dict[str, Any],
@@ -95,6 +113,7 @@ async def test_a_proxy_with_everything_of_ones_own(
         (["--uncalibrated", "--guard", OWN], "exactly one of"),
         (["--policy", "missing.json"], "missing.json"),
         (["--guard", "tests.offline_eval.cli.test_serve:find", "--shadow"], "--guard"),
+        (["--uncalibrated", "--monitor"], "--monitor needs --policy"),
         (["--guard", "json:JSONDecoder"], "name a knowgate.Guard"),
         (["--guard", OWN, "--host", "0.0.0.0"], "KNOWGATE_TOKEN"),
         (["--guard", OWN, "--upstream", "ftp://x"], "is no URL"),
