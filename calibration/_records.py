@@ -66,6 +66,7 @@ class CalibrationRecord:
         weight: how common such records are in service against the others; above 0.
         case: which case this is, unique within the question, e.g. `in_kb` or `left_out`.
         nothing_retrieved: there was no passage; calibrated relevance is then 0.
+        verdict: of a costly scorer, in [0, 1], where a cascade is fitted; None where there is none.
     """
 
     question_id: str
@@ -78,6 +79,7 @@ class CalibrationRecord:
     weight: float = 1.0
     case: str = ""
     nothing_retrieved: bool = False
+    verdict: float | None = None
 
     @property
     def unit(self) -> tuple[str, str]:
@@ -255,6 +257,7 @@ def _is_sound(record: CalibrationEvidence, *, raw: bool) -> bool:
         and (record.conflict is None or type(record.conflict) is bool)
         and type(record.weight) is float
         and 0.0 < record.weight < math.inf
+        and (record.verdict is None or _is_on_scale(record.verdict, raw=False))
     )
 
 
@@ -286,6 +289,7 @@ def _checked(record: CalibrationEvidence, number: int, *, raw: bool) -> Calibrat
         weight=_weight(getattr(record, "weight", None), number),
         case="" if case is None else str(case),
         nothing_retrieved=bool(getattr(record, "nothing_retrieved", False)),
+        verdict=_signal(getattr(record, "verdict", None), "verdict", number, raw=False),
     )
 
 

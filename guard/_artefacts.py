@@ -17,6 +17,7 @@ Count = Annotated[int, Field(ge=0)]
 LATER_FIELDS = frozenset(
     {"method", "questions", "routes", "risks", "path", "chosen"}
     | {"population", "not_covered", "more_questions", "attempt", "passages"}
+    | {"first_stage_passages"}
 )
 # The share of δ that a first attempt is tested at; the rest is divided among all later ones.
 _FIRST_SHARE = 0.75
@@ -136,7 +137,8 @@ class GuaranteedRisk(Artefact):
 
     Attributes:
         kind: which risk, e.g. `selective`, `follow`, `answer`, `false_abstention`, `cost`,
-            `abstention`, `leak`.
+            `abstention`, `leak`; `first_stage` for the leak of a cascade whose costly scorer
+            fails.
         bound: in (0, 1).
         n: questions that count for it.
         loss: how much went wrong among them: errors, or the sum of costs.
@@ -178,6 +180,7 @@ class Guarantee(Artefact):
         attempt: which calibration on the same data this is, from 1; None: no part of a series.
         passages: of a leak with several questions per passage: `(questions, of those let
             through, how many such passages)`, which its p-value follows from.
+        first_stage_passages: likewise, of the leak of a cascade's first stage alone.
     """
 
     statement: str
@@ -199,6 +202,7 @@ class Guarantee(Artefact):
     more_questions: Count | None = None
     attempt: Annotated[int, Field(ge=1)] | None = None
     passages: tuple[tuple[Count, Count, Count], ...] = ()
+    first_stage_passages: tuple[tuple[Count, Count, Count], ...] = ()
 
     @property
     def level(self) -> float:

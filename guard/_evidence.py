@@ -16,6 +16,8 @@ from ._policy_fields import PolicyFields
 _RELATIVE, _ABSOLUTE = 1e-6, 1e-12
 # Shares of the level that the two bets of a leak are placed at, as in calibration.
 _MAIN_TAIL, _SIDE_TAIL = 0.8, 0.2
+# Share of the level that the first stage of a cascade is tested at by itself, likewise.
+_FIRST_STAGE, _FIRST_STAGE_SHARE = "first_stage", 0.2
 # From this bound on nothing is said, so nothing has to be certified.
 _NO_BOUND = 1.0 - 1e-6
 
@@ -66,7 +68,11 @@ def _fault_of_counts(guarantee: Guarantee, chosen: PolicyPoint) -> str | None:
     ):
         return "its counts by passage do not add up to its questions and errors"
     covers = any(risk.kind == "abstention" for risk in risks)
-    tested = [risk.p_value for risk in risks if not covers or risk.kind == "abstention"]
+    tested = [
+        risk.p_value
+        for risk in risks
+        if risk.kind != _FIRST_STAGE and (not covers or risk.kind == "abstention")
+    ]
     if not _same(chosen.p_value, max(tested)):
         return "the p-value of the chosen point is not that of its counts"
     for risk in risks:
@@ -77,6 +83,9 @@ def _fault_of_counts(guarantee: Guarantee, chosen: PolicyPoint) -> str | None:
 
 def _level(guarantee: Guarantee, risk: GuaranteedRisk) -> float:
     """The level at which one bound has to pass."""
+    if any(one.kind == _FIRST_STAGE for one in guarantee.risks):
+        first = _FIRST_STAGE_SHARE * guarantee.level
+        return first if risk.kind == _FIRST_STAGE else guarantee.level - first
     if not any(one.kind == "abstention" for one in guarantee.risks):
         return guarantee.level
     # Half for the coverage, half for the bounds on the risk of all points.
@@ -101,8 +110,9 @@ def _p_value(guarantee: Guarantee, risk: GuaranteedRisk) -> float:
     """P-value of "the bound is broken", from the counts of one risk."""
     if risk.loss > risk.n * (1 + 1e-12):
         return 1.0
-    if risk.kind == "leak" and guarantee.passages:
-        return _leak_p_value(guarantee.passages, risk.bound, guarantee.level)
+    by_passage = {"leak": guarantee.passages, _FIRST_STAGE: guarantee.first_stage_passages}
+    if passages := by_passage.get(risk.kind):
+        return _leak_p_value(passages, risk.bound, _level(guarantee, risk))
     if risk.kind != "cost" or set((risk.losses or {}).values()) <= {0.0, 1.0}:
         return binomial_tail(_whole(risk.loss), risk.n, risk.bound)
     return hoeffding_bentkus(risk.loss, risk.n, risk.bound)

@@ -64,6 +64,7 @@ class Fingerprint(BaseModel):
         tokenizer_sha256: of the tokenizer file, None without one.
         settings: everything else that changes the numbers, e.g. the aggregator.
         probe: scores of a fixed probe; None where they were not measured.
+        stages: of a cascade, its cheap and its costly scorer; empty for any other signal.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -76,13 +77,20 @@ class Fingerprint(BaseModel):
     tokenizer_sha256: str | None = None
     settings: dict[str, str | int | FiniteFloat | bool | None] = Field(default_factory=dict)
     probe: Probe | None = None
+    stages: tuple[Fingerprint, ...] = ()
 
     @model_serializer(mode="wrap")
-    def _without_empty_probe(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_empty_fields(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields: dict[str, Any] = handler(self)
-        if fields.get("probe") is None:
-            fields.pop("probe", None)
+        for name in ("probe", "stages"):
+            if not fields.get(name):
+                fields.pop(name, None)
         return fields
+
+    @property
+    def is_probed(self) -> bool:
+        """Whether scores of the probe were measured, of the signal or of a stage."""
+        return self.probe is not None or any(stage.is_probed for stage in self.stages)
 
     def probed(self, scorer: Any) -> Self:
         """A copy with the scores that `scorer` gives for the probe.
@@ -92,6 +100,11 @@ class Fingerprint(BaseModel):
         Raises:
             SignalValueError: it does not give one finite number per passage.
         """
+        if self.stages:
+            parts = zip(self.stages, scorer.stages, strict=True)
+            return self.model_copy(
+                update={"stages": tuple(one.probed(part) for one, part in parts)}
+            )
         if self.weights_sha256 is None:
             return self
         found = scorer.score(_PROBE_QUESTION, list(_PROBE_PASSAGES))
@@ -118,12 +131,15 @@ class Fingerprint(BaseModel):
         mine, theirs = _flat(self, settings=settings), _flat(other, settings=settings)
         if self.probe and other.probe and not self.probe.agrees(other.probe):
             mine[_PROBED], theirs[_PROBED] = self.probe.scores, other.probe.scores
-        return [
+        found = [
             f"{name}: {_shown(mine, name)} against {_shown(theirs, name)}"
             for name in dict.fromkeys([*mine, *theirs])
             # A setting that is not there is not one that is None.
             if (name in mine, mine.get(name)) != (name in theirs, theirs.get(name))
         ]
+        for number, (stage, its) in enumerate(zip(self.stages, other.stages, strict=False), 1):
+            found += [f"stage {number}: {line}" for line in stage.differences(its)]
+        return found
 
 
 def _shown(fields: dict[str, Any], name: str) -> str:
@@ -131,6 +147,6 @@ def _shown(fields: dict[str, Any], name: str) -> str:
 
 
 def _flat(fingerprint: Fingerprint, *, settings: bool) -> dict[str, Any]:
-    found: dict[str, Any] = fingerprint.model_dump(exclude={"settings", "probe"})
+    found: dict[str, Any] = fingerprint.model_dump(exclude={"settings", "probe", "stages"})
     named = fingerprint.settings if settings else {}
     return found | {f"settings.{name}": value for name, value in named.items()}

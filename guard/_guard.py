@@ -180,7 +180,8 @@ class Guard:
 
         Only registered scorers are loaded by name; one in a folder must be given. Arguments
         as for the class; a `scorer` given here takes the place of the one that would be
-        loaded, if it has the same fingerprint. `passages` is a folder that `knowgate index`
+        loaded, if it has the same fingerprint. For the policy of a cascade it may be the costly
+        scorer alone. `passages` is a folder that `knowgate index`
         wrote: the passages in it are not encoded again, others are.
 
         Raises:
@@ -202,6 +203,10 @@ class Guard:
                 "scorer and passages are mutually exclusive",
                 hint="pass scorer=load_scorer(NAME, passages=DIR)",
             )
+        elif loaded.scorer.stages:
+            from .signals.relevance import CascadeScorer
+
+            scorer = CascadeScorer.completing(loaded.scorer, scorer)
         guard = cls(loaded, scorer=scorer, **parts)
         if guard.metrics is not None and not isinstance(policy, Policy):
             guard.metrics.show_policy_file(policy)

@@ -80,6 +80,12 @@ class MetricFamilies:
             ("guard",),
             buckets=_PROBABILITY_BUCKETS,
         )
+        self.stages_of_relevance = _counter(
+            "knowgate_relevance_stages_total",
+            "Decisions by the stage of a cascade of scorers that gave their relevance: cheap, "
+            "costly, or fallback where the costly one failed.",
+            ("guard", "stage"),
+        )
         self.seconds = _histogram(
             "knowgate_stage_seconds",
             "Seconds spent per stage of a decision.",

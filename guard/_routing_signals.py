@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from ._cascade_rule import RelevanceStage
 from ._fingerprint import Fingerprint
 from ._policy_fields import IdentityCalibrator, PolicyFields, aggregator, finite_or_none
 from ._scorer_defaults import JOINT, output_scale
@@ -79,10 +80,11 @@ def _has(part: object, *names: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Relevance:
-    """Raw scores of the passages, and the raw value of all of them."""
+    """Raw scores of the passages, the raw value of all of them, and the stage it rests on."""
 
     scores: Sequence[float]
     raw: float
+    stage: RelevanceStage | None = None
 
 
 class RelevanceSignal(RoutingSignal[Relevance]):
@@ -97,7 +99,7 @@ class RelevanceSignal(RoutingSignal[Relevance]):
 
     def __init__(self, policy: PolicyFields, scorer: RelevanceScorer) -> None:
         found = scorer.fingerprint
-        policy.require_scorer(found if policy.scorer.probe is None else found.probed(scorer))
+        policy.require_scorer(found.probed(scorer) if policy.scorer.is_probed else found)
         self._joint = policy.aggregator == JOINT
         if self._joint and policy.may_follow and not _has(scorer, "score_set", "score_sets"):
             raise PolicyError(
@@ -204,7 +206,7 @@ class RelevanceSignal(RoutingSignal[Relevance]):
             if not isinstance(value, SetScore):
                 raise self._wrong(f"the scorer returned {type(value).__name__}")
             scores = self._scores(value.scores, count)
-            found = Relevance(scores, self._scores([value.joint], 1)[0])
+            found = Relevance(scores, self._scores([value.joint], 1)[0], value.stage)
         else:
             scores = self._scores(value, count)
             found = Relevance(scores, self._aggregate(scores))
@@ -224,7 +226,8 @@ class RelevanceSignal(RoutingSignal[Relevance]):
         scores: list[float | None] = [None] * request.given
         for position, score in zip(request.positions, value.scores, strict=True):
             scores[position] = score
-        return {"raw_relevance": finite_or_none(value.raw), "scores": tuple(scores)}
+        found = {"raw_relevance": finite_or_none(value.raw), "scores": tuple(scores)}
+        return found if value.stage is None else {**found, "relevance_stage": value.stage}
 
     @property
     def _set_scorer(self) -> SetRelevanceScorer:

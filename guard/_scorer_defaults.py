@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from ._cascade_rule import CASCADE
 from ._fingerprint import Fingerprint
 
 JOINT = "joint"
@@ -24,12 +25,15 @@ _SCALES: dict[str, Scale] = {
     "sufficiency": "log_odds",
 }
 # Scorers whose joint value is meant to be used; the best passage counts for the others.
-_JOINT_KINDS = frozenset({"judge", "sufficiency"})
+_JOINT_KINDS = frozenset({CASCADE, "judge", "sufficiency"})
 _WITHOUT_JOINT = frozenset({"bi_encoder", "cross_encoder", "lexical"})
 
 
 def output_scale(fingerprint: Fingerprint) -> Scale | None:
     """The scale of a bundled scorer's raw scores; None for any other scorer."""
+    if fingerprint.kind == CASCADE and fingerprint.stages:
+        # What a verdict takes away may lead below 0.
+        return "log_odds" if output_scale(fingerprint.stages[0]) == "log_odds" else "cosine"
     return _SCALES.get(fingerprint.kind)
 
 
@@ -68,6 +72,8 @@ def misfit(fingerprint: Fingerprint, aggregator: str, calibrator: str) -> str:
     kind, scale = fingerprint.kind, output_scale(fingerprint)
     if aggregator == JOINT and kind in _WITHOUT_JOINT:
         return f"aggregator 'joint' does not fit the scorer {kind!r}, which has no joint value"
+    if kind == CASCADE and aggregator != JOINT:
+        return f"aggregator {aggregator!r} does not fit a cascade, which judges passages together"
     if scale != "log_odds":
         return ""
     about = f"does not fit the scorer {kind!r}, whose scores are log-odds, not probabilities"

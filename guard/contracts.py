@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
+from ._cascade_rule import RelevanceStage
 from .errors import InputError, LanguageModelError
 
 if TYPE_CHECKING:
@@ -234,10 +235,12 @@ class SetScore:
         scores: one raw score per passage, in order, as `RelevanceScorer.score` gives.
         joint: one raw value for all passages together, finite, higher meaning more
             sufficient; its scale may be another than that of `scores`.
+        stage: of a cascade, which stage `joint` rests on; None for any other scorer.
     """
 
     scores: tuple[float, ...]
     joint: float
+    stage: RelevanceStage | None = None
 
 
 @runtime_checkable

@@ -17,6 +17,7 @@ from pydantic import (
     model_serializer,
 )
 
+from ._cascade_rule import RelevanceStage
 from .contracts import Answerability, View
 from .text import passage_name
 
@@ -155,6 +156,9 @@ class Decision(BaseModel):
             was not measured, failed, or there was nothing to score.
         scores: raw relevance score per passage, in the order passed; None for a
             passage without text.
+        relevance_stage: which stage of a cascade of scorers `relevance` rests on: `cheap`,
+            `costly`, or `fallback` where the costly one was asked and failed; None, and left out
+            of the serialised decision, for any other scorer.
         closed_book_answer: the model's own answer, where one was drawn.
         views: the answers that the conflict detector found, each with the indices of
             the passages that support it and whether the model's memory does; empty
@@ -179,6 +183,7 @@ class Decision(BaseModel):
     kept: tuple[int, ...] = ()
     found: Found | None = Field(default=None, exclude=True, repr=False)
     scores: tuple[float | None, ...] = ()
+    relevance_stage: RelevanceStage | None = None
     closed_book_answer: str | None = None
     views: tuple[View, ...] = ()
     failed_signals: tuple[str, ...] = ()
@@ -200,6 +205,8 @@ class Decision(BaseModel):
         fields: dict[str, Any] = _plain(handler(self))
         if not self.vetoes:
             fields.pop("vetoes", None)
+        if self.relevance_stage is None:
+            fields.pop("relevance_stage", None)
         return fields
 
     @property

@@ -21,6 +21,7 @@ from ._artefacts import (
     VetoBinding,
     require_schema_version,
 )
+from ._cascade_rule import CascadeRule
 from ._fingerprint import Fingerprint
 from ._model_files import EMBEDDED_SHA256
 from ._policy_fields import (
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 # Further names of this module are listed by the package.
 __all__ = [
     "Calibrator",
+    "CascadeRule",
     "Fingerprint",
     "Guarantee",
     "GuaranteedRisk",
@@ -76,6 +78,8 @@ _LOG_ODDS = PlattCalibrator(a=1.0, b=0.0)
 
 def known_calibrator(fingerprint: Fingerprint) -> Calibrator | None:
     """The calibrator bundled with a scorer, None where there is none for it."""
+    if fingerprint.stages:
+        return known_calibrator(fingerprint.stages[0])
     scale = output_scale(fingerprint)
     if scale == "log_odds":
         return _LOG_ODDS

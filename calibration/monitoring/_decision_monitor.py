@@ -35,10 +35,10 @@ class Block:
         self.signals = SignalCounter(policy)
         self.abstained = 0
 
-    def add(self, relevance: float | None, confidence: float | None, abstained: bool) -> None:
+    def add(self, decision: Decision) -> None:
         """Count one decision."""
-        self.signals.add(relevance, confidence)
-        self.abstained += abstained
+        self.signals.add_decision(decision)
+        self.abstained += decision.route is Route.ABSTAIN
 
     def copy(self) -> Block:
         """Its equal, which later decisions leave alone."""
@@ -181,7 +181,7 @@ class DecisionMonitor:
         abstained = decision.route is Route.ABSTAIN
         with self._lock:
             self._decisions += 1
-            self._block.add(decision.relevance, decision.confidence, abstained)
+            self._block.add(decision)
             if self._detector is not None:
                 self._detector.observe(abstained)
             if self._block.signals.decisions == self._window:

@@ -23,6 +23,8 @@ from ._distance import (
 from ._risk_monitor import compare_with_mixture
 
 SIGNALS = ("relevance", "confidence")
+# Of a cascade: whether the costly scorer was asked.
+_ASKED = "asked"
 LEAST_VALUES = 100
 LEAST_ALPHA = 0.001
 _MATERIAL = 0.1
@@ -46,7 +48,7 @@ class SignalDrift:
     """One signal, live against calibration.
 
     Attributes:
-        signal: `relevance` or `confidence`.
+        signal: `relevance`, `confidence`, or `asked`: of a cascade, whether its costly scorer was.
         reference: names of the policy's histograms it was compared with.
         n: live values.
         missing: live decisions without a value: not asked for, or failed.
@@ -146,6 +148,8 @@ class DriftReport:
           only where the decision needs it, so live values are a selection, and a histogram
           of all calibration questions (`confidence`) serves only where nearly every
           live decision has a value. Otherwise the verdict is "not comparable".
+        - asked, for the policy of a cascade: the mixture of `asked.in_kb` and
+          `asked.left_out` that fits best.
 
         Args:
             policy: with histograms.
@@ -159,7 +163,7 @@ class DriftReport:
         """
         counter = SignalCounter(policy)
         for decision in decisions:
-            counter.add(decision.relevance, decision.confidence)
+            counter.add_decision(decision)
         return compare_counts(policy, counter, alpha=alpha, least=least, seed=seed)
 
 
@@ -176,13 +180,21 @@ class SignalCounter:
     """
 
     def __init__(self, policy: Policy) -> None:
-        for name in SIGNALS:
+        names = _signals(policy)
+        for name in names:
             _require_usable(policy, _references(policy, name))
-        self._edges = {name: _edges(policy, name) for name in SIGNALS}
+        self._edges = {name: _edges(policy, name) for name in names}
         self.decisions = 0
         self.counts: dict[str, list[int]] = {
             name: [0] * (len(edges) - 1) for name, edges in self._edges.items()
         }
+
+    def add_decision(self, decision: MeasuredSignals) -> None:
+        """Count the signals of one decision."""
+        self.add(decision.relevance, decision.confidence)
+        stage = getattr(decision, "relevance_stage", None)
+        if stage is not None and _ASKED in self.counts:
+            self.counts[_ASKED][stage != "cheap"] += 1
 
     def add(self, relevance: float | None, confidence: float | None) -> None:
         """Count one decision's signals; None, or NaN, for one that was not measured."""
@@ -208,7 +220,7 @@ def compare_counts(
         raise InputError(f"at least one value is needed, not {least}")
     compared = [
         _compared(policy, name, counter, least, (alpha, seed))
-        for name in SIGNALS
+        for name in _signals(policy)
         if _is_used(policy, name)
     ]
     tested = max(1, sum(signal.p_value is not None for signal in compared))
@@ -246,6 +258,10 @@ def _require_usable(policy: Policy, names: Sequence[str]) -> None:
             )
 
 
+def _signals(policy: Policy) -> tuple[str, ...]:
+    return (*SIGNALS, _ASKED) if _references(policy, _ASKED) else SIGNALS
+
+
 def _is_used(policy: Policy, signal: str) -> bool:
     used = policy.may_follow if signal == "relevance" else policy.needs_estimator
     return used or bool(_references(policy, signal))
@@ -255,6 +271,7 @@ def _references(policy: Policy, signal: str) -> tuple[str, ...]:
     candidates = {
         "relevance": (("relevance",), ("relevance.in_kb", "relevance.left_out")),
         "confidence": (("confidence.asked",), ("confidence",)),
+        _ASKED: (("asked.in_kb", "asked.left_out"),),
     }[signal]
     for names in candidates:
         if all(name in policy.histograms for name in names):

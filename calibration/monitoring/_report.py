@@ -134,6 +134,8 @@ class MonitorReport:
     def alarms(self) -> tuple[str, ...]:
         """Kinds: `relevance_drift`, `confidence_drift`, `abstention`, `risk`, `risk_rise`.
 
+        For the policy of a cascade also `asked_drift`.
+
         `risk` and `risk_rise` are of what the guarantee speaks of: all routes together, or each.
         """
         found = [
@@ -357,7 +359,8 @@ class MonitorCollector(Collector):
             _add(families["knowgate_risk_labels"], [route], state.labels)
             _add(families["knowgate_risk_evidence_log10"], [route], state.log10_evidence)
             _add(families["knowgate_risk_alarm"], [route], float(state.alarm))
-        for kind in ALARMS:
+        # Of a cascade also whether its costly scorer is asked as often.
+        for kind in dict.fromkeys((*ALARMS, *(f"{s.signal}_drift" for s in report.drift.signals))):
             _add(families["knowgate_alarm"], [kind], float(kind in report.alarms))
 
 

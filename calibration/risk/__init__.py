@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+from ._cascade_settings import Cascade, CascadeBand
 from ._certificate import Evidence, certify
 from ._fit import Fit, PolicyBinding
 from ._leak_folds import LeakFold
@@ -25,6 +26,8 @@ from ._risks import LEARN_CALIBRATORS, Coverage, Leak, LossTable, Risk, RiskTarg
 
 __all__ = [
     "LEARN_CALIBRATORS",
+    "Cascade",
+    "CascadeBand",
     "Coverage",
     "Evidence",
     "Fit",

@@ -21,6 +21,7 @@ from .. import CalibrationRecord
 from .._records import records_sha256
 from .._statistics import SMALLEST_PROBABILITY
 from ..monitoring import calibration_histograms
+from ._cascade_settings import Cascade, CascadeBand
 from ._certificate import Certificate
 from ._path import PathPoint
 from ._problems import Problem
@@ -45,6 +46,8 @@ class PolicyBinding:
         confidence_calibrator: likewise.
         created_by: program and version.
         retrieval: what the records' passages were retrieved by, None where not known.
+        cascade: for a leak: the costly scorer behind `scorer`, whose verdicts the records hold;
+            None: there is none.
     """
 
     UNNAMED: ClassVar = _UNNAMED
@@ -56,6 +59,7 @@ class PolicyBinding:
     confidence_calibrator: Calibrator = field(default_factory=IdentityCalibrator)
     created_by: str = ""
     retrieval: Retrieval | None = None
+    cascade: Cascade | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +124,7 @@ class Fit:
         path: operating points in the order of the test.
         records: that it was fitted to.
         risk: likewise.
+        cascade: the band that was chosen; None where no cascade was asked for.
     """
 
     policy: Policy
@@ -127,6 +132,7 @@ class Fit:
     path: tuple[PathPoint, ...]
     records: tuple[CalibrationRecord, ...]
     risk: Risk
+    cascade: CascadeBand | None = None
 
     def problems(
         self, *, max_false_abstention: float = Problem.MAX_FALSE_ABSTENTION

@@ -51,32 +51,64 @@ def fit_leak(records: Sequence[CalibrationRecord], risk: Leak, settings: FitSett
     out: a guard abstains from those, so that can only lower the pass rate. A question whose
     source the retriever missed counts as left out only, never as answerable.
     """
-    in_kb = [r.relevance for r in records if r.is_answerable and r.relevance is not None]
-    left_out = LeftOut.of([r for r in records if r.case == "left_out" and r.relevance is not None])
-    level = settings.level
-    scores = [*in_kb, *left_out.scores.tolist()]
-    thresholds = thresholds_between(left_out.scores, scores)
-    calibrator = fit_platt(in_kb, left_out.scores.tolist())
-    certificate, raw = certify_leak(left_out, thresholds, calibrator, risk.target, level)
-    if raw is not None:
-        kept = _order_keeping(calibrator, raw, scores)
-        if kept is not calibrator:
-            calibrator = kept
-            certificate, raw = certify_leak(left_out, thresholds, kept, risk.target, level)
-    policy = Policy(
+    in_kb, left_out = raw_relevance(records)
+    thresholds = thresholds_between(left_out.scores, [*in_kb, *left_out.scores.tolist()])
+    calibrator, certificate, raw = certified_calibrator(
+        in_kb, left_out, thresholds, risk, settings.level
+    )
+    policy = leak_policy(records, calibrator, certificate, raw, risk, settings)
+    path = tuple(tested.point for tested in certificate.points)
+    return Fit(policy, certificate, path, tuple(records), risk)
+
+
+def leak_policy(
+    records: Sequence[CalibrationRecord],
+    calibrator: Calibrator,
+    certificate: Certificate,
+    raw: float | None,
+    risk: Leak,
+    settings: FitSettings,
+) -> Policy:
+    """Make the policy with this raw threshold; None: it always abstains."""
+    in_kb, left_out = raw_relevance(records)
+    return Policy(
         created_by=settings.binding.created_by,
         scorer=settings.binding.scorer,
         aggregator=settings.binding.aggregator,
         relevance_calibrator=calibrator,
         relevance_threshold=None if raw is None else calibrator.apply(raw),
         allowed_routes=(Route.FOLLOW_CONTEXT, Route.ABSTAIN),
-        guarantee=_guarantee(certificate, raw, left_out, risk, settings),
+        guarantee=leak_guarantee(certificate, raw, left_out, risk, settings),
         retrieval=settings.binding.retrieval,
         calibration_set_sha256=_sha256(records),
         histograms=_histograms(calibrator, in_kb, left_out.scores.tolist()),
     )
-    path = tuple(tested.point for tested in certificate.points)
-    return Fit(policy, certificate, path, tuple(records), risk)
+
+
+def raw_relevance(records: Sequence[CalibrationRecord]) -> tuple[list[float], LeftOut]:
+    """Raw relevance of what may pass, and of what must not."""
+    in_kb = [r.relevance for r in records if r.is_answerable and r.relevance is not None]
+    return in_kb, LeftOut.of(
+        [r for r in records if r.case == "left_out" and r.relevance is not None]
+    )
+
+
+def certified_calibrator(
+    in_kb: Sequence[float], left_out: LeftOut, thresholds: Floats, risk: Leak, level: float
+) -> tuple[Calibrator, Certificate, float | None]:
+    """Fit a calibrator, and test thresholds, which it may rename but not move.
+
+    Returns:
+        The calibrator, the certificate and the raw threshold that it chose.
+    """
+    calibrator = fit_platt(in_kb, left_out.scores.tolist())
+    certificate, raw = certify_leak(left_out, thresholds, calibrator, risk.target, level)
+    if raw is not None:
+        kept = _order_keeping(calibrator, raw, [*in_kb, *left_out.scores.tolist()])
+        if kept is not calibrator:
+            calibrator = kept
+            certificate, raw = certify_leak(left_out, thresholds, kept, risk.target, level)
+    return calibrator, certificate, raw
 
 
 def _order_keeping(calibrator: Calibrator, threshold: float, scores: Sequence[float]) -> Calibrator:
@@ -103,13 +135,14 @@ def _gentle_curve(lowest: float, highest: float) -> Calibrator | None:
     return PlattCalibrator(a=a, b=b) if 0.0 < a < math.inf and math.isfinite(b) else None
 
 
-def _guarantee(
+def leak_guarantee(
     certificate: Certificate,
     threshold: float | None,
     left_out: LeftOut,
     risk: Leak,
     settings: FitSettings,
 ) -> Guarantee:
+    """State what was certified, and the counts that it follows from."""
     n, passages = certificate.questions, len(left_out.sizes)
     # What says nothing stays out of the file.
     more: dict[str, Any] = {"method": _METHOD} if passages < n else {}

@@ -56,7 +56,7 @@ class LeakFold:
         for number in range(int(dealt.max(initial=0)) + 1):
             inside = tuple(r for r in fit.records if fold_of[r.unit] == number)
             others = [r for r in fit.records if fold_of[r.unit] != number]
-            found.append(cls(inside, _threshold(others, share)))
+            found.append(cls(inside, threshold_for_share(others, share)))
         return tuple(found)
 
 
@@ -73,7 +73,7 @@ def _weights(left_out: LeftOut) -> Floats:
     return np.asarray(1.0 / left_out.sizes[left_out.passages] / len(left_out.sizes))
 
 
-def _threshold(records: Sequence[CalibrationRecord], share: float) -> float | None:
+def threshold_for_share(records: Sequence[CalibrationRecord], share: float) -> float | None:
     """The laxest threshold at which no more than `share` of left-out questions pass."""
     measured = [r for r in records if r.case == "left_out" and r.relevance is not None]
     if not measured:

@@ -15,6 +15,7 @@ from ...guard.decision import Route
 from ...guard.policy import Guarantee
 from .. import CalibrationRecord
 from .._records import CalibrationEvidence, as_calibration_records
+from ._cascade import fit_cascade
 from ._certificate import Certificate, Evidence, certify
 from ._coverage import fit_coverage
 from ._fit import ALL_ROUTES, Fit, FitSettings, PolicyBinding, policy_at
@@ -86,12 +87,15 @@ def fit_policy(
     """
     bound = binding or PolicyBinding()
     settings = FitSettings(delta, attempt, allowed_routes, conflict_between, bound)
+    if bound.cascade is not None and not isinstance(risk, Leak):
+        raise ValueError("a cascade is fitted to a Leak")
     found = as_calibration_records(records, raw=isinstance(risk, Leak))
     if isinstance(risk, Leak | Coverage):
         if path is not None:
             raise ValueError("path does not go with Coverage or Leak, which declare their own")
         if isinstance(risk, Leak):
-            return fit_leak(found, risk, settings)
+            fit = fit_leak if bound.cascade is None else fit_cascade
+            return fit(found, risk, settings)
         return fit_coverage(found, risk, settings)
     return _fit_targets(found, as_targets(risk), path, settings)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from shlex import quote
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,6 +22,7 @@ from ._calibration_output import (
     Run,
     Share,
     WriteAnyway,
+    cascade_lines,
     echo_lines,
     margin_lines,
     promise_lines,
@@ -34,6 +35,9 @@ from ._calibration_output import (
 )
 from ._console import out
 
+if TYPE_CHECKING:
+    from ..policies import CalibrationSet
+
 _DEFAULT_RISK = 0.05
 # As in `fit_policy`: below that no number of questions helps.
 _LEAST = 1e-9
@@ -44,6 +48,50 @@ class Promise(StrEnum):
 
     LEAK = "leak"
     SELECTIVE = "selective"
+
+
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    """The options of a costly scorer behind the cheap one."""
+
+    run: Path | None
+    cost: float | None
+    abstention_cost: float | None
+    on_failure: OnJudgeFailure | None
+
+    def added_to(self, measured: CalibrationSet) -> CalibrationSet:
+        """The records with the costly scorer's verdicts, and what it costs.
+
+        Raises:
+            InputError: there are costs without a costly scorer, or they are out of range.
+        """
+        if self.run is not None:
+            measured = measured.with_judge(read_calibration_set(self.run, None))
+        given = {
+            "judge_cost": self.cost,
+            "abstention_cost": self.abstention_cost,
+            "on_failure": None if self.on_failure is None else self.on_failure.value,
+        }
+        changes = {name: value for name, value in given.items() if value is not None}
+        if not changes:
+            return measured
+        if measured.cascade is None:
+            raise InputError(
+                "is for a costly scorer, and none measured these questions",
+                where=f"--{_FLAGS[next(iter(changes))]}",
+                hint="name a run of the costly scorer with --judge-run",
+            )
+        try:
+            return replace(measured, cascade=replace(measured.cascade, **changes))
+        except ValueError as error:
+            raise InputError(str(error), where="--judge-cost, --abstention-cost") from None
+
+
+_FLAGS = {
+    "judge_cost": "judge-cost",
+    "abstention_cost": "abstention-cost",
+    "on_failure": "on-judge-failure",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +111,7 @@ class _Asked:
     scorer: str | None
     max_false_abstention: float
     write_anyway: bool
+    judge: _Judge
 
     def require_in_range(self) -> None:
         """Reject numbers that are out of range.
@@ -82,11 +131,12 @@ class _Asked:
                 hint="name a confidence such as 0.7",
             )
 
-    def bound(self, *, leaves_out: bool) -> Risk:
+    def bound(self, *, leaves_out: bool, from_records: bool) -> Risk:
         """What the policy is fitted to.
 
         Args:
             leaves_out: whether a leak can be measured, which is then the default.
+            from_records: whether that is so of a records file.
 
         Raises:
             InputError: options that do not go together.
@@ -96,7 +146,8 @@ class _Asked:
         promise = self.promise or (Promise.LEAK if leaves_out else Promise.SELECTIVE)
         risk = _DEFAULT_RISK if self.risk is None else self.risk
         if promise is Promise.LEAK:
-            self._reject("per_route", "coverage", "cost", "report", "records", promise=promise)
+            other = () if from_records else ("records",)
+            self._reject("per_route", "coverage", "cost", "report", *other, promise=promise)
             return Leak(risk)
         self._reject("answer_from_memory", promise=promise)
         if self.coverage is None:
@@ -133,6 +184,30 @@ def _require_inside(name: str, value: float | None) -> None:
         )
 
 
+class OnJudgeFailure(StrEnum):
+    """What a failed costly scorer leads to."""
+
+    ABSTAIN = "abstain"
+    CHEAP = "cheap"
+
+
+_JUDGE_RUN = typer.Option(
+    help="leak: a run of `knowgate measure` on the same questions with a costly scorer, e.g. "
+    "judge:MODEL. It is then asked only in a band of the cheap one's values, which is certified "
+    "with the threshold."
+)
+_JUDGE_COST = typer.Option(
+    help="With --judge-run: cost of one question of the costly scorer, in questions of the cheap "
+    "one.  [default: 200]"
+)
+_ABSTENTION_COST = typer.Option(
+    help="With --judge-run: cost of abstaining from a question that could be answered, likewise.  "
+    "[default: 20000]"
+)
+_ON_JUDGE_FAILURE = typer.Option(
+    help="With --judge-run: where the costly scorer fails, abstain, or decide by the cheap one's "
+    "own threshold, which is certified too.  [default: abstain]"
+)
 _COVERAGE = typer.Option(
     help="selective: instead of --risk, the share of cases to let through; the bound is then what "
     "can be certified for it."
@@ -178,6 +253,10 @@ def calibrate(
     ] = False,
     coverage: Annotated[float | None, _COVERAGE] = None,
     cost: Annotated[str | None, _COST] = None,
+    judge_run: Annotated[Path | None, _JUDGE_RUN] = None,
+    judge_cost: Annotated[float | None, _JUDGE_COST] = None,
+    abstention_cost: Annotated[float | None, _ABSTENTION_COST] = None,
+    on_judge_failure: Annotated[OnJudgeFailure | None, _ON_JUDGE_FAILURE] = None,
     report: Report = None,
     max_false_abstention: MaxFalseAbstention = Problem.MAX_FALSE_ABSTENTION,
     write_anyway: WriteAnyway = False,
@@ -193,6 +272,7 @@ def calibrate(
     asked = _Asked(
         promise, risk, delta, share, answer_from_memory, per_route, coverage, cost, report,
         records, scorer, max_false_abstention, write_anyway,
+        _Judge(judge_run, judge_cost, abstention_cost, on_judge_failure),
     )  # fmt: skip
     _calibrate(asked, run, policy_out)
 
@@ -204,9 +284,13 @@ def _calibrate(asked: _Asked, run: Path | None, policy_out: Path) -> None:
     asked.require_in_range()
     require_apart(policy_out, run=run, records=asked.records, report=asked.report)
     measured = read_calibration_set(run, asked.records, asked.scorer)
+    measured = asked.judge.added_to(measured)
     found = calibrate_records(
         measured,
-        asked.bound(leaves_out=measured.leaves_out),
+        asked.bound(
+            leaves_out=measured.leaves_out,
+            from_records=measured.leaves_out and asked.records is not None,
+        ),
         delta=asked.delta,
         share=asked.share,
         counted=True,
@@ -216,6 +300,7 @@ def _calibrate(asked: _Asked, run: Path | None, policy_out: Path) -> None:
     lines = [
         *promise_lines(found),
         threshold_line(found),
+        *cascade_lines(found),
         *margin_lines(found),
         *echo_lines(found),
         *rate_lines(found),

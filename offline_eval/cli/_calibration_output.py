@@ -162,6 +162,29 @@ def threshold_line(found: Calibrated) -> str:
     return f"thresholds: {', else '.join(parts) or 'none, it always abstains'}"
 
 
+def cascade_lines(found: Calibrated) -> list[str]:
+    """Where the costly scorer is asked, and what each width of the band would cost."""
+    band = found.cascade
+    if band is None:
+        return []
+    costs = "; ".join(
+        f"{option.reach:.3g}: asks {option.asked:.0%}, abstains from "
+        f"{option.false_abstention:.0%}, cost {option.cost:,.0f}"
+        for option in band.options
+    )
+    lines = [f"width of the band, chosen on {band.learned_on} questions: {costs}"]
+    if band.rule is not None:
+        fallback = "never" if band.fallback is None else f"from {band.fallback:.4g} on"
+        lines.append(
+            f"cascade: the costly scorer is asked where the cheap one gives from "
+            f"{band.rule.threshold:.4g} to {band.rule.threshold + band.reach:.4g}, "
+            f"{band.asked:.0%} of these questions; where it fails, they pass {fallback}"
+        )
+    elif not band.reach:
+        lines.append("cascade: the cheap scorer alone costs least, so the policy is of that one")
+    return lines
+
+
 def margin_lines(found: Calibrated) -> list[str]:
     """Which passages are left out of the prompt; nothing where all are kept."""
     dropped = found.left_out_of_prompts()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from pydantic import ValidationError
 
 from ...calibration.monitoring import DecisionMonitor, DriftReport, MonitorReport
 from ...guard.decision import Decision, Reason, Route
@@ -196,7 +197,12 @@ def _decision(value: Mapping[str, Any], where: str) -> Decision:
         found[name] = kind(text)
     for name in ("relevance", "confidence"):
         found[name] = _probability(value, name, where)
-    return Decision(**found)
+    try:
+        return Decision(**found, relevance_stage=value.get("relevance_stage"))
+    except ValidationError:
+        raise InputError(
+            "field 'relevance_stage' is unknown", where=where, hint=_DECISION
+        ) from None
 
 
 def _probability(value: Mapping[str, Any], name: str, where: str) -> float | None:

@@ -18,6 +18,7 @@ from ...guard.policy import Policy
 from ...guard.policy import aggregator as require_aggregator
 from ...guard.signals.relevance import (
     DEFAULT_SCORER,
+    CascadeScorer,
     default_aggregator,
     default_calibrator,
     load_scorer,
@@ -74,6 +75,8 @@ def score(
         if scorer is not None and ":" in scorer:
             import_module("..systems", __package__)  # takes a second; registers `judge:`
         chosen = load_scorer(scorer or DEFAULT_SCORER)
+        if loaded is not None:
+            chosen = CascadeScorer.completing(loaded.scorer, chosen)
     guard = _guard(chosen, loaded, aggregator, where=str(policy))
     with atomic_writer(output) as stream, progress_bar("scoring") as advance:
         for done, (value, decision) in enumerate(_decisions(guard, lines), start=1):

@@ -71,7 +71,8 @@ def counted(measured: CalibrationSet, asked: Asked, fit: Callable[[int], _Found]
         InputError: the history cannot be read or written; or as `fit`, which then counts for
             nothing.
     """
-    history, settings = AttemptHistory(history_of(measured)), asked.settings()
+    history = AttemptHistory(history_of(measured))
+    settings = {**asked.settings(), **measured.cascade_settings()}
     data = measured.sha256
     while True:
         number = history.number(data, settings)

@@ -17,6 +17,7 @@ from ..._version import __version__
 from ...calibration import CalibrationRecord, CalibratorChoice, Interval
 from ...calibration.risk import (
     LEARN_CALIBRATORS,
+    CascadeBand,
     Coverage,
     Fit,
     Leak,
@@ -30,6 +31,7 @@ from ...calibration.risk import (
 from ...guard.decision import Route
 from ...guard.errors import InputError
 from ...guard.policy import Guarantee, Policy
+from ...guard.signals.relevance import default_aggregator
 from ._attempts import Asked
 from ._attempts import counted as as_counted
 from ._calibrators import calibrated_records, calibrator_of, choose_calibrators
@@ -71,6 +73,7 @@ class Calibrated:
             for a leak.
         leak_rates: likewise for a leak; None for any other risk.
         problems: why the policy should not serve; empty where nothing speaks against it.
+        cascade: of two scorers, the band that was chosen; None for one.
         seed: of the split and of all resampling; it follows from the questions.
         warnings: what to know before trusting the promise; often nothing.
         not_promised: what the guarantee does not cover, as phrases.
@@ -91,6 +94,7 @@ class Calibrated:
     seed: int
     warnings: tuple[str, ...]
     not_promised: tuple[str, ...]
+    cascade: CascadeBand | None = None
 
     @property
     def unseen(self) -> tuple[CalibrationRecord, ...]:
@@ -107,6 +111,8 @@ class Calibrated:
         """Where the questions went, as phrases with numbers."""
         parts = [(self.learn, "to learn the path on"), (self.test, "held out for reporting")]
         phrases = [f"{len({r.question_id for r in part})} {what}" for part, what in parts if part]
+        if self.cascade is not None:
+            phrases.append(f"{self.cascade.learned_on} to choose the width of the band on")
         unmeasured = {
             r.question_id for r in self.certify if r.relevance is None and r.case != "in_kb"
         }
@@ -231,6 +237,12 @@ def _require_not_tuned_on(measured: CalibrationSet) -> None:
 
 
 def _calibrate(measured: CalibrationSet, asked: Asked, attempt: int | None) -> Calibrated:
+    if measured.cascade is not None and not isinstance(asked.risk, Leak):
+        raise InputError(
+            "has the verdicts of a costly scorer, and a cascade is calibrated to a leak",
+            where=measured.source,
+            hint="promise a leak, or leave the costly scorer out",
+        )
     calibrate = _calibrate_leak if isinstance(asked.risk, Leak) else _calibrate_selective
     found = calibrate(measured, asked, attempt)
     problems = Problem.find(
@@ -322,10 +334,14 @@ def _calibrate_leak(measured: CalibrationSet, asked: Asked, attempt: int | None)
         aggregator=measured.aggregator,
         created_by=f"knowgate {__version__}",
         retrieval=measured.retrieval,
+        cascade=measured.cascade,
     )
     fit = fit_policy(parts.certify, asked.risk, delta=asked.delta, attempt=attempt, binding=binding)
     policy, folds = _with_margin(fit.policy, measured), LeakFold.deal(fit, seed=seed)
     folds = () if parts.test else folds
+    if fit.cascade is not None:
+        parts = _Parts([], list(fit.records), list(fit.cascade.applied(parts.test)))
+        measured = replace(measured, records=fit.cascade.applied(measured.records))
     if asked.confidence_threshold is not None:
         policy = _with_answers_from_memory(policy, asked.confidence_threshold)
     return Calibrated(
@@ -346,6 +362,7 @@ def _calibrate_leak(measured: CalibrationSet, asked: Asked, attempt: int | None)
         seed=seed,
         warnings=(),
         not_promised=(),
+        cascade=fit.cascade,
     )
 
 
@@ -365,6 +382,7 @@ def _two_parts(measured: CalibrationSet, share: float) -> _Parts:
     Raises:
         InputError: nothing is left to fit on, or no source was left out.
     """
+    _require_usual_aggregator(measured)
     if not measured.leaves_out:
         raise InputError(
             "holds no questions with their source left out, which a leak is measured on",
@@ -379,6 +397,24 @@ def _two_parts(measured: CalibrationSet, share: float) -> _Parts:
             hint="use more questions",
         )
     return _Parts([], fit_on, test)
+
+
+def _require_usual_aggregator(measured: CalibrationSet) -> None:
+    """Reject cheap values that a cascade would not take.
+
+    Raises:
+        InputError: passages were aggregated in another way than the scorer's usual one.
+    """
+    if measured.cascade is None or measured.scorer is None:
+        return
+    usual = default_aggregator(measured.scorer.kind)
+    if measured.aggregator != usual:
+        raise InputError(
+            f"is aggregated by {measured.aggregator!r}, and a cascade takes {usual!r} of a scorer "
+            f"{measured.scorer.kind!r}",
+            where=measured.source,
+            hint="measure without --aggregator",
+        )
 
 
 def _three_parts(measured: CalibrationSet, share: float) -> _Parts:

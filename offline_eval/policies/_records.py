@@ -5,17 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from ...calibration import CalibrationRecord
+from ...calibration.risk import Cascade
 from ...guard.contracts import ConflictBetween
 from ...guard.errors import InputError
-from ...guard.policy import Fingerprint, Retrieval
+from ...guard.policy import Fingerprint, Retrieval, default_calibrator
 from ..data.diversity import words_of
 from ..run import CaseKind, Manifest, MeasuredRow, MeasuredRun, Question
 from ..suites.uniknow import uniknow_signals
@@ -39,6 +40,8 @@ class CalibrationSet:
         tuned_on: ids of the questions that the scorer was tuned on; None where it was tuned, and
             nothing says on what.
         retrieval: what their passages were retrieved by, None where that is not known.
+        cascade: the costly scorer that gave the records' verdicts, and what it costs; None where
+            there is none.
         leaves_out: each question has a record `in_kb` and a record `left_out`, as `Leak` needs.
     """
 
@@ -54,6 +57,7 @@ class CalibrationSet:
     leaves_out: bool = False
     kept_sets: tuple[tuple[tuple[float, ...], tuple[int, ...]], ...] = ()
     echoes: tuple[float, ...] = ()
+    cascade: Cascade | None = None
 
     @property
     def name(self) -> str:
@@ -77,9 +81,58 @@ class CalibrationSet:
 
     @property
     def sha256(self) -> str:
-        """Hash of the records, independent of their order."""
-        lines = sorted(json.dumps(astuple(record)) for record in self.records)
-        return hashlib.sha256("\n".join(lines).encode("utf-8")).hexdigest()
+        """Hash of the records without verdicts, independent of their order.
+
+        With another costly scorer these are still the same questions.
+        """
+        return _sha256_of(json.dumps(astuple(record)[:-1]) for record in self.records)
+
+    def cascade_settings(self) -> dict[str, Any]:
+        """What of a cascade decides the test, as JSON; empty without one."""
+        if self.cascade is None:
+            return {}
+        verdicts = _sha256_of(json.dumps([r.question_id, r.case, r.verdict]) for r in self.records)
+        return {"cascade": {**asdict(self.cascade), "costly": verdicts}}
+
+    def with_judge(self, judged: CalibrationSet) -> CalibrationSet:
+        """The records with the verdicts of a costly scorer on the same cases.
+
+        Args:
+            judged: what that scorer measured, e.g. another run of `knowgate measure`.
+
+        Raises:
+            InputError: it measured other cases, or what was retrieved in another way.
+        """
+        relevance = {(one.question_id, one.case): one.relevance for one in judged.records}
+        missing = [r for r in self.records if (r.question_id, r.case) not in relevance]
+        if missing:
+            one = missing[0]
+            raise InputError(
+                f"question {one.question_id!r}, case {one.case!r} of {self.name} was not measured",
+                where=judged.source,
+                hint="measure the same questions with the costly scorer",
+            )
+        if self.retrieval != judged.retrieval:
+            raise InputError(
+                f"its passages were retrieved in another way than those of {self.name}",
+                where=judged.source,
+                hint="measure both with the same options, apart from --scorer and --out",
+            )
+        if judged.scorer is None:
+            raise InputError("does not say which scorer measured it", where=judged.source)
+        verdicts = default_calibrator(judged.scorer)
+        records = []
+        for record in self.records:
+            raw = relevance[record.question_id, record.case]
+            verdict = None if raw is None else verdicts.apply(raw)
+            records.append(replace(record, verdict=verdict))
+        tuned_on = None
+        if self.tuned_on is not None and judged.tuned_on is not None:
+            tuned_on = tuple(dict.fromkeys((*self.tuned_on, *judged.tuned_on)))
+        cascade = Cascade(costly=judged.scorer)
+        return replace(
+            self, records=tuple(records), cascade=cascade, echoes=(), tuned_on=tuned_on
+        )
 
     @staticmethod
     def of_run(run: str | os.PathLike[str]) -> CalibrationSet:
@@ -97,6 +150,10 @@ class CalibrationSet:
                 hint=f"name a run of: {', '.join(_SUITES)}; or write a records file (--records)",
             )
         return _SUITES[suite](run)
+
+
+def _sha256_of(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(sorted(lines)).encode("utf-8")).hexdigest()
 
 
 _POPULATION = (

@@ -12,17 +12,21 @@ from typing import Any, NoReturn, get_args
 from pydantic import ValidationError
 
 from ...calibration import CalibrationRecord
+from ...calibration.risk import Cascade
 from ...guard.contracts import ConflictBetween, RelevanceScorer
 from ...guard.errors import InputError
 from ...guard.files import read_json, read_jsonl
-from ...guard.policy import Fingerprint, aggregator
+from ...guard.policy import Fingerprint, aggregator, default_calibrator
 from ...guard.signals.relevance import SufficiencyScorer
 from ...guard.text import clean_text
 from ..suites import questions_tuned_on
 from ._records import CalibrationSet
 
 _REQUIRED = ("question_id", "relevance", "confidence", "context_right", "closed_book_right")
-_HEADER = ("scorer", "estimator", "aggregator", "population", "conflict_between", "tuned_on")
+_HEADER = (
+    "scorer", "estimator", "aggregator", "population", "conflict_between", "tuned_on",
+    "costly_scorer",
+)  # fmt: skip
 # Beyond these, sums of weights would lose their digits.
 _LIGHTEST, _HEAVIEST = 1e-9, 1e9
 _HINT = (
@@ -38,8 +42,10 @@ def read_records(
 
     What measured them may be stated in a first line
     `{"scorer": {…}, "estimator": {…}, "aggregator": "max", "population": "…"}`, or in
-    `records.manifest.json` next to `records.jsonl`. There, `tuned_on` lists the questions that
-    the scorer was tuned on.
+    `records.manifest.json` next to `records.jsonl`. A line may have `costly_relevance`, which
+    the `costly_scorer` of the first line measured; the cases `in_kb` and `left_out` then serve
+    to calibrate a cascade. `tuned_on` of the first line lists the questions that the scorer was
+    tuned on.
 
     Args:
         path: of the file.
@@ -64,11 +70,12 @@ def read_records(
     made_by = _made_by(header, _manifest_of(Path(path)), where)
     if scorer is not None:
         made_by = replace(made_by, tuned_on=_tuned_on(lines, scorer, made_by))
+    costly = None if made_by.cascade is None else made_by.cascade.costly
     cases: dict[tuple[str, str], tuple[int, CalibrationRecord]] = {}
     groups: dict[str, tuple[int, str]] = {}
     for number, value in lines:
         at = f"{where}:{number}"
-        case = _case(value, at)
+        case = _case(value, at, costly)
         key = (case.question_id, case.case)
         if key in cases:
             raise InputError(
@@ -88,7 +95,9 @@ def read_records(
         cases[key] = (number, case)
     if not cases:
         raise InputError("holds no records", where=where, hint=f"one line per case: {_HINT}")
-    return replace(made_by, records=tuple(case for _, case in cases.values()))
+    records = tuple(case for _, case in cases.values())
+    leaves_out = costly is not None and any(record.case == "left_out" for record in records)
+    return replace(made_by, records=records, leaves_out=leaves_out)
 
 
 def _tuned_on(
@@ -169,9 +178,11 @@ def _made_by(
     between = found.get("conflict_between", "memory")
     if between not in get_args(ConflictBetween):
         _reject("field 'conflict_between' must be memory, passages or both", at)
+    costly = _fingerprint(found.get("costly_scorer"), "costly_scorer", at)
     return CalibrationSet(
         records=(),
         source=where,
+        cascade=None if costly is None else Cascade(costly=costly),
         scorer=scorer,
         tuned_on=None if tuned_on is None else tuple(tuned_on),
         estimator=_fingerprint(found.get("estimator"), "estimator", at),
@@ -201,7 +212,7 @@ def _fingerprint(value: Any, name: str, where: str) -> Fingerprint | None:
         ) from None
 
 
-def _case(value: Mapping[str, Any], where: str) -> CalibrationRecord:
+def _case(value: Mapping[str, Any], where: str, costly: Fingerprint | None) -> CalibrationRecord:
     for name in _REQUIRED:
         if name not in value:
             _reject(f"field {name!r} is missing", where)
@@ -224,7 +235,22 @@ def _case(value: Mapping[str, Any], where: str) -> CalibrationRecord:
         weight=weight,
         case=_text(value, "case", where),
         nothing_retrieved=_flag(value, "nothing_retrieved", where) or False,
+        verdict=_verdict(value, where, costly),
     )
+
+
+def _verdict(value: Mapping[str, Any], where: str, costly: Fingerprint | None) -> float | None:
+    """The verdict of the costly scorer; None where it failed, or there is none."""
+    raw = _number(value, "costly_relevance", where)
+    if raw is None:
+        return None
+    if costly is None:
+        raise InputError(
+            "field 'costly_relevance' has no scorer",
+            where=where,
+            hint='name it in the first line: {"costly_scorer": {"kind": "judge", …}, …}',
+        )
+    return default_calibrator(costly).apply(raw)
 
 
 def _number(

@@ -86,7 +86,8 @@ def write_calibrated(
             page = Path(report)
             writer = ReportWriter(page.parent, ("json", "html"), page=page.name)
             writer.write(calibration_document(found))
-        if isinstance(found.risk, Leak):
+        # A run's report judges its rows by its own scorer alone.
+        if isinstance(found.risk, Leak) and found.measured.cascade is None:
             with atomic_writer(Path(found.measured.source) / "calibration.json") as note:
                 text = json.dumps(_note(found), ensure_ascii=False, indent=2, allow_nan=False)
                 note.write(text + "\n")

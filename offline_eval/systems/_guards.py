@@ -22,7 +22,7 @@ from ...guard.policy import Policy
 from ...guard.signals.answerability import PremiseChecker
 from ...guard.signals.confidence import load_estimator
 from ...guard.signals.conflict import AnswerConflict, PassageConflict
-from ...guard.signals.relevance import LexicalScorer, load_scorer
+from ...guard.signals.relevance import CascadeScorer, LexicalScorer, load_scorer
 from ..run import (
     Manifest,
     MeasuredRun,
@@ -213,8 +213,9 @@ class Scorers:
         with self._lock:
             if key not in self._loaded:
                 self._loaded[key] = load_scorer(self._name or policy.scorer)
-        policy.require_scorer(self._loaded[key].fingerprint)
-        return self._loaded[key]
+        found = CascadeScorer.completing(policy.scorer, self._loaded[key])
+        policy.require_scorer(found.fingerprint)
+        return found
 
 
 def build_guard(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ..._scorer_defaults import default_aggregator
 from ...policy import default_calibrator
+from ._cascade import CascadeScorer
 from ._export import export_scorer
 from ._judge import SufficiencyJudge
 from ._late_interaction import best_cosines, token_weights, word_piece_idf
@@ -27,6 +28,7 @@ __all__ = [
     "BUNDLED_FOLDER",
     "DEFAULT_SCORER",
     "PRESETS",
+    "CascadeScorer",
     "LexicalScorer",
     "MatchModel",
     "SufficiencyJudge",

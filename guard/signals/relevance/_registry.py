@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Unpack, cast, get_type_hints
 
+from ..._cascade_rule import CASCADE
 from ..._model_files import ADAPTER_CONFIG
 from ...contracts import RelevanceScorer
 from ...engine import (
@@ -155,6 +156,12 @@ def _require_none(options: Mapping[str, object], name: str) -> None:
 
 
 def _registered(wanted: Fingerprint, options: _LoadOptions) -> RelevanceScorer:
+    if wanted.kind == CASCADE:
+        raise InputError(
+            "the policy is of a cascade, whose costly scorer has to be given",
+            hint="pass scorer=COSTLY, e.g. SufficiencyJudge(model), or a CascadeScorer; on the "
+            "command line --scorer judge:MODEL",
+        )
     if wanted.kind == JUDGE:
         raise InputError(
             "the policy is of a language model that judges, and names no model to ask",

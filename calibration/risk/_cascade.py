@@ -1,0 +1,257 @@
+"""Fit a cascade to a leak: the width of its band by cost, its place with a guarantee.
+
+a small part of the passages ─► width of the band that costs least ─┐ declared
+the rest ───────────────────────────────────────────────────────────┴─► places of the band,
+    strict to lax, each tested as a whole ─► band and threshold ─► Policy
+
+For a given width, both edges of the band and the final threshold move together. As the band
+moves down, what passed still passes. So the test of a leak holds for the cascade as a whole:
+each question is known by the highest place of the band at which it passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...guard.policy import CascadeRule, Guarantee, Histogram, IdentityCalibrator
+from .. import CalibrationRecord
+from ._cascade_settings import BandOption, Cascade, CascadeBand
+from ._certificate import PointResult
+from ._fit import Fit, FitSettings
+from ._leak import certified_calibrator, fit_leak, leak_policy, raw_relevance
+from ._leak_certificate import LeftOut, certify_leak, thresholds_between
+from ._leak_folds import threshold_for_share
+from ._risks import LEARN_PATH, Leak
+from ._statement import stored_risk
+from ._tests import binomial_p_values
+
+Floats = NDArray[np.float64]
+# Of the level: for the first stage alone, where it decides when the second fails.
+_FIRST_STAGE_SHARE = 0.2
+# Widths of the band, as shares of the range of the cheap scores.
+_WIDTHS = (0.0, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0)
+# Of the leak that can be certified: the mean cost over these is steadier than that of one.
+_LEAKS = (0.5, 1.0, 1.5)
+
+
+def fit_cascade(records: Sequence[CalibrationRecord], risk: Leak, settings: FitSettings) -> Fit:
+    """Fit the band of a cascade, so that at most `risk.bound` of unanswerable questions pass.
+
+    The width is chosen by cost on a part of the passages, which takes no part in the test.
+    Where no width costs less than the cheap scorer alone, the policy is one of that scorer.
+    """
+    cascade = settings.binding.cascade
+    assert cascade is not None
+    passages = len({record.unit for record in records})
+    learning, testing = CalibrationRecord.split(
+        records, share=LEARN_PATH.of(passages), by_group=True
+    )
+    main = settings.level
+    if cascade.on_failure == "cheap":
+        main *= 1.0 - _FIRST_STAGE_SHARE
+    options = _options(learning, testing, cascade, risk, main)
+    reach = min(options, key=lambda option: option.cost).reach
+    learned_on = len({record.question_id for record in learning})
+    if not reach:
+        fit = fit_leak(testing, risk, settings)
+        return replace(fit, cascade=CascadeBand(None, 0.0, None, 0.0, options, learned_on))
+    worst = 0.0 if cascade.on_failure == "abstain" else 1.0
+    strictest = _with_strictest(testing, reach, worst)
+    threshold, _ = _certified(strictest, risk, main)
+    fallback, first = None, None
+    if cascade.on_failure == "cheap":
+        fallback, first = _certified(testing, risk, settings.level * _FIRST_STAGE_SHARE)
+    band = CascadeBand(threshold, reach, fallback, 0.0, options, learned_on)
+    if threshold is None:
+        # The test is spent: the cheap scorer alone is not tested after it.
+        first = None
+    else:
+        band = replace(band, asked=_asked(testing, threshold, reach))
+    fit = _at(testing, band, risk, settings, main, first)
+    # Whoever judges questions by thresholds from others moves the whole band.
+    return replace(fit, records=tuple(strictest))
+
+
+# -- the width, by cost ---------------------------------------------------------------
+
+
+def _options(
+    learning: Sequence[CalibrationRecord],
+    testing: Sequence[CalibrationRecord],
+    cascade: Cascade,
+    risk: Leak,
+    level: float,
+) -> tuple[BandOption, ...]:
+    """What each width of the band would cost."""
+    scores = [record.relevance for record in learning if record.relevance is not None]
+    passages = len({r.unit for r in testing if r.case == "left_out" and r.relevance is not None})
+    leak = _certifiable(passages, risk.bound, level)
+    if not scores or leak is None:
+        return (BandOption(0.0, 0.0, 1.0, 1.0 + cascade.abstention_cost / 2),)
+    # The whole range and a little more, so that the widest band holds every score above it.
+    width = (max(scores) - min(scores)) * 1.01
+    widths = dict.fromkeys(share * width for share in _WIDTHS)
+    return tuple(_option(learning, reach, leak, cascade) for reach in widths)
+
+
+def _certifiable(passages: int, bound: float, level: float) -> float | None:
+    """The largest share of passages that may leak in the test; None: not even none of them."""
+    counts = np.arange(passages + 1, dtype=np.float64)
+    tails = binomial_p_values(counts, np.full(counts.shape, passages), bound)
+    passing = int(np.searchsorted(tails, level, side="right"))
+    return (passing - 1) / passages if passing and passages else None
+
+
+def _option(
+    learning: Sequence[CalibrationRecord], reach: float, leak: float, cascade: Cascade
+) -> BandOption:
+    worst = 0.0 if cascade.on_failure == "abstain" else 1.0
+    strictest = _with_strictest(learning, reach, worst)
+    asked, abstained = [], []
+    for share in _LEAKS:
+        threshold = threshold_for_share(strictest, share * leak)
+        if threshold is None:
+            asked.append(0.0)
+            abstained.append(1.0)
+            continue
+        asked.append(_asked(learning, threshold, reach))
+        answerable = [r.relevance for r in strictest if r.is_answerable and r.relevance is not None]
+        failing = sum(value < threshold for value in answerable)
+        abstained.append(failing / len(answerable) if answerable else 1.0)
+    share_asked, false_abstention = float(np.mean(asked)), float(np.mean(abstained))
+    cost = 1.0 + cascade.judge_cost * share_asked + cascade.abstention_cost * false_abstention / 2
+    return BandOption(reach, share_asked, false_abstention, cost)
+
+
+def _asked(records: Sequence[CalibrationRecord], threshold: float, reach: float) -> float:
+    """Share in the band; cases with and without their answer count the same."""
+    rule = CascadeRule(threshold=threshold, reach=reach)
+    shares = []
+    for answerable in (True, False):
+        scores = [
+            record.relevance
+            for record in records
+            if record.relevance is not None and (record.case == "in_kb") is answerable
+        ]
+        if scores:
+            shares.append(sum(map(rule.asks, scores)) / len(scores))
+    return float(np.mean(shares)) if shares else 0.0
+
+
+# -- the place, with a guarantee ------------------------------------------------------
+
+
+def _with_strictest(
+    records: Sequence[CalibrationRecord], reach: float, worst: float
+) -> list[CalibrationRecord]:
+    """The records, with the highest lower edge of the band at which each passes as relevance.
+
+    Args:
+        records: with raw relevance and verdicts.
+        reach: width of the band.
+        worst: the verdict of a question without one.
+    """
+    return [
+        record
+        if record.relevance is None
+        else replace(
+            record,
+            relevance=CascadeRule.strictest(
+                record.relevance, worst if record.verdict is None else record.verdict, reach
+            ),
+        )
+        for record in records
+    ]
+
+
+def _certified(
+    records: Sequence[CalibrationRecord], risk: Leak, level: float
+) -> tuple[float | None, tuple[PointResult, LeftOut] | None]:
+    """The threshold that a test of the records' relevance chooses, and its evidence."""
+    in_kb, left_out = raw_relevance(records)
+    thresholds = thresholds_between(left_out.scores, [*in_kb, *left_out.scores.tolist()])
+    certificate, raw = certify_leak(left_out, thresholds, IdentityCalibrator(), risk.target, level)
+    if certificate.chosen is None:
+        return None, None
+    return raw, (certificate.points[certificate.chosen], left_out)
+
+
+def _at(
+    records: Sequence[CalibrationRecord],
+    band: CascadeBand,
+    risk: Leak,
+    settings: FitSettings,
+    level: float,
+    first: tuple[PointResult, LeftOut] | None,
+) -> Fit:
+    """The fit with the band at its place; where it has none, one that always abstains."""
+    cascade, rule = settings.binding.cascade, band.rule
+    assert cascade is not None
+    shown, thresholds, binding = band.applied(records), np.zeros(0), settings.binding
+    if rule is not None:
+        thresholds = np.asarray([rule.threshold])
+        scorer = rule.fingerprint(binding.scorer, cascade.costly)
+        binding = replace(binding, scorer=scorer, aggregator="joint")
+    in_kb, left_out = raw_relevance(shown)
+    calibrator, certificate, raw = certified_calibrator(in_kb, left_out, thresholds, risk, level)
+    policy = leak_policy(
+        shown, calibrator, certificate, raw, risk, replace(settings, binding=binding)
+    )
+    if rule is not None and policy.guarantee is not None and policy.guarantee.certified:
+        more = {
+            "guarantee": _of_cascade(policy.guarantee, rule, first),
+            "histograms": {**policy.histograms, **_asked_histograms(records, rule)},
+        }
+        policy = policy.model_copy(update=more)
+    path = tuple(tested.point for tested in certificate.points)
+    return Fit(policy, certificate, path, shown, risk, band)
+
+
+def _of_cascade(
+    guarantee: Guarantee, rule: CascadeRule, first: tuple[PointResult, LeftOut] | None
+) -> Guarantee:
+    """The guarantee, with what it says of two stages."""
+    statement = (
+        f"{guarantee.statement} Two scorers decide: the costly one is asked where the cheap one's "
+        f"value is from {rule.threshold:.4g} to {rule.threshold + rule.reach:.4g}. Both edges and "
+        "the threshold were tested together, so this holds for both scorers as a whole; "
+    )
+    if first is None or rule.fallback is None:
+        statement += "a question that the costly one fails on is abstained from."
+        return guarantee.model_copy(update={"statement": statement})
+    point, left_out = first
+    statement += (
+        f"a question that the costly one fails on passes from {rule.fallback:.4g} of the cheap one "
+        f"on, for which the same bound holds ({point.wrong} of {guarantee.n} passed), if failures "
+        "do not depend on the question."
+    )
+    more: dict[str, object] = {
+        "statement": statement,
+        "risks": (
+            *guarantee.risks,
+            stored_risk(point.main).model_copy(update={"kind": "first_stage"}),
+        ),
+    }
+    if guarantee.passages:
+        more["first_stage_passages"] = left_out.counts(rule.fallback)
+    return guarantee.model_copy(update=more)
+
+
+def _asked_histograms(
+    records: Sequence[CalibrationRecord], rule: CascadeRule
+) -> dict[str, Histogram]:
+    """How many questions the costly scorer is asked about, as drift compares it."""
+    found = {}
+    for case in ("in_kb", "left_out"):
+        asked = [
+            rule.asks(record.relevance)
+            for record in records
+            if record.case == case and record.relevance is not None
+        ]
+        counts = (asked.count(False), asked.count(True))
+        found[f"asked.{case}"] = Histogram(edges=(0.0, 0.5, 1.0), counts=counts)
+    return found

@@ -1,0 +1,244 @@
+"""The certified cascade: its promise by simulation, its costs, and what its policy holds."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from knowgate.calibration import CalibrationRecord
+from knowgate.calibration.monitoring import DriftReport
+from knowgate.calibration.risk import Cascade, Fit, Leak, PolicyBinding, fit_policy
+from knowgate.guard import Decision, Fingerprint, Policy, PolicyError, Reason, Route
+from knowgate.guard.policy import CascadeRule
+
+ALPHA, DELTA, DRAWS = 0.2, 0.2, 100
+LIMIT = DELTA + 2 * math.sqrt(DELTA * (1 - DELTA) / DRAWS)
+CHEAP, COSTLY = Fingerprint(kind="cheap"), Fingerprint(kind="costly")
+
+
+def draw(
+    rng: np.random.Generator, passages: int, *, yes: float, graded: bool = False, each: int = 1
+) -> list[CalibrationRecord]:
+    """Cheap scores N(1, 1) and N(0, 1); a costly scorer that says yes to `yes` of the left out."""
+    records = []
+    for passage in range(passages):
+        shared = rng.normal()
+        for number in range(each):
+            for case, mean, share in (("in_kb", 1.0, 0.95), ("left_out", 0.0, yes)):
+                own = rng.normal()
+                score = mean + (own if each == 1 else (shared + own) / math.sqrt(2))
+                verdict = float(rng.random() < share)
+                if graded:
+                    verdict = float(np.clip(rng.normal(0.2 + 0.6 * share, 0.3), 0, 1))
+                records.append(
+                    CalibrationRecord(
+                        f"{passage}/{number}", score, None, case == "in_kb", None,
+                        group=str(passage), case=case, verdict=verdict,
+                    )
+                )  # fmt: skip
+    return records
+
+
+def fitted(records: list[CalibrationRecord], delta: float = DELTA, **cascade: Any) -> Fit:
+    """A fit to costs at which asking pays."""
+    settings = Cascade(COSTLY, **{"judge_cost": 10.0, "abstention_cost": 1000.0, **cascade})
+    binding = PolicyBinding(scorer=CHEAP, aggregator="max", cascade=settings)
+    return fit_policy(records, Leak(ALPHA), delta=delta, binding=binding)
+
+
+def leak(rule: CascadeRule, yes: float) -> float:
+    """The true share of the left-out questions of `draw` that pass."""
+    above, below = norm.sf(rule.threshold + rule.reach), norm.sf(rule.threshold)
+    return float(above + yes * (below - above))
+
+
+@pytest.mark.parametrize("on_failure", ["abstain", "cheap"])
+def test_the_promise_covers_the_cascade_as_a_whole(on_failure: str) -> None:
+    rng, yes = np.random.default_rng(0), 0.4
+    false, asked = 0, 0
+    for _ in range(DRAWS):
+        band = fitted(draw(rng, 50, yes=yes), on_failure=on_failure).cascade
+        assert band is not None
+        if band.rule is None:
+            continue
+        asked += 1
+        alone = 0.0 if band.fallback is None else norm.sf(band.fallback)
+        # With the costly scorer, and without it: the bound holds for both at once.
+        false += max(leak(band.rule, yes), alone) > ALPHA
+    assert asked > DRAWS / 2
+    assert false / DRAWS <= LIMIT
+
+
+def test_the_promise_holds_for_graded_verdicts_and_several_questions_per_passage() -> None:
+    rng = np.random.default_rng(1)
+    fresh = draw(rng, 4000, yes=0.4, graded=True)
+    left_out = [r for r in fresh if r.case == "left_out"]
+    false, draws = 0, 25
+    for _ in range(draws):
+        band = fitted(draw(rng, 40, yes=0.4, graded=True, each=2)).cascade
+        assert band is not None
+        if band.rule is not None:
+            rule = band.rule
+            passing = [
+                rule.value(r.relevance or 0.0, r.verdict) >= rule.threshold for r in left_out
+            ]
+            false += np.mean(passing) > ALPHA + 0.01
+    assert false / draws <= DELTA + 2 * math.sqrt(DELTA * (1 - DELTA) / draws)
+
+
+@pytest.fixture(scope="module")
+def records() -> list[CalibrationRecord]:
+    return draw(np.random.default_rng(2), 150, yes=0.3)
+
+
+@pytest.fixture(scope="module")
+def fit(records: list[CalibrationRecord]) -> Fit:
+    return fitted(records, on_failure="cheap")
+
+
+def test_the_policy_decides_by_one_threshold(fit: Fit, records: list[CalibrationRecord]) -> None:
+    band, policy = fit.cascade, fit.policy
+    assert band is not None
+    assert band.rule is not None
+    assert band.fallback is not None
+    assert policy.scorer == band.rule.fingerprint(CHEAP, COSTLY)
+    assert (policy.scorer.kind, policy.aggregator) == ("cascade", "joint")
+    assert 0.05 < band.asked < 0.95
+    for served in band.applied(records):
+        relevance = policy.relevance_calibrator.apply(served.relevance or 0.0)
+        passes = (served.relevance or 0.0) >= band.rule.threshold
+        assert (policy.route(relevance, None) is Route.FOLLOW_CONTEXT) is passes
+
+
+def test_it_lets_more_answers_through_than_the_cheap_scorer_alone(
+    fit: Fit, records: list[CalibrationRecord]
+) -> None:
+    alone = fit_policy(
+        records, Leak(ALPHA), delta=DELTA, binding=PolicyBinding(scorer=CHEAP)
+    ).policy
+
+    def covered(policy: Policy, served: Any) -> float:
+        apply = policy.relevance_calibrator.apply
+        scores = [apply(r.relevance) for r in served if r.case == "in_kb"]
+        return float(np.mean([score >= (policy.relevance_threshold or 1) for score in scores]))
+
+    assert fit.cascade is not None
+    assert covered(fit.policy, fit.cascade.applied(records)) > covered(alone, records) + 0.1
+
+
+def test_costs_choose_the_width(records: list[CalibrationRecord]) -> None:
+    dear = fitted(records, judge_cost=1e6)
+    assert dear.cascade is not None
+    assert (dear.cascade.reach, dear.cascade.rule) == (0.0, None)
+    assert dear.policy.scorer == CHEAP
+    free = fitted(records, judge_cost=0.0).cascade
+    assert free is not None
+    assert free.reach > 0
+    costs = [option.cost for option in free.options]
+    assert min(costs) == costs[[option.reach for option in free.options].index(free.reach)]
+    assert [option.asked for option in free.options] == sorted(
+        option.asked for option in free.options
+    )
+
+
+def test_the_guarantee_says_what_holds_without_the_costly_scorer(
+    fit: Fit, records: list[CalibrationRecord]
+) -> None:
+    guarantee = fit.policy.guarantee
+    assert guarantee is not None
+    assert [risk.kind for risk in guarantee.risks] == ["leak", "first_stage"]
+    assert "if failures do not depend on the question" in guarantee.statement
+    plain = fitted(records).policy.guarantee
+    assert plain is not None
+    assert [risk.kind for risk in plain.risks] == ["leak"]
+    assert "that the costly one fails on is abstained from" in plain.statement
+
+
+@pytest.mark.parametrize("each", [1, 3])
+def test_loading_checks_the_evidence_of_both_stages(tmp_path: Any, each: int) -> None:
+    records = draw(np.random.default_rng(3), 150, yes=0.3, each=each)
+    policy = fitted(records, on_failure="cheap").policy
+    path = tmp_path / "policy.json"
+    policy.save(path)
+    assert Policy.load(path) == policy
+    assert policy.guarantee is not None
+    first = policy.guarantee.risks[1]
+    wrong = first.model_copy(update={"loss": first.loss + 20})
+    forged = policy.model_copy(
+        update={
+            "guarantee": policy.guarantee.model_copy(
+                update={
+                    "risks": (policy.guarantee.risks[0], wrong),
+                    "first_stage_passages": ((1, 1, 60), (1, 0, 10)) if each > 1 else (),
+                }
+            )
+        }
+    )
+    forged.save(path)
+    with pytest.raises(PolicyError, match="first_stage"):
+        Policy.load(path)
+
+
+def test_a_missing_verdict_counts_as_what_it_would_lead_to(
+    records: list[CalibrationRecord],
+) -> None:
+    none = [replace(record, verdict=None) for record in records]
+    band = fitted(none, judge_cost=0.0, on_failure="abstain").cascade
+    assert band is not None
+    # Nothing in the band passes, so a band is worth nothing.
+    assert all(option.false_abstention >= 0 for option in band.options)
+    cheap = fitted(none, judge_cost=0.0, on_failure="cheap")
+    assert cheap.policy.guarantee is not None
+    assert cheap.policy.guarantee.certified
+
+
+def test_too_few_questions_certify_nothing() -> None:
+    fit = fitted(draw(np.random.default_rng(4), 8, yes=0.4), delta=0.01)
+    assert fit.policy.relevance_threshold is None
+    assert fit.policy.guarantee is not None
+    assert not fit.policy.guarantee.certified
+
+
+def test_a_cascade_is_fitted_to_a_leak(records: list[CalibrationRecord]) -> None:
+    binding = PolicyBinding(scorer=CHEAP, cascade=Cascade(COSTLY))
+    with pytest.raises(ValueError, match="fitted to a Leak"):
+        fit_policy(records, 0.1, delta=0.1, binding=binding)
+    for wrong in ({"judge_cost": -1.0}, {"abstention_cost": math.inf}, {"on_failure": "pass"}):
+        with pytest.raises(ValueError, match="must be"):
+            Cascade(COSTLY, **wrong)  # type: ignore[arg-type]
+
+
+def test_drift_sees_that_the_costly_scorer_is_asked_more_often(fit: Fit) -> None:
+    policy = fit.policy
+    counts = [policy.histograms[f"asked.{case}"].counts for case in ("in_kb", "left_out")]
+    most = max(asked / (asked + not_asked) for not_asked, asked in counts)
+
+    def decisions(share: float) -> list[Decision]:
+        return [
+            Decision(
+                route=Route.ABSTAIN,
+                reason=Reason.INSUFFICIENT_CONTEXT,
+                relevance=0.5,
+                relevance_stage="costly" if number < share * 400 else "cheap",
+            )
+            for number in range(400)
+        ]
+
+    def verdict(share: float) -> str:
+        report = DriftReport.of(policy, decisions(share))
+        return {one.signal: one.verdict.value for one in report.signals}["asked"]
+
+    assert verdict(sum(c[1] for c in counts) / sum(map(sum, counts))) == "no drift seen"
+    assert verdict(min(1.0, most + 0.4)) == "drifted"
+
+
+def test_the_stored_policy_is_json_with_both_stages(fit: Fit) -> None:
+    stored = json.loads(fit.policy.to_json())
+    assert [stage["kind"] for stage in stored["scorer"]["stages"]] == ["cheap", "costly"]
+    assert set(stored["scorer"]["settings"]) == {"threshold", "reach", "fallback"}
