@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, JsonValue, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    JsonValue,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from ._fingerprint import Fingerprint
 from .decision import Route
@@ -17,7 +26,6 @@ Count = Annotated[int, Field(ge=0)]
 LATER_FIELDS = frozenset(
     {"method", "questions", "routes", "risks", "path", "chosen"}
     | {"population", "not_covered", "more_questions", "attempt", "passages"}
-    | {"first_stage_passages"}
 )
 # The share of δ that a first attempt is tested at; the rest is divided among all later ones.
 _FIRST_SHARE = 0.75
@@ -203,6 +211,13 @@ class Guarantee(Artefact):
     attempt: Annotated[int, Field(ge=1)] | None = None
     passages: tuple[tuple[Count, Count, Count], ...] = ()
     first_stage_passages: tuple[tuple[Count, Count, Count], ...] = ()
+
+    @model_serializer(mode="wrap")
+    def _without_empty_fields(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = handler(self)
+        if not self.first_stage_passages:
+            fields.pop("first_stage_passages", None)
+        return fields
 
     @property
     def level(self) -> float:
