@@ -84,7 +84,9 @@ class _Judge:
         try:
             return replace(measured, cascade=replace(measured.cascade, **changes))
         except ValueError as error:
-            raise InputError(str(error), where="--judge-cost, --abstention-cost") from None
+            raise InputError(
+                str(error), where="--judge-cost, --abstention-cost", hint="name a cost such as 200"
+            ) from None
 
 
 _FLAGS = {

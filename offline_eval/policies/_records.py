@@ -119,7 +119,11 @@ class CalibrationSet:
                 hint="measure both with the same options, apart from --scorer and --out",
             )
         if judged.scorer is None:
-            raise InputError("does not say which scorer measured it", where=judged.source)
+            raise InputError(
+                "does not say which scorer measured it",
+                where=judged.source,
+                hint="name a run of `knowgate measure`",
+            )
         verdicts = default_calibrator(judged.scorer)
         records = []
         for record in self.records:

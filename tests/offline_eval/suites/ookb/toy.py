@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from knowgate.guard import Fingerprint
+from knowgate.guard import Fingerprint, RelevanceScorer
 from knowgate.guard.signals.relevance import LexicalScorer
 from knowgate.offline_eval.data import Encoder
 from knowgate.offline_eval.run import Progress
@@ -68,7 +68,7 @@ def run_toy(
     hang_at: int | None = None,
     pause: float = 0.0,
     encoder: Encoder | None = None,
-    scorer: LexicalScorer | None = None,
+    scorer: RelevanceScorer | None = None,
 ) -> Path:
     """Run the suite with a lexical scorer; rest `pause` seconds per row, hang at `hang_at` rows."""
 

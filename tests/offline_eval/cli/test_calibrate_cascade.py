@@ -1,0 +1,186 @@
+"""`knowgate calibrate` with a costly scorer: from two runs, or from records with both scores."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from knowgate.guard import Generation, Guard, InputError, Policy
+from knowgate.guard.signals.confidence import Sampling
+from knowgate.guard.signals.relevance import CascadeScorer, LexicalScorer, SufficiencyJudge
+from knowgate.guard.testing import FakeScorer, ScriptedLanguageModel
+from knowgate.offline_eval.policies import CalibrationSet
+from tests.offline_eval.cli.commands import Knowgate, Outcome, read_lines, refused, write_lines
+from tests.offline_eval.suites.ookb.toy import run_toy, write_toy_questions
+
+JUDGE = SufficiencyJudge(ScriptedLanguageModel(default="yes"))
+
+
+def lines(questions: int = 150) -> list[dict[str, Any]]:
+    """Overlap of words that tells a little, and a judge that knows nearly all."""
+    rng = np.random.default_rng(0)
+    found: list[dict[str, Any]] = [
+        {
+            "scorer": LexicalScorer().fingerprint.model_dump(mode="json"),
+            "costly_scorer": JUDGE.fingerprint.model_dump(mode="json"),
+            "aggregator": "max",
+        }
+    ]
+    for number in range(questions):
+        for case, mean, share in (("in_kb", 0.6, 0.97), ("left_out", 0.45, 0.02)):
+            found.append(
+                {
+                    "question_id": f"q{number}",
+                    "case": case,
+                    "group": f"p{number}",
+                    "relevance": float(np.clip(rng.normal(mean, 0.12), 0, 1)),
+                    "costly_relevance": float(rng.random() < share),
+                    "confidence": None,
+                    "context_right": case == "in_kb",
+                    "closed_book_right": None,
+                }
+            )
+    return found
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Path:
+    return write_lines(tmp_path / "records.jsonl", lines())
+
+
+def _calibrate(knowgate: Knowgate, records: Path, *options: str) -> Outcome:
+    out = records.with_name("policy.json")
+    return knowgate("calibrate", "--records", records, "--risk", "0.1", "--out", out, *options)
+
+
+def test_records_with_both_scores_give_a_policy_of_both(knowgate: Knowgate, records: Path) -> None:
+    outcome = _calibrate(knowgate, records, "--on-judge-failure", "cheap")
+    assert outcome.code == 0, outcome.err
+    assert outcome.out.startswith("lets through at most 10% of what is missing (confidence 90%)")
+    assert "cascade: the costly scorer is asked where the cheap one gives from" in outcome.out
+    assert "width of the band, chosen on" in outcome.out
+    policy = Policy.load(records.with_name("policy.json"))
+    assert policy.guarantee is not None
+    assert "holds for both scorers as a whole" in policy.guarantee.statement
+    guard = Guard.load(policy, scorer=JUDGE, metrics=False)
+    assert guard.decide("When does it open?", ["It opens at nine."]).relevance_stage is not None
+
+
+def test_costs_decide_whether_the_judge_is_asked(knowgate: Knowgate, records: Path) -> None:
+    dear = _calibrate(knowgate, records, "--judge-cost", "1e7", "--max-false-abstention", "1")
+    assert "the cheap scorer alone costs least" in dear.out
+    assert Policy.load(records.with_name("policy.json")).scorer.kind == "lexical"
+
+
+def test_a_calibration_with_other_verdicts_counts_as_a_further_one(
+    knowgate: Knowgate, records: Path
+) -> None:
+    _calibrate(knowgate, records)
+    _calibrate(knowgate, records, "--judge-cost", "100")
+    history = read_lines(records.with_name("records.calibrations.jsonl"))
+    assert len({line["data_sha256"] for line in history}) == 1
+    guarantee = Policy.load(records.with_name("policy.json")).guarantee
+    assert guarantee is not None
+    assert guarantee.attempt == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        (("--judge-cost", "-1"), "judge_cost must be at least 0"),
+        (("--promise", "selective"), "a cascade is calibrated to a leak"),
+    ],
+)
+def test_what_does_not_go_together_is_rejected(
+    knowgate: Knowgate, records: Path, options: tuple[str, ...], what: str
+) -> None:
+    refused(_calibrate(knowgate, records, *options), what)
+
+
+def test_costs_without_a_judge_are_rejected(knowgate: Knowgate, tmp_path: Path) -> None:
+    head, *cases = lines(30)
+    del head["costly_scorer"]
+    for case in cases:
+        del case["costly_relevance"]
+    records = write_lines(tmp_path / "records.jsonl", [head, *cases])
+    refused(_calibrate(knowgate, records, "--judge-cost", "20"), "name a run of the costly scorer")
+
+
+def test_a_score_without_its_scorer_is_rejected(knowgate: Knowgate, tmp_path: Path) -> None:
+    head, *cases = lines(3)
+    del head["costly_scorer"]
+    records = write_lines(tmp_path / "records.jsonl", [head, *cases])
+    refused(_calibrate(knowgate, records), "'costly_relevance' has no scorer")
+
+
+class Reading(ScriptedLanguageModel):
+    """Says yes where the passages tell when the asked-for thing opens."""
+
+    def _answers(
+        self, prompt: str, n: int, temperature: float, seed: int | None
+    ) -> list[Generation]:
+        thing = prompt.split("When does the ")[1].split(" open?", maxsplit=1)[0]
+        return [self._generation("yes" if f"The {thing} opens at" in prompt else "no")] * n
+
+
+class Noise(FakeScorer):
+    """Knows nothing of questions and passages."""
+
+    def _one(self, passage: str) -> float:
+        return zlib.crc32(passage.encode()) / 2**32
+
+
+def judge() -> SufficiencyJudge:
+    return SufficiencyJudge(Reading(), sampling=Sampling(n=1))
+
+
+@pytest.fixture(scope="module")
+def two_runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """One run of noise and one of a judge, on the same questions."""
+    folder = tmp_path_factory.mktemp("cascade")
+    questions = write_toy_questions(folder / "kb.jsonl", 60)
+    runs = [
+        run_toy(questions, folder / name, scorer=scorer)
+        for name, scorer in (("cheap", Noise()), ("judged", judge()))
+    ]
+    return runs[0], runs[1]
+
+
+def test_two_runs_give_a_policy_of_both(
+    knowgate: Knowgate, two_runs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    cheap, judged = two_runs
+    done = knowgate(
+        "calibrate", "--run", cheap, "--judge-run", judged, "--risk", "0.1", "--judge-cost", "20",
+        "--out", tmp_path / "policy.json",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    policy = Policy.load(tmp_path / "policy.json")
+    assert [stage.kind for stage in policy.scorer.stages] == ["fake", "judge"]
+    # A report of this run would judge its rows by the cheap scorer alone.
+    assert not (cheap / "calibration.json").exists()
+    scorer = CascadeScorer.of(policy.scorer, Noise(), judge())
+    guard = Guard.load(policy, scorer=scorer, metrics=False)
+    asked = guard.decide_batch(
+        ["When does the harbour open?"] * 20,
+        [[f"The museum opens at {number}."] for number in range(20)],
+    )
+    assert {one.route.value for one in asked} == {"abstain"}
+    assert "costly" in {one.relevance_stage for one in asked}
+
+
+def test_runs_on_other_questions_are_rejected(two_runs: tuple[Path, Path]) -> None:
+    cheap, judged = (CalibrationSet.of_run(run) for run in two_runs)
+    fewer = replace(judged, records=judged.records[2:])
+    with pytest.raises(InputError, match="was not measured"):
+        cheap.with_judge(fewer)
+    other = replace(judged, retrieval=None)
+    with pytest.raises(InputError, match="retrieved in another way"):
+        cheap.with_judge(other)
+    with pytest.raises(InputError, match="does not say which scorer"):
+        cheap.with_judge(replace(judged, scorer=None))
