@@ -134,9 +134,7 @@ class CalibrationSet:
         if self.tuned_on is not None and judged.tuned_on is not None:
             tuned_on = tuple(dict.fromkeys((*self.tuned_on, *judged.tuned_on)))
         cascade = Cascade(costly=judged.scorer)
-        return replace(
-            self, records=tuple(records), cascade=cascade, echoes=(), tuned_on=tuned_on
-        )
+        return replace(self, records=tuple(records), cascade=cascade, echoes=(), tuned_on=tuned_on)
 
     @staticmethod
     def of_run(run: str | os.PathLike[str]) -> CalibrationSet:
