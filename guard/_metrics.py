@@ -302,13 +302,9 @@ class MetricsOfGuard:
             decision.mode.value,
         ).inc(1, exemplar)
         if decision.relevance is not None:
-<<<<<<< HEAD
             shared.relevance.labels(label).observe(decision.relevance, exemplar)
-=======
-            shared.relevance.labels(label).observe(decision.relevance)
         if decision.relevance_stage is not None:
             shared.stages_of_relevance.labels(label, decision.relevance_stage).inc()
->>>>>>> b7eaaff (A costly scorer asked only in a band of the cheap one's values, certified as a whole)
         if decision.confidence is not None:
             shared.confidence.labels(label).observe(decision.confidence, exemplar)
         for stage, seconds in decision.timings.items():
