@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 import math
 import os
 import threading
@@ -43,6 +44,8 @@ __all__ = [
     "when_abandoned",
     "within",
 ]
+
+_logger = logging.getLogger("knowgate.guard")
 
 T = TypeVar("T")
 
@@ -210,6 +213,7 @@ class _Pool:
         self._lock = threading.Lock()
         self._calls: SimpleQueue[_WorkerCall | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
+        self._waiting: dict[_WorkerCall, None] = {}  # handed over, taken by no thread yet
         self._running: set[_WorkerCall] = set()
         self.unattended: set[_WorkerCall] = set()  # that nobody waits for
         self._free = 0  # idle threads less waiting calls
@@ -229,6 +233,7 @@ class _Pool:
             if self._free <= 0 and len(self._threads) < self._max_workers:
                 self._add_thread()
             self._free -= 1
+            self._waiting[call] = None
             call.queued = self._free < 0
         if call.queued:
             change_queue("calls", 1)
@@ -278,26 +283,56 @@ class _Pool:
         self._free += 1
 
     def _work(self) -> None:
-        while (call := self._calls.get()) is not None:
-            self._perform(call)
-            del call  # an idle thread must not keep the last question alive
+        call: _WorkerCall | None = None
+        try:
+            while (call := self._calls.get()) is not None:
+                self._perform(call)
+                call = None  # an idle thread must not keep the last question alive
+        except BaseException as error:  # noqa: BLE001 - killed from outside; nobody would see it
+            self._go_on_without(call, error)
+
+    def _go_on_without(self, call: _WorkerCall | None, error: BaseException) -> None:
+        """Fail the call that this dying thread was at, and leave those that wait to others."""
+        _logger.error("a thread that measures signals died of %s", type(error).__name__)
+        with self._lock:
+            self._threads.remove(threading.current_thread())
+            at_work = call is not None and call not in self._waiting and not call.finished
+            if call is not None and at_work:
+                self._end_call(call)
+            else:
+                self._free -= 1
+            # What it had just taken is among them. A call that is there twice is begun once.
+            waiting = [] if self._ended else list(self._waiting)
+            if waiting and len(self._threads) < self._max_workers:
+                with suppress(AllWorkersBusyError):
+                    self._add_thread()
+        for one in waiting:
+            self._calls.put(one)
+        if call is not None and at_work:
+            call.arrive(None, TaskBrokeOffError(type(error).__name__))
+
+    def _end_call(self, call: _WorkerCall) -> None:
+        self._running.discard(call)
+        call.finished = True
+        if call.overdue:
+            self._overdue -= 1
+            change_queue("overdue_calls", -1)
 
     def _perform(self, call: _WorkerCall) -> None:
-        if call.queued:
-            change_queue("calls", -1)
         with self._lock:
+            if call not in self._waiting:
+                return
+            del self._waiting[call]
             call.begun = not call.abandoned and not self._ended
             if call.begun:
                 self._running.add(call)
+        if call.queued:
+            change_queue("calls", -1)
         outcome = _outcome(call.task) if call.begun else (None, DeadlineExceededError())
         # Free before the caller wakes up, so that it finds this thread again.
         with self._lock:
             self._free += 1
-            self._running.discard(call)
-            call.finished = True
-            if call.overdue:
-                self._overdue -= 1
-                change_queue("overdue_calls", -1)
+            self._end_call(call)
         call.arrive(*outcome)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from ...guard.contracts import Generation
 from ...guard.errors import InputError
+from ...guard.forks import keep_torch_usable
 from ._decoding import Answer, Network, check_stop, run_in_batches
 from ._encoding import PromptEncoder, RenderedPrompt, check_text
 from ._engine import Engine, Settings, at_least_one
@@ -171,6 +172,7 @@ class HuggingFaceLM:
             chat_template=chat_template,
         )
         self._model, self._identity = model, identity
+        keep_torch_usable()
         self.engine = Engine(
             Network(model, window),
             encoder,

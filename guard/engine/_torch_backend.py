@@ -14,6 +14,7 @@ from .._model_files import EMBEDDED_SHA256
 from ..deadlines import check_deadline
 from ..errors import DeviceError, ModelFolderError, optional_import
 from ..files import file_sha256, read_json
+from ..forks import keep_torch_usable
 from ._backends import ATTENTION_MASK, LoadedEncoder, RowOutputs, Runtime, Settings
 from ._device_batches import CudaCapture, GraphRuns, Ids, to_device, to_host, token_rows_of
 from ._instruct_pairs import MOST_PIECES, RerankerTemplate, known_templates
@@ -61,6 +62,8 @@ class TorchBackend:
         self._model, self._outputs, self.dtype = model, outputs, dtype
         self.device = str(model.device)
         self.batched = self.device != "cpu"
+        if not self.batched:
+            keep_torch_usable()
         capture = CudaCapture() if self.device.startswith("cuda") else None
         self._runs = GraphRuns(self._launch, capture)
 

@@ -1,0 +1,179 @@
+"""Faults of the process around a guard: threads that die, forks, files, clocks."""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from knowgate.guard import Guard, InputError, Policy, Reason, Route
+from knowgate.guard.deadlines import DeadlineRunner, TaskBrokeOffError
+from knowgate.guard.testing import FakeScorer, SlowScorer
+from tests.guard.forked_workers import decide_with, fork_after_load
+from tests.support.commands import Program
+from tests.support.guards import guard_with, policy_with
+
+PATIENCE = 60.0
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    """What calls wait for; opened at the end, so that no thread stays behind."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+# -- threads that die -----------------------------------------------------------------------------
+
+
+def kill(thread: threading.Thread) -> None:
+    """End a thread from outside, at its next instruction."""
+    raised = ctypes.pythonapi.PyThreadState_SetAsyncExc(
+        ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit)
+    )
+    assert raised == 1
+
+
+def thread_of(runner: DeadlineRunner) -> threading.Thread:
+    return runner.call(threading.current_thread, PATIENCE)
+
+
+async def test_a_thread_that_was_killed_while_idle_loses_no_call() -> None:
+    runner = DeadlineRunner(max_workers=1)
+    for _ in range(3):
+        thread = thread_of(runner)
+        kill(thread)
+        # It dies when it wakes up, with the call that it has just been handed.
+        assert runner.call(lambda: 1, PATIENCE) == 1
+        assert await runner.acall(lambda: 2, PATIENCE) == 2
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+    assert thread_of(runner) is thread_of(runner)
+
+
+def test_a_guard_whose_threads_were_killed_goes_on() -> None:
+    guard = guard_with(scorer=FakeScorer(default=0.9))
+    before = {one for one in threading.enumerate() if one.name == "knowgate-signal"}
+    guard.decide("q", ["p"])
+    for thread in set(threading.enumerate()) - before:
+        if thread.name == "knowgate-signal":
+            kill(thread)
+    decisions = [guard.decide("q", ["p"]), *guard.decide_batch(["q"] * 3, [["p"]] * 3)]
+    assert {one.route for one in decisions} == {Route.FOLLOW_CONTEXT}
+
+
+def test_a_call_whose_thread_is_killed_fails_and_the_next_is_served(gate: threading.Event) -> None:
+    runner, begun = DeadlineRunner(max_workers=1), threading.Event()
+    found: list[threading.Thread] = []
+
+    def spins() -> None:
+        found.append(threading.current_thread())
+        begun.set()
+        while not gate.is_set():
+            pass
+
+    def killer() -> None:
+        begun.wait(PATIENCE)
+        kill(found[0])
+
+    other = threading.Thread(target=killer)
+    other.start()
+    with pytest.raises(TaskBrokeOffError, match="SystemExit"):
+        runner.call(spins, PATIENCE)
+    other.join(PATIENCE)
+    assert runner.call(lambda: 1, PATIENCE) == 1
+
+
+# -- other processes ------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_workers_forked_after_loading_the_default_guard_decide_as_their_parent() -> None:
+    with Program(fork_after_load, 2) as program:
+        assert program.wait() == 0, program.err
+        lines = [line.split() for line in program.out.splitlines()]
+    assert [line[1:] for line in lines] == [["ended", "0"], ["ended", "0"], ["True"]]
+
+
+def test_a_spawned_process_loads_its_own_guard(tmp_path: Path) -> None:
+    policy_with(confidence_threshold=None, allowed_routes=("follow_context", "abstain")).save(
+        tmp_path / "policy.json"
+    )
+    context = multiprocessing.get_context("spawn")
+    found: Any = context.Queue()
+    child = context.Process(target=decide_with, args=(tmp_path / "policy.json", found))
+    child.start()
+    try:
+        assert found.get(timeout=PATIENCE) == "follow_context"
+    finally:
+        child.join(PATIENCE)
+
+
+# -- policy files ---------------------------------------------------------------------------------
+
+
+def cut(at: float) -> Callable[[Path], None]:
+    def change(path: Path) -> None:
+        content = path.read_bytes()
+        path.write_bytes(content[: int(len(content) * at)])
+
+    return change
+
+
+BROKEN: dict[str, Callable[[Path], None]] = {
+    "missing": Path.unlink,
+    "a folder": lambda path: (path.unlink(), path.mkdir())[1],
+    "empty": cut(0),
+    "half": cut(0.5),
+    "without its end": cut(0.99),
+    "zeros": lambda path: path.write_bytes(bytes(100)) and None,
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_policy_that_is_missing_or_truncated_is_named_and_makes_no_guard(
+    tmp_path: Path, case: str
+) -> None:
+    path = tmp_path / "policy.json"
+    policy_with().save(path)
+    BROKEN[case](path)
+    with pytest.raises(InputError, match=r"policy\.json"):
+        Policy.load(path)
+    with pytest.raises(InputError, match=r"policy\.json"):
+        Guard.load(path, scorer=FakeScorer())
+
+
+# -- clocks ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("years", [-1, 1])
+async def test_a_clock_that_jumps_changes_no_deadline(
+    years: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, jumped = time.time, [0.0]
+    monkeypatch.setattr(time, "time", lambda: real() + jumped[0])
+
+    class Jumping(FakeScorer):
+        def score_pairs(self, pairs: Any) -> Any:
+            jumped[0] += years * 365 * 86400
+            return super().score_pairs(pairs)
+
+    guard = guard_with(scorer=Jumping(default=0.9))
+    decisions = [
+        guard.decide("q", ["p"]),
+        await guard.adecide("q", ["p"]),
+        *guard.decide_batch(["q"] * 2, [["p"]] * 2),
+        *await guard.adecide_batch(["q"] * 2, [["p"]] * 2),
+    ]
+    assert {one.route for one in decisions} == {Route.FOLLOW_CONTEXT}
+    assert all(0 <= seconds < PATIENCE for one in decisions for seconds in one.timings.values())
+    slow = guard_with(scorer=SlowScorer(0.1), deadlines={"relevance": 0.01})
+    assert slow.decide("q", ["p"]).reason is Reason.RELEVANCE_FAILED
