@@ -36,7 +36,7 @@ def ready(process: subprocess.Popen[str]) -> None:
 
 def test_the_numbers_of_two_workers_are_put_together(tmp_path: Path) -> None:
     registry = CollectorRegistry()
-    MultiProcessCollector(registry, path=str(tmp_path))
+    MultiProcessCollector(registry, path=str(tmp_path))  # type: ignore[no-untyped-call]
 
     def value(name: str, **labels: str) -> float | None:
         return registry.get_sample_value(name, labels)
@@ -68,7 +68,7 @@ def test_the_numbers_of_two_workers_are_put_together(tmp_path: Path) -> None:
 
         first.kill()
         first.wait()
-        mark_process_dead(first.pid, str(tmp_path))
+        mark_process_dead(first.pid, str(tmp_path))  # type: ignore[no-untyped-call]
 
         assert value("knowgate_stage_seconds_count", **total) == 7
         assert value("knowgate_queue_depth", queue="calls") == 5

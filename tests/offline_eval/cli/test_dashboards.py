@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Metric
 
 from knowgate.adapters.serve import create_app
 from knowgate.calibration.monitoring import DecisionMonitor
@@ -57,7 +57,9 @@ def exported() -> dict[str, Exported]:
     ends = {"counter": ("_total",), "histogram": ("_bucket", "_count", "_sum")}
     found: dict[str, Exported] = {}
     for collector in registry._collector_to_names:
-        for family in collector.describe():
+        # Every metric of the product describes itself.
+        describe: Callable[[], Iterable[Metric]] = getattr(collector, "describe")  # noqa: B009
+        for family in describe():
             series = {family.name + end for end in ends.get(family.type, ("",))}
             name = family.name + ("_total" if family.type == "counter" else "")
             labels = getattr(family, "_labelnames", getattr(collector, "_labelnames", ()))
