@@ -132,4 +132,5 @@ def _run(
         os.close(opened)
     os.chdir(cwd)
     os.environ.update(env)
+    os.fsync = lambda fd: None
     work(*arguments)

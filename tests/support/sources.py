@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 from functools import cache
 from pathlib import Path
 
@@ -10,7 +11,12 @@ from pathlib import Path
 @cache
 def parsed(path: Path) -> ast.Module:
     """The tree of a file."""
-    return ast.parse(path.read_text(encoding="utf-8"))
+    # Collections of garbage while trees grow take four times as long as all the parsing.
+    gc.disable()
+    try:
+        return ast.parse(path.read_text(encoding="utf-8"))
+    finally:
+        gc.enable()
 
 
 @cache
