@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Sequence
+from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ._arrays import Floats
 from ._statistics import Interval
@@ -31,13 +33,7 @@ class QuestionResamples:
         if resamples < 1:
             raise ValueError(f"there must be a resample, not {resamples}")
         self._position = {key: index for index, key in enumerate(questions)}
-        count = len(self._position)
-        rng = np.random.default_rng(seed)
-        # Small integers: thousands of questions times a thousand draws stay in memory.
-        self._weights = np.zeros((resamples, count), dtype=np.uint16)
-        for draw in range(resamples if count else 0):
-            picked = rng.integers(0, count, size=count)
-            self._weights[draw] = np.bincount(picked, minlength=count)
+        self._weights = _weights(len(self._position), resamples, seed)
 
     @property
     def count(self) -> int:
@@ -105,6 +101,23 @@ class QuestionResamples:
             assert width is not None  # n is positive here
             return Interval(value, max(-1.0, value - width), min(1.0, value + width), n)
         return Interval(value, low, high, n)
+
+
+# A report has many intervals over the same questions.
+@lru_cache(maxsize=4)
+def _weights(count: int, resamples: int, seed: int) -> NDArray[np.uint16]:
+    """How often each draw holds each question; shape (resamples, count)."""
+    rng = np.random.default_rng(seed)
+    # Small integers: thousands of questions times a thousand draws stay in memory.
+    weights = np.zeros((resamples, count), dtype=np.uint16)
+    for start in range(0, resamples if count else 0, _CHUNK):
+        draws = min(_CHUNK, resamples - start)
+        picked = rng.integers(0, count, size=(draws, count))
+        picked += np.arange(draws)[:, None] * count
+        counted = np.bincount(picked.ravel(), minlength=draws * count)
+        weights[start : start + draws] = counted.reshape(draws, count)
+    weights.setflags(write=False)
+    return weights
 
 
 def _ends(value: float, draws: Floats, confidence: float = _CONFIDENCE) -> tuple[float, float]:

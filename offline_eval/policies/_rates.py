@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ...calibration import CalibrationRecord, Interval
+from ...calibration import CalibrationRecord, Interval, QuestionResamples
 from ...calibration.risk import LeakFold
 from ...guard.decision import Route
 from ...guard.policy import Policy
@@ -171,12 +171,9 @@ def clustered_rate(
     n, value = len(pairs), float(hits.sum() / totals.sum())
     whole = np.isin(hits, (0.0, totals[0])).all() and (totals == totals[0]).all()
     if not whole:
-        rng = np.random.default_rng(seed)
-        drawn = []
-        for _ in range(_RESAMPLES):
-            picks = np.bincount(rng.integers(0, n, n), minlength=n)
-            drawn.append(float(picks @ hits) / float(picks @ totals))
-        low, high = (float(end) for end in np.quantile(drawn, [0.025, 0.975]))
+        resamples = QuestionResamples(range(n), resamples=_RESAMPLES, seed=seed)
+        drawn = resamples.totals(pairs)
+        low, high = (float(end) for end in np.quantile(drawn[:, 0] / drawn[:, 1], [0.025, 0.975]))
         if low < high:
             off = _students_error(hits, totals)
             return Interval(

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ....calibration import Interval
+from ....calibration import Interval, QuestionResamples
 
 _LEVEL = 0.95
 
@@ -162,15 +162,9 @@ def _cluster_counts(replies: Sequence[ScoredReply], passed: Mapping[str, bool]) 
 
 def _draws(counts: Counts, resamples: int, seed: int) -> Counts:
     """Column sums of each resample, shape (resamples, 6)."""
-    size = len(counts)
-    if not size:
+    if not len(counts):
         return np.zeros((0, 6))
-    rng = np.random.default_rng(seed)
-    sums = np.empty((resamples, 6))
-    for draw in range(resamples):
-        weights = np.bincount(rng.integers(0, size, size=size), minlength=size)
-        sums[draw] = weights @ counts
-    return sums
+    return QuestionResamples(range(len(counts)), resamples=resamples, seed=seed).totals(counts)
 
 
 def _r_delta(sums: Counts) -> float | None:

@@ -14,6 +14,7 @@ from knowgate.offline_eval.policies._report import calibration_document
 from knowgate.offline_eval.report import ReportPaths, ReportWriter
 from tests.offline_eval.policies.measured import drawn
 from tests.offline_eval.suites.ookb.test_signals_report import EVIL
+from tests.support.plots import full_plots
 from tests.support.report_page import Page
 
 
@@ -30,7 +31,8 @@ def write_calibration_report(found: Calibrated, page: Path) -> ReportPaths:
 @pytest.fixture(scope="module")
 def written(calibrated: Calibrated, tmp_path_factory: pytest.TempPathFactory) -> ReportPaths:
     """The report of that calibration, read by several tests."""
-    return write_calibration_report(calibrated, tmp_path_factory.mktemp("report") / "page.html")
+    with full_plots():
+        return write_calibration_report(calibrated, tmp_path_factory.mktemp("report") / "page.html")
 
 
 def _text(path: Path) -> str:
@@ -113,6 +115,7 @@ def test_the_json_holds_the_numbers_of_the_page(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("whole_plots")
 def test_the_same_calibration_gives_the_same_bytes(
     calibrated: Calibrated, written: ReportPaths, tmp_path: Path
 ) -> None:
@@ -123,6 +126,7 @@ def test_the_same_calibration_gives_the_same_bytes(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("whole_plots")
 def test_text_of_the_records_cannot_become_markup(calibrated: Calibrated, tmp_path: Path) -> None:
     evil = replace(
         calibrated,

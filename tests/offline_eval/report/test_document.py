@@ -112,6 +112,7 @@ def test_every_block_stands_in_page_and_markdown(tmp_path: Path) -> None:
         assert "knowgate " in shown
 
 
+@pytest.mark.usefixtures("whole_plots")
 def test_text_cannot_become_markup_anywhere(tmp_path: Path) -> None:
     paths = ReportWriter(tmp_path).write(document(EVIL))
 
@@ -130,6 +131,7 @@ def test_text_cannot_become_markup_anywhere(tmp_path: Path) -> None:
     assert "[x](" not in markdown.replace("\\[x\\](", "")
 
 
+@pytest.mark.usefixtures("whole_plots")
 def test_plots_are_drawn_for_the_page_alone(tmp_path: Path) -> None:
     drawn: list[object] = []
     plot = Plot("p", "title", "caption", drawn.append, (3, 2))

@@ -132,6 +132,7 @@ def test_the_page_shows_every_section(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("whole_plots")
 def test_the_page_needs_nothing_from_outside_and_no_script(tmp_path: Path) -> None:
     html = write_report(mixed(tmp_path / "run")).html.read_text(encoding="utf-8")
 
@@ -144,6 +145,7 @@ def test_the_page_needs_nothing_from_outside_and_no_script(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("whole_plots")
 def test_text_of_others_cannot_become_markup(tmp_path: Path) -> None:
     paths = write_report(hostile(tmp_path / "run"), formats=ALL)
 
@@ -164,6 +166,7 @@ def test_text_of_others_cannot_become_markup(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("whole_plots")
 def test_the_same_run_gives_the_same_bytes_wherever_it_lies(tmp_path: Path) -> None:
     run = mixed(tmp_path / "run")
     moved = shutil.copytree(run, tmp_path / "elsewhere" / "run")

@@ -47,6 +47,7 @@ def test_the_headline_gives_counts_rates_and_intervals(write_run: WriteRun) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("whole_plots")
 def test_the_page_needs_nothing_from_outside_and_no_script(write_run: WriteRun) -> None:
     html = write_report(calibrated(write_run)).html.read_text(encoding="utf-8")
 
@@ -59,6 +60,7 @@ def test_the_page_needs_nothing_from_outside_and_no_script(write_run: WriteRun) 
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("whole_plots")
 def test_three_plots_stand_in_the_page_with_the_threshold(write_run: WriteRun) -> None:
     html = write_report(calibrated(write_run)).html.read_text(encoding="utf-8")
 
@@ -67,6 +69,7 @@ def test_three_plots_stand_in_the_page_with_the_threshold(write_run: WriteRun) -
         assert words in html
 
 
+@pytest.mark.usefixtures("whole_plots")
 def test_text_of_a_knowledge_base_cannot_become_markup(write_run: WriteRun) -> None:
     run = write_run(
         [case("<b>&1", "in_kb", 0.9), case("<b>&1", "left_out", 0.1)],
@@ -89,6 +92,7 @@ def test_text_of_a_knowledge_base_cannot_become_markup(write_run: WriteRun) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("whole_plots")
 def test_the_same_run_gives_the_same_bytes_wherever_it_lies(
     write_run: WriteRun, tmp_path: Path
 ) -> None:

@@ -56,6 +56,7 @@ def test_the_numbers_stand_in_the_json(run: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("whole_plots")
 def test_hostile_text_stays_text(run: Path) -> None:
     paths = write_report(run)
     page = Page(paths.html.read_text(encoding="utf-8"))
@@ -67,6 +68,7 @@ def test_hostile_text_stays_text(run: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("whole_plots")
 def test_the_same_run_gives_the_same_bytes(run: Path, tmp_path: Path) -> None:
     first, second = (write_report(run, out_dir=tmp_path / name) for name in "ab")
     for name in ("html", "markdown", "json"):

@@ -15,6 +15,7 @@ from tests.offline_eval.suites.uniknow.simulated import (
     simulated_rows,
     write_run,
 )
+from tests.support.plots import full_plots
 from tests.support.report_page import Page
 
 METHODS = list(HABITS)
@@ -40,7 +41,8 @@ def full_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def written(full_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The report of that run."""
     folder = tmp_path_factory.mktemp("report")
-    write_report(full_run, out_dir=folder)
+    with full_plots():
+        write_report(full_run, out_dir=folder)
     return folder
 
 
@@ -152,6 +154,7 @@ def test_the_markdown_has_the_same_tables(written: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("whole_plots")
 def test_a_second_report_has_the_same_bytes(full_run: Path, written: Path, tmp_path: Path) -> None:
     paths = write_report(full_run, out_dir=tmp_path)
 
@@ -160,6 +163,7 @@ def test_a_second_report_has_the_same_bytes(full_run: Path, written: Path, tmp_p
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("whole_plots")
 def test_text_of_questions_replies_and_names_cannot_become_markup(tmp_path: Path) -> None:
     cases = simulated_cases(8, text=TEXT)
     habits = {"naive": HABITS["naive"], "<script>x": HABITS["kaft"]}
