@@ -7,11 +7,14 @@ import multiprocessing
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 
 from knowgate.guard import Guard, InputError, Policy, Reason, Route
 from knowgate.guard.deadlines import DeadlineRunner, TaskBrokeOffError
@@ -115,6 +118,35 @@ def test_a_spawned_process_loads_its_own_guard(tmp_path: Path) -> None:
         assert found.get(timeout=PATIENCE) == "follow_context"
     finally:
         child.join(PATIENCE)
+
+
+# -- exporters ------------------------------------------------------------------------------------
+
+
+class BrokenExporter(SpanExporter):
+    """Reaches nobody."""
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        raise ConnectionError("the collector is down")
+
+    def shutdown(self) -> None:
+        raise ConnectionError("the collector is down")
+
+
+async def test_an_exporter_of_spans_that_fails_costs_no_decision(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(BrokenExporter()))
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
+    guard = guard_with(scorer=FakeScorer(default=0.9))
+    decisions = [
+        guard.decide("q", ["p"]),
+        await guard.adecide("q", ["p"]),
+        *guard.decide_batch(["q"] * 2, [["p"]] * 2),
+        *await guard.adecide_batch(["q"] * 2, [["p"]] * 2),
+    ]
+    assert {one.route for one in decisions} == {Route.FOLLOW_CONTEXT}
 
 
 # -- policy files ---------------------------------------------------------------------------------
