@@ -35,7 +35,12 @@ class PlainBert(ABC):
 
     def __init__(self, weights: Mapping[str, Any], config: Mapping[str, Any], device: Any) -> None:
         self._torch: Any = optional_import("torch")
-        self._weights, self.device = dict(weights), device
+        # Laid out so that a float32 product reads them in the order in which they lie.
+        self._weights = {
+            name: tensor.t().contiguous().t() if _is_dense(name) and tensor.ndim == 2 else tensor
+            for name, tensor in weights.items()
+        }
+        self.device = device
         self._layers = int(config["num_hidden_layers"])
         self._heads = int(config["num_attention_heads"])
         self._epsilon = float(config["layer_norm_eps"])
@@ -57,8 +62,8 @@ class PlainBert(ABC):
         """Multiply by the large matrices in `dtype`; sums and norms between stay float32."""
         self._dense_dtype = getattr(self._torch, dtype)
         for name, tensor in self._weights.items():
-            if name.startswith("encoder.") and "LayerNorm" not in name:
-                self._weights[name] = tensor.to(self._dense_dtype)
+            if _is_dense(name):
+                self._weights[name] = tensor.to(self._dense_dtype).contiguous()
 
     def packed(self, rows: Sequence[Ids], types: Sequence[Ids] | None = None) -> list[Any]:
         """What the model gives for each of several rows of any lengths, computed together.
@@ -225,6 +230,11 @@ class BertClassifier(PlainBert):
     def _finished(self, vectors: Any, mask: Any) -> SimpleNamespace:
         pooled = self._linear("pooler.dense", vectors[:, 0]).tanh()
         return SimpleNamespace(logits=self._linear("classifier", pooled))
+
+
+def _is_dense(name: str) -> bool:
+    """Whether a weight is one of the large matrices or their biases."""
+    return name.startswith("encoder.") and "LayerNorm" not in name
 
 
 def _best_device(torch: Any) -> str:
