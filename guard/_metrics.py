@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Concatenate, Literal, ParamSpec
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Literal, ParamSpec, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from prometheus_client import REGISTRY, CollectorRegistry, Gauge
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .policy import Policy
 
 _logger = logging.getLogger("knowgate.guard")
+_Family = TypeVar("_Family", bound=Metric)
 
 
 # Values of one registry beyond those of the package itself.
@@ -233,6 +234,7 @@ class MetricsOfGuard:
         self._shared, self._label, self._vetoes = shared, label, dict(vetoes)
         self._lock = threading.Lock()
         self._decided = self._abstained = self._lost = 0
+        self._found: dict[tuple[Any, ...], Any] = {}
 
     @property
     def uncounted(self) -> int:
@@ -264,8 +266,8 @@ class MetricsOfGuard:
     def count_samples(self, confidence: Confidence) -> None:
         """Count the answers drawn for a confidence, and those that need not be drawn."""
         samples = self._shared.samples
-        samples.labels(self._label, "drawn").inc(confidence.samples_drawn)
-        samples.labels(self._label, "saved").inc(confidence.samples_saved)
+        self._series(samples, "drawn").inc(confidence.samples_drawn)
+        self._series(samples, "saved").inc(confidence.samples_saved)
 
     @_quietly
     def count_mismatch(self, what: Literal["k", "format"]) -> None:
@@ -293,25 +295,34 @@ class MetricsOfGuard:
         with self._lock:
             self._decided += 1
             self._abstained += decision.route is Route.ABSTAIN
-        shared, label, exemplar = self._shared, self._label, _exemplar() if traced else None
-        shared.decisions.labels(
-            label,
+        shared, exemplar = self._shared, _exemplar() if traced else None
+        self._series(
+            shared.decisions,
             decision.route.value,
             "undetermined" if decision.scenario is None else decision.scenario.value,
             shared.reasons.label(str(decision.reason)),
             decision.mode.value,
         ).inc(1, exemplar)
         if decision.relevance is not None:
-            shared.relevance.labels(label).observe(decision.relevance, exemplar)
+            self._series(shared.relevance).observe(decision.relevance, exemplar)
         if decision.relevance_stage is not None:
-            shared.stages_of_relevance.labels(label, decision.relevance_stage).inc()
+            self._series(shared.stages_of_relevance, decision.relevance_stage).inc()
         if decision.confidence is not None:
-            shared.confidence.labels(label).observe(decision.confidence, exemplar)
+            self._series(shared.confidence).observe(decision.confidence, exemplar)
         for stage, seconds in decision.timings.items():
             if shared.stages.admit(stage):
-                shared.seconds.labels(label, stage).observe(seconds, exemplar)
+                self._series(shared.seconds, stage).observe(seconds, exemplar)
         if self._vetoes:
             self._count_vetoes(decision)
+
+    def _series(self, family: _Family, *labels: str) -> _Family:
+        """The time series of this guard with further labels, looked up once."""
+        key = (family, *labels)
+        found: _Family | None = self._found.get(key)
+        if found is None:
+            found = cast("_Family", family.labels(self._label, *labels))
+            self._found[key] = found
+        return found
 
     def _count_vetoes(self, decision: Decision) -> None:
         measured = [name for name in decision.timings if name in self._vetoes]

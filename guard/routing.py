@@ -89,13 +89,18 @@ class Signals:
 
     def with_value(self, name: SignalName, value: float | bool | None) -> Signals:
         """A copy in which `name` has `value`, or has failed where `value` is None."""
+        # Not by `replace`, which takes longer than all else here; a decision calls this often.
+        relevance, confidence, conflict = self.relevance, self.confidence, self.conflict
+        failed = self.failed
         if value is None:
-            return replace(self, failed=self.failed | {name})
-        if name is SignalName.RELEVANCE:
-            return replace(self, relevance=float(value))
-        if name is SignalName.CONFIDENCE:
-            return replace(self, confidence=float(value))
-        return replace(self, conflict=bool(value))
+            failed |= {name}
+        elif name is SignalName.RELEVANCE:
+            relevance = float(value)
+        elif name is SignalName.CONFIDENCE:
+            confidence = float(value)
+        else:
+            conflict = bool(value)
+        return Signals(relevance, confidence, conflict, failed, self.nothing_retrieved)
 
 
 @dataclass(frozen=True, slots=True)
