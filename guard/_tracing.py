@@ -13,10 +13,10 @@ of spans.
 from __future__ import annotations
 
 import json
-import time
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace
@@ -32,6 +32,8 @@ from .routing import Failure
 if TYPE_CHECKING:
     from .decision import Decision
     from .policy import Policy
+
+_logger = logging.getLogger("knowgate.guard")
 
 # Of one text and of all passages that a span may hold.
 _MOST_CHARACTERS = 2_000
@@ -71,9 +73,7 @@ class GuardSpans:
     @contextmanager
     def batch(self) -> Iterator[BatchSpan]:
         """The span of a batch, the current one inside."""
-        with _tracer().start_as_current_span(
-            "knowgate.decide_batch", record_exception=False, set_status_on_exception=False
-        ) as span:
+        with _current_span("knowgate.decide_batch") as span:
             batch = BatchSpan(self, span)
             try:
                 yield batch
@@ -84,7 +84,7 @@ class GuardSpans:
                 batch.end()
 
     def _begin(self) -> DecisionSpan:
-        span = _tracer().start_span("knowgate.decide", attributes=self._attributes)
+        span = _start("knowgate.decide", attributes=self._attributes)
         return DecisionSpan(span, self._with_text)
 
 
@@ -121,19 +121,12 @@ class DecisionSpan:
 
     def current(self) -> AbstractContextManager[Span]:
         """Make it the current span."""
-        return trace.use_span(
-            self._span, end_on_exit=False, record_exception=False, set_status_on_exception=False
-        )
+        return _current(self._span)
 
     @contextmanager
     def signal(self, signal: Signal[Any]) -> Iterator[SignalSpan]:
         """The span of a signal that is measured now, the current one inside."""
-        with _tracer().start_as_current_span(
-            f"knowgate.{signal.name}",
-            context=self._context,
-            record_exception=False,
-            set_status_on_exception=False,
-        ) as span:
+        with _current_span(f"knowgate.{signal.name}", context=self._context) as span:
             yield SignalSpan(span, signal)
 
     def measured_jointly(self, signal: Signal[Any], begun: int, value: object) -> None:
@@ -144,11 +137,9 @@ class DecisionSpan:
             begun: when, in nanoseconds since 1970; it ends now.
             value: a checked value or a failure.
         """
-        span = _tracer().start_span(
-            f"knowgate.{signal.name}", context=self._context, start_time=begun
-        )
+        span = _start(f"knowgate.{signal.name}", context=self._context, start_time=begun)
         SignalSpan(span, signal).measured(value)
-        span.end(time.time_ns())
+        _end(span)
 
     def decided(self, decision: Decision, request: Request | None) -> None:
         """Record what was decided."""
@@ -183,7 +174,7 @@ class DecisionSpan:
 
     def end(self) -> None:
         """End the span."""
-        self._span.end()
+        _end(self._span)
 
 
 class SignalSpan:
@@ -226,6 +217,48 @@ def _mark_failed(span: Span, error: BaseException) -> None:
     span.set_attribute("error.type", type(error).__name__)
     if isinstance(error, KnowgateError):
         span.set_attribute("knowgate.error.kind", error_kind(error))
+
+
+# -- the application's processors of spans, whose errors cost no decision -------------------------
+
+
+def _start(name: str, **options: Any) -> Span:
+    """Begin a span; one that records nothing where that fails."""
+    try:
+        return _tracer().start_span(name, **options)
+    except Exception as error:  # noqa: BLE001 - of any processor
+        _tell_failed(type(error).__name__)
+        return trace.INVALID_SPAN
+
+
+def _end(span: Span) -> None:
+    try:
+        span.end()
+    except Exception as error:  # noqa: BLE001 - of any processor
+        _tell_failed(type(error).__name__)
+
+
+def _current(span: Span) -> AbstractContextManager[Span]:
+    return trace.use_span(
+        span, end_on_exit=False, record_exception=False, set_status_on_exception=False
+    )
+
+
+@contextmanager
+def _current_span(name: str, **options: Any) -> Iterator[Span]:
+    """A span that is the current one inside."""
+    span = _start(name, **options)
+    try:
+        with _current(span):
+            yield span
+    finally:
+        _end(span)
+
+
+@cache
+def _tell_failed(kind: str) -> None:
+    """Log each kind of error once; its message may quote a user."""
+    _logger.warning("a span could not be begun or ended: %s", kind)
 
 
 def _tracer() -> trace.Tracer:

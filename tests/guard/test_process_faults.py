@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from opentelemetry import trace
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 
 from knowgate.guard import Guard, InputError, Policy, Reason, Route
@@ -133,11 +133,28 @@ class BrokenExporter(SpanExporter):
         raise ConnectionError("the collector is down")
 
 
+class BrokenProcessor(SpanProcessor):
+    """Raises where a span begins, or where it ends."""
+
+    def __init__(self, at: str) -> None:
+        self._at = at
+
+    def on_start(self, span: object, parent_context: object = None) -> None:
+        if self._at == "start":
+            raise ConnectionError("the collector is down")
+
+    def on_end(self, span: object) -> None:
+        if self._at == "end":
+            raise ConnectionError("the collector is down")
+
+
+@pytest.mark.parametrize("broken", ["exporter", "start", "end"])
 async def test_an_exporter_of_spans_that_fails_costs_no_decision(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, broken: str
 ) -> None:
     provider = TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(BrokenExporter()))
+    exporting = SimpleSpanProcessor(BrokenExporter())
+    provider.add_span_processor(exporting if broken == "exporter" else BrokenProcessor(broken))
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
     guard = guard_with(scorer=FakeScorer(default=0.9))
     decisions = [
