@@ -37,8 +37,9 @@ class OokbSettings(SuiteSettings):
     )
     passage: PassageKind | None = Field(
         None,
-        description="What a passage holds: the answer (hard), question and answer, or the "
-        "record's own passage.  [default: passage where every question has one, else answer]",
+        description="What a passage holds: the answer (hard), question and answer, the record's "
+        "own passage, or that below its source (titled).  [default: passage where every question "
+        "has one, else answer]",
     )
     top_k: int = Field(5, ge=1, description="Passages retrieved per case.")
     models: tuple[str, ...] = _option(
@@ -145,8 +146,9 @@ class MeasureSettings(SuiteSettings):
     )
     passage: PassageKind | None = Field(
         None,
-        description="What a passage holds: the answer (hard), question and answer, or the "
-        "record's own passage.  [default: passage where every question has one, else answer]",
+        description="What a passage holds: the answer (hard), question and answer, the record's "
+        "own passage, or that below its source (titled).  [default: passage where every question "
+        "has one, else answer]",
     )
     top_k: int = Field(5, ge=1, description="Passages retrieved per case.")
     echo: bool = Field(

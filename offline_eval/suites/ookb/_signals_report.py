@@ -39,6 +39,7 @@ _PASSAGES = {
     "answer": "answers only",
     "question_answer": "questions with answers",
     "passage": "as given",
+    "titled": "as given, below their titles",
     "chunk": "chunks as served",
 }
 _HOW_TO_READ = (

@@ -51,3 +51,16 @@ def test_a_record_without_its_passage_is_named() -> None:
 
     with pytest.raises(InputError, match=r"kb\.json: question 'd' has no field 'passage' — add it"):
         KnowledgeBase.of(records, PassageKind.PASSAGE, where="kb.json")
+
+
+def test_a_titled_passage_stands_below_its_source_and_two_titles_are_one_passage() -> None:
+    records = [
+        QuestionRecord("a", "Who?", "Ann.", passage="About Ann.", source="People"),
+        QuestionRecord("b", "When?", "At nine.", passage="About\n Ann. ", source="Hours"),
+        QuestionRecord("c", "Where?", "Here.", passage="About towns.", source="Towns"),
+    ]
+    found = KnowledgeBase.of(records, PassageKind.TITLED, where="kb")
+    assert found.passages == {"a": "People\nAbout Ann.", "c": "Towns\nAbout towns."}
+    assert found.passage_of == {"a": "a", "b": "a", "c": "c"}
+    with pytest.raises(InputError, match="question 'a' has no field 'source', its passage's title"):
+        KnowledgeBase.of(_RECORDS, PassageKind.TITLED, where="kb")
