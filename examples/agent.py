@@ -3,7 +3,7 @@
 from langchain.agents import create_agent
 from langchain_core.documents import Document
 from langchain_core.language_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
 
 from knowgate import Guard
@@ -35,7 +35,7 @@ def answer(guard: Guard, question: str) -> str:
         tools=[search],
         middleware=[GuardMiddleware(guard, tools=[search])],
     )
-    state = agent.invoke({"messages": [("user", question)]})
+    state = agent.invoke({"messages": [HumanMessage(question)]})
     return f"{question} [{state['guard_decision']['route']}] {state['messages'][-1].text}"
 
 

@@ -11,7 +11,8 @@ import pytest
 from knowgate.guard import Decision, DecisionLog, Guard, Policy, Reason, Route
 from knowgate.guard.testing import FakeScorer
 from knowgate.offline_eval.policies import shadow_report
-from tests.calibration.monitoring.populations import calibrated_policy
+from knowgate.offline_eval.report import Plot
+from tests.calibration.monitoring.populations import GUARANTEE, calibrated_policy
 from tests.offline_eval.cli.commands import Knowgate, refused, write_lines
 from tests.support.guards import guard_with, policy_with
 
@@ -143,7 +144,9 @@ def test_time_is_cut_into_periods(log: Path) -> None:
     ]
     assert [one["abstention"]["value"] for one in found] == 6 * [0] + 4 * [1]
     section = next(one for one in document.sections if one is not None and one.title == "Over time")
-    assert section.blocks[0].svg().startswith("<svg")
+    plot = section.blocks[0]
+    assert isinstance(plot, Plot)
+    assert plot.svg().startswith("<svg")
 
 
 def test_a_question_that_is_asked_again_and_again_counts_about_once(tmp_path: Path) -> None:
@@ -164,13 +167,12 @@ def test_a_policy_that_certifies_nothing_is_no_success(
     knowgate: Knowgate, tmp_path: Path, promise: str
 ) -> None:
     policy = calibrated_policy(20)
-    assert policy.guarantee is not None
     if promise == "none":
         policy = policy_with()
     elif promise == "uncertified":
         nothing = {"certified": False, "path": (), "chosen": None, "risks": (), "errors": 0}
         policy = policy_with(
-            guarantee=policy.guarantee.model_copy(update=nothing),
+            guarantee=GUARANTEE.model_copy(update=nothing),
             relevance_threshold=None,
             confidence_threshold=None,
         )
