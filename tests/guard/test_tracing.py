@@ -220,7 +220,7 @@ def test_a_hanging_signal_leaves_no_span_open(traced: Traced) -> None:
 
 
 async def test_a_cancelled_decision_ends_its_spans_and_leaves_the_context_as_it_was(
-    traced: Traced,
+    traced: Traced, caplog: pytest.LogCaptureFixture
 ) -> None:
     begun = asyncio.Event()
 
@@ -246,6 +246,7 @@ async def test_a_cancelled_decision_ends_its_spans_and_leaves_the_context_as_it_
         await task
 
     assert left == [False]
+    assert caplog.records == []
     [decided] = traced.spans("decide")
     assert (decided.attributes or {})["error.type"] == "CancelledError"
     assert len(traced.spans("confidence")) == 1
